@@ -1,0 +1,104 @@
+# Two commands: `make book` writes _build/html/index.html, `make test` runs every test.
+# `make PYTHON=python3.12 book` picks another Python. No GPU, no root, no compiler is needed.
+
+PYTHON ?= python3
+PORT ?= 8000
+JOBS ?= auto
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+CHAPTERS := $(wildcard book/*.md)
+
+# Matplotlib's first import lists the fonts and says so on stderr, where a chapter may say nothing.
+export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
+export PYDEVD_DISABLE_FILE_VALIDATION := 1
+# Chapters run with no one's own IPython settings, and kernels do not warn about talking to localhost.
+export IPYTHONDIR := $(CURDIR)/$(VENV)/ipython
+
+.DEFAULT_GOAL := help
+.PHONY: help book test lint format notebooks figures serve clean inputs
+
+help: ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# --- the environment: each stamp says what has been installed ------------------------------------
+
+$(VENV)/.book: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed, and '$(PYTHON)' is not (or is not there)." >&2; \
+	  echo "Name one that is: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "[environment] making $(VENV)"; $(PYTHON) -m venv $(VENV); } || { \
+	  echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu, install python3-venv." >&2; exit 1; }
+	@echo "[environment] installing what builds and runs the book (some 700 MB, once)"
+	@$(PIP) -r requirements.txt -e .
+	@$(BIN)/python -c 'import matplotlib.font_manager'
+	@mkdir -p $(IPYTHONDIR)/profile_default
+	@echo '{"IPKernelApp": {"log_level": 40}}' > $(IPYTHONDIR)/profile_default/ipython_kernel_config.json
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.book
+	@echo "[environment] installing what the tests need"
+	@$(PIP) -e '.[test]'
+	@for name in chromium chromium-browser google-chrome; do \
+	  command -v $$name >/dev/null && exit 0; done; \
+	  echo "[environment] fetching Chromium, in which the pages are tested"; \
+	  $(BIN)/playwright install chromium || { \
+	  echo "That failed: install Chromium with your package manager." >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.book
+	@echo "[environment] installing the linters"
+	@$(PIP) -e '.[lint]'
+	@touch $@
+
+# --- the book ------------------------------------------------------------------------------------
+
+notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md
+	@$(BIN)/python -m helpers notebooks
+
+# A chapter's outputs are cached by its code cells. They also follow from what the cells import and
+# read: when any of that changes, the cache goes.
+inputs:
+	@mkdir -p _build
+	@find helpers kernels data requirements.txt -type f ! -name '*.pyc' | LC_ALL=C sort | \
+	  xargs cksum > _build/inputs.new
+	@cmp -s _build/inputs.new _build/inputs || { \
+	  if [ -f _build/inputs ]; then \
+	    echo "[book] helpers, kernels, data or requirements changed: every chapter runs again"; fi; \
+	  rm -rf _build/.jupyter_cache _build/.doctrees; }
+	@mv _build/inputs.new _build/inputs
+
+# After a failure the pages are read anew, or the next call would not repeat the warning, and there
+# is no index.html, so that nobody takes the rest for a book.
+book: $(VENV)/.book notebooks inputs ## run every chapter, write _build/html/index.html
+	@echo "[book] $(words $(CHAPTERS)) pages; those whose code changed are executed"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build -W -n --keep-going . || { \
+	  rm -rf _build/.doctrees _build/html/index.html; exit 1; }
+	@touch _build/html/index.html
+	@echo "The book is at $(CURDIR)/_build/html/index.html"
+
+serve: book ## the book on http://localhost:8000 (PORT=...)
+	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"
+	@$(BIN)/python -m http.server --bind localhost --directory _build/html $(PORT)
+
+figures: $(VENV)/.book ## the README's picture of the ladder, from the record
+	@$(BIN)/python -m helpers figures
+
+# --- checks --------------------------------------------------------------------------------------
+
+test: $(VENV)/.test ## every test; builds the book if there is none
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+lint: $(VENV)/.lint ## ruff, codespell, mypy, and whether the notebooks follow their chapters
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/codespell
+	@$(BIN)/mypy
+	@$(BIN)/python -m helpers notebooks --check
+
+format: $(VENV)/.lint ## let ruff rewrite the Python files
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean: ## remove what was built, not the environment
+	@rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis

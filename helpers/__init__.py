@@ -1,0 +1,18 @@
+"""Tile by Tile: what the chapters import. NumPy is all that importing this needs."""
+
+from helpers import device, model
+from helpers.catalog import Kernel, catalog, plan
+from helpers.launch import matmul, trace
+from helpers.toolchain import instruction_mix, resources
+
+__all__ = [
+    "Kernel",
+    "catalog",
+    "device",
+    "instruction_mix",
+    "matmul",
+    "model",
+    "plan",
+    "resources",
+    "trace",
+]

@@ -1,0 +1,564 @@
+"""The ladder: each kernel's file, entry point, tile sizes, rules with reasons, launch geometry.
+
+A rule, a grid and a block are data: expressions over the kernel's parameters and M, N, K. So the
+error message, the slider and the tuner say the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import CodeType, MappingProxyType
+
+from helpers.errors import ConfigError, ShapeError, UnknownKernelError, near_matches
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = ROOT / "kernels"
+ITEM_BYTES: Mapping[str, int] = MappingProxyType(
+    {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
+)
+MAX_THREADS = 1024
+"""Threads of one block at most, on every compute capability since 2.0 (CUDA C++ Programming Guide)."""
+MAX_GRID_YZ = 65535
+"""Blocks of a grid in y and in z at most (CUDA C++ Programming Guide)."""
+
+
+def cdiv(a: int, b: int) -> int:
+    """Ceiling of a / b for positive integers: how many tiles of b cover a."""
+    return -(-a // b)
+
+
+_NAMES = {"__builtins__": {}, "cdiv": cdiv, "min": min, "max": max}
+_code: dict[str, CodeType] = {}
+
+
+def evaluate(expression: str, names: Mapping[str, int]) -> int:
+    """Value of a catalog expression such as "cdiv(N, BN)" over tile sizes and M, N, K."""
+    if expression not in _code:
+        _code[expression] = compile(expression, f"<catalog: {expression}>", "eval")
+    return int(eval(_code[expression], _NAMES, dict(names)))  # our own data, no builtins
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on tile sizes (and, where it names them, on M, N, K) and why it must hold."""
+
+    expr: str
+    reason: str
+
+    def holds(self, names: Mapping[str, int]) -> bool:
+        """Whether the rule holds for these values."""
+        return bool(evaluate(self.expr, names))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One rung of the ladder: C (MxN) = A (MxK) times B (KxN), all row-major.
+
+    params are the tile sizes with their defaults, passed as -D macros; choices are the values that
+    a slider or a sweep may take. block, grid and shared (bytes of dynamic shared memory) are
+    expressions over params, M, N, K.
+    """
+
+    name: str
+    title: str
+    file: str
+    entry: str
+    chapter: int
+    block: tuple[str, str, str]
+    grid: tuple[str, str, str]
+    params: Mapping[str, int] = field(default_factory=dict)
+    choices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    dtype: str = "float32"
+    out_dtype: str = "float32"
+    shared: str = "0"
+    defines: Mapping[str, str] = field(default_factory=dict)
+    min_arch: str = "sm_75"
+    baseline: str = "cublas_fp32"
+    tile: tuple[str, str] = ("1", "1")
+    """Rows and columns of C that one block computes: for traffic models and tile diagrams."""
+    reuse: str = "block"
+    """Who shares an element fetched from global memory: "block" (staged in shared memory) or "warp"."""
+    note: str = ""
+    host: str = "plain"
+    """How arguments are passed: "plain" pointers, or "tma" (tensor-map descriptors, Hopper)."""
+
+    @property
+    def path(self) -> Path:
+        """The kernel's one .cu file."""
+        return KERNELS / self.file
+
+    @cached_property
+    def source(self) -> str:
+        """Text of the .cu file."""
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def flop_item(self) -> str:
+        """The unit of its rate: FLOP for floating point, op for integers."""
+        return "op" if self.dtype == "int32" else "FLOP"
+
+    def with_params(self, **params: int) -> Kernel:
+        """The same kernel with other default tile sizes. Raises ConfigError on a bad name."""
+        return replace(self, params=_merged(self, params))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A launch: everything fixed but the pointers. grid and block are (x, y, z)."""
+
+    kernel: Kernel
+    params: Mapping[str, int]
+    M: int
+    N: int
+    K: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+
+    @property
+    def defines(self) -> dict[str, str]:
+        """The -D macros of this launch: element types and tile sizes."""
+        return defines(self.kernel, self.params)
+
+    @property
+    def threads(self) -> int:
+        """Threads of one block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of C that one block computes."""
+        names = {**self.params, "M": self.M, "N": self.N, "K": self.K}
+        return evaluate(self.kernel.tile[0], names), evaluate(self.kernel.tile[1], names)
+
+
+def defines(kernel: Kernel, params: Mapping[str, int]) -> dict[str, str]:
+    """The -D macros for a kernel with these tile sizes."""
+    return {**kernel.defines, **{name: str(value) for name, value in params.items()}}
+
+
+def _merged(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
+    unknown = [name for name in given if name not in kernel.params]
+    if unknown:
+        has = ", ".join(f"{n}={v}" for n, v in kernel.params.items()) or "none"
+        raise ConfigError(
+            f"{kernel.name} has no tile parameter {unknown[0]!r}; it has {has}. "
+            f"{near_matches(unknown[0], kernel.params) if kernel.params else ''}".rstrip()
+        )
+    merged = dict(kernel.params)
+    for name, value in given.items():
+        if isinstance(value, bool) or int(value) != value or value < 1:
+            raise ConfigError(f"{name}={value!r}: a tile size is a whole number of at least 1")
+        merged[name] = int(value)
+    return merged
+
+
+def broken_rules(
+    kernel: Kernel, M: int = 4096, N: int = 4096, K: int = 4096, **params: int
+) -> list[Rule]:
+    """The rules that these tile sizes break, first the kernel's own, then the hardware's.
+
+    An empty list means that the kernel may be launched (registers are known after compiling).
+    """
+    names = {**_merged(kernel, params), "M": M, "N": N, "K": K}
+    broken = [rule for rule in kernel.rules if not rule.holds(names)]
+    if broken:
+        return broken
+    x, y, z = (evaluate(e, names) for e in kernel.block)
+    if x * y * z > MAX_THREADS:
+        why = f"a block of {x}x{y}x{z} = {x * y * z} threads; a block holds at most {MAX_THREADS}"
+        broken.append(Rule(f"{x} * {y} * {z} <= {MAX_THREADS}", why))
+    grid = [evaluate(e, names) for e in kernel.grid]
+    if max(grid[1:]) > MAX_GRID_YZ:
+        why = f"a grid of {grid[0]}x{grid[1]}x{grid[2]} blocks; y and z hold {MAX_GRID_YZ} at most"
+        broken.append(Rule(f"{max(grid[1:])} <= {MAX_GRID_YZ}", why))
+    return broken
+
+
+def plan(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Plan:
+    """Grid, block and dynamic shared memory for C (MxN) = A (MxK) B (KxN).
+
+    Raises ShapeError if M, N or K is below 1, ConfigError naming the broken rule and its reason.
+    """
+    for name, value in (("M", M), ("N", N), ("K", K)):
+        if value < 1:
+            raise ShapeError(f"{name}={value}: a matrix needs at least one row and one column")
+    merged = _merged(kernel, params)
+    broken = broken_rules(kernel, M, N, K, **params)
+    if broken:
+        rule = broken[0]
+        given = ", ".join(f"{n}={v}" for n, v in merged.items())
+        shape = f", M={M}, N={N}, K={K}" if any(s in rule.expr for s in "MNK") else ""
+        raise ConfigError(
+            f"{kernel.name} with {given}{shape} breaks the rule {rule.expr}: {rule.reason}. "
+            "Choose other tile sizes, or leave them out for the defaults "
+            f"({', '.join(f'{n}={v}' for n, v in kernel.params.items())})."
+        )
+    names = {**merged, "M": M, "N": N, "K": K}
+    grid = tuple(evaluate(e, names) for e in kernel.grid)
+    block = tuple(evaluate(e, names) for e in kernel.block)
+    shared = evaluate(kernel.shared, names)
+    return Plan(kernel, MappingProxyType(merged), M, N, K, grid, block, shared)  # type: ignore[arg-type]
+
+
+class Catalog(Mapping[str, Kernel]):
+    """Kernels by name, in the order of the ladder."""
+
+    def __init__(self, kernels: tuple[Kernel, ...]) -> None:
+        self._kernels = {kernel.name: kernel for kernel in kernels}
+        if len(self._kernels) != len(kernels):
+            raise ConfigError("two kernels of the catalog share a name")
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            raise UnknownKernelError(
+                f"no kernel is called {name!r}. {near_matches(str(name), self._kernels)}"
+            )
+        return self._kernels[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __repr__(self) -> str:
+        return "catalog of " + ", ".join(self._kernels)
+
+
+def find(kernel: Kernel | str) -> Kernel:
+    """A kernel of the catalog by name; a Kernel is returned as it is."""
+    return kernel if isinstance(kernel, Kernel) else catalog[kernel]
+
+
+# -- shared pieces of entries ------------------------------------------------------------------
+
+INT = {"ELEMENT": "int"}
+
+# -- chapters 04 to 06: one thread, one element of C --------------------------------------------
+
+_NAIVE = Kernel(
+    name="naive",
+    title="naive: threadIdx.x walks down a column of C",
+    file="04_naive.cu",
+    entry="naive",
+    chapter=4,
+    params={"BX": 32, "BY": 32},
+    choices={"BX": (4, 8, 16, 32, 64), "BY": (4, 8, 16, 32, 64)},
+    block=("BX", "BY", "1"),
+    grid=("cdiv(M, BX)", "cdiv(N, BY)", "1"),
+    tile=("BX", "BY"),
+    reuse="warp",
+    note="MatmulXrow of document L: a warp's loads of A and stores of C are uncoalesced",
+)
+_COALESCED = Kernel(
+    name="coalesced",
+    title="coalesced: threadIdx.x walks along a row of C",
+    file="05_coalesced.cu",
+    entry="coalesced",
+    chapter=5,
+    params={"BX": 32, "BY": 32},
+    choices={"BX": (4, 8, 16, 32, 64), "BY": (4, 8, 16, 32, 64)},
+    block=("BX", "BY", "1"),
+    grid=("cdiv(N, BX)", "cdiv(M, BY)", "1"),
+    tile=("BY", "BX"),
+    reuse="warp",
+    note="MatmulYrow of document L",
+)
+
+
+def _tiled(tile: int) -> Kernel:
+    return Kernel(
+        name=f"tiled_{tile}",
+        title=f"shared-memory tile {tile}x{tile}",
+        file="06_tiled.cu",
+        entry="tiled",
+        chapter=6,
+        params={"TILE": tile},
+        choices={"TILE": (4, 8, 16, 32)},
+        block=("TILE", "TILE", "1"),
+        grid=("cdiv(N, TILE)", "cdiv(M, TILE)", "1"),
+        tile=("TILE", "TILE"),
+    )
+
+
+_ONE_ELEMENT = (
+    _NAIVE,
+    replace(
+        _NAIVE,
+        name="naive_int",
+        title="naive, int32",
+        dtype="int32",
+        out_dtype="int32",
+        defines=INT,
+        baseline="none",
+    ),
+    _COALESCED,
+    replace(
+        _COALESCED,
+        name="coalesced_int",
+        title="coalesced, int32",
+        dtype="int32",
+        out_dtype="int32",
+        defines=INT,
+        baseline="none",
+    ),
+    _tiled(8),
+    _tiled(16),
+    _tiled(32),
+)
+
+# -- SIMT kernels of chapters 04, 06 to 11 (add here) --------------------------------------------
+
+_SIDES = (4, 8, 16, 32, 64)
+_STATIC_SHARED = "a block's static shared memory holds 48 KB"
+_PAD_OR_CHECK = "it checks no bounds: pad the matrices with zeros to whole tiles, or use tiled_32"
+
+
+def _along_rows(name: str, title: str, file: str, note: str, columns: int = 1) -> Kernel:
+    """A relative of coalesced: no shared memory, `columns` columns of C a thread."""
+    coarse = {"COARSE": columns} if columns > 1 else {}
+    width = "BX * COARSE" if coarse else "BX"
+    return replace(
+        _COALESCED,
+        name=name,
+        title=title,
+        file=file,
+        entry=name,
+        chapter=4,
+        params={"BX": 32, "BY": 32, **coarse},
+        choices={"BX": _SIDES, "BY": _SIDES, **({"COARSE": (1, 2, 4, 8)} if coarse else {})},
+        grid=(f"cdiv(N, {width})", "cdiv(M, BY)", "1"),
+        tile=("BY", width),
+        note=note,
+    )
+
+
+def _privatised(columns: int) -> Kernel:
+    return Kernel(
+        name=f"privatised_{columns}",
+        title=f"privatised: {columns} columns a thread",
+        file="08_privatised.cu",
+        entry="privatised",
+        chapter=8,
+        params={"TILE": 16, "REG_TILE": columns},
+        choices={"TILE": (8, 16, 32), "REG_TILE": (1, 2, 4, 8)},
+        rules=(Rule("4 * TILE * TILE * (1 + REG_TILE) <= 49152", _STATIC_SHARED),),
+        block=("TILE", "TILE", "1"),
+        grid=("cdiv(N, TILE * REG_TILE)", "cdiv(M, TILE)", "1"),
+        tile=("TILE", "TILE * REG_TILE"),
+        note="document S, version 5, its grid divided so that blocks do not overlap",
+    )
+
+
+_EVEN_TILE = (
+    Rule("BM % TM == 0", "threads split the rows of the tile of C evenly"),
+    Rule("BN % TN == 0", "threads split the columns of the tile of C evenly"),
+)
+# A block of T = (BM / TM) * (BN / TN) threads copies T elements in one go, or T fours.
+_A_BY_ELEMENT = (
+    Rule("BM * BN % (TM * TN * BK) == 0", "the block copies whole rows of A in one go"),
+    Rule("TM * TN * BK % BN == 0", "every thread copies equally many elements of A"),
+)
+_B_BY_ELEMENT = (
+    Rule("BM % (TM * TN) == 0", "the block copies whole rows of B in one go"),
+    Rule("TM * TN * BK % BM == 0", "every thread copies equally many elements of B"),
+)
+_A_BY_FOUR = (
+    Rule("BK % 4 == 0", "a row of the tile of A is copied four floats at a time"),
+    Rule("4 * BM * BN % (TM * TN * BK) == 0", "the block copies whole rows of A in one go"),
+    Rule("TM * TN * BK % (4 * BN) == 0", "every thread copies equally many fours of A"),
+)
+_B_BY_FOUR = (
+    Rule("4 * BM % (TM * TN) == 0", "the block copies whole rows of B in one go"),
+    Rule("TM * TN * BK % (4 * BM) == 0", "every thread copies equally many fours of B"),
+)
+_FRAGMENTS_BY_FOUR = (
+    Rule("TM % 4 == 0", "a thread reads its rows of the tile of A four at a time"),
+    Rule("TN % 4 == 0", "a thread reads its columns of the tile of B four at a time"),
+)
+
+
+def _shared(buffers: str) -> Rule:
+    return Rule(f"{buffers} * 4 * BK * (BM + 4 + BN) <= 49152", _STATIC_SHARED)
+
+
+_BLOCK_2D = Kernel(
+    name="block_2d",
+    title="2D register blocking",
+    file="09_block_2d.cu",
+    entry="block_2d",
+    chapter=9,
+    params={"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8},
+    choices={
+        "BM": (32, 64, 128, 256),
+        "BN": (32, 64, 128, 256),
+        "BK": (4, 8, 16, 32),
+        "TM": (2, 4, 8, 16),
+        "TN": (2, 4, 8, 16),
+    },
+    rules=(
+        *_EVEN_TILE,
+        *_A_BY_ELEMENT,
+        *_B_BY_ELEMENT,
+        Rule("4 * BK * (BM + BN) <= 49152", _STATIC_SHARED),
+    ),
+    block=("(BM // TM) * (BN // TN)", "1", "1"),
+    grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"),
+    tile=("BM", "BN"),
+    note="document L, part 2, section 2",
+)
+_VECTORISED = replace(
+    _BLOCK_2D,
+    name="vectorised",
+    title="vectorised: float4, the tile of A transposed",
+    file="10_vectorised.cu",
+    entry="vectorised",
+    chapter=10,
+    choices={**_BLOCK_2D.choices, "TM": (4, 8, 16), "TN": (4, 8, 16)},
+    rules=(*_EVEN_TILE, *_FRAGMENTS_BY_FOUR, *_A_BY_FOUR, *_B_BY_FOUR, _shared("1")),
+    note="document L, part 2, section 3",
+)
+
+_SIMT: tuple[Kernel, ...] = (
+    _along_rows("unrolled", "k loop unrolled by hand", "04_unrolled.cu", "document S, version 2"),
+    _along_rows(
+        "coarsened",
+        "coarsened: neighbouring columns a thread",
+        "04_coarsened.cu",
+        "document S, version 4",
+        columns=4,
+    ),
+    replace(
+        _tiled(32),
+        name="tiled_int_32",
+        title="shared-memory tile 32x32, int32",
+        dtype="int32",
+        out_dtype="int32",
+        defines=INT,
+        baseline="none",
+    ),
+    replace(
+        _tiled(32),
+        name="tiled_padded",
+        title="tiled, matrices padded to whole tiles",
+        file="07_tiled_padded.cu",
+        entry="tiled_padded",
+        chapter=7,
+        rules=tuple(Rule(f"{d} % TILE == 0", _PAD_OR_CHECK) for d in "MNK"),
+        grid=("N // TILE", "M // TILE", "1"),
+        note="document P: no bounds checks, the caller pads",
+    ),
+    Kernel(
+        name="tiled_rect",
+        title="tiled, rectangular tile",
+        file="07_rectangular.cu",
+        entry="tiled_rect",
+        chapter=7,
+        params={"TILE_ROWS": 8, "TILE_COLS": 32},
+        choices={"TILE_ROWS": (4, 8, 16, 32), "TILE_COLS": (8, 16, 32, 64)},
+        rules=(Rule("TILE_COLS % TILE_ROWS == 0", "every thread copies equally many rows of B"),),
+        block=("TILE_COLS", "TILE_ROWS", "1"),
+        grid=("cdiv(N, TILE_COLS)", "cdiv(M, TILE_ROWS)", "1"),
+        tile=("TILE_ROWS", "TILE_COLS"),
+        note="document P: 8 rows by 32 columns",
+    ),
+    replace(
+        _tiled(32),
+        name="tiled_pad_rows",
+        title="tiled, rows of shared memory padded",
+        file="07_pad_rows.cu",
+        entry="tiled_pad_rows",
+        chapter=7,
+        params={"TILE": 32, "PAD": 1},
+        choices={"TILE": (4, 8, 16, 32), "PAD": (1, 2, 4)},
+        note="document S, version 6, without its prefetch",
+    ),
+    Kernel(
+        name="block_1d",
+        title="1D register blocking",
+        file="08_block_1d.cu",
+        entry="block_1d",
+        chapter=8,
+        params={"BM": 64, "BN": 64, "BK": 8, "TM": 8},
+        choices={
+            "BM": (16, 32, 64, 128),
+            "BN": (16, 32, 64, 128),
+            "BK": (4, 8, 16),
+            "TM": (4, 8, 16),
+        },
+        rules=(
+            Rule("BM % TM == 0", "threads split the rows of the tile evenly"),
+            Rule("BK * TM == BN", "BM * BN / TM threads copy one element each of BM x BK of A"),
+            Rule("BK * TM == BM", "BM * BN / TM threads copy one element each of BK x BN of B"),
+        ),
+        block=("BM * BN // TM", "1", "1"),
+        grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"),
+        tile=("BM", "BN"),
+        note="document L, part 2, section 1",
+    ),
+    _privatised(2),
+    _privatised(4),
+    _BLOCK_2D,
+    _VECTORISED,
+    replace(
+        _VECTORISED,
+        name="prefetch",
+        title="next tiles prefetched into registers",
+        file="11_prefetch.cu",
+        entry="prefetch",
+        chapter=11,
+        note="what document S, version 6, set out to do",
+    ),
+    replace(
+        _VECTORISED,
+        name="double_buffer",
+        title="two buffers in shared memory, one barrier a tile",
+        file="11_double_buffer.cu",
+        entry="double_buffer",
+        chapter=11,
+        rules=(*_VECTORISED.rules[:-1], _shared("2")),
+        note="",
+    ),
+    replace(
+        _VECTORISED,
+        name="cp_async",
+        title="cp.async, several tiles under way",
+        file="11_cp_async.cu",
+        entry="cp_async",
+        chapter=11,
+        params={**_VECTORISED.params, "BK": 16, "STAGES": 2},
+        choices={**_VECTORISED.choices, "STAGES": (2, 3, 4, 5)},
+        rules=(
+            *_EVEN_TILE,
+            *_FRAGMENTS_BY_FOUR,
+            *_A_BY_ELEMENT,
+            *_B_BY_FOUR,
+            Rule("STAGES >= 2", "one tile is used while the next arrives"),
+            _shared("STAGES"),
+        ),
+        min_arch="sm_80",
+        note="compute capability 8.0 or newer; double_buffer runs on older GPUs",
+    ),
+)
+
+# -- warp tiling and the best FP32 kernel, chapters 12 and 13 (add here) -------------------------
+
+_WARP_TILED: tuple[Kernel, ...] = ()
+
+# -- Tensor Cores, chapters 14 and 15 (add here) -------------------------------------------------
+
+_TENSOR: tuple[Kernel, ...] = ()
+
+# -- Hopper, chapter 16 (add here) ---------------------------------------------------------------
+
+_HOPPER: tuple[Kernel, ...] = ()
+
+catalog = Catalog((*_ONE_ELEMENT, *_SIMT, *_WARP_TILED, *_TENSOR, *_HOPPER))

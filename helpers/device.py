@@ -1,0 +1,250 @@
+"""The GPU at hand, and the table of known GPUs: limits, peaks and bandwidth, each with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from helpers.errors import ConfigError, UnknownNameError, near_matches
+
+WARP = 32
+"""Threads in a warp, on every CUDA GPU so far."""
+
+GUIDE = "CUDA C++ Programming Guide, Compute Capabilities, technical specifications"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one SM of a compute capability can hold. Bytes for memory, counts otherwise.
+
+    Source: CUDA C++ Programming Guide, Compute Capabilities, technical specifications per compute
+    capability; allocation units: the occupancy calculator of Nsight Compute.
+    """
+
+    arch: str
+    max_threads_per_sm: int
+    max_blocks_per_sm: int
+    registers_per_sm: int
+    shared_per_sm: int
+    shared_per_block_optin: int
+    shared_reserved_per_block: int
+    max_threads_per_block: int = 1024
+    max_registers_per_thread: int = 255
+    register_alloc_unit: int = 256
+    warp_alloc_granularity: int = 4
+    shared_per_block: int = 48 * 1024
+    shared_alloc_unit: int = 128
+
+    @property
+    def max_warps_per_sm(self) -> int:
+        """Resident warps of one SM at most."""
+        return self.max_threads_per_sm // WARP
+
+
+def _limits(arch: str, threads: int, blocks: int, shared_sm_kb: int, optin_kb: int) -> Limits:
+    turing = arch == "sm_75"
+    return Limits(
+        arch=arch,
+        max_threads_per_sm=threads,
+        max_blocks_per_sm=blocks,
+        registers_per_sm=65536,
+        shared_per_sm=shared_sm_kb * 1024,
+        shared_per_block_optin=optin_kb * 1024,
+        shared_reserved_per_block=0 if turing else 1024,
+        shared_alloc_unit=256 if turing else 128,
+    )
+
+
+LIMITS: Mapping[str, Limits] = MappingProxyType(
+    {
+        arch: _limits(arch, *numbers)
+        for arch, numbers in {
+            "sm_75": (1024, 16, 64, 64),
+            "sm_80": (2048, 32, 164, 163),
+            "sm_86": (1536, 16, 100, 99),
+            "sm_89": (1536, 24, 100, 99),
+            "sm_90": (2048, 32, 228, 227),
+            "sm_100": (2048, 32, 228, 227),
+            "sm_120": (1536, 24, 100, 99),
+        }.items()
+    }
+)
+
+
+def limits(arch: str) -> Limits:
+    """Limits of an architecture such as "sm_75"; a suffix as in "sm_90a" is ignored."""
+    base = arch.rstrip("af")
+    if base not in LIMITS:
+        raise UnknownNameError(
+            f"no limits are known for {arch=}. {near_matches(base, LIMITS)} "
+            "Compute capabilities below 7.5 are not supported by current CUDA compilers."
+        )
+    return LIMITS[base]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU model. Clocks in MHz, bandwidth in GB/s, sizes in bytes, rates per SM and clock."""
+
+    key: str
+    name: str
+    arch: str
+    sms: int
+    boost_mhz: int
+    fp32_lanes_per_sm: int
+    tensor_fp16_flop_per_clock_per_sm: int
+    bandwidth_gbs: float
+    l2_bytes: int
+    memory_bytes: int
+    watts: int
+    source: str
+
+    @property
+    def limits(self) -> Limits:
+        """Per-SM limits of the GPU's compute capability."""
+        return limits(self.arch)
+
+    @property
+    def fp32_peak_gflops(self) -> float:
+        """FP32 peak in GFLOP/s: SMs x lanes x 2 (a fused multiply-add) x boost clock."""
+        return self.sms * self.fp32_lanes_per_sm * 2 * self.boost_mhz / 1e3
+
+    @property
+    def fp16_tensor_peak_gflops(self) -> float:
+        """Dense FP16 or BF16 Tensor Core peak in GFLOP/s, FP32 accumulation, at the boost clock."""
+        return self.sms * self.tensor_fp16_flop_per_clock_per_sm * self.boost_mhz / 1e3
+
+    def peak_gflops(self, precision: str) -> float:
+        """Peak for "fp32", "int32", "tf32", "fp16" or "bf16", in GFLOP/s (int32: in Gop/s)."""
+        if precision in ("fp32", "float32", "int32"):
+            return self.fp32_peak_gflops
+        if precision == "tf32":
+            return self.fp16_tensor_peak_gflops / 2
+        if precision in ("fp16", "bf16", "float16", "bfloat16"):
+            return self.fp16_tensor_peak_gflops
+        raise ConfigError(f"{precision=} is not one of fp32, int32, tf32, fp16, bf16")
+
+    @property
+    def ridge(self) -> float:
+        """FP32 ridge point in FLOP/byte: the intensity at which the two roofs of the GPU meet."""
+        return self.fp32_peak_gflops / self.bandwidth_gbs
+
+
+GPUS: Mapping[str, Gpu] = MappingProxyType(
+    {
+        g.key: g
+        for g in (
+            Gpu(
+                "t4", "Tesla T4", "sm_75", 40, 1590, 64, 1024, 320.0, 4 << 20, 16 << 30, 70,
+                "NVIDIA T4 datasheet; NVIDIA Turing GPU Architecture whitepaper",
+            ),
+            Gpu(
+                "a100", "A100 SXM 80 GB", "sm_80", 108, 1410, 64, 2048, 2039.0, 40 << 20, 80 << 30,
+                400, "NVIDIA A100 datasheet; NVIDIA A100 Tensor Core GPU Architecture whitepaper",
+            ),
+            Gpu(
+                "rtx3070_laptop", "GeForce RTX 3070 Laptop", "sm_86", 40, 1620, 128, 512, 448.0,
+                4 << 20, 8 << 30, 125,
+                "document L for SMs, memory and bandwidth; NVIDIA product page for the boost clock",
+            ),
+            Gpu(
+                "rtx3090", "GeForce RTX 3090", "sm_86", 82, 1695, 128, 512, 936.2, 6 << 20,
+                24 << 30, 350, "NVIDIA Ampere GA102 GPU Architecture whitepaper",
+            ),
+            Gpu(
+                "rtx4090", "GeForce RTX 4090", "sm_89", 128, 2520, 128, 512, 1008.0, 72 << 20,
+                24 << 30, 450, "NVIDIA Ada GPU Architecture whitepaper",
+            ),
+            Gpu(
+                "h100", "H100 SXM 80 GB", "sm_90", 132, 1980, 128, 4096, 3352.0, 50 << 20,
+                80 << 30, 700, "NVIDIA H100 datasheet; NVIDIA H100 GPU Architecture whitepaper",
+            ),
+            Gpu(
+                "h200", "H200 SXM 141 GB", "sm_90", 132, 1980, 128, 4096, 4800.0, 60 << 20,
+                141 << 30, 700, "NVIDIA H200 datasheet; L2 size and clock read from the device",
+            ),
+        )
+    }
+)
+
+
+def gpu(key: str) -> Gpu:
+    """A GPU of the table by its key, such as "t4". Raises UnknownNameError with near matches."""
+    if key not in GPUS:
+        raise UnknownNameError(f"no GPU is called {key!r}. {near_matches(key, GPUS)}")
+    return GPUS[key]
+
+
+@dataclass(frozen=True)
+class LiveGpu:
+    """The GPU of this machine as its driver reports it (CUDA runtime, device properties)."""
+
+    name: str
+    arch: str
+    sms: int
+    boost_mhz: int
+    memory_bytes: int
+    l2_bytes: int
+    shared_per_block_bytes: int
+    shared_per_block_optin_bytes: int
+    shared_per_sm_bytes: int
+    registers_per_block: int
+    max_threads_per_sm: int
+    max_threads_per_block: int
+    max_block: tuple[int, int, int]
+    max_grid: tuple[int, int, int]
+    memory_bus_bits: int
+    memory_clock_mhz: int
+    driver_cuda: str
+    runtime_cuda: str
+
+    @property
+    def known(self) -> Gpu | None:
+        """The row of GPUS that this device is, or None."""
+        plain = self.name.lower().replace("nvidia", "").replace("geforce", "").strip()
+        for candidate in GPUS.values():
+            words = candidate.name.lower().replace("geforce", "").split()
+            if all(w in plain.split() for w in words if w not in ("sxm", "80", "141", "gb")):
+                return candidate
+        return None
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+@cache
+def current() -> LiveGpu | None:
+    """The GPU that CuPy would use, or None where there is no GPU, driver or CuPy."""
+    try:
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        p: dict[str, Any] = runtime.getDeviceProperties(runtime.getDevice())
+        versions = _version(runtime.driverGetVersion()), _version(runtime.runtimeGetVersion())
+    except Exception:  # no CuPy, no driver, no device: each raises its own type
+        return None
+    name = p["name"].decode() if isinstance(p["name"], bytes) else str(p["name"])
+    return LiveGpu(
+        name=name,
+        arch=f"sm_{p['major']}{p['minor']}",
+        sms=p["multiProcessorCount"],
+        boost_mhz=int(p.get("clockRate", 0)) // 1000,
+        memory_bytes=p["totalGlobalMem"],
+        l2_bytes=p["l2CacheSize"],
+        shared_per_block_bytes=p["sharedMemPerBlock"],
+        shared_per_block_optin_bytes=p["sharedMemPerBlockOptin"],
+        shared_per_sm_bytes=p["sharedMemPerMultiprocessor"],
+        registers_per_block=p["regsPerBlock"],
+        max_threads_per_sm=p["maxThreadsPerMultiProcessor"],
+        max_threads_per_block=p["maxThreadsPerBlock"],
+        max_block=tuple(p["maxThreadsDim"]),
+        max_grid=tuple(p["maxGridSize"]),
+        memory_bus_bits=p["memoryBusWidth"],
+        memory_clock_mhz=int(p.get("memoryClockRate", 0)) // 1000,
+        driver_cuda=versions[0],
+        runtime_cuda=versions[1],
+    )

@@ -1,0 +1,235 @@
+"""cp.async: copies from global to shared memory that are under way until they are waited for.
+
+The data is copied when the instruction runs, but its place in shared memory counts as pending
+until the copying thread has waited for the group. Touching a pending place is a race, for the
+copying thread too. When a copy is waited for it becomes an ordinary write of that thread: other
+threads still need a barrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator import access
+from helpers.emulator.races import WRITE
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine import Mask, State
+    from helpers.emulator.program import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass
+class Copy:
+    """One executed cp.async."""
+
+    site: int
+    granule: Array
+    span: int
+    mask: Mask | None
+
+
+class Copies:
+    """Copies under way in a batch of blocks, by group of the copying thread."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.open: list[Copy] = []  # since the last commit
+        self.groups: list[list[Copy]] = []
+        assert state.log is not None
+        self.pending = np.zeros((state.log.size, 1), np.int32)
+        self.lines: dict[int, int] = {}
+
+    def _places(self, granule: Array, span: int, mask: Mask | None) -> Array:
+        """Flat places in `pending` of the active lanes' granules."""
+        state = self.state
+        varies = granule.shape[2] * granule.shape[3] > 1 or (
+            mask is not None and mask.arr.shape[2] * mask.arr.shape[3] > 1
+        )
+        if varies and self.pending.shape[1] == 1 and state.blocks > 1:
+            self.pending = np.repeat(self.pending, state.blocks, axis=1)
+        columns = self.pending.shape[1]
+        at = granule * columns
+        if columns > 1:
+            at = at + state.block_index
+        if mask is not None:
+            shape = np.broadcast_shapes(at.shape, mask.arr.shape)
+            at = np.broadcast_to(at, shape)[np.broadcast_to(mask.arr, shape)]
+        at = at.reshape(-1)
+        return np.concatenate([at + j * columns for j in range(span)])
+
+    def start(self, copy: Copy) -> None:
+        """A copy begins."""
+        places = self._places(copy.granule, copy.span, copy.mask)
+        self.pending.reshape(-1)[places] += 1
+        self.open.append(copy)
+
+    def commit(self) -> None:
+        """cp.async.commit_group."""
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, left: int, everything: bool) -> None:
+        """cp.async.wait_group: all but the latest `left` groups are complete."""
+        if everything:
+            self.commit()
+            left = 0
+        done = self.groups[: len(self.groups) - left] if left else self.groups
+        self.groups = self.groups[len(done) :]
+        for copy in (c for group in done for c in group):
+            places = self._places(copy.granule, copy.span, copy.mask)
+            np.subtract.at(self.pending.reshape(-1), np.unique(places), 1)
+            assert self.state.log is not None
+            self.state.log.add(copy.site, WRITE, copy.granule, copy.span, copy.mask)
+
+    def check(self, site: Site, granule: Array, span: int, mask: Mask | None) -> None:
+        """Report lanes that touch a place whose copy is still under way."""
+        if not (self.open or any(self.groups)):
+            return
+        flat = self._lookup(granule, span)
+        if not flat.any():
+            return
+        if mask is not None:
+            flat = flat & mask.arr
+            if not flat.any():
+                return
+        state = self.state
+        thread, column, place = access._first(state, granule, flat)
+        assert state.log is not None
+        name, where = state.shared_name(place * state.log.granule)
+        line = self._line_of(place, column)
+        state.find(
+            "race",
+            site.line,
+            f"{where}: thread {state.thread_text(thread)} of block {state.block_tuple(column)} "
+            f"{'reads' if site.op == 'load' else 'writes'} it while the cp.async of line {line} is "
+            "still under way. Wait for its group (cp.async.wait_group), then __syncthreads()",
+            int(np.count_nonzero(flat)) * (state.lanes // flat.size),
+            array=name,
+            index=where,
+            threads=(thread,),
+            other_line=line,
+            block=state.block_tuple(column),
+        )
+
+    def _lookup(self, granule: Array, span: int) -> Array:
+        columns = self.pending.shape[1]
+        flat = self.pending.reshape(-1)
+        at = granule * columns
+        if columns > 1:
+            at = at + self.state.block_index
+        hit = flat[at] > 0
+        for j in range(1, span):
+            hit = hit | (flat[at + j * columns] > 0)
+        return hit
+
+    def _line_of(self, granule: int, column: int) -> int:
+        for copy in (c for group in [*self.groups, self.open] for c in group):
+            for j in range(copy.span):
+                if (copy.granule + j == granule).any():
+                    return self.state.sites[copy.site].line
+        return 0
+
+    def not_pending(self, granule: Array, span: int, missing: Array) -> Array:
+        """Lanes of `missing` that do not wait for a copy: those are reported as races."""
+        return missing & ~self._lookup(granule, span)
+
+
+def copy_async(
+    state: State, source: int, target: int, from_address: Array, to_address: Array,
+    limit: Array | None, mask: Mask | None,
+) -> None:
+    """cp.async: `limit` bytes are read (None: all), the rest of the access is filled with zeros."""
+    if mask is not None and mask.n == 0:
+        return
+    from_site, to_site = state.sites[source], state.sites[target]
+    # The bytes beyond the limit are not read, so they may lie outside.
+    reads = mask if limit is None else state.narrowed(mask, limit > 0)
+    if limit is None or (limit[...] == from_site.width).all():
+        values = access.load_global(state, source, from_address, reads)
+    else:
+        values = _partial(state, source, from_address, limit, reads)
+    if from_site.count == 1 and not isinstance(values, tuple):
+        values = (values,)
+    if limit is not None:
+        values = tuple(
+            np.where(limit >= 4 * (j + 1), v, np.uint32(0)) for j, v in enumerate(values)
+        )
+    stats = state.stats[target]
+    log, state.log = state.log, None  # the write is judged when it is waited for
+    try:
+        if log is None:
+            access.store_shared(state, target, to_address, values, mask)
+            return
+        state.log = log
+        plan = access._shared_plan(state, to_site, stats, to_address, mask)
+        arr = None if plan.mask is None else plan.mask.arr
+        assert plan.granule is not None
+        span = max(to_site.width >> log.shift, 1)
+        if state.copies is None:
+            state.copies = Copies(state)
+        state.copies.check(to_site, plan.granule, span, plan.mask)
+        log.mark(plan.granule, span, arr)
+        log.add(target, WRITE, plan.granule, span, plan.mask)
+        state.copies.start(Copy(target, plan.granule, span, plan.mask))
+        for j, value in enumerate(values):
+            access.store_words(state.shared, plan.offset + 4 * j, value, arr)
+    finally:
+        state.log = log
+
+
+def _partial(
+    state: State, source: int, address: Array, limit: Array, mask: Mask | None
+) -> tuple[Array, ...]:
+    """Loads of fewer bytes than the copy is wide, by lane."""
+    site = state.sites[source]
+    if mask is not None and mask.n == 0:
+        return tuple(np.zeros((1, 1, 1, 1), np.uint32) for _ in range(site.count))
+    whole = state.narrowed(mask, limit >= site.width)
+    if site.count == 1 or whole is None or whole.n == (state.lanes if mask is None else mask.n):
+        got = access.load_global(state, source, address, mask)
+        return got if isinstance(got, tuple) else (got,)
+    values = [np.zeros((1, 1, 1, 1), np.uint32)] * site.count
+    if whole.n:
+        got = access.load_global(state, source, address, whole)
+        values = [np.where(whole.arr, g, v) for g, v in zip(got, values, strict=True)]
+    some = state.narrowed(mask, limit < site.width)
+    assert some is not None
+    for part in range(site.count):
+        lanes = state.narrowed(some, limit > 4 * part)
+        if lanes is not None and lanes.n == 0:
+            continue
+        buffer = access._first_buffer(state, site, address, lanes)
+        if buffer is None:
+            access._split(state, site, address, lanes)
+            continue
+        offset = address + (site.offset - buffer.base + 4 * part)
+        data = buffer.view(np.dtype("u4"))
+        outside = (offset < 0) | (offset > buffer.nbytes - 4)
+        lost = outside & (True if lanes is None else lanes.reduced(outside.shape))
+        if lost.any():
+            _, arr = access._lanes_of(state, offset, lanes)
+            access._report_outside(state, site, buffer, offset, arr & outside)
+        value = np.where(outside, np.uint32(0), data.take(offset >> 2, mode="clip"))
+        values[part] = np.where(True if lanes is None else lanes.arr, value, values[part])
+        if part == 0 and state.analyse:
+            access._count_global(
+                state, site, state.stats[source], buffer, offset, lanes
+            )
+    return tuple(values)
+
+
+def commit_group(state: State, mask: Mask | None) -> None:
+    """cp.async.commit_group."""
+    if state.copies is not None:
+        state.copies.commit()
+
+
+def wait_group(state: State, left: int, everything: bool, mask: Mask | None) -> None:
+    """cp.async.wait_group and wait_all."""
+    if state.copies is not None:
+        state.copies.wait(left, everything)

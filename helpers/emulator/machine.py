@@ -1,0 +1,741 @@
+"""The lock-step machine: all threads of many blocks at once, one NumPy array per register.
+
+Every value has four axes: (rows, x, p, q), where rows counts threadIdx.y and z, x threadIdx.x,
+p blockIdx.y and z, and q blockIdx.x of the blocks that run together. An axis along which a value
+does not vary has size one, so a loop counter costs one element and a row index one per row. The
+blocks are the inner axes: what all blocks read at one shared address is one contiguous row.
+
+Control flow: groups of threads wait at basic blocks of the program, and the group at the lowest
+one runs next; groups that reach the same place merge. A barrier holds its threads until nothing
+else can run, then releases every block that is complete.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator.counts import WarpShape
+from helpers.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, Heap, Words
+from helpers.emulator.races import WARP_SYNC, SharedLog
+from helpers.emulator.report import SiteStats
+
+if TYPE_CHECKING:
+    from helpers.emulator.program import FunctionProgram, Program, Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i4, i8 = np.dtype("i4"), np.dtype("i8")
+
+
+class Mask:
+    """A set of threads: a bool array of four axes, its size, and how many warps it touches."""
+
+    __slots__ = ("_reduced", "_warps", "arr", "n", "state")
+
+    def __init__(self, state: State, arr: Array, n: int) -> None:
+        self.state = state
+        self.arr = arr
+        self.n = n
+        self._warps = -1
+        self._reduced: dict[tuple[int, ...], Array] = {}
+
+    @property
+    def warps(self) -> int:
+        """Warps with at least one thread in the set."""
+        if self._warps < 0:
+            s = self.state
+            lanes = s.warp_shape.lanes(self.arr, is_mask=True).any(axis=(2, 3))
+            self._warps = int(np.count_nonzero(lanes)) * (s.total_warps // lanes.size)
+        return self._warps
+
+    def reduced(self, shape: tuple[int, ...]) -> Array:
+        """Whether any thread is in the set, along the axes where an array of `shape` varies."""
+        found = self._reduced.get(shape)
+        if found is None:
+            axes = tuple(
+                i for i in range(4) if shape[i] == 1 and self.arr.shape[i] > 1
+            )
+            found = self.arr.any(axis=axes, keepdims=True) if axes else self.arr
+            self._reduced[shape] = found
+        return found
+
+
+@dataclass
+class Waiting:
+    """Threads that wait at a barrier."""
+
+    barrier: int
+    resume: int
+    mask: Mask | None
+    line: int
+    expected: Array | None  # threads it takes, or None for all of the block
+    pool: int
+    reduce: tuple[str, int, Array] | None = None  # (operation, register, predicate)
+
+
+@dataclass
+class Fault:
+    """A finding in the making."""
+
+    kind: str
+    line: int
+    message: str
+    count: int
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class StepBudgetError(Exception):
+    """The step budget of the launch is used up."""
+
+
+class Launch:
+    """What all batches of one launch share: memory, sums, findings."""
+
+    def __init__(self, program: Program, heap: Heap) -> None:
+        self.program = program
+        self.heap = heap
+        self.stats = [SiteStats() for _ in program.sites]
+        self.counts: dict[int, int] = {}  # warp instructions by basic block id
+        self.faults: dict[tuple[Any, ...], Fault] = {}
+        self.output: list[str] = []
+        self.params: bytes = b""
+        self.analyse = True
+        self.shared_bytes = 0
+        self.static_shared = 0
+        self.max_steps = 0
+        self.deadline = float("inf")
+        self.steps = 0
+        self.writable: set[int] | None = None  # slots that the kernel may write; None: all
+        self.fences = False
+        self.schedule = "ascending"
+        self.rng = np.random.default_rng(0)
+        self.notes: list[str] = []
+        self.keep_samples = True
+
+
+class State:
+    """One batch of blocks: their registers, shared memory, masks and barriers."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        bx: Array,
+        by: Array,
+        bz: Array,
+    ) -> None:
+        """bx, by, bz: block indices, int32, broadcast over the axes (1, 1, p, q)."""
+        self.launch = launch
+        self.sites: list[Site] = launch.program.sites
+        self.stats = launch.stats
+        self.grid, self.block = grid, block
+        tx, ty, tz = block
+        self.rows, self.x = ty * tz, tx
+        self.threads = tx * ty * tz
+        shape = np.broadcast_shapes(bx.shape, by.shape, bz.shape)
+        self.p, self.q = shape[2], shape[3]
+        self.blocks = self.p * self.q
+        self.shape = (self.rows, self.x, self.p, self.q)
+        self.lanes = self.threads * self.blocks
+        self.warp_shape = WarpShape(self.rows, self.x)
+        self.total_warps = self.warp_shape.warps * self.blocks
+        self.bx, self.by, self.bz = bx, by, bz
+        row = np.arange(self.rows, dtype=i4).reshape(-1, 1, 1, 1)
+        self.tid_x = np.arange(tx, dtype=i4).reshape(1, -1, 1, 1)
+        self.tid_y = row % ty if ty > 1 else row[:1] * 0
+        self.tid_z = row // ty if tz > 1 else row[:1] * 0
+        self.thread = row.astype(i8) * tx + self.tid_x
+        self.block_index = np.arange(self.blocks, dtype=i8).reshape(1, 1, self.p, self.q)
+        gx, gy, _ = grid
+        linear = (bz.astype(i8) * gy + by) * gx + bx
+        self.linear_block = np.broadcast_to(linear, (1, 1, self.p, self.q))
+        self._global_thread: Array | None = None
+        self.live: Mask | None = None
+        self.analyse = launch.analyse
+        self.fences = launch.fences
+        self.epoch = np.zeros((1, 1, self.p, self.q), np.int32)
+        columns = self.block_index
+        self.shared = Words(max(launch.shared_bytes, 4), columns)
+        self.log: SharedLog | None = None
+        if self.analyse and launch.shared_bytes:
+            self.log = SharedLog(self, launch.shared_bytes, launch.program.shared_granule)
+        self.local: Words | None = None
+        self.local_base = 0
+        self.waiting: list[Waiting] = []
+        self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
+        self.copies: Any = None  # pending cp.async, made on first use
+        self._constants: dict[str, Array] = {}
+        self.depth = 0
+
+    # -- masks -----------------------------------------------------------------------------------
+
+    def mask(self, arr: Array) -> Mask | None:
+        """A mask of a bool array; None if it holds every thread of the batch."""
+        n = int(np.count_nonzero(arr)) * (self.lanes // arr.size)
+        return None if n == self.lanes else Mask(self, arr, n)
+
+    def narrowed(self, base: Mask | None, pred: Array) -> Mask | None:
+        """The threads of base whose predicate holds."""
+        return self.mask(pred if base is None else base.arr & pred)
+
+    def warps_active(self, mask: Mask | None) -> Array:
+        """bool (warps, blocks): which warps have a thread in the mask."""
+        if mask is None:
+            return np.ones((self.warp_shape.warps, self.blocks), bool)
+        arr = np.broadcast_to(mask.arr, self.shape).reshape(self.threads, self.blocks)
+        pad = -self.threads % 32
+        if pad:
+            arr = np.concatenate([arr, np.zeros((pad, self.blocks), bool)])
+        return arr.reshape(-1, 32, self.blocks).any(axis=1)
+
+    def count_warps(self, mask: Mask | None) -> int:
+        """Warps with at least one thread in the mask."""
+        return self.total_warps if mask is None else mask.warps
+
+    # -- special registers -----------------------------------------------------------------------
+
+    def special(self, name: str) -> Array:
+        """The value of a special register such as tid.x or clock64."""
+        found = self._constants.get(name)
+        if found is None:
+            found = self._constants[name] = self._special(name)
+        return found
+
+    def _special(self, name: str) -> Array:
+        def uniform(value: int, kind: np.dtype[Any] = i4) -> Array:
+            return np.array(value, "i8").astype(kind).reshape(1, 1, 1, 1)
+
+        base, _, axis = name.partition(".")
+        which = "xyzw".find(axis) if axis else 0
+        if base == "tid":
+            return (self.tid_x, self.tid_y, self.tid_z, uniform(0))[which]
+        if base == "ctaid":
+            return (self.bx, self.by, self.bz, uniform(0))[which]
+        if base == "ntid":
+            return uniform((*self.block, 1)[which])
+        if base == "nctaid":
+            return uniform((*self.grid, 1)[which])
+        lane = (self.thread % 32).astype(i4)
+        one, full = np.int64(1), np.int64(0xFFFFFFFF)
+        values: dict[str, Callable[[], Array]] = {
+            "laneid": lambda: lane,
+            "warpid": lambda: (self.thread // 32).astype(i4),
+            "nwarpid": lambda: uniform(self.warp_shape.warps),
+            "smid": lambda: uniform(0),
+            "nsmid": lambda: uniform(1),
+            "gridid": lambda: uniform(0, i8),
+            # Time does not exist here: clocks are defined to stand still.
+            "clock": lambda: uniform(0),
+            "clock_hi": lambda: uniform(0),
+            "clock64": lambda: uniform(0, i8),
+            "globaltimer": lambda: uniform(0, i8),
+            "globaltimer_lo": lambda: uniform(0),
+            "globaltimer_hi": lambda: uniform(0),
+            "lanemask_eq": lambda: (one << lane.astype(i8)).astype(i4),
+            "lanemask_lt": lambda: ((one << lane.astype(i8)) - 1).astype(i4),
+            "lanemask_le": lambda: ((one << (lane.astype(i8) + 1)) - 1).astype(i4),
+            "lanemask_gt": lambda: (full & ~((one << (lane.astype(i8) + 1)) - 1)).astype(i4),
+            "lanemask_ge": lambda: (full & ~((one << lane.astype(i8)) - 1)).astype(i4),
+            "dynamic_smem_size": lambda: uniform(
+                self.launch.shared_bytes - self.launch.static_shared
+            ),
+            "total_smem_size": lambda: uniform(self.launch.shared_bytes),
+            "aggr_smem_size": lambda: uniform(self.launch.shared_bytes),
+        }
+        return values[base]()
+
+    # -- words about places ----------------------------------------------------------------------
+
+    def thread_tuple(self, thread: int) -> tuple[int, int, int]:
+        """threadIdx of a linear thread number."""
+        tx, ty, _ = self.block
+        return thread % tx, thread // tx % ty, thread // (tx * ty)
+
+    def thread_text(self, thread: int) -> str:
+        """threadIdx as text."""
+        return "({}, {}, {})".format(*self.thread_tuple(thread))
+
+    def block_of(self, linear: int) -> tuple[int, int, int]:
+        """blockIdx of a linear block number."""
+        gx, gy, _ = self.grid
+        return linear % gx, linear // gx % gy, linear // (gx * gy)
+
+    def block_tuple(self, column: int) -> tuple[int, int, int]:
+        """blockIdx of a block of this batch."""
+        return self.block_of(int(self.linear_block.reshape(-1)[column]))
+
+    @property
+    def global_thread(self) -> Array:
+        """Number of each thread in the whole launch: block number times threads, plus thread."""
+        if self._global_thread is None:
+            self._global_thread = self.linear_block * self.threads + self.thread
+        return self._global_thread
+
+    def global_thread_text(self, gid: int) -> str:
+        """threadIdx and blockIdx of a thread of the launch."""
+        block = self.block_of(gid // self.threads)
+        return f"{self.thread_text(gid % self.threads)} of block {block}"
+
+    def shared_name(self, address: int) -> tuple[str, str]:
+        """(variable, variable[element]) at a byte address of shared memory."""
+        for symbol in self.launch.program.shared_symbols:
+            end = symbol.start + symbol.size if symbol.size else self.launch.shared_bytes
+            if symbol.start <= address < max(end, symbol.start + 1):
+                return symbol.name, symbol.index_text(address - symbol.start)
+        return "shared", f"shared memory byte {address}"
+
+    def find(
+        self, kind: str, line: int, message: str, count: int, *, array: str = "", index: str = "",
+        threads: tuple[int, ...] = (), other_line: int = 0,
+        block: tuple[int, int, int] | None = None,
+    ) -> None:
+        """Enter a fault; equal ones are counted."""
+        key = (kind, line, array, other_line)
+        found = self.launch.faults.get(key)
+        if found is not None:
+            found.count += count
+            return
+        self.launch.faults[key] = Fault(
+            kind,
+            line,
+            message,
+            count,
+            {
+                "array": array,
+                "index": index,
+                "block": block,
+                "threads": tuple(self.thread_tuple(t) for t in threads),
+                "other_line": other_line,
+            },
+        )
+
+    def first_lane(self, chosen: Array) -> tuple[int, int]:
+        """(thread, column) of the lowest block's first true lane of a bool array."""
+        full = np.broadcast_to(chosen, self.shape).reshape(self.threads, self.blocks)
+        column = int(np.flatnonzero(full.any(axis=0))[0])
+        return int(np.flatnonzero(full[:, column])[0]), column
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(self, program: FunctionProgram, frame: dict[str, Any]) -> None:
+        """Run a function from its entry until every thread has left it."""
+        registers: list[Any] = [None] * program.nregisters
+        zero = {k: np.zeros((1, 1, 1, 1), k) for k in ("b1", "i2", "f2", "i4", "f4", "i8", "f8")}
+        for number, kind in enumerate(program.kinds):
+            registers[number] = zero[kind]
+        outer_waiting, self.waiting = self.waiting, []
+        pools = self._start()
+        counts = self.launch.counts
+        blocks = program.blocks
+        launch = self.launch
+        budget = launch.max_steps
+        while pools:
+            pool = pools[-1]
+            if not pool:
+                pools.pop()
+                if not pools:
+                    pools = self._release(registers)
+                continue
+            at = min(pool)
+            mask = pool.pop(at)
+            block = blocks[at]
+            launch.steps += block.cost
+            if launch.steps > budget or (
+                launch.deadline < float("inf") and time.monotonic() > launch.deadline
+            ):
+                self._out_of_steps(block.line)
+            counts[block.number] = counts.get(block.number, 0) + (
+                self.total_warps
+                if mask is None and self.live is None
+                else (mask or self.live).warps  # type: ignore[union-attr]
+            )
+            active = self.live if mask is None else mask
+            result = block.run(self, registers, frame, mask, active)
+            kind = block.kind
+            if kind == "jump":
+                self._push(pool, block.target, mask)
+            elif kind == "branch":
+                self._branch(pool, block.target, block.next, mask, result)
+            elif kind == "exit":
+                self._exit(pool, mask, result, block.next)
+            elif kind == "barrier":
+                barrier, expected, arrive, reduce = result
+                if arrive:
+                    self._arrive(barrier, mask)
+                    self._push(pool, block.next, mask)
+                else:
+                    self.waiting.append(
+                        Waiting(
+                            barrier, block.next, mask, block.line, expected, len(pools) - 1, reduce
+                        )
+                    )
+            elif kind == "table":
+                self._table(pool, block.targets, mask, result)
+        self.waiting = outer_waiting
+
+    def _start(self) -> list[dict[int, Mask | None]]:
+        if self.launch.schedule == "ascending" or self.depth:
+            return [{0: None}]
+        return self._permuted([(0, self.live)])
+
+    def _permuted(self, groups: list[tuple[int, Mask | None]]) -> list[dict[int, Mask | None]]:
+        """Split groups by warp into a few sets that run one after the other, in random order."""
+        warps = self.warp_shape.warps
+        sets = min(4, warps)
+        order = self.launch.rng.permutation(np.arange(warps) % sets)
+        choice = order[np.arange(self.warp_shape.threads) // 32].reshape(self.rows, self.x, 1, 1)
+        pools: list[dict[int, Mask | None]] = []
+        for k in range(sets):
+            pool: dict[int, Mask | None] = {}
+            for at, mask in groups:
+                part = self.narrowed(mask, choice == k)
+                if part is None or part.n:
+                    self._push(pool, at, part)
+            if pool:
+                pools.append(pool)
+        return pools
+
+    def _push(self, pool: dict[int, Mask | None], at: int, mask: Mask | None) -> None:
+        if at not in pool:
+            pool[at] = mask
+            return
+        other = pool[at]
+        if mask is None or other is None:
+            pool[at] = None
+            return
+        union = Mask(self, mask.arr | other.arr, mask.n + other.n)
+        full = self.lanes if self.live is None else self.live.n
+        pool[at] = None if union.n == full else union
+
+    def _branch(
+        self, pool: dict[int, Mask | None], target: int, after: int, mask: Mask | None, pred: Array
+    ) -> None:
+        if pred.size == 1:
+            self._push(pool, target if pred.item() else after, mask)
+            return
+        base = self.live if mask is None else mask
+        if base is None:
+            n = int(np.count_nonzero(pred)) * (self.lanes // pred.size)
+            full = self.lanes
+            taken = pred
+        else:
+            taken = base.arr & pred
+            n = int(np.count_nonzero(taken)) * (self.lanes // taken.size)
+            full = base.n
+        if n == full:
+            self._push(pool, target, mask)
+        elif n == 0:
+            self._push(pool, after, mask)
+        else:
+            rest = ~pred if base is None else base.arr & ~pred
+            self._push(pool, target, Mask(self, taken, n))
+            self._push(pool, after, Mask(self, rest, full - n))
+
+    def _exit(
+        self, pool: dict[int, Mask | None], mask: Mask | None, pred: Array | None, after: int
+    ) -> None:
+        base = self.live if mask is None else mask
+        gone = base
+        if pred is not None:
+            gone = self.narrowed(base, pred)
+            if gone is not None and gone.n == 0:
+                self._push(pool, after, mask)
+                return
+            stay = self.narrowed(base, ~pred)
+            if stay is None or stay.n:
+                self._push(pool, after, stay)
+        if gone is None:
+            self.live = Mask(self, np.zeros((1, 1, 1, 1), bool), 0)
+            return
+        old = self.live
+        left = ~gone.arr if old is None else old.arr & ~gone.arr
+        n = (self.lanes if old is None else old.n) - gone.n
+        self.live = Mask(self, left, n)
+        if pred is not None and len(pool) == 1 and next(iter(pool)) == after:
+            stay = pool[after]
+            if stay is not None and stay.n == n and not self.waiting:
+                pool[after] = None
+        elif len(pool) == 1 and not self.waiting:
+            at, only = next(iter(pool.items()))
+            if only is not None and only.n == n:
+                pool[at] = None
+
+    def _table(
+        self, pool: dict[int, Mask | None], targets: tuple[int, ...], mask: Mask | None, index: Array
+    ) -> None:
+        base = self.live if mask is None else mask
+        values = np.unique(index if base is None else index[np.broadcast_to(
+            base.arr, np.broadcast_shapes(base.arr.shape, index.shape))]
+            if index.size > 1 else index)
+        for value in values:
+            part = self.narrowed(base, index == value)
+            if part is not None and part.n == 0:
+                continue
+            full = self.lanes if base is None else base.n
+            if (self.lanes if part is None else part.n) == full:
+                part = mask
+            if 0 <= int(value) < len(targets):
+                self._push(pool, targets[int(value)], part)
+
+    # -- barriers --------------------------------------------------------------------------------
+
+    def by_block(self, mask: Mask | None) -> Array:
+        """Threads of a mask in each block: int64 (1, 1, p, q)."""
+        if mask is None:
+            return np.full((1, 1, self.p, self.q), self.threads, np.int64)
+        arr = mask.arr
+        scale = (self.rows // arr.shape[0]) * (self.x // arr.shape[1])
+        return np.broadcast_to(
+            np.count_nonzero(arr, axis=(0, 1), keepdims=True) * scale, (1, 1, self.p, self.q)
+        )
+
+    def _arrive(self, barrier: int, mask: Mask | None) -> None:
+        base = self.live if mask is None else mask
+        warps = self.warps_active(base).sum(axis=0).reshape(1, 1, self.p, self.q) * 32
+        self.arrived[barrier] = self.arrived.get(barrier, 0) + warps
+
+    def _release(self, registers: list[Any]) -> list[dict[int, Mask | None]]:
+        """Nothing runs any more: open the barriers that are complete, report those that never are."""
+        if not self.waiting:
+            return []
+        first = self.waiting[0]
+        if (
+            len(self.waiting) == 1
+            and first.mask is None
+            and self.live is None
+            and first.expected is None
+        ):
+            self.waiting = []
+            return self._open([first], None, registers)
+        ready: list[Waiting] = []
+        opened = np.zeros((1, 1, self.p, self.q), bool)
+        partial = False
+        for barrier in sorted({w.barrier for w in self.waiting}):
+            here = [w for w in self.waiting if w.barrier == barrier]
+            arrived = sum(
+                (self.by_block(self.live if w.mask is None else w.mask) for w in here),
+                start=np.zeros((1, 1, self.p, self.q), np.int64),
+            )
+            needed: Array = self.by_block(self.live)
+            for w in here:
+                if w.expected is not None:
+                    needed = np.broadcast_to(w.expected, arrived.shape)
+                    warps = sum(
+                        (self.warps_active(self.live if v.mask is None else v.mask) for v in here),
+                        start=np.zeros((self.warp_shape.warps, self.blocks), bool),
+                    )
+                    # bar counts whole warps: a warp that arrives adds all of its threads.
+                    arrived = (warps > 0).sum(axis=0).reshape(arrived.shape) * 32
+                    arrived = arrived + self.arrived.get(barrier, 0)
+            done = (arrived >= needed) & (arrived > 0)
+            if done.any():
+                ready += self._take(here, done)
+                opened |= done
+                partial = partial or bool((needed < self.by_block(self.live))[done].any())
+                if barrier in self.arrived:
+                    self.arrived[barrier] = np.where(done, 0, self.arrived[barrier])
+        if ready:
+            self._judge_lines(ready)
+            if partial:
+                self._join_clocks(ready)
+                return self._open(ready, np.zeros_like(opened), registers)
+            return self._open(ready, opened, registers)
+        # Deadlock: some threads wait for others that never come. Say so, and go on.
+        for w in self.waiting:
+            base = self.live if w.mask is None else w.mask
+            here = self.by_block(base)
+            column = int(np.flatnonzero(here.reshape(-1))[0])
+            waits = int(here.reshape(-1)[column])
+            self.find(
+                "divergent-barrier",
+                w.line,
+                f"{waits} of {self.threads} threads of block {self.block_tuple(column)} wait at "
+                "this barrier; the others wait elsewhere or never come. Every thread of the block "
+                "must reach the same barrier",
+                int(np.count_nonzero(here)),
+                block=self.block_tuple(column),
+            )
+        ready, self.waiting = self.waiting, []
+        return self._open(ready, None, registers)
+
+    def _take(self, waiting: list[Waiting], done: Array) -> list[Waiting]:
+        """Remove the threads of the opened blocks from the barrier; return them as groups."""
+        out = []
+        for w in waiting:
+            if done.all():
+                out.append(w)
+                self.waiting.remove(w)
+                continue
+            base = self.live if w.mask is None else w.mask
+            go, stay = self.narrowed(base, done), self.narrowed(base, ~done)
+            if go is not None and go.n == 0:
+                continue
+            self.waiting.remove(w)
+            reduce = w.reduce
+            out.append(Waiting(w.barrier, w.resume, go, w.line, w.expected, w.pool, reduce))
+            if stay is None or stay.n:
+                self.waiting.append(
+                    Waiting(w.barrier, w.resume, stay, w.line, w.expected, w.pool, reduce)
+                )
+        return out
+
+    def _judge_lines(self, ready: list[Waiting]) -> None:
+        """Barriers that opened: all threads of a block should have come, to the same line."""
+        whole = [w for w in ready if w.expected is None]
+        if not whole:
+            return
+        for barrier in sorted({w.barrier for w in whole}):
+            here = [w for w in whole if w.barrier == barrier]
+            lines = sorted({w.line for w in here})
+            counts = {
+                line: sum(
+                    (
+                        self.by_block(self.live if w.mask is None else w.mask)
+                        for w in here
+                        if w.line == line
+                    ),
+                    start=np.zeros((1, 1, self.p, self.q), np.int64),
+                )
+                for line in lines
+            }
+            total = sum(counts.values(), start=np.zeros((1, 1, self.p, self.q), np.int64))
+            for line in lines[1:]:
+                mixed = (counts[line] > 0) & (counts[line] < total)
+                if mixed.any():
+                    column = int(np.flatnonzero(mixed.reshape(-1))[0])
+                    self.find(
+                        "divergent-barrier",
+                        line,
+                        f"threads of block {self.block_tuple(column)} meet here and at line "
+                        f"{lines[0]}: they wait at different barriers. Every thread of the block "
+                        "must reach the same one",
+                        int(mixed.sum()),
+                        other_line=lines[0],
+                        block=self.block_tuple(column),
+                    )
+            gone = (total > 0) & (total < self.threads)
+            if self.depth == 0 and gone.any():
+                column = int(np.flatnonzero(gone.reshape(-1))[0])
+                missing = self.threads - int(total.reshape(-1)[column])
+                self.find(
+                    "divergent-barrier",
+                    lines[0],
+                    f"{missing} of {self.threads} threads of block {self.block_tuple(column)} have "
+                    "returned and never reach this barrier. Keep every thread of the block to the "
+                    "end, and guard its loads and stores instead",
+                    int(gone.sum()),
+                    block=self.block_tuple(column),
+                )
+
+    def _join_clocks(self, ready: list[Waiting]) -> None:
+        """A barrier of some warps: what each did before it is now known to the others."""
+        if self.log is None:
+            return
+        nwarps = self.warp_shape.warps
+        clocks = self.log.clocks
+        clocks = np.eye(nwarps, dtype=np.int32) if clocks is None else clocks.copy()
+        for barrier in {w.barrier for w in ready}:
+            warps = np.zeros(nwarps, bool)
+            for w in ready:
+                if w.barrier == barrier:
+                    warps |= self.warps_active(self.live if w.mask is None else w.mask).any(axis=1)
+            together = np.flatnonzero(warps)
+            joint = clocks[together].max(axis=0)
+            clocks[together] = joint
+            clocks[together, together] += 1
+        self.log.clocks = clocks
+
+    def _open(
+        self, ready: list[Waiting], opened: Array | None, registers: list[Any]
+    ) -> list[dict[int, Mask | None]]:
+        """Resume the threads of open barriers. opened: blocks whose interval ends (None: all)."""
+        if opened is None or opened.any():
+            if self.log is not None:
+                self.log.end_interval()
+            self.epoch = self.epoch + (1 if opened is None else opened.astype(np.int32))
+        for w in ready:
+            if w.reduce is not None:
+                self._reduce(ready, w, registers)
+        if self.launch.schedule != "ascending" and self.depth == 0:
+            return self._permuted(
+                [(w.resume, self.live if w.mask is None else w.mask) for w in ready]
+            )
+        pool: dict[int, Mask | None] = {}
+        for w in ready:
+            self._push(pool, w.resume, w.mask)
+        return [pool]
+
+    def _reduce(self, ready: list[Waiting], w: Waiting, registers: list[Any]) -> None:
+        """bar.red: combine the predicates of all threads of each block at this barrier."""
+        assert w.reduce is not None
+        operation, register, _ = w.reduce
+        total = np.zeros((1, 1, self.p, self.q), np.int64)
+        every = np.zeros((1, 1, self.p, self.q), np.int64)
+        for v in ready:
+            if v.barrier != w.barrier or v.reduce is None:
+                continue
+            base = self.live if v.mask is None else v.mask
+            pred = v.reduce[2] if base is None else base.arr & v.reduce[2]
+            pred = np.broadcast_to(pred, self.shape)
+            total = total + np.count_nonzero(pred, axis=(0, 1), keepdims=True)
+            every = every + self.by_block(base)
+        value: Array
+        if operation == "popc":
+            value = total.astype(i4)
+        else:
+            value = total == every if operation == "and" else total > 0
+        old = registers[register]
+        base = self.live if w.mask is None else w.mask
+        registers[register] = value if w.mask is None else np.where(base.arr, value, old)  # type: ignore[union-attr]
+
+    def warp_sync(self, mask: Mask | None) -> None:
+        """__syncwarp and the other warp operations that order the lanes of a warp."""
+        if self.log is not None and self.log.log:
+            self.log.add(-1, WARP_SYNC, None, 0, mask)
+
+    def _out_of_steps(self, line: int) -> None:
+        launch = self.launch
+        what = (
+            f"more than {launch.max_steps} steps were taken"
+            if launch.steps > launch.max_steps
+            else "the time limit is reached"
+        )
+        self.find(
+            "step-budget",
+            line,
+            f"{what} and the threads are still here: an endless loop, or a launch too large. The "
+            "launch was stopped; its results are incomplete. Give max_steps for more",
+            1,
+        )
+        raise StepBudgetError
+
+    def finish(self) -> None:
+        """The blocks have ended: judge the last interval, and copies nobody waited for."""
+        if self.log is not None:
+            self.log.end_interval()
+
+    # -- local memory ----------------------------------------------------------------------------
+
+    def local_memory(self) -> Words:
+        """Local memory of all threads, made when first touched."""
+        if self.local is None:
+            columns = np.arange(self.lanes, dtype=i8).reshape(self.shape)
+            size = max(self.launch.program.local_bytes, 16)
+            self.local = Words(size, columns)
+        return self.local
+
+
+def generic_shared(offset: Array) -> Array:
+    """cvta.shared."""
+    return offset + SHARED_WINDOW
+
+
+def generic_local(offset: Array) -> Array:
+    """cvta.local."""
+    return offset + LOCAL_WINDOW

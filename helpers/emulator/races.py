@@ -1,0 +1,466 @@
+"""Races and uninitialised reads: what two threads may not do between two barriers.
+
+Shared memory. All accesses of an interval (from one barrier of the block to the next) are logged.
+When the interval ends, every granule's lowest and highest writing and reading thread are formed;
+they tell whether two threads met there, at least one of them writing, in whatever order the
+emulator ran them. Only then are the accesses looked at one by one: two threads of one warp are
+ordered by a warp synchronisation between them, threads of different warps only by a named barrier
+that both passed. An interval with the same accesses as one already found clean is not repeated.
+
+Global memory. The last writer and reader of each granule are kept for the whole launch, for the
+arrays that the kernel may write. Threads of one block are ordered by its barriers, threads of
+different blocks by nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator.memory import Buffer
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine import Mask, State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+READ, WRITE, ATOMIC, WARP_SYNC = 0, 1, 2, 3
+_MEMO = 64  # clean intervals remembered
+_NO_THREAD = np.int32(2**31 - 1)
+_SAMPLE = 16  # granules looked at one by one when a race is reported
+
+
+@dataclass
+class Access:
+    """One execution of one shared-memory instruction by all lanes of a mask."""
+
+    site: int
+    kind: int
+    granule: Array | None  # first granule of each lane
+    count: int  # granules a lane
+    mask: Mask | None
+    values: Array | None  # what a write stored, to tell harmless duplicates
+    clocks: Array | None  # vector clocks of the warps, once named barriers are in use
+
+
+class SharedLog:
+    """Log of one batch of blocks, and which granules of shared memory hold something."""
+
+    def __init__(self, state: State, nbytes: int, granule: int) -> None:
+        self.state = state
+        self.granule = granule
+        self.shift = granule.bit_length() - 1
+        self.size = -(-nbytes // granule)
+        self.log: list[Access] = []
+        self.has_write = False
+        self.clean: dict[tuple[tuple[int, int, int], ...], list[Access]] = {}
+        self.initialised = np.zeros((self.size, 1), bool)
+        self.all_initialised = self.size == 0
+        self.clocks: Array | None = None
+
+    # -- initialised -----------------------------------------------------------------------------
+
+    def mark(self, granule: Array, count: int, mask: Array | None) -> None:
+        """Note that lanes wrote `count` granules each from `granule` on."""
+        if self.all_initialised:
+            return
+        blocks = self.state.blocks
+        varies = granule.shape[2] * granule.shape[3] > 1 or (
+            mask is not None and mask.shape[2] * mask.shape[3] > 1
+        )
+        if varies and self.initialised.shape[1] == 1 and blocks > 1:
+            self.initialised = np.repeat(self.initialised, blocks, axis=1)
+        columns = self.initialised.shape[1]
+        if columns == 1:
+            at = granule if mask is None else np.broadcast_to(granule, _both(granule, mask))[
+                np.broadcast_to(mask, _both(granule, mask))
+            ]
+            at = at.reshape(-1)
+            for j in range(count):
+                self.initialised[at + j, 0] = True
+        else:
+            at = granule * columns + self.state.block_index
+            if mask is not None:
+                shape = _both(at, mask)
+                at = np.broadcast_to(at, shape)[np.broadcast_to(mask, shape)]
+            flat = self.initialised.reshape(-1)
+            for j in range(count):
+                flat[at + j * columns] = True
+        self.all_initialised = bool(self.initialised.all())
+
+    def missing(self, granule: Array, count: int) -> Array | None:
+        """Lanes that read a granule nobody wrote (bool, four axes), or None if there are none."""
+        if self.all_initialised:
+            return None
+        columns = self.initialised.shape[1]
+        if columns == 1:
+            have = self.initialised[:, 0]
+            ok = have[granule]
+            for j in range(1, count):
+                ok &= have[granule + j]
+        else:
+            flat = self.initialised.reshape(-1)
+            at = granule * columns + self.state.block_index
+            ok = flat[at]
+            for j in range(1, count):
+                ok &= flat[at + j * columns]
+        return None if ok.all() else ~ok
+
+    # -- races -----------------------------------------------------------------------------------
+
+    def add(
+        self,
+        site: int,
+        kind: int,
+        granule: Array | None,
+        count: int,
+        mask: Mask | None,
+        values: Array | None = None,
+    ) -> None:
+        """Log an access of the current interval."""
+        if kind == WRITE:
+            self.has_write = True
+        self.log.append(Access(site, kind, granule, count, mask, values, self.clocks))
+
+    def end_interval(self) -> None:
+        """A barrier of the whole block: judge the log and start a new one."""
+        log, self.log = self.log, []
+        self.clocks = None
+        if not self.has_write:
+            return
+        self.has_write = False
+        key = tuple((a.site, id(a.granule), id(a.mask)) for a in log)
+        if key in self.clean:
+            return
+        if self._judge(log):
+            for access in log:
+                access.values = None
+            if len(self.clean) >= _MEMO:
+                self.clean.pop(next(iter(self.clean)))
+            self.clean[key] = log  # keeps the arrays alive, so that their ids stay theirs
+
+    def _judge(self, log: list[Access]) -> bool:
+        """True if no two threads conflict in this interval."""
+        varies = any(
+            (a.granule is not None and a.granule.shape[2] * a.granule.shape[3] > 1)
+            or (a.mask is not None and a.mask.arr.shape[2] * a.mask.arr.shape[3] > 1)
+            for a in log
+        )
+        columns = self.state.blocks if varies else 1
+        bounds = [
+            (
+                np.full(self.size * columns, _NO_THREAD, np.int32),
+                np.full(self.size * columns, -1, np.int32),
+            )
+            for _ in range(3)
+        ]
+        for access in log:
+            if access.kind != WARP_SYNC:
+                self._spread(access, columns, *bounds[access.kind])
+        (w0, w1), (a0, a1) = bounds[WRITE], bounds[ATOMIC]
+        r0, r1 = bounds[READ]
+        written = w1 >= 0
+        conflict = written & (w0 != w1)
+        conflict |= written & (r1 >= 0) & ((r0 != w0) | (r1 != w1))
+        if (a1 >= 0).any():
+            conflict |= written & (a1 >= 0) & ((a0 != w0) | (a1 != w1))
+            conflict |= (a1 >= 0) & (r1 >= 0) & ((r0 != a0) | (r1 != a1) | (a0 != a1))
+        if not conflict.any():
+            return True
+        return not self._report(log, np.flatnonzero(conflict), columns)
+
+    def _spread(self, access: Access, columns: int, low: Array, high: Array) -> None:
+        """Enter the threads of an access into the lowest and highest thread of each granule."""
+        s = self.state
+        granule = access.granule
+        assert granule is not None
+        if access.mask is None and granule.shape[2] * granule.shape[3] == 1 and columns == 1:
+            r, x = granule.shape[:2]
+            first = (np.arange(r)[:, None] * s.x + np.arange(x)).reshape(-1).astype(np.int32)
+            last = first + np.int32((s.x - 1 if x == 1 else 0) + (s.rows - 1) * s.x * (r == 1))
+            at = granule.reshape(-1)
+        else:
+            at, first = self._lanes(access, columns)[:2]
+            last = first
+        for j in range(access.count):
+            place = at + j * columns
+            smallest = np.minimum(low[place], first)
+            low[place[::-1]] = smallest[::-1]  # of equal places the last assignment stands
+            high[place] = np.maximum(high[place], last)
+
+    def _lanes(self, access: Access, columns: int) -> tuple[Array, Array]:
+        """Flat (granule, block) places and threads of the active lanes, in thread order."""
+        s = self.state
+        assert access.granule is not None
+        at = access.granule * columns
+        if columns > 1:
+            at = at + s.block_index
+        shape = (s.rows, s.x, *((s.p, s.q) if columns > 1 else (1, 1)))
+        at = np.broadcast_to(at, shape)
+        tid = np.broadcast_to(s.thread, shape)
+        if access.mask is None:
+            return at.reshape(-1), tid.reshape(-1)
+        chosen = np.broadcast_to(access.mask.arr, shape)
+        return at[chosen], tid[chosen]
+
+    def _report(self, log: list[Access], places: Array, columns: int) -> bool:
+        """Look at the accesses to conflicting places; report real races. True if there are any."""
+        done = 0
+        by_column = places % columns
+        for column in np.unique(by_column):
+            here = places[by_column == column]
+            found = self._examine(log, here, columns)
+            done += len(here)
+            if found:
+                # The blocks that are not looked at do what this one did.
+                more = len(places) - done
+                scale = self.state.blocks if columns == 1 else 1
+                for pair, example, hits in found:
+                    count = hits * scale + (more if pair == found[0][0] else 0)
+                    self._finding(pair, example, count, int(column))
+                return True
+        return False
+
+    def _examine(
+        self, log: list[Access], places: Array, columns: int
+    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+        """[((write line, other line), (place, writer, other, same instruction), places)]."""
+        wanted = np.zeros(self.size * columns, bool)
+        wanted[places] = True
+        nwarps = self.state.warp_shape.warps
+        epoch = np.zeros((nwarps, columns), np.int32)
+        rows: list[Array] = []
+        for sequence, access in enumerate(log):
+            if access.kind == WARP_SYNC:
+                active = self.state.warps_active(access.mask)
+                epoch += active[:, :columns] if columns > 1 else active[:, :1]
+                continue
+            at, tid = self._lanes(access, columns)
+            for j in range(access.count):
+                place = at + j * columns
+                sel = wanted[place]
+                if sel.any():
+                    p, t = place[sel], tid[sel]
+                    warp = t // 32
+                    rows.append(
+                        np.stack(
+                            [
+                                p,
+                                np.full(len(p), sequence),
+                                t,
+                                np.full(len(p), access.kind),
+                                warp,
+                                epoch[warp, p % columns],
+                            ]
+                        )
+                    )
+        table = np.concatenate(rows, axis=1)
+        named = any(a.clocks is not None for a in log)
+        racing = self._unordered(table, log if named else None)
+        if not len(racing):
+            return []
+        return self._pairs(table, racing, log)
+
+    def _unordered(self, table: Array, log: list[Access] | None) -> Array:
+        """Places at which two threads truly meet unordered (order-free over the interval)."""
+        place, _, tid, kind, warp, epoch = table
+
+        def mixed(key: Array, who: Array) -> Array:
+            """Keys whose accesses conflict, told by who made them."""
+            order = np.argsort(key, kind="stable")
+            k = key[order]
+            start = np.flatnonzero(np.r_[True, k[1:] != k[:-1]])
+            out = np.zeros(len(start), bool)
+            lows, highs = {}, {}
+            for what in (READ, WRITE, ATOMIC):
+                mine = kind[order] == what
+                lows[what] = np.minimum.reduceat(np.where(mine, who[order], 1 << 40), start)
+                highs[what] = np.maximum.reduceat(np.where(mine, who[order], -1), start)
+            for a, b in ((WRITE, WRITE), (WRITE, READ), (WRITE, ATOMIC), (ATOMIC, READ)):
+                both = (highs[a] >= 0) & (highs[b] >= 0)
+                differ = (lows[a] != highs[b]) | (highs[a] != lows[b])
+                out |= both & differ
+            return k[start[out]]
+
+        if log is None:
+            across = mixed(place, warp)
+        else:
+            across = self._across_named(table, log)
+        stride = int(max(warp.max(), epoch.max())) + 1
+        fine = (place * stride + warp) * stride + epoch
+        within = mixed(fine, tid) // (stride * stride)
+        return np.union1d(across, within)
+
+    def _across_named(self, table: Array, log: list[Access]) -> Array:
+        """Places at which threads of two warps meet, neither ordered by a named barrier."""
+        out = []
+        order = np.lexsort((table[1], table[0]))
+        t = table[:, order]
+        edges = np.flatnonzero(np.r_[True, t[0, 1:] != t[0, :-1], True])
+        zero = np.eye(self.state.warp_shape.warps, dtype=np.int32)
+        for low, high in zip(edges[:-1][: _SAMPLE * 64], edges[1:], strict=False):
+            seen = {(int(s), int(k), int(w)) for s, k, w in t[[1, 3, 4], low:high].T}
+            items = sorted(seen)
+            if any(
+                wa != wb
+                and (WRITE in (ka, kb) or {ka, kb} == {READ, ATOMIC})
+                and self._clock(log[sb], zero)[wb, wa] < self._clock(log[sa], zero)[wa, wa]
+                for i, (sa, ka, wa) in enumerate(items)
+                for sb, kb, wb in items[i + 1 :]
+            ):
+                out.append(int(t[0, low]))
+        return np.array(out, np.int64)
+
+    @staticmethod
+    def _clock(access: Access, zero: Array) -> Array:
+        return zero if access.clocks is None else access.clocks
+
+    def _pairs(
+        self, table: Array, racing: Array, log: list[Access]
+    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+        """Group the races by the two source lines, with one example each."""
+        lines = np.array([self.state.sites[a.site].line for a in log])
+        found: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+        for place in racing[:_SAMPLE]:
+            rows = table[:, table[0] == place].T
+            # One access a thread, line, kind and epoch is enough to tell who met whom.
+            items = sorted(
+                {(int(lines[r[1]]), int(r[3]), int(r[2]), int(r[4]), int(r[5])) for r in rows}
+            )
+            writes = [i for i in items if i[1] != READ][:128]
+            for w in writes:
+                for o in items:
+                    if o[2] == w[2] or (o[1] == ATOMIC and w[1] == ATOMIC):
+                        continue
+                    if w[1] == ATOMIC and o[1] == WRITE:
+                        continue  # reported from the other side
+                    if o[3] == w[3] and o[4] != w[4]:
+                        continue  # one warp, synchronised in between
+                    pair = (w[0], o[0])
+                    if o[1] == WRITE:
+                        pair = (max(pair), min(pair))
+                    same = int(o[1] == WRITE and w[0] == o[0])
+                    found.setdefault(pair, (int(place), w[2], o[2], same))
+        return [
+            (pair, example, len(racing) if i == 0 else 1)
+            for i, (pair, example) in enumerate(sorted(found.items()))
+        ]
+
+    def _finding(
+        self, pair: tuple[int, int], example: tuple[int, int, int, int], count: int, column: int
+    ) -> None:
+        s = self.state
+        place, writer, other, both_write = example
+        columns = s.blocks if column or place >= self.size else 1
+        address = (place // columns) * self.granule
+        name, where = s.shared_name(address)
+        verb = "writes" if both_write or pair[0] == pair[1] else "accesses"
+        warp = writer // 32 == other // 32
+        cure = (
+            "The two threads are of one warp: put __syncwarp() between the accesses"
+            if warp
+            else "Put __syncthreads() between the accesses"
+        )
+        s.find(
+            "race",
+            pair[0],
+            f"{where}: thread {s.thread_text(writer)} writes it and thread "
+            f"{s.thread_text(other)} {verb} it (line {pair[1]}) with no barrier in between. {cure}",
+            count,
+            array=name,
+            index=where,
+            threads=(writer, other),
+            other_line=pair[1],
+            block=s.block_tuple(column),
+        )
+
+
+def _both(a: Array, b: Array) -> tuple[int, ...]:
+    return np.broadcast_shapes(a.shape, b.shape)
+
+
+# -- global memory -------------------------------------------------------------------------------
+
+
+def track_global(
+    state: State, site: int, buffer: Buffer, offset: Array, width: int, mask: Mask | None,
+    store: bool, values: tuple[Array, ...] = (),
+) -> None:
+    """Check an access to a writable array against earlier ones of other threads, and enter it."""
+    s = state
+    size = -(-buffer.nbytes // buffer.granule)
+    if buffer.writer is None:
+        buffer.writer = np.full(size, -1, np.int64)
+        buffer.writer_epoch = np.zeros(size, np.int32)
+        buffer.reader = np.full(size, -1, np.int64)
+        buffer.reader_epoch = np.zeros(size, np.int32)
+    assert buffer.writer is not None
+    assert buffer.writer_epoch is not None
+    assert buffer.reader is not None
+    assert buffer.reader_epoch is not None
+    shape = (s.rows, s.x, s.p, s.q)
+    at = np.broadcast_to(offset // buffer.granule, shape)
+    gid = np.broadcast_to(s.global_thread, shape)
+    epoch = np.broadcast_to(s.epoch, shape)
+    if mask is not None:
+        chosen = np.broadcast_to(mask.arr, shape)
+        at, gid, epoch = at[chosen], gid[chosen], epoch[chosen]
+    else:
+        at, gid, epoch = at.reshape(-1), gid.reshape(-1), epoch.reshape(-1)
+    threads = s.threads
+    for j in range(max(width // buffer.granule, 1)):
+        place = at + j
+        before = buffer.writer[place]
+        bad = _unordered_global(s, before, buffer.writer_epoch[place], gid, epoch, threads)
+        _global_race(s, site, buffer, place, before, gid, bad, "write", store)
+        if store:
+            reader = buffer.reader[place]
+            bad = _unordered_global(s, reader, buffer.reader_epoch[place], gid, epoch, threads)
+            _global_race(s, site, buffer, place, reader, gid, bad, "read", True)
+            buffer.writer[place] = gid
+            buffer.writer_epoch[place] = epoch
+            after = buffer.writer[place]
+            _global_race(s, site, buffer, place, after, gid, after != gid, "write", True)
+        else:
+            buffer.reader[place] = gid
+            buffer.reader_epoch[place] = epoch
+
+
+def _unordered_global(
+    s: State, before: Array, before_epoch: Array, gid: Array, epoch: Array, threads: int
+) -> Array:
+    other = (before >= 0) & (before != gid)
+    if not other.any():
+        return other
+    elsewhere = before // threads != gid // threads
+    if s.fences:
+        elsewhere = np.zeros_like(elsewhere)  # flags and fences may order blocks: not judged
+    same_warp = (before // threads == gid // threads) & (
+        before % threads // 32 == gid % threads // 32
+    )
+    return other & (elsewhere | ((before_epoch == epoch) & ~elsewhere & ~same_warp))
+
+
+def _global_race(
+    s: State, site: int, buffer: Buffer, place: Array, before: Array, gid: Array, bad: Array,
+    earlier: str, store: bool,
+) -> None:
+    if not bad.any():
+        return
+    first = int(np.flatnonzero(bad)[0])
+    where = buffer.index_text(int(place[first]) * buffer.granule)
+    a, b = int(before[first]), int(gid[first])
+    s.find(
+        "race",
+        s.sites[site].line,
+        f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and thread "
+        f"{s.global_thread_text(a)} {earlier}s it in the same launch, in no order. Give each "
+        "element to one thread, or use an atomic operation",
+        int(bad.sum()),
+        array=buffer.name,
+        index=where,
+        threads=(b % s.threads, a % s.threads),
+        block=s.block_of(b // s.threads),
+    )

@@ -1,0 +1,43 @@
+"""Checks for the exercises of chapter 05, coalescing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from helpers.exercises import Check, check_kernel_source, close_to, exercise
+
+
+@exercise("05.1", kind="number")
+def stride_of_two(answer: object) -> Check:
+    """Sectors of one request when lanes read every second float."""
+    return close_to(
+        answer,
+        8,
+        tolerance=0,
+        what="sectors of the request",
+        wrong={4: "four sectors hold 32 floats side by side", 16: "half of those sectors are full"},
+    )
+
+
+@exercise("05.2", kind="kernel")
+def fixed_grid(answer: object) -> Sequence[Check]:
+    """A 32x8 block on a grid over rows, coalesced by renumbering its threads."""
+    return check_kernel_source(
+        answer,
+        "fixed_grid",
+        block=("32", "8", "1"),
+        grid=("cdiv(M, 32)", "cdiv(N, 8)", "1"),
+        max_sectors={"A": 4, "B": 4, "C": 4},
+    )
+
+
+@exercise("05.3", kind="number")
+def column_of_doubles(answer: object) -> Check:
+    """Share of fetched bytes used when each lane reads one double of a column, in percent."""
+    return close_to(
+        answer,
+        25,
+        what="share of bytes used",
+        unit="%",
+        wrong={12.5: "that is a float; a double has 8 bytes", 0.25: "give it as a percentage"},
+    )

@@ -1,0 +1,136 @@
+"""Host side of the Hopper kernels: tensor maps for the copy engine (TMA), aligned rows, launch.
+
+The copy engine reads and writes any shape, but every row must start at a multiple of 16 bytes.
+Where rows do not (K or N not a multiple of 8 with 2-byte elements), a copy with longer rows takes
+the matrix's place; the columns added are never looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from helpers.catalog import Kernel, Plan
+from helpers.errors import ConfigError, ToolchainError
+
+BOX_COLS = 64
+"""Columns of every box: 64 elements of 2 bytes are the 128 bytes of a swizzled row."""
+BOX_ROWS = {"A_map": 64, "B_map": 64, "C_map": 16}
+"""Rows of a box, by the kernel parameter that describes the matrix (kernels/common/tma.cuh)."""
+ROW_BYTES = 16
+"""Rows start at multiples of this (CUDA driver API, cuTensorMapEncodeTiled, globalStrides)."""
+ITEM_BYTES = 2
+TENSOR_MAP = np.dtype([("opaque", np.uint64, 16)])
+"""The 128 bytes of a CUtensorMap, passed to the kernel by value."""
+
+
+def rows_aligned(matrix: Any) -> bool:
+    """Whether the copy engine can take this (rows, cols) CuPy array as it is."""
+    row, item = matrix.strides
+    return (
+        (item == ITEM_BYTES or matrix.shape[1] == 1)
+        and row % ROW_BYTES == 0
+        and row >= matrix.shape[1] * ITEM_BYTES
+        and matrix.data.ptr % ROW_BYTES == 0
+    )
+
+
+def aligned_like(matrix: Any) -> Any:
+    """An uninitialised CuPy array of the same shape and dtype whose rows start at 16 bytes."""
+    import cupy
+
+    rows, cols = matrix.shape
+    step = ROW_BYTES // ITEM_BYTES
+    return cupy.empty((rows, -(-cols // step) * step), matrix.dtype)[:, :cols]
+
+
+def build_descriptor(matrix: Any, box_rows: int) -> np.ndarray:
+    """Tensor map of a row-major (rows, cols) CuPy array of 2-byte elements: one TENSOR_MAP.
+
+    Boxes are box_rows x 64 with the 128-byte swizzle; what lies outside the matrix reads as zero.
+    Raises ConfigError if rows do not start at multiples of 16 bytes, ToolchainError without
+    cuda-bindings or if the driver refuses. Source: CUDA driver API, cuTensorMapEncodeTiled.
+    """
+    if not rows_aligned(matrix):
+        raise ConfigError(
+            f"a matrix of shape {matrix.shape} with strides {matrix.strides} at address "
+            f"{matrix.data.ptr:#x}: the copy engine needs rows that start at multiples of "
+            f"{ROW_BYTES} bytes; copy it into helpers.hopper.aligned_like(matrix)"
+        )
+    rows, cols = matrix.shape
+    return _encode(matrix.data.ptr, rows, cols, matrix.strides[0], box_rows)
+
+
+@lru_cache(maxsize=256)
+def _encode(address: int, rows: int, cols: int, row_bytes: int, box_rows: int) -> np.ndarray:
+    """A tensor map is a pure function of address and shape, so it may be kept."""
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise ToolchainError(
+            "the Hopper kernels need cuda-bindings for their tensor maps: "
+            "pip install cuda-bindings (the version of your CUDA driver or older)"
+        ) from error
+    long, short = driver.cuuint64_t, driver.cuuint32_t
+    status, tensor_map = driver.cuTensorMapEncodeTiled(
+        # The copy engine moves elements without looking at them; only their size counts.
+        driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT16,
+        2,
+        address,
+        [long(cols), long(rows)],
+        [long(row_bytes)],
+        [short(BOX_COLS), short(box_rows)],
+        [short(1), short(1)],
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    if int(status):
+        raise ToolchainError(
+            f"the driver refused a tensor map ({status}) for a {rows}x{cols} matrix with rows of "
+            f"{row_bytes} bytes and boxes of {box_rows}x{BOX_COLS}"
+        )
+    words = np.array([int(word) for word in tensor_map.opaque], np.uint64)
+    return words.view(TENSOR_MAP)
+
+
+def parameters(kernel: Kernel) -> tuple[str, ...]:
+    """Parameter names of a kernel's entry, in order, as its source declares them."""
+    found = re.search(rf"\b{kernel.entry}\s*\(([^)]*)\)", kernel.source)
+    if not found:
+        raise ConfigError(f"{kernel.file} declares no entry {kernel.entry}")
+    return tuple(re.findall(r"\w+", part)[-1] for part in found[1].split(","))
+
+
+def launch(plan: Plan, function: Any, A: Any, B: Any, C: Any) -> None:
+    """C (M, N) = A (M, K) B (K, N) on CuPy arrays of 2-byte elements, in the current stream.
+
+    function: the loaded kernel, from launch.cuda_function(plan).
+
+    An operand whose rows do not start at multiples of 16 bytes is copied into one whose rows do;
+    such a C is written by way of a copy, too, where the kernel stores through a tensor map.
+    """
+    names = parameters(plan.kernel)
+    through_map = "C_map" in names
+    matrices = {"A_map": A, "B_map": B, "C_map": C}
+    for name in ("A_map", "B_map"):
+        if not rows_aligned(matrices[name]):
+            copy = aligned_like(matrices[name])
+            copy[...] = matrices[name]
+            matrices[name] = copy
+    if through_map and not rows_aligned(C):
+        matrices["C_map"] = aligned_like(C)
+
+    numbers = {name: np.int32(getattr(plan, name)) for name in "MNK"}
+    arguments = tuple(
+        build_descriptor(matrices[name], BOX_ROWS[name]) if name in matrices
+        else C if name == "C" else numbers[name]
+        for name in names
+    )
+    function(plan.grid, plan.block, arguments, shared_mem=plan.shared_bytes)
+    if through_map and matrices["C_map"] is not C:
+        C[...] = matrices["C_map"]

@@ -1,0 +1,320 @@
+"""Run a kernel of the catalog on arrays: on the GPU, or in the emulator, by the same call."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers import device, toolchain
+from helpers.catalog import Kernel, Plan, find, plan
+from helpers.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
+
+if TYPE_CHECKING:
+    from helpers.emulator import LineAccess, Report
+
+STORAGE: Mapping[str, np.dtype[Any]] = {
+    "float32": np.dtype(np.float32),
+    "int32": np.dtype(np.int32),
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(np.uint16),  # NumPy has no bfloat16: its bits travel as uint16
+}
+UNIT_ROUNDOFF: Mapping[str, float] = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+"""Largest relative rounding error of one operation, round to nearest (IEEE 754)."""
+
+
+def to_bfloat16(x: np.ndarray) -> np.ndarray:
+    """Round float32 values to bfloat16, ties to even; the result is the bits as uint16."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(x), 0x7FC0, rounded).astype(np.uint16)
+
+
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """float32 values of bfloat16 bits given as uint16."""
+    return (np.asarray(bits, np.uint32) << 16).view(np.float32)
+
+
+def values(dtype: str, x: np.ndarray) -> np.ndarray:
+    """float64 values of an array stored for a kernel dtype."""
+    return (from_bfloat16(x) if dtype == "bfloat16" else np.asarray(x)).astype(np.float64)
+
+
+def operands(
+    kernel: Kernel | str, M: int, N: int, K: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Random A (M, K) and B (K, N) in the kernel's dtype: N(0, 1), or integers from -99 to 99."""
+    dtype = find(kernel).dtype
+    rng = np.random.default_rng(seed)
+    if dtype == "int32":
+        return (
+            rng.integers(-99, 100, (M, K), dtype=np.int32),
+            rng.integers(-99, 100, (K, N), dtype=np.int32),
+        )
+    a = rng.standard_normal((M, K), dtype=np.float32)
+    b = rng.standard_normal((K, N), dtype=np.float32)
+    if dtype == "bfloat16":
+        return to_bfloat16(a), to_bfloat16(b)
+    return a.astype(STORAGE[dtype]), b.astype(STORAGE[dtype])
+
+
+def reference(kernel: Kernel | str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """The product in float64 (exact for integers), of the values that A and B hold."""
+    dtype = find(kernel).dtype
+    return values(dtype, A) @ values(dtype, B)
+
+
+def error_bound(kernel: Kernel | str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Largest error that any summation order allows, element by element; it grows with K.
+
+    |C - AB| <= g |A||B| with g = n u / (1 - n u), n = K + 1, u the unit roundoff of float32
+    accumulation (doubled for Tensor Cores, which truncate), plus the rounding of the output.
+    Integers: 0. Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
+    """
+    k = find(kernel)
+    if k.dtype == "int32":
+        return np.zeros((A.shape[0], B.shape[1]))
+    magnitude = np.abs(values(k.dtype, A)) @ np.abs(values(k.dtype, B))
+    u = UNIT_ROUNDOFF["float32"] * (1 if k.dtype == "float32" else 4)
+    n = A.shape[1] + 1
+    bound = n * u / (1 - n * u) * magnitude
+    if k.out_dtype != "float32":
+        bound = bound + UNIT_ROUNDOFF[k.out_dtype] * (np.abs(reference(k, A, B)) + bound)
+    return bound
+
+
+def wrong_elements(kernel: Kernel | str, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> int:
+    """How many elements of C lie outside the error bound; NaN always does."""
+    k = find(kernel)
+    error = np.abs(values(k.out_dtype, C) - reference(k, A, B))
+    return int(np.count_nonzero(~(error <= error_bound(k, A, B))))
+
+
+def _is_cupy(x: object) -> bool:
+    return type(x).__module__.split(".")[0] == "cupy"
+
+
+def _checked(name: str, x: Any, kernel: Kernel) -> Any:
+    """A contiguous 2-D array of the kernel's dtype, or an error that says what is wrong."""
+    if not hasattr(x, "dtype"):
+        raise DtypeError(
+            f"{name} is a {type(x).__name__}; give a NumPy or CuPy array of {kernel.dtype}"
+        )
+    if x.ndim != 2:
+        raise ShapeError(f"{name} has shape {x.shape}: a matrix has two dimensions; reshape it")
+    wanted = STORAGE[kernel.dtype]
+    if x.dtype != wanted:
+        how = "to_bfloat16(x)" if kernel.dtype == "bfloat16" else f"x.astype({str(wanted)!r})"
+        raise DtypeError(
+            f"{name} holds {x.dtype}; {kernel.name} takes {kernel.dtype}. Convert it with {how}, "
+            "or choose a kernel of that type"
+        )
+    if x.size == 0:
+        raise ShapeError(f"{name} has shape {x.shape}: a matrix needs at least one row and column")
+    if not x.flags.c_contiguous:
+        warnings.warn(
+            f"{name} is a view that is not contiguous (strides {x.strides}); a row-major copy "
+            "was made of it",
+            stacklevel=3,
+        )
+        return x.copy(order="C")
+    return x
+
+
+def matmul(
+    kernel: Kernel | str, A: Any, B: Any, *, backend: str | None = None, **params: int
+) -> Any:
+    """C = A B by a kernel of the catalog. NumPy in, NumPy out; CuPy in, CuPy out.
+
+    A: (M, K), B: (K, N), both in the kernel's dtype (bfloat16 as uint16 bits); C: (M, N) in its
+    out_dtype. params override tile sizes. backend: "cuda", "emulator", or None for the GPU where
+    there is one and the emulator where there is none. A view that is not contiguous is copied, with
+    a warning. Raises ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and
+    EmulationError if the emulator finds a fault in the kernel.
+    """
+    k = find(kernel)
+    A, B = _checked("A", A, k), _checked("B", B, k)
+    if A.shape[1] != B.shape[0]:
+        raise ShapeError(
+            f"A is {A.shape[0]}x{A.shape[1]} and B is {B.shape[0]}x{B.shape[1]}: the columns of A "
+            "must be as many as the rows of B"
+        )
+    p = plan(k, A.shape[0], B.shape[1], A.shape[1], **params)
+    chosen = backend or ("cuda" if device.current() else "emulator")
+    if chosen == "cuda":
+        return _on_gpu(p, A, B)
+    if chosen != "emulator":
+        raise ConfigError(f'{backend=}: choose "cuda", "emulator", or None for whichever is there')
+    host = [x.get() if _is_cupy(x) else x for x in (A, B)]
+    C, report = _emulate(p, *host)
+    if report.findings:
+        raise EmulationError(f"{k.name} ran with faults:\n{report}")
+    if _is_cupy(A):
+        import cupy
+
+        return cupy.asarray(C)
+    return C
+
+
+def emulator_arch(kernel: Kernel) -> str:
+    """Architecture that the emulator compiles a kernel for: its oldest."""
+    return kernel.min_arch
+
+
+def _emulate(p: Plan, A: np.ndarray, B: np.ndarray, **options: Any) -> tuple[np.ndarray, Report]:
+    from helpers import emulator
+
+    k = p.kernel
+    if k.host != "plain":
+        raise EmulationError(
+            f"{k.name} uses TMA and wgmma, which the emulator does not run. It is compiled here and "
+            "measured on the H200; use a kernel of chapters 4 to 15 to trace one"
+        )
+    C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
+    report = emulator.launch(
+        k.source,
+        k.entry,
+        p.grid,
+        p.block,
+        [A, B, C, p.M, p.N, p.K],
+        shared_bytes=p.shared_bytes,
+        defines=p.defines,
+        arch=emulator_arch(k),
+        name=k.file,
+        **{"uninitialised": ("C",), **options},
+    )
+    return C, report
+
+
+def poison(dtype: str) -> Any:
+    """What an output holds before a launch, so that an element nobody writes shows itself."""
+    if dtype == "bfloat16":
+        return 0x7FC0
+    return np.iinfo(np.int32).min if dtype == "int32" else np.nan
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a launch in the emulator did to memory, line by line, and whether C came out right."""
+
+    plan: Plan
+    report: Report
+    C: np.ndarray
+    wrong: int
+
+    @property
+    def ok(self) -> bool:
+        """No wrong element and no finding."""
+        return self.wrong == 0 and not self.report.findings
+
+    @property
+    def multiply_adds(self) -> int:
+        """Warp-level multiply-add instructions executed (fma, mad, mma: one a warp each)."""
+        ops = self.report.instructions.items()
+        return sum(n for op, n in ops if op.split(".")[0] in ("fma", "mad", "mma", "wmma"))
+
+    @property
+    def wavefronts(self) -> int:
+        """Shared-memory wavefronts of all loads and stores."""
+        return sum(row.wavefronts for row in self.by_line() if row.space == "shared")
+
+    def requests(self, space: str, op: str = "load") -> int:
+        """Warp-level loads (or stores) of one space: "global" or "shared"."""
+        return sum(r.requests for r in self.by_line() if r.space == space and r.op == op)
+
+    def sectors(self, op: str = "load") -> int:
+        """32-byte sectors of global memory that all loads (or stores) touched."""
+        return sum(r.sectors for r in self.by_line() if r.space == "global" and r.op == op)
+
+    def by_line(self) -> tuple[LineAccess, ...]:
+        """Requests, sectors and wavefronts of each source line that touches memory."""
+        return self.report.by_line()
+
+    def frame(self) -> Any:
+        """by_line() as a pandas DataFrame."""
+        return self.report.frame()
+
+    def lanes(self, line: int, space: str = "global", op: str = "load", request: int = 0) -> Any:
+        """Array name and element index of each of 32 lanes in one recorded request of a line."""
+        return self.report.lanes(line, space, op, request)
+
+    def __repr__(self) -> str:
+        p = self.plan
+        return f"trace of {p.kernel.name}, M={p.M}, N={p.N}, K={p.K}\n{self.report}"
+
+
+def trace(
+    kernel: Kernel | str, M: int, N: int, K: int, *, seed: int = 0, schedule: str = "ascending",
+    **params: int,
+) -> Trace:
+    """Run a kernel in the emulator on random operands and report its memory accesses.
+
+    Raises the errors of `matmul`, except that faults are returned in the report.
+    """
+    k = find(kernel)
+    p = plan(k, M, N, K, **params)
+    A, B = operands(k, M, N, K, seed)
+    C, report = _emulate(p, A, B, schedule=schedule)
+    return Trace(p, report, C, wrong_elements(k, A, B, C))
+
+
+# -- GPU -----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _module(source: str, name: str, arch: str, defines: tuple[tuple[str, str], ...]) -> Any:
+    """A cubin for this device, loaded by CuPy. A cubin never depends on the driver's PTX version."""
+    import cupy
+
+    compiled = toolchain.compile(source, name=name, arch=arch, defines=dict(defines))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(compiled.cubin)
+        return cupy.RawModule(path=str(path))
+
+
+def cuda_function(p: Plan) -> Any:
+    """The compiled kernel of a plan as a CuPy function, ready to launch on the current GPU."""
+    gpu = device.current()
+    if gpu is None:
+        raise NoGPUError(
+            f'{p.kernel.name} was to run with backend="cuda", but no GPU answers on this machine. '
+            'Use backend="emulator", or leave backend out'
+        )
+    k = p.kernel
+    if toolchain.arch_number(gpu.arch) < toolchain.arch_number(k.min_arch):
+        raise ConfigError(f"{k.name} needs {k.min_arch} or later; this GPU is {gpu.arch}")
+    arch = gpu.arch + ("a" if k.min_arch.endswith("a") else "")
+    function = _module(k.source, k.file, arch, tuple(sorted(p.defines.items()))).get_function(k.entry)
+    if p.shared_bytes > 48 * 1024:
+        function.max_dynamic_shared_size_bytes = p.shared_bytes
+    return function
+
+
+def cuda_launch(p: Plan, A: Any, B: Any, C: Any) -> None:
+    """Launch a plan on CuPy arrays, in the current stream, without waiting for it."""
+    if p.kernel.host == "tma":
+        from helpers import hopper
+
+        hopper.launch(p, cuda_function(p), A, B, C)
+        return
+    arguments = (A, B, C, np.int32(p.M), np.int32(p.N), np.int32(p.K))
+    cuda_function(p)(p.grid, p.block, arguments, shared_mem=p.shared_bytes)
+
+
+def _on_gpu(p: Plan, A: Any, B: Any) -> Any:
+    if device.current() is None:
+        cuda_function(p)  # raises NoGPUError with what to do
+    import cupy
+
+    a, b = cupy.asarray(A), cupy.asarray(B)
+    C = cupy.full((p.M, p.N), poison(p.kernel.out_dtype), dtype=STORAGE[p.kernel.out_dtype])
+    cuda_launch(p, a, b, C)
+    cupy.cuda.get_current_stream().synchronize()
+    return C if _is_cupy(A) else C.get()

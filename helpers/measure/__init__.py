@@ -1,0 +1,42 @@
+"""Time kernels on a GPU, record the times, replay them elsewhere.
+
+`measure(kernels, sizes)` measures where there is a GPU and replays data/measurements/<gpu>.json where
+there is none. `record` makes those files. `published` reads what the five documents print.
+"""
+
+from helpers.measure.point import fingerprint
+from helpers.measure.protocol import ImplausibleError
+from helpers.measure.published import published, published_frame
+from helpers.measure.replay import (
+    DEFAULT_GPU,
+    Measurement,
+    accuracy,
+    counters,
+    flags,
+    ladder,
+    measure,
+    skipped,
+    stale,
+    transfers,
+)
+from helpers.measure.schema import Record, known_gpus, load
+
+__all__ = [
+    "DEFAULT_GPU",
+    "ImplausibleError",
+    "Measurement",
+    "Record",
+    "accuracy",
+    "counters",
+    "fingerprint",
+    "flags",
+    "known_gpus",
+    "ladder",
+    "load",
+    "measure",
+    "published",
+    "published_frame",
+    "skipped",
+    "stale",
+    "transfers",
+]

@@ -1,0 +1,194 @@
+"""Hardware counters of single launches, read by Nsight Compute (ncu) in a process of its own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from helpers.catalog import ROOT, find, plan
+from helpers.errors import DataError, ToolchainError
+
+METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+        "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+        "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+        "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+        "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+        "shared_load_instructions": "smsp__inst_executed_op_shared_ld.sum",
+        "shared_store_instructions": "smsp__inst_executed_op_shared_st.sum",
+        "instructions": "smsp__inst_executed.sum",
+        "dram_read_bytes": "dram__bytes_read.sum",
+        "dram_write_bytes": "dram__bytes_write.sum",
+        "occupancy_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    }
+)
+"""Our name of a counter: ncu's. Instructions are warp instructions; occupancy is the achieved one."""
+
+OPTIONAL: Mapping[str, str] = MappingProxyType(
+    {
+        "ffma_thread_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+        "l1_hit_percent": "l1tex__t_sector_hit_rate.pct",
+        "l2_hit_percent": "lts__t_sector_hit_rate.pct",
+        "l2_bytes": "lts__t_bytes.sum",
+    }
+)
+"""Counters that some GPUs or versions of ncu lack: the run is repeated without them if ncu refuses."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One launch to count: a kernel of the catalog at a shape."""
+
+    kernel: str
+    M: int
+    N: int
+    K: int
+    params: Mapping[str, int] = field(default_factory=dict)
+
+
+def command(jobs: Sequence[Job], job_file: Path, metrics: Sequence[str], tool: str) -> list[str]:
+    """The ncu command line: one process, every job launched once, only our kernels profiled.
+
+    --clock-control none leaves the clocks alone; counts do not depend on them.
+    """
+    entries = sorted({find(job.kernel).entry for job in jobs})
+    return [
+        tool,
+        "--clock-control",
+        "none",
+        "--target-processes",
+        "all",
+        "--metrics",
+        ",".join(metrics),
+        "--kernel-name",
+        f"regex:^({'|'.join(map(re.escape, entries))})$",
+        "--csv",
+        "--print-units",
+        "base",
+        sys.executable,
+        "-m",
+        "helpers.measure.one",
+        str(job_file),
+    ]
+
+
+def parse(text: str) -> list[tuple[str, dict[str, float]]]:
+    """ncu's CSV output: for each profiled launch, in order, the kernel's name and metric -> value.
+
+    Lines before the table (==PROF== and what the program printed) are skipped. Raises DataError if
+    there is no table.
+    """
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        raise DataError(f"ncu printed no table of counters. It said:\n{text.strip()[-2000:]}")
+    launches: dict[str, tuple[str, dict[str, float]]] = {}
+    table = [line for line in lines[start:] if line.startswith('"')]
+    for row in csv.DictReader(io.StringIO("\n".join(table))):
+        name = row["Kernel Name"].split("(")[0].split("<")[0].strip()
+        values = launches.setdefault(row["ID"], (name, {}))[1]
+        try:
+            values[row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
+        except ValueError:  # "n/a": this GPU does not count it
+            continue
+    return list(launches.values())
+
+
+def assign(
+    jobs: Sequence[Job], launches: Sequence[tuple[str, Mapping[str, float]]]
+) -> list[dict[str, float]]:
+    """Counters of each job under our names. Raises DataError unless the launches are the jobs'."""
+    wanted = [find(job.kernel).entry for job in jobs]
+    found = [name for name, _ in launches]
+    if found != wanted:
+        raise DataError(
+            f"ncu profiled {len(found)} launches ({', '.join(found[:5])} ...), and the jobs are "
+            f"{len(wanted)} ({', '.join(wanted[:5])} ...): they cannot be told apart"
+        )
+    names = {metric: name for name, metric in {**METRICS, **OPTIONAL}.items()}
+    counted = [
+        {names[metric]: value for metric, value in values.items() if metric in names}
+        for _, values in launches
+    ]
+    for job, values in zip(jobs, counted, strict=True):
+        absent = [name for name in METRICS if name not in values]
+        if absent:
+            raise DataError(
+                f"ncu gave no value of {', '.join(absent)} for {job.kernel}; the GPU may not allow "
+                "its counters to be read (see ERR_NVGPUCTRPERM in NVIDIA's documentation)"
+            )
+    return counted
+
+
+def ncu() -> str:
+    """The path of ncu. Raises ToolchainError where there is none."""
+    found = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
+    if not found:
+        raise ToolchainError(
+            "hardware counters need Nsight Compute, and ncu is not on the PATH. Install it with the "
+            "CUDA toolkit, or record without --counters"
+        )
+    return found
+
+
+def version(tool: str) -> str | None:
+    """ncu's version, such as "2025.3.1.0"."""
+    done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"Version (\S+)", done.stdout)
+    return match[1] if match else None
+
+
+def count(jobs: Sequence[Job], seconds: float = 300.0) -> list[dict[str, float]]:
+    """Run every job once under ncu on this machine's GPU and return its counters, in order.
+
+    Raises ToolchainError where ncu is missing or fails, DataError if its output is not as expected.
+    """
+    tool = ncu()
+    for job in jobs:  # an illegal launch is an error here, not in the profiled process
+        plan(find(job.kernel), job.M, job.N, job.K, **job.params)
+    environment = {**os.environ, "PYTHONPATH": _python_path()}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "jobs.json"
+        file.write_text(json.dumps([asdict(job) for job in jobs]), encoding="utf-8")
+        for metrics in ({**METRICS, **OPTIONAL}, METRICS):
+            line = command(jobs, file, list(metrics.values()), tool)
+            try:
+                done = subprocess.run(
+                    line,
+                    capture_output=True,
+                    text=True,
+                    timeout=seconds,
+                    cwd=ROOT,
+                    env=environment,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as late:
+                raise ToolchainError(
+                    f"ncu did not finish {len(jobs)} launches in {seconds:.0f} s; count fewer"
+                ) from late
+            if done.returncode == 0 and '"ID"' in done.stdout:
+                return assign(jobs, parse(done.stdout))
+    raise ToolchainError(
+        f"ncu failed (exit {done.returncode}). It said:\n"
+        f"{(done.stdout + done.stderr).strip()[-3000:]}"
+    )
+
+
+def _python_path() -> str:
+    inherited = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(ROOT), *([inherited] if inherited else [])])

@@ -1,0 +1,643 @@
+"""Charts of measurements: bars, the ladder, the roofline, the time line of a transfer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from helpers import model
+from helpers.catalog import ITEM_BYTES, catalog
+from helpers.device import GPUS, Gpu, LiveGpu, current
+from helpers.device import gpu as find_gpu
+from helpers.errors import ConfigError, DataError
+from helpers.plots._rows import Look, Point, looks, select, unique
+from helpers.plots._svg import (
+    BLUE,
+    FONT,
+    GREEN,
+    INK,
+    SMALL,
+    VERMILION,
+    WIDTH,
+    Canvas,
+    Figure,
+    drawing,
+    join,
+    number,
+    shape_text,
+    text_width,
+)
+
+Size = int | tuple[int, int, int]
+
+UNITS: Mapping[str, tuple[str, str, str]] = {
+    "gflops": ("GFLOP/s", "rate in GFLOP/s", "longer is faster"),
+    "ms": ("ms", "time in ms", "shorter is faster"),
+    "cublas_ratio": (
+        "% of cuBLAS",
+        "rate in % of cuBLAS at the same precision",
+        "longer is faster",
+    ),
+    "h2d_ms": ("ms", "copy from host to device in ms", "shorter is faster"),
+    "d2h_ms": ("ms", "copy from device to host in ms", "shorter is faster"),
+    "first_ms": ("ms", "first call in ms", "shorter is faster"),
+    "clock_mhz": ("MHz", "SM clock under load in MHz", ""),
+    "power_w": ("W", "power under load in W", ""),
+}
+"""Columns of a measurement: unit, what it is, and which way is better."""
+
+
+def _unit(value: str) -> str:
+    return UNITS[value][0] if value in UNITS else value.replace("_", " ")
+
+
+def _integers(kernel: str) -> bool:
+    return kernel in catalog and catalog[kernel].dtype == "int32"
+
+
+def _shown(value: str, amount: float) -> float:
+    return 100 * amount if value == "cublas_ratio" else amount
+
+
+def _with_unit(value: str, amount: float) -> str:
+    unit = _unit(value)
+    return f"{number(_shown(value, amount))}{' ' if unit else ''}{unit}"
+
+
+def _spread(p: Point, value: str) -> tuple[float, float] | None:
+    """The inter-quartile range in the unit of `value`, from quartiles of the time in ms."""
+    if value == "cublas_ratio":
+        low, high = 100 * p.get("ratio_q1"), 100 * p.get("ratio_q3")
+        return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+    low, high = p.get("q1"), p.get("q3")
+    if not (math.isfinite(low) and math.isfinite(high) and low > 0):
+        return None
+    if value == "ms":
+        return low, high
+    if value == "gflops":
+        work = 2 * p.m * p.n * p.k / 1e6
+        return work / high, work / low
+    return None
+
+
+def _legend_rows(entries: Mapping[str, Look], width: float) -> list[list[str]]:
+    """Legend words broken into lines that fit."""
+    lines: list[list[str]] = [[]]
+    x = 0.0
+    for name in entries:
+        need = 26 + text_width(name, SMALL)
+        if lines[-1] and x + need > width:
+            lines.append([])
+            x = 0.0
+        lines[-1].append(name)
+        x += need
+    return lines
+
+
+def _draw_legend(canvas: Canvas, entries: Mapping[str, Look], top: float, markers: bool) -> float:
+    """Draw the legend; returns the y below it."""
+    y = top
+    for line in _legend_rows(entries, canvas.width - 8):
+        x = 4.0
+        for name in line:
+            look = entries[name]
+            if markers:
+                _marker(canvas, x + 6, y + 7, look)
+            else:
+                _bar(canvas, x, y + 2, 14, 10, look)
+            canvas.text(x + 19, y + 7, name, size=SMALL)
+            x += 26 + text_width(name, SMALL)
+        y += 16
+    return y + 4
+
+
+PREDICTED = Look("none", "D", None)
+"""What the roof allows: a hollow diamond in the ink of the page."""
+
+
+def _marker(canvas: Canvas, x: float, y: float, look: Look) -> None:
+    hollow = look is PREDICTED
+    canvas.axes.plot(
+        [x], [y], look.marker, ms=6.5 if hollow else 7.5, mfc=look.colour, mec=INK,
+        mew=1.2 if hollow else 0, clip_on=False,
+    )  # fmt: skip
+
+
+def _bar(canvas: Canvas, x: float, y: float, w: float, h: float, look: Look) -> None:
+    if look.hatch:
+        canvas.rect(x, y, w, h, fill=look.colour, alpha=0.28, edge=look.colour, hatch=look.hatch)
+    else:
+        canvas.rect(x, y, w, h, fill=look.colour, edge=None)
+
+
+def _summary(found: Sequence[Point], value: str) -> str:
+    """The finding in words: largest and smallest at each size, then every value if there are few."""
+    parts = []
+    sizes = unique(p.size for p in found)
+    for size in sizes if len(sizes) <= 4 else (sizes[0], sizes[-1]):
+        here = [p for p in found if p.size == size]
+        top = max(here, key=lambda p: p.get(value))
+        low = min(here, key=lambda p: p.get(value))
+        where = f"At {shape_text(*size)}"
+        if len(here) == 1:
+            parts.append(f"{where}: {top.kernel} {_with_unit(value, top.get(value))}.")
+            continue
+        ratio = top.get(value) / low.get(value) if low.get(value) > 0 else math.inf
+        apart = f", a factor of {number(ratio)}" if math.isfinite(ratio) else ""
+        parts.append(
+            f"{where}: most for {top.kernel} with {_with_unit(value, top.get(value))}, least for "
+            f"{low.kernel} with {_with_unit(value, low.get(value))}{apart}."
+        )
+    if 2 < len(found) <= 24:
+        several = len(sizes) > 1
+        parts.append(
+            "All values: "
+            + "; ".join(
+                f"{p.kernel}{f' at {shape_text(*p.size)}' if several else ''} "
+                f"{number(_shown(value, p.get(value)))}"
+                for p in found
+            )
+            + "."
+        )
+    return " ".join(parts)
+
+
+def bars(
+    m: Any,
+    *,
+    value: str = "gflops",
+    kernels: Sequence[str] | None = None,
+    sizes: Sequence[Size] | None = None,
+    log: bool = False,
+    caption: str | None = None,
+) -> Figure:
+    """Horizontal bars of one column of a measurement, grouped by size, with values and spread.
+
+    m: what measure() returns, a DataFrame, a list of row dicts (kernel, size or m, n, k, the value,
+    optional q1 and q3 in ms, origin and source), or a list of these, drawn side by side.
+    value: "gflops", "ms", "cublas_ratio" or another numeric column. log: logarithmic length.
+    Whiskers are the inter-quartile range. Raises DataError if there is nothing to draw.
+    """
+    with drawing():
+        found = select(m, value, kernels, sizes)
+        entries = looks(found)
+        groups = unique(p.size for p in found)
+        heads = len(groups) > 1
+        names = unique(p.kernel for p in found)
+        left = min(14 + max(text_width(name) for name in names), 190)
+        amounts = [_shown(value, p.get(value)) for p in found]
+        right = 12 + max(text_width(number(a)) for a in amounts)
+        spreads = [spread for p in found if (spread := _spread(p, value))]
+        top_amount = max([*amounts, *(high for _, high in spreads)])
+        if log and min(amounts) <= 0:
+            raise ConfigError(f"log=True needs values above 0; the smallest is {min(amounts)}")
+        floor = 10 ** math.floor(math.log10(min(amounts)) - 0.01) if log else 0.0
+        span = WIDTH - left - right
+
+        def length(amount: float) -> float:
+            if log:
+                return span * math.log10(amount / floor) / math.log10(top_amount / floor)
+            return span * amount / top_amount if top_amount > 0 else 0.0
+
+        thick, gap, head = 13.0, 7.0, 24.0
+        rows = [
+            (size, name, [p for p in found if p.size == size and p.kernel == name])
+            for size in groups
+            for name in names
+        ]
+        rows = [row for row in rows if row[2]]
+        height = (
+            16 * len(_legend_rows(entries, WIDTH - 8))
+            + 10
+            + sum(thick * len(row[2]) + gap for row in rows)
+            + (head * len(groups) if heads else 0)
+            + 20
+        )
+        canvas = Canvas(height)
+        y = _draw_legend(canvas, entries, 2, markers=False) + 4
+        start = y
+        last: tuple[int, int, int] | None = None
+        for size, name, here in rows:
+            if heads and size != last:
+                canvas.text(0, y + head / 2, shape_text(*size), weight="bold")
+                y += head
+            last = size
+            canvas.text(left - 7, y + thick * len(here) / 2, name, ha="right")
+            for p in here:
+                amount = _shown(value, p.get(value))
+                end = left + length(amount)
+                _bar(canvas, left, y + 1, max(end - left, 1), thick - 2, entries[p.legend])
+                spread = _spread(p, value)
+                if spread:
+                    low, high = (left + length(max(s, floor or 0)) for s in spread)
+                    if high - low > 1.5:
+                        canvas.line(low, y + thick / 2, high, y + thick / 2, lw=1.2)
+                        for x in (low, high):
+                            canvas.line(x, y + 3, x, y + thick - 3, lw=1.2)
+                        end = max(end, high)
+                canvas.text(end + 5, y + thick / 2, number(amount), size=FONT - 0.5)
+                y += thick
+            y += gap
+        canvas.line(left, start, left, y - gap + 3, lw=0.8)
+        unit = _unit(value)
+        _, words, better = UNITS.get(value, (unit, unit, ""))
+        if value == "gflops" and any(_integers(name) for name in names):
+            words += " (int32 kernels: billions of operations a second)"
+        note = words + (", logarithmic" if log else "")
+        canvas.text(left, y + 8, note + (f"; {better}" if better else ""), size=SMALL)
+        described = f"Bar chart: {note}. {_summary(found, value)} Source: {join(list(entries))}."
+        if caption is None:
+            caption = f"{note[0].upper()}{note[1:]}, {join(list(entries))}."
+            if spreads:
+                caption += " Whiskers: inter-quartile range."
+        return canvas.done(described, caption)
+
+
+def _largest(found: Sequence[Point], size: Size | None) -> tuple[int, int, int]:
+    if size is not None:
+        wanted = (size, size, size) if isinstance(size, int) else tuple(size)
+        if all(p.size != wanted for p in found):
+            have = sorted({p.size for p in found})
+            raise DataError(f"no measurement at {size=}; there are {have}")
+        return wanted  # type: ignore[return-value]
+    return max((p.size for p in found), key=lambda s: s[0] * s[1] * s[2])
+
+
+_BASELINES = {
+    "cublas_fp32": "cuBLAS FP32",
+    "cublas_fp16": "cuBLAS FP16",
+    "cublas_bf16": "cuBLAS BF16",
+    "cublas_tf32": "cuBLAS TF32",
+}
+
+
+def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> Figure:
+    """The ladder in one picture: each rung's share of cuBLAS at one size (default: the largest).
+
+    Kernels with another baseline (FP16 Tensor Cores against cuBLAS FP16) form a group of their own.
+    """
+    with drawing():
+        every = select(m, "cublas_ratio")
+        at = _largest(every, size)
+        order = {name: i for i, name in enumerate(catalog)}
+        found = [p for p in every if p.size == at and not p.kernel.startswith("cublas")]
+        if not found:
+            raise DataError(f"no kernel but cuBLAS itself was measured at {at}")
+        found.sort(key=lambda p: order.get(p.kernel, len(order)))
+        entries = looks(found)
+        baselines = unique(p.baseline or "cublas_fp32" for p in found)
+        names = unique(p.kernel for p in found)
+        left = min(14 + max(text_width(name) for name in names), 170)
+        tail = 14 + max(text_width(_ladder_text(p)) for p in found)
+        best = max(1.0, *(p.get("cublas_ratio") for p in found))
+        span = WIDTH - left - tail
+        row, head = 20.0, 26.0
+        count = len({(p.baseline, p.kernel, p.legend) for p in found})
+        height = 16 * len(_legend_rows(entries, WIDTH - 8)) + 12 + row * count
+        canvas = Canvas(height + head * len(baselines) + 6)
+        y = _draw_legend(canvas, entries, 2, markers=False)
+        for base in baselines:
+            full = left + span / best
+            title = f"100 % = {_BASELINES.get(base, base)}"
+            canvas.text(
+                full, y + 12, title, size=SMALL, ha="center" if full < WIDTH - 70 else "right"
+            )
+            y += head
+            here = [p for p in found if (p.baseline or "cublas_fp32") == base]
+            canvas.line(full, y - 6, full, y + row * len(here) - 4, dash=True, lw=1.0)
+            canvas.line(left, y - 6, left, y + row * len(here) - 4, lw=0.8)
+            for name in unique(p.kernel for p in here):
+                same = [p for p in here if p.kernel == name]
+                canvas.text(left - 7, y + (row * len(same) - 5) / 2, name, ha="right")
+                for p in same:
+                    width = max(span * p.get("cublas_ratio") / best, 1.0)
+                    _bar(canvas, left, y, width, row - 6, entries[p.legend])
+                    canvas.text(left + span + 8, y + (row - 6) / 2, _ladder_text(p), size=FONT - 1)
+                    y += row
+        where = shape_text(*at)
+        top = max(found, key=lambda p: p.get("cublas_ratio"))
+        low = min(found, key=lambda p: p.get("cublas_ratio"))
+        alt = (
+            f"The ladder at {where}: share of cuBLAS for {len(names)} kernels. Lowest: {low.kernel}, "
+            f"{_ladder_text(low)}. Highest: {top.kernel}, {_ladder_text(top)}. "
+            + "; ".join(f"{p.kernel} {_ladder_text(p)}" for p in found)
+            + f". Source: {join(list(entries))}."
+        )
+        if caption is None:
+            caption = (
+                f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}, "
+                f"{join(list(entries))}."
+            )
+        return canvas.done(alt, caption)
+
+
+def _ladder_text(p: Point) -> str:
+    rate = p.get("gflops")
+    share = f"{number(100 * p.get('cublas_ratio'))} %"
+    return share + (f" · {number(rate)} GFLOP/s" if math.isfinite(rate) else "")
+
+
+# -- roofline ------------------------------------------------------------------------------------
+
+
+def _gpu_of(m: Any, gpu: str | Gpu | None) -> Gpu:
+    if isinstance(gpu, Gpu):
+        return gpu
+    if isinstance(gpu, str):
+        return find_gpu(gpu)
+    for part in m if isinstance(m, (list, tuple)) else [m]:
+        key = str(getattr(part, "key", ""))
+        if key in GPUS:
+            return GPUS[key]
+        live = current() if getattr(part, "live", False) else None
+        if live is not None:
+            return _specification(live)
+    raise ConfigError(
+        "roofline() needs to know the GPU: pass gpu= with a key of device.GPUS, one of "
+        + ", ".join(GPUS)
+    )
+
+
+def _specification(live: LiveGpu) -> Gpu:
+    """Roofs of a GPU that is not in the table, from what its driver reports.
+
+    FP32 lanes of an SM by compute capability: 64 on 7.x and 8.0, 128 since 8.6 (CUDA C++
+    Programming Guide, arithmetic instructions). Bandwidth: bus width times twice the memory clock.
+    """
+    if live.known:
+        return live.known
+    bandwidth = live.memory_bus_bits / 8 * 2 * live.memory_clock_mhz / 1e3
+    if not (bandwidth and live.boost_mhz):
+        raise ConfigError(
+            f"the driver does not tell the clocks of {live.name}: pass gpu= with a key of "
+            f"device.GPUS that is near it, one of {', '.join(GPUS)}"
+        )
+    lanes = 64 if live.arch in ("sm_70", "sm_72", "sm_75", "sm_80") else 128
+    return Gpu(
+        live.name, live.name, live.arch, live.sms, live.boost_mhz, lanes, 0, bandwidth,
+        live.l2_bytes, live.memory_bytes, 0, "what the driver reports",
+    )  # fmt: skip
+
+
+def _decades(low: float, high: float) -> list[float]:
+    return [10.0**e for e in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+
+
+def _intensity(p: Point, kind: str) -> float:
+    """FLOP per byte of a point, from model.py; int and half types by the catalog's item sizes."""
+    if p.kernel not in catalog:
+        if kind == "kernel":
+            return math.nan
+        half = p.kernel.endswith(("fp16", "bf16"))
+        return model.compulsory_intensity(p.m, p.n, p.k, 2 if half else 4, 4)
+    kernel = catalog[p.kernel]
+    if kind == "kernel":
+        return model.arithmetic_intensity(kernel, p.m, p.n, p.k)
+    return model.compulsory_intensity(
+        p.m, p.n, p.k, ITEM_BYTES[kernel.dtype], ITEM_BYTES[kernel.out_dtype]
+    )
+
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels."""
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _place_labels(
+    points: Sequence[tuple[float, float, str]],
+    frame: Box,
+    taken: Sequence[Box],
+    roof: Callable[[float], float],
+) -> list[tuple[float, float, bool]]:
+    """Where the words beside each (x, y, words) go: x, y, and whether they end there.
+
+    As near as can be to their point, to its right if possible, inside the frame, off every marker
+    and other label, and not across the roof, whose height is a function of x.
+    """
+    boxes = list(taken)
+    found = []
+    for x, y, words in points:
+        width = text_width(words, SMALL)
+        best: tuple[float, Box, bool] | None = None
+        for left in (False, True):
+            for shift in range(-13, 14):
+                middle = y + 12 * shift
+                start = x - 14 - width if left else x + 14
+                box = (start, middle - 6, start + width, middle + 6)
+                cost = 12.0 * abs(shift) + (5 if left else 0) + (1 if shift < 0 else 0)
+                outside = (
+                    box[0] < frame[0] or box[2] > frame[2] or box[1] < frame[1] or box[3] > frame[3]
+                )
+                cost += 2000 * outside + 300 * sum(_overlap(box, other) for other in boxes)
+                cost += 40 * any(
+                    box[1] - 2 < roof(box[0] + width * i / 4) < box[3] + 2 for i in range(5)
+                )
+                if best is None or cost < best[0]:
+                    best = (cost, box, left)
+        assert best is not None
+        _, box, left = best
+        boxes.append(box)
+        found.append((box[2] if left else box[0], box[1] + 6, left))
+    return found
+
+
+def roofline(
+    m: Any = None,
+    gpu: str | Gpu | None = None,
+    *,
+    intensity: str = "compulsory",
+    precision: str = "fp32",
+    size: Size | None = None,
+    kernels: Sequence[str] | None = None,
+    caption: str | None = None,
+) -> Figure:
+    """Measured rates under the roofs of a GPU, both axes logarithmic.
+
+    intensity: "compulsory" puts a kernel at the FLOP per byte of reading A and B and writing C once
+    each; "kernel" at the FLOP per byte that its tiling asks of L2 (model.arithmetic_intensity).
+    precision: which compute roof ("fp32", "fp16", ...). m: as for bars, or None for the roofs alone.
+    Hollow diamonds are what the roof allows there; filled markers are times.
+    """
+    if intensity not in ("compulsory", "kernel"):
+        raise ConfigError(f'{intensity=} is not "compulsory" or "kernel"')
+    card = _gpu_of(m, gpu)
+    peak = card.peak_gflops(precision)
+    slope = card.bandwidth_gbs
+    ridge = peak / slope
+    with drawing():
+        found: list[Point] = []
+        if m is not None:
+            every = select(m, "gflops", kernels)
+            at = _largest(every, size)
+            found = [p for p in every if p.size == at]
+        placed = [(p, _intensity(p, intensity)) for p in found]
+        placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
+        entries = looks([p for p, _ in placed])
+        xs = [x for _, x in placed]
+        lo_x = min([ridge / 30, *(x / 5 for x in xs)])
+        hi_x = max([ridge * 30, *(x * 12 for x in xs)])
+        ys = [p.get("gflops") for p, _ in placed]
+        lo_y = min([lo_x * slope, *(y / 2 for y in ys)])
+        lo_y = max(lo_y, min([peak / 3000, *(y / 2 for y in ys)]))
+        hi_y = peak * 2.2
+
+        legend = {**entries, "allowed by the roof": PREDICTED} if placed else {}
+        head = 16 * len(_legend_rows(legend, WIDTH - 8)) + 6 if legend else 4
+        left, bottom, plot_h = 58.0, 44.0, max(270.0, 130 + 13.0 * len(placed))
+        canvas = Canvas(head + plot_h + bottom)
+        top = (_draw_legend(canvas, legend, 2, markers=True) if legend else 0) + 4
+        right = WIDTH - 8.0
+        base = canvas.height - bottom
+
+        def px(x: float) -> float:
+            return left + (right - left) * math.log(x / lo_x) / math.log(hi_x / lo_x)
+
+        def py(y: float) -> float:
+            return base - (base - top) * math.log(y / lo_y) / math.log(hi_y / lo_y)
+
+        for tick in _decades(lo_x, hi_x):
+            canvas.line(px(tick), base, px(tick), top, alpha=0.14, lw=0.8)
+            canvas.text(px(tick), base + 5, number(tick), size=SMALL, ha="center", va="top")
+        for tick in _decades(lo_y, hi_y):
+            canvas.line(left, py(tick), right, py(tick), alpha=0.14, lw=0.8)
+            canvas.text(left - 5, py(tick), number(tick), size=SMALL, ha="right")
+        canvas.line(left, base, right, base, lw=0.8)
+        canvas.line(left, base, left, top, lw=0.8)
+        canvas.text(
+            (left + right) / 2,
+            canvas.height - 12,
+            "arithmetic intensity, FLOP/byte",
+            ha="center",
+            size=SMALL + 0.5,
+        )
+        canvas.text(4, (top + base) / 2, "GFLOP/s", rotation=90, ha="center", size=SMALL + 0.5)
+
+        start = max(lo_x, lo_y / slope)
+        canvas.line(px(start), py(start * slope), px(ridge), py(peak), lw=2.2)
+        canvas.line(px(ridge), py(peak), right, py(peak), lw=2.2)
+        rise = (py(start * slope) - py(peak)) / (px(ridge) - px(start))
+        peak_words = f"{precision.upper()} peak {number(peak)} GFLOP/s"
+        canvas.text(right, py(peak) - 13, peak_words, ha="right", size=SMALL)
+        placed.sort(key=lambda item: -item[0].get("gflops"))
+        places = [
+            (px(x), py(p.get("gflops")), py(min(peak, x * slope)), p.kernel) for p, x in placed
+        ]
+        markers = [(x - 6, at - 6, x + 6, at + 6) for x, y, roof, _ in places for at in (y, roof)]
+        labels = _place_labels(
+            [(x, y, name) for x, y, _, name in places],
+            (left, top, right, base),
+            [*markers, (right - text_width(peak_words, SMALL), py(peak) - 20, right, py(peak) - 7)],
+            lambda at: max(py(peak), py(start * slope) - (at - px(start)) * rise),
+        )
+        parts = []
+        taken: list[tuple[float, float]] = []
+        for (p, x), (label_x, label_y, ends) in zip(placed, labels, strict=True):
+            bound = min(peak, x * slope)
+            rate = p.get("gflops")
+            _marker(canvas, px(x), py(bound), PREDICTED)
+            canvas.line(px(x), py(rate), label_x + (2 if ends else -2), label_y, lw=0.7, alpha=0.6)
+            _marker(canvas, px(x), py(rate), entries[p.legend])
+            canvas.text(label_x, label_y, p.kernel, size=SMALL, ha="right" if ends else "left")
+            half = text_width(p.kernel, SMALL) / 2 * (-1 if ends else 1)
+            taken += [(px(x), py(rate)), (px(x), py(bound)), (label_x + half, label_y)]
+            parts.append(
+                f"{p.kernel} at {number(x)} FLOP/byte: {number(rate)} of {number(bound)} GFLOP/s, "
+                f"{number(100 * rate / bound)} %"
+            )
+        # the memory roof's label goes where it is farthest from every marker and label
+        angle = math.degrees(math.atan(rise))
+        spots = [start * (ridge / start) ** share for share in (0.35, 0.45, 0.55, 0.65)]
+        middle = max(
+            spots,
+            key=lambda x: min(
+                (math.hypot(px(x) - ox, py(x * slope) - oy) for ox, oy in taken), default=0.0
+            ),
+        )
+        canvas.text(
+            px(middle) - 6 * math.sin(math.radians(angle)),
+            py(middle * slope) - 6 * math.cos(math.radians(angle)) - 2,
+            f"memory {number(slope)} GB/s", size=SMALL, ha="center", va="baseline", rotation=angle,
+        )  # fmt: skip
+        alt = (
+            f"Roofline of {card.name}: the memory roof of {number(slope)} GB/s meets the "
+            f"{precision.upper()} peak of {number(peak)} GFLOP/s at {number(ridge)} FLOP/byte. "
+        )
+        if placed:
+            alt += f"At {shape_text(*placed[0][0].size)}: " + "; ".join(parts) + ". "
+            alt += f"Source: {join(list(entries))}."
+        if caption is None:
+            kind = {
+                "compulsory": "A, B and C moved once each",
+                "kernel": "the bytes that each kernel's tiling asks for",
+            }[intensity]
+            caption = f"Roofline of {card.name}"
+            if placed:
+                caption += (
+                    f" at {shape_text(*placed[0][0].size)}; intensity from {kind}; "
+                    f"{join(list(entries))}"
+                )
+            caption += "."
+        return canvas.done(alt.strip(), caption)
+
+
+# -- transfers -----------------------------------------------------------------------------------
+
+
+def timeline(
+    m: Any,
+    *,
+    kernels: Sequence[str] | None = None,
+    sizes: Sequence[Size] | None = None,
+    caption: str | None = None,
+) -> Figure:
+    """Host-to-device copy, kernel and device-to-host copy, end to end, one bar a row.
+
+    Needs the columns h2d_ms, ms and d2h_ms. Each bar is drawn to the scale of the longest total.
+    """
+    with drawing():
+        found = [
+            p
+            for p in select(m, "ms", kernels, sizes)
+            if math.isfinite(p.get("h2d_ms")) and math.isfinite(p.get("d2h_ms"))
+        ]
+        if not found:
+            raise DataError("no row has h2d_ms, ms and d2h_ms: transfers were not recorded for it")
+        phases = (
+            ("h2d_ms", "host to device", BLUE, None),
+            ("ms", "kernel", VERMILION, None),
+            ("d2h_ms", "device to host", GREEN, "////"),
+        )
+        legend = {name: Look(colour, "s", hatch) for _, name, colour, hatch in phases}
+        totals = [sum(p.get(c) for c, *_ in phases) for p in found]
+        longest = max(totals)
+        tail = 8 + max(text_width(f"{number(t)} ms", FONT - 0.5) for t in totals)
+        row = 42.0
+        canvas = Canvas(24 + row * len(found) + 6)
+        y = _draw_legend(canvas, legend, 2, markers=False)
+        span = WIDTH - tail
+        told = []
+        for p, total in zip(found, totals, strict=True):
+            title = f"{p.kernel}, {shape_text(*p.size)}"
+            canvas.text(0, y + 8, title)
+            x = 0.0
+            for column, _, colour, hatch in phases:
+                w = span * p.get(column) / longest
+                _bar(canvas, x, y + 18, max(w, 0.6), 14, Look(colour, "s", hatch))
+                x += w
+            canvas.text(x + 5, y + 25, f"{number(total)} ms", size=FONT - 0.5)
+            share = p.get("ms") / total
+            told.append(
+                f"{title}: "
+                + ", ".join(f"{name} {number(p.get(c))} ms" for c, name, *_ in phases)
+                + f", together {number(total)} ms, of which the kernel is {number(100 * share)} %"
+            )
+            y += row
+        source = join(unique(p.legend for p in found))
+        alt = f"Time line of transfers and kernel. {'; '.join(told)}. Source: {source}."
+        if caption is None:
+            caption = f"Copy in, compute, copy out; the number is the total, {source}."
+        return canvas.done(alt, caption)

@@ -1,0 +1,873 @@
+"""Diagrams drawn from the code's own numbers: access maps, tiles, threads, memories, loop orders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from helpers.catalog import Kernel, Plan, find, plan
+from helpers.device import WARP, Gpu
+from helpers.device import gpu as find_gpu
+from helpers.errors import ConfigError, DataError, EmulationError
+from helpers.plots._svg import (
+    BLUE,
+    FONT,
+    GREEN,
+    GREY,
+    INK,
+    PURPLE,
+    SMALL,
+    VERMILION,
+    WIDTH,
+    Canvas,
+    Figure,
+    bytes_text,
+    drawing,
+    join,
+    number,
+    text_width,
+)
+
+SECTOR = 32
+"""Bytes of a sector, the unit in which L1 and L2 move data (Nsight Compute, Profiling Guide)."""
+BANKS = 32
+WORD = 4
+"""Shared memory: 32 banks, each one word of 4 bytes wide (CUDA C++ Programming Guide)."""
+TINY = 7.0
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """One entry of a diagram's legend: how the patch looks, and its words."""
+
+    words: str
+    fill: str | None = None
+    alpha: float = 1.0
+    edge: str | None = INK
+    hatch: str | None = None
+    lw: float = 1.0
+
+
+def _key_lines(marks: Sequence[_Mark], width: float) -> list[list[_Mark]]:
+    lines: list[list[_Mark]] = [[]]
+    x = 0.0
+    for mark in marks:
+        need = 28 + text_width(mark.words, SMALL)
+        if lines[-1] and x + need > width:
+            lines.append([])
+            x = 0.0
+        lines[-1].append(mark)
+        x += need
+    return lines
+
+
+def _key_height(marks: Sequence[_Mark]) -> float:
+    return 16.0 * len(_key_lines(marks, WIDTH)) + 6
+
+
+def _draw_key(canvas: Canvas, marks: Sequence[_Mark], top: float) -> float:
+    """Draw a legend; returns the y below it."""
+    y = top
+    for line in _key_lines(marks, canvas.width):
+        x = 0.0
+        for mark in line:
+            canvas.rect(
+                x + 1, y + 2, 13, 10, fill=mark.fill, alpha=mark.alpha, edge=mark.edge,
+                hatch=mark.hatch, lw=mark.lw,
+            )  # fmt: skip
+            canvas.text(x + 18, y + 7, mark.words, size=SMALL)
+            x += 28 + text_width(mark.words, SMALL)
+        y += 16
+    return y + 6
+
+
+# -- access map ----------------------------------------------------------------------------------
+
+
+def _line_of(report: Any, line: int | str, space: str, op: str, array: str | None) -> Any:
+    """The LineAccess rows of one source line. Raises DataError, saying which lines there are."""
+    rows = [row for row in report.by_line() if row.space == space and row.op == op]
+    if array is not None:
+        rows = [row for row in rows if row.array == array] or rows
+    if isinstance(line, str):
+        hits = [row for row in rows if line in row.text]
+    else:
+        hits = [row for row in rows if row.line == line]
+    numbers = sorted({row.line for row in hits})
+    if len(numbers) != 1:
+        have = "; ".join(f"{n}: {t.strip()}" for n, t in sorted({(r.line, r.text) for r in rows}))
+        what = f"{len(numbers)} lines" if numbers else "no line"
+        raise DataError(
+            f"{what} with a {space} {op} fit {line=}. Lines that have one: {have or 'none'}"
+        )
+    return hits
+
+
+def _lanes(
+    report: Any, line: int, space: str, op: str, request: int, array: str | None
+) -> tuple[str, list[int]]:
+    """Array and element index of each lane, of the request-th recorded request (of that array)."""
+    seen = at = 0
+    while True:
+        try:
+            name, elements = report.lanes(line, space, op, at)
+        except (EmulationError, LookupError) as error:
+            of = f" of {array}" if array else ""
+            raise DataError(
+                f"{request=}: line {line} has {seen} recorded {space} {op} requests{of}. {error}"
+            ) from None
+        if array is None or name == array:
+            if seen == request:
+                return name, [int(e) for e in elements]
+            seen += 1
+        at += 1
+
+
+def _itemsize(report: Any, line: int, space: str, op: str, array: str, width: int) -> int:
+    """Bytes of an element, as the emulator recorded it; else a word, or less for narrow accesses."""
+    samples = getattr(getattr(report, "report", report), "samples", {})
+    for name, size, _ in samples.get((line, space, op), ()):
+        if name == array:
+            return int(size)
+    return min(width, WORD)
+
+
+def _columns(report: Any, array: str) -> int | None:
+    """Columns of a matrix argument, where the trace knows them."""
+    p = getattr(report, "plan", None)
+    return {"A": p.K, "B": p.N, "C": p.N}.get(array) if p else None
+
+
+def _element(array: str, first: int, count: int, columns: int | None) -> str:
+    """ "A[3, 0–7]" for a matrix of known width, "A[24–31]" otherwise."""
+    if columns is None:
+        return f"{array}[{first}–{first + count - 1}]" if count > 1 else f"{array}[{first}]"
+    row, col = divmod(first, columns)
+    end_row, end_col = divmod(first + count - 1, columns)
+    if count == 1:
+        return f"{array}[{row}, {col}]"
+    if row != end_row:
+        return f"{array}[{row}, {col}] …"
+    return f"{array}[{row}, {col}–{end_col}]"
+
+
+def access_map(
+    report: Any,
+    line: int | str,
+    *,
+    space: str = "global",
+    op: str = "load",
+    request: int = 0,
+    array: str | None = None,
+    caption: str | None = None,
+) -> Figure:
+    """What the 32 lanes of a warp touch in one request: 32-byte sectors, or shared-memory banks.
+
+    report: what trace() or emulator.launch() returned. line: a source line, by number or by text
+    that only one such line contains. array: count only requests of this array (a line may load
+    two). request: which one, from 0. Raises DataError if there is no such access.
+    """
+    if space not in ("global", "shared") or op not in ("load", "store"):
+        raise ConfigError(f'{space=}, {op=}: give "global" or "shared", and "load" or "store"')
+    rows = _line_of(report, line, space, op, array)
+    at = rows[0].line
+    name, lanes = _lanes(report, at, space, op, request, array)
+    row = next((r for r in rows if r.array == name), rows[0])
+    active = [lane for lane in range(len(lanes)) if lanes[lane] >= 0]
+    if not active:
+        raise DataError(f"{request=} of line {at} has no active lane")
+    columns = _columns(report, name) if space == "global" else None
+    item = _itemsize(report, at, space, op, name, row.width_bytes)
+    per_lane = max(1, row.width_bytes // item)
+    users: dict[int, list[int]] = {}
+    for lane in active:
+        for element in range(lanes[lane], lanes[lane] + per_lane):
+            users.setdefault(element, []).append(lane)
+    with drawing():
+        draw = _sector_map if space == "global" else _bank_map
+        return draw(name, at, op, users, len(active), item, columns, row, caption)
+
+
+def _lane_words(lanes: Sequence[int]) -> str:
+    return str(lanes[0]) if len(lanes) == 1 else "•"
+
+
+def _sharing(users: Mapping[int, list[int]], what: str) -> str:
+    """A sentence for the elements that several lanes touch, or nothing."""
+    most = max(len(lanes) for lanes in users.values())
+    if most == 1:
+        return ""
+    if len(users) == 1:
+        return f" All {most} lanes touch the same {what}."
+    return f" Up to {most} lanes share one {what}."
+
+
+def _sector_map(
+    name: str, line: int, op: str, users: Mapping[int, list[int]], active: int, item: int,
+    columns: int | None, row: Any, caption: str | None,
+) -> Figure:  # fmt: skip
+    per_sector = SECTOR // item
+    sectors = sorted({element // per_sector for element in users})
+    per_row = 4 if per_sector <= 8 else 2
+    gap = 12.0
+    strip = (WIDTH - 2 - gap * (per_row - 1)) / per_row
+    cell = strip / per_sector
+    used, moved = len(users) * item, len(sectors) * SECTOR
+    shared = any(len(lanes) > 1 for lanes in users.values())
+    marks = [_Mark("used, with the number of its lane", BLUE, edge=BLUE)]
+    if shared:
+        marks = [_Mark("used; a lane, or • for several", BLUE, edge=BLUE)]
+    if used < moved:
+        marks.append(_Mark("fetched for nothing", VERMILION, 0.25, VERMILION, "////"))
+    head = _key_height(marks)
+    rows = math.ceil(len(sectors) / per_row)
+    pitch = 33.0
+    canvas = Canvas(head + pitch * rows + 2)
+    _draw_key(canvas, marks, 0)
+    for i, sector in enumerate(sectors):
+        x = 1 + (i % per_row) * (strip + gap)
+        y = head + (i // per_row) * pitch + 12
+        first = sector * per_sector
+        label = _element(name, first, per_sector, columns)
+        canvas.text(x, y - 6, label, size=8)
+        for j in range(per_sector):
+            lanes = users.get(first + j)
+            if lanes:
+                canvas.rect(x + j * cell, y, cell, 14, fill=BLUE, edge=None)
+                words = _lane_words(lanes)
+                canvas.text(
+                    x + (j + 0.5) * cell, y + 7, words, size=TINY + 0.5, ha="center",
+                    colour="#ffffff",
+                )  # fmt: skip
+            else:
+                canvas.rect(
+                    x + j * cell, y, cell, 14, fill=VERMILION, alpha=0.25, edge=VERMILION,
+                    hatch="////", lw=0,
+                )  # fmt: skip
+            if j:
+                canvas.line(x + j * cell, y, x + j * cell, y + 14, lw=0.6, alpha=0.6)
+        canvas.rect(x, y, strip, 14, lw=1.2)
+    plural = "s" if len(sectors) != 1 else ""
+    finding = (
+        f"One {op} of {name} in line {line} by {active} lanes touches {len(sectors)} "
+        f"sector{plural}: {moved:,} bytes moved, {used:,} used "
+        f"({number(100 * used / moved)} %)."
+    )
+    mean = f" The line's mean is {number(row.sectors_per_request)} sectors a request."
+    more = _sharing(users, "element")
+    alt = f"Map of the sectors of one warp request. {finding}{more}{mean}"
+    return canvas.done(alt, finding + more if caption is None else caption)
+
+
+def _bank_map(
+    name: str, line: int, op: str, users: Mapping[int, list[int]], active: int, item: int,
+    columns: int | None, row: Any, caption: str | None,
+) -> Figure:  # fmt: skip
+    words: dict[int, list[int]] = {}
+    for element, sharers in users.items():
+        first = element * item // WORD
+        for word in range(first, (element * item + item - 1) // WORD + 1):
+            words.setdefault(word, [])
+            words[word] += [lane for lane in sharers if lane not in words[word]]
+    per_bank = [sum(1 for word in words if word % BANKS == bank) for bank in range(BANKS)]
+    lines = sorted({word // BANKS for word in words})
+    worst = max(per_bank)
+    wide = row.width_bytes > WORD
+    marks = [
+        _Mark(
+            "word read, with its lane" if op == "load" else "word written, with its lane",
+            BLUE,
+            edge=BLUE,
+        )
+    ]
+    if any(len(lanes) > 1 for lanes in words.values()):
+        marks = [_Mark("word; a lane, or • for several", BLUE, edge=BLUE)]
+    if worst > 1 and not wide:
+        marks.append(
+            _Mark("bank that is asked for several words", VERMILION, edge=VERMILION, hatch=None)
+        )
+    head = _key_height(marks) + 26
+    left = 46.0
+    cell = (WIDTH - 1 - left) / BANKS
+    tall = 14.0
+    canvas = Canvas(head + tall * len(lines) + 20)
+    _draw_key(canvas, marks, 0)
+    canvas.text(left + BANKS * cell / 2, head - 22, "bank", size=SMALL, ha="center")
+    canvas.text(left - 5, head - 22, "words", size=8, ha="right")
+    for bank in range(BANKS):
+        if bank % 4 == 0 or bank == BANKS - 1:
+            canvas.text(left + (bank + 0.5) * cell, head - 9, str(bank), size=8, ha="center")
+    for i, group in enumerate(lines):
+        y = head + i * tall
+        canvas.text(
+            left - 5,
+            y + tall / 2,
+            f"{group * BANKS}–{group * BANKS + BANKS - 1}",
+            size=8,
+            ha="right",
+        )
+        for bank in range(BANKS):
+            lanes = words.get(group * BANKS + bank)
+            x = left + bank * cell
+            if lanes:
+                clash = per_bank[bank] > 1 and not wide
+                canvas.rect(x, y, cell, tall, fill=BLUE, edge=None)
+                label = _lane_words(lanes)
+                canvas.text(
+                    x + cell / 2, y + tall / 2, label, size=TINY, ha="center", colour="#ffffff"
+                )
+                if clash:
+                    canvas.rect(x + 0.8, y + 0.8, cell - 1.6, tall - 1.6, edge=VERMILION, lw=1.8)
+        canvas.rect(left, y, BANKS * cell, tall, lw=0.6)
+    for bank in range(BANKS + 1):
+        x = left + bank * cell
+        canvas.line(x, head, x, head + tall * len(lines), lw=0.4, alpha=0.4)
+    y = head + tall * len(lines) + 11
+    for bank in range(BANKS):
+        if per_bank[bank]:
+            canvas.text(left + (bank + 0.5) * cell, y, str(per_bank[bank]), size=TINY, ha="center")
+    canvas.text(left - 5, y, "sum", size=8, ha="right")
+    plural = "s" if len(words) != 1 else ""
+    banks = f"the busiest bank holds {worst} of them" if worst > 1 else "no bank is asked for two"
+    finding = (
+        f"One {op} of {name} in line {line} by {active} lanes asks for {len(words)} word{plural}; "
+        f"{banks}.{_sharing(words, 'word')}"
+    )
+    mean = f" The line takes {number(row.wavefronts_per_request)} wavefronts a request."
+    alt = f"Map of the 32 banks of shared memory in one warp request. {finding}{mean}"
+    return canvas.done(alt, finding + mean if caption is None else caption)
+
+
+# -- tiles ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """Tile sizes of a launch in elements; 0 where the kernel has no such level."""
+
+    bm: int
+    bn: int
+    bk: int
+    wm: int
+    wn: int
+    tm: int
+    tn: int
+
+
+def _tiles(p: Plan) -> _Tiles:
+    q = p.params
+    bm, bn = p.tile
+    staged = p.kernel.reuse == "block"
+    bk = q.get("BK") or q.get("TILE") or q.get("TILE_COLS") or 0
+    tm, tn = q.get("TM", 1), q.get("TN", q.get("REG_TILE", q.get("COARSE", 1)))
+    if (
+        "WM" in q and "TM" not in q
+    ):  # Tensor Cores: a thread's elements are the instruction's affair
+        tm = tn = 0
+    return _Tiles(bm, bn, bk if staged else 0, q.get("WM", 0), q.get("WN", 0), tm, tn)
+
+
+def _pieces(p: Plan, t: _Tiles, thread: tuple[int, int]) -> list[tuple[int, int, int, int]]:
+    """Rectangles (row, column, rows, columns) of the block's tile that one thread computes."""
+    i, j = thread
+    if "REG_TILE" in p.params:
+        step = p.params["TILE"]
+        return [(i, j + r * step, 1, 1) for r in range(t.tn)]
+    if t.wm and t.tm:
+        lanes_m, lanes_n = t.wm // t.tm, t.wn // t.tn
+        row0, col0 = i // lanes_m * t.wm, j // lanes_n * t.wn
+        high, wide = min(4, t.tm), min(4, t.tn)
+        return [
+            (
+                row0 + r * lanes_m * high + i % lanes_m * high,
+                col0 + c * lanes_n * wide + j % lanes_n * wide,
+                high,
+                wide,
+            )
+            for r in range(t.tm // high)
+            for c in range(t.tn // wide)
+        ]
+    return [(i * t.tm, j * t.tn, t.tm, t.tn)]
+
+
+def _owner(p: Plan, t: _Tiles, element: tuple[int, int]) -> tuple[int, int]:
+    """Row and column, among the block's threads, of the one that computes an element of its tile."""
+    r, c = element
+    if "REG_TILE" in p.params:
+        return r, c % p.params["TILE"]
+    if t.wm and t.tm:
+        lanes_m, lanes_n = t.wm // t.tm, t.wn // t.tn
+        high, wide = min(4, t.tm), min(4, t.tn)
+        return (
+            r // t.wm * lanes_m + r % t.wm % (lanes_m * high) // high,
+            c // t.wn * lanes_n + c % t.wn % (lanes_n * wide) // wide,
+        )
+    return r // t.tm, c // t.tn
+
+
+def _inside(what: str, value: tuple[int, int], limit: tuple[int, int]) -> tuple[int, int]:
+    if not (0 <= value[0] < limit[0] and 0 <= value[1] < limit[1]):
+        raise ConfigError(
+            f"{what}={value} is outside: rows 0 to {limit[0] - 1}, columns 0 to {limit[1] - 1}"
+        )
+    return value
+
+
+class _Product:
+    """A, B and C in their places: A left of C, B above it, all to one scale."""
+
+    def __init__(self, canvas: Canvas, x: float, y: float, m: int, n: int, k: int, scale: float,
+                 gap: float) -> None:  # fmt: skip
+        self.canvas, self.scale = canvas, scale
+        self.m, self.n, self.k = m, n, k
+        self.ax, self.ay = x, y + k * scale + gap
+        self.bx, self.by = x + k * scale + gap, y
+        self.cx, self.cy = self.bx, self.ay
+
+    def _origin(self, matrix: str) -> tuple[float, float, int, int]:
+        return {
+            "A": (self.ax, self.ay, self.m, self.k),
+            "B": (self.bx, self.by, self.k, self.n),
+            "C": (self.cx, self.cy, self.m, self.n),
+        }[matrix]
+
+    def box(
+        self, matrix: str, row: float, col: float, rows: float, cols: float, **style: Any
+    ) -> None:
+        """A rectangle of matrix elements, cut at the matrix's edge and never thinner than 1.5 px."""
+        x, y, height, width = self._origin(matrix)
+        rows, cols = min(rows, height - row), min(cols, width - col)
+        self.canvas.rect(
+            x + col * self.scale, y + row * self.scale, max(cols * self.scale, 1.5),
+            max(rows * self.scale, 1.5), **style,
+        )  # fmt: skip
+
+    def grid(self, matrix: str, rows: int, cols: int, **style: Any) -> None:
+        """Lines every so many rows and columns (0: none); left out where they would crowd."""
+        x, y, height, width = self._origin(matrix)
+        if rows and rows * self.scale >= 3.5:
+            for r in range(rows, height, rows):
+                self.canvas.line(
+                    x, y + r * self.scale, x + width * self.scale, y + r * self.scale, **style
+                )
+        if cols and cols * self.scale >= 3.5:
+            for c in range(cols, width, cols):
+                self.canvas.line(
+                    x + c * self.scale, y, x + c * self.scale, y + height * self.scale, **style
+                )
+
+    def outlines(self) -> None:
+        for matrix in "ABC":
+            _, _, rows, cols = self._origin(matrix)
+            self.box(matrix, 0, 0, rows, cols, lw=1.3)
+
+    def names(self, m: str, n: str, k: str, marks: str = "ABC") -> None:
+        """Names beside the matrices and the three extents along their edges."""
+        x, y, _, _ = self._origin("B")
+        self.canvas.text(x + self.n * self.scale / 2, y - 8, n, size=SMALL, ha="center")
+        self.canvas.text(
+            self.ax - 8, self.ay + self.m * self.scale / 2, m, size=SMALL, ha="center", rotation=90
+        )
+        wide = self.k * self.scale >= text_width(k, SMALL) - 4
+        if wide:
+            self.canvas.text(
+                self.ax + self.k * self.scale / 2, self.ay - 8, k, size=SMALL, ha="center"
+            )
+        else:
+            self.canvas.text(self.ax + self.k * self.scale, self.ay - 8, k, size=SMALL, ha="right")
+        for matrix, label in zip("ABC", marks, strict=True):
+            ox, oy, rows, cols = self._origin(matrix)
+            low, right = oy + rows * self.scale, ox + cols * self.scale
+            if min(rows, cols) * self.scale >= 14:
+                self.canvas.text(
+                    right - 4, low - 8, label, ha="right", weight="bold", size=FONT + 1
+                )
+
+
+def tile_diagram(
+    kernel: str | Kernel | Plan,
+    M: int | None = None,
+    N: int | None = None,
+    K: int | None = None,
+    *,
+    step: int = 0,
+    block: tuple[int, int] = (0, 0),
+    thread: tuple[int, int] | None = None,
+    caption: str | None = None,
+    **params: int,
+) -> Figure:
+    """A, B and C to proportion, with the tiles of one block, its k slice, a warp and a thread.
+
+    kernel: name, Kernel, or a Plan (then without M, N, K). block: row and column of the block's
+    tile in C. step: which slice along K. thread: an element of the block's tile, as (row, column);
+    the thread that computes it is marked. A second drawing magnifies the block's tile where it has parts to show. Sizes come
+    from the catalog. Raises the errors of catalog.plan, and ConfigError for a place outside.
+    """
+    if isinstance(kernel, Plan):
+        p = kernel
+    elif M is None or N is None or K is None:
+        raise ConfigError("tile_diagram() needs M, N and K, or a Plan that has them")
+    else:
+        p = plan(find(kernel), M, N, K, **params)
+    m, n, k = p.M, p.N, p.K
+    t = _tiles(p)
+    counts = math.ceil(m / t.bm), math.ceil(n / t.bn)
+    _inside("block", block, counts)
+    steps = math.ceil(k / t.bk) if t.bk else 1
+    if not 0 <= step < steps:
+        raise ConfigError(f"{step=}: this launch walks along K in steps 0 to {steps - 1}")
+    has_thread = thread is not None or (t.tm * t.tn > 1)
+    if t.tm == 0:
+        has_thread = False
+    element = _inside("thread", thread or (0, 0), (t.bm, t.bn))
+    place = _owner(p, t, element) if has_thread else (0, 0)
+    pieces = _pieces(p, t, place) if has_thread else []
+    row0, col0 = block[0] * t.bm, block[1] * t.bn
+    magnified = bool(t.bk)
+
+    marks = [_Mark(f"block tile of C: {t.bm} × {t.bn}", BLUE, 0.45, BLUE)]
+    if t.bk:
+        words = f"slices of A and B, step {step + 1} of {steps}: {t.bk} deep"
+        marks.append(_Mark(words, VERMILION, 0.3, VERMILION, "////"))
+    marks.append(_Mark("rows of A and columns of B that the block needs", BLUE, 0.2, None))
+    if t.wm:
+        marks.append(_Mark(f"warp tile: {t.wm} × {t.wn}", None, 1, PURPLE, lw=2.2))
+    if has_thread:
+        shape = f"{t.tm} × {t.tn}" if t.tm * t.tn > 1 else "1 element"
+        what = f"one thread: {shape}" + (f" in {len(pieces)} pieces" if len(pieces) > 1 else "")
+        marks.append(_Mark(what, GREEN, edge=GREEN))
+
+    gap, side, over = 14.0, 22.0, 20.0
+    scale = min((WIDTH - side - gap - 4) / (k + n), 330 / (k + m))
+    first_h = over + (k + m) * scale + gap
+    second_h, zoom = 0.0, 0.0
+    if magnified:
+        zoom = min((WIDTH - side - gap - 4) / (t.bk + t.bn), 270 / (t.bk + t.bm))
+        second_h = 40 + over + (t.bk + t.bm) * zoom + gap
+    with drawing():
+        head = _key_height(marks)
+        canvas = Canvas(head + first_h + second_h + 8)
+        _draw_key(canvas, marks, 0)
+        left = (WIDTH - ((k + n) * scale + gap)) / 2 + side / 2
+        big = _Product(canvas, left, head + over, m, n, k, scale, gap)
+        big.box("A", row0, 0, t.bm, k, fill=BLUE, alpha=0.2, edge=None)
+        big.box("B", 0, col0, k, t.bn, fill=BLUE, alpha=0.2, edge=None)
+        big.grid("C", t.bm, t.bn, lw=0.5, alpha=0.35)
+        big.box("C", row0, col0, t.bm, t.bn, fill=BLUE, alpha=0.45, edge=BLUE, lw=1.2)
+        if t.bk:
+            slice_style = {"fill": VERMILION, "alpha": 0.3, "edge": VERMILION, "hatch": "////"}
+            big.box("A", row0, step * t.bk, t.bm, t.bk, **slice_style)
+            big.box("B", step * t.bk, col0, t.bk, t.bn, **slice_style)
+        elif has_thread:
+            for r, c, rows, cols in pieces:
+                big.box("A", row0 + r, 0, rows, k, fill=GREEN, edge=None)
+                big.box("B", 0, col0 + c, k, cols, fill=GREEN, edge=None)
+                big.box("C", row0 + r, col0 + c, rows, cols, fill=GREEN, edge=GREEN, lw=2)
+        big.outlines()
+        big.names(f"M = {m}", f"N = {n}", f"K = {k}")
+        if magnified:
+            y = head + first_h + 22
+            canvas.text(
+                0,
+                y,
+                "The same block, magnified: its slices of A and B, its tile of C",
+                size=SMALL + 0.5,
+            )
+            left = (WIDTH - ((t.bk + t.bn) * zoom + gap)) / 2 + side / 2
+            small = _Product(canvas, left, y + 18 + over - 8, t.bm, t.bn, t.bk, zoom, gap)
+            small.box(
+                "A", 0, 0, t.bm, t.bk, fill=VERMILION, alpha=0.3, edge=VERMILION, hatch="////"
+            )
+            small.box(
+                "B", 0, 0, t.bk, t.bn, fill=VERMILION, alpha=0.3, edge=VERMILION, hatch="////"
+            )
+            small.box("C", 0, 0, t.bm, t.bn, fill=BLUE, alpha=0.45, edge=None)
+            if t.tm:
+                high, wide = (1, 1) if "REG_TILE" in p.params else (t.tm, t.tn)
+                if t.wm:
+                    high, wide = 0, 0
+                small.grid("C", high, wide, lw=0.4, alpha=0.4)
+            for r, c, rows, cols in pieces:
+                small.box("A", r, 0, rows, t.bk, fill=GREEN, edge=None)
+                small.box("B", 0, c, t.bk, cols, fill=GREEN, edge=None)
+                small.box("C", r, c, rows, cols, fill=GREEN, edge=GREEN, lw=0.6)
+            if t.wm:
+                small.grid("C", t.wm, t.wn, lw=1.0, colour=PURPLE)
+                wr, wc = element[0] // t.wm, element[1] // t.wn
+                small.box("C", wr * t.wm, wc * t.wn, t.wm, t.wn, edge=PURPLE, lw=2.6)
+            small.outlines()
+            small.names(f"{t.bm}", f"{t.bn}", f"{t.bk}", ("A", "B", "C"))  # type: ignore[arg-type]
+        params_text = ", ".join(f"{name} = {value}" for name, value in p.params.items())
+        alt = (
+            f"Tiles of {p.kernel.name} ({params_text}) for A {m} by {k}, B {k} by {n}, C {m} by {n}: "
+            f"{counts[0]} by {counts[1]} blocks, each a {t.bm} by {t.bn} tile of C. The block in row "
+            f"{block[0]}, column {block[1]} computes rows {row0} to {min(row0 + t.bm, m) - 1} and "
+            f"columns {col0} to {min(col0 + t.bn, n) - 1}"
+        )
+        if t.bk:
+            alt += (
+                f", in {steps} steps along K; step {step + 1} uses k from {step * t.bk} to "
+                f"{min((step + 1) * t.bk, k) - 1}"
+            )
+        alt += "."
+        if t.wm:
+            alt += f" A warp computes {t.wm} by {t.wn}."
+        if has_thread:
+            alt += f" A thread computes {t.tm} by {t.tn}" + (
+                f" in {len(pieces)} pieces." if len(pieces) > 1 else "."
+            )
+        if caption is None:
+            caption = (
+                f"{p.kernel.name} with {params_text}: {counts[0] * counts[1]} blocks; the marked one "
+                f"computes rows {row0}–{min(row0 + t.bm, m) - 1}, columns "
+                f"{col0}–{min(col0 + t.bn, n) - 1} of C."
+            )
+        return canvas.done(alt, caption)
+
+
+# -- threads -------------------------------------------------------------------------------------
+
+
+def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
+    """A launch from the grid to a warp's lanes: blocks of the grid, threads of a block by warp."""
+    gx, gy, gz = p.grid
+    bx, by, bz = p.block
+    threads = bx * by * bz
+    warps = math.ceil(threads / WARP)
+    colours = (BLUE, VERMILION, GREEN, PURPLE)
+    with drawing():
+        top, left = 20.0, 4.0
+        shown_x, shown_y = min(gx, 12), min(gy, 12)
+        edge = min(150 / max(shown_x, shown_y), 30.0)
+        # rows of a block: as it is numbered, or 32 a row where it has one dimension
+        cols = bx if by * bz > 1 else min(bx, WARP)
+        rows = math.ceil(threads / cols)
+        shown_rows = min(rows, 40)
+        cell = min(240 / cols, 240 / shown_rows, 16.0)
+        grid_h, block_h = shown_y * edge, shown_rows * cell
+        lane_cell = WIDTH / WARP
+        height = top + max(grid_h + 14, block_h + 14) + 74
+        canvas = Canvas(height)
+        canvas.text(
+            left,
+            8,
+            f"grid: {gx} × {gy}{f' × {gz}' if gz > 1 else ''} blocks",
+            size=SMALL + 0.5,
+            weight="bold",
+        )
+        for i in range(shown_y):
+            for j in range(shown_x):
+                chosen = i == 0 and j == 0
+                canvas.rect(
+                    left + j * edge, top + i * edge, edge - 2, edge - 2,
+                    fill=BLUE if chosen else GREY, alpha=0.5 if chosen else 0.18, lw=1.4 if chosen else 0.7,
+                )  # fmt: skip
+        if shown_x < gx or shown_y < gy:
+            canvas.text(left, top + grid_h + 8, f"{shown_x} × {shown_y} of them drawn", size=8)
+        bx0 = WIDTH - max(cols * cell, 150)
+        canvas.text(
+            bx0,
+            8,
+            f"block: {bx} × {by}{f' × {bz}' if bz > 1 else ''} = {threads} threads",
+            size=SMALL + 0.5,
+            weight="bold",
+        )
+        canvas.line(left + edge - 2, top, bx0 - 3, top, lw=0.7, alpha=0.5)
+        canvas.line(left + edge - 2, top + edge - 2, bx0 - 3, top + block_h, lw=0.7, alpha=0.5)
+        shown = min(threads, shown_rows * cols)
+        for warp in range(math.ceil(shown / WARP)):
+            t, end = warp * WARP, min((warp + 1) * WARP, shown)
+            while t < end:  # a warp is drawn as the pieces of rows that it covers
+                count = min(cols - t % cols, end - t)
+                canvas.rect(
+                    bx0 + t % cols * cell, top + t // cols * cell, count * cell, cell,
+                    fill=colours[warp % 4], alpha=0.9 if warp == 0 else 0.35, edge=None,
+                )  # fmt: skip
+                t += count
+        for j in range(cols + 1):
+            if cell >= 5:
+                canvas.line(bx0 + j * cell, top, bx0 + j * cell, top + block_h, lw=0.3, alpha=0.4)
+        for i in range(shown_rows + 1):
+            canvas.line(bx0, top + i * cell, bx0 + cols * cell, top + i * cell, lw=0.3, alpha=0.5)
+        note = f"{warps} warps" + (
+            f", {shown_rows * cols // WARP} drawn" if shown_rows < rows else ""
+        )
+        canvas.text(bx0, top + block_h + 8, note + "; colours change from warp to warp", size=8)
+        y = height - 50
+        lanes = min(WARP, threads)
+        canvas.text(
+            0,
+            y,
+            f"warp 0: {lanes} lanes that run together (lane number; threadIdx.x, threadIdx.y)",
+            size=SMALL + 0.5,
+            weight="bold",
+        )
+        for lane in range(lanes):
+            x = lane * lane_cell
+            canvas.rect(x, y + 10, lane_cell, 16, fill=BLUE, alpha=0.9, edge=None)
+            canvas.text(
+                x + lane_cell / 2, y + 18, str(lane), size=TINY + 0.5, ha="center", colour="#ffffff"
+            )
+            canvas.line(x, y + 10, x, y + 26, lw=0.5, alpha=0.6)
+        for lane in (0, lanes // 2, lanes - 1) if lanes > 2 else (0,):
+            ha: Any = "left" if lane == 0 else "right" if lane == lanes - 1 else "center"
+            where = {"left": 0.0, "right": 1.0, "center": 0.5}[ha]
+            canvas.text(
+                (lane + where) * lane_cell, y + 36, f"({lane % bx}, {lane // bx})", size=8, ha=ha
+            )
+        along = (
+            "32 neighbours in x" if bx % WARP == 0
+            else f"{WARP // bx} rows of {bx} threads" if WARP % bx == 0
+            else "32 threads in the order of their numbers, across rows"
+        )  # fmt: skip
+        alt = (
+            f"Launch of {p.kernel.name} for M = {p.M}, N = {p.N}, K = {p.K}: a grid of {gx} by {gy} "
+            f"blocks, each of {bx} by {by} threads, {threads} in all, in {warps} warps of 32. Warp 0 is "
+            f"threads 0 to {lanes - 1}: {along}."
+        )
+        if caption is None:
+            caption = (
+                f"{p.kernel.name} for M = {p.M}, N = {p.N}: {gx * gy * gz} blocks of {warps} warps. "
+                f"threadIdx.x counts fastest, so a warp is {along}."
+            )
+        return canvas.done(alt, caption)
+
+
+# -- memories ------------------------------------------------------------------------------------
+
+
+def memory_hierarchy(gpu: str | Gpu = "h200", *, caption: str | None = None) -> Figure:
+    """The memories of a GPU from registers to DRAM: size, who sees them, and known bandwidths.
+
+    Sizes and the DRAM bandwidth are the specification's; shared memory's bandwidth is 32 banks of
+    4 bytes a clock on every SM at the boost clock.
+    """
+    card = gpu if isinstance(gpu, Gpu) else find_gpu(gpu)
+    lim = card.limits
+    registers = lim.registers_per_sm * WORD
+    shared_rate = BANKS * WORD * card.sms * card.boost_mhz / 1e3
+    levels = [
+        ("registers", "one thread", f"{bytes_text(registers)} an SM, {bytes_text(registers * card.sms)} in all", ""),
+        (
+            "shared memory", "one block",
+            f"up to {bytes_text(lim.shared_per_sm)} an SM, {bytes_text(lim.shared_per_sm * card.sms)} in all",
+            f"{number(shared_rate)} GB/s",
+        ),
+        ("L2 cache", "the whole GPU", bytes_text(card.l2_bytes), ""),
+        ("global memory (DRAM)", "the whole GPU", bytes_text(card.memory_bytes), f"{number(card.bandwidth_gbs)} GB/s"),
+    ]  # fmt: skip
+    with drawing():
+        box, gap = 46.0, 22.0
+        canvas = Canvas(len(levels) * (box + gap) + 12)
+        fills = (BLUE, GREEN, GREY, VERMILION)
+        y = 2.0
+        for i, (name, scope, size, rate) in enumerate(levels):
+            inset = (len(levels) - 1 - i) * 26.0
+            w = WIDTH - 2 * inset - 2
+            canvas.rect(inset + 1, y, w, box, fill=fills[i], alpha=0.2, edge=fills[i], lw=1.6)
+            canvas.text(inset + 12, y + 15, name, weight="bold")
+            canvas.text(inset + w - 8, y + 15, f"seen by {scope}", size=SMALL, ha="right")
+            canvas.text(inset + 12, y + 33, size, size=SMALL)
+            if rate:
+                canvas.text(inset + w - 8, y + 33, rate, size=SMALL, ha="right")
+            if i < len(levels) - 1:
+                canvas.arrow(WIDTH / 2, y + box + 1.5, WIDTH / 2, y + box + gap - 1.5, both=True)
+            y += box + gap
+        canvas.text(
+            WIDTH / 2,
+            y - 2,
+            "smaller, nearer, faster above; larger, farther, slower below",
+            size=SMALL,
+            ha="center",
+        )
+        ratio = shared_rate / card.bandwidth_gbs
+        alt = (
+            f"Memories of {card.name}, from the nearest: "
+            + "; ".join(
+                f"{name}, {size}, seen by {scope}{f', {rate}' if rate else ''}"
+                for name, scope, size, rate in levels
+            )
+            + f". Shared memory delivers {number(ratio)} times as many bytes a second as DRAM."
+        )
+        if caption is None:
+            caption = f"{card.name}, {card.sms} SMs. Sizes and DRAM bandwidth: {card.source}."
+        return canvas.done(alt, caption)
+
+
+# -- loop orders ---------------------------------------------------------------------------------
+
+_ORDERS: Mapping[str, Mapping[str, str]] = {
+    "ijk": {"A": "row", "B": "column", "C": "stays"},
+    "ikj": {"A": "stays", "B": "row", "C": "row"},
+    "jki": {"A": "column", "B": "stays", "C": "column"},
+}
+
+
+def loop_orders(*, caption: str | None = None) -> Figure:
+    """Which way the inner loop of the orders ijk, ikj and jki walks through A, B and C (row-major)."""
+    cells, cell, gap = 5, 15.0, 46.0
+    side = cells * cell
+    words = {"row": "along a row", "column": "down a column", "stays": "stays"}
+    stride = {"row": "1 element", "column": "a whole row", "stays": "none"}
+    with drawing():
+        pitch = side + 62
+        canvas = Canvas(3 * pitch + 8)
+        left = 66.0
+        told = []
+        for i, (order, walks) in enumerate(_ORDERS.items()):
+            y = 24.0 + i * pitch
+            canvas.text(0, y + side / 2 - 8, order, weight="bold", size=FONT + 2)
+            canvas.text(0, y + side / 2 + 8, f"inner loop: {order[-1]}", size=8.5)
+            for j, matrix in enumerate("ABC"):
+                x = left + j * (side + gap)
+                walk = walks[matrix]
+                rows = {"A": "i", "B": "k", "C": "i"}[matrix]
+                cols = {"A": "k", "B": "j", "C": "j"}[matrix]
+                canvas.text(
+                    x + side / 2, y - 9, f"{matrix}[{rows}, {cols}]", size=SMALL, ha="center"
+                )
+                for r in range(cells):
+                    for c in range(cells):
+                        hot = (
+                            (walk == "row" and r == 2)
+                            or (walk == "column" and c == 2)
+                            or (walk == "stays" and r == c == 2)
+                        )
+                        colour = {"row": GREEN, "column": VERMILION, "stays": BLUE}[walk]
+                        canvas.rect(
+                            x + c * cell,
+                            y + r * cell,
+                            cell,
+                            cell,
+                            fill=colour if hot else None,
+                            alpha=0.45,
+                            lw=0.5,
+                        )
+                if walk == "row":
+                    canvas.arrow(x + 3, y + 2.5 * cell, x + side - 3, y + 2.5 * cell, lw=1.6)
+                elif walk == "column":
+                    canvas.arrow(x + 2.5 * cell, y + 3, x + 2.5 * cell, y + side - 3, lw=1.6)
+                else:
+                    canvas.axes.plot(
+                        [x + 2.5 * cell], [y + 2.5 * cell], "o", ms=6, color=INK, mew=0
+                    )
+                canvas.text(x + side / 2, y + side + 10, words[walk], size=SMALL, ha="center")
+                canvas.text(
+                    x + side / 2, y + side + 22, f"stride: {stride[walk]}", size=8, ha="center"
+                )
+            told.append(
+                f"{order}: " + join([f"{matrix} {words[walk]}" for matrix, walk in walks.items()])
+            )
+        alt = (
+            "Which way the inner loop walks through the row-major matrices. "
+            + "; ".join(told)
+            + ". Walking along a row touches neighbours in memory; down a column skips a whole row each time."
+        )
+        if caption is None:
+            caption = (
+                "One step of the inner loop, for three loop orders. Arrows show which way it walks; "
+                "a dot means that the element stays."
+            )
+        return canvas.done(alt, caption)

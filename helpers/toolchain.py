@@ -1,0 +1,426 @@
+"""NVRTC without a GPU: CUDA source to PTX, cubin, registers, spills, shared memory and SASS."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+from helpers.catalog import KERNELS, Kernel, find, plan
+from helpers.device import limits
+from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError, near_matches
+from helpers.model import Occupancy, occupancy
+
+INSTALL_HINT = (
+    "Install the compiler's wheels: pip install cuda-pathfinder nvidia-cuda-nvrtc "
+    "nvidia-cuda-runtime nvidia-cuda-crt (they need no GPU; there are none for macOS), "
+    "or a CUDA toolkit with CUDA_HOME set."
+)
+
+
+@dataclass(frozen=True)
+class KernelResources:
+    """What ptxas reports for one kernel: registers a thread, bytes for the rest."""
+
+    name: str
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The result of one compilation for one architecture."""
+
+    arch: str
+    ptx: str
+    cubin: bytes = field(repr=False)
+    log: str = field(repr=False)
+    kernels: Mapping[str, KernelResources]
+    name_map: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Nvrtc:
+    """The loaded compiler library, its version and CUDA's own include folders."""
+
+    library: ctypes.CDLL
+    version: tuple[int, int]
+    includes: tuple[str, ...]
+
+
+def _candidates() -> list[Path]:
+    """Folders that may hold NVRTC when cuda-pathfinder is not installed or does not find it."""
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    wheels = [Path(p) / "nvidia" for p in sys.path if p]
+    found = [Path(r) / "lib64" for r in roots if r]
+    found += [w / "cu13" / "lib" for w in wheels] + [w / "cuda_nvrtc" / "lib" for w in wheels]
+    return [f for f in found if f.is_dir()]
+
+
+def _open_nvrtc() -> tuple[ctypes.CDLL, Path]:
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        path = Path(load_nvidia_dynamic_lib("nvrtc").abs_path)
+        return ctypes.CDLL(str(path)), path
+    except Exception:  # not installed, or nothing found: each version raises its own type
+        pass
+    for folder in _candidates():
+        for path in sorted(folder.glob("libnvrtc.so.*"), reverse=True):
+            try:
+                return ctypes.CDLL(str(path)), path
+            except OSError:
+                continue
+    raise ToolchainError(f"no NVRTC library was found on this machine. {INSTALL_HINT}")
+
+
+def _include_folders(library: Path) -> tuple[str, ...]:
+    """CUDA's headers beside this NVRTC (crt/mma.h included), in search order."""
+    root = library.resolve().parent.parent
+    wheels = [Path(p) / "nvidia" for p in sys.path if p]
+    guesses = [root / "include", root.parent / "include"]
+    guesses += [w / "cu13" / "include" for w in wheels]
+    guesses += [w / part / "include" for w in wheels for part in ("cuda_runtime", "cuda_nvcc")]
+    guesses += [Path(r) / "include" for r in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if r]
+    seen: list[str] = []
+    for guess in guesses:
+        if (guess / "cuda_fp16.h").is_file() or (guess / "crt" / "mma.h").is_file():
+            if str(guess) not in seen:
+                seen.append(str(guess))
+    return tuple(seen)
+
+
+@cache
+def nvrtc() -> Nvrtc:
+    """Load NVRTC once. Raises ToolchainError with the wheels to install where there is none."""
+    library, path = _open_nvrtc()
+    for builtins in path.parent.glob("libnvrtc-builtins.so*"):
+        try:  # NVRTC opens this by name alone; once loaded from its full path it is found
+            ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+            break
+        except OSError:
+            continue
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    library.nvrtcGetErrorString.restype = ctypes.c_char_p
+    return Nvrtc(library, (major.value, minor.value), _include_folders(path))
+
+
+def available() -> bool:
+    """Whether this machine can compile CUDA source."""
+    try:
+        nvrtc()
+    except ToolchainError:
+        return False
+    return True
+
+
+def _text(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    if getattr(lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)):
+        return b""
+    buffer = ctypes.create_string_buffer(size.value)
+    if getattr(lib, f"nvrtcGet{what}")(program, buffer):
+        return b""
+    return buffer.raw
+
+
+_ENTRY = re.compile(r"Compiling entry function '(\S+)'")
+_USED = re.compile(r"Used (\d+) registers")
+_SPILL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_SMEM = re.compile(r"(\d+) bytes smem")
+
+
+def _kernel_resources(log: str) -> dict[str, KernelResources]:
+    """Parse the report of `--ptxas-options=-v` in a program log."""
+    found: dict[str, KernelResources] = {}
+    name, stack = "", (0, 0, 0)
+    for line in log.splitlines():
+        if entry := _ENTRY.search(line):
+            name, stack = entry[1], (0, 0, 0)
+        elif spill := _SPILL.search(line):
+            stack = (int(spill[1]), int(spill[2]), int(spill[3]))
+        elif name and (used := _USED.search(line)):
+            smem = _SMEM.search(line)
+            found[name] = KernelResources(
+                name, int(used[1]), stack[1], stack[2], stack[0], int(smem[1]) if smem else 0
+            )
+            name = ""
+    return found
+
+
+def compile(  # noqa: A001 - the word the field uses; callers write toolchain.compile
+    source: str,
+    *,
+    name: str = "kernel.cu",
+    arch: str = "sm_75",
+    defines: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+    name_expressions: Sequence[str] = (),
+) -> Compiled:
+    """Compile CUDA C++ for one architecture, with no GPU.
+
+    defines become -D macros. name_expressions are template instances such as "tile<8>", whose
+    mangled names come back in name_map. The folder kernels/ and CUDA's own headers can be included.
+    Raises CompileError with NVRTC's log (file and line), ToolchainError where there is no compiler.
+    """
+    macros = tuple(sorted((defines or {}).items()))
+    return _compile(source, name, arch, macros, tuple(options), tuple(name_expressions))
+
+
+@lru_cache(maxsize=256)
+def _compile(
+    source: str,
+    name: str,
+    arch: str,
+    defines: tuple[tuple[str, str], ...],
+    options: tuple[str, ...],
+    name_expressions: tuple[str, ...],
+) -> Compiled:
+    tool = nvrtc()
+    lib, program = tool.library, ctypes.c_void_p()
+    arguments = [
+        f"-arch={arch}",
+        "-std=c++17",
+        "-lineinfo",
+        "--ptxas-options=-v",
+        "-default-device",
+        f"-I{KERNELS}",
+        *(f"-I{folder}" for folder in tool.includes),
+        *(f"-D{key}={value}" for key, value in defines),
+        *options,
+    ]
+    lib.nvrtcCreateProgram(
+        ctypes.byref(program), source.encode(), name.encode(), 0, None, None
+    )
+    try:
+        for expression in name_expressions:
+            lib.nvrtcAddNameExpression(program, expression.encode())
+        encoded = [a.encode() for a in arguments]
+        status = lib.nvrtcCompileProgram(
+            program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded)
+        )
+        log = _text(lib, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+        if status:
+            reason = lib.nvrtcGetErrorString(status).decode()
+            detail = log.strip() or f"NVRTC {tool.version[0]}.{tool.version[1]}: {reason}"
+            raise CompileError(
+                f"{name} does not compile for {arch} ({reason}). The compiler says:\n{detail}",
+                log=log,
+                source_name=name,
+            )
+        names: dict[str, str] = {}
+        for expression in name_expressions:
+            lowered = ctypes.c_char_p()
+            lib.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(lowered))
+            names[expression] = (lowered.value or b"").decode()
+        ptx_text = _text(lib, program, "PTX").rstrip(b"\0").decode()
+        cubin = _text(lib, program, "CUBIN")
+    finally:
+        lib.nvrtcDestroyProgram(ctypes.byref(program))
+    kernels = MappingProxyType(_kernel_resources(log))
+    return Compiled(arch, ptx_text, cubin, log, kernels, MappingProxyType(names))
+
+
+def ptx(
+    source: str,
+    *,
+    name: str = "kernel.cu",
+    arch: str = "sm_75",
+    defines: Mapping[str, str] | None = None,
+    name_expressions: Sequence[str] = (),
+) -> str:
+    """PTX of CUDA source, with line information. Errors as for `compile`."""
+    return compile(
+        source, name=name, arch=arch, defines=defines, name_expressions=name_expressions
+    ).ptx
+
+
+def compile_kernel(kernel: Kernel | str, arch: str = "", **params: int) -> Compiled:
+    """Compile a kernel of the catalog with these tile sizes for arch (default: its min_arch)."""
+    k = find(kernel)
+    p = plan(k, 1 << 12, 1 << 12, 1 << 12, **params)
+    return compile(k.source, name=k.file, arch=arch or k.min_arch, defines=p.defines)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Registers (a thread), spills, stack and shared memory (bytes) of one compiled kernel."""
+
+    kernel: str
+    arch: str
+    params: Mapping[str, int]
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    shared_bytes: int
+    threads: int
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """Resident warps of one SM of this architecture, and what limits them."""
+        return occupancy(limits(self.arch), self.threads, self.registers, self.shared_bytes)
+
+
+def resources(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> Resources:
+    """Compile a kernel of the catalog for arch and report what a thread and a block of it need.
+
+    Raises ConfigError if the tile is illegal, needs a newer arch, or exceeds a block's shared memory.
+    """
+    k = find(kernel)
+    p = plan(k, 1 << 12, 1 << 12, 1 << 12, **params)
+    if arch_number(arch) < arch_number(k.min_arch):
+        raise ConfigError(f"{k.name} needs {k.min_arch} or later, and {arch} was asked for")
+    compiled = compile(k.source, name=k.file, arch=arch, defines=p.defines)
+    r = compiled.kernels[k.entry]
+    shared = r.shared_bytes + p.shared_bytes
+    most = limits(arch).shared_per_block_optin
+    if shared > most:
+        raise ConfigError(
+            f"{k.name} with {dict(p.params)} needs {shared} bytes of shared memory a block; "
+            f"{arch} has at most {most}. Choose smaller tiles or fewer stages."
+        )
+    return Resources(
+        k.name, arch, p.params, r.registers, r.spill_stores, r.spill_loads, r.stack, shared,
+        p.threads,
+    )
+
+
+def arch_number(arch: str) -> int:
+    """75 for "sm_75", 90 for "sm_90a". Raises ConfigError for anything else."""
+    match = re.fullmatch(r"(?:sm|compute)_(\d+)[af]?", arch)
+    if not match:
+        raise ConfigError(f"{arch=} is not an architecture such as 'sm_75' or 'sm_90a'")
+    return int(match[1])
+
+
+# -- SASS ----------------------------------------------------------------------------------------
+
+
+def _tool(name: str) -> str:
+    for root in [Path(p) / "nvidia" / "cu13" / "bin" for p in sys.path if p]:
+        if (root / name).is_file():
+            return str(root / name)
+    found = shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+    if not found:
+        raise ToolchainError(
+            f"{name} was not found. Install it with: pip install nvidia-cuda-{name} (CUDA 13), "
+            "or put a CUDA toolkit's bin folder on the PATH."
+        )
+    return found
+
+
+def sass(cubin: bytes) -> str:
+    """Disassembly of a cubin. Raises ToolchainError where nvdisasm is missing or refuses it."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        done = subprocess.run(
+            [_tool("nvdisasm"), "-c", "-hex", file.name], capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        raise ToolchainError(f"nvdisasm refused the cubin: {done.stderr.strip()}")
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class SassInstruction:
+    """One machine instruction: its byte address, opcode with modifiers, and operands."""
+
+    address: int
+    opcode: str
+    operands: str
+
+
+_INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\s*([^;]*);")
+_LABEL = re.compile(r"^(\.L_\w+):")
+_SECTION = re.compile(r"^\.text\.(\S+):")
+
+
+def sass_instructions(cubin: bytes, entry: str) -> tuple[tuple[SassInstruction, ...], dict[str, int]]:
+    """Instructions of one kernel in address order, and its labels by address."""
+    instructions: list[SassInstruction] = []
+    labels: dict[str, int] = {}
+    waiting: list[str] = []
+    inside, known = False, []
+    for line in sass(cubin).splitlines():
+        if section := _SECTION.match(line.strip()):
+            inside = section[1] == entry
+            known.append(section[1])
+        if not inside:
+            continue
+        if label := _LABEL.match(line.strip()):
+            waiting.append(label[1])
+        if found := _INSTRUCTION.search(line):
+            at = int(found[1], 16)
+            labels.update({name: at for name in waiting})
+            waiting.clear()
+            instructions.append(SassInstruction(at, found[2], found[3].strip()))
+    if not instructions:
+        raise UnknownNameError(f"the cubin has no kernel {entry!r}. {near_matches(entry, known)}")
+    return tuple(instructions), labels
+
+
+MATH = ("FFMA", "HMMA", "HGMMA", "IMMA", "DFMA")
+"""Multiply-adds that say where the work is; HFMA2 and IMAD also move constants and addresses."""
+
+
+def main_loop(
+    instructions: Sequence[SassInstruction], labels: Mapping[str, int]
+) -> tuple[SassInstruction, ...]:
+    """The loop that does the multiply-adds: of the innermost loops, the one with most of them.
+
+    A loop is the span from the target of a backward branch to the branch. Where no loop multiplies,
+    the whole kernel is returned.
+    """
+    spans = []
+    for i in instructions:
+        target = re.search(r"`\((\.L_\w+)\)", i.operands)
+        if i.opcode.startswith("BRA") and target and labels.get(target[1], i.address) < i.address:
+            spans.append((labels[target[1]], i.address))
+    best: tuple[SassInstruction, ...] = ()
+    weight = 0
+    for low, high in spans:
+        if any(low <= a and b <= high and (a, b) != (low, high) and _math(instructions, a, b)
+               for a, b in spans):
+            continue  # not innermost among loops that multiply
+        count = _math(instructions, low, high)
+        if count > weight:
+            weight = count
+            best = tuple(i for i in instructions if low <= i.address <= high)
+    return best or tuple(instructions)
+
+
+def _math(instructions: Sequence[SassInstruction], low: int, high: int) -> int:
+    return sum(
+        low <= i.address <= high and i.opcode.split(".")[0] in MATH for i in instructions
+    )
+
+
+def _family(opcode: str) -> str:
+    """Opcode without the modifiers that do not matter to a reader; access widths stay."""
+    parts = opcode.split(".")
+    width = next((p for p in parts[1:] if p in ("64", "128")), "")
+    return parts[0] + (f".{width}" if width and parts[0] in ("LDS", "STS", "LDG", "STG", "LDGSTS") else "")
+
+
+def instruction_mix(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> dict[str, int]:
+    """Instructions of the main loop by family (FFMA, LDS.128, LDG ...), most frequent first."""
+    k = find(kernel)
+    compiled = compile_kernel(k, arch, **params)
+    loop = main_loop(*sass_instructions(compiled.cubin, k.entry))
+    return dict(Counter(_family(i.opcode) for i in loop).most_common())

@@ -1,0 +1,148 @@
+// The pipeline without cp.async: for GPUs such as the T4, and for any other.
+//
+// New since 15_mma_swizzle.cu: shared memory holds two tiles of A and of B, and registers a third.
+// While one tile is multiplied, the next goes from registers to the other buffer, and the one after
+// that is fetched from global memory. Every load has a whole tile's time to arrive, and one barrier
+// a tile is left. The instruction is Turing's m16n8k8 (MMA_K 8).
+//
+// A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
+// Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).
+// Dynamic shared memory: 2 * (BM + BN) * BK * 2 bytes.
+
+#include "common/chunks.cuh"
+#include "common/ldmatrix.cuh"
+#include "common/mma.cuh"
+#include "common/swizzle.cuh"
+
+#ifndef ELEMENT
+#define ELEMENT __half  // element type of A and B: __half, or __nv_bfloat16 from sm_80 on
+#endif
+#ifndef BM
+#define BM 256  // rows of C of a block
+#endif
+#ifndef BN
+#define BN 128  // columns of C of a block
+#endif
+#ifndef BK
+#define BK 32  // depth of the tiles in shared memory
+#endif
+#ifndef WM
+#define WM 64  // rows of C of a warp
+#endif
+#ifndef WN
+#define WN 64  // columns of C of a warp
+#endif
+#ifndef MMA_K
+#define MMA_K 8  // depth of one instruction: 8 on sm_75, 8 or 16 from sm_80 on
+#endif
+
+using T = ELEMENT;
+
+constexpr int STEP = 16;  // values of k that one ldmatrix.x4 fetches
+constexpr int WARPS_N = BN / WN;
+constexpr int THREADS = BM / WM * WARPS_N * 32;
+constexpr int M_TILES = WM / MMA_M;  // accumulators of a warp, down
+constexpr int N_TILES = WN / MMA_N;  // and across
+
+static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles must cover the block tile");
+static_assert(WM % 16 == 0 && WN % 16 == 0, "a warp tile is made of 16 x 16 pieces");
+static_assert(BK % STEP == 0, "one ldmatrix takes 16 values of k");
+static_assert(MMA_K == 8 || MMA_K == 16, "mma.sync takes 8 or 16 values of k");
+static_assert(can_swizzle<BK> && can_swizzle<BN>, "a row is swizzled by two, four or eight chunks");
+static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
+static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
+static_assert(BM * BK / 8 % THREADS == 0, "every thread copies the same number of chunks of A");
+static_assert(BK * BN / 8 % THREADS == 0, "every thread copies the same number of chunks of B");
+
+// Two buffers, each with a BM x BK tile of A and, behind it, a BK x BN tile of B.
+constexpr int BUFFER = (BM + BN) * BK;
+extern __shared__ __align__(128) T buffers[];
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
+{
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
+    const int warp = threadIdx.x / 32;
+    const int warp_m = warp / WARPS_N * WM;  // the warp's tile inside the block's
+    const int warp_n = warp % WARPS_N * WN;
+    const int lane_row = threadIdx.x % 16;           // the row whose address this lane gives, and
+    const int lane_col = threadIdx.x % 32 / 16 * 8;  // the half of its 16 elements
+    const bool A_aligned = rows_aligned(A, K);
+    const bool B_aligned = rows_aligned(B, N);
+
+    float acc[M_TILES][N_TILES][4] = {};
+    uint4 A_chunk[BM * BK / CHUNK / THREADS];
+    uint4 B_chunk[BK * BN / CHUNK / THREADS];
+
+    // The first tiles go to buffer 0, the second ones stay in registers.
+    load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, 0, A_aligned);
+    load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, 0, n0, B_aligned);
+    store_swizzled<BM, BK, THREADS>(buffers, A_chunk);
+    store_swizzled<BK, BN, THREADS>(buffers + BM * BK, B_chunk);
+    load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, BK, A_aligned);
+    load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, BK, n0, B_aligned);
+    __syncthreads();
+
+    T* read = buffers;  // the buffer that is multiplied; the other one is filled
+    T* write = buffers + BUFFER;
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        const T* A_tile = read;
+        const T* B_tile = read + BM * BK;
+#pragma unroll
+        for (int k = 0; k < BK; k += STEP) {
+            // Shared to registers: one 16 x 16 piece of a tile with each ldmatrix.
+            unsigned a_frag[M_TILES][4];
+            unsigned b_frag[N_TILES / 2][4];  // two fragments of B each
+#pragma unroll
+            for (int i = 0; i < M_TILES; ++i) {
+                const int row = warp_m + i * MMA_M + lane_row;
+                ldmatrix_x4(a_frag[i], shared_address(&A_tile[swizzled<BK>(row, k + lane_col)]));
+            }
+#pragma unroll
+            for (int j = 0; j < N_TILES / 2; ++j) {
+                const int col = warp_n + j * 2 * MMA_N + lane_col;
+                ldmatrix_x4_trans(b_frag[j], shared_address(&B_tile[swizzled<BN>(k + lane_row, col)]));
+            }
+            // Every fragment of A meets every fragment of B, one depth of the instruction at a time.
+#pragma unroll
+            for (int h = 0; h < STEP / MMA_K; ++h) {
+#pragma unroll
+                for (int i = 0; i < M_TILES; ++i) {
+#pragma unroll
+                    for (int j = 0; j < N_TILES; ++j) {
+                        const unsigned* a = &a_frag[i][2 * h];
+                        const unsigned* b = &b_frag[j / 2][j % 2 * 2 + h];
+                        if constexpr (MMA_K == 8) {
+                            mma_m16n8k8<T>(acc[i][j], a[0], a[1], b[0]);
+                        } else {
+                            mma_m16n8k16<T>(acc[i][j], a, b);
+                        }
+                    }
+                }
+            }
+            if (k == 0) {
+                // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
+                // registers: the tiles after them (zeros behind the last).
+                store_swizzled<BM, BK, THREADS>(write, A_chunk);
+                store_swizzled<BK, BN, THREADS>(write + BM * BK, B_chunk);
+                load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + 2 * BK, A_aligned);
+                load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0 + 2 * BK, n0, B_aligned);
+            }
+        }
+        __syncthreads();  // the next tiles are complete, and everyone has read these
+        T* next = write;
+        write = read;
+        read = next;
+    }
+
+    // Registers to global.
+    const bool pairs = N % 2 == 0 && reinterpret_cast<size_t>(C) % 8 == 0;
+#pragma unroll
+    for (int i = 0; i < M_TILES; ++i) {
+#pragma unroll
+        for (int j = 0; j < N_TILES; ++j) {
+            mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N, acc[i][j], pairs);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+"""What several test files share: the repository, the built book, one server and one browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HTML = ROOT / "_build" / "html"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the built book run in one worker; GPU tests say so where they cannot run."""
+    from helpers import device
+
+    no_gpu = pytest.mark.skip(reason="no NVIDIA GPU here: this test did not run")
+    gpu: Any = "not asked yet"
+    for item in items:
+        if item.get_closest_marker("book") or item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.xdist_group("book"))
+        if item.get_closest_marker("gpu"):
+            if gpu == "not asked yet":
+                gpu = device.current()
+            if gpu is None:
+                item.add_marker(no_gpu)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def html() -> Path:
+    """The folder of the rendered book, built first if it is not there or older than a chapter."""
+    index = HTML / "index.html"
+    newest = max(path.stat().st_mtime for path in (ROOT / "book").glob("*.md"))
+    if not index.exists() or index.stat().st_mtime < newest:
+        built = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True)
+        assert built.returncode == 0, f"make book failed:\n{(built.stdout + built.stderr)[-4000:]}"
+    return HTML
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """A file server that does not write a line per request."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+def serve(folder: Path) -> tuple[ThreadingHTTPServer, str]:
+    """A server of one folder on a free local port, and its address."""
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(QuietHandler, directory=os.fspath(folder))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, f"http://127.0.0.1:{server.server_port}"
+
+
+@pytest.fixture(scope="session")
+def site(html: Path) -> Iterator[str]:
+    """Address at which the rendered book is served."""
+    server, address = serve(html)
+    yield address
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium for the whole session."""
+    from playwright.sync_api import Error, sync_playwright
+
+    names = ("chromium", "chromium-browser", "google-chrome")
+    installed = next((path for name in names if (path := shutil.which(name))), None)
+    with sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(
+                executable_path=installed,
+                args=[
+                    "--no-sandbox",
+                    "--disable-gpu",
+                    "--disable-quic",
+                    "--no-first-run",
+                    "--disable-background-networking",
+                    "--disable-component-update",
+                    "--disable-sync",
+                ],
+            )
+        except Error as error:
+            pytest.fail(
+                "Chromium does not start, and the pages are tested in it. Install it (Debian: "
+                f"apt install chromium; elsewhere: playwright install chromium).\n{error}"
+            )
+        yield chromium
+        chromium.close()

@@ -1,0 +1,258 @@
+"""The built book: it asks no other host for anything, reads aloud, links right, and renders offline.
+
+The checks are in pages_check.py; each is also tried on a page that it must refuse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from helpers import notebooks
+from tests import pages_check as check
+from tests.conftest import ROOT, serve
+
+pytestmark = pytest.mark.book
+
+
+def toc() -> list[str]:
+    """Every page of the table of contents, such as book/05_coalescing."""
+    text = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    return re.findall(r"(?:root|file):\s*(\S+)", text)
+
+
+@pytest.fixture(scope="session")
+def pages(html: Path) -> dict[Path, check.Page]:
+    """Every page of the built book by its path."""
+    paths = [path.resolve() for path in sorted(html.rglob("*.html"))]
+    paths = [path for path in paths if "_static" not in path.parts]
+    return {path: check.Page(path, html.resolve()) for path in paths}
+
+
+def over(pages: dict[Path, check.Page], faults: Callable[[check.Page], list[str]]) -> list[str]:
+    """Faults of all pages, each with the page's name."""
+    return [f"{page.path.name}: {fault}" for page in pages.values() for fault in faults(page)]
+
+
+# --- the files ---------------------------------------------------------------------------------
+
+
+def test_every_page_is_built(pages: dict[Path, check.Page], html: Path) -> None:
+    for name in toc():
+        assert (html / f"{name}.html").resolve() in pages
+    assert (html / "index.html").exists()
+
+
+def test_no_page_loads_from_elsewhere(pages: dict[Path, check.Page]) -> None:
+    assert over(pages, check.leaves_the_site) == []
+
+
+def test_no_style_sheet_loads_from_elsewhere(html: Path) -> None:
+    sheets = {path.name: path.read_text(encoding="utf-8") for path in html.rglob("*.css")}
+    assert sheets
+    assert {
+        name: found for name, css in sheets.items() if (found := check.css_elsewhere(css))
+    } == {}
+
+
+def test_no_requirejs_and_no_widget_manager(pages: dict[Path, check.Page]) -> None:
+    assert over(pages, check.uses_a_cdn) == []
+
+
+def test_every_picture_has_a_name(pages: dict[Path, check.Page]) -> None:
+    assert over(pages, check.without_a_name) == []
+
+
+def test_every_internal_link_resolves(pages: dict[Path, check.Page]) -> None:
+    assert over(pages, lambda page: check.broken_links(page, pages)) == []
+
+
+def test_every_chapter_opens_on_colab(pages: dict[Path, check.Page], html: Path) -> None:
+    where = notebooks.repository()
+    prefix = where.colab("").removesuffix("book/.ipynb")
+    stems = [page.stem for page in notebooks.read_book().pages.values() if page.is_chapter]
+    built = [name.removeprefix("book/") for name in toc()]
+    assert set(stems) <= set(built)
+    for stem in stems:
+        page = pages[(html / "book" / f"{stem}.html").resolve()]
+        assert check.wrong_colab_button(page, prefix, ROOT) == []
+        assert check.colab_links(page) == [where.colab(stem)]
+
+
+def test_notebook_links_into_the_book_resolve(html: Path, pages: dict[Path, check.Page]) -> None:
+    """Glossary entries, pages and equation numbers that the exporter made up for itself."""
+    book = notebooks.read_book()
+    glossary = pages[(html / "book" / "glossary.html").resolve()]
+    assert book.glossary
+    assert {notebooks.term_anchor(term) for term in book.glossary} <= glossary.anchors
+    for label, target in book.equations.items():
+        page = pages[(html / "book" / f"{target.stem}.html").resolve()]
+        shown = page.soup.find(id=f"equation-{label}")
+        assert shown is not None, label
+        assert f"({target.text})" in shown.get_text()
+
+
+def test_stderr_of_a_chapter_fails_the_build() -> None:
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    assert config["execute"]["stderr_output"] == "warn"
+    assert config["execute"]["allow_errors"] is False
+
+
+# --- in a browser, network off -----------------------------------------------------------------
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", toc())
+def test_page_in_a_browser(browser: Any, site: str, name: str, theme: str) -> None:
+    assert check.visit(browser, site, f"{name}.html", theme).faults == []
+
+
+@pytest.mark.browser
+def test_dark_is_dark(browser: Any, site: str) -> None:
+    """So that the two themes above are two."""
+    shades = {}
+    for theme in ("light", "dark"):
+        context = browser.new_context(color_scheme=theme)
+        page = context.new_page()
+        page.goto(f"{site}/{toc()[0]}.html")
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        shades[theme] = sum(int(v) for v in re.findall(r"\d+", colour)[:3])
+        context.close()
+    assert shades["dark"] < 200 < 600 < shades["light"]
+
+
+@pytest.mark.browser
+def test_search_works_offline(browser: Any, site: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{site}/search.html?q=sector")
+    page.wait_for_selector("#search-results li a", timeout=10_000)
+    assert page.locator("#search-results li a").count() > 0
+    context.close()
+
+
+# --- wrong twins: a page that breaks each rule ---------------------------------------------------
+
+BAD = {
+    "script": ("leaves_the_site", '<script src="https://cdn.example/x.js"></script>'),
+    "style sheet": ("leaves_the_site", '<link rel="stylesheet" href="//cdn.example/x.css">'),
+    "image": ("leaves_the_site", '<img src="http://example.org/x.png" alt="x">'),
+    "srcset": ("leaves_the_site", '<img srcset="https://example.org/x.png 2x" alt="x">'),
+    "font": ("leaves_the_site", "<style>@font-face { src: url('https://f.example/a') }</style>"),
+    "import": ("leaves_the_site", '<style>@import "https://f.example/a.css";</style>'),
+    "inline style": ("leaves_the_site", '<p style="background: url(//x.example/a.png)">x</p>'),
+    "svg image": ("leaves_the_site", '<svg><image xlink:href="https://e.example/i"/></svg>'),
+    "requirejs": ("uses_a_cdn", '<script src="_static/require.min.js"></script>'),
+    "widget manager": ("uses_a_cdn", '<script src="embed-amd.js"></script>'),
+    "widget state": ("uses_a_cdn", '<script type="application/vnd.jupyter.widget-state+json"/>'),
+    "late import": ("uses_a_cdn", "<script>import('https://unpkg.com/x')</script>"),
+    "no alt": ("without_a_name", '<img src="x.png">'),
+    "empty alt": ("without_a_name", '<img src="x.png" alt=" ">'),
+    "svg without role": ("without_a_name", '<svg aria-label="x"></svg>'),
+    "svg without name": ("without_a_name", '<svg role="img"></svg>'),
+    "canvas": ("without_a_name", "<canvas></canvas>"),
+}
+GOOD = (
+    '<img src="x.png" alt="a picture"><svg role="img" aria-label="x"><svg></svg></svg>'
+    '<svg aria-hidden="true"></svg><span aria-hidden="true"><svg></svg></span>'
+    '<a href="https://example.org">elsewhere</a><script src="_static/a.js"></script>'
+    '<a href="#here">x</a><a href="other.html#there">y</a><p id="here">z</p>'
+)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Callable[[str], check.Page]:
+    """A page with this body, beside another one with the anchor #there."""
+    (tmp_path / "other.html").write_text('<p id="there">x</p>')
+
+    def make(body: str) -> check.Page:
+        (tmp_path / "page.html").write_text(f"<html><body>{body}</body></html>")
+        return check.Page(tmp_path / "page.html", tmp_path)
+
+    return make
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_page_is_refused(page: Callable[[str], check.Page], name: str) -> None:
+    rule, body = BAD[name]
+    assert getattr(check, rule)(page(body)) != []
+    assert getattr(check, rule)(page(GOOD)) == []
+
+
+@pytest.mark.parametrize("href", ["gone.html", "#gone", "other.html#gone", "sub/other.html"])
+def test_a_broken_link_is_refused(page: Callable[[str], check.Page], href: str) -> None:
+    assert check.broken_links(page(f'<a href="{href}">x</a>'), {}) != []
+    assert check.broken_links(page(GOOD), {}) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        '<a href="https://colab.research.google.com/github/o/r/blob/main/book/gone.ipynb">x</a>',
+        '<a href="https://colab.research.google.com/github/o/r/blob/main/book/a.md">x</a>',
+        '<a href="https://colab.research.google.com/github/o/r/blob/master/book/a.ipynb">x</a>',
+    ],
+)
+def test_a_wrong_colab_button_is_refused(
+    page: Callable[[str], check.Page], tmp_path: Path, body: str
+) -> None:
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "a.ipynb").write_text("{}")
+    (tmp_path / "book" / "a.md").write_text("")
+    prefix = "https://colab.research.google.com/github/o/r/blob/main/"
+    assert check.wrong_colab_button(page(body), prefix, tmp_path) != []
+    right = page(f'<a href="{prefix}book/a.ipynb">x</a>')
+    assert check.wrong_colab_button(right, prefix, tmp_path) == []
+
+
+IN_A_BROWSER = {
+    "outside": '<img src="http://example.org/x.png" alt="x">',
+    "errors": "<script>throw new Error('no')</script>",
+    "math": (
+        "<script>window.MathJax = {startup: {promise: Promise.resolve()}}</script>"
+        '<span class="math">x</span>'
+    ),
+    "wide": '<div style="width: 900px">wide</div>',
+    "faint": '<p style="color: #999">hard to read</p>',
+}
+
+
+@pytest.fixture(scope="module")
+def bad_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A folder that is served, for pages that break a rule."""
+    folder = tmp_path_factory.mktemp("bad")
+    server, address = serve(folder)
+    yield folder, address
+    server.shutdown()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("kind", [*IN_A_BROWSER, "missing", "svg"])
+def test_the_browser_sees_a_bad_page(browser: Any, bad_site: tuple[Path, str], kind: str) -> None:
+    folder, address = bad_site
+    other = {
+        "missing": '<img src="gone.png" alt="x">',
+        "svg": '<svg width="90" height="30"><text y="20" fill="#eee">pale</text></svg>',
+    }
+    body = IN_A_BROWSER.get(kind) or other[kind]
+    (folder / f"{kind}.html").write_text(f"<!DOCTYPE html><html><body>{body}</body></html>")
+    seen = check.visit(browser, address, f"{kind}.html", "light")
+    where = {"missing": "errors", "svg": "faint"}.get(kind, kind)
+    assert getattr(seen, where) != []
+
+
+@pytest.mark.browser
+def test_the_browser_passes_a_good_page(browser: Any, bad_site: tuple[Path, str]) -> None:
+    folder, address = bad_site
+    (folder / "good.html").write_text(
+        '<!DOCTYPE html><html><head><link rel="icon" href="data:,"></head><body>'
+        '<p>text</p><svg width="90" height="30"><text y="20">ink</text></svg></body></html>'
+    )
+    assert check.visit(browser, address, "good.html", "light").faults == []

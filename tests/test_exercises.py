@@ -1,0 +1,512 @@
+"""Exercises: the checkers, and that every chapter's starters fail and solutions pass.
+
+The convention that chapters keep: exercise "NN.i" is a section of book/NN_*.md with one code cell
+that calls check("NN.i", ...) (the starter), at least one dropdown "Hint" and one dropdown "Solution"
+whose Python block ends with the same call. Starter and solution are run after the chapter's first
+code cell.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import exercises
+from helpers.errors import UnknownNameError
+from helpers.exercises import (
+    Check,
+    Result,
+    check,
+    check_kernel_source,
+    close_to,
+    exercise,
+    one_of,
+    same_array,
+    without_comments,
+)
+
+BOOK = Path(__file__).resolve().parent.parent / "book"
+CHAPTERS = {path.name[:2]: path for path in sorted(BOOK.glob("[0-9][0-9]_*.md"))}
+
+# -- reading a chapter ---------------------------------------------------------------------------
+
+FENCE = re.compile(r"^(`{3,}|:{3,})(.*)$")
+CALL = re.compile(r"""\bcheck\(\s*["']([^"']+)["']""")
+
+
+@dataclass
+class Section:
+    """What stands between one heading and the next of its level or above."""
+
+    title: str
+    line: int
+    level: int
+    cells: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+    solutions: list[str] = field(default_factory=list)
+    """Python blocks of dropdowns called Solution."""
+
+
+def sections(text: str) -> list[Section]:
+    """The sections of a chapter, with their code cells, hints and solutions, in order."""
+    found = [Section("", 1, 0)]
+    lines = text.splitlines()
+    at = 0
+    if lines and lines[0] == "---":  # front matter
+        at = lines.index("---", 1) + 1
+    dropdown = ""
+    while at < len(lines):
+        line = lines[at]
+        fence = FENCE.match(line)
+        heading = re.match(r"^(#+) +(.*)$", line)
+        at += 1
+        if heading:
+            found.append(Section(heading[2], at, len(heading[1])))
+        elif fence and fence[1][0] == ":":
+            title = re.match(r"\{dropdown\}\s*(.*)", fence[2].strip())
+            if title:
+                dropdown = title[1].strip().lower()
+                if dropdown.startswith("hint"):
+                    found[-1].hints.append(title[1])
+            elif not fence[2].strip():
+                dropdown = ""
+        elif fence:
+            end = next(
+                (i for i in range(at, len(lines)) if lines[i].strip() == fence[1]), len(lines)
+            )
+            body = lines[at:end]
+            at = end + 1
+            if fence[2].startswith("{code-cell}"):
+                options = 0
+                while options < len(body) and body[options].startswith(":"):
+                    options += 1
+                found[-1].cells.append("\n".join(body[options:]))
+            elif fence[2].strip() == "python" and dropdown.startswith("solution"):
+                found[-1].solutions.append("\n".join(body))
+    return found
+
+
+def preamble(text: str) -> str:
+    """A chapter's first code cell."""
+    return next((cell for section in sections(text) for cell in section.cells), "")
+
+
+def value_of(source: str, names: dict[str, Any]) -> Any:
+    """Run code and return the value of its last expression, as a notebook cell shows it."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "<chapter>", "exec"), names)
+    if not isinstance(last, ast.Expr):
+        return None
+    return eval(compile(ast.Expression(last.value), "<chapter>", "eval"), names)
+
+
+def faults(text: str, chapter: str, ids: list[str], run: bool = True) -> list[str]:
+    """Everything in which a chapter breaks the convention. ids: those that have a checker."""
+    told = []
+    seen: list[str] = []
+    for section in sections(text):
+        starters = [(i, cell) for cell in section.cells for i in CALL.findall(cell)]
+        for i, starter in starters:
+            where = f"line {section.line}, {section.title!r}, exercise {i}"
+            seen.append(i)
+            if i not in ids:
+                told.append(f"{where}: no checker in helpers/exercises/ch{chapter}.py")
+                continue
+            if len(starters) > 1:
+                told.append(f"{where}: {len(starters)} starters in one section")
+            if not section.hints:
+                told.append(f"{where}: no hint")
+            if len(section.solutions) != 1:
+                told.append(f"{where}: {len(section.solutions)} Python blocks in a Solution")
+                continue
+            if CALL.findall(section.solutions[0].strip().splitlines()[-1]) != [i]:
+                told.append(f"{where}: the solution does not end with check({i!r}, ...)")
+            elif run:
+                told += [f"{where}: {fault}" for fault in run_both(text, starter, section)]
+    told += [f"exercise {i} has a checker and no section" for i in ids if i not in seen]
+    told += [f"exercise {i} stands in several sections" for i in set(seen) if seen.count(i) > 1]
+    if len(ids) < 2:
+        told.append(f"{len(ids)} exercises; a chapter has at least two")
+    return told
+
+
+def run_both(text: str, starter: str, section: Section) -> list[str]:
+    """Faults of one exercise when its starter and its solution are run."""
+    told = []
+    for kind, source, wanted in (
+        ("starter", starter, False),
+        ("solution", section.solutions[0], True),
+    ):
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(preamble(text), "<preamble>", "exec"), names)
+        try:
+            result = value_of(source, names)
+        except Exception as error:
+            told.append(f"the {kind} raises {type(error).__name__}: {error}")
+            continue
+        if not isinstance(result, Result):
+            told.append(f"the {kind} does not end with what check returns")
+        elif result.passed is not wanted:
+            told.append(f"the {kind} {'passes' if result.passed else 'fails'}:\n{result}")
+    return told
+
+
+# -- the chapters of the book --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chapter", sorted(set(CHAPTERS) | set(exercises.chapters())))
+def test_a_chapters_exercises_keep_the_convention(chapter: str) -> None:
+    assert chapter in CHAPTERS, f"helpers/exercises/ch{chapter}.py has no book/{chapter}_*.md"
+    ids = [task.id for task in exercises.load(chapter)]
+    assert faults(CHAPTERS[chapter].read_text(encoding="utf-8"), chapter, ids) == []
+
+
+CHAPTER = """---
+jupytext: x
+---
+
+# A chapter
+
+```{code-cell} ipython3
+:tags: [hide-input]
+from helpers.exercises import check
+```
+
+### Exercise 99.1: double
+
+```{code-cell} ipython3
+answer = ...
+check("99.1", answer)
+```
+
+:::{dropdown} Hint
+Twice.
+:::
+
+:::{dropdown} Solution
+Twice 21.
+
+```python
+answer = 42
+check("99.1", answer)
+```
+:::
+
+### Exercise 99.2: choose
+
+```{code-cell} ipython3
+check("99.2", "left")
+```
+
+:::{dropdown} Hint 1
+Not left.
+:::
+
+:::{dropdown} Solution
+```python
+check("99.2", "right")
+```
+:::
+"""
+
+
+@pytest.fixture()
+def ninety_nine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two exercises that no chapter has."""
+    monkeypatch.setattr(exercises, "_registry", dict(exercises._registry))
+
+    @exercise("99.1", kind="number")
+    def double(answer: object) -> Check:
+        """Twice 21."""
+        return close_to(answer, 42, wrong={21: "that is once"}, hint="Think of Deep Thought.")
+
+    @exercise("99.2", kind="choice")
+    def choose(answer: object) -> list[Check]:
+        """Left or right."""
+        return [
+            one_of(answer, "right", options=["left", "right"], wrong={"left": "the other left"})
+        ]
+
+    return ["99.1", "99.2"]
+
+
+def test_a_good_chapter_has_no_fault(ninety_nine: list[str]) -> None:
+    assert faults(CHAPTER, "99", ninety_nine) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        (":::{dropdown} Hint\nTwice.\n:::", "Twice.", "no hint"),
+        ("answer = 42\n", "answer = 41\n", "the solution fails"),
+        ("answer = ...", "answer = 42", "the starter passes"),
+        ("answer = ...", "answer = undefined", "the starter raises NameError"),
+        ('check("99.2", "left")', 'check("99.2", "right")', "the starter passes"),
+        (':::{dropdown} Solution\n```python\ncheck("99.2"', ':::{dropdown} S\n```python\ncheck("99.2"',
+         "0 Python blocks"),
+        ('answer = 42\ncheck("99.1", answer)', "answer = 42", "does not end with check"),
+        ('### Exercise 99.2: choose\n\n```{code-cell} ipython3\ncheck("99.2", "left")\n```', "",
+         "99.2 has a checker and no section"),
+        ('check("99.2", "left")', 'check("99.3", "left")', "no checker"),
+        ("from helpers.exercises import check", "import helpers", "raises NameError"),
+        ('check("99.1", answer)\n```\n\n:::{dropdown} Hint',
+         'print(check("99.1", answer))\n```\n\n:::{dropdown} Hint', "does not end with what check"),
+    ],
+)  # fmt: skip
+def test_a_chapter_that_breaks_the_convention_is_told(
+    ninety_nine: list[str], old: str, new: str, fault: str
+) -> None:
+    assert old in CHAPTER
+    told = faults(CHAPTER.replace(old, new, 1), "99", ninety_nine)
+    assert any(fault in line for line in told), told
+
+
+def test_a_chapter_with_one_exercise_is_told(ninety_nine: list[str]) -> None:
+    alone = CHAPTER[: CHAPTER.index("### Exercise 99.2")]
+    assert any("at least two" in line for line in faults(alone, "99", ["99.1"]))
+
+
+# -- check ---------------------------------------------------------------------------------------
+
+
+def test_an_unknown_exercise_is_told_with_near_matches(ninety_nine: list[str]) -> None:
+    with pytest.raises(UnknownNameError, match=r"'99\.1'"):
+        check("99.11", 1)
+    with pytest.raises(UnknownNameError):
+        check("nonsense", 1)
+
+
+def test_no_answer_is_not_a_wrong_answer(ninety_nine: list[str]) -> None:
+    for nothing in (..., None):
+        result = check("99.1", nothing)
+        assert not result.passed
+        assert result.verdict == "not answered yet"
+        assert "Replace ... by a number" in repr(result)
+
+
+def test_a_checker_that_raises_is_a_failed_check(
+    ninety_nine: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @exercise("99.3", kind="python")
+    def call(answer: Any) -> Check:
+        """Call it."""
+        return Check(answer(2) == 4, "square of 2")
+
+    assert check("99.3", lambda x: x * x).passed
+    assert not check("99.3", lambda x: x).passed
+    result = check("99.3", lambda x: 1 / 0)
+    assert not result.passed
+    assert "ZeroDivisionError: division by zero" in repr(result)
+    assert not check("99.3", "not a function").passed
+
+
+def test_checks_may_be_yielded_and_none_is_not_a_pass(ninety_nine: list[str]) -> None:
+    @exercise("99.4", kind="python")
+    def several(answer: Any) -> Any:
+        """Several."""
+        for i in range(answer):
+            yield Check(i < 2, f"check {i}")
+
+    assert check("99.4", 2).passed
+    assert check("99.4", 3).verdict == "not yet: 1 of 3 checks"
+    assert not check("99.4", 0).passed
+
+
+def test_an_id_is_used_once_and_well_formed(ninety_nine: list[str]) -> None:
+    with pytest.raises(ValueError, match="checked by"):
+
+        @exercise("99.1", kind="number")
+        def again(answer: object) -> Check:
+            """Again."""
+            return Check(True, "x")
+
+    with pytest.raises(UnknownNameError, match=r"NN\.i"):
+        exercise("5.1", kind="number")
+    with pytest.raises(ValueError, match="kind"):
+        exercise("99.9", kind="essay")  # type: ignore[arg-type]
+
+
+def test_results_say_it_in_words_and_marks(ninety_nine: list[str]) -> None:
+    good, bad = check("99.1", 42), check("99.1", 21)
+    assert "✓" in good._repr_html_() and "passed" in good._repr_html_()
+    assert "✗" in bad._repr_html_() and "not yet" in bad._repr_html_()
+    assert "That is once." in bad._repr_html_()
+    assert 'role="group"' in bad._repr_html_()
+    assert "[x]" in repr(good) and "[ ]" in repr(bad)
+    assert "<b>" not in Result("1", (Check(False, "<b>", "a\n<b>"),))._repr_html_()
+
+
+# -- checkers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "tolerance", "ok"),
+    [
+        (42, 42, 0, True), (42.0, 42, 0, True), (np.float32(42), 42, 0, True), (np.int64(42), 42, 0, True),
+        (42.3, 42, 0.01, True), (42.5, 42, 0.01, False), (42.0001, 42, 0, False), (0, 0, 0, True),
+        (1e-3, 0, 0.01, False), (float("nan"), 42, 0.01, False), (float("inf"), 42, 0.01, False),
+        (True, 1, 0, False), ("42", 42, 0, False), ([42], 42, 0, False), (1j, 1, 0, False),
+        (10**400, 42, 0, False), (-42, 42, 0.01, False),
+    ],
+)  # fmt: skip
+def test_close_to(answer: Any, expected: float, tolerance: float, ok: bool) -> None:
+    result = close_to(answer, expected, tolerance=tolerance)
+    assert result.ok is ok
+    if not ok and expected == 42:
+        assert "42" not in result.expected + result.hint, "a failed check must not give it away"
+
+
+def test_one_of() -> None:
+    assert one_of(" Right ", "right").ok
+    assert one_of("b", ("a", "B")).ok
+    assert not one_of("left", "right").ok
+    assert one_of("left", "right", wrong={"Left": "the other one"}).hint == "The other one."
+    assert "one of a, b" in one_of("c", "a", options=["a", "b"]).expected
+
+
+def test_same_array() -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    assert same_array(a.tolist(), a).ok
+    assert not same_array(a.T, a).ok
+    assert same_array(a * 1.001, a, tolerance=0.01).ok
+    bad = a.copy()
+    bad[1, 2] = np.nan
+    told = same_array(bad, a)
+    assert not told.ok and "[1, 2]" in told.got and "1 of 6" in told.what
+    assert not same_array("words", a).ok
+    assert not same_array([["x"] * 3] * 2, a).ok
+
+
+def test_comments_are_blanked_and_lines_kept() -> None:
+    source = 'a = 1; // __syncthreads()\n/* b\n c */ d = "// not";\n'
+    bare = without_comments(source)
+    assert len(bare.splitlines()) == len(source.splitlines())
+    assert "__syncthreads" not in bare and " c " not in bare
+    assert '"// not"' in bare and "d =" in bare
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+KERNEL = """
+extern "C" __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = sum;
+}
+"""
+TILED = """
+extern "C" __global__ void mine(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    __shared__ float a[16][16], b[16][16];
+    int x = threadIdx.x, y = threadIdx.y;
+    int row = blockIdx.y * 16 + y, col = blockIdx.x * 16 + x;
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        a[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0.0f;
+        b[y][x] = col < N && k0 + y < K ? B[(k0 + y) * N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) sum += a[y][k] * b[k][x];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = sum;
+}
+"""
+LAUNCH: dict[str, Any] = {
+    "block": ("16", "16", "1"),
+    "grid": ("cdiv(N, 16)", "cdiv(M, 16)", "1"),
+    "shapes": ((1, 1, 1), (17, 33, 19)),
+}
+
+
+def kernel_faults(source: Any, **options: Any) -> list[str]:
+    """What a check of this source complains about."""
+    return [
+        str(c) for c in check_kernel_source(source, "mine", **{**LAUNCH, **options}) if not c.ok
+    ]
+
+
+@pytest.mark.parametrize("source", [KERNEL, TILED])
+def test_a_right_kernel_passes(source: str) -> None:
+    assert (
+        kernel_faults(source, max_sectors={"A": 4, "B": 4, "C": 4}, count_shape=(32, 32, 32)) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("sum += ", "sum = ", "elements differ"),
+        ("if (row >= M || col >= N) return;", "", "out-of-bounds"),
+        ("float sum = 0.0f;", "float sum = 0.0f; if (K == 19) return;", "elements differ"),
+        ("A[row * K + k]", "__half2float(__float2half(A[row * K + k]))", ""),
+        ("int k = 0;", "int k = oops;", "oops"),
+        ("void mine", "void yours", "mine"),
+    ],
+)
+def test_a_wrong_kernel_is_told(old: str, new: str, fault: str) -> None:
+    assert old in KERNEL
+    source = KERNEL.replace(old, new)
+    if "half" in new:
+        source = "#include <cuda_fp16.h>\n" + source
+    told = kernel_faults(source)
+    assert told
+    assert any(fault in line for line in told), told
+
+
+def test_a_missing_barrier_is_told_though_the_result_is_right() -> None:
+    told = kernel_faults(TILED.replace("__syncthreads();", "", 1))
+    assert any("race" in line for line in told), told
+    second = TILED[::-1].replace("__syncthreads();"[::-1], "", 1)[::-1]
+    assert any("race" in line for line in kernel_faults(second))
+    assert not any("race" in line for line in kernel_faults(second, must_be_clean=False))
+
+
+def test_counted_efficiency() -> None:
+    swapped = KERNEL.replace(
+        "blockIdx.y * 16 + threadIdx.y", "blockIdx.y * 16 + threadIdx.x"
+    ).replace("blockIdx.x * 16 + threadIdx.x", "blockIdx.x * 16 + threadIdx.y")
+    options = {"count_shape": (32, 32, 32), "shapes": ((16, 16, 16),)}
+    told = kernel_faults(swapped, max_sectors={"A": 4}, **options)
+    assert any("sectors per request of A" in line and "4 or fewer" in line for line in told), told
+    assert kernel_faults(swapped, **options) == []
+    assert any(
+        "of D" in line or "D is" in line
+        for line in kernel_faults(KERNEL, max_sectors={"D": 4}, **options)
+    )
+    assert kernel_faults(TILED, max_sectors=4, max_wavefronts=1.01, **options) == []
+    columns = TILED.replace("a[y][k] * b[k][x]", "a[x][k] * b[k][x]")
+    assert any(
+        "wavefronts" in line for line in kernel_faults(columns, max_wavefronts=1.01, **options)
+    )
+    assert any(
+        "shared memory is used" in line
+        for line in kernel_faults(KERNEL, max_wavefronts=2, **options)
+    )
+
+
+def test_words_that_must_or_must_not_stand_in_the_code() -> None:
+    assert kernel_faults(TILED, require=("__shared__",), forbid=("atomicAdd", "A_tile")) == []
+    commented = KERNEL.replace("float sum", "// __shared__\n    float sum")
+    assert any(
+        "__shared__ is used" in line for line in kernel_faults(commented, require=("__shared__",))
+    )
+    assert any("sum is not used" in line for line in kernel_faults(KERNEL, forbid=("sum",)))
+
+
+def test_a_kernel_that_is_not_text_is_told() -> None:
+    assert "source text" in kernel_faults(42)[0]
+
+
+def test_a_kernel_that_never_ends_is_told() -> None:
+    endless = KERNEL.replace("++k", "k += 0").replace("k < K", "k < 1")
+    assert kernel_faults(endless, shapes=((1, 1, 1),))

@@ -1,0 +1,308 @@
+"""The rules of the house: which room may import which, a light core, no machine in the sources.
+
+Every rule is a function from text to faults, and each is tried on a text that breaks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers import notebooks
+from tests.conftest import ROOT
+
+ROOMS = (
+    "errors",
+    "device",
+    "catalog",
+    "model",
+    "toolchain",
+    "emulator",
+    "hopper",
+    "launch",
+    "measure",
+    "host",
+    "plots",
+    "explorers",
+    "exercises",
+    "pages",
+    "labs",
+    "notebooks",
+    "__main__",
+)
+"""From the ground floor up; a room imports only from rooms before it. CONTRIBUTING.md shows it."""
+
+LIGHT = frozenset(sys.stdlib_module_names) | {"numpy", "helpers", "__future__"}
+
+
+def tracked() -> list[Path]:
+    """Every file of the project that git knows or would add."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def texts(*suffixes: str) -> dict[str, str]:
+    """Name and text of the project's files with these suffixes, or of all text files."""
+    found = {}
+    for path in tracked():
+        if suffixes and path.suffix not in suffixes:
+            continue
+        try:
+            found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def modules() -> dict[str, str]:
+    """Module name and source of everything in helpers/."""
+    return {name: text for name, text in texts(".py").items() if name.startswith("helpers/")}
+
+
+# --- rooms ---------------------------------------------------------------------------------------
+
+
+def room_of(module: str) -> str:
+    """The room that a dotted name or a path below helpers lies in."""
+    return module.removeprefix("helpers").lstrip("./").split(".")[0].split("/")[0]
+
+
+def imported(tree: ast.AST) -> list[tuple[int, str]]:
+    """Line and dotted name of everything that a module imports, at any depth."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                names.append((node.lineno, f"{node.module}.{alias.name}"))
+        elif isinstance(node, ast.ImportFrom):
+            names.append((node.lineno, "." * node.level))
+    return names
+
+
+def wrong_imports(path: str, source: str) -> list[str]:
+    """Imports of a module of helpers/ that go up the house, or around it."""
+    here = room_of(path.removesuffix(".py"))
+    if here == "__init__":
+        return []
+    if here not in ROOMS:
+        return [f"{path}: {here} is no room; add it to the list in its place"]
+    faults = []
+    for line, name in imported(ast.parse(source)):
+        if name.startswith("."):
+            faults.append(f"{path}:{line}: relative import; write helpers.{here}")
+        if not name.startswith("helpers."):
+            continue
+        there = room_of(name)
+        if there not in ROOMS:
+            faults.append(f"{path}:{line}: import {there} from its own room")
+        elif ROOMS.index(there) > ROOMS.index(here):
+            faults.append(f"{path}:{line}: {here} imports {there}, which lies above it")
+    return faults
+
+
+def heavy_imports(path: str, source: str) -> list[str]:
+    """What a module imports at once beyond the standard library and NumPy."""
+    faults = []
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for line, name in imported(node):
+                if name.split(".")[0] not in LIGHT and not name.startswith("."):
+                    faults.append(f"{path}:{line}: {name} is imported where it is not yet used")
+    return faults
+
+
+def test_rooms_import_downwards() -> None:
+    assert [fault for path, text in modules().items() for fault in wrong_imports(path, text)] == []
+
+
+def test_imports_are_light() -> None:
+    assert [fault for path, text in modules().items() for fault in heavy_imports(path, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("helpers/catalog.py", "from helpers.launch import matmul"),
+        ("helpers/catalog.py", "def f():\n    from helpers import plots"),
+        ("helpers/emulator/memory.py", "import helpers.launch"),
+        ("helpers/launch.py", "from . import catalog"),
+        ("helpers/launch.py", "from helpers import matmul"),
+        ("helpers/shed.py", "x = 1"),
+    ],
+)
+def test_a_wrong_import_is_refused(path: str, source: str) -> None:
+    assert wrong_imports(path, source) != []
+    assert wrong_imports("helpers/launch.py", "from helpers.emulator.memory import x") == []
+
+
+def test_a_heavy_import_is_refused() -> None:
+    assert heavy_imports("helpers/plots.py", "import matplotlib.pyplot as plt") != []
+    late = "import numpy as np\ndef f():\n    import matplotlib"
+    assert heavy_imports("helpers/plots.py", late) == []
+
+
+GUARD = """
+import sys
+allowed = set(sys.stdlib_module_names) | {"numpy", "helpers"}
+class Guard:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] not in allowed:
+            raise ImportError(f"{name} is not part of the light core")
+sys.meta_path.insert(0, Guard())
+"""
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "import helpers",
+        "from helpers import catalog, matmul, trace, resources, model, device",
+        "import helpers.measure, helpers.plots, helpers.pages, helpers.notebooks",
+        "import helpers.__main__",
+    ],
+)
+def test_the_core_needs_numpy_only(what: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", GUARD + what], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+
+
+def test_the_guard_guards() -> None:
+    ran = subprocess.run([sys.executable, "-c", GUARD + "import yaml"], capture_output=True)
+    assert ran.returncode != 0
+
+
+# --- sources ---------------------------------------------------------------------------------------
+
+# Put together from parts, so that this file keeps its own rule.
+MACHINE = re.compile("|".join(["/" + "work/", "/" + "home/", "/" + "root/", "/" + "Users/"]))
+UNFINISHED = re.compile(r"\b(?:" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
+
+
+def test_no_path_of_a_machine() -> None:
+    assert [name for name, text in texts().items() if MACHINE.search(text)] == []
+    assert MACHINE.search("open('/" + "home/someone/x')")
+
+
+def test_nothing_is_left_unfinished() -> None:
+    sources = texts(".py", ".cu", ".cuh", ".cpp", ".md", ".yml", ".toml", ".js", ".css")
+    assert [name for name, text in sources.items() if UNFINISHED.search(text)] == []
+    assert UNFINISHED.search("# TO" + "DO: later")
+
+
+def test_the_address_stands_in_one_place() -> None:
+    """And in the notebooks, which are made from it."""
+    where = notebooks.repository()
+    holding = {
+        name
+        for name, text in texts().items()
+        if where.url.removeprefix("https://") in text and not name.endswith(".ipynb")
+    }
+    assert holding == {"_config.yml"}
+
+
+def test_requirements_are_bounded() -> None:
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    wanted = [line.split(";")[0] for line in lines if line.strip() and not line.startswith("#")]
+    assert wanted
+    assert [line for line in wanted if ">=" not in line or "<" not in line.replace("<=", "")] == []
+
+
+# --- chapters ----------------------------------------------------------------------------------------
+
+UNITS = r"(?:ms|µs|us|ns|s|[GT]FLOP/s|[GT]FLOPS|[GT]B/s|[MG]Hz|W|%)"
+TYPED = re.compile(r"(?<![\w.])\d[\d.,]*\s*" + UNITS + r"(?![\w/])")
+
+
+def prose(text: str) -> list[tuple[int, str]]:
+    """Line number and text of a chapter's prose: no code, no roles, no exercises."""
+    text = re.sub(r"\A---\n.*?\n---\n", lambda m: "\n" * m[0].count("\n"), text, flags=re.DOTALL)
+    text = re.sub(r"(?ms)^```.*?^```$", lambda m: "\n" * m[0].count("\n"), text)
+    text = re.sub(r"\{[\w:]+\}`[^`]*`", "x", text)
+    kept = []
+    asking = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("## "):
+            asking = line.strip() in ("## Exercises", "## Check yourself")
+        if not asking:
+            kept.append((number, line))
+    return kept
+
+
+def typed_numbers(text: str) -> list[str]:
+    """Measured-looking numbers that the prose types instead of gluing them."""
+    return [
+        f"{number}: {found[0]}" for number, line in prose(text) if (found := TYPED.search(line))
+    ]
+
+
+def contract(text: str, number: str) -> list[str]:
+    """What a numbered chapter lacks of the chapter contract."""
+    lacking = []
+    for what, pattern in {
+        "objectives": r"^:::\{admonition\} In this chapter",
+        "minutes": r"\bminutes\b",
+        "what it builds on": r"[Bb]uilds on",
+        "the idea": r"^## The idea",
+        "a summary": r"^## Summary",
+        "further reading": r"^## Further reading",
+        "what the documents say": r"^## What the documents",
+    }.items():
+        if not re.search(pattern, text, re.MULTILINE):
+            lacking.append(what)
+    if len(re.findall(r"\bquiz\(", text)) < 3:
+        lacking.append("three quiz questions")
+    exercises = re.split(rf"^### Exercise (?={number}\.\d)", text, flags=re.MULTILINE)[1:]
+    if len(exercises) < 2:
+        lacking.append("two exercises")
+    for exercise in exercises:
+        name = exercise.split(":")[0]
+        for what in (f'check("{name}"', ":::{dropdown} Hint", ":::{dropdown} Solution"):
+            if what not in exercise:
+                lacking.append(f"{what} in exercise {name}")
+    return lacking
+
+
+def chapters() -> list[Path]:
+    """The chapters of the book, intro included."""
+    pages = notebooks.read_book().pages.values()
+    return [ROOT / page.path for page in pages if page.is_chapter]
+
+
+@pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
+def test_prose_types_no_measured_number(path: Path) -> None:
+    assert typed_numbers(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in chapters() if path.stem[:2].isdigit()], ids=lambda path: path.stem
+)
+def test_a_chapter_keeps_the_contract(path: Path) -> None:
+    assert contract(path.read_text(encoding="utf-8"), path.stem[:2]) == []
+
+
+def test_every_chapter_is_in_the_table_of_contents() -> None:
+    listed = re.findall(r"book/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "book").glob("*.md"))
+
+
+def test_a_typed_number_and_a_thin_chapter_are_refused() -> None:
+    assert typed_numbers("It takes 22.7 ms.") == ["1: 22.7 ms"]
+    assert typed_numbers("It reaches 12 % of it and 300 GB/s.") != []
+    assert typed_numbers("## Exercises\n\nIt takes 5 ms.\n") == []
+    assert typed_numbers("It takes {glue:text}`ms:.1f` ms on 32 lanes of 4 bytes.") == []
+    assert len(contract("# A\n\n### Exercise 05.1: x\n", "05")) > 8

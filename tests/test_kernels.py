@@ -1,0 +1,252 @@
+"""The kernels of chapters 04 to 11: right on awkward shapes, no spills, the SASS that is meant."""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from helpers import launch, toolchain
+from helpers.catalog import Kernel, broken_rules, catalog, defines
+from helpers.errors import CompileError, ConfigError, EmulationError
+
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ONE_ELEMENT = ("naive", "naive_int", "coalesced", "coalesced_int", "unrolled", "coarsened")
+TILED = ("tiled_8", "tiled_16", "tiled_32", "tiled_int_32", "tiled_rect", "tiled_pad_rows")
+IN_REGISTERS = ("block_1d", "privatised_2", "privatised_4", "block_2d")
+IN_FOURS = ("vectorised", "prefetch", "double_buffer", "cp_async")
+ANY_SHAPE = (*ONE_ELEMENT, *TILED, *IN_REGISTERS, *IN_FOURS)
+ALL = (*ANY_SHAPE, "tiled_padded")
+
+SMALL = {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4}
+"""Tiles small enough that shapes up to 70 span several blocks, and quick to emulate."""
+SMALL_TILES = {
+    "block_1d": {"BM": 32, "BN": 32, "BK": 8, "TM": 4},
+    "block_2d": {**SMALL, "TM": 4, "TN": 2},
+    **dict.fromkeys(IN_FOURS, SMALL),
+}
+
+
+def archs(kernel: Kernel) -> list[str]:
+    """The architectures that a kernel compiles for."""
+    least = toolchain.arch_number(kernel.min_arch)
+    return [arch for arch in ARCHS if toolchain.arch_number(arch) >= least]
+
+
+# -- what the compiler makes of them ---------------------------------------------------------------
+
+
+def spills(report: toolchain.KernelResources | toolchain.Resources) -> int:
+    return report.spill_stores + report.spill_loads + report.stack
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_default_tile_spills_nothing_and_fits_an_sm(name):
+    for arch in archs(catalog[name]):
+        r = toolchain.resources(name, arch)
+        assert spills(r) == 0, (arch, r)
+        assert r.occupancy.blocks >= 1, (arch, r)
+
+
+def test_a_register_limit_that_is_too_tight_is_seen_to_spill():
+    source = catalog["vectorised"].source.replace(
+        "__launch_bounds__(THREADS)", "__launch_bounds__(THREADS, 4)"
+    )
+    assert spills(toolchain.compile(source, arch="sm_80").kernels["vectorised"]) > 0
+
+
+def test_register_blocked_kernels_keep_two_blocks_on_an_sm():
+    """At 256 threads a block that is 128 registers a thread, on every SM with room for 512."""
+    for name in ("block_2d", *IN_FOURS):
+        for arch in archs(catalog[name]):
+            assert toolchain.resources(name, arch).registers <= 128, (name, arch)
+
+
+@pytest.mark.parametrize(
+    ("name", "has", "has_not"),
+    [
+        ("coalesced", {"LDG", "FFMA"}, {"LDS", "LDS.128", "BAR"}),
+        ("tiled_32", {"LDS", "LDS.128", "STS", "BAR"}, {"LDG.128"}),
+        ("tiled_pad_rows", {"LDS"}, {"LDS.128"}),  # an odd row length forbids wide reads
+        ("block_2d", {"LDS.128", "LDG"}, {"LDS", "LDG.128"}),
+        ("vectorised", {"LDS.128", "LDG.128", "STS.128", "STS"}, {"LDS", "LDG"}),
+        ("prefetch", {"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}),
+        ("double_buffer", {"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}),
+        ("cp_async", {"LDS.128", "LDGSTS", "LDGSTS.128"}, {"LDG", "LDG.128", "STS", "STS.128"}),
+    ],
+)
+def test_the_main_loop_holds_the_accesses_that_are_meant(name, has, has_not):
+    for arch in {archs(catalog[name])[0], "sm_90"}:
+        mix = toolchain.instruction_mix(name, arch)
+        assert has <= set(mix), (arch, mix)
+        assert not has_not & set(mix), (arch, mix)
+
+
+def test_a_tile_costs_the_barriers_that_are_claimed():
+    barriers = {n: toolchain.instruction_mix(n, "sm_90")["BAR"] for n in IN_FOURS}
+    assert barriers == {"vectorised": 2, "prefetch": 2, "double_buffer": 1, "cp_async": 1}
+
+
+# -- rules of the catalog and static_asserts of the files say the same -----------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in ALL if n not in ("naive_int", "coalesced_int")])
+def test_rules_and_static_asserts_agree(name):
+    """A tile compiles if and only if the catalog allows it."""
+    kernel = catalog[name]
+    rng = Random(name)
+    seen = {True: 0, False: 0}
+    for _ in range(60):
+        params = {p: rng.choice(values) for p, values in kernel.choices.items()}
+        legal = not broken_rules(kernel, **params)
+        if seen[legal] >= 4:
+            continue
+        seen[legal] += 1
+        macros = defines(kernel, params)
+        if legal:
+            toolchain.compile(kernel.source, name=kernel.file, arch=kernel.min_arch, defines=macros)
+        else:
+            with pytest.raises(CompileError):
+                toolchain.compile(
+                    kernel.source, name=kernel.file, arch=kernel.min_arch, defines=macros
+                )
+    assert seen[True] > 0
+
+
+def test_cp_async_on_an_older_gpu_says_what_to_use():
+    with pytest.raises(CompileError) as refused:
+        toolchain.compile(catalog["cp_async"].source, arch="sm_75")
+    assert "11_double_buffer.cu" in refused.value.log
+
+
+def test_padded_kernel_refuses_what_is_not_padded():
+    A, B = launch.operands("tiled_padded", 33, 32, 32)
+    with pytest.raises(ConfigError, match=r"M % TILE == 0.*pad the matrices.*tiled_32"):
+        launch.matmul("tiled_padded", A, B, backend="emulator")
+
+
+# -- results, in the emulator ----------------------------------------------------------------------
+
+
+def shapes(seed: object, count: int, most: int = 70) -> list[tuple[int, int, int]]:
+    """Awkward (M, N, K): 1, primes, one beside a tile edge, whole fours, anything."""
+    rng = Random(str(seed))
+    primes = [p for p in range(2, most + 1) if all(p % d for d in range(2, p))]
+    edges = [e + d for e in (4, 8, 16, 32, 64) for d in (-1, 0, 1)]
+    kinds = (
+        lambda: 1,
+        lambda: rng.choice(primes),
+        lambda: rng.choice(edges),
+        lambda: 4 * rng.randint(1, most // 4),
+        lambda: rng.randint(1, most),
+    )
+    drawn = [tuple(rng.choice(kinds)() for _ in range(3)) for _ in range(count)]
+    fours = [tuple(4 * rng.randint(1, most // 4) for _ in range(3)) for _ in range(count // 4)]
+    return [(1, 1, 1), *fours, *drawn][:count]  # type: ignore[list-item]
+
+
+def wrong_on(kernel: Kernel, todo: list[tuple[int, int, int]], **params: int) -> list[str]:
+    """What is wrong with a kernel on these shapes: elements outside the bound, or a fault."""
+    wrong = []
+    for M, N, K in todo:
+        A, B = launch.operands(kernel, M, N, K, seed=M * 10_000 + N * 100 + K)
+        try:
+            C = launch.matmul(kernel, A, B, backend="emulator", **params)
+        except EmulationError as fault:
+            wrong.append(f"{M}x{N}x{K}: {fault}")
+            continue
+        if count := launch.wrong_elements(kernel, A, B, C):
+            wrong.append(f"{M}x{N}x{K}: {count} elements outside the bound")
+    return wrong
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("name", ANY_SHAPE)
+def test_right_on_random_shapes(name, part):
+    """200 shapes a kernel of one element a thread, 100 of the others; float64 is the judge."""
+    count = 50 if name in (*ONE_ELEMENT, *TILED) else 25
+    todo = shapes((name, part), count)
+    assert wrong_on(catalog[name], todo, **SMALL_TILES.get(name, {})) == []
+
+
+@pytest.mark.parametrize("name", [*IN_REGISTERS, *IN_FOURS])
+def test_right_with_the_default_tile(name):
+    assert wrong_on(catalog[name], [(1, 1, 1), (130, 3, 9), (131, 132, 20), (64, 260, 12)]) == []
+
+
+@pytest.mark.parametrize("shape", [(32, 32, 32), (64, 32, 96), (32, 96, 64)])
+def test_padded_kernel_is_right_on_whole_tiles(shape):
+    assert wrong_on(catalog["tiled_padded"], [shape]) == []
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 5])
+def test_cp_async_is_right_with_any_number_of_stages(stages):
+    """Fewer tiles than stages, as many, one more, and a last tile that is not whole."""
+    todo = [(5, 4, 8 * tiles + rest) for tiles in (0, 1, stages, stages + 1) for rest in (1, 4)]
+    params = {**SMALL, "STAGES": stages}
+    assert wrong_on(catalog["cp_async"], todo, **params) == []
+
+
+# Each of these is what a kernel would be with one thing forgotten: the checks above must refuse it.
+BROKEN = [
+    ("naive", "row >= M || ", "", "rows of C are not checked"),
+    ("coalesced", " || col >= N", "", "columns of C are not checked"),
+    ("coalesced_int", "T sum = 0;", "T sum = 1;", "one off"),
+    ("unrolled", "k <= K - UNROLL", "k < K", "the last four steps run over the end"),
+    ("coarsened", "if (col < N)", "if (first_col < N)", "only the first column is checked"),
+    ("tiled_16", "row < M ? K - tx : 0", "K - tx", "rows of A are not checked"),
+    ("tiled_16", "row < M ? K - tx : 0", "row < M ? K : 0", "the tail of K is not checked in A"),
+    ("tiled_16", "col < N ? K - ty : 0", "tx < N ? K - ty : 0", "local index, as in document B"),
+    ("tiled_32", "__syncthreads();  // both tiles are complete", "", "no barrier before reading"),
+    ("tiled_8", "__syncthreads();  // everyone has read", "//", "no barrier before overwriting"),
+    ("tiled_rect", "k0 + r < b_end", "k0 < b_end", "only the first row of B is checked"),
+    ("tiled_pad_rows", "row < M && col < N", "col < N", "rows of C are not checked"),
+    ("block_1d", "m0 + a_row < M ? K - a_col : 0", "K - a_col", "rows of A are not checked"),
+    ("privatised_2", "col + r * TILE < N && k0 + ty < K", "col < N && k0 + ty < K", "first column"),
+    ("block_2d", "i < rows_left && ", "", "rows of A are not checked"),
+    ("vectorised", "K - (k0 + a_col)", "4", "the tail of K is not checked"),
+    ("vectorised", "row < M ? N - col : 0", "N - col", "rows of C are not checked"),
+    ("prefetch", "__syncthreads();  // everyone has read", "//", "no barrier before overwriting"),
+    ("double_buffer", "__syncthreads();  // the other buffer", "//", "no barrier at all"),
+    ("double_buffer", "put_down(1 - buffer)", "put_down(buffer)", "the buffer in use overwritten"),
+    ("cp_async", "wait_groups<STAGES - 2>();", "", "copies are not waited for"),
+    ("cp_async", "__syncthreads();            // everyone's", "//", "others are not waited for"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "instead", "why"), BROKEN, ids=[f"{b[0]}: {b[3]}" for b in BROKEN]
+)
+def test_the_same_check_refuses_a_broken_twin(name, text, instead, why):
+    kernel = catalog[name]
+    assert text in kernel.source, "the kernel changed: change its broken twin as well"
+    twin = replace(kernel, name=f"{name}_broken")
+    twin.__dict__["source"] = kernel.source.replace(text, instead)  # a cached property
+    todo = [(33, 37, 35), (34, 36, 40), (66, 68, 70)]
+    assert wrong_on(twin, todo, **SMALL_TILES.get(name, {})), why
+
+
+# -- on a GPU --------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ANY_SHAPE)
+def test_right_on_the_gpu(name):
+    kernel = catalog[name]
+    for M, N, K in [*shapes((name, "gpu"), 100, most=300), (1025, 1023, 1027)]:
+        A, B = launch.operands(kernel, M, N, K, seed=K)
+        C = launch.matmul(kernel, A, B, backend="cuda")
+        assert launch.wrong_elements(kernel, A, B, C) == 0, (M, N, K)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", IN_FOURS)
+def test_right_on_the_gpu_where_rows_do_not_start_on_16_bytes(name):
+    import cupy
+
+    kernel = catalog[name]
+    A, B = launch.operands(kernel, 132, 136, 140)
+    shifted = cupy.empty(A.size + 1, np.float32)[1:].reshape(A.shape)  # 4 bytes off
+    shifted[:] = cupy.asarray(A)
+    C = launch.matmul(kernel, shifted, cupy.asarray(B), backend="cuda")
+    assert launch.wrong_elements(kernel, A, B, C.get()) == 0

@@ -1,0 +1,128 @@
+"""The one call that runs a kernel: results, every refusal, and the trace."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from helpers import launch
+from helpers.catalog import ROOT, catalog
+from helpers.errors import (
+    ConfigError,
+    DtypeError,
+    EmulationError,
+    NoGPUError,
+    ShapeError,
+    UnknownKernelError,
+)
+
+
+def test_matmul_is_right_and_leaves_its_inputs_alone():
+    A, B = launch.operands("coalesced", 33, 17, 9)
+    before = A.copy(), B.copy()
+    C = launch.matmul("coalesced", A, B)
+    assert launch.wrong_elements("coalesced", A, B, C) == 0 and C.dtype == np.float32
+    assert (A == before[0]).all() and (B == before[1]).all()
+
+
+def test_the_check_itself_refuses_a_wrong_result():
+    A, B = launch.operands("coalesced", 8, 8, 64)
+    C = launch.matmul("coalesced", A, B)
+    for bad in (np.nan, C[3, 3] + 1e-3, 0.0):
+        wrong = C.copy()
+        wrong[3, 3] = bad
+        assert launch.wrong_elements("coalesced", A, B, wrong) == 1
+    halves = (A.astype(np.float16).astype(np.float32) @ B.astype(np.float16)).astype(np.float32)
+    assert launch.wrong_elements("coalesced", A, B, halves) > 32
+
+
+def test_integers_are_exact():
+    A, B = launch.operands("coalesced_int", 5, 6, 70)
+    assert (launch.matmul("coalesced_int", A, B) == A @ B).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (lambda a, b: (a[0], b), ShapeError, "two dimensions"),
+        (lambda a, b: (a[None], b), ShapeError, "two dimensions"),
+        (lambda a, b: (a, b[:-1].copy()), ShapeError, "columns of A"),
+        (lambda a, b: (a[:0], b), ShapeError, "at least one row"),
+        (lambda a, b: (a.astype(float), b), DtypeError, "float64.*astype"),
+        (lambda a, b: (a, b.astype(complex)), DtypeError, "complex"),
+        (lambda a, b: (a.astype(object), b), DtypeError, "object"),
+        (lambda a, b: (a.tolist(), b), DtypeError, "list"),
+    ],
+)
+def test_bad_matrices_get_a_clear_error(change, error, says):
+    A, B = launch.operands("coalesced", 6, 5, 4)
+    with pytest.raises(error, match=says):
+        launch.matmul("coalesced", *change(A, B))
+
+
+@pytest.mark.parametrize("view", [lambda x: x.T, lambda x: x[::-1], lambda x: x[:, ::2]])
+def test_a_view_is_copied_and_said_so(view):
+    A, B = launch.operands("coalesced", 6, 6, 6)
+    A = view(A)
+    with pytest.warns(UserWarning, match="not contiguous"):
+        C = launch.matmul("coalesced", A, np.ascontiguousarray(B[: A.shape[1]]))
+    assert np.allclose(C, A @ B[: A.shape[1]], atol=1e-5)
+
+
+def test_unknown_kernel_backend_and_tile():
+    A, B = launch.operands("coalesced", 4, 4, 4)
+    with pytest.raises(UnknownKernelError, match="coalesced"):
+        launch.matmul("coalesce", A, B)
+    with pytest.raises(ConfigError, match="emulator"):
+        launch.matmul("coalesced", A, B, backend="opencl")
+    with pytest.raises(ConfigError, match="1024"):
+        launch.matmul("tiled_32", A, B, TILE=64)
+
+
+@pytest.mark.skipif(launch.device.current() is not None, reason="this machine has a GPU")
+def test_cuda_without_a_gpu_says_what_to_do():
+    A, B = launch.operands("coalesced", 4, 4, 4)
+    with pytest.raises(NoGPUError, match="emulator"):
+        launch.matmul("coalesced", A, B, backend="cuda")
+
+
+def test_a_faulty_kernel_does_not_return_a_result():
+    from dataclasses import replace
+
+    kernel = replace(catalog["coalesced"])
+    kernel.__dict__["source"] = kernel.source.replace("col >= N", "false")
+    A, B = launch.operands(kernel, 5, 5, 5)
+    with pytest.raises(EmulationError, match="out-of-bounds"):
+        launch.matmul(kernel, A, B, backend="emulator")
+
+
+def test_trace_counts_the_uncoalesced_load():
+    def sectors(name, array):
+        rows = [r for r in launch.trace(name, 64, 64, 64).by_line() if r.array == array]
+        return sum(r.sectors for r in rows) / sum(r.requests for r in rows)
+
+    assert sectors("naive", "A") == 32 and sectors("naive", "B") == 1
+    assert sectors("coalesced", "A") == 1 and sectors("coalesced", "B") == 4
+
+
+def test_bfloat16_rounds_to_nearest_even():
+    x = np.array([1.0, 1.00390625, 1.01171875, -2.5, np.inf, np.nan, 3.0e38], np.float32)
+    back = launch.from_bfloat16(launch.to_bfloat16(x))
+    assert back[:5].tolist() == [1.0, 1.0, 1.015625, -2.5, np.inf] and np.isnan(back[5])
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(1000).astype(np.float32)
+    assert (np.abs(launch.from_bfloat16(launch.to_bfloat16(y)) - y) <= 2.0**-8 * np.abs(y)).all()
+
+
+def test_importing_helpers_needs_numpy_only():
+    """The light core: none of the heavy packages may be imported by `import helpers`."""
+    code = (
+        "import sys\n"
+        "for name in ('cupy', 'matplotlib', 'pandas', 'ipywidgets', 'IPython'):\n"
+        "    sys.modules[name] = None\n"
+        "import helpers, helpers.plots, helpers.pages, helpers.exercises\n"
+        "print(helpers.catalog['naive'].entry)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "naive", done.stderr

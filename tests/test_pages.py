@@ -1,0 +1,434 @@
+"""What a page is made of: listings, glued numbers, quizzes, tables and provenance."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import catalog
+from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.pages import (
+    Html,
+    format_glued,
+    glue,
+    new_lines,
+    provenance,
+    quiz,
+    say,
+    show_kernel,
+    table,
+)
+
+VOID = {"br", "hr", "img", "input", "meta", "link"}
+
+
+class Balance(HTMLParser):
+    """Finds tags that are not closed, and collects ids and text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def parsed(shown: Html) -> Balance:
+    """The HTML of a piece of a page, checked for what none may hold."""
+    html = shown._repr_html_()
+    balance = Balance()
+    balance.feed(html)
+    assert balance.open == []
+    for tag, attributes in balance.tags:
+        assert tag not in {"script", "link", "iframe", "h1", "h2", "h3", "h4"}
+        assert not any(name.startswith("on") for name in attributes)
+        assert "http" not in " ".join(value or "" for value in attributes.values())
+    return balance
+
+
+# -- listings ------------------------------------------------------------------------------------
+
+
+def code_of(shown: Html) -> str:
+    """The source as a reader copies it: without line numbers and marks."""
+    html = shown._repr_html_()
+    inside = re.search(r"<pre[^>]*><span></span>(.*?)</pre>", html, re.DOTALL)
+    assert inside
+    text = re.sub(r'<span class="linenos".*?</span> </span>', "", inside[1], flags=re.DOTALL)
+    import html as h
+
+    return h.unescape(re.sub(r"<[^>]+>", "", text))
+
+
+def test_a_listing_is_the_file_and_nothing_else() -> None:
+    shown = show_kernel("tiled_32", since="coalesced")
+    balance = parsed(shown)
+    assert code_of(shown) == catalog["tiled_32"].source
+    pre = next(attributes for tag, attributes in balance.tags if tag == "pre")
+    assert pre["tabindex"] == "0"
+    assert "06_tiled.cu" in (pre["aria-label"] or "")
+    assert "highlight-cuda notranslate" in shown.html
+    assert 'class="k"' in shown.html or 'class="kt"' in shown.html
+    assert "lines marked + are new since kernels/05_coalesced.cu" in shown.html
+
+
+def test_new_lines_are_marked_by_sign_tint_and_words() -> None:
+    shown = show_kernel("coalesced", since="naive")
+    expected = new_lines(catalog["coalesced"].source, catalog["naive"].source)
+    assert len(expected) == 2
+    assert shown.html.count("new line ") == 2
+    assert shown.html.count('class="tile-new"') == 2
+    assert shown.html.count('<span aria-hidden="true">+</span>') == 2
+    marked = [line for line in shown.text.splitlines() if re.match(r" *\d+ \+ ", line)]
+    assert {int(line.split()[0]) for line in marked} == expected
+    assert all("threadIdx" in line for line in marked)
+
+
+def test_what_counts_as_new() -> None:
+    old = "__global__ void first(int* x)\n{\n    int a = 1;  // one\n    x[0] = a;\n}\n"
+    same = "// a header\n__global__ void second(int* x)\n{\n\n  int a  = 1;\n    x[0] = a;\n}\n"
+    assert new_lines(same, old) == set()
+    grown = old.replace("x[0] = a;", "x[0] = a;\n    x[1] = a;")
+    assert new_lines(grown, old) == {5}
+    bounds = old.replace("void first(", "void __launch_bounds__(f(2) * 3)\nthird(")
+    assert 1 in new_lines(bounds, old)
+
+
+def test_a_listing_may_be_a_slice_marked_by_hand_or_free_text() -> None:
+    source = catalog["naive"].source.splitlines()
+    row = next(i for i, line in enumerate(source, 1) if "const int row" in line)
+    shown = show_kernel("naive", lines=("const int row", "return"), new={row})
+    assert shown.text.startswith(f"{row} + ")
+    assert "return" in shown.text.splitlines()[-2]
+    assert f"lines {row} to" in shown.html
+    text = 'extern "C" __global__ void f(const int* a, int* b) {\n    *b = *a < 3 && 1;\n}'
+    free = show_kernel(text)
+    parsed(free)
+    assert code_of(free) == text + "\n"
+    assert "CUDA source" in free.html
+    assert "C++ source" in show_kernel("int f()\n{ return 1; }").html
+    assert "common/" in show_kernel(next(iter_common())).html
+
+
+def iter_common() -> Any:
+    """Files of kernels/common."""
+    from helpers.catalog import KERNELS
+
+    return (path.relative_to(KERNELS).as_posix() for path in (KERNELS / "common").glob("*.cuh"))
+
+
+def test_a_listing_reads_without_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygments", None)
+    shown = show_kernel("naive")
+    parsed(shown)
+    assert code_of(shown) == catalog["naive"].source
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: show_kernel("nave"),
+        lambda: show_kernel("no_such_file.cu"),
+        lambda: show_kernel("../pyproject.cu"),
+        lambda: show_kernel("naive", since="nope"),
+        lambda: show_kernel("naive", lines=(0, 5)),
+        lambda: show_kernel("naive", lines=(5, 4)),
+        lambda: show_kernel("naive", lines=(1, 10_000)),
+        lambda: show_kernel("naive", lines=("never written", "return")),
+        lambda: show_kernel("naive", new={10_000}),
+    ],
+)
+def test_a_listing_of_what_is_not_there(call: Any) -> None:
+    with pytest.raises((UnknownNameError, DataError)):
+        call()
+
+
+# -- glued numbers -------------------------------------------------------------------------------
+
+VALUES = [
+    0, 7, -12, 4096, 12345678, True, 1.5, -0.0, 22.66, 1e-9, 3e20, math.pi,
+    "H200", "it's", "a\nb", "4096", "", "None", "naïve",
+]  # fmt: skip
+SPECS = [
+    "",
+    "s",
+    ".1f",
+    ".0f",
+    ",.2f",
+    "+.1f",
+    ".3g",
+    "e",
+    "%",
+    ".1%",
+    "d",
+    ",d",
+    ",",
+    "x",
+    "5.1f",
+    "n",
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_number_reads_the_same_in_the_notebook_as_in_the_book(value: Any, spec: str) -> None:
+    variables = pytest.importorskip("myst_nb.core.variables")
+    try:
+        # the role splits name and format at the colon and takes "s" where there is none
+        expected = variables.format_plain_text(repr(value), spec or "s")
+    except Exception as error:
+        with pytest.raises(type(error)):
+            format_glued(value, spec)
+        return
+    assert format_glued(value, spec) == expected
+
+
+def test_say_fills_in_what_was_glued() -> None:
+    glue("ms_naive", np.float64(276.123))
+    glue("edge", np.int64(4096))
+    glue("gpu", "NVIDIA H200")
+    said = say("At {edge:,} on {gpu}: {ms_naive:.1f} ms, ${{x}}_{{i}}$, **{edge}**.")
+    assert said._repr_markdown_() == "At 4,096 on NVIDIA H200: 276.1 ms, ${x}_{i}$, **4096**."
+    assert repr(said) == said.markdown
+    assert say('\nA "paragraph".\n').markdown == 'A "paragraph".'
+
+
+def test_glue_takes_the_last_value() -> None:
+    glue("again", 1)
+    glue("again", 2)
+    assert say("{again}").markdown == "2"
+
+
+def test_glue_gives_the_book_what_it_can_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    myst_nb = pytest.importorskip("myst_nb")
+    from helpers import pages
+
+    stored: dict[str, Any] = {}
+    monkeypatch.setattr(pages, "_in_ipython", lambda: True)
+    monkeypatch.setattr(
+        myst_nb, "glue", lambda name, value, display: stored.update({name: (value, display)})
+    )
+    glue("speed", np.float32(2.5))
+    value, display = stored["speed"]
+    assert type(value) is float
+    assert display is False
+
+
+@pytest.mark.parametrize("bad", ["a.b", "a b", "1a", "a:b", ""])
+def test_bad_names_are_refused(bad: str) -> None:
+    with pytest.raises(ConfigError):
+        glue(bad, 1)
+
+
+@pytest.mark.parametrize("bad", [None, [1], np.zeros(3), 1j])
+def test_only_numbers_and_words_are_glued(bad: Any) -> None:
+    with pytest.raises(ConfigError, match="number or words"):
+        glue("bad", bad)
+
+
+def test_say_tells_what_is_missing() -> None:
+    glue("ratio_of_two", 2.0)
+    with pytest.raises(UnknownNameError, match="ratio_of_two"):
+        say("{ratio_of_tw:.1f}")
+    with pytest.raises(ConfigError, match="does not fit"):
+        glue("name", "words")
+        say("{name:.1f}")
+    with pytest.raises(ConfigError, match="format after a colon"):
+        say("{ratio_of_two!r}")
+
+
+# -- quiz ----------------------------------------------------------------------------------------
+
+OPTIONS = {
+    "Yes: `a < b`": "Because *c* > d.",
+    "No & never": "It depends on `x[i]`.",
+    "2 * 3 * 4": "That is 24.",
+}
+
+
+def test_a_quiz_is_folded_options_with_verdicts() -> None:
+    q = quiz("Is `A[i]` coalesced?", OPTIONS, answer="No & never")
+    balance = parsed(q)
+    details = [attributes for tag, attributes in balance.tags if tag == "details"]
+    assert len(details) == 3
+    assert all("open" not in attributes for attributes in details)
+    assert balance.words.count("Right.") == 1
+    assert balance.words.count("Not quite.") == 2
+    assert "<code>A[i]</code>" in q.html
+    assert "2 * 3 * 4" in balance.words
+    group = next(attributes for _, attributes in balance.tags if attributes.get("role") == "group")
+    ids = [attributes.get("id") for _, attributes in balance.tags if attributes.get("id")]
+    assert ids == [group["aria-labelledby"]]
+    assert "a) Yes" in repr(q)
+
+
+def test_the_answer_is_not_told_before_it_is_asked_for() -> None:
+    summaries = re.findall(
+        r"<summary[^>]*>(.*?)</summary>", quiz("?", OPTIONS, answer="No & never").html
+    )
+    styles = re.findall(r"<details[^>]*>", quiz("?", OPTIONS, answer="No & never").html)
+    assert len(set(styles)) == 1
+    assert not any("Right" in s or "✓" in s for s in summaries)
+    assert "Right" not in repr(quiz("?", OPTIONS, answer="No & never"))
+
+
+def test_a_quiz_may_have_several_right_answers() -> None:
+    q = quiz("Which?", OPTIONS, answer=("No & never", "2 * 3 * 4"))
+    assert q.html.count("Right.") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        (OPTIONS, "Maybe"),
+        ({"only": "one"}, "only"),
+        (OPTIONS, ()),
+        (OPTIONS, ("Yes", "No & never")),
+    ],
+)
+def test_a_quiz_without_an_answer_is_refused(options: dict[str, str], answer: Any) -> None:
+    with pytest.raises(ConfigError):
+        quiz("?", options, answer=answer)
+
+
+# -- tables --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as a dataclass."""
+
+    kernel: str
+    ms: float | None
+
+
+def test_a_table_has_a_caption_headers_and_aligned_numbers() -> None:
+    t = table(
+        [{"kernel": "naive", "ms": 276.1234, "n": 4096}, {"kernel": "a<b", "ms": None, "n": 12345}],
+        caption="Times of `kernels`.",
+        headers={"ms": "time (ms)"},
+        formats={"ms": ".1f"},
+        note="Recorded.",
+    )
+    balance = parsed(t)
+    heads = [a for tag, a in balance.tags if tag == "th"]
+    assert [a["scope"] for a in heads] == ["col"] * 3 + ["row"] * 2
+    region = next(a for _, a in balance.tags if a.get("role") == "region")
+    assert region["tabindex"] == "0"
+    assert region["aria-label"] == "Times of kernels."
+    assert "overflow-x:auto" in (region["style"] or "")
+    assert "276.1" in balance.words and "time (ms)" in balance.words
+    assert "12,345" in balance.words and ">4096<" in t.html
+    assert "no value" in balance.words
+    assert "a&lt;b" in t.html
+    assert t.html.count("text-align:right") == 6
+    lines = repr(t).splitlines()
+    assert lines[0] == "Times of `kernels`."
+    assert lines[2].split() == ["naive", "276.1", "4096"]
+    assert lines[-1] == "Recorded."
+
+
+def test_tables_of_frames_dataclasses_and_chosen_columns() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"kernel": ["a", "b"], "ms": [1.5, math.nan], "n": [1, 2]})
+    t = table(frame, caption="c", columns=["n", "kernel"])
+    assert "ms" not in t.text
+    assert t.text.splitlines()[1].split() == ["n", "kernel"]
+    assert "–" in table(frame, caption="c").text
+    assert "1.5" in table([Row("a", 1.5), Row("b", None)], caption="c").text
+    words = table(frame, caption="c", formats={"n": lambda n: f"<{n}>"})
+    assert "&lt;1&gt;" in words.html
+
+
+def test_code_in_a_cell_stays_code() -> None:
+    t = table([{"source": "*p += a[i] * b[i] * c;"}], caption="c")
+    assert "*p += a[i] * b[i] * c;" in t.html
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: table([], caption="none"),
+        lambda: table([{"a": 1}], caption="c", columns=["b"]),
+        lambda: table([{"a": 1}], caption="c", headers={"b": "B"}),
+        lambda: table([{"a": 1}], caption="c", formats={"b": ".1f"}),
+        lambda: table([3], caption="c"),
+    ],
+)
+def test_a_table_of_nothing_is_refused(call: Any) -> None:
+    with pytest.raises(DataError):
+        call()
+
+
+# -- provenance ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FakeMeasurement:
+    """What provenance reads."""
+
+    live: bool
+    label: str
+    missing: tuple[str, ...] = ()
+
+
+def test_provenance_says_live_or_replayed() -> None:
+    old = FakeMeasurement(False, "recorded on NVIDIA H200, 2026-11-20", ("naive at 8192",))
+    new = FakeMeasurement(True, "measured now on Tesla T4, 2026-11-21")
+    text = provenance(old, new, old).text
+    assert text == (
+        "Replayed from a record, not measured here: recorded on NVIDIA H200, 2026-11-20. "
+        "Not in the record: naive at 8192. "
+        "Measured here, now: measured now on Tesla T4, 2026-11-21."
+    )
+    assert "<small>" in provenance(old).html
+    with pytest.raises(DataError):
+        provenance()
+
+
+# -- in a browser --------------------------------------------------------------------------------
+
+
+@pytest.mark.browser
+def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    wide = table([{f"a long column {i}": 1234567 + i for i in range(12)}], caption="wide")
+    pieces = [
+        quiz("Which?", OPTIONS, answer="No & never"),
+        wide,
+        show_kernel("tiled_32", since="naive"),
+    ]
+    page.set_content(
+        "<!doctype html><meta name=viewport content='width=device-width'>"
+        + "".join(piece._repr_html_() for piece in pieces)
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.locator("details[open]").count() == 1
+    assert "Right." in page.locator("details[open] p").inner_text()
+    hidden = page.evaluate(
+        """() => { const s = document.querySelector('.linenos span:not([aria-hidden])');
+                   const b = s.getBoundingClientRect(); return b.width <= 1 && b.height <= 1; }"""
+    )
+    assert hidden
+    page.close()

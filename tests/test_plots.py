@@ -1,0 +1,563 @@
+"""Figures: what they say, that they are safe to put on any page, and how they look in a browser."""
+
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import catalog, plan, plots, trace
+from helpers.errors import ConfigError, DataError, ShapeError, UnknownNameError
+from helpers.plots import Figure, _svg
+
+KERNELS = {"naive": 0.011, "coalesced": 0.125, "tiled_8": 0.11, "tiled_32": 0.178}
+
+
+@dataclass(frozen=True)
+class FakeMeasurement:
+    """What plots read of a Measurement, with numbers that are easy to check."""
+
+    live: bool = False
+    key: str = "h200"
+    gpu: str = "NVIDIA H200"
+    label: str = "recorded on NVIDIA H200, 2026-11-20, driver 580, CUDA 13.0, commit abc"
+    sizes: tuple[int, ...] = (1024, 4096)
+    peak: float = 50_000.0
+    kernels: dict[str, float] = field(default_factory=lambda: dict(KERNELS))
+
+    @property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        rows = []
+        for name, ratio in self.kernels.items():
+            for n in self.sizes:
+                ms = 2 * n**3 / (ratio * self.peak * 1e6)
+                rows.append(
+                    {
+                        "kernel": name, "m": n, "n": n, "k": n, "ms": ms, "q1": 0.95 * ms,
+                        "q3": 1.1 * ms, "gflops": ratio * self.peak, "cublas_ratio": ratio,
+                        "ratio_q1": 0.98 * ratio, "ratio_q3": 1.03 * ratio,
+                        "baseline": "cublas_fp32", "h2d_ms": n / 1000, "d2h_ms": n / 2000,
+                    }
+                )  # fmt: skip
+        return tuple(rows)
+
+
+RECORDED = FakeMeasurement()
+LIVE = FakeMeasurement(
+    live=True, key="t4", gpu="Tesla T4", label="measured now on Tesla T4, 2026-11-21", peak=4000.0
+)
+PUBLISHED = [
+    {"kernel": "naive", "size": 4096, "gflops": 120.0, "cublas_ratio": 0.02, "origin": "published",
+     "source": "document L"}
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Access:
+    """One line of a report."""
+
+    line: int
+    text: str
+    space: str
+    op: str
+    width_bytes: int
+    array: str
+    requests: int = 10
+    sectors_per_request: float = 4.0
+    wavefronts_per_request: float = 1.0
+
+
+@dataclass(frozen=True)
+class FakeReport:
+    """A report whose one line makes the given requests."""
+
+    space: str
+    requests: tuple[tuple[str, Any], ...]
+    op: str = "load"
+    width: int = 4
+
+    def by_line(self) -> tuple[Access, ...]:
+        names = dict.fromkeys(name for name, _ in self.requests)
+        return tuple(Access(7, "x = y[i];", self.space, self.op, self.width, n) for n in names)
+
+    def lanes(self, line: int, space: str, op: str, request: int) -> tuple[str, Any]:
+        if not 0 <= request < len(self.requests):
+            raise LookupError(f"there are {len(self.requests)} requests")
+        return self.requests[request]
+
+
+LANE = np.arange(32)
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "bars": lambda: plots.bars(RECORDED),
+    "bars, three origins, log": lambda: plots.bars(
+        [LIVE, RECORDED, PUBLISHED], log=True, sizes=[4096]
+    ),
+    "bars of cuBLAS": lambda: plots.bars(RECORDED, value="cublas_ratio"),
+    "ladder": lambda: plots.ladder([LIVE, RECORDED], 4096),
+    "roofline": lambda: plots.roofline(RECORDED),
+    "roofline by kernel": lambda: plots.roofline([LIVE, RECORDED], "h200", intensity="kernel"),
+    "roofs": lambda: plots.roofline(gpu="t4"),
+    "timeline": lambda: plots.timeline(RECORDED, kernels=["naive"]),
+    "sectors": lambda: plots.access_map(FakeReport("global", (("A", 64 * LANE),)), 7),
+    "half": lambda: plots.access_map(FakeReport("global", (("A", LANE),), width=2), "y[i]"),
+    "banks": lambda: plots.access_map(FakeReport("shared", (("T", 32 * LANE),)), 7, space="shared"),
+    "padded banks": lambda: plots.access_map(
+        FakeReport("shared", (("T", 33 * LANE),)), 7, space="shared"
+    ),
+    "tiles of naive": lambda: plots.tile_diagram("naive", 100, 70, 50, block=(1, 2), thread=(3, 5)),
+    "tiles": lambda: plots.tile_diagram(
+        "tiled_32", 100, 70, 50, step=1, block=(3, 2), thread=(9, 20)
+    ),
+    "tiles, one element": lambda: plots.tile_diagram("tiled_16", 1, 1, 1),
+    "memories": lambda: plots.memory_hierarchy("t4"),
+    "threads": lambda: plots.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)),
+    "threads of 16": lambda: plots.thread_hierarchy(plan(catalog["tiled_16"], 4096, 4096, 50)),
+    "loops": lambda: plots.loop_orders(),
+}
+"""One figure of every kind, and the awkward ones."""
+
+
+def figures() -> dict[str, Figure]:
+    """All of them, drawn."""
+    return {name: draw() for name, draw in FIGURES.items()}
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, Figure]:
+    """The figures, drawn once."""
+    return figures()
+
+
+# -- safe on any page ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_accessible_and_takes_the_pages_colours(
+    drawn: dict[str, Figure], name: str
+) -> None:
+    figure = drawn[name]
+    root = ET.fromstring(figure.svg)
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == figure.alt
+    assert len(figure.alt) > 40
+    assert figure.caption
+    assert root.get("viewBox")
+    assert root.get("width") is None
+    assert "max-width" in root.get("style", "")
+    words = "".join(root.itertext())
+    assert re.search(r"[A-Za-z]", words), "text must stay text"
+    assert "font-family" not in figure.svg
+    for colour in set(re.findall(r"#[0-9a-f]{6}", figure.svg)):
+        assert colour in {*_svg.PALETTE, "#ffffff"}, f"{colour} would not suit a dark page"
+    assert "currentColor" in figure.svg
+    assert "<style" not in figure.svg
+    assert "<metadata" not in figure.svg
+    html = figure._repr_html_()
+    assert html.startswith("<figure") and "<figcaption>" in html
+    assert "<script" not in html and "http" not in html.replace("http://www.w3.org/2000/svg", "")
+    assert len(html) < 120_000
+    assert repr(figure).startswith("Figure: ")
+
+
+def test_ids_belong_to_one_figure(drawn: dict[str, Figure]) -> None:
+    seen: dict[str, str] = {}
+    for name, figure in drawn.items():
+        ids = re.findall(r'\bid="([^"]+)"', figure.svg)
+        assert len(ids) == len(set(ids)), name
+        for i in ids:
+            assert i not in seen, f"{name} and {seen[i]} share the id {i}"
+            seen[i] = name
+        for target in re.findall(r'url\(#([^)]+)\)|href="#([^"]+)"', figure.svg):
+            assert (target[0] or target[1]) in ids, name
+    assert seen, "no figure has a pattern or marker: the test looks at nothing"
+
+
+def test_figures_are_the_same_in_every_run(drawn: dict[str, Figure]) -> None:
+    assert figures() == drawn
+
+
+def test_drawing_leaves_matplotlibs_settings_alone() -> None:
+    import matplotlib
+
+    with matplotlib.rc_context({"font.size": 33, "svg.fonttype": "path"}):
+        before = dict(matplotlib.rcParams)
+        mine = plots.bars(RECORDED)
+        assert dict(matplotlib.rcParams) == before
+    assert mine == plots.bars(RECORDED), "the caller's settings must not show in the figure"
+
+
+def test_a_saved_file_stands_alone(tmp_path: Path) -> None:
+    path = plots.bars(RECORDED).save(tmp_path / "bars.svg")
+    root = ET.parse(path).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "prefers-color-scheme" in path.read_text(encoding="utf-8")
+
+
+# -- colours -------------------------------------------------------------------------------------
+
+
+def _linear(colour: str) -> np.ndarray:
+    c = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+
+
+def _luminance(colour: str) -> float:
+    return float(_linear(colour) @ (0.2126, 0.7152, 0.0722))
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2 contrast ratio."""
+    high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def _lab(linear: np.ndarray) -> np.ndarray:
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    x = np.array(to_xyz) @ np.clip(linear, 0, 1) / [0.9505, 1, 1.089]
+    f = np.where(x > 0.008856, np.cbrt(x), 7.787 * x + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+# Machado, Oliveira, Fernandes 2009, severity 1
+VISION = {
+    "normal": np.eye(3),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritanopia": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("colour", _svg.PALETTE)
+@pytest.mark.parametrize("page", ["#ffffff", "#121212"])
+def test_every_colour_stands_out_from_light_and_dark_pages(colour: str, page: str) -> None:
+    assert contrast(colour, page) >= 3
+
+
+def test_numbers_drawn_on_blue_can_be_read() -> None:
+    assert contrast("#ffffff", _svg.BLUE) >= 4.5
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_the_colours_of_origins_differ_for_every_kind_of_vision(vision: str) -> None:
+    matrix = VISION[vision]
+    origins = (_svg.BLUE, _svg.VERMILION, _svg.GREEN)
+    labs = [_lab(matrix @ _linear(c)) for c in origins]
+    for i in range(3):
+        for j in range(i):
+            assert np.linalg.norm(labs[i] - labs[j]) > 15, (vision, origins[i], origins[j])
+
+
+def test_origins_differ_by_more_than_colour() -> None:
+    looks = plots._rows.LOOKS
+    assert len({look.marker for look in looks.values()}) == len(looks)
+    svg = plots.bars([LIVE, RECORDED, PUBLISHED], sizes=[4096]).svg
+    for words in ("measured here, Tesla T4", "recorded on NVIDIA H200, 2026-11-20", "published"):
+        assert words in svg
+
+
+# -- what they say -------------------------------------------------------------------------------
+
+
+def test_bars_tell_the_extremes_with_units_and_the_source() -> None:
+    alt = plots.bars(RECORDED, sizes=[4096]).alt
+    assert "most for tiled_32 with 8,900 GFLOP/s" in alt
+    assert "least for naive with 550 GFLOP/s" in alt
+    assert "factor of 16.2" in alt
+    assert "N = 4096" in alt and "N = 1024" not in alt
+    assert "recorded on NVIDIA H200, 2026-11-20" in alt
+
+
+def test_bars_grow_with_the_value_and_show_its_spread() -> None:
+    from helpers.plots import _charts
+
+    point = plots._rows.points(RECORDED)[0]
+    low, high = _charts._spread(point, "gflops") or (0, 0)
+    assert low < point.get("gflops") < high
+    assert low == pytest.approx(point.get("gflops") / 1.1)
+    low, high = _charts._spread(point, "cublas_ratio") or (0, 0)
+    assert (low, high) == pytest.approx((98 * 0.011, 103 * 0.011))
+    assert _charts._spread(plots._rows.points(PUBLISHED)[0], "gflops") is None
+    assert "Whiskers" not in plots.bars(PUBLISHED).caption
+
+
+def test_bars_of_other_columns_and_shapes() -> None:
+    assert "% of cuBLAS" in plots.bars(RECORDED, value="cublas_ratio").alt
+    odd = plots.bars([{"kernel": "mine", "m": 3, "n": 4, "k": 5, "ms": 2.0}], value="ms")
+    assert "M × N × K = 3 × 4 × 5" in odd.alt
+    assert "2 ms" in odd.alt
+    derived = plots.bars([{"kernel": "mine", "size": 1000, "ms": 2.0}])
+    assert "1,000 GFLOP/s" in derived.alt
+
+
+def test_bars_take_a_data_frame_and_escape_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([{"kernel": "a<b & $c$", "size": 8, "gflops": 1.5}])
+    figure = plots.bars(frame)
+    assert "a&lt;b &amp; $c$" in figure.svg
+    ET.fromstring(figure.svg)
+
+
+def test_missing_numbers_are_left_out_not_drawn_as_nothing() -> None:
+    rows = [{"kernel": "a", "size": 8, "ms": 1.0}, {"kernel": "b", "size": 8, "ms": math.nan}]
+    figure = plots.bars(rows, value="ms")
+    assert "a 1 ms" in figure.alt
+    assert "b" not in re.findall(r">([^<]+)</text>", figure.svg)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: plots.bars(RECORDED, kernels=["nope"]), DataError, "There are kernels"),
+        (lambda: plots.bars(RECORDED, sizes=[7]), DataError, "at sizes"),
+        (lambda: plots.bars(3), DataError, "cannot plot a int"),
+        (lambda: plots.bars([{"size": 8, "ms": 1}]), DataError, "no `kernel`"),
+        (lambda: plots.bars([{"kernel": "a", "ms": 1}]), DataError, "no size"),
+        (
+            lambda: plots.bars([{"kernel": "a", "size": 8, "ms": 1, "origin": "guessed"}]),
+            DataError,
+            "not one of measured, recorded, published",
+        ),
+        (lambda: plots.ladder(RECORDED, 512), DataError, "no measurement at"),
+        (lambda: plots.roofline(RECORDED, "t5"), UnknownNameError, "t4"),
+        (lambda: plots.roofline(PUBLISHED), ConfigError, "needs to know the GPU"),
+        (lambda: plots.roofline(RECORDED, intensity="magic"), ConfigError, "compulsory"),
+        (lambda: plots.timeline(PUBLISHED), DataError, "'ms'"),
+        (lambda: plots.tile_diagram("tiled_32", 8), ConfigError, "M, N and K"),
+        (lambda: plots.tile_diagram("tiled_32", 0, 1, 1), ShapeError, "M=0"),
+        (lambda: plots.tile_diagram("tiled_32", 64, 64, 64, block=(2, 0)), ConfigError, "rows 0 to 1"),
+        (lambda: plots.tile_diagram("tiled_32", 64, 64, 64, step=2), ConfigError, "steps 0 to 1"),
+        (
+            lambda: plots.tile_diagram("tiled_32", 64, 64, 64, thread=(32, 0)),
+            ConfigError,
+            "rows 0 to 31",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_input_is_told(call: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=re.escape(words)):
+        call()
+
+
+def test_the_ladder_is_in_the_catalogs_order_with_shares() -> None:
+    shuffled = FakeMeasurement(kernels=dict(reversed(KERNELS.items())))
+    figure = plots.ladder(shuffled)
+    names = [t for t in re.findall(r">([^<]+)</text>", figure.svg) if t in KERNELS]
+    assert names == list(KERNELS)
+    assert "17.8 % · 8,900 GFLOP/s" in figure.svg
+    assert "100 % = cuBLAS FP32" in figure.svg
+    assert "N = 4096" in figure.caption
+
+
+def test_the_roofline_says_how_much_of_the_roof_is_reached() -> None:
+    from helpers import device, model
+
+    h200 = device.gpu("h200")
+    figure = plots.roofline(RECORDED, intensity="kernel")
+    intensity = model.arithmetic_intensity("tiled_32", 4096, 4096, 4096)
+    bound = model.roofline(h200, intensity)
+    share = 100 * KERNELS["tiled_32"] * 50_000 / bound
+    assert (
+        f"tiled_32 at {_svg.number(intensity)} FLOP/byte: 8,900 of {_svg.number(bound)}"
+        in figure.alt
+    )
+    assert f"{_svg.number(share)} %" in figure.alt
+    assert "H200" in figure.caption
+    assert "allowed by the roof" in figure.svg
+
+
+def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from helpers.device import LiveGpu
+    from helpers.plots import _charts
+
+    live = LiveGpu(
+        name="NVIDIA L4", arch="sm_89", sms=58, boost_mhz=2040, memory_bytes=24 << 30,
+        l2_bytes=48 << 20, shared_per_block_bytes=49152, shared_per_block_optin_bytes=101376,
+        shared_per_sm_bytes=102400, registers_per_block=65536, max_threads_per_sm=1536,
+        max_threads_per_block=1024, max_block=(1024, 1024, 64), max_grid=(2**31 - 1, 65535, 65535),
+        memory_bus_bits=192, memory_clock_mhz=6251, driver_cuda="13.0", runtime_cuda="13.0",
+    )  # fmt: skip
+    monkeypatch.setattr(_charts, "current", lambda: live)
+    here = replace(LIVE, key="NVIDIA L4", gpu="NVIDIA L4")
+    alt = plots.roofline(here).alt
+    assert "Roofline of NVIDIA L4: the memory roof of 300 GB/s" in alt
+    assert f"FP32 peak of {_svg.number(58 * 128 * 2 * 2.04)} GFLOP/s" in alt
+    monkeypatch.setattr(_charts, "current", lambda: replace(live, memory_clock_mhz=0))
+    with pytest.raises(ConfigError, match="clocks"):
+        plots.roofline(here)
+
+
+def test_the_timeline_adds_up() -> None:
+    figure = plots.timeline(RECORDED, kernels=["naive"], sizes=[1024])
+    row = next(r for r in RECORDED.rows if r["kernel"] == "naive" and r["m"] == 1024)
+    total = row["ms"] + row["h2d_ms"] + row["d2h_ms"]
+    assert f"together {_svg.number(total)} ms" in figure.alt
+
+
+# -- access maps ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("elements", "width", "sectors", "used"),
+    [
+        (LANE, 4, 4, 128),
+        (LANE + 1, 4, 5, 128),
+        (2 * LANE, 4, 8, 128),
+        (64 * LANE, 4, 32, 128),
+        (0 * LANE, 4, 1, 4),
+        (4 * LANE, 16, 16, 512),
+        (np.where(LANE < 7, LANE, -1), 4, 1, 28),
+    ],
+)
+def test_an_access_map_counts_sectors(
+    elements: np.ndarray, width: int, sectors: int, used: int
+) -> None:
+    figure = plots.access_map(FakeReport("global", (("x", elements),), width=width), 7)
+    plural = "" if sectors == 1 else "s"
+    assert f"{sectors} sector{plural}: {32 * sectors:,} bytes moved, {used:,} used" in figure.alt
+
+
+@pytest.mark.parametrize(
+    ("elements", "words", "finding"),
+    [
+        (LANE, 32, "no bank is asked for two"),
+        (32 * LANE, 32, "the busiest bank holds 32 of them"),
+        (33 * LANE, 32, "no bank is asked for two"),
+        (0 * LANE, 1, "All 32 lanes touch the same word"),
+        (2 * LANE, 32, "the busiest bank holds 2 of them"),
+    ],
+)
+def test_a_bank_map_counts_conflicts(elements: np.ndarray, words: int, finding: str) -> None:
+    report = FakeReport("shared", (("T", elements),))
+    alt = plots.access_map(report, 7, space="shared").alt
+    assert f"asks for {words} word" in alt
+    assert finding in alt
+
+
+def test_an_access_map_finds_the_request() -> None:
+    report = FakeReport("global", (("A", LANE), ("B", 8 * LANE), ("B", 0 * LANE)))
+    assert "load of A" in plots.access_map(report, "y[i]").alt
+    assert "32 sectors" in plots.access_map(report, 7, array="B").alt
+    assert "1 sector:" in plots.access_map(report, 7, array="B", request=1).alt
+    for bad in (
+        lambda: plots.access_map(report, 8),
+        lambda: plots.access_map(report, "nothing like it"),
+        lambda: plots.access_map(report, 7, request=9),
+        lambda: plots.access_map(report, 7, array="B", request=2),
+        lambda: plots.access_map(report, 7, op="store"),
+    ):
+        with pytest.raises(DataError):
+            bad()
+    with pytest.raises(ConfigError):
+        plots.access_map(report, 7, space="texture")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "array", "sectors"), [("naive", "A", 32), ("coalesced", "B", 4)]
+)
+def test_an_access_map_of_a_real_trace(kernel: str, array: str, sectors: int) -> None:
+    t = trace(kernel, 64, 64, 64)
+    figure = plots.access_map(t, "sum +=", array=array)
+    assert f"{sectors} sectors" in figure.alt
+    assert f"{array}[0, 0–7]" in figure.svg
+
+
+# -- tiles ---------------------------------------------------------------------------------------
+
+
+def test_a_tile_diagram_says_where_the_block_works() -> None:
+    alt = plots.tile_diagram("tiled_32", 100, 70, 50, step=1, block=(3, 2)).alt
+    assert "4 by 3 blocks" in alt
+    assert "rows 96 to 99 and columns 64 to 69" in alt
+    assert "step 2 uses k from 32 to 49" in alt
+    other = plots.tile_diagram("tiled_32", 100, 70, 50, TILE=8).alt
+    assert "13 by 9 blocks" in other
+
+
+def test_a_plan_draws_the_same_diagram() -> None:
+    p = plan(catalog["tiled_16"], 40, 50, 60)
+    assert plots.tile_diagram(p) == plots.tile_diagram("tiled_16", 40, 50, 60)
+
+
+@pytest.mark.parametrize("name", list(catalog))
+def test_the_tiles_of_all_threads_make_up_the_block(name: str) -> None:
+    from helpers.plots import _diagrams
+
+    p = plan(catalog[name], 512, 512, 512)
+    t = _diagrams._tiles(p)
+    assert plots.tile_diagram(p).alt
+    if not t.tm:
+        return  # Tensor Cores: no thread owns a rectangle
+    count = np.zeros((t.bm, t.bn), int)
+    owners = {_diagrams._owner(p, t, (r, c)) for r in range(t.bm) for c in range(t.bn)}
+    for owner in owners:
+        for r, c, rows, cols in _diagrams._pieces(p, t, owner):
+            count[r : r + rows, c : c + cols] += 1
+            assert _diagrams._owner(p, t, (r, c)) == owner
+    assert (count == 1).all()
+    assert len(owners) == p.threads
+
+
+def test_the_hierarchies_tell_sizes() -> None:
+    alt = plots.memory_hierarchy("t4").alt
+    assert "registers, 256 KiB an SM, 10 MiB in all" in alt
+    assert "320 GB/s" in alt
+    alt = plots.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).alt
+    assert "grid of 4 by 3 blocks" in alt
+    assert "32 warps" in alt
+    assert (
+        "2 rows of 16 threads" in plots.thread_hierarchy(plan(catalog["tiled_16"], 64, 64, 64)).alt
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.0123456, "0.0123"), (12.34, "12.3"), (5930.4, "5,930"), (0, "0"), (100.4, "100"),
+     (math.nan, "unknown"), (1234567, "1,234,567"), (0.00001234, "0.0000123")],
+)  # fmt: skip
+def test_numbers_are_written_for_people(value: float, words: str) -> None:
+    assert _svg.number(value) == words
+
+
+# -- in a browser --------------------------------------------------------------------------------
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [360, 1200])
+def test_figures_fit_a_phone_and_a_desk(browser: Any, drawn: dict[str, Figure], width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    body = "".join(f"<section>{figure._repr_html_()}</section>" for figure in drawn.values())
+    page.set_content(
+        "<!doctype html><meta name=viewport content='width=device-width'>"
+        f"<style>body{{max-width:760px;margin:8px auto;color:#ced6dd;background:#121212}}</style>{body}"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # every text of a figure lies inside it, in the browser's own font
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll('svg')].flatMap(svg => {
+            const box = svg.getBoundingClientRect();
+            return [...svg.querySelectorAll('text')].filter(t => {
+                const b = t.getBoundingClientRect();
+                return b.left < box.left - 2 || b.right > box.right + 2
+                    || b.top < box.top - 2 || b.bottom > box.bottom + 2;
+            }).map(t => svg.getAttribute('aria-label').slice(0, 40) + ': ' + t.textContent);
+        })"""
+    )
+    assert outside == []
+    colour = page.evaluate("getComputedStyle(document.querySelector('svg text')).fill")
+    assert colour == "rgb(206, 214, 221)"
+    page.close()

@@ -1,0 +1,258 @@
+"""The documents' numbers: complete by section, consistent with each other, or noted where not."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from helpers import device
+from helpers.catalog import catalog
+from helpers.errors import DataError
+from helpers.measure import published, published_frame
+from helpers.measure.gpu import BASELINES
+from helpers.measure.published import COLUMNS, KINDS
+
+ROWS = published()
+KEY = ("document", "section", "kernel", "m", "n", "k", "block")
+
+MEASURED_PER_SECTION = {
+    ("L", "2. MatmulXrow vs MatmulYrow (Float)"): 10,
+    ("L", "3. Float vs Integer Matrix Multiplication"): 4,
+    ("L", "4. Block Tiling Approach"): 2,
+    ("L", "1. Improved 1D Block Tiling"): 1,
+    ("L", "2. Improved 2D Block Tiling with Register Blocking"): 1,
+    ("L", "3. Vectorized Shared and Global Memory Accesses"): 1,
+    ("L", "4. Warp-Level Tiling"): 1,
+    ("L", "Part 3: cuBLAS Implementation"): 2,
+    ("L", "Tensor Core Implementation"): 1,
+    ("B", "CUDA Matrix Multiplication Comparison"): 3,
+    **{
+        ("S", section): 12
+        for section in (
+            "V1 - Baseline",
+            "V2 - Loop Unrolling",
+            "V3 - Shared Memory Tiling",
+            "V4 - Thread Coarsening",
+            "V5 - Privatization, tile 4",
+            "V5 - Privatization, tile 2",
+            "V6 - Final Optimized Kernel",
+        )
+    },
+    ("P", "Baseline"): 4,
+    ("P", "Overcome the Divergence"): 2,
+    ("P", "Profile and Analysis"): 3,
+    ("P", "Small block/tile size for better occupancy."): 2,
+    ("P", "Memory Coalesing"): 3,
+    ("P", "Third time is a charm"): 5,
+}
+
+
+def value(**wanted: Any) -> float:
+    """The one number with these column values."""
+    found = published(**wanted)
+    assert len(found) == 1, (wanted, found)
+    return float(found[0]["value"])  # type: ignore[arg-type]
+
+
+def printed_number(row: dict[str, Any]) -> float:
+    """The number as the document prints it."""
+    text = row["printed"].strip("~<>=").replace(" ", "")
+    return float(1 << 20) if text == "1<<20" else float(text)
+
+
+def decimals(row: dict[str, Any]) -> int:
+    """Digits after the point in the document."""
+    return len(row["printed"].partition(".")[2])
+
+
+def test_every_measured_number_of_every_section_is_there() -> None:
+    counts = Counter((r["document"], r["section"]) for r in ROWS if r["kind"] == "measured")
+    assert dict(counts) == MEASURED_PER_SECTION
+
+
+def test_n_measures_nothing_and_every_document_is_there() -> None:
+    assert {r["document"] for r in ROWS} == set("LBNSP")
+    assert not published(document="N", kind="measured")
+
+
+def test_rows_are_well_formed() -> None:
+    rungs = {*catalog, *BASELINES, "cpu_ijk"}
+    first_climb = {"naive", "coalesced", "naive_int", "coalesced_int", "tiled_16", "tiled_32"}
+    for row in ROWS:
+        assert tuple(row) == COLUMNS
+        assert row["kind"] in KINDS, row
+        assert row["metric"], row
+        assert row["unit"], row
+        assert math.isfinite(float(row["value"])), row  # type: ignore[arg-type]
+        assert row["gpu"] in {*device.GPUS, "cpu", "unnamed_14sm", ""}, row
+        assert (row["m"] is None) == (row["n"] is None) == (row["k"] is None), row
+    assert first_climb <= {r["rung"] for r in ROWS} & rungs
+
+
+def test_no_number_stands_twice() -> None:
+    once = Counter(tuple(r[c] for c in (*KEY, "rung", "metric", "printed")) for r in ROWS)
+    assert [key for key, n in once.items() if n > 1] == []
+
+
+def test_values_are_the_printed_ones_or_a_note_says_why_not() -> None:
+    for row in ROWS:
+        if row["printed"] == "thousands of folds":
+            continue
+        same = float(row["value"]) == pytest.approx(printed_number(row), rel=1e-9)  # type: ignore[arg-type]
+        assert same or "can only be microseconds" in str(row["note"]), row
+
+
+def agree(time: dict[str, Any], rate: dict[str, Any]) -> bool:
+    """Whether a time and a rate tie with 2 M N K operations, within their last printed digits."""
+    ops = 2.0 * time["m"] * time["n"] * time["k"]
+    half, slack = 0.5 * 10.0 ** -decimals(time), 0.5 * 10.0 ** -decimals(rate)
+    least, most = (ops / (float(time["value"]) + sign * half) / 1e6 for sign in (1, -1))
+    return least - slack <= float(rate["value"]) <= most + slack
+
+
+def test_times_and_rates_agree_within_the_last_printed_digit() -> None:
+    rates = {tuple(r[c] for c in KEY): r for r in ROWS if r["metric"] == "gflops"}
+    pairs = [
+        (row, rates[key])
+        for row in ROWS
+        if row["metric"] == "time_kernel" and (key := tuple(row[c] for c in KEY)) in rates
+    ]
+    assert len(pairs) == 2 + 42  # L's two and S's seven tables of six
+    for time, rate in pairs:
+        assert agree(time, rate), (time, rate)
+        assert not agree(time, {**rate, "value": 1.02 * float(rate["value"])})  # type: ignore[arg-type]
+        assert not agree({**time, "m": 2 * time["m"]}, rate)  # type: ignore[operator]
+
+
+def test_size_of_document_l_follows_from_its_rates() -> None:
+    for kernel in ("MatmulXrow", "MatmulYrow"):
+        ms = value(document="L", kernel=kernel, metric="time_kernel")
+        rate = value(
+            document="L",
+            kernel=kernel,
+            metric="gflops",
+            section="2. MatmulXrow vs MatmulYrow (Float)",
+        )
+        assert (rate * 1e9 * ms * 1e-3 / 2) ** (1 / 3) == pytest.approx(8192, rel=1e-4)
+
+
+def test_totals_of_document_l_are_the_sums_of_their_parts() -> None:
+    for kernel in ("MatmulXrow", "MatmulYrow"):
+        parts = sum(
+            value(document="L", kernel=kernel, metric=metric)
+            for metric in ("time_h2d", "time_kernel", "time_d2h")
+        )
+        total = value(
+            document="L", kernel=kernel, metric="time_total", section="2. MatmulXrow vs MatmulYrow (Float)"
+        )
+        assert total == pytest.approx(parts, abs=0.02)
+
+
+GFLOPS_L = {
+    r["rung"]: float(r["value"])  # type: ignore[arg-type]
+    for r in ROWS
+    if r["document"] == "L" and r["metric"] == "gflops"
+}
+BASES = {
+    "MatmulYrow": "coalesced",
+    "Block Tiling 32x32": "tiled_32",
+    "Block Tiling 16x16": "tiled_16",
+    "warp tiling": "warp_tiled",
+    "2D block tiling": "block_2d",
+    "MatmulXrow": "naive",
+}
+
+
+def speedup_base(row: dict[str, Any]) -> float:
+    """The rate that a speedup row of document L is against, as its note says."""
+    if "against itself" in row["note"]:
+        return GFLOPS_L[row["rung"]]
+    name = next(n for n in BASES if f"against {n}" in row["note"])
+    return GFLOPS_L[BASES[name]]
+
+
+def test_speedups_of_document_l_follow_from_its_rates() -> None:
+    speedups = published(document="L", metric="speedup")
+    assert len(speedups) == 23
+    for row in speedups:
+        ratio = GFLOPS_L[str(row["rung"])] / speedup_base(row)
+        slack = 0.5 * 10.0 ** -decimals(row)
+        cut = "cut, not rounded" in str(row["note"])
+        low = float(row["value"]) - slack * (0 if cut else 1)  # type: ignore[arg-type]
+        assert low - 1e-9 <= ratio <= low + 2 * slack + 1e-9, (row, ratio)
+
+
+def test_a_wrong_speedup_would_be_found() -> None:
+    ratio = GFLOPS_L["block_2d"] / GFLOPS_L["tiled_32"]
+    assert not 5.38 - 0.005 <= ratio <= 5.38 + 0.005
+
+
+def test_intensities_of_document_l_are_what_the_notes_derive() -> None:
+    k, warp = 8192, 32
+    coalesced = 2 * warp * k / (4 * (warp + 1) * k + 4 * warp)
+    tiled = 2 * 32**3 * (k // 32) / (2 * 32 * 32 * 4 * (k // 32) + 32 * 32 * 4)
+    printed = [r["value"] for r in published(document="L", metric="intensity")]
+    assert printed[0] == pytest.approx(coalesced, abs=5e-6)
+    assert printed[2] == pytest.approx(tiled, abs=5e-5)
+    assert value(document="L", metric="predicted_speedup") == pytest.approx(
+        tiled / coalesced, abs=0.05
+    )
+
+
+def test_the_ridge_of_document_l_contradicts_its_own_rows() -> None:
+    peak, bandwidth = value(document="L", metric="peak"), value(document="L", metric="bandwidth")
+    ridge = published(document="L", metric="ridge")[0]
+    assert abs(peak * 1e3 / bandwidth - float(ridge["value"])) > 2  # type: ignore[arg-type]
+    assert "does not follow" in str(ridge["note"])
+
+
+def test_the_times_of_document_p_are_possible_only_as_microseconds() -> None:
+    times = [r for r in published(document="P") if str(r["metric"]).startswith("time_")]
+    assert len(times) == 10
+    for row in times:
+        assert row["printed_unit"] == row["unit"] == "ms"
+        assert float(row["value"]) * 1e3 == pytest.approx(printed_number(row))  # type: ignore[arg-type]
+        assert "can only be microseconds" in str(row["note"])
+        ops = 2.0 * row["m"] ** 3  # type: ignore[operator]
+        as_read = ops / float(row["value"]) / 1e6  # type: ignore[arg-type]
+        as_printed = as_read / 1e3
+        if row["gpu"] == "cpu":
+            assert as_printed < 0.01 < 0.1 < as_read < 10
+        else:
+            peak = device.gpu("rtx4090").fp32_peak_gflops
+            assert as_printed < peak / 10_000
+            assert peak / 100 < as_read < peak
+
+
+def test_rates_stay_below_the_peak_of_their_gpu() -> None:
+    for row in ROWS:
+        if row["metric"] != "gflops" or row["gpu"] not in device.GPUS:
+            continue
+        gpu = device.gpu(str(row["gpu"]))
+        tensor = "cuBLAS mixed" in str(row["kernel"]) or row["kernel"] == "TensorCore"
+        peak = gpu.fp16_tensor_peak_gflops if tensor else gpu.fp32_peak_gflops
+        assert float(row["value"]) < peak, row  # type: ignore[arg-type]
+
+
+def test_time_of_document_s_grows_cubically_not_quadratically() -> None:
+    for block in ("16x16", "32x32"):
+        ms = [
+            value(document="S", kernel="V1 baseline", metric="time_kernel", m=m, block=block)
+            for m in (512, 1024, 2048)
+        ]
+        assert all(7 < b / a < 9 for a, b in zip(ms, ms[1:], strict=False))
+
+
+def test_filters_and_frame() -> None:
+    assert all(r["document"] == "B" for r in published(document="B"))
+    assert len(published_frame(document="B")) == len(published(document="B")) == 3
+    with pytest.raises(DataError, match="no column 'doc'"):
+        published(doc="B")
+
+
+def test_rows_are_the_callers_own() -> None:
+    published()[0]["value"] = -1.0
+    assert published()[0]["value"] != -1.0

@@ -1,0 +1,90 @@
+"""NVRTC without a GPU: resources, errors with file and line, SASS."""
+
+import pytest
+
+from helpers import toolchain
+from helpers.catalog import catalog
+from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError
+
+SMALL = """
+extern "C" __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+template <int N> __global__ void fill(float* y) { y[threadIdx.x] = N; }
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120"])
+def test_compiles_for_every_architecture(arch):
+    compiled = toolchain.compile(SMALL, arch=arch)
+    assert "copy" in compiled.kernels and compiled.kernels["copy"].registers > 0
+    assert compiled.cubin and ".entry copy" in compiled.ptx
+
+
+def test_template_instances_by_name_expression():
+    compiled = toolchain.compile(SMALL, name_expressions=("fill<3>",))
+    assert compiled.name_map["fill<3>"] in compiled.ptx
+
+
+def test_defines_and_headers_are_found():
+    source = "#include <mma.h>\n#include <cuda_fp16.h>\n" + SMALL.replace("= N", "= N + EXTRA")
+    assert toolchain.compile(source, defines={"EXTRA": "7"}).ptx
+
+
+def test_a_source_that_does_not_compile_names_file_and_line():
+    with pytest.raises(CompileError, match=r"06_mine\.cu\(2\)") as caught:
+        toolchain.compile(SMALL.replace("= x[", "= oops["), name="06_mine.cu")
+    assert "oops" in caught.value.log
+
+
+def test_an_unknown_architecture_is_refused():
+    with pytest.raises(CompileError, match="sm_10"):
+        toolchain.compile(SMALL, arch="sm_10")
+    with pytest.raises(ConfigError, match="sm_75"):
+        toolchain.arch_number("turing")
+
+
+def test_spills_are_seen():
+    """A kernel held to 32 registers that wants more must report a spill."""
+    body = "".join(f"float v{i} = x[{i}];\n" for i in range(200))
+    use = " + ".join(f"v{i} * v{199 - i}" for i in range(200))
+    source = (
+        'extern "C" __global__ void __launch_bounds__(1024, 2) fat(const volatile float* x, '
+        f"float* y) {{ {body} __syncthreads(); y[threadIdx.x] = {use}; }}"
+    )
+    r = toolchain.compile(source, arch="sm_90").kernels["fat"]
+    assert r.spill_stores > 0 and r.spill_loads > 0
+    assert toolchain.compile(SMALL).kernels["copy"].spill_stores == 0
+
+
+def test_resources_of_a_tile():
+    small, large = (toolchain.resources(f"tiled_{n}", "sm_86") for n in (16, 32))
+    assert (small.threads, large.threads) == (256, 1024)
+    assert (small.shared_bytes, large.shared_bytes) == (2 * 16 * 16 * 4, 2 * 32 * 32 * 4)
+    assert small.occupancy.fraction == 1 and large.occupancy.fraction == pytest.approx(2 / 3)
+
+
+def test_resources_follow_a_parameter():
+    assert toolchain.resources("tiled_32", TILE=8).shared_bytes == 2 * 8 * 8 * 4
+
+
+def test_too_old_an_architecture_is_refused():
+    needs_80 = next((k for k in catalog.values() if k.min_arch == "sm_80"), None)
+    if needs_80 is None:
+        pytest.skip("no kernel of the catalog needs sm_80")
+    with pytest.raises(ConfigError, match="needs sm_80"):
+        toolchain.resources(needs_80, "sm_75")
+
+
+def test_instruction_mix_sees_the_main_loop():
+    mix = toolchain.instruction_mix("coalesced", "sm_75")
+    assert mix["LDG"] == 2 * mix["FFMA"] > 2  # two loads a multiply-add; the compiler unrolled
+    assert any(op.startswith("LDS") for op in toolchain.instruction_mix("tiled_32", "sm_75"))
+
+
+def test_sass_of_an_unknown_entry():
+    with pytest.raises(UnknownNameError, match="copy"):
+        toolchain.sass_instructions(toolchain.compile(SMALL).cubin, "copi")
+
+
+def test_a_cubin_that_is_none_is_refused():
+    with pytest.raises(ToolchainError):
+        toolchain.sass(b"not a cubin")
