@@ -62,29 +62,14 @@ static_assert(WARPS * FRAG * FRAG * 4 <= 2 * BUFFER * 2, "a fragment of C a warp
 
 extern __shared__ __align__(128) T buffers[];  // two of them
 
-// Registers to shared: a thread's chunks of a tile whose rows are LD elements apart.
-template <int ROWS, int COLS, int LD>
-__device__ __forceinline__ void store_padded(T* tile, const uint4 (&chunk)[ROWS * COLS / CHUNK / THREADS])
-{
-#pragma unroll
-    for (int i = 0; i < ROWS * COLS / CHUNK / THREADS; ++i) {
-        const int index = threadIdx.x + i * THREADS;
-        const int row = index / (COLS / CHUNK);
-        const int col = index % (COLS / CHUNK) * CHUNK;
-        *reinterpret_cast<uint4*>(&tile[row * LD + col]) = chunk[i];
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-wmma_tiled(const T* A, const T* B, float* C, int M, int N, int K)
+template <bool ALIGNED>
+__device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int N, int K)
 {
     const int m0 = blockIdx.y * BM;
     const int n0 = blockIdx.x * BN;
     const int warp = threadIdx.x / 32;
     const int warp_m = warp / WARPS_N * WM;  // the warp's tile inside the block's
     const int warp_n = warp % WARPS_N * WN;
-    const bool A_aligned = rows_aligned(A, K);
-    const bool B_aligned = rows_aligned(B, N);
 
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> c_frag[M_TILES][N_TILES];
 #pragma unroll
@@ -98,12 +83,17 @@ wmma_tiled(const T* A, const T* B, float* C, int M, int N, int K)
     uint4 B_chunk[BK * BN / CHUNK / THREADS];
 
     // The first tiles go to buffer 0, the second ones stay in registers.
-    load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, 0, A_aligned);
-    load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, 0, n0, B_aligned);
-    store_padded<BM, BK, A_LD>(buffers, A_chunk);
-    store_padded<BK, BN, B_LD>(buffers + BM * A_LD, B_chunk);
-    load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, BK, A_aligned);
-    load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, BK, n0, B_aligned);
+    if constexpr (ALIGNED) {
+        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, 0);
+        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, 0, n0);
+        store_chunks<BM, BK, THREADS, row_major<A_LD>>(buffers, A_chunk);
+        store_chunks<BK, BN, THREADS, row_major<B_LD>>(buffers + BM * A_LD, B_chunk);
+        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, BK);
+        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, BK, n0);
+    } else {
+        gather_tile<BM, BK, THREADS, row_major<A_LD>>(buffers, A, M, K, m0, 0);
+        gather_tile<BK, BN, THREADS, row_major<B_LD>>(buffers + BM * A_LD, B, K, N, 0, n0);
+    }
     __syncthreads();
 
     T* read = buffers;  // the buffer that is multiplied; the other one is filled
@@ -132,13 +122,16 @@ wmma_tiled(const T* A, const T* B, float* C, int M, int N, int K)
                     wmma::mma_sync(c_frag[i][j], a_frag[i], b_frag[j], c_frag[i][j]);
                 }
             }
-            if (k == 0) {
-                // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
-                // registers: the tiles after them (zeros behind the last).
-                store_padded<BM, BK, A_LD>(write, A_chunk);
-                store_padded<BK, BN, B_LD>(write + BM * A_LD, B_chunk);
-                load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + 2 * BK, A_aligned);
-                load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0 + 2 * BK, n0, B_aligned);
+            // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
+            // registers: the tiles after them (zeros behind the last).
+            if (k == 0 && ALIGNED) {
+                store_chunks<BM, BK, THREADS, row_major<A_LD>>(write, A_chunk);
+                store_chunks<BK, BN, THREADS, row_major<B_LD>>(write + BM * A_LD, B_chunk);
+                load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + 2 * BK);
+                load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0 + 2 * BK, n0);
+            } else if (k == 0) {
+                gather_tile<BM, BK, THREADS, row_major<A_LD>>(write, A, M, K, m0, k0 + BK);
+                gather_tile<BK, BN, THREADS, row_major<B_LD>>(write + BM * A_LD, B, K, N, k0 + BK, n0);
             }
         }
         __syncthreads();  // the next tiles are complete, and everyone has read these
@@ -171,5 +164,15 @@ wmma_tiled(const T* A, const T* B, float* C, int M, int N, int K)
                 __syncwarp();
             }
         }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+wmma_tiled(const T* A, const T* B, float* C, int M, int N, int K)
+{
+    if (rows_aligned(A, K) && rows_aligned(B, N)) {
+        run<true>(A, B, C, M, N, K);
+    } else {
+        run<false>(A, B, C, M, N, K);
     }
 }

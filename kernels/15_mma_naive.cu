@@ -58,12 +58,13 @@ __device__ __forceinline__ unsigned pair_down(const T* first) {
     return element[0] | unsigned(element[BN]) << 16;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-mma_naive(const T* A, const T* B, float* C, int M, int N, int K)
-{
-    __shared__ __align__(16) T A_tile[BM][BK];
-    __shared__ __align__(16) T B_tile[BK][BN];
+// The tiles of A and of B in shared memory.
+__shared__ __align__(16) T A_tile[BM][BK];
+__shared__ __align__(16) T B_tile[BK][BN];
 
+template <bool ALIGNED>
+__device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int N, int K)
+{
     const int m0 = blockIdx.y * BM;
     const int n0 = blockIdx.x * BN;
     const int warp = threadIdx.x / 32;
@@ -71,20 +72,25 @@ mma_naive(const T* A, const T* B, float* C, int M, int N, int K)
     const int warp_n = warp % WARPS_N * WN;
     const int g = threadIdx.x % 32 / 4;      // the lane's place in a fragment, as in the PTX ISA
     const int t = threadIdx.x % 4;
-    const bool A_aligned = rows_aligned(A, K);
-    const bool B_aligned = rows_aligned(B, N);
 
     float acc[M_TILES][N_TILES][4] = {};
     uint4 A_chunk[BM * BK / CHUNK / THREADS];
     uint4 B_chunk[BK * BN / CHUNK / THREADS];
 
     for (int k0 = 0; k0 < K; k0 += BK) {
-        // Global to registers to shared: the next tile of A and of B.
-        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0, A_aligned);
-        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0, n0, B_aligned);
+        // Global to shared, through registers: the next tile of A and of B.
+        if constexpr (ALIGNED) {
+            load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0);
+            load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0, n0);
+        }
         __syncthreads();  // everyone has read the last tiles: they may be overwritten
-        store_chunks<BM, BK, THREADS>(&A_tile[0][0], A_chunk);
-        store_chunks<BK, BN, THREADS>(&B_tile[0][0], B_chunk);
+        if constexpr (ALIGNED) {
+            store_chunks<BM, BK, THREADS, row_major<BK>>(&A_tile[0][0], A_chunk);
+            store_chunks<BK, BN, THREADS, row_major<BN>>(&B_tile[0][0], B_chunk);
+        } else {
+            gather_tile<BM, BK, THREADS, row_major<BK>>(&A_tile[0][0], A, M, K, m0, k0);
+            gather_tile<BK, BN, THREADS, row_major<BN>>(&B_tile[0][0], B, K, N, k0, n0);
+        }
         __syncthreads();  // both tiles are complete
 
 #pragma unroll
@@ -125,5 +131,15 @@ mma_naive(const T* A, const T* B, float* C, int M, int N, int K)
         for (int j = 0; j < N_TILES; ++j) {
             mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N, acc[i][j], pairs);
         }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+mma_naive(const T* A, const T* B, float* C, int M, int N, int K)
+{
+    if (rows_aligned(A, K) && rows_aligned(B, N)) {
+        run<true>(A, B, C, M, N, K);
+    } else {
+        run<false>(A, B, C, M, N, K);
     }
 }

@@ -58,8 +58,8 @@ static_assert(BK * BN / 8 % THREADS == 0, "every thread copies the same number o
 constexpr int BUFFER = (BM + BN) * BK;
 extern __shared__ __align__(128) T buffers[];
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
+template <bool ALIGNED>
+__device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int N, int K)
 {
     const int m0 = blockIdx.y * BM;
     const int n0 = blockIdx.x * BN;
@@ -68,20 +68,23 @@ mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
     const int warp_n = warp % WARPS_N * WN;
     const int lane_row = threadIdx.x % 16;           // the row whose address this lane gives, and
     const int lane_col = threadIdx.x % 32 / 16 * 8;  // the half of its 16 elements
-    const bool A_aligned = rows_aligned(A, K);
-    const bool B_aligned = rows_aligned(B, N);
 
     float acc[M_TILES][N_TILES][4] = {};
     uint4 A_chunk[BM * BK / CHUNK / THREADS];
     uint4 B_chunk[BK * BN / CHUNK / THREADS];
 
     // The first tiles go to buffer 0, the second ones stay in registers.
-    load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, 0, A_aligned);
-    load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, 0, n0, B_aligned);
-    store_swizzled<BM, BK, THREADS>(buffers, A_chunk);
-    store_swizzled<BK, BN, THREADS>(buffers + BM * BK, B_chunk);
-    load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, BK, A_aligned);
-    load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, BK, n0, B_aligned);
+    if constexpr (ALIGNED) {
+        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, 0);
+        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, 0, n0);
+        store_chunks<BM, BK, THREADS, swizzled<BK>>(buffers, A_chunk);
+        store_chunks<BK, BN, THREADS, swizzled<BN>>(buffers + BM * BK, B_chunk);
+        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, BK);
+        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, BK, n0);
+    } else {
+        gather_tile<BM, BK, THREADS, swizzled<BK>>(buffers, A, M, K, m0, 0);
+        gather_tile<BK, BN, THREADS, swizzled<BN>>(buffers + BM * BK, B, K, N, 0, n0);
+    }
     __syncthreads();
 
     T* read = buffers;  // the buffer that is multiplied; the other one is filled
@@ -121,13 +124,16 @@ mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
                     }
                 }
             }
-            if (k == 0) {
-                // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
-                // registers: the tiles after them (zeros behind the last).
-                store_swizzled<BM, BK, THREADS>(write, A_chunk);
-                store_swizzled<BK, BN, THREADS>(write + BM * BK, B_chunk);
-                load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + 2 * BK, A_aligned);
-                load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0 + 2 * BK, n0, B_aligned);
+            // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
+            // registers: the tiles after them (zeros behind the last).
+            if (k == 0 && ALIGNED) {
+                store_chunks<BM, BK, THREADS, swizzled<BK>>(write, A_chunk);
+                store_chunks<BK, BN, THREADS, swizzled<BN>>(write + BM * BK, B_chunk);
+                load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + 2 * BK);
+                load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0 + 2 * BK, n0);
+            } else if (k == 0) {
+                gather_tile<BM, BK, THREADS, swizzled<BK>>(write, A, M, K, m0, k0 + BK);
+                gather_tile<BK, BN, THREADS, swizzled<BN>>(write + BM * BK, B, K, N, k0 + BK, n0);
             }
         }
         __syncthreads();  // the next tiles are complete, and everyone has read these
@@ -144,5 +150,15 @@ mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
         for (int j = 0; j < N_TILES; ++j) {
             mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N, acc[i][j], pairs);
         }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
+{
+    if (rows_aligned(A, K) && rows_aligned(B, N)) {
+        run<true>(A, B, C, M, N, K);
+    } else {
+        run<false>(A, B, C, M, N, K);
     }
 }

@@ -23,16 +23,3 @@ __device__ __forceinline__ int swizzled(int row, int col) {
     const int chunk = col / CHUNK ^ row / ROWS_A_LINE % CHUNKS_A_LINE;
     return row * COLS + chunk * CHUNK;
 }
-
-// Registers to shared: a thread's chunks (as load_chunks fetched them) of a ROWS x COLS tile.
-template <int ROWS, int COLS, int THREADS, typename T>
-__device__ __forceinline__ void store_swizzled(T* tile,
-                                               const uint4 (&chunk)[ROWS * COLS / CHUNK / THREADS]) {
-#pragma unroll
-    for (int i = 0; i < ROWS * COLS / CHUNK / THREADS; ++i) {
-        const int index = threadIdx.x + i * THREADS;
-        const int row = index / (COLS / CHUNK);
-        const int col = index % (COLS / CHUNK) * CHUNK;
-        *reinterpret_cast<uint4*>(tile + swizzled<COLS>(row, col)) = chunk[i];
-    }
-}
