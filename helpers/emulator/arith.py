@@ -45,9 +45,13 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
         s += c
     else:
         s = s + c
-    if (np.bitwise_and(s.view(i8), _LOW29) == _HALF29).any():
-        return fma32_exact(a, b, c).astype(f4)
-    return s.astype(f4)
+    r = s.astype(f4)
+    tie = np.bitwise_and(s.view(i8), _LOW29) == _HALF29
+    if tie.any():
+        at = np.nonzero(tie)
+        x, y, z = (np.broadcast_to(v, s.shape)[at] for v in (a, b, c))
+        r[at] = fma32_exact(x, y, z).astype(f4)
+    return r
 
 
 def fma32_exact(a: Array, b: Array, c: Array) -> Array:

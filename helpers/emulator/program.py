@@ -278,6 +278,7 @@ def _stored_params(program: Program, functions: list[P.Function]) -> set[int] | 
             address = ins.operands[1]
             if (
                 "param" in ins.parts
+                and P.BITS.get(ins.parts[-1]) == 64
                 and isinstance(address, P.Address)
                 and isinstance(address.base, P.Symbol)
                 and address.base.name in program.param_offsets

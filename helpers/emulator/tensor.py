@@ -1,1 +1,1 @@
-"""x"""
+"""Matrix instructions of a warp: ldmatrix, mma.sync, wmma."""

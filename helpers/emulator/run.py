@@ -1,0 +1,496 @@
+"""`launch`: compile, translate, run batch by batch, report."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from helpers import toolchain
+from helpers.device import limits
+from helpers.emulator import ptx as P
+from helpers.emulator.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
+from helpers.emulator.arguments import Formal, bind, signature, strip_comments
+from helpers.emulator.machine import Launch, State, StepBudgetError
+from helpers.emulator.memory import SLOT_BITS, Buffer, Heap
+from helpers.emulator.program import Program, SharedSymbol, translate
+from helpers.emulator.report import Finding, LineAccess, Report
+from helpers.errors import ConfigError, EmulationError, TileError, UnknownNameError, near_matches
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
+MAX_STEPS = 3_000_000  # PTX instructions of one path through the program
+SCHEDULES = ("ascending", "permuted")
+
+
+def launch(
+    source: str,
+    entry: str,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    args: Sequence[Any],
+    shared_bytes: int = 0,
+    defines: Mapping[str, Any] | None = None,
+    arch: str = "sm_75",
+    *,
+    name: str = "kernel.cu",
+    analyse: bool = True,
+    uninitialised: Sequence[str] = (),
+    symbols: Mapping[str, Array] | None = None,
+    sample_blocks: int | Sequence[tuple[int, int, int]] | None = None,
+    max_steps: int = MAX_STEPS,
+    max_seconds: float | None = None,
+    schedule: str = "ascending",
+    seed: int = 0,
+    lanes: int = LANES,
+) -> Report:
+    """Run a kernel of CUDA C++ source in the emulator; arrays in `args` are changed in place.
+
+    entry: the kernel's name, or a name expression such as "tiled<16>" for a template. grid, block:
+    up to three numbers. args: a contiguous NumPy array for each pointer, a number for each scalar,
+    a tuple for a structure. shared_bytes: dynamic shared memory. uninitialised: names of array
+    parameters whose elements count as never written. symbols: contents of __constant__ and
+    __device__ variables, read back after the launch. sample_blocks: run only that many blocks,
+    spread over the grid (or those given), for counts of large launches. max_steps: PTX
+    instructions until an endless loop is reported; max_seconds: wall time. schedule "permuted"
+    runs the warps between two barriers in a random order (seed), which turns races into wrong
+    results; the findings stay the same. analyse=False: results only, no counts, races or
+    initialisation. lanes: threads run at once.
+
+    Returns a Report. Raises CompileError with NVRTC's log, UnknownNameError for the entry,
+    ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
+    not fit and for PTX that is not emulated.
+    """
+    chosen = {k: str(v) for k, v in (defines or {}).items()}
+    if schedule not in SCHEDULES:
+        raise ConfigError(f"{schedule=}: choose one of {', '.join(SCHEDULES)}")
+    program, formals = _program(source, entry, arch, tuple(sorted(chosen.items())), name)
+    grid3, block3 = _geometry("grid", grid), _geometry("block", block)
+    total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
+
+    heap = Heap()
+    params, pointers = bind(program.entry, formals, args, heap, entry)
+    run = Launch(program, heap)
+    run.params = params
+    run.analyse = analyse
+    run.shared_bytes = total_shared
+    run.static_shared = program.static_shared
+    run.max_steps = max_steps
+    run.schedule = schedule
+    run.rng = np.random.default_rng(seed)
+    run.fences = program.fences
+    run.keep_samples = analyse
+    if max_seconds is not None:
+        run.deadline = time.monotonic() + max_seconds
+    held = _place_symbols(program, heap, params, symbols or {}, entry)
+    _mark_uninitialised(heap, pointers, formals, uninitialised, entry)
+    if program.stored_params is not None:
+        slots = {pointers[p].base >> SLOT_BITS for p in program.stored_params if p in pointers}
+        run.writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
+
+    chosen_blocks = _sample(grid3, sample_blocks)
+    blocks_run = 0
+    with np.errstate(all="ignore"):
+        try:
+            for bx, by, bz in _batches(grid3, block3, chosen_blocks, lanes):
+                state = State(run, grid3, block3, bx, by, bz)
+                state.run(program.run_function(), {})
+                state.finish()
+                blocks_run += state.blocks
+        except StepBudgetError:
+            pass
+        except TileError:
+            raise
+        except (RecursionError, MemoryError, FloatingPointError, ValueError, TypeError, KeyError,
+                IndexError, AttributeError, OverflowError, ZeroDivisionError, AssertionError) as e:
+            raise EmulationError(
+                f"the emulator failed on {entry} ({type(e).__name__}: {e}). The kernel does something "
+                "it does not model; simplify it, or run it on a GPU"
+            ) from e
+    for symbol, array in held:
+        np.copyto(array, symbol.data.view(array.dtype)[: array.size].reshape(array.shape))
+    return _report(run, source, name, entry, grid3, block3, blocks_run, schedule)
+
+
+# -- compiling -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _program(
+    source: str, entry: str, arch: str, defines: tuple[tuple[str, str], ...], name: str
+) -> tuple[Program, list[Formal] | None]:
+    given = dict(defines)
+    is_expression = not re.fullmatch(r"[A-Za-z_]\w*", entry)
+    text, mangled = _compile(source, entry, arch, given, name, is_expression)
+    return program_of_ptx(text, mangled, entry, source, given, name)
+
+
+def _compile(
+    source: str, entry: str, arch: str, defines: dict[str, str], name: str, is_expression: bool
+) -> tuple[str, str]:
+    if not is_expression:
+        return toolchain.ptx(source, name=name, arch=arch, defines=defines), entry
+    compiled = toolchain.compile(
+        source, name=name, arch=arch, defines=defines, name_expressions=(entry,)
+    )
+    return compiled.ptx, compiled.name_map[entry]
+
+
+def program_of_ptx(
+    text: str, mangled: str, entry: str, source: str, defines: Mapping[str, str], name: str
+) -> tuple[Program, list[Formal] | None]:
+    """Parse and translate PTX; the parameters are named after the CUDA source."""
+    try:
+        module = P.parse(text, name)
+        kernels = {n: f for n, f in module.functions.items() if f.is_entry and f.has_body}
+        if mangled not in kernels:
+            plain = {_plain_name(n): n for n in kernels}
+            if mangled not in plain:
+                raise UnknownNameError(
+                    f"{name} has no kernel {entry!r}. {near_matches(entry, sorted(plain))}"
+                )
+            mangled = plain[mangled]
+        program = translate(module, mangled)
+    except TileError:
+        raise
+    except (RecursionError, ValueError, TypeError, KeyError, IndexError, AttributeError,
+            OverflowError, MemoryError, AssertionError) as e:
+        raise EmulationError(
+            f"the PTX of {name} cannot be read ({type(e).__name__}: {e}). Give PTX as NVRTC writes it"
+        ) from e
+    _name_shared(program, source, defines)
+    base = re.split(r"[<(]", entry)[0].split("::")[-1].strip()
+    return program, signature(source, base, defines)
+
+
+def _plain_name(mangled: str) -> str:
+    found = re.match(r"_Z(\d+)", mangled)
+    if found:
+        start, length = found.end(), int(found.group(1))
+        return mangled[start : start + length]
+    return mangled
+
+
+def _name_shared(program: Program, source: str, defines: Mapping[str, str]) -> None:
+    """Give shared variables the element size and the shape that their declaration shows."""
+    text = strip_comments(source)
+    values = _constants(text, defines)
+    itemsizes = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "half": 2, "__half": 2,
+                 "char": 1, "__nv_bfloat16": 2, "float4": 16, "float2": 8, "int8_t": 1,
+                 "uint8_t": 1}  # fmt: skip
+    for i, symbol in enumerate(program.shared_symbols):
+        found = re.search(
+            rf"__shared__([^;]*?)\b{re.escape(symbol.name)}\s*((?:\[[^\]]*\]\s*)*)", text
+        )
+        if not found:
+            continue
+        words = re.sub(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static", " ",
+                       found.group(1)).split(",")[0].split()
+        from helpers.emulator.arguments import resolve_type
+
+        kind = resolve_type(" ".join(words[:1]), text, defines) if words else ""
+        itemsize = itemsizes.get(kind, symbol.itemsize)
+        shape = []
+        for dimension in re.findall(r"\[([^\]]*)\]", found.group(2)):
+            value = _evaluate(dimension, values)
+            if value is None:
+                shape = []
+                break
+            shape.append(value)
+        program.shared_symbols[i] = SharedSymbol(
+            symbol.name, symbol.start, symbol.size, itemsize, tuple(shape)
+        )
+
+
+def _constants(text: str, defines: Mapping[str, str]) -> dict[str, str]:
+    values = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", text, re.M))
+    values |= dict(re.findall(r"\b(?:constexpr|const)\s+(?:int|unsigned|size_t|auto)\s+(\w+)\s*=\s*([^;]+);", text))
+    return values | dict(defines)
+
+
+def _evaluate(expression: str, values: Mapping[str, str], depth: int = 0) -> int | None:
+    """An integer constant expression of names and + - * / ( ), or None."""
+    if depth > 8:
+        return None
+    expression = expression.strip()
+    for word in set(re.findall(r"[A-Za-z_]\w*", expression)):
+        inner = _evaluate(values[word], values, depth + 1) if word in values else None
+        if inner is None:
+            return None
+        expression = re.sub(rf"\b{word}\b", str(inner), expression)
+    if not re.fullmatch(r"[\d\s+\-*/()]+", expression) or len(expression) > 200:
+        return None
+    try:
+        return int(eval(expression.replace("/", "//"), {"__builtins__": {}}))  # digits only
+    except (SyntaxError, ZeroDivisionError, ValueError, OverflowError):
+        return None
+
+
+# -- geometry ------------------------------------------------------------------------------------
+
+
+def _geometry(what: str, value: int | Sequence[int]) -> tuple[int, int, int]:
+    numbers = [value] if isinstance(value, int | np.integer) else list(value)
+    if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int | np.integer) for n in numbers):
+        raise ConfigError(f"{what}={value!r}: give one to three whole numbers")
+    if any(n < 1 for n in numbers):
+        raise ConfigError(f"{what}={value!r}: each dimension is at least 1")
+    x, y, z = (*map(int, numbers), 1, 1)[:3]
+    return x, y, z
+
+
+def _check_limits(
+    program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], dynamic: int,
+    arch: str, entry: str,
+) -> int:
+    """Total shared memory in bytes. Raises ConfigError for what the hardware refuses."""
+    device = limits(arch)
+    threads = block[0] * block[1] * block[2]
+    if threads > device.max_threads_per_block:
+        raise ConfigError(
+            f"{block=} has {threads} threads; a block holds at most {device.max_threads_per_block}. "
+            "Use a smaller block and more of them"
+        )
+    if block[2] > 64:
+        raise ConfigError(f"{block=}: blockDim.z is at most 64. Use x and y")
+    if grid[1] > 65535 or grid[2] > 65535 or grid[0] > 2**31 - 1:
+        raise ConfigError(
+            f"{grid=}: gridDim.y and gridDim.z are at most 65535. Use x for the longest dimension"
+        )
+    required = program.entry.limits.get("reqntid")
+    if required and tuple((*required, 1, 1)[:3]) != block:
+        raise ConfigError(f"{entry} requires a block of {required}; {block=} was given")
+    bounds = program.entry.limits.get("maxntid")
+    if bounds and threads > int(np.prod(bounds)):
+        raise ConfigError(
+            f"{entry} is compiled for at most {int(np.prod(bounds))} threads a block "
+            f"(__launch_bounds__); {block=} has {threads}. Launch fewer, or raise the bound"
+        )
+    if dynamic < 0:
+        raise ConfigError(f"shared_bytes={dynamic}: give 0 or more bytes")
+    static = program.static_shared
+    if program.dynamic_shared:
+        start = max(program.shared_offsets.values())
+        total = max(start, static) + dynamic
+    else:
+        total = static + dynamic
+    optin = device.shared_per_block_optin
+    if static > device.shared_per_block or total > optin:
+        raise ConfigError(
+            f"{entry} asks for {total} bytes of shared memory a block ({static} static, {dynamic} "
+            f"dynamic); {arch} has {optin} ({device.shared_per_block} of them static). Use smaller "
+            "tiles"
+        )
+    return total
+
+
+def _sample(
+    grid: tuple[int, int, int], wanted: int | Sequence[tuple[int, int, int]] | None
+) -> list[tuple[int, int, int]] | None:
+    if wanted is None:
+        return None
+    gx, gy, gz = grid
+    total = gx * gy * gz
+    if isinstance(wanted, int | np.integer):
+        if wanted < 1:
+            raise ConfigError(f"sample_blocks={wanted}: give at least 1")
+        if wanted >= total:
+            return None
+        # Corners first: ragged edges are where bounds matter.
+        numbers = np.unique(np.linspace(0, total - 1, int(wanted)).astype(np.int64))
+        return [(int(n % gx), int(n // gx % gy), int(n // (gx * gy))) for n in numbers]
+    blocks = [tuple((*b, 0, 0)[:3]) for b in wanted]
+    for b in blocks:
+        if not all(0 <= i < n for i, n in zip(b, grid, strict=True)):
+            raise ConfigError(f"sample_blocks: block {b} is outside the grid {grid}")
+    return [(int(b[0]), int(b[1]), int(b[2])) for b in blocks]
+
+
+def _batches(
+    grid: tuple[int, int, int], block: tuple[int, int, int],
+    chosen: list[tuple[int, int, int]] | None, lanes: int,
+) -> Any:
+    """Blocks that run together, as index arrays over the axes p and q."""
+    per_batch = max(1, lanes // (block[0] * block[1] * block[2]))
+    if chosen is not None:
+        for start in range(0, len(chosen), per_batch):
+            part = np.array(chosen[start : start + per_batch], np.int32)
+            yield tuple(part[:, i].reshape(1, 1, -1, 1) for i in range(3))
+        return
+    gx, gy, gz = grid
+    across = min(gx, per_batch)
+    down = max(1, min(gy * gz, per_batch // across)) if across == gx else 1
+    for row in range(0, gy * gz, down):
+        rows = np.arange(row, min(row + down, gy * gz), dtype=np.int32).reshape(1, 1, -1, 1)
+        by, bz = rows % gy, rows // gy
+        if gz == 1:
+            bz = np.zeros((1, 1, 1, 1), np.int32)
+        for column in range(0, gx, across):
+            bx = np.arange(column, min(column + across, gx), dtype=np.int32).reshape(1, 1, 1, -1)
+            yield bx, by, bz
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+def _place_symbols(
+    program: Program, heap: Heap, params: bytes, contents: Mapping[str, Array], entry: str
+) -> list[tuple[Buffer, Array]]:
+    """Put module variables at their addresses, filled as the source or the caller says."""
+    held = []
+    names = {_variable_name(n): n for n in program.global_symbols}
+    for wanted in contents:
+        if wanted not in names:
+            raise UnknownNameError(
+                f"symbols: {entry} has no __constant__ or __device__ variable {wanted!r}. "
+                + near_matches(wanted, names)
+            )
+    for mangled, (slot, size) in program.global_symbols.items():
+        variable = program.module.variables[mangled]
+        data = np.zeros(-(-size // 16) * 16, np.uint8)[:size]
+        raw = bytearray(variable.data[:size])
+        for at, target, offset in variable.links:
+            if target in program.global_symbols:
+                address = symbol_address(program.global_symbols[target][0]) + offset
+                raw[at : at + 8] = address.to_bytes(8, "little")
+        data[: len(raw)] = np.frombuffer(bytes(raw), np.uint8)
+        plain = _variable_name(mangled)
+        itemsize = variable.align if size % variable.align == 0 else 1
+        base = symbol_address(slot)
+        buffer = Buffer(plain, base, data, itemsize, read_only=variable.space == "const")
+        if plain in contents:
+            given = contents[plain]
+            array = np.ascontiguousarray(given)
+            if array.nbytes > size:
+                raise EmulationError(
+                    f"symbols[{plain!r}] has {array.nbytes} bytes, the variable {size}. Give an "
+                    "array of its size"
+                )
+            data[: array.nbytes] = array.reshape(-1).view(np.uint8)
+            buffer.itemsize = array.dtype.itemsize
+            if isinstance(given, np.ndarray) and given.flags.writeable and not buffer.read_only:
+                held.append((buffer, given))
+        heap.slots[SYMBOL_SLOT + slot] = buffer
+    if params:
+        at = PARAM_BASE >> SLOT_BITS
+        data = np.frombuffer(params, np.uint8)
+        heap.slots[at] = Buffer("parameters", PARAM_BASE, data, 4, read_only=True)
+    return held
+
+
+def _variable_name(mangled: str) -> str:
+    from helpers.emulator.program import demangle
+
+    return demangle(mangled)
+
+
+def _mark_uninitialised(
+    heap: Heap, pointers: Mapping[int, Buffer], formals: list[Formal] | None,
+    names: Sequence[str], entry: str,
+) -> None:
+    by_name = {b.name: b for b in pointers.values()}
+    for wanted in [names] if isinstance(names, str) else names:
+        buffer = by_name.get(wanted)
+        if buffer is None:
+            raise UnknownNameError(
+                f"uninitialised: {entry} has no array parameter {wanted!r}. "
+                + near_matches(wanted, by_name)
+            )
+        buffer.granule = min(buffer.itemsize, 4)
+        buffer.initialised = np.zeros(-(-buffer.nbytes // buffer.granule), bool)
+
+
+# -- reporting -----------------------------------------------------------------------------------
+
+
+def _report(
+    run: Launch, source: str, name: str, entry: str, grid: tuple[int, int, int],
+    block: tuple[int, int, int], blocks_run: int, schedule: str,
+) -> Report:
+    lines = source.split("\n")
+
+    def text(line: int) -> str:
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    findings = [
+        Finding(
+            f.kind, f.line, text(f.line), f.message, f.count, name,
+            f.details["array"], f.details["index"], f.details["block"], f.details["threads"],
+            f.details["other_line"], text(f.details["other_line"]),
+        )
+        for f in run.faults.values()
+    ]  # fmt: skip
+    findings.sort(key=lambda f: (f.line, f.kind, f.array, f.other_line))
+    instructions: dict[str, int] = {}
+    for block_program in run.program.blocks:
+        times = run.counts.get(block_program.number, 0)
+        if times:
+            for opcode, n in block_program.opcodes.items():
+                instructions[opcode] = instructions.get(opcode, 0) + n * times
+    total = grid[0] * grid[1] * grid[2]
+    notes = list(run.notes)
+    if blocks_run < total and blocks_run:
+        notes.append(
+            f"counts are of {blocks_run} of {total} blocks; the others were not run and their "
+            "results are missing"
+        )
+    if run.fences and run.analyse:
+        notes.append(
+            "the kernel uses fences: races between blocks in global memory were not judged"
+        )
+    return Report(
+        kernel=entry,
+        file=name,
+        grid=grid,
+        block=block,
+        findings=tuple(findings),
+        accesses=_line_accesses(run, text),
+        instructions=dict(sorted(instructions.items(), key=lambda i: (-i[1], i[0]))),
+        blocks_run=blocks_run,
+        blocks_total=total,
+        schedule=schedule,
+        output="".join(run.output),
+        notes=tuple(notes),
+        steps=run.steps,
+        samples=_samples(run),
+    )
+
+
+def _line_accesses(run: Launch, text: Any) -> tuple[LineAccess, ...]:
+    sums: dict[tuple[int, str, str, str, int], list[int]] = {}
+    for site, stats in zip(run.program.sites, run.stats, strict=True):
+        if not stats.requests:
+            continue
+        space = "shared" if stats.wavefronts and site.space in ("shared", "generic") else "global"
+        array = ", ".join(stats.arrays)
+        key = (site.line, space, site.op, array, site.width)
+        row = sums.setdefault(key, [0] * 6)
+        for i, value in enumerate(
+            (
+                stats.requests,
+                stats.sectors,
+                stats.wavefronts,
+                stats.lanes * site.width,
+                stats.ideal_sectors,
+                stats.ideal_wavefronts,
+            )
+        ):
+            row[i] += value
+    return tuple(
+        LineAccess(line, text(line), space, op, width, array, *row)
+        for (line, space, op, array, width), row in sorted(sums.items())
+    )
+
+
+def _samples(run: Launch) -> dict[tuple[int, str, str], tuple[tuple[str, int, Array], ...]]:
+    out: dict[tuple[int, str, str], list[tuple[str, int, Array]]] = {}
+    for site, stats in zip(run.program.sites, run.stats, strict=True):
+        if stats.samples:
+            space = "shared" if stats.wavefronts and site.space != "global" else "global"
+            out.setdefault((site.line, space, site.op), []).extend(stats.samples)
+    return {k: tuple(v) for k, v in out.items()}
