@@ -230,12 +230,16 @@ def run_trace(args: argparse.Namespace) -> int:
             f"{p.kernel.name} ({with_tiles}), M={p.M}, N={p.N}, K={p.K}: grid {p.grid}, block {p.block}; "
             "counts of the PTX, exact, with no cache\n"
         )
+        own = {"global": "sectors_per_request", "shared": "wavefronts_per_request"}
+        for row in rows:  # the other of the two says nothing about this kind of memory
+            row.update({name: None for name in own.values() if name != own.get(row["space"])})
         print_table(
             rows,
             {
                 "line": "d",
                 "space": "",
                 "op": "",
+                "array": "",
                 "requests": ",d",
                 "sectors_per_request": ".2f",
                 "wavefronts_per_request": ".2f",

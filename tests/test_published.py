@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from helpers import device
 from helpers.catalog import catalog
 from helpers.errors import DataError
 from helpers.measure import published, published_frame
+from helpers.measure.documents import COLUMNS, KINDS
 from helpers.measure.gpu import BASELINES
-from helpers.measure.published import COLUMNS, KINDS
 
 ROWS = published()
 KEY = ("document", "section", "kernel", "m", "n", "k", "block")
@@ -146,7 +147,10 @@ def test_totals_of_document_l_are_the_sums_of_their_parts() -> None:
             for metric in ("time_h2d", "time_kernel", "time_d2h")
         )
         total = value(
-            document="L", kernel=kernel, metric="time_total", section="2. MatmulXrow vs MatmulYrow (Float)"
+            document="L",
+            kernel=kernel,
+            metric="time_total",
+            section="2. MatmulXrow vs MatmulYrow (Float)",
         )
         assert total == pytest.approx(parts, abs=0.02)
 
@@ -243,7 +247,7 @@ def test_time_of_document_s_grows_cubically_not_quadratically() -> None:
             value(document="S", kernel="V1 baseline", metric="time_kernel", m=m, block=block)
             for m in (512, 1024, 2048)
         ]
-        assert all(7 < b / a < 9 for a, b in zip(ms, ms[1:], strict=False))
+        assert all(7 < b / a < 9 for a, b in pairwise(ms))
 
 
 def test_filters_and_frame() -> None:

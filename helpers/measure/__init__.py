@@ -4,9 +4,9 @@
 there is none. `record` makes those files. `published` reads what the five documents print.
 """
 
+from helpers.measure.documents import published, published_frame
 from helpers.measure.point import fingerprint
 from helpers.measure.protocol import ImplausibleError
-from helpers.measure.published import published, published_frame
 from helpers.measure.replay import (
     DEFAULT_GPU,
     Measurement,

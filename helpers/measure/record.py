@@ -15,7 +15,7 @@ import numpy as np
 from helpers import device
 from helpers.catalog import Kernel, catalog, plan
 from helpers.errors import ConfigError, NoGPUError, TileError, UnknownKernelError, near_matches
-from helpers.measure import counters, protocol, schema
+from helpers.measure import ncu, protocol, schema
 from helpers.measure import point as points
 from helpers.measure.gpu import BASELINES, GpuFaultError, Session
 from helpers.measure.schema import Size
@@ -184,12 +184,21 @@ def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
         if request.with_points:
             session.warm_up()
             _points(session, telemetry, request, data, stamp, outcome, budget, say)
-        if request.with_accuracy:
-            _accuracy(session, request, data, stamp, outcome, budget, say)
-        if request.with_flags:
-            _flags(session, request, data, stamp, outcome, budget, say)
-        if request.with_transfers:
-            _transfers(session, request, data, stamp, outcome, budget, say)
+        for name, wanted, step in (
+            ("accuracy", request.with_accuracy, _accuracy),
+            ("builds", request.with_flags, _flags),
+            ("transfers", request.with_transfers, _transfers),
+        ):
+            if not wanted:
+                continue
+            try:
+                with session.faults(name):
+                    step(session, request, data, stamp, outcome, budget, say)
+            except GpuFaultError:
+                raise
+            except TileError as fault:  # the other steps go on
+                outcome.refused.append(f"{name}: {fault}")
+                say(f"{name}: REFUSED: {fault}")
     if request.with_counters:
         _counters(session, request, data, stamp, outcome, budget, say)
     schema.write(path, data)
@@ -457,7 +466,7 @@ def _flags(
             schema.write(outcome.path, data)
 
 
-def counter_jobs(session: Session, request: Request, data: Mapping[str, Any]) -> list[counters.Job]:
+def counter_jobs(session: Session, request: Request, data: Mapping[str, Any]) -> list[ncu.Job]:
     """Launches to count: every kernel with plain pointers, at every counter shape it may run at."""
     jobs = []
     for name in names(session, request.kernels):
@@ -473,7 +482,7 @@ def counter_jobs(session: Session, request: Request, data: Mapping[str, Any]) ->
             here = [e for e in data["counters"] if schema.key(e) == wanted]
             if here and here[0]["source"] == points.fingerprint(k) and not request.again:
                 continue
-            jobs.append(counters.Job(name, m, n, kk, tiles))
+            jobs.append(ncu.Job(name, m, n, kk, tiles))
     return jobs
 
 
@@ -496,8 +505,8 @@ def _counters(
         return
     say(f"counters: ncu profiles {len(jobs)} launches")
     try:
-        counted = counters.count(jobs)
-        tool = counters.version(counters.ncu())
+        counted = ncu.count(jobs)
+        tool = ncu.version(ncu.tool_path())
     except TileError as fault:  # the times stand without them
         outcome.refused.append(f"counters: {fault}")
         say(f"counters: REFUSED: {fault}")

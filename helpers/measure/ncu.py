@@ -135,7 +135,7 @@ def assign(
     return counted
 
 
-def ncu() -> str:
+def tool_path() -> str:
     """The path of ncu. Raises ToolchainError where there is none."""
     found = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
     if not found:
@@ -158,7 +158,7 @@ def count(jobs: Sequence[Job], seconds: float = 300.0) -> list[dict[str, float]]
 
     Raises ToolchainError where ncu is missing or fails, DataError if its output is not as expected.
     """
-    tool = ncu()
+    tool = tool_path()
     for job in jobs:  # an illegal launch is an error here, not in the profiled process
         plan(find(job.kernel), job.M, job.N, job.K, **job.params)
     environment = {**os.environ, "PYTHONPATH": _python_path()}

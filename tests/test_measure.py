@@ -1,0 +1,938 @@
+"""The measuring protocol, the record and its replay, with a pretend GPU; the CPU loops for real."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import device, host
+from helpers.catalog import catalog
+from helpers.errors import (
+    ConfigError,
+    DataError,
+    DtypeError,
+    NoGPUError,
+    ShapeError,
+    ToolchainError,
+    UnknownKernelError,
+    UnknownNameError,
+)
+from helpers.measure import (
+    ImplausibleError,
+    accuracy,
+    counters,
+    flags,
+    known_gpus,
+    ladder,
+    load,
+    measure,
+    protocol,
+    schema,
+    skipped,
+    stale,
+    telemetry,
+    transfers,
+)
+from helpers.measure import gpu as gpu_room
+from helpers.measure import ncu as counter_tool
+from helpers.measure import point as points
+from helpers.measure import record as recording
+from helpers.measure import replay as replaying
+
+QUICK = protocol.Effort(pairs=3, max_pairs=4, seconds=0.0, warm_ms=0.0)
+
+# -- the protocol ------------------------------------------------------------------------------
+
+
+class FakeBench:
+    """A bench whose operations take the times that a function says; it notes every call."""
+
+    def __init__(self, ms: Callable[[str, int], float]) -> None:
+        self.ms, self.calls = ms, list[tuple[str, int]]()
+
+    def sample(self, operation: str, repeat: int) -> float:
+        self.calls.append((operation, repeat))
+        return self.ms(operation, len(self.calls))
+
+
+def steady(kernel: float, baseline: float) -> FakeBench:
+    """A bench with constant times in ms."""
+    return FakeBench(lambda name, _: kernel if name == "kernel" else baseline)
+
+
+def test_median_quartiles_and_ratio() -> None:
+    found = protocol.paired(steady(4.0, 1.0), "kernel", "baseline", effort=QUICK)
+    assert found.ms == protocol.Spread(4.0, 4.0, 4.0, 3)
+    assert found.baseline_ms is not None
+    assert found.baseline_ms.median == 1.0
+    assert found.ratio == protocol.Spread(0.25, 0.25, 0.25, 3)
+    assert protocol.spread(np.array([1.0, 2.0, 3.0, 4.0, 100.0])) == protocol.Spread(
+        3.0, 2.0, 4.0, 5
+    )
+
+
+def test_operations_alternate_in_random_order() -> None:
+    bench = steady(1.0, 1.0)
+    effort = replace(QUICK, pairs=40, max_pairs=40, sample_ms=0.0)
+    protocol.paired(bench, "kernel", "baseline", effort=effort, rng=np.random.default_rng(1))
+    names = [name for name, _ in bench.calls[-80:]]
+    pairs = [tuple(names[i : i + 2]) for i in range(0, 80, 2)]
+    assert all(set(pair) == {"kernel", "baseline"} for pair in pairs)
+    assert 8 < pairs.count(("kernel", "baseline")) < 32
+
+
+def test_a_paired_ratio_survives_a_falling_clock() -> None:
+    """A clock that falls to half during the run doubles every time; the ratio must stay 0.5."""
+    bench = FakeBench(lambda name, call: (2.0 if name == "kernel" else 1.0) * (1 + call / 80))
+    effort = replace(QUICK, pairs=40, max_pairs=40, sample_ms=0.0)
+    rng = np.random.default_rng(2)
+    found = protocol.paired(bench, "kernel", "baseline", effort=effort, rng=rng)
+    assert found.ratio is not None
+    assert found.ratio.median == pytest.approx(0.5, rel=0.01)
+    assert found.ms.q3 / found.ms.q1 > 1.2  # the times themselves did drift
+
+
+def test_slow_kernels_run_few_times_and_short_ones_are_repeated() -> None:
+    slow = steady(2000.0, 20.0)
+    found = protocol.paired(slow, "kernel", "baseline", effort=QUICK, estimate_ms=2000.0)
+    assert found.ms.count == QUICK.slow_pairs
+    assert [name for name, _ in slow.calls].count("kernel") == QUICK.slow_pairs  # no extra run
+
+    short = steady(0.01, 0.02)
+    found = protocol.paired(short, "kernel", "baseline", effort=QUICK)
+    assert found.repeat == 20
+    assert short.calls[-1] in (("kernel", 20), ("baseline", 10))
+    assert protocol.repeats(1e-9, QUICK) == QUICK.max_repeat
+    assert protocol.repeats(50.0, QUICK) == 1
+
+
+def test_sampling_stops_when_its_time_is_spent() -> None:
+    now = iter(np.arange(0.0, 1000.0, 0.1))
+    effort = protocol.Effort(pairs=5, max_pairs=100, seconds=1.0, warm_ms=0.0)
+    found = protocol.paired(
+        steady(1.0, 1.0), "kernel", None, effort=effort, clock=lambda: float(next(now))
+    )
+    assert 5 <= found.ms.count < 15
+    assert found.ratio is None
+    assert found.baseline_ms is None
+
+
+def test_the_output_is_poisoned_after_the_warm_up_and_before_the_samples() -> None:
+    bench = steady(1.0, 1.0)
+    at: list[int] = []
+    effort = replace(QUICK, sample_ms=0.0)
+    protocol.paired(
+        bench, "kernel", "baseline", effort=effort, before=lambda: at.append(len(bench.calls))
+    )
+    assert at == [4]  # an estimate and a warm-up of each operation
+    assert len(bench.calls) == 4 + 2 * QUICK.pairs
+
+
+def test_impossible_rates_are_refused() -> None:
+    protocol.refuse_above_peak("fine", 60_000.0, 66_908.0)
+    protocol.refuse_above_peak("a rounded clock", 67_500.0, 66_908.0)
+    protocol.refuse_above_peak("no peak known", 1e9, None)
+    for rate in (70_000.0, math.nan, math.inf, 0.0, -1.0):
+        with pytest.raises(ImplausibleError, match="measured"):
+            protocol.refuse_above_peak("bad", rate, 66_908.0)
+
+
+def float32_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Sums in float32, one product after the other, as a kernel adds them."""
+    C = np.zeros((A.shape[0], B.shape[1]), np.float32)
+    for k in range(A.shape[1]):
+        C += A[:, k : k + 1] * B[k : k + 1, :]
+    return C
+
+
+@pytest.mark.parametrize("K", [1, 7, 64, 1000, 8192])
+def test_tolerance_admits_rounding_and_finds_one_missing_product(K: int) -> None:
+    rng = np.random.default_rng(K)
+    A = rng.standard_normal((24, K), dtype=np.float32)
+    B = rng.standard_normal((K, 31), dtype=np.float32)
+    exact = A.astype(np.float64) @ B.astype(np.float64)
+    allowed = protocol.tolerance(
+        "float32", np.linalg.norm(A.astype(np.float64), axis=1), np.linalg.norm(B, axis=0)
+    )
+    C = float32_product(A, B)
+    assert np.all(np.abs(C - exact) <= allowed)
+    short = float32_product(A[:, : K - 1], B[: K - 1])
+    found = np.abs(short - exact) > allowed
+    assert found.mean() > 0.9  # a missing term shows, but for products that are nearly zero
+
+
+def test_tolerance_grows_with_k_and_is_zero_for_integers() -> None:
+    norms = [np.full(1, math.sqrt(K)) for K in (64, 4096)]
+    small, large = (protocol.tolerance("float32", n, n) for n in norms)
+    assert large / small == pytest.approx(64.0)
+    assert protocol.tolerance("int32", norms[0], norms[0]) == 0.0
+    tf32 = protocol.tolerance("float32", norms[1], norms[1], input_roundoff=2.0**-11, terms=4096)
+    assert tf32 > 10 * large
+
+
+def test_wrong_results_are_refused() -> None:
+    protocol.refuse_wrong(0.2, "fine", 1e-6, "float64")
+    for ratio in (1.5, math.nan, math.inf):
+        with pytest.raises(ImplausibleError, match="wrong result"):
+            protocol.refuse_wrong(ratio, "bad", 1.0, "float64")
+
+
+def test_gflops_counts_two_operations_a_term() -> None:
+    assert protocol.gflops(1024, 1024, 768, 1.0) == pytest.approx(2 * 1024 * 1024 * 768 / 1e6)
+
+
+# -- a pretend GPU -----------------------------------------------------------------------------
+
+H200 = device.LiveGpu(
+    name="NVIDIA H200", arch="sm_90", sms=132, boost_mhz=1980, memory_bytes=1 << 37,
+    l2_bytes=60 << 20, shared_per_block_bytes=49152, shared_per_block_optin_bytes=232448,
+    shared_per_sm_bytes=233472, registers_per_block=65536, max_threads_per_sm=2048,
+    max_threads_per_block=1024, max_block=(1024, 1024, 64), max_grid=(2147483647, 65535, 65535),
+    memory_bus_bits=6144, memory_clock_mhz=3201, driver_cuda="13.0", runtime_cuda="13.0",
+)  # fmt: skip
+RATES = {"naive": 500.0, "coalesced": 6000.0, "tiled_32": 9000.0, "cublas_fp32": 50000.0}
+
+
+class FakeSession:
+    """What measure needs of a GPU: kernels whose rates are RATES and whose results are right.
+
+    wrong: kernels that compute one element wrong. lost: a kernel that stops the GPU.
+    """
+
+    wrong: frozenset[str] = frozenset()
+    lost = ""
+    rates: dict[str, float] = RATES
+    opened = 0
+
+    def __init__(self) -> None:
+        type(self).opened += 1
+        self.gpu, self.bus_id = H200, None
+        self.measured: list[str] = []
+
+    def warm_up(self) -> None:
+        pass
+
+    def boost_mhz(self) -> int:
+        return 1980
+
+    def peak_gflops(self, precision: str) -> float:
+        return device.gpu("h200").peak_gflops(precision)
+
+    def supports(self, min_arch: str) -> bool:
+        return True
+
+    def versions(self) -> dict[str, str | None]:
+        return {
+            "driver": "580.1",
+            "cuda": "13.0",
+            "cublas": "13.0.2",
+            "nvrtc": "13.0",
+            "cupy": "14.2",
+        }
+
+    @contextlib.contextmanager
+    def faults(self, what: str) -> Iterator[None]:
+        if self.lost and what.startswith(self.lost):
+            raise gpu_room.GpuFaultError(f"{what} stopped the GPU")
+        yield
+
+    def problem(self, dtype: str, M: int, N: int, K: int) -> SimpleNamespace:
+        return SimpleNamespace(
+            dtype=dtype, M=M, N=N, K=K, A="A", B="B", checked="float64, all rows"
+        )
+
+    def output(self, dtype: str, M: int, N: int) -> dict[str, Any]:
+        return {"M": M, "N": N}
+
+    def poison(self, C: dict[str, Any], dtype: str) -> None:
+        C["by"] = None
+
+    def error(self, problem: Any, C: dict[str, Any], *_: Any) -> tuple[float, float]:
+        if C.get("by") is None:  # nobody wrote it: NaN everywhere
+            return math.nan, math.nan
+        return (1.0, 99.0) if C["by"] in self.wrong else (1e-6, 0.1)
+
+    def _run(self, name: str, size: tuple[int, int, int], C: dict[str, Any]) -> Callable[[], None]:
+        def run() -> None:
+            C["by"] = name
+
+        rate = self.rates.get(name, 20_000.0)
+        run.ms = protocol.gflops(*size, 1.0) / rate  # type: ignore[attr-defined]
+        return run
+
+    def first_call(self, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> float:
+        self.measured.append(plan.kernel.name)
+        C["by"] = plan.kernel.name
+        return 120.0
+
+    def kernel_operation(self, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> Callable[[], None]:
+        return self._run(plan.kernel.name, (plan.M, plan.N, plan.K), C)
+
+    def baseline_operation(
+        self, name: str, A: Any, B: Any, C: dict[str, Any], out: str = ""
+    ) -> Any:
+        return self._run(name, (C["M"], C["N"], C["M"]), C)
+
+    def bench(self, operations: dict[str, Any]) -> FakeBench:
+        def ms(name: str, call: int) -> float:
+            operations[name]()
+            return float(operations[name].ms)
+
+        return FakeBench(ms)
+
+    def serial_run(self, problem: Any, run: Callable[[], None], C: Any) -> dict[str, float]:
+        return {"h2d_ms": 2.0, "warm_ms": 1.0, "d2h_ms": 3.0, "total_ms": 6.0}
+
+    def copies(self, nbytes: int, direction: str, pinned: bool, count: int) -> list[float]:
+        return [nbytes / (5e7 if pinned else 1e7)] * count
+
+    def accuracy(self, name: str, n: int) -> dict[str, float]:
+        return {
+            "max_error": 1e-4,
+            "frobenius": 1e-6,
+            "max_error_rounded_inputs": 1e-5,
+            "frobenius_rounded_inputs": 1e-7,
+        }
+
+    def compare_build(self, plan: Any, source: str, options: Any) -> protocol.Paired:
+        one = protocol.Spread(1.0, 1.0, 1.0, 5)
+        return protocol.Paired(one, one, one, 1, 0.0, 1.0)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[FakeSession]]:
+    """A pretend H200 and an empty folder for records."""
+
+    class Session(FakeSession):
+        pass
+
+    folder = tmp_path / "measurements"
+    monkeypatch.setattr(schema, "FOLDER", folder)
+    monkeypatch.setattr(protocol, "RECORD", QUICK)
+    monkeypatch.setattr(recording, "Session", Session)
+    monkeypatch.setattr(recording, "require_gpu", lambda: H200)
+    monkeypatch.setattr(recording, "query", lambda *_: None)
+    monkeypatch.setattr(telemetry, "shutil", SimpleNamespace(which=lambda *_: None))
+    yield Session
+
+
+def quiet(_: str) -> None:
+    """Progress lines nobody reads."""
+
+
+def record(**request: Any) -> recording.Outcome:
+    """Record with defaults that keep tests short."""
+    wanted = {"kernels": ("naive", "tiled_32", "cublas_fp32"), "sizes": ((64, 64, 64),), **request}
+    return recording.record(recording.Request(commit="abc1234", **wanted), quiet)
+
+
+# -- recording ---------------------------------------------------------------------------------
+
+
+def test_a_record_holds_what_was_measured(gpu: type[FakeSession]) -> None:
+    outcome = record(sizes=((64, 64, 64), (1024, 1024, 1024)))
+    assert (outcome.measured, outcome.refused, outcome.left) == (6, [], [])
+    found = load("h200")
+    assert found.gpu["name"] == "NVIDIA H200"
+    [point] = found.find("points", kernel="naive", m=1024)
+    assert point["gflops"] == pytest.approx(500.0, rel=1e-4)
+    assert point["cublas_ratio"] == pytest.approx(0.01, rel=1e-4)
+    assert point["baseline"] == "cublas_fp32"
+    assert point["params"] == dict(catalog["naive"].params)
+    assert point["source"] == points.fingerprint("naive")
+    assert point["clock_mhz"] is None
+    assert "nvidia-smi" in point["clock_note"]
+    assert set(schema.RECORDED) <= set(point["recorded"])
+    assert point["recorded"]["commit"] == "abc1234"
+    [itself] = found.find("points", kernel="cublas_fp32", m=1024)
+    assert itself["cublas_ratio"] == pytest.approx(1.0)
+
+
+def test_a_second_run_goes_on_where_the_first_stopped(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(kernels=("naive",))
+    outcome = record(kernels=("naive", "tiled_32"))
+    assert (outcome.measured, outcome.present) == (1, 1)
+    assert record(again=True).measured == 3
+    # other code under the same name is measured again
+    monkeypatch.setattr(points, "fingerprint", lambda k: "changed")
+    assert record().measured == 2
+    assert len(load("h200").points) == 3  # replaced, not appended
+
+
+def test_every_point_is_on_disk_before_the_next_begins(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu.lost = "tiled_32"
+    with pytest.raises(gpu_room.GpuFaultError, match="tiled_32"):
+        record()
+    found = load("h200")
+    assert [p["kernel"] for p in found.points] == ["cublas_fp32", "naive"]
+    assert "stopped the GPU" in found.skipped[0]["reason"]
+
+
+def test_a_wrong_kernel_is_refused_and_the_others_go_on(gpu: type[FakeSession]) -> None:
+    gpu.wrong = frozenset({"naive"})
+    outcome = record()
+    assert outcome.measured == 2
+    assert "wrong result" in outcome.refused[0]
+    assert not load("h200").find("points", kernel="naive")
+    assert "wrong result" in load("h200").find("skipped", kernel="naive")[0]["reason"]
+    gpu.wrong = frozenset()
+    assert record().measured == 1  # repaired: measured, and the note is gone
+    assert not load("h200").skipped
+
+
+def test_a_kernel_that_writes_nothing_is_refused(gpu: type[FakeSession]) -> None:
+    def idle(self: Any, plan: Any, A: Any, B: Any, C: Any) -> Any:
+        run = FakeSession._run(self, plan.kernel.name, (plan.M, plan.N, plan.K), {})
+        return run  # writes some other matrix: C keeps its poison
+
+    gpu.kernel_operation = idle  # type: ignore[method-assign]
+    outcome = record(kernels=("tiled_32",))
+    assert outcome.measured == 0
+    assert "wrong result" in outcome.refused[0]
+
+
+def test_a_rate_above_the_peak_is_refused(gpu: type[FakeSession]) -> None:
+    gpu.rates = {**RATES, "tiled_32": 80_000.0}
+    outcome = record()
+    assert "peak" in outcome.refused[0]
+    assert not load("h200").find("points", kernel="tiled_32")
+
+
+def test_integers_have_no_baseline(gpu: type[FakeSession]) -> None:
+    record(kernels=("coalesced_int",))
+    [point] = load("h200").points
+    assert (point["baseline"], point["cublas_ratio"], point["baseline_ms"]) == ("none", None, None)
+
+
+def test_slow_kernels_may_be_left_out_and_it_is_said(gpu: type[FakeSession]) -> None:
+    record(sizes=((64, 64, 64), (128, 128, 128)), skip_above={"naive": 64})
+    assert [p["m"] for p in load("h200").find("points", kernel="naive")] == [64]
+    assert skipped("h200", 128) == ["naive: slow: not measured above 64"]
+
+
+def test_a_budget_stops_the_recording_cleanly(gpu: type[FakeSession]) -> None:
+    outcome = record(seconds=0.0)
+    assert outcome.measured == 0
+    assert len(outcome.left) == 3
+    assert schema.read(outcome.path)["points"] == []
+
+
+def test_a_budget_knows_what_a_point_costs() -> None:
+    budget = recording.Budget(0.0, 10.0, clock=lambda: 4.0)
+    assert budget.allows(6.0)
+    assert not budget.allows(6.1)
+    budget.learn("naive", 500.0)
+    slow, fast = (budget.guess("naive", (n, n, n)) for n in (8192, 512))
+    assert slow > 6 * 2.2  # each of its runs takes 2.2 s
+    assert fast < 1.0
+
+
+def test_a_size_that_a_rule_forbids_is_left_out_with_the_rule(gpu: type[FakeSession]) -> None:
+    illegal = ((2**31, 1, 1),)  # more rows of blocks than a grid has
+    outcome = record(kernels=("tiled_32",), sizes=illegal)
+    assert (outcome.measured, outcome.illegal, outcome.refused) == (0, 1, [])
+    assert "breaks the rule" in load("h200").skipped[0]["reason"]
+
+
+def test_copies_accuracy_and_builds(gpu: type[FakeSession]) -> None:
+    record(with_points=False, with_transfers=True, with_accuracy=True, with_flags=True)
+    assert {(t["direction"], t["memory"]) for t in transfers()} == {
+        ("h2d", "pageable"), ("h2d", "pinned"), ("d2h", "pageable"), ("d2h", "pinned"),
+    }  # fmt: skip
+    assert {t["gbs"] for t in transfers()} == {10.0, 50.0}
+    assert {e["kernel"] for e in accuracy()} == set(gpu_room.BASELINES)
+    built = flags()
+    assert {row["build"] for row in built.rows} == set(recording.BUILDS)
+    assert "NVIDIA H200" in built.label
+
+
+def test_pragmas_go_before_the_loop() -> None:
+    source = catalog["tiled_32"].source
+    assert "#pragma unroll 1\nfor (int k = 0;" in recording.with_pragma(source, "#pragma unroll 1")
+    assert recording.with_pragma(source, None) == source
+    with pytest.raises(ConfigError, match="no loop"):
+        recording.with_pragma("int x;", "#pragma unroll")
+
+
+def test_records_are_not_mixed_up(gpu: type[FakeSession], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="wrong name"):
+        record(gpu="t4")
+    with pytest.raises(ConfigError, match="lower-case"):
+        record(gpu="../h200")
+    other = schema.empty({"name": "Tesla T4"})
+    schema.write(tmp_path / "t4.json", other)
+    with pytest.raises(ConfigError, match="give another file"):
+        record(out=tmp_path / "t4.json")
+    with pytest.raises(UnknownKernelError, match="tiled_32"):
+        record(kernels=("tiled_23",))
+    assert recording.slug("NVIDIA RTX A6000") == "rtx_a6000"
+
+
+def test_a_damaged_file_is_not_written_over(gpu: type[FakeSession]) -> None:
+    path = schema.FOLDER / "h200.json"
+    path.parent.mkdir()
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(DataError, match="damaged"):
+        record()
+    assert path.read_text(encoding="utf-8") == "{"
+    assert gpu.opened == 0
+
+
+@pytest.mark.skipif(device.current() is not None, reason="there is a GPU here")
+def test_no_gpu_no_record(tmp_path: Path) -> None:
+    out = tmp_path / "h200.json"
+    with pytest.raises(NoGPUError, match="ladder --gpu h200"):
+        recording.record(recording.Request(out=out), quiet)
+    with pytest.raises(NoGPUError, match="none answers"):
+        gpu_room.Session()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_commit_comes_from_the_caller_the_environment_or_git(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TILE_COMMIT", "fromenv")
+    assert points.commit("given") == "given"
+    assert points.commit() == "fromenv"
+    monkeypatch.delenv("TILE_COMMIT")
+    assert points.commit()
+
+
+def test_fingerprints_see_code_and_not_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    k = catalog["tiled_32"]
+
+    def with_source(text: str) -> str:
+        other = replace(k)
+        other.__dict__["source"] = text
+        return points.fingerprint(other)
+
+    assert with_source(k.source) == points.fingerprint(k)
+    assert with_source("// a remark\n" + k.source + "\n\n/* more */") == points.fingerprint(k)
+    assert with_source(k.source.replace("sum +=", "sum -=")) != points.fingerprint(k)
+    assert points.fingerprint("naive") != points.fingerprint("naive_int")
+
+
+# -- the file ----------------------------------------------------------------------------------
+
+
+def test_files_of_another_form_are_refused(gpu: type[FakeSession]) -> None:
+    path = record().path
+    good = schema.read(path)
+
+    def broken(change: Callable[[dict[str, Any]], object]) -> str:
+        data = json.loads(json.dumps(good))
+        change(data)
+        path.write_text(json.dumps(data), encoding="utf-8")
+        with pytest.raises(DataError) as caught:
+            load("h200")
+        return str(caught.value)
+
+    assert "schema 0" in broken(lambda d: d.update(schema=0))
+    assert "record it again" in broken(lambda d: d.update(schema=0))
+    assert "git pull" in broken(lambda d: d.update(schema=2))
+    assert "no schema" in broken(lambda d: d.pop("schema"))
+    assert "no list 'points'" in broken(lambda d: d.pop("points"))
+    assert "which GPU" in broken(lambda d: d.pop("gpu"))
+    assert "has no 'ms'" in broken(lambda d: d["points"][1].pop("ms"))
+    assert "ms='fast'" in broken(lambda d: d["points"][0].update(ms="fast"))
+    assert "ms=-1" in broken(lambda d: d["points"][0].update(ms=-1))
+    assert "ms=nan" in broken(lambda d: d["points"][0].update(ms=math.nan))
+    assert "m=True" in broken(lambda d: d["points"][0].update(m=True))
+    assert "driver" in broken(lambda d: d["points"][0]["recorded"].pop("driver"))
+    assert "not an object" in broken(lambda d: d["points"].append(3))
+    path.write_text(json.dumps([1, 2]), encoding="utf-8")
+    with pytest.raises(DataError, match="not a measurement file"):
+        load("h200")
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="damaged"):
+        load("h200")
+
+
+def test_writing_is_whole_or_not_at_all(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = record().path
+    before = path.read_bytes()
+    data = schema.read(path)
+
+    def fail(*_: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(schema.os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        schema.write(path, data)
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == ["h200.json"]
+    data["points"][0]["ms"] = math.nan
+    with pytest.raises(DataError):
+        schema.write(path, data)
+    assert path.read_bytes() == before
+
+
+def test_one_entry_stands_on_one_line(gpu: type[FakeSession]) -> None:
+    text = record().path.read_text(encoding="utf-8")
+    assert sum('"kernel": "naive"' in line for line in text.splitlines()) == 1
+    assert schema.rounded({"a": [1.23456789, 3]}) == {"a": [1.23457, 3]}
+
+
+def test_an_unknown_gpu_lists_the_known_ones(gpu: type[FakeSession]) -> None:
+    with pytest.raises(UnknownNameError, match="no measurement file at all"):
+        load("h200")
+    record()
+    assert known_gpus() == ["h200"]
+    with pytest.raises(UnknownNameError, match="h200"):
+        load("h20")
+    with pytest.raises(UnknownNameError, match="h200"):
+        load("../measurements/h200")
+
+
+# -- replay ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorded(gpu: type[FakeSession]) -> type[FakeSession]:
+    """A small record to replay."""
+    record(sizes=((64, 64, 64), (1024, 1024, 1024), (96, 64, 32)))
+    return gpu
+
+
+def test_replay(recorded: type[FakeSession]) -> None:
+    m = measure(["naive", "tiled_32"], [64, 1024], gpu="h200")
+    assert not m.live
+    assert (m.gpu, m.key, m.missing) == ("NVIDIA H200", "h200", ())
+    assert m.kernels() == ("naive", "tiled_32")
+    assert m.value("naive", 1024, "gflops") == pytest.approx(500.0, rel=1e-4)
+    assert m.value(catalog["tiled_32"], (64, 64, 64)) > 0
+    assert m.value("naive", 1024, "h2d_ms") == 2.0
+    assert math.isnan(m.value("naive", 1024, "clock_mhz"))
+    for part in (
+        "recorded on NVIDIA H200",
+        "driver 580.1",
+        "CUDA 13.0",
+        "cuBLAS 13.0.2",
+        "abc1234",
+    ):
+        assert part in m.label
+    assert tuple(m.frame.columns) == replaying.COLUMNS
+    assert list(m.frame["m"]) == [64, 1024, 64, 1024]
+    assert measure("naive", (96, 64, 32), gpu="h200").rows[0]["k"] == 32
+
+
+def test_what_was_not_measured_is_said(recorded: type[FakeSession]) -> None:
+    m = measure(["naive", "coalesced"], [64, 128], gpu="h200")
+    assert len(m.rows) == 4
+    assert len(m.missing) == 3
+    assert math.isnan(m.frame["ms"].iloc[1])
+    with pytest.raises(DataError, match="no time of coalesced"):
+        m.value("coalesced", 64)
+    with pytest.raises(DataError, match=r"naive at 96x64x32, 64, 1024.*record --gpu h200"):
+        measure("coalesced", 128, gpu="h200")
+    with pytest.raises(DataError, match="not in this measurement"):
+        m.value("tiled_8", 64)
+    with pytest.raises(ConfigError, match="'cublas_ratio'"):
+        m.value("naive", 64, "cublas_ratios")
+    with pytest.raises(DataError, match="TILE=16"):
+        measure("tiled_32", 64, gpu="h200", TILE=16)
+
+
+def test_bad_requests(recorded: type[FakeSession]) -> None:
+    with pytest.raises(UnknownKernelError, match="tiled_32"):
+        measure("tiled_23", 64, gpu="h200")
+    with pytest.raises(UnknownNameError, match="h200"):
+        measure("naive", 64, gpu="h2000")
+    for size in (0, -1, (64, 64), (64, 64, 0), True):
+        with pytest.raises(ConfigError, match="size"):
+            measure("naive", size, gpu="h200")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="at least one"):
+        measure([], 64, gpu="h200")
+    with pytest.raises(ConfigError, match="TILE"):
+        measure("naive", 64, gpu="h200", TILE=8)
+
+
+def test_the_ladder(recorded: type[FakeSession]) -> None:
+    rows = ladder("h200", 1024)
+    assert [row["kernel"] for row in rows] == ["naive", "tiled_32", "cublas_fp32"]
+    assert set(rows[0]) == {
+        "kernel", "size", "ms", "gflops", "cublas_ratio", "baseline", "recorded",
+    }  # fmt: skip
+    assert rows[0]["size"] == 1024
+    assert rows[0]["recorded"]["gpu"] == "NVIDIA H200"
+    assert ladder("h200", (96, 64, 32))[0]["size"] == [96, 64, 32]
+    with pytest.raises(DataError, match="1024x1024x1024"):
+        ladder("h200", 4096)
+
+
+def test_times_of_other_code_are_known_as_stale(
+    recorded: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stale("h200") == []
+    data = schema.read(schema.FOLDER / "h200.json")
+    data["points"] += [{**data["points"][1], "kernel": "gone"}]
+    data["points"][1]["source"] = "0123"
+    schema.write(schema.FOLDER / "h200.json", data)
+    assert stale("h200") == [
+        "naive at 96x64x32: code has changed",
+        "gone: not in the catalog any more",
+    ]
+
+
+def test_labels_name_every_date_and_commit() -> None:
+    note = dict.fromkeys(schema.RECORDED)
+    entries = [
+        {"recorded": {**note, "date": "2026-01-02", "commit": "b", "cuda": "13.0"}},
+        {"recorded": {**note, "date": "2026-01-01", "commit": "a", "cuda": "12.8"}},
+    ]
+    text = schema.label("X", entries)
+    assert text == "recorded on X, 2026-01-01 to 2026-01-02, CUDA 13.0, commits b, a"
+    assert schema.label("X", []) == "nothing recorded on X yet"
+
+
+# -- counters ----------------------------------------------------------------------------------
+
+NCU = """==PROF== Connected to process 12
+==PROF== Profiling "naive" - 0: 0%....50%....100% - 2 passes
+"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"
+{rows}
+==PROF== Disconnected from process 12
+"""
+
+
+def ncu_output(kernels: list[str], leave_out: str = "") -> str:
+    rows = [
+        f'"{i}","12","python3","host","{name}(const float *, int)","1","7","(32, 32, 1)","(2, 2, 1)",'
+        f'"0","9.0","Command line profiler metrics","{metric}","","{1000 * i + j:,}"'
+        for i, name in enumerate(kernels)
+        for j, metric in enumerate(counter_tool.METRICS.values())
+        if metric != leave_out
+    ]
+    return NCU.replace("{rows}", "\n".join(rows))
+
+
+JOBS = [counter_tool.Job("naive", 64, 64, 64), counter_tool.Job("tiled_32", 64, 64, 64)]
+
+
+def test_counters_are_read_from_ncu() -> None:
+    launches = counter_tool.parse(ncu_output(["naive", "tiled"]))
+    assert [name for name, _ in launches] == ["naive", "tiled"]
+    first, second = counter_tool.assign(JOBS, launches)
+    assert first["global_load_requests"] == 0.0
+    assert second["global_load_sectors"] == 1001.0  # "1,001"
+    assert set(first) == set(counter_tool.METRICS)
+
+
+def test_counters_that_do_not_fit_the_launches_are_refused() -> None:
+    with pytest.raises(DataError, match="cannot be told apart"):
+        counter_tool.assign(JOBS, counter_tool.parse(ncu_output(["tiled", "naive"])))
+    with pytest.raises(DataError, match="profiled 1 launches"):
+        counter_tool.assign(JOBS, counter_tool.parse(ncu_output(["naive"])))
+    lacking = ncu_output(["naive", "tiled"], counter_tool.METRICS["dram_read_bytes"])
+    with pytest.raises(DataError, match="dram_read_bytes"):
+        counter_tool.assign(JOBS, counter_tool.parse(lacking))
+    with pytest.raises(DataError, match="no table"):
+        counter_tool.parse("==ERROR== LibraryNotLoaded")
+
+
+def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone() -> None:
+    line = counter_tool.command(JOBS, Path("jobs.json"), ["a", "b"], "ncu")
+    assert line[line.index("--clock-control") + 1] == "none"
+    assert line[line.index("--kernel-name") + 1] == "regex:^(naive|tiled)$"
+    assert line[line.index("--metrics") + 1] == "a,b"
+    assert line[-2:] == ["helpers.measure.one", "jobs.json"]
+
+
+def test_counters_are_recorded_and_replayed(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count(jobs: list[counter_tool.Job]) -> list[dict[str, float]]:
+        return [dict.fromkeys(counter_tool.METRICS, float(job.M)) for job in jobs]
+
+    monkeypatch.setattr(counter_tool, "count", count)
+    monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
+    monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
+    record(with_points=False, with_counters=True)
+    [entry] = load("h200").find("counters", kernel="tiled_32", m=64)
+    assert entry["values"]["instructions"] == 64.0
+    assert entry["recorded"]["ncu"] == "2025.3"
+    [row] = counters("tiled_32")
+    assert (row["m"], row["load_sectors_per_request"]) == (1024, 1.0)
+    assert counters("tiled_32", 64)[0]["instructions"] == 64.0
+    with pytest.raises(DataError, match="no counters of tiled_8"):
+        counters("tiled_8")
+    record(kernels=("tiled_32",))
+    assert measure("tiled_32", 64, gpu="h200").counters()[0]["kernel"] == "tiled_32"
+
+
+def test_times_stand_when_ncu_fails(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ToolchainError("ncu failed")
+
+    monkeypatch.setattr(counter_tool, "count", fail)
+    outcome = record(with_counters=True)
+    assert outcome.measured == 3
+    assert outcome.refused == ["counters: ncu failed"]
+
+
+# -- telemetry ---------------------------------------------------------------------------------
+
+
+def test_clock_and_power_are_medians_over_the_samples() -> None:
+    log = telemetry.Telemetry()
+    log._reason = None
+    for at, line in enumerate(["1980, 120.5", "1950, 600", "1945, 610", "1940, 620", "[N/A], 100"]):
+        log.feed(line, float(at))
+    log.feed("garbage", 2.0)
+    assert log.between(1.0, 3.0) == telemetry.Reading(1945.0, 610.0, None)
+    assert log.between(3.9, 4.1).clock_mhz is None
+    assert log.between(3.1, 3.2) == telemetry.Reading(1940.0, 620.0, None)  # the nearest one
+    assert "no sample" in str(log.between(50.0, 51.0).reason)
+
+
+def test_where_there_is_no_nvidia_smi_the_reason_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "shutil", SimpleNamespace(which=lambda *_: None))
+    with telemetry.Telemetry() as log:
+        assert log.between(0.0, 1.0) == telemetry.Reading(
+            None, None, "nvidia-smi is not on the PATH"
+        )
+    assert telemetry.query("name") is None
+
+
+# -- the CPU -----------------------------------------------------------------------------------
+
+needs_compiler = pytest.mark.skipif(host.compiler() is None, reason="no C++ compiler here")
+
+
+@needs_compiler
+@pytest.mark.parametrize("order", host.ORDERS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 7, 3), (13, 1, 29), (31, 33, 17), (64, 65, 66)])
+def test_cpu_loops_are_right_for_any_shape(order: str, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    A = rng.integers(-9, 10, (m, k)).astype(np.float32)
+    B = rng.integers(-9, 10, (k, n)).astype(np.float32)
+    wanted = A.astype(np.float64) @ B.astype(np.float64)
+    assert np.array_equal(host.cpu_matmul(order, A, B), wanted)  # integers: exact in any order
+    assert np.array_equal(host.cpu_matmul(order, np.asfortranarray(A), B), wanted)
+
+
+@needs_compiler
+def test_cpu_loops_refuse_what_does_not_multiply() -> None:
+    A, B = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+    with pytest.raises(UnknownNameError, match="ijk"):
+        host.cpu_matmul("kij", A, B)
+    with pytest.raises(ShapeError, match="columns of A"):
+        host.cpu_matmul("ijk", A, A)
+    with pytest.raises(ShapeError, match="at least one element"):
+        host.cpu_matmul("ijk", np.ones((0, 3), np.float32), B)
+    with pytest.raises(DtypeError, match="float64"):
+        host.cpu_matmul("ijk", A.astype(np.float64), B)
+
+
+@needs_compiler
+def test_cpu_times_are_measured_where_there_is_a_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    host._function.cache_clear()
+    times = host.cpu_loops((40, 30, 20), unoptimised=True)
+    assert times.live
+    assert [row["kernel"] for row in times.rows] == [
+        "ijk",
+        "ikj",
+        "jki",
+        "ijk_unoptimised",
+        "numpy",
+    ]
+    assert all(row["q1"] <= row["ms"] <= row["q3"] for row in times.rows)
+    assert times.value("ikj", "gflops") > 0
+    assert "one core" in times.label
+    assert (
+        len(list((tmp_path / "tile-by-tile").glob("*.so"))) == 2
+    )  # -O3 and -O0, nothing half-made
+    with pytest.raises(DataError, match="ikj"):
+        times.value("kij")
+    with pytest.raises(ConfigError, match="size"):
+        host.cpu_loops((1, 2))  # type: ignore[arg-type]
+
+
+def test_cpu_times_are_replayed_where_there_is_no_compiler(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = record().path
+    row = {"ms": 1.0, "q1": 1.0, "q3": 1.0, "runs": 3, "gflops": 2.0}
+    note = {**dict.fromkeys(schema.RECORDED), "date": "2026-01-01", "commit": "abc", "numpy": "2.5"}
+    data = schema.read(path)
+    for name in host.KERNEL_NAMES:
+        entry = {"kernel": name, "m": 256, "n": 256, "k": 256, "cpu": "Some CPU", "threads": 1}
+        schema.merge(data, "host", {**entry, **row, "compiler": "g++ 13", "recorded": note})
+    schema.write(path, data)
+    monkeypatch.setattr(host, "compiler", lambda: None)
+    times = host.cpu_loops(256)
+    assert not times.live
+    assert "recorded on Some CPU" in times.label
+    assert [r["kernel"] for r in times.rows] == ["ijk", "ikj", "jki", "numpy"]
+    assert times.value("numpy", "gflops") == pytest.approx(protocol.gflops(256, 256, 256, 1.0))
+    with pytest.raises(DataError, match="256x256x256"):
+        host.cpu_loops(300)
+    with pytest.raises(ToolchainError, match="apt install"):
+        host.build()
+
+
+@needs_compiler
+def test_cpu_times_are_recorded(gpu: type[FakeSession]) -> None:
+    path = record().path
+    assert host.record_host(path, "abc", sizes=[(20, 20, 20)], say=quiet) == 1
+    assert {e["kernel"] for e in load("h200").host} == set(host.KERNEL_NAMES)
+    assert host.record_host(path, "abc", sizes=[(20, 20, 20)], say=quiet) == 0
+    assert not host.cpu_loops(20, gpu="h200").live
+    with pytest.raises(DataError, match="does not exist"):
+        host.record_host(path.with_name("none.json"), "abc", say=quiet)
+
+
+# -- the house ---------------------------------------------------------------------------------
+
+
+def test_measuring_is_imported_without_a_gpu_library_or_pandas() -> None:
+    code = (
+        "import sys, helpers.measure, helpers.host, helpers.measure.record;"
+        "print([m for m in ('cupy', 'pandas', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# -- with a GPU --------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_a_live_measurement() -> None:
+    m = measure(["coalesced", "tiled_16"], [256, (129, 65, 33)])
+    assert m.live
+    assert "measured now on" in m.label
+    assert m.missing == ()
+    assert all(row["ms"] > 0 and row["cublas_ratio"] > 0 for row in m.rows)
+
+
+@pytest.mark.gpu
+def test_a_kernel_that_leaves_a_term_out_is_refused_on_the_gpu() -> None:
+    k = replace(catalog["coalesced"])
+    k.__dict__["source"] = k.source.replace("k < K;", "k < K - 1;")
+    assert k.source != catalog["coalesced"].source
+    with pytest.raises(ImplausibleError, match="wrong result"):
+        measure(k, 512)
