@@ -205,7 +205,7 @@ def show_kernel(
     out = (
         '<figure class="tile-code" style="margin:1em 0">'
         '<div class="highlight-cuda notranslate"><div class="highlight">'
-        f'<pre tabindex="0" role="region" aria-label="{label}" style="overflow-x:auto">'
+        f'<pre tabindex="0" role="group" aria-label="{label}" style="overflow-x:auto">'
         f"<span></span>{body}\n</pre></div></div>"
         f"<figcaption>{inline(caption)}</figcaption></figure>"
     )
@@ -458,7 +458,7 @@ def table(
         else ""
     )
     out = (
-        f'<div class="tile-table" style="margin:1em 0"><div role="region" tabindex="0" '
+        f'<div class="tile-table" style="margin:1em 0"><div role="group" tabindex="0" '
         f'aria-label="{html.escape(_bare(caption))}" style="overflow-x:auto;max-width:100%">'
         '<table style="border-collapse:collapse;margin:0">'
         f'<caption style="caption-side:top;text-align:left;padding:.3em 0">{inline(caption)}</caption>'

@@ -330,7 +330,7 @@ def test_a_table_has_a_caption_headers_and_aligned_numbers() -> None:
     balance = parsed(t)
     heads = [a for tag, a in balance.tags if tag == "th"]
     assert [a["scope"] for a in heads] == ["col"] * 3 + ["row"] * 2
-    region = next(a for _, a in balance.tags if a.get("role") == "region")
+    region = next(a for _, a in balance.tags if a.get("role") == "group")
     assert region["tabindex"] == "0"
     assert region["aria-label"] == "Times of kernels."
     assert "overflow-x:auto" in (region["style"] or "")

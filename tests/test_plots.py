@@ -72,6 +72,7 @@ class Access:
     requests: int = 10
     sectors_per_request: float = 4.0
     wavefronts_per_request: float = 1.0
+    ideal_wavefronts_per_request: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,14 @@ class FakeReport:
         names = dict.fromkeys(name for name, _ in self.requests)
         return tuple(Access(7, "x = y[i];", self.space, self.op, self.width, n) for n in names)
 
-    def lanes(self, line: int, space: str, op: str, request: int) -> tuple[str, Any]:
-        if not 0 <= request < len(self.requests):
-            raise LookupError(f"there are {len(self.requests)} requests")
-        return self.requests[request]
+    @property
+    def samples(self) -> dict[tuple[int, str, str], tuple[tuple[str, int, Any], ...]]:
+        item = min(self.width, 4)
+        return {
+            (7, self.space, self.op): tuple(
+                (name, item, np.where(at < 0, -1, at * item)[None, :]) for name, at in self.requests
+            )
+        }
 
 
 LANE = np.arange(32)

@@ -113,7 +113,7 @@ def _check_html(check: Check, answered: bool) -> str:
         if "\n" in value:
             label = html.escape(f"{check.what}: {lead}")
             blocks += (
-                f'<pre tabindex="0" role="region" aria-label="{label}" '
+                f'<pre tabindex="0" role="group" aria-label="{label}" '
                 f'style="overflow-x:auto;margin:.3em 0">{html.escape(value.strip())}</pre>'
             )
         elif value:
@@ -387,6 +387,7 @@ def check_kernel_source(
     forbid: Sequence[str] = (),
     require: Sequence[str] = (),
     must_be_clean: bool = True,
+    max_seconds: float = 20.0,
 ) -> tuple[Check, ...]:
     """Run a kernel's source in the emulator on awkward shapes and count what it asks of memory.
 
@@ -395,7 +396,8 @@ def check_kernel_source(
     contract, compared exactly. max_sectors: sectors per global request at most, for every array or
     by parameter name. max_wavefronts: wavefronts per shared request at most. forbid, require: words
     that must not, or must, stand in the code outside comments. must_be_clean: races, accesses out of
-    bounds, misaligned or uninitialised, and divergent barriers fail.
+    bounds, misaligned or uninitialised, and divergent barriers fail. max_seconds: for each shape,
+    after which the emulator reports an endless loop.
     """
     if not isinstance(source, str):
         return (Check(False, "the answer is CUDA source text", got=type(source).__name__),)
@@ -420,6 +422,7 @@ def check_kernel_source(
             defines=dict(defines or {}),
             arch=arch,
             name=f"{entry}.cu",
+            max_seconds=max_seconds,
         )
         return made, report
 

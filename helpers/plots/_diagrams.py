@@ -10,7 +10,7 @@ from typing import Any
 from helpers.catalog import Kernel, Plan, find, plan
 from helpers.device import WARP, Gpu
 from helpers.device import gpu as find_gpu
-from helpers.errors import ConfigError, DataError, EmulationError
+from helpers.errors import ConfigError, DataError
 from helpers.plots._svg import (
     BLUE,
     FONT,
@@ -105,33 +105,23 @@ def _line_of(report: Any, line: int | str, space: str, op: str, array: str | Non
     return hits
 
 
-def _lanes(
+def _request(
     report: Any, line: int, space: str, op: str, request: int, array: str | None
-) -> tuple[str, list[int]]:
-    """Array and element index of each lane, of the request-th recorded request (of that array)."""
-    seen = at = 0
-    while True:
-        try:
-            name, elements = report.lanes(line, space, op, at)
-        except (EmulationError, LookupError) as error:
-            of = f" of {array}" if array else ""
-            raise DataError(
-                f"{request=}: line {line} has {seen} recorded {space} {op} requests{of}. {error}"
-            ) from None
-        if array is None or name == array:
-            if seen == request:
-                return name, [int(e) for e in elements]
-            seen += 1
-        at += 1
-
-
-def _itemsize(report: Any, line: int, space: str, op: str, array: str, width: int) -> int:
-    """Bytes of an element, as the emulator recorded it; else a word, or less for narrow accesses."""
-    samples = getattr(getattr(report, "report", report), "samples", {})
-    for name, size, _ in samples.get((line, space, op), ()):
-        if name == array:
-            return int(size)
-    return min(width, WORD)
+) -> tuple[str, int, list[int]]:
+    """Array, bytes of its elements, and byte offset of each lane (below 0: inactive) in a request."""
+    samples = getattr(report, "report", report).samples.get((line, space, op), ())
+    found = [s for s in samples if array is None or s[0] == array]
+    left = request
+    for name, size, offsets in found:
+        if 0 <= left < len(offsets):
+            return name, int(size), [int(at) for at in offsets[left]]
+        left -= len(offsets)
+    count = sum(len(offsets) for _, _, offsets in found)
+    raise DataError(
+        f"{request=}: {count} requests of line {line} are recorded, {space} {op}"
+        f"{f' of {array}' if array else ''}; "
+        + (f"give 0 to {count - 1}" if count else "choose another line or array")
+    )
 
 
 def _columns(report: Any, array: str) -> int | None:
@@ -173,21 +163,26 @@ def access_map(
         raise ConfigError(f'{space=}, {op=}: give "global" or "shared", and "load" or "store"')
     rows = _line_of(report, line, space, op, array)
     at = rows[0].line
-    name, lanes = _lanes(report, at, space, op, request, array)
+    name, item, offsets = _request(report, at, space, op, request, array)
     row = next((r for r in rows if r.array == name), rows[0])
-    active = [lane for lane in range(len(lanes)) if lanes[lane] >= 0]
-    if not active:
-        raise DataError(f"{request=} of line {at} has no active lane")
-    columns = _columns(report, name) if space == "global" else None
-    item = _itemsize(report, at, space, op, name, row.width_bytes)
-    per_lane = max(1, row.width_bytes // item)
+    if space == "shared":  # banks deal in words, whatever the array holds
+        item = WORD
     users: dict[int, list[int]] = {}
-    for lane in active:
-        for element in range(lanes[lane], lanes[lane] + per_lane):
-            users.setdefault(element, []).append(lane)
+    for lane, offset in enumerate(offsets):
+        if offset >= 0:
+            for element in range(offset // item, (offset + row.width_bytes - 1) // item + 1):
+                users.setdefault(element, []).append(lane)
+    active = sum(offset >= 0 for offset in offsets)
     with drawing():
-        draw = _sector_map if space == "global" else _bank_map
-        return draw(name, at, op, users, len(active), item, columns, row, caption)
+        if space == "shared":
+            return _bank_map(name, at, op, users, active, row, caption)
+        columns = _columns(report, name)
+        return _sector_map(name, at, op, users, active, item, columns, row, caption)
+
+
+def _count(value: float, noun: str) -> str:
+    """ "1 sector", "2.5 sectors"."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def _lane_words(lanes: Sequence[int]) -> str:
@@ -216,11 +211,11 @@ def _sector_map(
     cell = strip / per_sector
     used, moved = len(users) * item, len(sectors) * SECTOR
     shared = any(len(lanes) > 1 for lanes in users.values())
-    marks = [_Mark("used, with the number of its lane", BLUE, edge=BLUE)]
-    if shared:
-        marks = [_Mark("used; a lane, or • for several", BLUE, edge=BLUE)]
+    verb, rest = ("used", "fetched for nothing") if op == "load" else ("written", "not written")
+    who = "a lane, or • for several" if shared else "the number is its lane"
+    marks = [_Mark(f"{verb}; {who}", BLUE, edge=BLUE)]
     if used < moved:
-        marks.append(_Mark("fetched for nothing", VERMILION, 0.25, VERMILION, "////"))
+        marks.append(_Mark(rest, VERMILION, 0.25, VERMILION, "////"))
     head = _key_height(marks)
     rows = math.ceil(len(sectors) / per_row)
     pitch = 33.0
@@ -249,41 +244,30 @@ def _sector_map(
             if j:
                 canvas.line(x + j * cell, y, x + j * cell, y + 14, lw=0.6, alpha=0.6)
         canvas.rect(x, y, strip, 14, lw=1.2)
-    plural = "s" if len(sectors) != 1 else ""
+    moves, uses = ("moved", "used") if op == "load" else ("in them", "written")
     finding = (
-        f"One {op} of {name} in line {line} by {active} lanes touches {len(sectors)} "
-        f"sector{plural}: {moved:,} bytes moved, {used:,} used "
+        f"One {op} of {name} in line {line} by {_count(active, 'lane')} touches "
+        f"{_count(len(sectors), 'sector')}: {moved:,} bytes {moves}, {used:,} {uses} "
         f"({number(100 * used / moved)} %)."
     )
-    mean = f" The line's mean is {number(row.sectors_per_request)} sectors a request."
+    mean = f" The line's mean is {_count(row.sectors_per_request, 'sector')} a request."
     more = _sharing(users, "element")
     alt = f"Map of the sectors of one warp request. {finding}{more}{mean}"
     return canvas.done(alt, finding + more if caption is None else caption)
 
 
 def _bank_map(
-    name: str, line: int, op: str, users: Mapping[int, list[int]], active: int, item: int,
-    columns: int | None, row: Any, caption: str | None,
+    name: str, line: int, op: str, words: Mapping[int, list[int]], active: int, row: Any,
+    caption: str | None,
 ) -> Figure:  # fmt: skip
-    words: dict[int, list[int]] = {}
-    for element, sharers in users.items():
-        first = element * item // WORD
-        for word in range(first, (element * item + item - 1) // WORD + 1):
-            words.setdefault(word, [])
-            words[word] += [lane for lane in sharers if lane not in words[word]]
     per_bank = [sum(1 for word in words if word % BANKS == bank) for bank in range(BANKS)]
     lines = sorted({word // BANKS for word in words})
     worst = max(per_bank)
     wide = row.width_bytes > WORD
-    marks = [
-        _Mark(
-            "word read, with its lane" if op == "load" else "word written, with its lane",
-            BLUE,
-            edge=BLUE,
-        )
-    ]
-    if any(len(lanes) > 1 for lanes in words.values()):
-        marks = [_Mark("word; a lane, or • for several", BLUE, edge=BLUE)]
+    verb = "read" if op == "load" else "written"
+    shared = any(len(lanes) > 1 for lanes in words.values())
+    who = "a lane, or • for several" if shared else "the number is its lane"
+    marks = [_Mark(f"word {verb}; {who}", BLUE, edge=BLUE)]
     if worst > 1 and not wide:
         marks.append(
             _Mark("bank that is asked for several words", VERMILION, edge=VERMILION, hatch=None)
@@ -329,13 +313,14 @@ def _bank_map(
         if per_bank[bank]:
             canvas.text(left + (bank + 0.5) * cell, y, str(per_bank[bank]), size=TINY, ha="center")
     canvas.text(left - 5, y, "sum", size=8, ha="right")
-    plural = "s" if len(words) != 1 else ""
     banks = f"the busiest bank holds {worst} of them" if worst > 1 else "no bank is asked for two"
     finding = (
-        f"One {op} of {name} in line {line} by {active} lanes asks for {len(words)} word{plural}; "
+        f"One {op} of {name} in line {line} by {_count(active, 'lane')} asks for "
+        f"{_count(len(words), 'word')}; "
         f"{banks}.{_sharing(words, 'word')}"
     )
-    mean = f" The line takes {number(row.wavefronts_per_request)} wavefronts a request."
+    mean, ideal = row.wavefronts_per_request, row.ideal_wavefronts_per_request
+    mean = f" The line takes {_count(mean, 'wavefront')} a request, {number(ideal)} at best."
     alt = f"Map of the 32 banks of shared memory in one warp request. {finding}{mean}"
     return canvas.done(alt, finding + mean if caption is None else caption)
 
