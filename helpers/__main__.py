@@ -79,7 +79,7 @@ def _cupy_version() -> str | None:
 
 def gather_info() -> dict[str, Any]:
     """The GPU at hand, the compiler, the packages, and what is recorded."""
-    from helpers.measure import known_gpus, load
+    from helpers.measure import known_gpus, load, stale
 
     live = device.current()
     records = {}
@@ -91,6 +91,7 @@ def gather_info() -> dict[str, Any]:
             "points": len(record.points),
             "counters": len(record.counters),
             "label": record.label(),
+            "stale": stale(key),
         }
     version = toolchain.nvrtc().version if toolchain.available() else None
     return {
@@ -127,6 +128,8 @@ def run_info(args: argparse.Namespace) -> int:
     for key, record in info["records"].items():
         print(f"record:    {key}: {record['points']} points of {record['kernels']} kernels;")
         print(f"           {record['label']}")
+        for text in record["stale"]:
+            print(f"           to be recorded again: {text}")
     if not info["records"]:
         print("record:    none in data/measurements")
     return 0
@@ -137,7 +140,7 @@ def run_info(args: argparse.Namespace) -> int:
 
 def parse_size(text: str) -> tuple[int, int, int]:
     """(M, N, K) of "1024" or "1024x1024x768"."""
-    parts = text.lower().split("x")
+    parts = text.strip().lower().split("x")
     if len(parts) not in (1, 3) or not all(p.isdigit() and int(p) > 0 for p in parts):
         raise ConfigError(f"size {text!r}: give an edge such as 1024, or MxNxK as 1024x1024x768")
     numbers = [int(p) for p in parts]
@@ -232,7 +235,7 @@ def run_trace(args: argparse.Namespace) -> int:
         )
         own = {"global": "sectors_per_request", "shared": "wavefronts_per_request"}
         for row in rows:  # the other of the two says nothing about this kind of memory
-            row.update({name: None for name in own.values() if name != own.get(row["space"])})
+            row.update({name: None for name in own.values() if name != own.get(str(row["space"]))})
         print_table(
             rows,
             {

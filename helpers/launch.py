@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -267,16 +268,21 @@ def trace(
 # -- GPU -----------------------------------------------------------------------------------------
 
 
+@cache
+def _cubins() -> tempfile.TemporaryDirectory[str]:
+    """Where compiled kernels lie until this process ends."""
+    return tempfile.TemporaryDirectory(prefix="tile-by-tile-")
+
+
 @lru_cache(maxsize=256)
 def _module(source: str, name: str, arch: str, defines: tuple[tuple[str, str], ...]) -> Any:
     """A cubin for this device, loaded by CuPy. A cubin never depends on the driver's PTX version."""
     import cupy
 
     compiled = toolchain.compile(source, name=name, arch=arch, defines=dict(defines))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(compiled.cubin)
-        return cupy.RawModule(path=str(path))
+    path = Path(_cubins().name) / f"{hashlib.sha256(compiled.cubin).hexdigest()}.cubin"
+    path.write_bytes(compiled.cubin)
+    return cupy.RawModule(path=str(path))  # reads the file when a function is first asked for
 
 
 def cuda_function(p: Plan) -> Any:

@@ -89,7 +89,7 @@ __device__ __forceinline__ void block_tile(const float* A, const float* B, float
     for (int s = 0; s < B_SEGMENTS; ++s)
         b_from[s] = B + size_t(b_k) * N + min(n0 + b_n + s * B_THREADS * WIDTH, N - WIDTH);
 
-    // Global memory to registers: the next k_end of K, zeros up to BK.
+    // Global memory to registers: the next k_end steps of K, zeros for the rest of the BK.
     auto fetch = [&](int k_end) {
 #pragma unroll
         for (int p = 0; p < A_PASSES; ++p) {
@@ -164,12 +164,12 @@ __device__ __forceinline__ void block_tile(const float* A, const float* B, float
     for (int t = 0; t < tiles_k; ++t) {
         const int buffer = t % 2;
         const bool more = t + 1 < tiles_k;
-        if (more) fetch(BK);  // in flight during the multiply-adds below
+        fetch(more ? BK : 0);  // in flight during the multiply-adds below
 #pragma unroll
         for (int k = 0; k < BK; ++k) {
             if (k < BK - 1) {
                 load_fragments(buffer, k + 1);
-            } else if (more) {
+            } else {
                 stage(buffer ^ 1);
                 __syncthreads();
                 load_fragments(buffer ^ 1, 0);

@@ -45,9 +45,6 @@ struct Stage {
     T B_tile[BK * BN];
 };
 
-// The part of C that one consumer warpgroup computes of a tile, in its threads' registers.
-using Sums = float[WM / MMA_M][BN / 2];
-
 static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
 static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
@@ -65,23 +62,6 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMa
     for (int n = 0; n < BN; n += BOX) {
         tma_load(stage.B_tile + n * BK, B_map, full, k0, n0 + n);
     }
-}
-
-// A consumer warpgroup: issues the products of one stage.
-__device__ __forceinline__ void multiply(Sums& c_frag, const T* A_rows, const T* B_tile,
-                                         bool accumulate)
-{
-    wgmma_fence();
-#pragma unroll
-    for (int k = 0; k < BK; k += MMA_K) {
-        const auto b = describe_b(B_tile + k * BOX);
-#pragma unroll
-        for (int i = 0; i < WM / MMA_M; ++i) {
-            const auto a = describe_a(A_rows + i * MMA_M * BK + k);
-            wgmma<T>(c_frag[i], a, b, accumulate || k > 0);
-        }
-    }
-    wgmma_commit();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
@@ -127,12 +107,12 @@ wgmma_persistent(const __grid_constant__ TensorMap A_map, const __grid_constant_
         const bool speaks = threadIdx.x % WARPGROUP == 0;
         for (int index = blockIdx.x; index < rows * cols; index += gridDim.x) {
             const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
-            Sums c_frag;
+            float c_frag[WM / MMA_M][BN / 2];
             Barrier* in_use = nullptr;  // of the stage whose products are still running
             for (int step = 0; step < steps; ++step) {
                 barrier_wait(&full[at.stage], at.parity);
                 const Stage& stage = ring[at.stage];
-                multiply(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
+                wgmma_boxes(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
 
                 // Those of the step before are complete: its stage may be filled again.
                 wgmma_wait<1>();

@@ -1,15 +1,15 @@
 // Hopper, step 4: neighbouring blocks fetch shared tiles once, for all of them.
 //
 // A cluster of CLUSTER_M x CLUSTER_N blocks, guaranteed to run at the same time on neighbouring
-// SMs, computes as many neighbouring tiles of C. Blocks side by side need the same tile of A,
-// blocks above each other the same tile of B: each block fetches one part of it, and the copy
-// engine delivers that part to all of them (multicast).
+// SMs, computes as many neighbouring tiles of C. Each block fetches one part of every tile that it
+// shares with others, and the copy engine delivers that part to all of them (multicast).
 // New since 16_3_persistent.cu: the cluster and the multicast. A stage counts as empty only when
 // the consumers of every block that it is copied to are done with it.
 //
 // A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums are FP32.
 // A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B start at 16-byte addresses.
 // Block: 384 threads. Grid: whole clusters, at most one block an SM.
+#include "common/cluster.cuh"
 #include "common/tile_order.cuh"
 #include "common/wgmma.cuh"
 
@@ -25,14 +25,14 @@
 #ifndef STAGES
 #define STAGES 4  // tiles of A and B in the ring
 #endif
-#ifndef GROUP_M
-#define GROUP_M 8  // rows of clusters in a band of the walk
-#endif
 #ifndef CLUSTER_M
 #define CLUSTER_M 2  // blocks of a cluster, one below the other
 #endif
 #ifndef CLUSTER_N
 #define CLUSTER_N 1  // and side by side
+#endif
+#ifndef GROUP_M
+#define GROUP_M 8  // rows of clusters in a band of the walk
 #endif
 
 using T = ELEMENT;
@@ -43,7 +43,6 @@ constexpr int WM = BM / CONSUMERS;  // rows of C a consumer warpgroup
 constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
 constexpr int PRODUCER_REGISTERS = 40;   // a thread; with the consumers' they must fit in
 constexpr int CONSUMER_REGISTERS = 232;  // the 65536 of an SM
-
 constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
 constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;  // blocks that share a tile with this one, and it
 constexpr int A_PART = BM / CLUSTER_N;            // rows of A_tile that this block fetches
@@ -55,8 +54,7 @@ struct Stage {
     T B_tile[BK * BN];
 };
 
-// The part of C that one consumer warpgroup computes of a tile, in its threads' registers.
-using Sums = float[WM / MMA_M][BN / 2];
+using Place = ClusterPlace<CLUSTER_M, CLUSTER_N>;
 
 static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
 static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
@@ -65,23 +63,6 @@ static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its regi
 static_assert(STAGES >= 2, "one stage is used while another is filled");
 static_assert(A_PART % BOX == 0 && B_PART % BOX == 0, "blocks share a tile in whole boxes");
 static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
-
-// This block's place in its cluster, and the blocks that get what it fetches, as bit masks.
-struct Place {
-    int row, col;
-    unsigned short same_row, same_col;
-
-    __device__ __forceinline__ explicit Place(int rank)
-        : row(rank / CLUSTER_N),
-          col(rank % CLUSTER_N),
-          same_row(((1 << CLUSTER_N) - 1) << row * CLUSTER_N),
-          same_col(0)
-    {
-        for (int i = 0; i < CLUSTER_M; ++i) {
-            same_col |= 1 << (i * CLUSTER_N + col);
-        }
-    }
-};
 
 // The producer's one thread: this block's part of one step of k, into one stage of every block
 // that needs it. The other parts come from those blocks; this block's barrier awaits them all.
@@ -98,32 +79,6 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMa
         const int n = place.row * B_PART + i;
         tma_load_shared<CLUSTER_M>(stage.B_tile + n * BK, B_map, full, k0, n0 + n, place.same_col);
     }
-}
-
-// A consumer warpgroup: one thread for each peer tells it that this stage may be filled again.
-__device__ __forceinline__ void release(Barrier* empty, const Place& place)
-{
-    const int peer = threadIdx.x % WARPGROUP;
-    if (peer < CLUSTER && ((place.same_row | place.same_col) >> peer & 1)) {
-        barrier_arrive_remote(empty, peer);
-    }
-}
-
-// A consumer warpgroup: issues the products of one stage.
-__device__ __forceinline__ void multiply(Sums& c_frag, const T* A_rows, const T* B_tile,
-                                         bool accumulate)
-{
-    wgmma_fence();
-#pragma unroll
-    for (int k = 0; k < BK; k += MMA_K) {
-        const auto b = describe_b(B_tile + k * BOX);
-#pragma unroll
-        for (int i = 0; i < WM / MMA_M; ++i) {
-            const auto a = describe_a(A_rows + i * MMA_M * BK + k);
-            wgmma<T>(c_frag[i], a, b, accumulate || k > 0);
-        }
-    }
-    wgmma_commit();
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
@@ -144,7 +99,7 @@ wgmma_cluster(const __grid_constant__ TensorMap A_map, const __grid_constant__ T
     }
     cluster_sync();  // no block copies into another whose barriers are not ready
 
-    const Place place(cluster_rank());
+    const Place place;
     const int rows = (M + CLUSTER_M * BM - 1) / (CLUSTER_M * BM);  // clusters over C
     const int cols = (N + CLUSTER_N * BN - 1) / (CLUSTER_N * BN);
     const int steps = (K + BK - 1) / BK;
@@ -170,27 +125,28 @@ wgmma_cluster(const __grid_constant__ TensorMap A_map, const __grid_constant__ T
     } else {
         registers_increase<CONSUMER_REGISTERS>();
         const int consumer = warpgroup - 1;
+        const int speaker = threadIdx.x % WARPGROUP;
         for (int index = first; index < rows * cols; index += stride) {
             const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
             const int m0 = (tile.row * CLUSTER_M + place.row) * BM + consumer * WM;
             const int n0 = (tile.col * CLUSTER_N + place.col) * BN;
-            Sums c_frag;
+            float c_frag[WM / MMA_M][BN / 2];
             Barrier* in_use = nullptr;  // of the stage whose products are still running
             for (int step = 0; step < steps; ++step) {
                 barrier_wait(&full[at.stage], at.parity);
                 const Stage& stage = ring[at.stage];
-                multiply(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
+                wgmma_boxes(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
 
                 // Those of the step before are complete: its stage may be filled again.
                 wgmma_wait<1>();
                 if (step > 0) {
-                    release(in_use, place);
+                    place.arrive_at_peers(in_use, speaker);
                 }
                 in_use = &empty[at.stage];
                 at.advance();
             }
             wgmma_finish(c_frag);
-            release(in_use, place);
+            place.arrive_at_peers(in_use, speaker);
 
             // Registers to global.
 #pragma unroll

@@ -689,6 +689,8 @@ def test_times_of_other_code_are_known_as_stale(
         "naive at 96x64x32: code has changed",
         "gone: not in the catalog any more",
     ]
+    assert "code of naive has changed since" in measure("naive", (96, 64, 32), gpu="h200").label
+    assert "changed" not in measure("naive", 64, gpu="h200").label
 
 
 def test_labels_name_every_date_and_commit() -> None:
@@ -903,6 +905,53 @@ def test_cpu_times_are_recorded(gpu: type[FakeSession]) -> None:
     assert not host.cpu_loops(20, gpu="h200").live
     with pytest.raises(DataError, match="does not exist"):
         host.record_host(path.with_name("none.json"), "abc", say=quiet)
+
+
+# -- the record that the book ships ------------------------------------------------------------
+
+no_record = pytest.mark.skipif("h200" not in known_gpus(), reason="no H200 record yet")
+
+
+@no_record
+def test_the_shipped_record_has_every_size_of_the_first_climb() -> None:
+    names = ["naive", "coalesced", "coalesced_int", "tiled_8", "tiled_16", "tiled_32"]
+    sizes = [512, 1024, 1025, 2048, 4096, 8192]
+    m = measure(names, sizes, gpu="h200")
+    assert m.missing == ()
+    assert measure("cublas_fp32", sizes, gpu="h200").missing == ()
+    assert all(row["q1"] <= row["ms"] <= row["q3"] for row in m.rows)
+    assert all(row["total_ms"] > row["h2d_ms"] + row["d2h_ms"] for row in m.rows)
+
+
+@no_record
+def test_the_shipped_ladder_stands_where_the_book_says() -> None:
+    rows = {row["kernel"]: row for row in ladder("h200", 4096)}
+    assert rows["coalesced"]["cublas_ratio"] >= 0.12
+    assert rows["tiled_32"]["cublas_ratio"] >= 0.175
+    assert rows["cublas_fp32"]["cublas_ratio"] == pytest.approx(1.0, abs=0.02)
+    assert rows["naive"]["gflops"] < rows["coalesced"]["gflops"] < rows["tiled_32"]["gflops"]
+
+
+@no_record
+@pytest.mark.parametrize("name", [k for k, v in catalog.items() if v.chapter <= 6])
+def test_counters_of_the_hardware_equal_the_emulators(name: str) -> None:
+    """Requests and sectors are exact: the GPU and the emulator must count the same."""
+    from helpers.launch import trace
+
+    entries = [
+        e
+        for e in load("h200").find("counters", kernel=name)
+        if max(e["m"], e["n"], e["k"]) <= 128 and e["source"] == points.fingerprint(name)
+    ]
+    if not entries:
+        pytest.skip(f"the record has no counters of {name} as it is now")
+    for entry in entries:
+        t = trace(name, entry["m"], entry["n"], entry["k"], **entry["params"])
+        for op in ("load", "store"):
+            lines = [x for x in t.by_line() if x.space == "global" and x.op == op]
+            for what in ("requests", "sectors"):
+                counted = sum(getattr(x, what) for x in lines)
+                assert entry["values"][f"global_{op}_{what}"] == counted, (entry["m"], op, what)
 
 
 # -- the house ---------------------------------------------------------------------------------

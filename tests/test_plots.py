@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from helpers import catalog, plan, plots, trace
+from helpers.catalog import Plan
 from helpers.errors import ConfigError, DataError, ShapeError, UnknownNameError
-from helpers.plots import Figure, _svg
+from helpers.plots import Figure, _diagrams, _svg
 
 KERNELS = {"naive": 0.011, "coalesced": 0.125, "tiled_8": 0.11, "tiled_32": 0.178}
 
@@ -498,23 +499,76 @@ def test_a_plan_draws_the_same_diagram() -> None:
     assert plots.tile_diagram(p) == plots.tile_diagram("tiled_16", 40, 50, 60)
 
 
+def threads_of_block(p: Plan) -> dict[tuple[tuple[int, int, int, int], ...], int]:
+    """The sets of pieces that the elements of a block's tile belong to, and how many each holds."""
+    t = _diagrams._tiles(p)
+    found: dict[tuple[tuple[int, int, int, int], ...], int] = {}
+    for r in range(t.bm):
+        for c in range(t.bn):
+            pieces = tuple(_diagrams._pieces(p, t, (r, c)))
+            assert any(y <= r < y + h and x <= c < x + w for y, x, h, w in pieces), (r, c)
+            found[pieces] = found.get(pieces, 0) + 1
+    return found
+
+
 @pytest.mark.parametrize("name", list(catalog))
 def test_the_tiles_of_all_threads_make_up_the_block(name: str) -> None:
-    from helpers.plots import _diagrams
-
     p = plan(catalog[name], 512, 512, 512)
     t = _diagrams._tiles(p)
     assert plots.tile_diagram(p).alt
     if not t.tm:
         return  # Tensor Cores: no thread owns a rectangle
-    count = np.zeros((t.bm, t.bn), int)
-    owners = {_diagrams._owner(p, t, (r, c)) for r in range(t.bm) for c in range(t.bn)}
-    for owner in owners:
-        for r, c, rows, cols in _diagrams._pieces(p, t, owner):
-            count[r : r + rows, c : c + cols] += 1
-            assert _diagrams._owner(p, t, (r, c)) == owner
-    assert (count == 1).all()
-    assert len(owners) == p.threads
+    threads = threads_of_block(p)
+    assert len(threads) == p.threads
+    assert set(threads.values()) == {t.tm * t.tn}
+
+
+STORES = [k for k in catalog if catalog[k].dtype == "float32" and catalog[k].host == "plain"]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_the_marked_elements_are_those_that_a_thread_stores(name: str) -> None:
+    kernel = catalog[name]
+    small = plan(kernel, 256, 256, 32)
+    t = _diagrams._tiles(small)
+    p = plan(kernel, t.bm, t.bn, 32)
+    report = trace(kernel, t.bm, t.bn, 32).report
+    stored: dict[int, set[int]] = {}
+    for (_, space, op), samples in report.samples.items():
+        if (space, op) != ("global", "store"):
+            continue
+        for array, size, offsets in samples:
+            # a store of a register happens once a warp: the first row is warp 0
+            width = max(a.width_bytes for a in report.accesses if a.array == array)
+            for lane, at in enumerate(offsets[0]):
+                first = int(at) // size
+                stored.setdefault(lane, set()).update(range(first, first + width // size))
+    assert len(stored) == 32
+    for elements in stored.values():
+        r, c = divmod(min(elements), t.bn)
+        drawn = {
+            (y + i) * t.bn + x + j
+            for y, x, h, w in _diagrams._pieces(p, t, (r, c))
+            for i in range(h)
+            for j in range(w)
+        }
+        assert drawn == elements
+
+
+def test_a_warp_tiles_threads_lie_in_pieces_of_four() -> None:
+    kernel = replace(
+        catalog["block_2d"],
+        params={"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8},
+        rules=(),
+        block=("256", "1", "1"),
+    )
+    p = plan(kernel, 256, 512, 64)
+    threads = threads_of_block(p)
+    assert len(threads) == 256
+    assert set(threads.values()) == {16 * 8}
+    assert all((h, w) == (4, 4) for pieces in threads for _, _, h, w in pieces)
+    figure = plots.tile_diagram(p, step=2, block=(0, 1), thread=(16, 72))
+    assert "A warp computes 64 by 64. A thread computes 16 by 8 in 8 pieces." in figure.alt
 
 
 def test_the_hierarchies_tell_sizes() -> None:

@@ -46,7 +46,7 @@ MEASURED_PER_SECTION = {
     ("P", "Overcome the Divergence"): 2,
     ("P", "Profile and Analysis"): 3,
     ("P", "Small block/tile size for better occupancy."): 2,
-    ("P", "Memory Coalesing"): 3,
+    ("P", "Memory Coalesing"): 3,  # codespell:ignore coalesing
     ("P", "Third time is a charm"): 5,
 }
 

@@ -171,6 +171,7 @@ class State:
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
         self.copies: Any = None  # pending cp.async, made on first use
         self._constants: dict[str, Array] = {}
+        self._first_lanes: dict[tuple[int, int], tuple[Mask | None, Mask | None]] = {}
         self.depth = 0
 
     # -- masks -----------------------------------------------------------------------------------
@@ -183,6 +184,16 @@ class State:
     def narrowed(self, base: Mask | None, pred: Array) -> Mask | None:
         """The threads of base whose predicate holds."""
         return self.mask(pred if base is None else base.arr & pred)
+
+    def first_lanes(self, mask: Mask | None, count: int) -> Mask | None:
+        """The threads of a mask among the first `count` lanes of their warps."""
+        if count >= 32:
+            return mask
+        key = (id(mask), count)
+        found = self._first_lanes.get(key)
+        if found is None or found[0] is not mask:
+            found = self._first_lanes[key] = (mask, self.narrowed(mask, self.thread % 32 < count))
+        return found[1]
 
     def warps_active(self, mask: Mask | None) -> Array:
         """bool (warps, blocks): which warps have a thread in the mask."""

@@ -71,9 +71,9 @@ SPIN = """
 extern "C" __global__ void spin(long long nanoseconds)
 {
     long long start, now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
     do {
-        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     } while (now - start < nanoseconds);
 }
 """

@@ -106,12 +106,20 @@ def gpu_key(live: device.LiveGpu, given: str | None) -> str:
     return given or own
 
 
-def names(session: Session, wanted: Sequence[str]) -> list[str]:
-    """Kernels and baselines to measure, cuBLAS first, so that an early stop leaves the yardstick."""
+def check_names(wanted: Sequence[str]) -> None:
+    """Raise UnknownKernelError, with near matches, unless each is a kernel or a baseline."""
     known = [*BASELINES, *catalog]
     for name in wanted:
         if name not in known:
             raise UnknownKernelError(f"no kernel is called {name!r}. {near_matches(name, known)}")
+
+
+def names(session: Session, wanted: Sequence[str]) -> list[str]:
+    """Kernels and baselines to measure, cuBLAS first, so that an early stop leaves the yardstick.
+
+    wanted: names; empty: all that this GPU can run.
+    """
+    known = [*BASELINES, *catalog]
     return [name for name in known if (name in wanted if wanted else session.supports(_arch(name)))]
 
 
@@ -161,6 +169,7 @@ def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
     listed in the outcome and noted as skipped in the file, and the others go on.
     """
     key = gpu_key(require_gpu(), request.gpu)
+    check_names([*request.kernels, *request.skip_above])
     path = output_path(request, key)
     data = schema.read(path) if path.exists() else None
     started = time.monotonic()

@@ -203,9 +203,17 @@ def replay(
             f"{_listing(record.points)}. Record it on that GPU with: python -m helpers record "
             f"--gpu {record.key} --kernels {names} --sizes {edges}"
         )
-    return Measurement(
-        False, record.gpu["name"], record.key, record.label(used), tuple(rows), tuple(missing)
-    )
+    label = record.label(used)
+    changed = [e["kernel"] for e in used if _changed(e)]
+    if changed:
+        label += f"; the code of {', '.join(dict.fromkeys(changed))} has changed since"
+    return Measurement(False, record.gpu["name"], record.key, label, tuple(rows), tuple(missing))
+
+
+def _changed(entry: Point) -> bool:
+    """Whether a kernel's code is another now than when this entry was measured."""
+    name = entry["kernel"]
+    return name in catalog and entry["source"] != points.fingerprint(catalog[name])
 
 
 def _baseline(name: str) -> str:
@@ -327,7 +335,7 @@ def stale(gpu: str) -> list[str]:
             continue
         if name not in catalog:
             found.append(f"{name}: not in the catalog any more")
-        elif entry["source"] != points.fingerprint(catalog[name]):
+        elif _changed(entry):
             found.append(
                 f"{name} at {_shape((entry['m'], entry['n'], entry['k']))}: code has changed"
             )

@@ -354,42 +354,38 @@ def _tiles(p: Plan) -> _Tiles:
     return _Tiles(bm, bn, bk if staged else 0, q.get("WM", 0), q.get("WN", 0), tm, tn)
 
 
-def _pieces(p: Plan, t: _Tiles, thread: tuple[int, int]) -> list[tuple[int, int, int, int]]:
-    """Rectangles (row, column, rows, columns) of the block's tile that one thread computes."""
-    i, j = thread
+def _scatter(p: Plan, t: _Tiles) -> tuple[int, int, int, int]:
+    """How a thread's rows and columns of C lie: rows in one piece, rows from one piece to the next,
+    and the same for columns. A single piece has no next one: its step is its length.
+    """
     if "REG_TILE" in p.params:
-        step = p.params["TILE"]
-        return [(i, j + r * step, 1, 1) for r in range(t.tn)]
-    if t.wm and t.tm:
-        lanes_m, lanes_n = t.wm // t.tm, t.wn // t.tn
-        row0, col0 = i // lanes_m * t.wm, j // lanes_n * t.wn
-        high, wide = min(4, t.tm), min(4, t.tn)
-        return [
-            (
-                row0 + r * lanes_m * high + i % lanes_m * high,
-                col0 + c * lanes_n * wide + j % lanes_n * wide,
-                high,
-                wide,
-            )
-            for r in range(t.tm // high)
-            for c in range(t.tn // wide)
-        ]
-    return [(i * t.tm, j * t.tn, t.tm, t.tn)]
+        return 1, 1, 1, p.params["TILE"]
+    if t.wm:  # lanes of a warp take turns, four elements each
+        rows, cols = min(4, t.tm), min(4, t.tn)
+        return rows, t.wm // t.tm * rows, cols, t.wn // t.tn * cols
+    if "COL_STEP" in p.kernel.source:  # float4 kernels: neighbouring threads take turns
+        cols = min(4, t.tn)
+        return t.tm, t.tm, cols, t.bn // t.tn * cols
+    return t.tm, t.tm, t.tn, t.tn
 
 
-def _owner(p: Plan, t: _Tiles, element: tuple[int, int]) -> tuple[int, int]:
-    """Row and column, among the block's threads, of the one that computes an element of its tile."""
-    r, c = element
-    if "REG_TILE" in p.params:
-        return r, c % p.params["TILE"]
-    if t.wm and t.tm:
-        lanes_m, lanes_n = t.wm // t.tm, t.wn // t.tn
-        high, wide = min(4, t.tm), min(4, t.tn)
-        return (
-            r // t.wm * lanes_m + r % t.wm % (lanes_m * high) // high,
-            c // t.wn * lanes_n + c % t.wn % (lanes_n * wide) // wide,
-        )
-    return r // t.tm, c // t.tn
+def _pieces(p: Plan, t: _Tiles, element: tuple[int, int]) -> list[tuple[int, int, int, int]]:
+    """Rectangles (row, column, rows, columns) of the block's tile that one thread computes.
+
+    element: one of the elements that the thread computes.
+    """
+    rows, row_step, cols, col_step = _scatter(p, t)
+    high, wide = (t.wm, t.wn) if t.wm else (t.bm, t.bn)  # the region in which threads take turns
+    i, j = element
+    row0, col0 = i // high * high, j // wide * wide
+    # within the region, the first piece that the thread owns
+    row = i % high % row_step // rows * rows if t.tm > rows else i % high // rows * rows
+    col = j % wide % col_step // cols * cols if t.tn > cols else j % wide // cols * cols
+    return [
+        (row0 + row + r * row_step, col0 + col + c * col_step, rows, cols)
+        for r in range(t.tm // rows)
+        for c in range(t.tn // cols)
+    ]
 
 
 def _inside(what: str, value: tuple[int, int], limit: tuple[int, int]) -> tuple[int, int]:
@@ -507,8 +503,7 @@ def tile_diagram(
     if t.tm == 0:
         has_thread = False
     element = _inside("thread", thread or (0, 0), (t.bm, t.bn))
-    place = _owner(p, t, element) if has_thread else (0, 0)
-    pieces = _pieces(p, t, place) if has_thread else []
+    pieces = _pieces(p, t, element) if has_thread else []
     row0, col0 = block[0] * t.bm, block[1] * t.bn
     magnified = bool(t.bk)
 

@@ -76,16 +76,3 @@ struct RingPlace {
         }
     }
 };
-
-// All threads of all blocks of the cluster meet.
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release;\n"
-                 "barrier.cluster.wait.acquire;\n" ::
-                     : "memory");
-}
-
-__device__ __forceinline__ int cluster_rank() {
-    int rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}

@@ -6,7 +6,7 @@
 // Source: PTX ISA, "Warp-level matrix store instruction: stmatrix".
 #pragma once
 
-__device__ __forceinline__ void stmatrix_x4(void* row, const unsigned (&r)[4]) {
+__device__ __forceinline__ void stmatrix_x4(void* row, const unsigned* r) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                  "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])

@@ -147,6 +147,23 @@ DEFINE_WGMMA_256(half, "f16")
 #undef ACC_32
 #undef ACC_8
 
+// Issues the products of BOX steps of k as one group: A_rows is 64 * tiles rows of A, B_tile is
+// 2 * sums columns of B, both box after box. A warpgroup may use the sums only after a wait.
+template <typename T, int tiles, int sums>
+__device__ __forceinline__ void wgmma_boxes(float (&acc)[tiles][sums], const T* A_rows,
+                                            const T* B_tile, bool accumulate) {
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < BOX; k += MMA_K) {
+        const auto b = describe_b(B_tile + k * BOX);
+#pragma unroll
+        for (int i = 0; i < tiles; ++i) {
+            wgmma<T>(acc[i], describe_a(A_rows + i * MMA_M * BOX + k), b, accumulate || k > 0);
+        }
+    }
+    wgmma_commit();
+}
+
 // Two neighbouring sums as two packed elements of C, the first in the low half.
 __device__ __forceinline__ unsigned pack(float first, float second, __nv_bfloat16) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
@@ -155,6 +172,19 @@ __device__ __forceinline__ unsigned pack(float first, float second, __nv_bfloat1
 __device__ __forceinline__ unsigned pack(float first, float second, half) {
     const half2 pair = __floats2half2_rn(first, second);
     return reinterpret_cast<const unsigned&>(pair);
+}
+
+// All sums, rounded to T and packed: pairs[i][j] holds sums 2j and 2j + 1 of tile i.
+template <typename T, int tiles, int sums>
+__device__ __forceinline__ void wgmma_pack(unsigned (&pairs)[tiles][sums / 2],
+                                           const float (&acc)[tiles][sums]) {
+#pragma unroll
+    for (int i = 0; i < tiles; ++i) {
+#pragma unroll
+        for (int j = 0; j < sums / 2; ++j) {
+            pairs[i][j] = pack(acc[i][2 * j], acc[i][2 * j + 1], T());
+        }
+    }
 }
 
 // Registers to global: this thread's part of the 64-row tile of C at (m0, n0), rounded to T.

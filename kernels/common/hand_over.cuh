@@ -1,0 +1,51 @@
+// One warpgroup leaves its sums in global memory for a warpgroup of another block.
+//
+// Slot s of `partial` holds the sums of one warpgroup, thread by thread side by side, so that a
+// warp's accesses are whole lines. Flag s of `ready` is 1 while the slot is full: the giver sets it,
+// the taker clears it.
+#pragma once
+
+#include "common/wgmma.cuh"
+
+// The threads of one warpgroup meet; barrier 0 is that of __syncthreads.
+__device__ __forceinline__ void warpgroup_sync() {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / WARPGROUP), "n"(WARPGROUP) : "memory");
+}
+
+template <int tiles, int sums>
+__device__ __forceinline__ void hand_over(const float (&acc)[tiles][sums], float4* partial,
+                                          int* ready, int slot) {
+    const int thread = threadIdx.x % WARPGROUP;
+    float4* to = partial + static_cast<size_t>(slot) * (tiles * sums / 4) * WARPGROUP + thread;
+#pragma unroll
+    for (int i = 0; i < tiles * sums; i += 4) {
+        const float* sum = acc[i / sums] + i % sums;
+        __stcg(to + i / 4 * WARPGROUP, make_float4(sum[0], sum[1], sum[2], sum[3]));
+    }
+    __threadfence();  // the sums are visible before the flag
+    warpgroup_sync();
+    if (thread == 0) {
+        atomicExch(ready + slot, 1);
+    }
+}
+
+// acc += what the giver left. The giver runs at the same time or before: it never waits.
+template <int tiles, int sums>
+__device__ __forceinline__ void take_over(float (&acc)[tiles][sums], const float4* partial,
+                                          int* ready, int slot) {
+    const int thread = threadIdx.x % WARPGROUP;
+    if (thread == 0) {
+        while (atomicCAS(ready + slot, 1, 0) != 1) {
+            __nanosleep(100);
+        }
+        __threadfence();
+    }
+    warpgroup_sync();
+    const float4* from = partial + static_cast<size_t>(slot) * (tiles * sums / 4) * WARPGROUP + thread;
+#pragma unroll
+    for (int i = 0; i < tiles * sums; i += 4) {
+        const float4 v = __ldcg(from + i / 4 * WARPGROUP);
+        float* sum = acc[i / sums] + i % sums;
+        sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
+    }
+}

@@ -1,0 +1,241 @@
+"""The command line: what it prints, JSON that parses, one `error:` line and status 2 for bad input."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import __main__ as cli
+from helpers import device
+from helpers.catalog import catalog
+from helpers.errors import ConfigError, UnknownKernelError
+from helpers.measure import schema
+from tests.conftest import ROOT
+from tests.test_measure import FakeSession, gpu, record, recorded
+
+__all__ = ["gpu", "recorded"]  # fixtures
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Status, stdout and stderr of a command, in this process."""
+    status = cli.main(arguments)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The message of a command that must fail, with nothing on stdout."""
+    status, out, err = run(capsys, *arguments)
+    assert status == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    return err
+
+
+@pytest.mark.parametrize("command", ["", *(c[0] for c in cli.COMMANDS)])
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([*([command] if command else []), "--help"])
+    assert stopped.value.code == 0
+    assert "usage: python -m helpers" in capsys.readouterr().out
+
+
+def test_commands_that_print_figures_have_json() -> None:
+    parser = cli.make_parser()
+    for name, *_, has_json in cli.COMMANDS:
+        if has_json:
+            arguments = [name, *(["naive"] if name == "trace" else []), "--json"]
+            assert parser.parse_args(arguments).json
+    assert {"info", "ladder", "trace", "record", "notebooks"} <= {c[0] for c in cli.COMMANDS}
+
+
+def test_it_runs_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "helpers", "info", "--json"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    info = json.loads(done.stdout)
+    assert info["kernels"] == list(catalog)
+    assert info["backend"] == ("cuda" if device.current() else "emulator")
+    bad = subprocess.run(
+        [sys.executable, "-m", "helpers", "ladder", "--gpu", "nonesuch", "--json"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("error: ")
+    assert "Traceback" not in bad.stderr
+
+
+def test_info_in_words(recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "info")
+    assert status == 0
+    for part in ("NVRTC", "tiled_32", "9 points of 3 kernels", "recorded on NVIDIA H200"):
+        assert part in out
+
+
+def test_info_without_a_record(gpu: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "info")
+    assert status == 0
+    assert "none in data/measurements" in out
+
+
+def test_ladder_as_json(recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "ladder", "--gpu", "h200", "--size", "1024", "--json")
+    assert (status, err) == (0, "")
+    rows = json.loads(out)
+    assert [row["kernel"] for row in rows] == ["naive", "tiled_32", "cublas_fp32"]
+    for row in rows:
+        assert {"kernel", "size", "ms", "gflops", "cublas_ratio", "baseline", "recorded"} == set(
+            row
+        )
+        assert {"gpu", "date", "commit", "driver", "cuda", "cublas"} <= set(row["recorded"])
+
+
+def test_ladder_in_words(recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+    record(kernels=("naive_int",), sizes=((2048, 2048, 2048),), skip_above={"naive_int": 64})
+    record(kernels=("naive", "coalesced_int"), sizes=((2048, 2048, 2048),))
+    status, out, _ = run(capsys, "ladder", "--size", "2048")
+    assert status == 0
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert lines["naive"].split()[-1] == "cublas_fp32"
+    assert lines["coalesced_int"].split()[-2:] == ["-", "none"]  # no share of cuBLAS
+    assert "not measured here: naive_int: slow" in out
+    assert "recorded on NVIDIA H200" in out
+
+
+def test_ladder_of_what_was_not_recorded(
+    recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "h200" in fails(capsys, "ladder", "--gpu", "h20")
+    assert "1024x1024x1024" in fails(capsys, "ladder", "--size", "4096")
+    for size in ("0", "big", "1x2", "-5", "1024x"):
+        assert "size" in fails(capsys, "ladder", f"--size={size}")
+
+
+def test_a_damaged_record_is_one_clear_line(
+    recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (schema.FOLDER / "h200.json").write_text("[", encoding="utf-8")
+    assert "damaged" in fails(capsys, "ladder", "--json")
+    assert "damaged" in fails(capsys, "info")
+
+
+def loads(rows: list[dict[str, Any]], array: str) -> dict[str, Any]:
+    """The row of the loads of one array."""
+    return next(r for r in rows if (r["array"], r["op"], r["space"]) == (array, "load", "global"))
+
+
+def test_trace_shows_what_coalescing_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {}
+    for kernel in ("naive", "coalesced"):
+        status, out, err = run(
+            capsys, "trace", kernel, "-m", "64", "-n", "64", "-k", "64", "--json"
+        )
+        assert (status, err) == (0, "")
+        found[kernel] = json.loads(out)
+        for row in found[kernel]:
+            assert {"line", "requests", "sectors_per_request", "wavefronts_per_request"} <= set(row)
+    assert loads(found["naive"], "A")["sectors_per_request"] == 32
+    assert loads(found["coalesced"], "B")["sectors_per_request"] == 4
+
+
+def test_trace_in_words_and_with_tiles(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(
+        capsys, "trace", "tiled_8", "-m", "9", "-n", "8", "-k", "7", "--param", "TILE=4"
+    )
+    assert status == 0
+    assert "TILE=4" in out
+    assert "wavefronts_per_request" in out
+
+
+def test_bad_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "tiled_32" in fails(capsys, "trace", "tiled_23")
+    assert "M=0" in fails(capsys, "trace", "naive", "-m", "0")
+    assert "TILE" in fails(capsys, "trace", "tiled_8", "--param", "TILE=64")
+    assert "NAME=NUMBER" in fails(capsys, "trace", "tiled_8", "--param", "TILE")
+    assert "BX" in fails(capsys, "trace", "naive", "--param", "TILE=8")
+
+
+@pytest.mark.skipif(device.current() is not None, reason="there is a GPU here")
+def test_record_without_a_gpu(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    message = fails(capsys, "record", "--gpu", "h200", "--out", str(tmp_path / "h200.json"))
+    assert "needs an NVIDIA GPU" in message
+    assert "Nothing was written" in message
+    assert list(tmp_path.iterdir()) == []
+    assert "needs an NVIDIA GPU" in fails(capsys, "ladder", "--live")
+
+
+def test_record(gpu: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("record", "--gpu", "h200", "--kernels", "naive,tiled_32", "--commit", "abc")
+    status, out, _ = run(capsys, *arguments, "--sizes", "64,128", "--skip-above", "naive:64")
+    assert status == 0
+    assert "3 points measured" in out
+    assert "left out above 64" in out
+    assert "about" in out  # an estimate of what is left
+    status, out, _ = run(capsys, *arguments, "--sizes", "64,128", "--seconds", "0", "--again")
+    assert status == 0
+    assert "Run the same command again" in out
+    gpu.wrong = frozenset({"naive"})
+    status, _, err = run(capsys, *arguments, "--sizes", "64", "--again")
+    assert status == 1
+    assert "wrong result" in err
+
+
+def test_bad_record_arguments(gpu: type[FakeSession], capsys: pytest.CaptureFixture[str]) -> None:
+    assert "tiled_32" in fails(capsys, "record", "--kernels", "tiled_23")
+    assert "KERNEL:EDGE" in fails(capsys, "record", "--skip-above", "naive")
+    assert "tiled_32" in fails(capsys, "record", "--skip-above", "tiled_23:64")
+    assert "size" in fails(capsys, "record", "--sizes", "64,zero")
+    assert "wrong name" in fails(capsys, "record", "--gpu", "t4")
+    assert not schema.FOLDER.exists()
+
+
+def test_arguments_are_parsed() -> None:
+    assert cli.parse_sizes("64,1024x1024x768, 64") == ((64, 64, 64), (1024, 1024, 768))
+    assert cli.parse_skip(["naive:4096"]) == {"naive": 4096}
+    assert cli.parse_params(["BM=64", "BK=8"]) == {"BM": 64, "BK": 8}
+    assert cli.parse_names("naive, tiled_8,") == ("naive", "tiled_8")
+    with pytest.raises(ConfigError):
+        cli.parse_size("1024x1024")
+    with pytest.raises(UnknownKernelError):
+        cli.parse_skip(["nope:1"])
+
+
+def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    cli.print_json({"a": float("nan"), "b": [np.float32(1.5), np.int64(2)], "c": (None, True)})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": [1.5, 2], "c": [None, True]}
+
+
+def test_the_ladders_picture(
+    recorded: type[FakeSession], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "figures" / "ladder.svg"
+    status, said, _ = run(capsys, "figures", "--size", "1024", "--out", str(out))
+    assert (status, said.strip()) == (0, str(out))
+    assert "<svg" in out.read_text(encoding="utf-8")
+
+
+def test_an_interrupt_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "gather_info", interrupted)
+    monkeypatch.setattr(cli, "COMMANDS", (("info", "", interrupted, None, True),))
+    assert cli.main(["info"]) == 130
+    assert "interrupted" in capsys.readouterr().err
