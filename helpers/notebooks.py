@@ -290,8 +290,9 @@ def read_book(root: Path = ROOT) -> Book:
     paths = sorted((root / "book").glob("*.md"))
     pages = {path.stem: Page(path.relative_to(root), path.read_text("utf-8")) for path in paths}
     book = Book(root, repository(root), pages)
+    numbers = chapter_numbers(root)
     for page in pages.values():
-        for kind, label, target, line in labels(page):
+        for kind, label, target, line in labels(page, numbers.get(page.stem)):
             known = book.targets if kind == "target" else book.equations
             if label in known:
                 raise ExportError(
@@ -302,11 +303,24 @@ def read_book(root: Path = ROOT) -> Book:
     return book
 
 
-def labels(page: Page) -> Iterator[tuple[str, str, Target, int]]:
+def chapter_numbers(root: Path) -> dict[str, int]:
+    """The number that the book gives each chapter: its place in the numbered parts of _toc.yml."""
+    import yaml
+
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    files = [
+        Path(chapter["file"]).name
+        for part in toc.get("parts", [])
+        if part.get("numbered")
+        for chapter in part["chapters"]
+    ]
+    return {stem: number for number, stem in enumerate(files, 1)}
+
+
+def labels(page: Page, number: int | None) -> Iterator[tuple[str, str, Target, int]]:
     """Kind ("target" or "equation"), label, where it stands and its line, for every label."""
     waiting: list[tuple[str, int]] = []
-    chapter = re.match(r"(\d+)_", page.stem)
-    prefix = f"{int(chapter[1])}." if chapter else ""
+    prefix = f"{number}." if number else ""
     count = 0
     cell = ""
     cells = {piece.start: piece.id for piece in pieces(page)} if page.is_chapter else {}

@@ -79,8 +79,8 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
             wmma::fill_fragment(c_frag[i][j], 0.0f);
         }
     }
-    uint4 A_chunk[BM * BK / CHUNK / THREADS];
-    uint4 B_chunk[BK * BN / CHUNK / THREADS];
+    uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
+    uint4 B_chunk[Share<BK, BN, THREADS>::COUNT];
 
     // The first tiles go to buffer 0, the second ones stay in registers.
     if constexpr (ALIGNED) {

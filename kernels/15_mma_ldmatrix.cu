@@ -64,8 +64,8 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
     const int lane_col = threadIdx.x % 32 / 16 * 8;   // the half of its 16 elements
 
     float acc[M_TILES][N_TILES][4] = {};
-    uint4 A_chunk[BM * BK / CHUNK / THREADS];
-    uint4 B_chunk[BK * BN / CHUNK / THREADS];
+    uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
+    uint4 B_chunk[Share<BK, BN, THREADS>::COUNT];
 
     for (int k0 = 0; k0 < K; k0 += BK) {
         // Global to shared, through registers: the next tile of A and of B.

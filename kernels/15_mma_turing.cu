@@ -1,18 +1,16 @@
 // The pipeline without cp.async: for GPUs such as the T4, and for any other.
 //
 // New since 15_mma_swizzle.cu: shared memory holds two tiles of A and of B, and registers a third.
-// While one tile is multiplied, the next goes from registers to the other buffer, and the one after
-// that is fetched from global memory. Every load has a whole tile's time to arrive, and one barrier
-// a tile is left. The instruction is Turing's m16n8k8 (MMA_K 8).
+// While one is multiplied, the next goes from registers to the other buffer, and the one after that
+// is fetched from global memory: every load has a tile's time to arrive. Fragments are read one step
+// ahead, across the one barrier a tile that is left. The instruction is Turing's m16n8k8 (MMA_K 8).
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).
 // Dynamic shared memory: 2 * (BM + BN) * BK * 2 bytes.
 
 #include "common/chunks.cuh"
-#include "common/ldmatrix.cuh"
-#include "common/mma.cuh"
-#include "common/swizzle.cuh"
+#include "common/fragments.cuh"
 
 #ifndef ELEMENT
 #define ELEMENT __half  // element type of A and B: __half, or __nv_bfloat16 from sm_80 on
@@ -38,7 +36,8 @@
 
 using T = ELEMENT;
 
-constexpr int STEP = 16;  // values of k that one ldmatrix.x4 fetches
+constexpr int STEP = 16;          // values of k that one ldmatrix.x4 fetches
+constexpr int STEPS = BK / STEP;  // of a tile
 constexpr int WARPS_N = BN / WN;
 constexpr int THREADS = BM / WM * WARPS_N * 32;
 constexpr int M_TILES = WM / MMA_M;  // accumulators of a warp, down
@@ -46,8 +45,9 @@ constexpr int N_TILES = WN / MMA_N;  // and across
 
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles must cover the block tile");
 static_assert(WM % 16 == 0 && WN % 16 == 0, "a warp tile is made of 16 x 16 pieces");
-static_assert(BK % STEP == 0, "one ldmatrix takes 16 values of k");
+static_assert(BK % (2 * STEP) == 0, "a tile holds an even number of steps of 16 values of k");
 static_assert(MMA_K == 8 || MMA_K == 16, "mma.sync takes 8 or 16 values of k");
+static_assert((BK & (BK - 1)) == 0 && (WN & (WN - 1)) == 0, "BK and WN are powers of two: XOR steps");
 static_assert(can_swizzle<BK> && can_swizzle<BN>, "a row is swizzled by two, four or eight chunks");
 static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
@@ -56,7 +56,7 @@ static_assert(BK * BN / 8 % THREADS == 0, "every thread copies the same number o
 
 // Two buffers, each with a BM x BK tile of A and, behind it, a BK x BN tile of B.
 constexpr int BUFFER = (BM + BN) * BK;
-extern __shared__ __align__(128) T buffers[];
+extern __shared__ __align__(1024) T buffers[];
 
 template <bool ALIGNED>
 __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int N, int K)
@@ -66,12 +66,9 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
     const int warp = threadIdx.x / 32;
     const int warp_m = warp / WARPS_N * WM;  // the warp's tile inside the block's
     const int warp_n = warp % WARPS_N * WN;
-    const int lane_row = threadIdx.x % 16;           // the row whose address this lane gives, and
-    const int lane_col = threadIdx.x % 32 / 16 * 8;  // the half of its 16 elements
-
     float acc[M_TILES][N_TILES][4] = {};
-    uint4 A_chunk[BM * BK / CHUNK / THREADS];
-    uint4 B_chunk[BK * BN / CHUNK / THREADS];
+    uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
+    uint4 B_chunk[Share<BK, BN, THREADS>::COUNT];
 
     // The first tiles go to buffer 0, the second ones stay in registers.
     if constexpr (ALIGNED) {
@@ -87,59 +84,41 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
     }
     __syncthreads();
 
-    T* read = buffers;  // the buffer that is multiplied; the other one is filled
-    T* write = buffers + BUFFER;
+    // This lane's addresses in buffer 0, and how far the buffers that are read and filled lie behind.
+    const unsigned a_lane = a_address<BK>(buffers, warp_m);
+    const unsigned b_lane = b_address<BN>(buffers + BM * BK, warp_n);
+    int read = 0;
+    int write = BUFFER;
+    unsigned a_frag[2][M_TILES][4];
+    unsigned b_frag[2][N_TILES / 2][4];
+    load_fragments<BK, BN>(a_frag[0], b_frag[0], a_lane, b_lane, 0);
+
     for (int k0 = 0; k0 < K; k0 += BK) {
-        const T* A_tile = read;
-        const T* B_tile = read + BM * BK;
 #pragma unroll
-        for (int k = 0; k < BK; k += STEP) {
-            // Shared to registers: one 16 x 16 piece of a tile with each ldmatrix.
-            unsigned a_frag[M_TILES][4];
-            unsigned b_frag[N_TILES / 2][4];  // two fragments of B each
-#pragma unroll
-            for (int i = 0; i < M_TILES; ++i) {
-                const int row = warp_m + i * MMA_M + lane_row;
-                ldmatrix_x4(a_frag[i], shared_address(&A_tile[swizzled<BK>(row, k + lane_col)]));
+        for (int step = 0; step < STEPS; ++step) {
+            const bool last = step == STEPS - 1;
+            if (last) {
+                __syncthreads();  // the next tiles are complete, and these are in registers
             }
-#pragma unroll
-            for (int j = 0; j < N_TILES / 2; ++j) {
-                const int col = warp_n + j * 2 * MMA_N + lane_col;
-                ldmatrix_x4_trans(b_frag[j], shared_address(&B_tile[swizzled<BN>(k + lane_row, col)]));
-            }
-            // Every fragment of A meets every fragment of B, one depth of the instruction at a time.
-#pragma unroll
-            for (int h = 0; h < STEP / MMA_K; ++h) {
-#pragma unroll
-                for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
-                    for (int j = 0; j < N_TILES; ++j) {
-                        const unsigned* a = &a_frag[i][2 * h];
-                        const unsigned* b = &b_frag[j / 2][j % 2 * 2 + h];
-                        if constexpr (MMA_K == 8) {
-                            mma_m16n8k8<T>(acc[i][j], a[0], a[1], b[0]);
-                        } else {
-                            mma_m16n8k16<T>(acc[i][j], a, b);
-                        }
-                    }
-                }
-            }
+            // Shared to registers: the fragments of the next step.
+            const unsigned from = (last ? write : read) * ELEMENT_BYTES;
+            load_fragments<BK, BN>(a_frag[(step + 1) % 2], b_frag[(step + 1) % 2], a_lane + from,
+                                   b_lane + from, last ? 0 : (step + 1) * STEP);
+            multiply<T, MMA_K>(acc, a_frag[step % 2], b_frag[step % 2]);
             // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
             // registers: the tiles after them (zeros behind the last).
-            if (k == 0 && ALIGNED) {
-                store_chunks<BM, BK, THREADS, swizzled<BK>>(write, A_chunk);
-                store_chunks<BK, BN, THREADS, swizzled<BN>>(write + BM * BK, B_chunk);
+            if (step == 0 && ALIGNED) {
+                store_chunks<BM, BK, THREADS, swizzled<BK>>(buffers + write, A_chunk);
+                store_chunks<BK, BN, THREADS, swizzled<BN>>(buffers + write + BM * BK, B_chunk);
                 load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + 2 * BK);
                 load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0 + 2 * BK, n0);
-            } else if (k == 0) {
-                gather_tile<BM, BK, THREADS, swizzled<BK>>(write, A, M, K, m0, k0 + BK);
-                gather_tile<BK, BN, THREADS, swizzled<BN>>(write + BM * BK, B, K, N, k0 + BK, n0);
+            } else if (step == 0) {
+                gather_tile<BM, BK, THREADS, swizzled<BK>>(buffers + write, A, M, K, m0, k0 + BK);
+                gather_tile<BK, BN, THREADS, swizzled<BN>>(buffers + write + BM * BK, B, K, N, k0 + BK, n0);
             }
         }
-        __syncthreads();  // the next tiles are complete, and everyone has read these
-        T* next = write;
-        write = read;
-        read = next;
+        read = BUFFER - read;
+        write = BUFFER - write;
     }
 
     // Registers to global.

@@ -203,18 +203,19 @@ wgmma_stream_k(const __grid_constant__ TensorMap A_map, const __grid_constant__ 
     const int rows = (M + CLUSTER_M * BM - 1) / (CLUSTER_M * BM);  // clusters over C
     const int cols = (N + CLUSTER_N * BN - 1) / (CLUSTER_N * BN);
     const int steps = (K + BK - 1) / BK;
-    Walk walk(blockIdx.x / CLUSTER, gridDim.x / CLUSTER, rows * cols, steps);
-    Piece piece;
     const int warpgroup = threadIdx.x / WARPGROUP;
     RingPlace<STAGES> at;
 
     if (warpgroup == 0) {
         registers_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x == 0) {
+            Walk walk(blockIdx.x / CLUSTER, gridDim.x / CLUSTER, rows * cols, steps);
+            Piece piece;
             while (walk.take(piece, steps)) {
                 const TileIndex tile = tile_at<GROUP_M>(piece.tile, rows, cols);
                 const int m0 = (tile.row * CLUSTER_M + place.row) * BM;
                 const int n0 = (tile.col * CLUSTER_N + place.col) * BN;
+#pragma unroll 1  // one copy of the loop fits into the registers that the producer has left
                 for (int step = piece.begin; step < piece.end; ++step) {
                     barrier_wait(&empty[at.stage], at.parity ^ 1);
                     fill(ring[at.stage], &full[at.stage], &A_map, &B_map, place, m0, n0, step * BK);
@@ -228,6 +229,8 @@ wgmma_stream_k(const __grid_constant__ TensorMap A_map, const __grid_constant__ 
         const int speaker = threadIdx.x % WARPGROUP;
         auto& buffers = C_tile[threadIdx.x / 32 - WARPGROUP / 32];
         Packed done;  // the tile before
+        Walk walk(blockIdx.x / CLUSTER, gridDim.x / CLUSTER, rows * cols, steps);
+        Piece piece;
         while (walk.take(piece, steps)) {
             float c_frag[WM / MMA_M][BN / 2];
             Barrier* in_use = nullptr;  // of the stage whose products are still running

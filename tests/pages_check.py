@@ -176,6 +176,24 @@ FIND_FAINT = """
     }
     return [255, 255, 255, 255];
   };
+  // The last shape drawn before a label that lies under its middle, if it hides the page.
+  const shapes = new Map();
+  const under = label => {
+    const drawing = label.ownerSVGElement;
+    if (!shapes.has(drawing)) shapes.set(drawing, [...drawing.querySelectorAll(
+      'rect, path, circle, ellipse, polygon, use')].map(one => {
+        const style = getComputedStyle(one);
+        const fill = style.fill.startsWith('rgb') ? rgba(style.fill) : [0, 0, 0, 0];
+        return {one, fill, alpha: fill[3] / 255 * style.fillOpacity * style.opacity,
+                box: one.getBoundingClientRect()};
+      }).filter(shape => shape.alpha > 0.5 && shape.box.width && !shape.one.closest('defs')));
+    const box = label.getBoundingClientRect();
+    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+    const below = shapes.get(drawing).filter(shape =>
+      shape.one.compareDocumentPosition(label) & Node.DOCUMENT_POSITION_FOLLOWING &&
+      shape.box.left <= x && x <= shape.box.right && shape.box.top <= y && y <= shape.box.bottom);
+    return below.length ? below.at(-1).fill : behind(drawing);
+  };
   const faults = [];
   const article = document.querySelector('article') || document.body;
   for (const node of article.querySelectorAll('p, li, td, th, h1, h2, h3, summary, svg text')) {
@@ -185,11 +203,9 @@ FIND_FAINT = """
       continue;
     const style = getComputedStyle(node);
     const drawn = node instanceof SVGElement;
-    // What a figure draws behind its labels is the figure's own affair.
-    if (drawn && node.closest('[data-own-background]')) continue;
     const front = rgba(drawn ? style.fill : style.color);
     if (front[3] < 128 || style.visibility === 'hidden') continue;
-    const [a, b] = [light(front), light(behind(drawn ? node.closest('svg') : node))];
+    const [a, b] = [light(front), light(drawn ? under(node) : behind(node))];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     if (ratio < (drawn ? 3 : 4.5))
       faults.push(`${node.tagName} "${words.slice(0, 40)}" has contrast ${ratio.toFixed(1)}`);

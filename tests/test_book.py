@@ -234,17 +234,21 @@ def bad_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, s
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("kind", [*IN_A_BROWSER, "missing", "svg"])
+@pytest.mark.parametrize("kind", [*IN_A_BROWSER, "missing", "svg", "box"])
 def test_the_browser_sees_a_bad_page(browser: Any, bad_site: tuple[Path, str], kind: str) -> None:
     folder, address = bad_site
     other = {
         "missing": '<img src="gone.png" alt="x">',
         "svg": '<svg width="90" height="30"><text y="20" fill="#eee">pale</text></svg>',
+        "box": (
+            '<svg width="90" height="30"><rect width="90" height="30" fill="#057"/>'
+            '<text y="20">dark on dark</text></svg>'
+        ),
     }
     body = IN_A_BROWSER.get(kind) or other[kind]
     (folder / f"{kind}.html").write_text(f"<!DOCTYPE html><html><body>{body}</body></html>")
     seen = check.visit(browser, address, f"{kind}.html", "light")
-    where = {"missing": "errors", "svg": "faint"}.get(kind, kind)
+    where = {"missing": "errors", "svg": "faint", "box": "faint"}.get(kind, kind)
     assert getattr(seen, where) != []
 
 
@@ -253,6 +257,8 @@ def test_the_browser_passes_a_good_page(browser: Any, bad_site: tuple[Path, str]
     folder, address = bad_site
     (folder / "good.html").write_text(
         '<!DOCTYPE html><html><head><link rel="icon" href="data:,"></head><body>'
-        '<p>text</p><svg width="90" height="30"><text y="20">ink</text></svg></body></html>'
+        '<p>text</p><svg width="90" height="60"><text y="20">ink</text>'
+        '<rect y="30" width="90" height="30" fill="#057"/>'
+        '<text x="5" y="50" fill="#fff">on a box</text></svg></body></html>'
     )
     assert check.visit(browser, address, "good.html", "light").faults == []

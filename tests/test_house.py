@@ -300,6 +300,12 @@ def test_every_chapter_is_in_the_table_of_contents() -> None:
     assert sorted(listed) == sorted(path.stem for path in (ROOT / "book").glob("*.md"))
 
 
+def test_chapter_numbers_are_those_of_the_files() -> None:
+    """The book numbers chapters by their place; texts and kernels call them by their file."""
+    numbers = notebooks.chapter_numbers(ROOT)
+    assert [stem for stem, number in numbers.items() if not stem.startswith(f"{number:02d}_")] == []
+
+
 def test_a_typed_number_and_a_thin_chapter_are_refused() -> None:
     assert typed_numbers("It takes 22.7 ms.") == ["1: 22.7 ms"]
     assert typed_numbers("It reaches 12 % of it and 300 GB/s.") != []

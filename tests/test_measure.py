@@ -181,6 +181,13 @@ def test_tolerance_grows_with_k_and_is_zero_for_integers() -> None:
     assert tf32 > 10 * large
 
 
+def test_tf32_keeps_ten_bits_of_fraction() -> None:
+    step = 2.0**-10
+    given = np.array([1 + step / 2, 1 + 0.49 * step, -(1 + step / 2), 3.0, 0.0], np.float32)
+    wanted = np.array([1 + step, 1.0, -(1 + step), 3.0, 0.0])
+    assert np.array_equal(gpu_room.to_tf32(given), wanted)
+
+
 def test_wrong_results_are_refused() -> None:
     protocol.refuse_wrong(0.2, "fine", 1e-6, "float64")
     for ratio in (1.5, math.nan, math.inf):
@@ -650,6 +657,33 @@ def test_what_was_not_measured_is_said(recorded: type[FakeSession]) -> None:
         measure("tiled_32", 64, gpu="h200", TILE=16)
 
 
+def test_a_live_measurement_goes_on_without_what_the_gpu_cannot_run(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU that lacks an instruction of one of the kernels."""
+    gpu.supports = lambda self, arch: arch == "sm_75"  # type: ignore[method-assign]
+    monkeypatch.setattr(replaying, "_session", gpu)
+    monkeypatch.setattr(replaying.device, "current", lambda: H200)
+    monkeypatch.setattr(protocol, "LIVE", QUICK)
+    newer = replace(catalog["coalesced"], name="newer", min_arch="sm_90")
+    m = measure(["naive", newer], [64, 128])
+    assert m.live
+    assert m.label.startswith("measured now on NVIDIA H200")
+    assert [row["kernel"] for row in m.rows] == ["naive", "naive", "newer", "newer"]
+    assert m.value("naive", 128) > 0
+    assert len(m.missing) == 2
+    assert "sm_90" in m.missing[0]
+    with pytest.raises(DataError, match="sm_90"):
+        m.value("newer", 64)
+    with pytest.raises(ConfigError, match="sm_90"):
+        measure(newer, 64)
+    rows = replaying.live_ladder(64)
+    assert {"naive", "cublas_fp32"} <= {row["kernel"] for row in rows}
+    gpu.wrong = frozenset({"naive"})
+    with pytest.raises(ImplausibleError, match="wrong result"):
+        measure("naive", 64)
+
+
 def test_bad_requests(recorded: type[FakeSession]) -> None:
     with pytest.raises(UnknownKernelError, match="tiled_32"):
         measure("tiled_23", 64, gpu="h200")
@@ -909,7 +943,10 @@ def test_cpu_times_are_recorded(gpu: type[FakeSession]) -> None:
 
 # -- the record that the book ships ------------------------------------------------------------
 
-no_record = pytest.mark.skipif("h200" not in known_gpus(), reason="no H200 record yet")
+no_record = pytest.mark.skipif(
+    "h200" not in known_gpus() or not load("h200").find("points", kernel="naive"),
+    reason="the H200 has not been recorded yet",
+)
 
 
 @no_record

@@ -35,6 +35,21 @@ repository:
 html:
   favicon: x.svg
 """
+TOC = """\
+format: jb-book
+root: book/intro
+parts:
+  - caption: One
+    numbered: true
+    chapters:
+      - file: book/01_here
+  - caption: Two
+    numbered: true
+    chapters:
+      - file: book/02_other
+  - chapters:
+      - file: book/glossary
+"""
 GLOSSARY = """\
 (glossary)=
 # Glossary
@@ -64,6 +79,7 @@ def book(tmp_path: Path) -> Path:
     """A small book with a glossary, a bibliography and one other chapter."""
     (tmp_path / "book").mkdir()
     (tmp_path / "_config.yml").write_text(CONFIG)
+    (tmp_path / "_toc.yml").write_text(TOC)
     (tmp_path / "book" / "glossary.md").write_text(GLOSSARY)
     (tmp_path / "book" / "references.bib").write_text(BIB)
     other = "(other)=\n# Other\n\n$$\ny = 1\n$$ (eq-far)\n\n(other-deep)=\n## Deep `x`\n\nText.\n"

@@ -194,11 +194,11 @@ def _sample(
     at = np.broadcast_to(offset[:, :, 0, 0], shape).reshape(-1)
     if mask is not None:
         at = np.where(np.broadcast_to(mask.arr[:, :, 0, 0], shape).reshape(-1), at, -1)
-    at = np.concatenate([at, np.full(pad, -1, np.int64)]).reshape(-1, 32)
-    at = at[(at >= 0).any(axis=1)]
-    if len(at):
-        stats.samples.append((name, itemsize, at))
-        stats.sampled += len(at)
+    rows = np.concatenate([at, np.full(pad, -1, np.int64)]).reshape(-1, 32)
+    rows = rows[(rows >= 0).any(axis=1)]
+    if len(rows):
+        stats.samples.append((name, itemsize, rows))
+        stats.sampled += len(rows)
 
 
 def _lanes_of(state: State, address: Array, mask: Mask | None) -> tuple[Array, Array]:
@@ -315,12 +315,17 @@ def store_global(
 
 
 def _store_sound(
-    state: State, site: Site, stats: SiteStats, buffer: Buffer, offset: Array,
-    values: tuple[Array, ...], mask: Mask | None,
+    state: State,
+    site: Site,
+    stats: SiteStats,
+    buffer: Buffer,
+    offset: Array,
+    values: tuple[Array, ...],
+    mask: Mask | None,
 ) -> None:
     if state.analyse:
         _count_global(state, site, stats, buffer, offset, mask)
-        track_global(state, site.index, buffer, offset, site.width, mask, True, values)
+        track_global(state, site.index, buffer, offset, site.width, mask, True)
     size = site.kind.itemsize
     data = buffer.view(site.kind)
     index = offset >> (size.bit_length() - 1) if size > 1 else offset
@@ -338,7 +343,7 @@ def _store_sound(
 
 
 def _put(data: Array, index: Array, value: Array, mask: Mask | None, state: State) -> None:
-    """Scatter in block order, so that where threads collide the last block and thread wins."""
+    """Scatter in thread order: where threads collide, the highest one wins."""
     shapes = [index.shape, value.shape] + ([mask.arr.shape] if mask is not None else [])
     shape = np.broadcast_shapes(*shapes)
     index = np.broadcast_to(index, shape)
@@ -478,10 +483,10 @@ def _shared_plan(
             plan.address = np.empty(0)
         if state.analyse:
             shape = state.warp_shape
-            active = (
-                None if plan.mask is None else shape.lanes(plan.mask.arr, is_mask=True)
+            active = None if plan.mask is None else shape.lanes(plan.mask.arr, is_mask=True)
+            waves = counts.wavefronts(
+                shape, shape.lanes(plan.offset), site.width, active, site.op == "load"
             )
-            waves = counts.wavefronts(shape.lanes(plan.offset), site.width, active)
             requests = state.total_warps if plan.mask is None else plan.mask.warps
             scale = state.total_warps // waves.size
             ideal = _ideal_waves(state, site, plan.offset, active)
@@ -647,7 +652,7 @@ def store_shared(
         assert plan.granule is not None
         span = max(site.width >> log.shift, 1)
         log.mark(plan.granule, span, arr)
-        log.add(number, WRITE, plan.granule, span, plan.mask, values[0])
+        log.add(number, WRITE, plan.granule, span, plan.mask, values)
         if state.copies is not None:
             state.copies.check(site, plan.granule, span, plan.mask)
     size = site.kind.itemsize

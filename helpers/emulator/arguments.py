@@ -58,8 +58,6 @@ C_TYPES: Mapping[str, tuple[str, ...]] = {
 }
 """NumPy element types that fit a C type; vector types take arrays of their element."""
 
-_RANGES = {"u": (0, 0), "s": (0, 0)}
-
 
 @dataclass(frozen=True)
 class Formal:
@@ -109,12 +107,14 @@ def _split_commas(text: str) -> list[str]:
 
 
 def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
-    plain = re.sub(r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text)
+    plain = re.sub(
+        r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text
+    )
     plain = re.sub(r"=.*$", "", plain, flags=re.DOTALL)
     pointers = plain.count("*") + plain.count("[")
     plain = re.sub(r"\[.*?\]", " ", plain).replace("*", " ").replace("&", " ")
     words = plain.split()
-    name = words[-1] if len(words) > 1 else f"argument"
+    name = words[-1] if len(words) > 1 else "argument"
     kind = " ".join(words[:-1] if len(words) > 1 else words)
     kind = re.sub(r"\b(struct|class|typename|std::|::)\b", "", kind).strip()
     return Formal(name, resolve_type(kind, source, defines), pointers, " ".join(text.split()))
@@ -184,8 +184,15 @@ def bind(
 
 
 def _bind_one(
-    param: P.Parameter, formal: Formal | None, value: Any, heap: Heap, label: str, name: str,
-    at: int, pointers: dict[int, Buffer], known: dict[int, Buffer],
+    param: P.Parameter,
+    formal: Formal | None,
+    value: Any,
+    heap: Heap,
+    label: str,
+    name: str,
+    at: int,
+    pointers: dict[int, Buffer],
+    known: dict[int, Buffer],
 ) -> bytes:
     if isinstance(value, tuple | list):
         return _structure(param, value, heap, label, name, at, pointers, known)
@@ -213,7 +220,11 @@ def _wanted(param: P.Parameter, formal: Formal | None) -> str:
 
 
 def _buffer(
-    value: Array, formal: Formal | None, heap: Heap, label: str, name: str,
+    value: Array,
+    formal: Formal | None,
+    heap: Heap,
+    label: str,
+    name: str,
     known: dict[int, Buffer],
 ) -> Buffer:
     if not value.flags.c_contiguous:
@@ -222,9 +233,7 @@ def _buffer(
             "kernel sees memory without strides. Give np.ascontiguousarray(x) and copy results back"
         )
     if value.dtype.hasobject:
-        raise EmulationError(
-            f"{label} of {name} holds Python objects; give an array of numbers"
-        )
+        raise EmulationError(f"{label} of {name} holds Python objects; give an array of numbers")
     if not value.flags.writeable:
         value = value.copy()
     allowed = C_TYPES.get(formal.type) if formal and formal.pointers == 1 else None
@@ -244,9 +253,7 @@ def _buffer(
     return buffer
 
 
-def _scalar(
-    param: P.Parameter, formal: Formal | None, value: Any, label: str, name: str
-) -> bytes:
+def _scalar(param: P.Parameter, formal: Formal | None, value: Any, label: str, name: str) -> bytes:
     if param.type == "bytes":
         if isinstance(value, np.generic | np.ndarray) and value.nbytes == param.size:
             return value.tobytes()
@@ -270,10 +277,9 @@ def _scalar(
         )
     value = value.item() if isinstance(value, np.generic | np.ndarray) else value
     if param.type in ("f32", "f64", "f16"):
-        kind = {"f32": np.float32, "f64": np.float64, "f16": np.float16}[param.type]
         with np.errstate(over="ignore"):
-            return kind(value).tobytes()
-    if isinstance(value, float) or isinstance(value, complex):
+            return np.array(value).astype(f"f{P.BITS[param.type] // 8}").tobytes()
+    if isinstance(value, float | complex):
         raise EmulationError(
             f"{label} of {name} is {_wanted(param, formal)}, an integer; {value!r} was given. "
             "Give an int"
@@ -295,8 +301,14 @@ def _scalar(
 
 
 def _structure(
-    param: P.Parameter, members: Sequence[Any], heap: Heap, label: str, name: str, at: int,
-    pointers: dict[int, Buffer], known: dict[int, Buffer],
+    param: P.Parameter,
+    members: Sequence[Any],
+    heap: Heap,
+    label: str,
+    name: str,
+    at: int,
+    pointers: dict[int, Buffer],
+    known: dict[int, Buffer],
 ) -> bytes:
     """A C structure from a tuple: ints are int, floats are float, arrays are pointers."""
     raw = bytearray()

@@ -140,8 +140,13 @@ class Copies:
 
 
 def copy_async(
-    state: State, source: int, target: int, from_address: Array, to_address: Array,
-    limit: Array | None, mask: Mask | None,
+    state: State,
+    source: int,
+    target: int,
+    from_address: Array,
+    to_address: Array,
+    limit: Array | None,
+    mask: Mask | None,
 ) -> None:
     """cp.async: `limit` bytes are read (None: all), the rest of the access is filled with zeros."""
     if mask is not None and mask.n == 0:
@@ -217,9 +222,7 @@ def _partial(
         value = np.where(outside, np.uint32(0), data.take(offset >> 2, mode="clip"))
         values[part] = np.where(True if lanes is None else lanes.arr, value, values[part])
         if part == 0 and state.analyse:
-            access._count_global(
-                state, site, state.stats[source], buffer, offset, lanes
-            )
+            access._count_global(state, site, state.stats[source], buffer, offset, lanes)
     return tuple(values)
 
 

@@ -48,9 +48,7 @@ def _apply(operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
     return np.where(old == b, c, old)  # cas: compare with b, swap in c
 
 
-def _serve(
-    data: Array, index: Array, operation: str, kind: str, b: Array, c: Array
-) -> Array:
+def _serve(data: Array, index: Array, operation: str, kind: str, b: Array, c: Array) -> Array:
     """Run the lanes in order on data[index]; the old value that each lane saw."""
     old = np.empty(len(index), data.dtype)
     # Rounds: the k-th lane of every address goes in round k.
@@ -81,8 +79,15 @@ def _serve(
 
 
 def atomic(
-    state: State, number: int, operation: str, kind: str, address: Array, b: Array,
-    c: Array | None, mask: Mask | None, wants_old: bool,
+    state: State,
+    number: int,
+    operation: str,
+    kind: str,
+    address: Array,
+    b: Array,
+    c: Array | None,
+    mask: Mask | None,
+    wants_old: bool,
 ) -> Array:
     """atom and red: the old value of each lane."""
     site = state.sites[number]
@@ -127,8 +132,14 @@ def _unflat(state: State, mask: Mask | None, old: Array) -> Array:
 
 
 def _global(
-    state: State, number: int, operation: str, kind: str, address: Array, b: Array,
-    c: Array | None, mask: Mask | None,
+    state: State,
+    number: int,
+    operation: str,
+    kind: str,
+    address: Array,
+    b: Array,
+    c: Array | None,
+    mask: Mask | None,
 ) -> Array:
     site, stats = state.sites[number], state.stats[number]
     result: Array = np.zeros((1, 1, 1, 1), site.kind)
@@ -138,16 +149,20 @@ def _global(
             if buffer.initialised is not None:
                 access._check_global_init(state, site, buffer, offset, arr)
         at, x, y = _flat(state, sound, offset, b, b if c is None else c)
-        old = _serve(
-            buffer.view(site.kind), at // site.kind.itemsize, operation, kind, x, y
-        )
+        old = _serve(buffer.view(site.kind), at // site.kind.itemsize, operation, kind, x, y)
         result = np.where(arr, _unflat(state, sound, old), result)
     return result
 
 
 def _shared(
-    state: State, number: int, operation: str, kind: str, address: Array, b: Array,
-    c: Array | None, mask: Mask | None,
+    state: State,
+    number: int,
+    operation: str,
+    kind: str,
+    address: Array,
+    b: Array,
+    c: Array | None,
+    mask: Mask | None,
 ) -> Array:
     site, stats = state.sites[number], state.stats[number]
     if site.space == "generic" and int(address.max()) >= SHARED_WINDOW:
@@ -176,8 +191,6 @@ def _shared(
         # Other widths: through a copy of the words in the order of each block's bytes.
         whole = np.ascontiguousarray(memory.data.T)
         flat = whole.reshape(-1).view(site.kind)
-        old = _serve(
-            flat, (column * memory.rows * 4 + at) // size, operation, kind, x, y
-        )
+        old = _serve(flat, (column * memory.rows * 4 + at) // size, operation, kind, x, y)
         memory.data[:] = whole.T
     return _unflat(state, plan.mask, old)

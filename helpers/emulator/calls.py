@@ -20,9 +20,15 @@ _MAX_OUTPUT = 200  # printed lines that are kept
 
 
 def call_function(
-    state: State, frame: dict[str, Any], name: str, formal: tuple[str, ...],
-    actual: tuple[str, ...], formal_returns: tuple[str, ...], returns: tuple[str, ...],
-    locals_size: int, mask: Mask | None,
+    state: State,
+    frame: dict[str, Any],
+    name: str,
+    formal: tuple[str, ...],
+    actual: tuple[str, ...],
+    formal_returns: tuple[str, ...],
+    returns: tuple[str, ...],
+    locals_size: int,
+    mask: Mask | None,
 ) -> None:
     """Run a device function for the threads of a mask, to its end."""
     if mask is not None and mask.n == 0:
@@ -34,9 +40,7 @@ def call_function(
             f"device functions call each other {_MAX_DEPTH} levels deep at {name!r}. Use a loop "
             "instead of recursion"
         )
-    inner: dict[str, Any] = {
-        f: frame.get(a, {}) for f, a in zip(formal, actual, strict=False)
-    }
+    inner: dict[str, Any] = {f: frame.get(a, {}) for f, a in zip(formal, actual, strict=False)}
     program = state.launch.program.functions[name]
     live = state.live
     state.live = mask
@@ -56,7 +60,10 @@ _FORMAT = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|z|j|t|L
 
 
 def print_formatted(
-    state: State, frame: dict[str, Any], actual: tuple[str, ...], returns: tuple[str, ...],
+    state: State,
+    frame: dict[str, Any],
+    actual: tuple[str, ...],
+    returns: tuple[str, ...],
     mask: Mask | None,
 ) -> None:
     """vprintf: text into the report, block by block, thread by thread."""

@@ -7,9 +7,10 @@ Sectors (global memory): the distinct 32-byte sectors that a request touches.
 Wavefronts (shared memory): 32 banks of 4 bytes each serve one word a wavefront; lanes that want
 the same word share it. A request of up to 4 bytes a lane takes as many wavefronts as the most
 wanted bank has distinct words. Wider requests are served in phases, each counted by that rule:
-8 bytes a lane in two half-warps, 16 bytes in four quarter-warps. Two half-warp phases of an
-8-byte request, and the two phases of each half of a 16-byte request, are merged into one
-wavefront where the merged phase wants no more than one word of any bank.
+8 bytes a lane in two half-warps, 16 bytes in four quarter-warps. Loads are merged where neighbours
+agree: if every active lane i reads the same address as lane i^1 (or, for all lanes, as lane i^2),
+or that lane is inactive, then the two halves of an 8-byte load, and the two quarters of each half
+of a 16-byte load, are one phase. Source of the merging: NVIDIA developer forum, topic 77228 (CC 7.x).
 
 Arrays have six axes here: two that number the warps of a block, two that number the lanes of a
 warp (so that a value shared by all lanes keeps size one), and the two of the blocks.
@@ -66,6 +67,12 @@ class WarpShape:
             out &= self.exists[:, :, None, None]
         return out.reshape(self.warps, 1, 1, WARP, p, q)
 
+    def spread(self, six: Array) -> Array:
+        """The lane axes of `lanes` at full size: every lane of a warp stands for itself."""
+        w1, w2, _, _, p, q = six.shape
+        sizes = (self.group, self.x) if self.mode == "group" else (1, WARP)
+        return np.broadcast_to(six, (w1, w2, *sizes, p, q))
+
     def full(self, a: Array, blocks: tuple[int, int]) -> Array:
         """(rows, x, p, q) to (warps, 32, p * q); lanes beyond the last thread repeat it."""
         p, q = blocks
@@ -113,38 +120,48 @@ def _bank_depth(words: Array) -> Array:
     return np.bincount(slot, minlength=n * BANKS).reshape(n, BANKS).max(axis=1)
 
 
-def wavefronts(byte_address: Array, width: int, mask: Array | None) -> Array:
-    """Wavefronts of each request: int64 (w1, w2, p, q). byte_address: int64, six axes.
+def wavefronts(
+    shape: WarpShape, byte_address: Array, width: int, mask: Array | None, load: bool
+) -> Array:
+    """Wavefronts of each request: int64 (w1, w2, p, q).
 
-    width: bytes a lane; mask as byte_address or None.
+    byte_address, mask: int64 and bool from `WarpShape.lanes`, or None for all lanes active.
+    width: bytes a lane. load: loads may merge phases, stores do not.
     """
+    words = byte_address >> 2
+    if width > 4:
+        words = shape.spread(words)
     if mask is not None:
-        byte_address, mask = np.broadcast_arrays(byte_address, mask)
-        words = _merged(np.where(mask, byte_address >> 2, _NONE))
-    else:
-        words = _merged(byte_address >> 2)
-        if words.shape[2] == 1:
+        words, mask = np.broadcast_arrays(words, mask)
+        words = np.where(mask, words, _NONE)
+    words = _merged(words)
+    if mask is None and width <= 4:
+        narrow = words.shape[2] == 1 or (
+            (words.max(axis=2) - words.min(axis=2)).max(initial=0) < BANKS
+        )
+        if narrow:
             return np.ones((*words.shape[:2], *words.shape[3:]), np.int64)
-        if width <= 4 and (words.max(axis=2) - words.min(axis=2)).max(initial=0) < BANKS:
-            return np.ones((*words.shape[:2], *words.shape[3:]), np.int64)
-    shape = (*words.shape[:2], *words.shape[3:])
+    requests = (*words.shape[:2], *words.shape[3:])
     lanes = np.moveaxis(words, 2, -1).reshape(-1, words.shape[2])
-    if width <= 4:
-        return _bank_depth(lanes).reshape(shape)
-    if lanes.shape[1] < WARP:  # few distinct lanes, repeated over the warp by the caller's shape
-        return _wide(lanes[:, np.arange(WARP) % lanes.shape[1]], width).reshape(shape)
-    return _wide(lanes, width).reshape(shape)
+    depth = _bank_depth(lanes) if width <= 4 else _wide(lanes, width, load)
+    return depth.reshape(requests)
 
 
-def _wide(lanes: Array, width: int) -> Array:
+def _wide(lanes: Array, width: int, load: bool) -> Array:
     """Wavefronts of 8- and 16-byte requests; lanes: (requests, 32) first words."""
     n = len(lanes)
     per_lane = width // 4
-    words = lanes[:, :, None] + np.arange(per_lane)
-    words = np.where(lanes[:, :, None] == _NONE, _NONE, words)
-    phases = 2 if per_lane == 2 else 4
-    by_phase = words.reshape(n * phases, -1)
-    depth = _bank_depth(by_phase).reshape(n, phases)
-    pairs = _bank_depth(words.reshape(n * phases // 2, -1)).reshape(n, phases // 2)
-    split = depth.reshape(n, phases // 2, 2).sum(axis=2)
-    return np.where(pairs <= 1, pairs, split).sum(axis=1)
+    words = np.where(lanes[:, :, None] == _NONE, _NONE, lanes[:, :, None] + np.arange(per_lane))
+    phases = per_lane  # two half-warps, or four quarter-warps
+    depth = _bank_depth(words.reshape(n * phases, -1)).reshape(n, phases // 2, 2).sum(axis=2)
+    if load:
+        groups = lanes.reshape(n, phases // 2, -1)  # the warp, or its halves
+        index = np.arange(groups.shape[2])
+        agree = np.zeros(groups.shape[:2], bool)
+        for distance in (1, 2):
+            other = groups[:, :, index ^ distance]
+            same = (groups == other) | (groups == _NONE) | (other == _NONE)
+            agree |= same.all(axis=2)
+        merged = _bank_depth(words.reshape(n * phases // 2, -1)).reshape(n, phases // 2)
+        depth = np.where(agree, merged, depth)
+    return depth.sum(axis=1)

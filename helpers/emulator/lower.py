@@ -320,9 +320,7 @@ class Emitter:
         if have[1] == want[1]:
             return f"{expression}.view({want})"
         # Other widths: the bits are cut or zero-extended (ld, st and cvt take wider registers).
-        if have[0] == "f":
-            expression = f"{expression}.view(u{have[1]})"
-        elif have[0] == "i" and int(want[1]) > int(have[1]) and want[0] != "i":
+        if have[0] == "f" or (have[0] == "i" and int(want[1]) > int(have[1]) and want[0] != "i"):
             expression = f"{expression}.view(u{have[1]})"
         if want[0] == "f":
             return f"{expression}.astype(u{want[1]}).view({want})"
@@ -359,18 +357,14 @@ class Emitter:
         if name in self.numbers:
             self.dirty.add(name)
 
-    def site(
-        self, space: str, op: str, kind: str, count: int, offset: int
-    ) -> int:
+    def site(self, space: str, op: str, kind: str, count: int, offset: int) -> int:
         """Register a memory instruction; returns its number."""
         from helpers.emulator.program import Site
 
         assert self.ins is not None
         number = len(self.program.sites)
         self.program.sites.append(
-            Site(
-                number, self.ins.line, self.ins.text, space, op, np.dtype(kind), count, offset
-            )
+            Site(number, self.ins.line, self.ins.text, space, op, np.dtype(kind), count, offset)
         )
         return number
 
@@ -493,8 +487,10 @@ def _half_arithmetic(e: Emitter, ins: P.Instruction, kind: str) -> None:
         else:
             result = f"fma32_exact({', '.join(values)})"
     elif ins.root in ("min", "max"):
-        name = ("minimum" if ins.root == "min" else "maximum") if "NaN" in ins.parts else (
-            f"f{ins.root}"
+        name = (
+            ("minimum" if ins.root == "min" else "maximum")
+            if "NaN" in ins.parts
+            else (f"f{ins.root}")
         )
         result = f"{name}({values[0]}, {values[1]})"
     elif ins.root in ("neg", "abs"):
@@ -981,8 +977,9 @@ def _cvta(e: Emitter, ins: P.Instruction) -> None:
     d, a = ins.operands
     kind = NUMPY[_types(ins)[-1]]
     kind = _SIGNLESS.get(kind, kind)
-    space = next(p for p in ins.parts if p.split("::")[0] in (
-        "global", "shared", "local", "const", "param")).split("::")[0]
+    space = next(
+        p for p in ins.parts if p.split("::")[0] in ("global", "shared", "local", "const", "param")
+    ).split("::")[0]
     value = e.read(a, kind)
     window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
     if not window or kind != "i8":
@@ -1156,8 +1153,9 @@ def _store(e: Emitter, ins: P.Instruction) -> None:
     e.emit(f"store_{space}(S, {number}, {base}, ({', '.join(values)},), {e.active()})")
 
 
-@lowers("prefetch", "prefetchu", "discard", "applypriority", "membar", "fence", "nanosleep",
-        "pmevent")
+@lowers(
+    "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence", "nanosleep", "pmevent"
+)
 def _nothing(e: Emitter, ins: P.Instruction) -> None:
     """Instructions that change nothing that the emulator models."""
     if "proxy" in ins.parts or "mbarrier_init" in ins.parts or "cluster" in ins.parts:
@@ -1169,8 +1167,13 @@ def _atomic(e: Emitter, ins: P.Instruction) -> None:
     if "async" in ins.parts:
         raise e.fail(_HOPPER)
     operation = next(
-        (p for p in ins.parts if p in ("add", "min", "max", "inc", "dec", "and", "or", "xor",
-                                       "exch", "cas")), "")
+        (
+            p
+            for p in ins.parts
+            if p in ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
+        ),
+        "",
+    )
     kind = _types(ins)[-1]
     space = _space(ins)
     if space == "cluster" or not operation:
@@ -1414,11 +1417,9 @@ def _cp(e: Emitter, ins: P.Instruction) -> None:
         else:
             limit = e.read(operand, "i4")
     count = size.value // 4
-    source = e.site("global", "load", "u4", count, from_offset)
-    target = e.site("shared", "store", "u4", count, to_offset)
-    e.emit(
-        f"copy_async(S, {source}, {target}, {from_base}, {to_base}, {limit}, {e.active()})"
-    )
+    reads = e.site("global", "load", "u4", count, from_offset)
+    writes = e.site("shared", "store", "u4", count, to_offset)
+    e.emit(f"copy_async(S, {reads}, {writes}, {from_base}, {to_base}, {limit}, {e.active()})")
 
 
 # -- calls ---------------------------------------------------------------------------------------
@@ -1431,9 +1432,7 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
     callee = e.program.module.functions[name]
     if not callee.has_body:
         if name == "vprintf":
-            e.emit(
-                f"print_formatted(S, F, {arguments!r}, {returns!r}, {e.active()})"
-            )
+            e.emit(f"print_formatted(S, F, {arguments!r}, {returns!r}, {e.active()})")
             return
         if name == "__assertfail":
             e.emit(f"assert_failed(S, F, {arguments!r}, {ins.line}, {e.active()})")

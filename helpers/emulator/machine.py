@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.counts import WarpShape
-from helpers.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, Heap, Words
+from helpers.emulator.memory import Heap, Words
 from helpers.emulator.races import WARP_SYNC, SharedLog
 from helpers.emulator.report import SiteStats
 
@@ -55,14 +55,11 @@ class Mask:
 
     def reduced(self, shape: tuple[int, ...]) -> Array:
         """Whether any thread is in the set, along the axes where an array of `shape` varies."""
-        found = self._reduced.get(shape)
-        if found is None:
-            axes = tuple(
-                i for i in range(4) if shape[i] == 1 and self.arr.shape[i] > 1
-            )
-            found = self.arr.any(axis=axes, keepdims=True) if axes else self.arr
-            self._reduced[shape] = found
-        return found
+        if shape not in self._reduced:
+            axes = tuple(i for i in range(4) if shape[i] == 1 and self.arr.shape[i] > 1)
+            reduced = np.any(self.arr, axis=axes, keepdims=True) if axes else self.arr
+            self._reduced[shape] = np.asarray(reduced)
+        return self._reduced[shape]
 
 
 @dataclass
@@ -173,6 +170,7 @@ class State:
         self._constants: dict[str, Array] = {}
         self._first_lanes: dict[tuple[int, int], tuple[Mask | None, Mask | None]] = {}
         self.depth = 0
+        self.steps = 0
 
     # -- masks -----------------------------------------------------------------------------------
 
@@ -203,7 +201,7 @@ class State:
         pad = -self.threads % 32
         if pad:
             arr = np.concatenate([arr, np.zeros((pad, self.blocks), bool)])
-        return arr.reshape(-1, 32, self.blocks).any(axis=1)
+        return np.asarray(arr.reshape(-1, 32, self.blocks).any(axis=1))
 
     def count_warps(self, mask: Mask | None) -> int:
         """Warps with at least one thread in the mask."""
@@ -302,8 +300,16 @@ class State:
         return "shared", f"shared memory byte {address}"
 
     def find(
-        self, kind: str, line: int, message: str, count: int, *, array: str = "", index: str = "",
-        threads: tuple[int, ...] = (), other_line: int = 0,
+        self,
+        kind: str,
+        line: int,
+        message: str,
+        count: int,
+        *,
+        array: str = "",
+        index: str = "",
+        threads: tuple[int, ...] = (),
+        other_line: int = 0,
         block: tuple[int, int, int] | None = None,
     ) -> None:
         """Enter a fault; equal ones are counted."""
@@ -356,8 +362,8 @@ class State:
             at = min(pool)
             mask = pool.pop(at)
             block = blocks[at]
-            launch.steps += block.cost
-            if launch.steps > budget or (
+            self.steps += block.cost
+            if self.steps > budget or (
                 launch.deadline < float("inf") and time.monotonic() > launch.deadline
             ):
                 self._out_of_steps(block.line)
@@ -478,12 +484,20 @@ class State:
                 pool[at] = None
 
     def _table(
-        self, pool: dict[int, Mask | None], targets: tuple[int, ...], mask: Mask | None, index: Array
+        self,
+        pool: dict[int, Mask | None],
+        targets: tuple[int, ...],
+        mask: Mask | None,
+        index: Array,
     ) -> None:
         base = self.live if mask is None else mask
-        values = np.unique(index if base is None else index[np.broadcast_to(
-            base.arr, np.broadcast_shapes(base.arr.shape, index.shape))]
-            if index.size > 1 else index)
+        values = np.unique(
+            index
+            if base is None
+            else index[np.broadcast_to(base.arr, np.broadcast_shapes(base.arr.shape, index.shape))]
+            if index.size > 1
+            else index
+        )
         for value in values:
             part = self.narrowed(base, index == value)
             if part is not None and part.n == 0:
@@ -560,16 +574,16 @@ class State:
         # Deadlock: some threads wait for others that never come. Say so, and go on.
         for w in self.waiting:
             base = self.live if w.mask is None else w.mask
-            here = self.by_block(base)
-            column = int(np.flatnonzero(here.reshape(-1))[0])
-            waits = int(here.reshape(-1)[column])
+            held = self.by_block(base)
+            column = int(np.flatnonzero(held.reshape(-1))[0])
+            waits = int(held.reshape(-1)[column])
             self.find(
                 "divergent-barrier",
                 w.line,
                 f"{waits} of {self.threads} threads of block {self.block_tuple(column)} wait at "
                 "this barrier; the others wait elsewhere or never come. Every thread of the block "
                 "must reach the same barrier",
-                int(np.count_nonzero(here)),
+                int(np.count_nonzero(held)),
                 block=self.block_tuple(column),
             )
         ready, self.waiting = self.waiting, []
@@ -713,8 +727,8 @@ class State:
     def _out_of_steps(self, line: int) -> None:
         launch = self.launch
         what = (
-            f"more than {launch.max_steps} steps were taken"
-            if launch.steps > launch.max_steps
+            f"more than {launch.max_steps} instructions were run one after the other"
+            if self.steps > launch.max_steps
             else "the time limit is reached"
         )
         self.find(
@@ -727,7 +741,8 @@ class State:
         raise StepBudgetError
 
     def finish(self) -> None:
-        """The blocks have ended: judge the last interval, and copies nobody waited for."""
+        """The blocks have ended: judge the last interval."""
+        self.launch.steps = max(self.launch.steps, self.steps)
         if self.log is not None:
             self.log.end_interval()
 
@@ -740,13 +755,3 @@ class State:
             size = max(self.launch.program.local_bytes, 16)
             self.local = Words(size, columns)
         return self.local
-
-
-def generic_shared(offset: Array) -> Array:
-    """cvta.shared."""
-    return offset + SHARED_WINDOW
-
-
-def generic_local(offset: Array) -> Array:
-    """cvta.local."""
-    return offset + LOCAL_WINDOW

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -247,7 +248,11 @@ def _survey(program: Program, functions: list[P.Function]) -> None:
     for f in functions:
         for ins in f.code:
             kinds = [p for p in ins.parts if p in P.BITS]
-            if ins.root in ("ld", "st", "atom", "red", "ldu") and "param" not in ins.parts and kinds:
+            if (
+                ins.root in ("ld", "st", "atom", "red", "ldu")
+                and "param" not in ins.parts
+                and kinds
+            ):
                 granule = min(granule, max(P.BITS[kinds[-1]] // 8, 1))
             if ins.root == "wmma" or ins.root == "stmatrix":
                 granule = min(granule, 2)
@@ -300,12 +305,11 @@ def _stored_params(program: Program, functions: list[P.Function]) -> set[int] | 
                     changed = True
     stored: set[int] = set()
     for ins in program.entry.code:
-        if ins.root == "st" and not {"param", "local", "shared"} & set(ins.parts):
-            address = ins.operands[0]
-        elif ins.root == "wmma" and "store" in ins.parts and "shared" not in ins.parts:
-            address = ins.operands[0]
-        else:
+        plain = ins.root == "st" and not {"param", "local", "shared"} & set(ins.parts)
+        matrix = ins.root == "wmma" and "store" in ins.parts and "shared" not in ins.parts
+        if not plain and not matrix:
             continue
+        address = ins.operands[0]
         base = address.base if isinstance(address, P.Address) else None
         if isinstance(base, P.Register):
             found = origin.get(base.name, frozenset())
@@ -350,7 +354,7 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
         function.name, {}, len(numbers), [kinds[n] for n in sorted(shared_by_blocks)], locals_size
     )
     names = namespace()
-    after = {a: b for (a, _), (b, _) in zip(spans, spans[1:], strict=False)}
+    after = {a: b for (a, _), (b, _) in pairwise(spans)}
     sources = []
     for start, end in spans:
         line = function.code[start].line if start < end else 0
@@ -420,11 +424,7 @@ def _touched(ins: P.Instruction) -> tuple[list[str], list[str]]:
             writes += registers
             if ins.guard:
                 reads += registers
-        elif (
-            position == 0
-            and ins.root in ("bar", "barrier")
-            and "red" in ins.parts
-        ):
+        elif position == 0 and ins.root in ("bar", "barrier") and "red" in ins.parts:
             writes += registers
         else:
             reads += registers
@@ -451,9 +451,7 @@ def _cross_block(function: P.Function, spans: list[tuple[int, int]]) -> set[str]
     return out
 
 
-def _emit_block(
-    emitter: Emitter, block: Block, function: P.Function, start: int, end: int
-) -> None:
+def _emit_block(emitter: Emitter, block: Block, function: P.Function, start: int, end: int) -> None:
     code = function.code[start:end]
     opcodes = block.opcodes
     emitter.plan(code, [_touched(i) for i in code])

@@ -390,7 +390,9 @@ class _Body:
     def _directive(self, text: str, label: str) -> None:
         if text.startswith(".reg"):
             found = re.match(r"\.reg\s+((?:\.\w+\s*)+)(.*)$", text, re.DOTALL)
-            types = [t for t in re.findall(r"\.(\w+)", found.group(1)) if t in BITS] if found else []
+            types = (
+                [t for t in re.findall(r"\.(\w+)", found.group(1)) if t in BITS] if found else []
+            )
             if not found or not types:
                 raise EmulationError(f"cannot read the PTX declaration {text.strip()!r}")
             for item in found.group(2).split(","):
@@ -405,7 +407,9 @@ class _Body:
                 if not any(v.name == variable.name for v in self.function.variables):
                     self.function.variables.append(variable)
         else:
-            raise EmulationError(f"unknown PTX directive {text.split()[0]!r} in {self.function.name}")
+            raise EmulationError(
+                f"unknown PTX directive {text.split()[0]!r} in {self.function.name}"
+            )
 
     def _declare(self, item: str, kind: str) -> None:
         family = re.match(r"([\w$%]+)<(\d+)>$", item)
@@ -461,7 +465,8 @@ class _Body:
         if not groups:
             raise EmulationError(f"cannot read the PTX call {source!r}")
         names = [
-            tuple(n.strip() for n in (groups.group(i) or "").split(",") if n.strip()) for i in (1, 3)
+            tuple(n.strip() for n in (groups.group(i) or "").split(",") if n.strip())
+            for i in (1, 3)
         ]
         return names[0], groups.group(2), names[1]
 

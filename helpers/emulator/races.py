@@ -41,7 +41,7 @@ class Access:
     granule: Array | None  # first granule of each lane
     count: int  # granules a lane
     mask: Mask | None
-    values: Array | None  # what a write stored, to tell harmless duplicates
+    values: tuple[Array, ...] | None  # what a write stored, to tell harmless duplicates
     clocks: Array | None  # vector clocks of the warps, once named barriers are in use
 
 
@@ -74,9 +74,10 @@ class SharedLog:
             self.initialised = np.repeat(self.initialised, blocks, axis=1)
         columns = self.initialised.shape[1]
         if columns == 1:
-            at = granule if mask is None else np.broadcast_to(granule, _both(granule, mask))[
-                np.broadcast_to(mask, _both(granule, mask))
-            ]
+            at = granule
+            if mask is not None:
+                shape = _both(granule, mask)
+                at = np.broadcast_to(granule, shape)[np.broadcast_to(mask, shape)]
             at = at.reshape(-1)
             for j in range(count):
                 self.initialised[at + j, 0] = True
@@ -117,7 +118,7 @@ class SharedLog:
         granule: Array | None,
         count: int,
         mask: Mask | None,
-        values: Array | None = None,
+        values: tuple[Array, ...] | None = None,
     ) -> None:
         """Log an access of the current interval."""
         if kind == WRITE:
@@ -259,9 +260,49 @@ class SharedLog:
         table = np.concatenate(rows, axis=1)
         named = any(a.clocks is not None for a in log)
         racing = self._unordered(table, log if named else None)
+        racing = self._not_harmless(table, racing, log, columns)
         if not len(racing):
             return []
         return self._pairs(table, racing, log)
+
+    def _not_harmless(self, table: Array, racing: Array, log: list[Access], columns: int) -> Array:
+        """Leave out places where one instruction of several threads wrote one and the same value."""
+        if not len(racing):
+            return racing
+        keep = []
+        order = np.argsort(table[0], kind="stable")
+        places = table[0][order]
+        for place in racing[: _SAMPLE * 64]:
+            rows = order[np.searchsorted(places, place) : np.searchsorted(places, place, "right")]
+            sequences = np.unique(table[1][rows[table[3][rows] == WRITE]])
+            others = (table[3][rows] != WRITE).any() and len(np.unique(table[2][rows])) > 1
+            if len(sequences) == 1 and not others and self._same(log[sequences[0]], place, columns):
+                continue
+            keep.append(place)
+        return np.array([*keep, *racing[_SAMPLE * 64 :]], np.int64) if keep else racing[:0]
+
+    def _same(self, access: Access, place: int, columns: int) -> bool:
+        """Whether all lanes of a write put the same value at a place."""
+        s = self.state
+        if access.values is None or access.granule is None:
+            return False
+        size = access.values[0].dtype.itemsize
+        seen: set[bytes] = set()
+        granule, column = place // columns, place % columns
+        arr = np.ones((1, 1, 1, 1), bool) if access.mask is None else access.mask.arr
+        for j in range(access.count):
+            here = np.broadcast_to(access.granule + j == granule, s.shape) & arr
+            value = np.broadcast_to(access.values[j * self.granule // size], s.shape)[here]
+            where = np.broadcast_to(s.block_index, s.shape)[here]
+            if columns > 1:
+                value = value[where == column]
+                where = where[where == column]
+            for block in np.unique(where)[:4]:
+                mine = {v.tobytes() for v in value[where == block]}
+                if len(mine) > 1:
+                    return False
+                seen |= mine
+        return True
 
     def _unordered(self, table: Array, log: list[Access] | None) -> Array:
         """Places at which two threads truly meet unordered (order-free over the interval)."""
@@ -385,8 +426,13 @@ def _both(a: Array, b: Array) -> tuple[int, ...]:
 
 
 def track_global(
-    state: State, site: int, buffer: Buffer, offset: Array, width: int, mask: Mask | None,
-    store: bool, values: tuple[Array, ...] = (),
+    state: State,
+    site: int,
+    buffer: Buffer,
+    offset: Array,
+    width: int,
+    mask: Mask | None,
+    store: bool,
 ) -> None:
     """Check an access to a writable array against earlier ones of other threads, and enter it."""
     s = state
@@ -444,8 +490,15 @@ def _unordered_global(
 
 
 def _global_race(
-    s: State, site: int, buffer: Buffer, place: Array, before: Array, gid: Array, bad: Array,
-    earlier: str, store: bool,
+    s: State,
+    site: int,
+    buffer: Buffer,
+    place: Array,
+    before: Array,
+    gid: Array,
+    bad: Array,
+    earlier: str,
+    store: bool,
 ) -> None:
     if not bad.any():
         return

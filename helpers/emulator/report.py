@@ -102,7 +102,8 @@ class SiteStats:
     ideal_sectors: int = 0
     ideal_wavefronts: int = 0
     arrays: list[str] = field(default_factory=list)
-    samples: list[tuple[str, int, Array]] = field(default_factory=list)  # (array, itemsize, (w, 32))
+    # (array, itemsize, byte offsets by warp and lane)
+    samples: list[tuple[str, int, Array]] = field(default_factory=list)
     sampled: int = 0
     memo: Any = None
     buffer: Any = None

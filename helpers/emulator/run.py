@@ -14,10 +14,10 @@ from helpers import toolchain
 from helpers.device import limits
 from helpers.emulator import ptx as P
 from helpers.emulator.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
-from helpers.emulator.arguments import Formal, bind, signature, strip_comments
+from helpers.emulator.arguments import Formal, bind, resolve_type, signature, strip_comments
 from helpers.emulator.machine import Launch, State, StepBudgetError
 from helpers.emulator.memory import SLOT_BITS, Buffer, Heap
-from helpers.emulator.program import Program, SharedSymbol, translate
+from helpers.emulator.program import Program, SharedSymbol, demangle, translate
 from helpers.emulator.report import Finding, LineAccess, Report
 from helpers.errors import ConfigError, EmulationError, TileError, UnknownNameError, near_matches
 
@@ -26,6 +26,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
 MAX_STEPS = 3_000_000  # PTX instructions of one path through the program
 SCHEDULES = ("ascending", "permuted")
+
+_QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", re.M)
+_CONSTANT = re.compile(
+    r"\b(?:constexpr|const)\s+(?:int|unsigned|size_t|auto)\s+(\w+)\s*=\s*([^;]+);"
+)
+
+# What a kernel that the emulator does not model may make NumPy or Python raise.
+_INNER = (
+    RecursionError, MemoryError, FloatingPointError, ValueError, TypeError, KeyError, IndexError,
+    AttributeError, OverflowError, ZeroDivisionError, AssertionError,
+)  # fmt: skip
 
 
 def launch(
@@ -106,8 +118,7 @@ def launch(
             pass
         except TileError:
             raise
-        except (RecursionError, MemoryError, FloatingPointError, ValueError, TypeError, KeyError,
-                IndexError, AttributeError, OverflowError, ZeroDivisionError, AssertionError) as e:
+        except _INNER as e:
             raise EmulationError(
                 f"the emulator failed on {entry} ({type(e).__name__}: {e}). The kernel does something "
                 "it does not model; simplify it, or run it on a GPU"
@@ -158,8 +169,7 @@ def program_of_ptx(
         program = translate(module, mangled)
     except TileError:
         raise
-    except (RecursionError, ValueError, TypeError, KeyError, IndexError, AttributeError,
-            OverflowError, MemoryError, AssertionError) as e:
+    except _INNER as e:
         raise EmulationError(
             f"the PTX of {name} cannot be read ({type(e).__name__}: {e}). Give PTX as NVRTC writes it"
         ) from e
@@ -189,14 +199,13 @@ def _name_shared(program: Program, source: str, defines: Mapping[str, str]) -> N
         )
         if not found:
             continue
-        words = re.sub(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static", " ",
-                       found.group(1)).split(",")[0].split()
-        from helpers.emulator.arguments import resolve_type
-
+        words = _QUALIFIERS.sub(" ", found.group(1)).split(",")[0].split()
         kind = resolve_type(" ".join(words[:1]), text, defines) if words else ""
-        itemsize = itemsizes.get(kind, symbol.itemsize)
-        shape = []
-        for dimension in re.findall(r"\[([^\]]*)\]", found.group(2)):
+        base, _, alias = kind.partition("[")  # an alias may itself be an array type
+        itemsize = itemsizes.get(resolve_type(base.strip(), text, defines), min(symbol.itemsize, 4))
+        shape: list[int] = []
+        dimensions = found.group(2) + (f"[{alias}" if alias else "")
+        for dimension in re.findall(r"\[([^\]]*)\]", dimensions):
             value = _evaluate(dimension, values)
             if value is None:
                 shape = []
@@ -208,8 +217,7 @@ def _name_shared(program: Program, source: str, defines: Mapping[str, str]) -> N
 
 
 def _constants(text: str, defines: Mapping[str, str]) -> dict[str, str]:
-    values = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", text, re.M))
-    values |= dict(re.findall(r"\b(?:constexpr|const)\s+(?:int|unsigned|size_t|auto)\s+(\w+)\s*=\s*([^;]+);", text))
+    values = dict(_MACRO.findall(text)) | dict(_CONSTANT.findall(text))
     return values | dict(defines)
 
 
@@ -245,8 +253,12 @@ def _geometry(what: str, value: int | Sequence[int]) -> tuple[int, int, int]:
 
 
 def _check_limits(
-    program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], dynamic: int,
-    arch: str, entry: str,
+    program: Program,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    dynamic: int,
+    arch: str,
+    entry: str,
 ) -> int:
     """Total shared memory in bytes. Raises ConfigError for what the hardware refuses."""
     device = limits(arch)
@@ -312,8 +324,10 @@ def _sample(
 
 
 def _batches(
-    grid: tuple[int, int, int], block: tuple[int, int, int],
-    chosen: list[tuple[int, int, int]] | None, lanes: int,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    chosen: list[tuple[int, int, int]] | None,
+    lanes: int,
 ) -> Any:
     """Blocks that run together, as index arrays over the axes p and q."""
     per_batch = max(1, lanes // (block[0] * block[1] * block[2]))
@@ -343,7 +357,7 @@ def _place_symbols(
 ) -> list[tuple[Buffer, Array]]:
     """Put module variables at their addresses, filled as the source or the caller says."""
     held = []
-    names = {_variable_name(n): n for n in program.global_symbols}
+    names = {demangle(n): n for n in program.global_symbols}
     for wanted in contents:
         if wanted not in names:
             raise UnknownNameError(
@@ -359,7 +373,7 @@ def _place_symbols(
                 address = symbol_address(program.global_symbols[target][0]) + offset
                 raw[at : at + 8] = address.to_bytes(8, "little")
         data[: len(raw)] = np.frombuffer(bytes(raw), np.uint8)
-        plain = _variable_name(mangled)
+        plain = demangle(mangled)
         itemsize = variable.align if size % variable.align == 0 else 1
         base = symbol_address(slot)
         buffer = Buffer(plain, base, data, itemsize, read_only=variable.space == "const")
@@ -383,15 +397,12 @@ def _place_symbols(
     return held
 
 
-def _variable_name(mangled: str) -> str:
-    from helpers.emulator.program import demangle
-
-    return demangle(mangled)
-
-
 def _mark_uninitialised(
-    heap: Heap, pointers: Mapping[int, Buffer], formals: list[Formal] | None,
-    names: Sequence[str], entry: str,
+    heap: Heap,
+    pointers: Mapping[int, Buffer],
+    formals: list[Formal] | None,
+    names: Sequence[str],
+    entry: str,
 ) -> None:
     by_name = {b.name: b for b in pointers.values()}
     for wanted in [names] if isinstance(names, str) else names:
@@ -409,8 +420,14 @@ def _mark_uninitialised(
 
 
 def _report(
-    run: Launch, source: str, name: str, entry: str, grid: tuple[int, int, int],
-    block: tuple[int, int, int], blocks_run: int, schedule: str,
+    run: Launch,
+    source: str,
+    name: str,
+    entry: str,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    blocks_run: int,
+    schedule: str,
 ) -> Report:
     lines = source.split("\n")
 

@@ -193,12 +193,17 @@ def _dims(shape: str) -> tuple[int, int, int]:
 
 
 def mma(
-    state: State, shape: str, types: tuple[str, ...], layouts: tuple[str, ...],
-    a: tuple[Array, ...], b: tuple[Array, ...], c: tuple[Array, ...], saturate: bool,
+    state: State,
+    shape: str,
+    types: tuple[str, ...],
+    layouts: tuple[str, ...],
+    a: tuple[Array, ...],
+    b: tuple[Array, ...],
+    c: tuple[Array, ...],
+    saturate: bool,
     mask: Mask | None,
 ) -> list[Array]:
     """mma.sync: the registers of D."""
-    state.warp_sync(mask)
     m, n, k = _dims(shape)
     if shape == "m8n8k4" and types[1] == "f16":
         return _mma_quads(state, types, layouts, a, b, c)
@@ -212,8 +217,12 @@ def mma(
 
 
 def _mma_quads(
-    state: State, types: tuple[str, ...], layouts: tuple[str, ...], a: tuple[Array, ...],
-    b: tuple[Array, ...], c: tuple[Array, ...],
+    state: State,
+    types: tuple[str, ...],
+    layouts: tuple[str, ...],
+    a: tuple[Array, ...],
+    b: tuple[Array, ...],
+    c: tuple[Array, ...],
 ) -> list[Array]:
     """mma.m8n8k4 of float16: four products a warp, each by lanes 4q..4q+3 and 16+4q..16+4q+3."""
     quad, high = LANE // 4 % 4, LANE // 16
@@ -269,12 +278,17 @@ def _wmma_layout(matrix: str, shape: str, kind: str) -> tuple[tuple[Array, Array
 
 
 def wmma_mma(
-    state: State, shape: str, types: tuple[str, ...], layouts: tuple[str, ...],
-    a: tuple[Array, ...], b: tuple[Array, ...], c: tuple[Array, ...], saturate: bool,
+    state: State,
+    shape: str,
+    types: tuple[str, ...],
+    layouts: tuple[str, ...],
+    a: tuple[Array, ...],
+    b: tuple[Array, ...],
+    c: tuple[Array, ...],
+    saturate: bool,
     mask: Mask | None,
 ) -> list[Array]:
     """wmma.mma: the registers of D."""
-    state.warp_sync(mask)
     result = []
     for matrix, registers, kind in (("a", a, types[1]), ("b", b, types[2]), ("c", c, types[3])):
         layout, size = _wmma_layout(matrix, shape, kind)
@@ -326,15 +340,23 @@ def _space_of(state: State, space: str, base: Array) -> tuple[str, Array]:
 
 
 def wmma_load(
-    state: State, number: int, matrix: str, shape: str, layout: str, kind: str, space: str,
-    base: Array, stride: Array | None, count: int, mask: Mask | None,
+    state: State,
+    number: int,
+    matrix: str,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    stride: Array | None,
+    count: int,
+    mask: Mask | None,
 ) -> list[Array]:
     """wmma.load: the registers of a fragment."""
-    state.warp_sync(mask)
     fragment, (rows, cols) = _wmma_layout(matrix, shape, kind)
     is_row = layout == "row"
     size = _BYTES[kind]
-    step = (stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1))
+    step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
     step = step.astype(i8)
     space, base = _space_of(state, space, base)
     accumulator = matrix in ("c", "d")
@@ -347,7 +369,9 @@ def wmma_load(
         place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
         address = base + place * size
         if fused and index % 4 == 0:
-            _count_blocks(state, number, base, step, size, is_row, requests[index : index + 4], mask)
+            _count_blocks(
+                state, number, base, step, size, is_row, requests[index : index + 4], mask
+            )
         value = _fetch(state, number, space, address, elements * size, site.offset, mask, fused)
         parts = _cut(state, value, size, elements)
         for e, part in enumerate(parts):
@@ -361,8 +385,14 @@ def _raw_kind(size: int) -> np.dtype[Any]:
 
 
 def _fetch(
-    state: State, number: int, space: str, address: Array, width: int, offset: int,
-    mask: Mask | None, fused: bool,
+    state: State,
+    number: int,
+    space: str,
+    address: Array,
+    width: int,
+    offset: int,
+    mask: Mask | None,
+    fused: bool,
 ) -> tuple[Array, ...]:
     """`width` bytes a lane from global or shared memory, as 32-bit words or one narrower value."""
     from helpers.emulator.program import Site
@@ -370,9 +400,7 @@ def _fetch(
     site = state.sites[number]
     kind = u4 if width >= 4 else np.dtype(f"u{width}")
     words = max(width // 4, 1)
-    narrow = Site(
-        number, site.line, site.text, space, site.op, kind, words, site.offset
-    )
+    narrow = Site(number, site.line, site.text, space, site.op, kind, words, site.offset)
     state.sites[number] = narrow
     try:
         if fused:
@@ -435,8 +463,14 @@ def _raw_fragment(
 
 
 def _count_blocks(
-    state: State, number: int, base: Array, step: Array, size: int, is_row: bool,
-    group: list[Any], mask: Mask | None,
+    state: State,
+    number: int,
+    base: Array,
+    step: Array,
+    size: int,
+    is_row: bool,
+    group: list[Any],
+    mask: Mask | None,
 ) -> None:
     """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j."""
     rows = np.zeros(32, np.int64)
@@ -449,9 +483,7 @@ def _count_blocks(
     _matrix_access(state, number, base + place * size, len(group), mask)
 
 
-def _matrix_access(
-    state: State, number: int, address: Array, count: int, mask: Mask | None
-) -> Any:
+def _matrix_access(state: State, number: int, address: Array, count: int, mask: Mask | None) -> Any:
     """Check, count and log the 16-byte rows that the first 8 * count lanes address."""
     from helpers.emulator.program import Site
 
@@ -483,17 +515,24 @@ def _matrix_access(
 
 
 def wmma_store(
-    state: State, number: int, shape: str, layout: str, kind: str, space: str, base: Array,
-    values: tuple[Array, ...], stride: Array | None, mask: Mask | None,
+    state: State,
+    number: int,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    values: tuple[Array, ...],
+    stride: Array | None,
+    mask: Mask | None,
 ) -> None:
     """wmma.store of an accumulator."""
     from helpers.emulator.program import Site
 
-    state.warp_sync(mask)
-    fragment, (rows, cols) = _wmma_layout("d", shape, kind)
+    _, (rows, cols) = _wmma_layout("d", shape, kind)
     is_row = layout == "row"
     size = _BYTES[kind]
-    step = (stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1))
+    step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
     step = step.astype(i8)
     space, base = _space_of(state, space, base)
     held: list[Array] = []
@@ -537,7 +576,6 @@ def load_matrix(
     state: State, number: int, address: Array, count: int, transposed: bool, mask: Mask | None
 ) -> list[Array]:
     """ldmatrix.x1, .x2, .x4, optionally .trans."""
-    state.warp_sync(mask)
     plan = _matrix_access(state, number, address, count, mask)
     offset = plan.offset
     last = max(state.launch.shared_bytes - 16, 0)
@@ -558,11 +596,14 @@ def load_matrix(
 
 
 def store_matrix(
-    state: State, number: int, address: Array, values: tuple[Array, ...], transposed: bool,
+    state: State,
+    number: int,
+    address: Array,
+    values: tuple[Array, ...],
+    transposed: bool,
     mask: Mask | None,
 ) -> None:
     """stmatrix.x1, .x2, .x4, optionally .trans."""
-    state.warp_sync(mask)
     plan = _matrix_access(state, number, address, len(values), mask)
     target = warps(state, plan.offset)
     arr = np.broadcast_to(
@@ -574,8 +615,8 @@ def store_matrix(
         rows = threads(state, target[:, 8 * j + GROUP])
         good = threads(state, sound[:, 8 * j + GROUP])
         if not transposed:
-            store_words(state.shared, rows + 4 * _lane_table(state, MEMBER), held_back(state, held),
-                        good)
+            place = rows + 4 * _lane_table(state, MEMBER)
+            store_words(state.shared, place, threads(state, held), good)
             continue
         halves = arith.unpack16(held)
         for e in range(2):
@@ -584,14 +625,8 @@ def store_matrix(
             store_words(state.shared, place, threads(state, halves[..., e]), good)
 
 
-def held_back(state: State, value: Array) -> Array:
-    """(warps, 32, blocks) to four axes."""
-    return threads(state, value)
-
-
 def transpose_matrix(state: State, a: Array, mask: Mask | None) -> Array:
     """movmatrix.trans of an 8x8 matrix of 16-bit elements."""
-    state.warp_sync(mask)
     halves = arith.unpack16(warps(state, a))  # (w, 32, b, 2): lane 4r + c/2, half c & 1
     low = halves[:, 4 * 2 * MEMBER + (GROUP >> 1), :, GROUP & 1]
     high = halves[:, 4 * (2 * MEMBER + 1) + (GROUP >> 1), :, GROUP & 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from helpers import device
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 DEFAULT_GPU = "h200"
 """The record that is replayed when a chapter does not name one."""
+
+Wanted = tuple[str | Kernel, str, dict[str, int]]
+"""A kernel or the name of a baseline, its name, and the tile sizes to run it with."""
 
 COLUMNS = (
     "kernel",
@@ -129,12 +132,10 @@ def _listing(rows: Iterable[Point]) -> str:
     return "; ".join(texts) or "nothing yet"
 
 
-def _wanted(
-    kernels: str | Kernel | Sequence[str | Kernel], params: dict[str, int]
-) -> list[tuple[str | Kernel, str, dict[str, int]]]:
+def _wanted(kernels: str | Kernel | Sequence[str | Kernel], params: dict[str, int]) -> list[Wanted]:
     """Each kernel or baseline asked for, with its name and the tile sizes that it will run with."""
     given = [kernels] if isinstance(kernels, str | Kernel) else list(kernels)
-    result: list[tuple[str | Kernel, str, dict[str, int]]] = []
+    result: list[Wanted] = []
     for item in given:
         if isinstance(item, str) and item in BASELINES:
             result.append((item, item, {}))
@@ -158,7 +159,8 @@ def measure(
 
     With a GPU on this machine they are measured now; elsewhere, or when gpu names a record such as
     "h200", they are replayed. kernels: names of the catalog, Kernels, or baselines such as
-    "cublas_fp32". sizes: edges, or (M, N, K). params override tile sizes.
+    "cublas_fp32". sizes: edges, or (M, N, K). params override tile sizes. What the record lacks, or
+    this GPU cannot run, is a row of NaN and named in `missing`.
     Raises UnknownKernelError, ConfigError, UnknownNameError (gpu), DataError if the record has none
     of what was asked for.
     """
@@ -173,7 +175,7 @@ def measure(
 
 def replay(
     record: Record,
-    wanted: Sequence[tuple[str | Kernel, str, dict[str, int]]],
+    wanted: Sequence[Wanted],
     shapes: Sequence[Size],
 ) -> Measurement:
     """The recorded points of these kernels (each with its name and tile sizes) at these shapes."""
@@ -183,7 +185,7 @@ def replay(
             found = record.find("points", kernel=name, params=tiles, m=m, n=n, k=k)
             if found:
                 used.append(found[0])
-                rows.append({column: _number(found[0][column]) for column in COLUMNS})
+                rows.append(_row(found[0]))
                 continue
             skipped = record.find("skipped", kernel=name, params=tiles, m=m, n=n, k=k)
             why = f" ({skipped[0]['reason']})" if skipped else ""
@@ -193,8 +195,7 @@ def replay(
                 + (f" with {with_tiles}" if with_tiles else "")
                 + why
             )
-            gap = {"kernel": name, "m": m, "n": n, "k": k, "baseline": _baseline(name)}
-            rows.append({column: gap.get(column, math.nan) for column in COLUMNS})
+            rows.append(_gap(name, (m, n, k)))
     if not used:
         names = ",".join(dict.fromkeys(name for _, name, _ in wanted))
         edges = ",".join(dict.fromkeys(str(m) for m, _, _ in shapes))
@@ -224,46 +225,80 @@ def _number(value: Any) -> Any:
     return math.nan if value is None else value
 
 
+@cache
+def _session() -> Session:
+    """The GPU of this machine, opened and warmed up once a process. Raises NoGPUError."""
+    from helpers.measure.gpu import Session
+
+    session = Session()
+    session.warm_up()
+    return session
+
+
 def _measure_points(
-    session: Session,
-    wanted: Sequence[tuple[str | Kernel, str, dict[str, int]]],
-    shapes: Sequence[Size],
-) -> list[Point]:
-    """Points measured now, kernel by kernel, each at every shape."""
+    session: Session, wanted: Sequence[Wanted], shapes: Sequence[Size]
+) -> tuple[list[Point], list[str]]:
+    """Points measured now, kernel by kernel, each at every shape, and what this GPU cannot run.
+
+    Raises ConfigError if it can run none of it, ImplausibleError if a result is wrong.
+    """
     from helpers.measure.telemetry import Telemetry
 
     recorded = points.stamp(session.versions(), points.commit())
     found: dict[tuple[str, Size], Point] = {}
-    session.warm_up()
+    cannot: list[str] = []
+    fault: ConfigError | None = None
     with Telemetry(session.bus_id) as telemetry:
         for shape in shapes:  # sizes outside: the operands of a size serve every kernel
             for kernel, name, tiles in wanted:
-                found[name, shape] = points.point(
-                    session,
-                    telemetry,
-                    kernel,
-                    *shape,
-                    effort=protocol.LIVE,
-                    recorded=recorded,
-                    params=tiles,
-                )
-    return [found[name, shape] for _, name, _ in wanted for shape in shapes]
+                try:
+                    found[name, shape] = points.point(
+                        session,
+                        telemetry,
+                        kernel,
+                        *shape,
+                        effort=protocol.LIVE,
+                        recorded=recorded,
+                        params=tiles,
+                    )
+                except (
+                    ConfigError
+                ) as refusal:  # a newer GPU's instruction, or too large for this one
+                    fault = refusal
+                    cannot.append(f"{name} at {_shape(shape)} ({refusal})")
+    if fault is not None and not found:
+        raise fault
+    keys = [(name, shape) for _, name, _ in wanted for shape in shapes]
+    return [found[key] for key in keys if key in found], cannot
 
 
-def _live(
-    wanted: Sequence[tuple[str | Kernel, str, dict[str, int]]], shapes: Sequence[Size]
-) -> Measurement:
-    from helpers.measure.gpu import Session
-
-    session = Session()
-    measured = _measure_points(session, wanted, shapes)
+def _live(wanted: Sequence[Wanted], shapes: Sequence[Size]) -> Measurement:
+    session = _session()
+    measured, cannot = _measure_points(session, wanted, shapes)
+    by_key = {(p["kernel"], p["m"], p["n"], p["k"]): p for p in measured}
+    rows = []
+    for _, name, _ in wanted:
+        for shape in shapes:
+            point = by_key.get((name, *shape))
+            rows.append(_gap(name, shape) if point is None else _row(point))
     return Measurement(
         True,
         session.gpu.name,
         session.gpu.known.key if session.gpu.known else session.gpu.name,
         schema.label(session.gpu.name, measured, verb="measured now on"),
-        tuple({column: _number(row[column]) for column in COLUMNS} for row in measured),
+        tuple(rows),
+        tuple(cannot),
     )
+
+
+def _row(point: Point) -> dict[str, Any]:
+    return {column: _number(point[column]) for column in COLUMNS}
+
+
+def _gap(name: str, shape: Size) -> dict[str, Any]:
+    """A row of what was not measured: its name and size, NaN for the rest."""
+    known = {"kernel": name, **dict(zip("mnk", shape, strict=True)), "baseline": _baseline(name)}
+    return {column: known.get(column, math.nan) for column in COLUMNS}
 
 
 def _rung(gpu_name: str, found: Point) -> dict[str, Any]:
@@ -308,15 +343,15 @@ def ladder(gpu: str = DEFAULT_GPU, size: int | Size = 4096) -> list[dict[str, An
 
 def live_ladder(size: int | Size) -> list[dict[str, Any]]:
     """The ladder measured now on this machine's GPU; the rows of `ladder`. Raises NoGPUError."""
-    from helpers.measure.gpu import Session
     from helpers.measure.record import names
 
-    session = Session()
-    wanted: list[tuple[str | Kernel, str, dict[str, int]]] = [
+    session = _session()
+    wanted: list[Wanted] = [
         (catalog[name] if name in catalog else name, name, {}) for name in names(session, ())
     ]
     wanted.sort(key=lambda w: isinstance(w[0], str))  # the catalog first, then cuBLAS
-    return [_rung(session.gpu.name, p) for p in _measure_points(session, wanted, [_size(size)])]
+    measured, _ = _measure_points(session, wanted, [_size(size)])
+    return [_rung(session.gpu.name, p) for p in measured]
 
 
 def skipped(gpu: str, size: int | Size) -> list[str]:
@@ -422,7 +457,8 @@ def transfers(gpu: str = DEFAULT_GPU) -> list[dict[str, Any]]:
 
 def accuracy(gpu: str = DEFAULT_GPU) -> list[dict[str, Any]]:
     """Recorded errors of each cuBLAS precision against float64, on N(0, 1) matrices: max_error
-    (absolute) and frobenius (relative), of the float32 inputs and of the inputs as rounded.
+    (absolute) and frobenius (relative), of the float32 inputs; and ..._rounded_inputs, of the inputs
+    as rounded for the Tensor Cores, None where cuBLAS chooses how to round.
     Raises UnknownNameError for gpu.
     """
     return list(schema.load(gpu).accuracy)

@@ -83,8 +83,8 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "k": _COUNT,
         "max_error": _ZERO_OR_MORE,
         "frobenius": _ZERO_OR_MORE,
-        "max_error_rounded_inputs": _ZERO_OR_MORE,
-        "frobenius_rounded_inputs": _ZERO_OR_MORE,
+        "max_error_rounded_inputs": _MAYBE,
+        "frobenius_rounded_inputs": _MAYBE,
         "recorded": _MAPPING,
     },
     "counters": {

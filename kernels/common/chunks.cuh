@@ -4,9 +4,6 @@
 // the matrix or wholly outside. Elsewhere its elements are fetched one by one.
 #pragma once
 
-#ifndef LOADFN
-#define LOADFN *
-#endif
 constexpr int CHUNK = 8;  // elements
 
 // Whether every row of a row-major matrix with rows of `cols` elements starts at 16 bytes.
@@ -14,6 +11,25 @@ template <typename T>
 __device__ __forceinline__ bool rows_aligned(const T* matrix, int cols) {
     return cols % CHUNK == 0 && reinterpret_cast<size_t>(matrix) % 16 == 0;
 }
+
+// Which chunks of a ROWS x COLS tile a thread moves. Eight neighbouring threads take a line of 128
+// bytes (or a whole row, if that is shorter), the next eight the same line of the next row. So a
+// thread's chunks of one row are a fixed distance apart, and one address serves them all.
+template <int ROWS, int COLS, int THREADS>
+struct Share {
+    static constexpr int LANES = COLS < 8 * CHUNK ? COLS / CHUNK : 8;  // threads of a line
+    static constexpr int LINES = COLS / CHUNK / LANES;                 // lines of a row
+    static constexpr int PASS = THREADS / LANES;                       // rows moved at a time
+    static constexpr int COUNT = ROWS / PASS * LINES;                  // chunks of a thread
+    static_assert(COLS % (LANES * CHUNK) == 0 && THREADS % LANES == 0, "whole lines are moved");
+    static_assert(ROWS % PASS == 0, "every thread moves the same number of chunks");
+
+    // Row and column, in the tile, of a thread's chunk i.
+    static __device__ __forceinline__ int row(int i) { return threadIdx.x / LANES + i / LINES * PASS; }
+    static __device__ __forceinline__ int col(int i) {
+        return threadIdx.x % LANES * CHUNK + i % LINES * (LANES * CHUNK);
+    }
+};
 
 // The first `count` of eight neighbouring elements, one by one, and zeros for the others.
 template <typename T>
@@ -30,21 +46,18 @@ __device__ __forceinline__ uint4 gather_chunk(const T* from, int count) {
 }
 
 // Global to registers where rows are aligned: this thread's chunks of the ROWS x COLS tile at
-// (row0, col0), zeros outside the matrix. Neighbouring threads take neighbouring chunks.
+// (row0, col0), zeros outside the matrix.
 template <int ROWS, int COLS, int THREADS, typename T>
-__device__ __forceinline__ void load_chunks(uint4 (&chunk)[ROWS * COLS / CHUNK / THREADS],
+__device__ __forceinline__ void load_chunks(uint4 (&chunk)[Share<ROWS, COLS, THREADS>::COUNT],
                                             const T* matrix, int rows, int cols, int row0, int col0) {
-    constexpr int CHUNKS_A_ROW = COLS / CHUNK;
-    constexpr int PASS = THREADS / CHUNKS_A_ROW;  // rows that the block loads at a time
-    static_assert(THREADS % CHUNKS_A_ROW == 0, "the block loads whole rows of the tile at a time");
-    const int row = row0 + threadIdx.x / CHUNKS_A_ROW;
-    const int col = col0 + threadIdx.x % CHUNKS_A_ROW * CHUNK;
-    const T* from = matrix + size_t(row) * cols + col;
+    using Mine = Share<ROWS, COLS, THREADS>;
 #pragma unroll
-    for (int i = 0; i < ROWS / PASS; ++i) {
+    for (int i = 0; i < Mine::COUNT; ++i) {
+        const int row = row0 + Mine::row(i);
+        const int col = col0 + Mine::col(i);
         chunk[i] = make_uint4(0, 0, 0, 0);
-        if (row + i * PASS < rows && col < cols) {
-            chunk[i] = LOADFN(reinterpret_cast<const uint4*>(from + size_t(i * PASS) * cols));
+        if (row < rows && col < cols) {
+            chunk[i] = *reinterpret_cast<const uint4*>(matrix + size_t(row) * cols + col);
         }
     }
 }
@@ -58,14 +71,11 @@ __device__ __forceinline__ int row_major(int row, int col) {
 // Registers to shared: the same thread's chunks of the tile, each to the place its layout gives it.
 template <int ROWS, int COLS, int THREADS, int (*PLACE)(int, int), typename T>
 __device__ __forceinline__ void store_chunks(T* tile,
-                                             const uint4 (&chunk)[ROWS * COLS / CHUNK / THREADS]) {
-    constexpr int CHUNKS_A_ROW = COLS / CHUNK;
-    constexpr int PASS = THREADS / CHUNKS_A_ROW;
-    const int row = threadIdx.x / CHUNKS_A_ROW;
-    const int col = threadIdx.x % CHUNKS_A_ROW * CHUNK;
+                                             const uint4 (&chunk)[Share<ROWS, COLS, THREADS>::COUNT]) {
+    using Mine = Share<ROWS, COLS, THREADS>;
 #pragma unroll
-    for (int i = 0; i < ROWS / PASS; ++i) {
-        *reinterpret_cast<uint4*>(&tile[PLACE(row + i * PASS, col)]) = chunk[i];
+    for (int i = 0; i < Mine::COUNT; ++i) {
+        *reinterpret_cast<uint4*>(&tile[PLACE(Mine::row(i), Mine::col(i))]) = chunk[i];
     }
 }
 
@@ -73,15 +83,12 @@ __device__ __forceinline__ void store_chunks(T* tile,
 template <int ROWS, int COLS, int THREADS, int (*PLACE)(int, int), typename T>
 __device__ __forceinline__ void gather_tile(T* tile, const T* matrix, int rows, int cols, int row0,
                                             int col0) {
-    constexpr int CHUNKS_A_ROW = COLS / CHUNK;
-    constexpr int PASS = THREADS / CHUNKS_A_ROW;
-    const int row = threadIdx.x / CHUNKS_A_ROW;
-    const int col = threadIdx.x % CHUNKS_A_ROW * CHUNK;
-    const T* from = matrix + size_t(row0 + row) * cols + col0 + col;
+    using Mine = Share<ROWS, COLS, THREADS>;
 #pragma unroll
-    for (int i = 0; i < ROWS / PASS; ++i) {
-        const int count = row0 + row + i * PASS < rows ? cols - col0 - col : 0;
-        *reinterpret_cast<uint4*>(&tile[PLACE(row + i * PASS, col)]) =
-            gather_chunk(from + size_t(i * PASS) * cols, count);
+    for (int i = 0; i < Mine::COUNT; ++i) {
+        const int row = row0 + Mine::row(i);
+        const int col = col0 + Mine::col(i);
+        *reinterpret_cast<uint4*>(&tile[PLACE(Mine::row(i), Mine::col(i))]) =
+            gather_chunk(matrix + size_t(row) * cols + col, row < rows ? cols - col : 0);
     }
 }
