@@ -220,6 +220,9 @@ class Catalog(Mapping[str, Kernel]):
             )
         return self._kernels[name]
 
+    def get(self, name: str, default: Kernel | None = None) -> Kernel | None:  # type: ignore[override]
+        return self._kernels.get(name, default)
+
     def __contains__(self, name: object) -> bool:
         return name in self._kernels
 
@@ -561,4 +564,10 @@ _TENSOR: tuple[Kernel, ...] = ()
 
 _HOPPER: tuple[Kernel, ...] = ()
 
-catalog = Catalog((*_ONE_ELEMENT, *_SIMT, *_WARP_TILED, *_TENSOR, *_HOPPER))
+catalog = Catalog(
+    tuple(
+        sorted(
+            (*_ONE_ELEMENT, *_SIMT, *_WARP_TILED, *_TENSOR, *_HOPPER), key=lambda k: k.chapter
+        )
+    )
+)

@@ -216,6 +216,15 @@ def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
+_CLOCKS = (("clockRate", 13), ("memoryClockRate", 36))
+"""Device property and, where CUDA 13 dropped it, the number of cudaDeviceAttr that replaces it."""
+
+
+def _clock_mhz(runtime: Any, properties: dict[str, Any], name: str, attribute: int) -> int:
+    khz = properties.get(name) or runtime.deviceGetAttribute(attribute, runtime.getDevice())
+    return int(khz) // 1000
+
+
 @cache
 def current() -> LiveGpu | None:
     """The GPU that CuPy would use, or None where there is no GPU, driver or CuPy."""
@@ -227,12 +236,13 @@ def current() -> LiveGpu | None:
         versions = _version(runtime.driverGetVersion()), _version(runtime.runtimeGetVersion())
     except Exception:  # no CuPy, no driver, no device: each raises its own type
         return None
+    clock, memory_clock = (_clock_mhz(runtime, p, *which) for which in _CLOCKS)
     name = p["name"].decode() if isinstance(p["name"], bytes) else str(p["name"])
     return LiveGpu(
         name=name,
         arch=f"sm_{p['major']}{p['minor']}",
         sms=p["multiProcessorCount"],
-        boost_mhz=int(p.get("clockRate", 0)) // 1000,
+        boost_mhz=clock,
         memory_bytes=p["totalGlobalMem"],
         l2_bytes=p["l2CacheSize"],
         shared_per_block_bytes=p["sharedMemPerBlock"],
@@ -244,7 +254,7 @@ def current() -> LiveGpu | None:
         max_block=tuple(p["maxThreadsDim"]),
         max_grid=tuple(p["maxGridSize"]),
         memory_bus_bits=p["memoryBusWidth"],
-        memory_clock_mhz=int(p.get("memoryClockRate", 0)) // 1000,
+        memory_clock_mhz=memory_clock,
         driver_cuda=versions[0],
         runtime_cuda=versions[1],
     )

@@ -11,6 +11,7 @@
 
 #include "common/chunks.cuh"
 #include "common/fragments.cuh"
+#include "common/ragged.cuh"
 
 #ifndef ELEMENT
 #define ELEMENT __half  // element type of A and B: __half, or __nv_bfloat16 from sm_80 on
@@ -58,39 +59,28 @@ static_assert(BK * BN / 8 % THREADS == 0, "every thread copies the same number o
 constexpr int BUFFER = (BM + BN) * BK;
 extern __shared__ __align__(1024) T buffers[];
 
-template <bool ALIGNED>
-__device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int N, int K)
+// The main loop where rows are aligned.
+__device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], const T* A, const T* B,
+                                           int M, int N, int K, int m0, int n0, int warp_m, int warp_n)
 {
-    const int m0 = blockIdx.y * BM;
-    const int n0 = blockIdx.x * BN;
-    const int warp = threadIdx.x / 32;
-    const int warp_m = warp / WARPS_N * WM;  // the warp's tile inside the block's
-    const int warp_n = warp % WARPS_N * WN;
-    float acc[M_TILES][N_TILES][4] = {};
+    // The first tiles go to buffer 0, the second ones stay in registers.
     uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
     uint4 B_chunk[Share<BK, BN, THREADS>::COUNT];
-
-    // The first tiles go to buffer 0, the second ones stay in registers.
-    if constexpr (ALIGNED) {
-        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, 0);
-        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, 0, n0);
-        store_chunks<BM, BK, THREADS, swizzled<BK>>(buffers, A_chunk);
-        store_chunks<BK, BN, THREADS, swizzled<BN>>(buffers + BM * BK, B_chunk);
-        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, BK);
-        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, BK, n0);
-    } else {
-        gather_tile<BM, BK, THREADS, swizzled<BK>>(buffers, A, M, K, m0, 0);
-        gather_tile<BK, BN, THREADS, swizzled<BN>>(buffers + BM * BK, B, K, N, 0, n0);
-    }
+    load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, 0);
+    load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, 0, n0);
+    store_chunks<BM, BK, THREADS, swizzled<BK>>(buffers, A_chunk);
+    store_chunks<BK, BN, THREADS, swizzled<BN>>(buffers + BM * BK, B_chunk);
+    load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, BK);
+    load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, BK, n0);
     __syncthreads();
 
-    // This lane's addresses in buffer 0, and how far the buffers that are read and filled lie behind.
+    // This lane's addresses in buffer 0, and where the buffers that are read and filled start.
     const unsigned a_lane = a_address<BK>(buffers, warp_m);
     const unsigned b_lane = b_address<BN>(buffers + BM * BK, warp_n);
     int read = 0;
     int write = BUFFER;
     unsigned a_frag[2][M_TILES][4];
-    unsigned b_frag[2][N_TILES / 2][4];
+    unsigned b_frag[2][N_TILES / 2][4];  // two fragments of B each
     load_fragments<BK, BN>(a_frag[0], b_frag[0], a_lane, b_lane, 0);
 
     for (int k0 = 0; k0 < K; k0 += BK) {
@@ -105,20 +95,34 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
             load_fragments<BK, BN>(a_frag[(step + 1) % 2], b_frag[(step + 1) % 2], a_lane + from,
                                    b_lane + from, last ? 0 : (step + 1) * STEP);
             multiply<T, MMA_K>(acc, a_frag[step % 2], b_frag[step % 2]);
-            // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
-            // registers: the tiles after them (zeros behind the last).
-            if (step == 0 && ALIGNED) {
+            if (step == 0) {
+                // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
+                // registers: the tiles after them (zeros behind the last).
                 store_chunks<BM, BK, THREADS, swizzled<BK>>(buffers + write, A_chunk);
                 store_chunks<BK, BN, THREADS, swizzled<BN>>(buffers + write + BM * BK, B_chunk);
                 load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + 2 * BK);
                 load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0 + 2 * BK, n0);
-            } else if (step == 0) {
-                gather_tile<BM, BK, THREADS, swizzled<BK>>(buffers + write, A, M, K, m0, k0 + BK);
-                gather_tile<BK, BN, THREADS, swizzled<BN>>(buffers + write + BM * BK, B, K, N, k0 + BK, n0);
             }
         }
         read = BUFFER - read;
         write = BUFFER - write;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
+{
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
+    const int warp = threadIdx.x / 32;
+    const int warp_m = warp / WARPS_N * WM;  // the warp's tile inside the block's
+    const int warp_n = warp % WARPS_N * WN;
+
+    float acc[M_TILES][N_TILES][4] = {};
+    if (rows_aligned(A, K) && rows_aligned(B, N)) {
+        accumulate(acc, A, B, M, N, K, m0, n0, warp_m, warp_n);
+    } else {
+        accumulate_ragged<BM, BN, BK, THREADS, MMA_K>(acc, buffers, A, B, M, N, K, m0, n0, warp_m, warp_n);
     }
 
     // Registers to global.
@@ -129,15 +133,5 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
         for (int j = 0; j < N_TILES; ++j) {
             mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N, acc[i][j], pairs);
         }
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
-{
-    if (rows_aligned(A, K) && rows_aligned(B, N)) {
-        run<true>(A, B, C, M, N, K);
-    } else {
-        run<false>(A, B, C, M, N, K);
     }
 }

@@ -40,11 +40,11 @@ format: jb-book
 root: book/intro
 parts:
   - caption: One
-    numbered: true
+    numbered: 1
     chapters:
       - file: book/01_here
   - caption: Two
-    numbered: true
+    numbered: 1
     chapters:
       - file: book/02_other
   - chapters:

@@ -1416,9 +1416,9 @@ def _cp(e: Emitter, ins: P.Instruction) -> None:
             limit = f"select({e.read(operand, 'b1')}, {nothing}, {whole})"
         else:
             limit = e.read(operand, "i4")
-    count = size.value // 4
-    reads = e.site("global", "load", "u4", count, from_offset)
-    writes = e.site("shared", "store", "u4", count, to_offset)
+    words = size.value // 4
+    reads = e.site("global", "load", "u4", words, from_offset)
+    writes = e.site("shared", "store", "u4", words, to_offset)
     e.emit(f"copy_async(S, {reads}, {writes}, {from_base}, {to_base}, {limit}, {e.active()})")
 
 

@@ -161,7 +161,7 @@ class State:
         self.shared = Words(max(launch.shared_bytes, 4), columns)
         self.log: SharedLog | None = None
         if self.analyse and launch.shared_bytes:
-            self.log = SharedLog(self, launch.shared_bytes, launch.program.shared_granule)
+            self.log = SharedLog(self, launch.shared_bytes, launch.program.granule)
         self.local: Words | None = None
         self.local_base = 0
         self.waiting: list[Waiting] = []

@@ -102,7 +102,7 @@ class Program:
     shared_symbols: list[SharedSymbol] = field(default_factory=list)
     shared_offsets: dict[str, int] = field(default_factory=dict)
     static_shared: int = 0
-    shared_granule: int = 4
+    granule: int = 4
     local_bytes: int = 0
     dynamic_shared: bool = False
     fences: bool = False
@@ -260,7 +260,7 @@ def _survey(program: Program, functions: list[P.Function]) -> None:
                 program.fences = True
             if {"acquire", "release", "acq_rel"} & set(ins.parts) and "cta" not in ins.parts:
                 program.fences = True
-    program.shared_granule = granule
+    program.granule = granule
     program.stored_params = _stored_params(program, functions)
 
 

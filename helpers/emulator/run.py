@@ -100,6 +100,8 @@ def launch(
     if max_seconds is not None:
         run.deadline = time.monotonic() + max_seconds
     held = _place_symbols(program, heap, params, symbols or {}, entry)
+    for buffer in heap.slots.values():
+        buffer.granule = min(buffer.itemsize, program.granule)
     _mark_uninitialised(heap, pointers, formals, uninitialised, entry)
     if program.stored_params is not None:
         slots = {pointers[p].base >> SLOT_BITS for p in program.stored_params if p in pointers}
@@ -412,7 +414,6 @@ def _mark_uninitialised(
                 f"uninitialised: {entry} has no array parameter {wanted!r}. "
                 + near_matches(wanted, by_name)
             )
-        buffer.granule = min(buffer.itemsize, 4)
         buffer.initialised = np.zeros(-(-buffer.nbytes // buffer.granule), bool)
 
 

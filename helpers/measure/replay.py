@@ -421,6 +421,10 @@ def _ratios(values: Mapping[str, float]) -> dict[str, float]:
         for name, (above, below) in pairs.items():
             if values.get(below):
                 result[name] = values[above] / values[below]
+    wavefronts = values.get("shared_load_wavefronts", 0) + values.get("shared_store_wavefronts", 0)
+    multiply_adds = values.get("ffma_thread_instructions", 0) / 32
+    if wavefronts and multiply_adds:
+        result["multiply_adds_per_wavefront"] = multiply_adds / wavefronts
     return result
 
 

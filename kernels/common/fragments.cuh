@@ -11,34 +11,34 @@
 
 constexpr int ELEMENT_BYTES = 2;
 
-// The address this lane gives for the first fragment of A: rows of BK elements, the warp's tile
-// starting at row warp_m.
-template <int BK, typename T>
+// The address this lane gives for the first fragment of A: rows of A_COLS elements, the
+// warp's tile starting at row warp_m.
+template <int A_COLS, typename T>
 __device__ __forceinline__ unsigned a_address(const T* A_tile, int warp_m) {
     const int lane = threadIdx.x % 32;
-    return shared_address(A_tile + swizzled<BK>(warp_m + lane % 16, lane / 16 * 8));
+    return shared_address(A_tile + swizzled<A_COLS>(warp_m + lane % 16, lane / 16 * 8));
 }
 
-// The same for the first two fragments of B: rows of BN elements, from column warp_n on.
-template <int BN, typename T>
+// The same for the first two fragments of B: rows of B_COLS elements, from column warp_n on.
+template <int B_COLS, typename T>
 __device__ __forceinline__ unsigned b_address(const T* B_tile, int warp_n) {
     const int lane = threadIdx.x % 32;
-    return shared_address(B_tile + swizzled<BN>(lane % 16, warp_n + lane / 16 * 8));
+    return shared_address(B_tile + swizzled<B_COLS>(lane % 16, warp_n + lane / 16 * 8));
 }
 
 // Shared to registers: the fragments for k, k + 1 ... k + 15 (k a multiple of 16).
-template <int BK, int BN, int M_TILES, int N_PAIRS>
+template <int A_COLS, int B_COLS, int M_TILES, int N_PAIRS>
 __device__ __forceinline__ void load_fragments(unsigned (&a_frag)[M_TILES][4],
                                                unsigned (&b_frag)[N_PAIRS][4], unsigned a_lane,
                                                unsigned b_lane, int k) {
-    static_assert((BK & (BK - 1)) == 0 && (N_PAIRS & (N_PAIRS - 1)) == 0, "powers of two: XOR steps");
+    static_assert((A_COLS & (A_COLS - 1)) == 0 && (N_PAIRS & (N_PAIRS - 1)) == 0, "powers of two: XOR steps");
 #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
-        ldmatrix_x4(a_frag[i], (a_lane ^ k * ELEMENT_BYTES) + i * 16 * BK * ELEMENT_BYTES);
+        ldmatrix_x4(a_frag[i], (a_lane ^ k * ELEMENT_BYTES) + i * 16 * A_COLS * ELEMENT_BYTES);
     }
 #pragma unroll
     for (int j = 0; j < N_PAIRS; ++j) {
-        ldmatrix_x4_trans(b_frag[j], (b_lane ^ j * 16 * ELEMENT_BYTES) + k * BN * ELEMENT_BYTES);
+        ldmatrix_x4_trans(b_frag[j], (b_lane ^ j * 16 * ELEMENT_BYTES) + k * B_COLS * ELEMENT_BYTES);
     }
 }
 

@@ -1,0 +1,546 @@
+"""Every instruction family of the emulator against a NumPy oracle, through inline PTX."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+from helpers.errors import EmulationError
+
+N = 256
+LETTER = {"u4": "r", "i4": "r", "u8": "l", "i8": "l", "u2": "h", "i2": "h", "f2": "h", "f4": "f", "f8": "d"}
+C_TYPE = {
+    "u4": "unsigned", "i4": "int", "u8": "unsigned long long", "i8": "long long",
+    "u2": "unsigned short", "i2": "short", "f2": "unsigned short", "f4": "float", "f8": "double",
+}  # fmt: skip
+
+
+def run(template: str, out: str, *inputs: np.ndarray, arch: str = "sm_80") -> np.ndarray:
+    """One inline PTX instruction applied to arrays, element by element: %0 is the result."""
+    kinds = [f"{a.dtype.kind}{a.dtype.itemsize}" for a in inputs]
+    params = ", ".join(f"const {C_TYPE[k]}* p{i}" for i, k in enumerate(kinds))
+    uses = ", ".join(f'"{LETTER[k]}"(p{i}[t])' for i, k in enumerate(kinds))
+    source = (
+        f'extern "C" __global__ void op({C_TYPE[out]}* out, {params}) {{\n'
+        "  const int t = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"  {C_TYPE[out]} r;\n"
+        f'  asm volatile("{template}" : "={LETTER[out]}"(r) : {uses});\n'
+        "  out[t] = r;\n}\n"
+    )
+    n = len(inputs[0])
+    result = np.zeros(n, "u2" if out == "f2" else out)
+    given = [a.view("u2") if a.dtype == np.float16 else a for a in inputs]
+    report = emulator.launch(source, "op", n // 64, 64, [result, *given], arch=arch)
+    assert report.ok, report
+    return result.view(out)
+
+
+def words(seed: int = 0, kind: str = "u4") -> np.ndarray:
+    """Random bits with the edge cases in front."""
+    rng = np.random.default_rng(seed)
+    bits = 8 * int(kind[1])
+    edge = [0, 1, 2, 3, 31, 32, 33, 63, 64, (1 << bits) - 1, 1 << (bits - 1), (1 << (bits - 1)) - 1]
+    edge = [e & ((1 << bits) - 1) for e in edge]
+    raw = rng.integers(0, 1 << min(bits, 63), N, dtype=np.uint64)
+    small = raw >> rng.integers(0, bits, N).astype(np.uint64)
+    small[: len(edge)] = rng.permutation(np.array(edge, np.uint64))
+    return small.astype(f"u{kind[1]}").view(kind)
+
+
+def floats(seed: int = 0, kind: str = "f4") -> np.ndarray:
+    """Random floats over many magnitudes, with zeros, infinities and NaN in front."""
+    rng = np.random.default_rng(seed)
+    spread = {"f2": 3, "f4": 12, "f8": 40}[kind]
+    x = rng.standard_normal(N) * 10.0 ** rng.integers(-spread, spread, N)
+    x[:8] = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5]
+    with np.errstate(over="ignore"):
+        return rng.permutation(x).astype(kind)
+
+
+def same(got: np.ndarray, want: np.ndarray) -> None:
+    np.testing.assert_array_equal(got, want.astype(got.dtype))
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+# -- integers ------------------------------------------------------------------------------------
+
+BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul.lo": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+@pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64", "s16", "u16"])
+@pytest.mark.parametrize("op", BINARY)
+def test_integer_arithmetic_wraps_at_its_width(op, kind):
+    dtype = ("i" if kind[0] == "s" else "u") + str(int(kind[1:]) // 8)
+    a, b = words(1, dtype), words(2, dtype)
+    same(run(f"{op}.{kind} %0, %1, %2;", dtype, a, b), BINARY[op](a, b))
+
+
+@pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64"])
+def test_division_truncates_toward_zero(kind):
+    dtype = ("i" if kind[0] == "s" else "u") + str(int(kind[1:]) // 8)
+    a, b = words(3, dtype), words(4, dtype)
+    b = np.where(b == 0, b.dtype.type(7), b)
+    if kind[0] == "s":
+        b = np.where(b == -1, b.dtype.type(5), b)  # the lowest value over -1 has no result
+    want = [int(abs(int(x)) // abs(int(y))) * (1 if (int(x) < 0) == (int(y) < 0) else -1) for x, y in zip(a, b, strict=True)]
+    want_array = np.array([w & ((1 << 64) - 1) for w in want], "u8").astype(f"u{dtype[1]}").view(dtype)
+    same(run(f"div.{kind} %0, %1, %2;", dtype, a, b), want_array)
+    same(run(f"rem.{kind} %0, %1, %2;", dtype, a, b), np.fmod(a, b))
+
+
+def test_division_by_zero_does_not_stop_the_launch():
+    a = words(5, "u4")
+    assert (run("div.u32 %0, %1, %2;", "u4", a, a * 0) == 0xFFFFFFFF).all()
+
+
+@pytest.mark.parametrize("kind", ["s32", "u32"])
+def test_wide_and_high_products(kind):
+    dtype = "i4" if kind[0] == "s" else "u4"
+    wide = dtype[0] + "8"
+    a, b = words(6, dtype), words(7, dtype)
+    product = a.astype(wide) * b.astype(wide)
+    same(run(f"mul.wide.{kind} %0, %1, %2;", wide, a, b), product)
+    same(run(f"mul.hi.{kind} %0, %1, %2;", dtype, a, b), (product >> 32).astype(dtype))
+    c = words(8, wide)
+    same(run(f"mad.wide.{kind} %0, %1, %2, %3;", wide, a, b, c), product + c)
+    d = words(9, dtype)
+    same(run(f"mad.lo.{kind} %0, %1, %2, %3;", dtype, a, b, d), a * b + d)
+    same(run(f"mad.hi.{kind} %0, %1, %2, %3;", dtype, a, b, d), (product >> 32).astype(dtype) + d)
+
+
+@pytest.mark.parametrize("kind", ["s64", "u64"])
+def test_high_product_of_64_bits(kind):
+    dtype = "i8" if kind[0] == "s" else "u8"
+    a, b = words(10, dtype), words(11, dtype)
+    want = [(int(x) * int(y)) >> 64 for x, y in zip(a, b, strict=True)]
+    want_array = np.array([w & ((1 << 64) - 1) for w in want], "u8").view(dtype)
+    same(run(f"mul.hi.{kind} %0, %1, %2;", dtype, a, b), want_array)
+
+
+def test_saturating_and_24_bit_arithmetic():
+    a, b = words(12, "i4"), words(13, "i4")
+    exact = a.astype("i8") + b
+    same(run("add.sat.s32 %0, %1, %2;", "i4", a, b), np.clip(exact, -(2**31), 2**31 - 1))
+    x, y = ((v << 8) >> 8 for v in (a, b))
+    same(run("mul24.lo.s32 %0, %1, %2;", "i4", a, b), (x.astype("i8") * y).astype("i4"))
+
+
+def test_carry_chains_make_128_bit_sums():
+    a, b, c, d = (words(s, "u4") for s in (14, 15, 16, 17))
+    low = run("{.reg .u32 t; add.cc.u32 %0, %1, %2; addc.u32 t, %3, %4;}", "u4", a, b, c, d)
+    high = run("{.reg .u32 t; add.cc.u32 t, %1, %2; addc.u32 %0, %3, %4;}", "u4", a, b, c, d)
+    total = (a + (c.astype("u8") << 32)) + (b + (d.astype("u8") << 32))
+    same(low.astype("u8") | (high.astype("u8") << 32), total)
+    low = run("{.reg .u32 t; sub.cc.u32 %0, %1, %2; subc.u32 t, %3, %4;}", "u4", a, b, c, d)
+    high = run("{.reg .u32 t; sub.cc.u32 t, %1, %2; subc.u32 %0, %3, %4;}", "u4", a, b, c, d)
+    total = (a + (c.astype("u8") << 32)) - (b + (d.astype("u8") << 32))
+    same(low.astype("u8") | (high.astype("u8") << 32), total)
+
+
+@pytest.mark.parametrize(("op", "function"), [("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)])
+@pytest.mark.parametrize("bits", [16, 32, 64])
+def test_bitwise_logic(op, function, bits):
+    dtype = f"u{bits // 8}"
+    a, b = words(18, dtype), words(19, dtype)
+    same(run(f"{op}.b{bits} %0, %1, %2;", dtype, a, b), function(a, b))
+    same(run(f"not.b{bits} %0, %1;", dtype, a), ~a)
+    same(run(f"cnot.b{bits} %0, %1;", dtype, a), (a == 0).astype(dtype))
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64", "u16", "s16"])
+def test_shifts_clamp_at_the_width(kind):
+    bits = int(kind[1:])
+    dtype = ("i" if kind[0] == "s" else "u") + str(bits // 8)
+    a, n = words(20, dtype), words(21, "u4")
+    n[:4] = [0, bits - 1, bits, 2**31]
+    shifted = [int(x) >> min(int(k), 200) for x, k in zip(a, n, strict=True)]
+    want = np.array([s & ((1 << bits) - 1) for s in shifted], "u8").astype(f"u{bits // 8}").view(dtype)
+    same(run(f"shr.{kind} %0, %1, %2;", dtype, a, n), want)
+    left = [(int(x) << min(int(k), 200)) & ((1 << bits) - 1) for x, k in zip(a, n, strict=True)]
+    want = np.array(left, "u8").astype(f"u{bits // 8}").view(dtype)
+    same(run(f"shl.b{bits} %0, %1, %2;", dtype, a, n), want)
+
+
+@pytest.mark.parametrize("direction", ["l", "r"])
+@pytest.mark.parametrize("mode", ["wrap", "clamp"])
+def test_funnel_shifts(direction, mode):
+    a, b, n = words(22), words(23), words(24)
+    amount = np.minimum(n, 32) if mode == "clamp" else n & 31
+    pair = a.astype("u8") | (b.astype("u8") << 32)
+    if direction == "r":
+        want = [(int(p) >> int(k)) & 0xFFFFFFFF for p, k in zip(pair, amount, strict=True)]
+    else:
+        want = [((int(p) << int(k)) >> 32) & 0xFFFFFFFF for p, k in zip(pair, amount, strict=True)]
+    same(run(f"shf.{direction}.{mode}.b32 %0, %1, %2, %3;", "u4", a, b, n), np.array(want, "u4"))
+
+
+def test_bit_counts_and_reversal():
+    for dtype in ("u4", "u8"):
+        bits = 8 * int(dtype[1])
+        a = words(25, dtype)
+        same(run(f"popc.b{bits} %0, %1;", "u4", a), np.array([int(x).bit_count() for x in a]))
+        same(run(f"clz.b{bits} %0, %1;", "u4", a), np.array([bits - int(x).bit_length() for x in a]))
+        want = [int(f"{int(x):0{bits}b}"[::-1], 2) for x in a]
+        same(run(f"brev.b{bits} %0, %1;", dtype, a), np.array(want, dtype))
+        leading = [int(x).bit_length() - 1 for x in a]
+        same(run(f"bfind.u{bits} %0, %1;", "i4", a), np.array(leading, "i4"))
+
+
+def _field(x: int, start: int, length: int, bits: int, signed: bool) -> int:
+    """The definition of bfe in the PTX ISA, bit by bit."""
+    start, length = start & 255, length & 255
+    sign_at = min(start + length - 1, bits - 1)
+    sign = (x >> sign_at & 1) if signed and length else 0
+    out = 0
+    for i in range(bits):
+        bit = x >> (i + start) & 1 if i < length and i + start < bits else sign
+        out |= bit << i
+    return out
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
+def test_bit_fields(kind):
+    bits = int(kind[1:])
+    dtype = f"u{bits // 8}"
+    a, b = words(26, dtype), words(27, dtype)
+    start, length = words(28, "u4") % 80, words(29, "u4") % 80
+    want = [
+        _field(int(x), int(s), int(n), bits, kind[0] == "s")
+        for x, s, n in zip(a, start, length, strict=True)
+    ]
+    same(run(f"bfe.{kind} %0, %1, %2, %3;", dtype, a, start, length), np.array(want, dtype))
+    put = []
+    for x, y, s, n in zip(a, b, start, length, strict=True):
+        mask = (((1 << int(n)) - 1) << int(s)) & ((1 << bits) - 1)
+        put.append((int(y) & ~mask) | ((int(x) << int(s)) & mask))
+    got = run(f"bfi.b{bits} %0, %1, %2, %3, %4;", dtype, a, b, start, length)
+    same(got, np.array(put, dtype))
+
+
+def test_byte_permutes():
+    a, b, s = words(30), words(31), words(32)
+
+    def permuted(x: int, y: int, sel: int) -> int:
+        source = (x | y << 32).to_bytes(8, "little")
+        out = 0
+        for i in range(4):
+            pick = sel >> 4 * i & 15
+            byte = source[pick & 7]
+            if pick & 8:
+                byte = 255 if byte & 128 else 0
+            out |= byte << 8 * i
+        return out
+
+    want = [permuted(int(x), int(y), int(k)) for x, y, k in zip(a, b, s, strict=True)]
+    same(run("prmt.b32 %0, %1, %2, %3;", "u4", a, b, s), np.array(want, "u4"))
+    got = run("prmt.b32.f4e %0, %1, %2, %3;", "u4", a, b, s)
+    pair = a.astype("u8") | (b.astype("u8") << 32)
+    same(got, (pair >> ((s & 3) * 8).astype("u8")).astype("u4"))
+
+
+def test_three_input_logic_and_byte_dot_products():
+    a, b, c = words(33), words(34), words(35)
+    same(run("lop3.b32 %0, %1, %2, %3, 0x96;", "u4", a, b, c), a ^ b ^ c)
+    same(run("lop3.b32 %0, %1, %2, %3, 0xE8;", "u4", a, b, c), (a & b) | (b & c) | (a & c))
+    x, y = (v.view("i1").reshape(-1, 4).astype("i4") for v in (a, b))
+    want = (x * y).sum(axis=1, dtype="i4") + c.view("i4")
+    same(run("dp4a.s32.s32 %0, %1, %2, %3;", "i4", a, b, c), want)
+    h = a.view("i2").reshape(-1, 2).astype("i4")
+    want = (h * y[:, :2]).sum(axis=1, dtype="i4") + c.view("i4")
+    same(run("dp2a.lo.s32.s32 %0, %1, %2, %3;", "i4", a, b, c), want)
+    same(run("sad.u32 %0, %1, %2, %3;", "u4", a, b, c), np.where(a > b, a - b, b - a) + c)
+
+
+# -- floating point ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("f32", "f4"), ("f64", "f8")])
+def test_float_arithmetic_is_ieee(kind, dtype):
+    a, b = floats(1, dtype), floats(2, dtype)
+    for op, f in (("add.rn", np.add), ("sub.rn", np.subtract), ("mul.rn", np.multiply), ("div.rn", np.divide)):
+        same(run(f"{op}.{kind} %0, %1, %2;", dtype, a, b), f(a, b))
+    same(run(f"min.{kind} %0, %1, %2;", dtype, a, b), np.fmin(a, b))
+    same(run(f"max.{kind} %0, %1, %2;", dtype, a, b), np.fmax(a, b))
+    same(run(f"abs.{kind} %0, %1;", dtype, a), np.abs(a))
+    same(run(f"neg.{kind} %0, %1;", dtype, a), -a)
+    same(run(f"sqrt.rn.{kind} %0, %1;", dtype, np.abs(a)), np.sqrt(np.abs(a)))
+    same(run(f"rcp.rn.{kind} %0, %1;", dtype, a), (1 / a.astype("f8")).astype(dtype))
+    same(run(f"copysign.{kind} %0, %1, %2;", dtype, a, b), np.copysign(b, a))
+
+
+def exact_fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """a b + c of finite values in rational arithmetic, rounded once."""
+    from fractions import Fraction
+
+    out = []
+    for x, y, z in zip(a, b, c, strict=True):
+        value = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+        out.append(_round(value, a.dtype))
+    return np.array(out, a.dtype)
+
+
+def _round(value, dtype) -> float:
+    """The nearest float of a dtype, ties to even, from a fraction."""
+    if dtype == np.float64:
+        return float(value)  # Python divides integers with correct rounding
+    near = np.float32(float(value))
+    best = min(
+        (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))),
+        key=lambda f: (abs(value.__class__(float(f)) - value), int(np.array(f).view("u4")) & 1),
+    )
+    return float(best)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("f32", "f4"), ("f64", "f8")])
+def test_fma_rounds_once(kind, dtype):
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(N).astype(dtype) for _ in range(2))
+    c = (rng.standard_normal(N) * 10.0 ** rng.integers(-12, 4, N)).astype(dtype)
+    c[:64] = -(a[:64] * b[:64])  # what is left is the rounding error of the product
+    same(run(f"fma.rn.{kind} %0, %1, %2, %3;", dtype, a, b, c), exact_fma(a, b, c))
+
+
+def test_fma_of_a_sum_that_lies_halfway_in_float64():
+    """Rounding to float64 first would lose the bit that decides."""
+    a = np.full(64, np.float32(1 + 2.0**-12))
+    b = np.full(64, np.float32(1 + 2.0**-12))  # a b = 1 + 2^-11 + 2^-24: a tie in float32
+    c = np.full(64, np.float32(2.0**-80))  # too small for float64 beside it
+    same(run("fma.rn.f32 %0, %1, %2, %3;", "f4", a, b, c), exact_fma(a, b, c))
+    same(run("fma.rn.f32 %0, %1, %2, %3;", "f4", a, b, -c), exact_fma(a, b, -c))
+
+
+@pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_directed_rounding_encloses_the_exact_result(mode, kind):
+    from fractions import Fraction
+
+    dtype = "f4" if kind == "f32" else "f8"
+    rng = np.random.default_rng(4)
+    a, b, c = (rng.standard_normal(N).astype(dtype) for _ in range(3))
+    for template, f in (
+        (f"add.{mode}.{kind} %0, %1, %2;", lambda x, y, z: x + y),
+        (f"mul.{mode}.{kind} %0, %1, %2;", lambda x, y, z: x * y),
+        (f"fma.{mode}.{kind} %0, %1, %2, %3;", lambda x, y, z: x * y + z),
+    ):
+        given = (a, b, c) if "fma" in template else (a, b)
+        got = run(template, dtype, *given)
+        for g, x, y, z in zip(got, a, b, c, strict=True):
+            exact = f(*(Fraction(float(v)) for v in (x, y, z)))
+            toward = {"rm": -np.inf, "rp": np.inf, "rz": 0.0}[mode]
+            value = Fraction(float(g))
+            beyond = Fraction(float(np.nextafter(g, g.dtype.type(-toward if mode != "rz" else np.copysign(np.inf, g)))))
+            if mode == "rz":
+                assert abs(value) <= abs(exact) < abs(beyond) or value == exact
+            else:
+                low, high = sorted((value, beyond))
+                assert low <= exact <= high
+                assert value <= exact if mode == "rm" else value >= exact
+
+
+def test_flush_to_zero_and_saturation():
+    x = np.array([1e-39, -1e-39, 1e-30, 0.25, 2.0, -3.0, np.nan, 0.5] * 8, "f4")
+    one = np.ones_like(x)
+    got = run("mul.rn.ftz.f32 %0, %1, %2;", "f4", x, one)
+    same(got, np.where(np.abs(x) < 2.0**-126, np.copysign(0, x), x))
+    assert np.signbit(got[1])
+    same(run("add.rn.sat.f32 %0, %1, %2;", "f4", x, one * 0), np.nan_to_num(np.clip(x, 0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("template", "f", "ulp"),
+    [
+        ("ex2.approx.f32", np.exp2, 2),
+        ("lg2.approx.f32", np.log2, 2),
+        ("rsqrt.approx.f32", lambda x: 1 / np.sqrt(x), 2),
+        ("rcp.approx.f32", lambda x: 1 / x, 1),
+        ("sqrt.approx.f32", np.sqrt, 1),
+        ("sin.approx.f32", np.sin, 2),
+        ("cos.approx.f32", np.cos, 2),
+        ("tanh.approx.f32", np.tanh, 2),
+    ],
+)
+def test_special_functions(template, f, ulp):
+    x = np.abs(np.random.default_rng(5).standard_normal(N)).astype("f4") + np.float32(0.01)
+    want = f(x.astype("f8")).astype("f4")
+    got = run(f"{template} %0, %1;", "f4", x)
+    assert (np.abs(got - want) <= ulp * np.spacing(np.abs(want))).all()
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_unordered_comparisons_know_nan(kind):
+    dtype = "f4" if kind == "f32" else "f8"
+    a, b = floats(6, dtype), floats(7, dtype)
+    b[:40] = a[:40]
+    nan = np.isnan(a) | np.isnan(b)
+    ordered = {"eq": a == b, "ne": (a != b) & ~nan, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}
+    cases = {**ordered, **{f"{k}u": v | nan for k, v in ordered.items()}, "num": ~nan, "nan": nan}
+    for op, want in cases.items():
+        template = f"{{.reg .pred p; setp.{op}.{kind} p, %1, %2; selp.u32 %0, 1, 0, p;}}"
+        same(run(template, "u4", a, b), want.astype("u4"))
+
+
+def test_integer_comparisons_and_predicate_logic():
+    a, b = words(36, "u4"), words(37, "u4")
+    b[:50] = a[:50]
+    s, t = a.view("i4"), b.view("i4")
+    for op, want in {"lt.s32": s < t, "ge.s32": s >= t, "lo.u32": a < b, "hs.u32": a >= b,
+                     "hi.u32": a > b, "ls.u32": a <= b, "eq.s32": a == b, "ne.u32": a != b}.items():  # fmt: skip
+        template = f"{{.reg .pred p; setp.{op} p, %1, %2; selp.u32 %0, 1, 0, p;}}"
+        same(run(template, "u4", a, b), want.astype("u4"))
+    template = (
+        "{.reg .pred p, q, r; setp.lt.u32 r, %1, 1000; setp.lt.and.s32 p|q, %1, %2, r; "
+        "@p mov.u32 %0, 1; @!p mov.u32 %0, 2; @q add.u32 %0, %0, 10;}"
+    )
+    r = a < 1000
+    want = np.where((s < t) & r, 1, 2) + np.where(~(s < t) & r, 10, 0)
+    same(run(template, "u4", a, b), want.astype("u4"))
+    same(run("set.lt.u32.s32 %0, %1, %2;", "u4", a, b), np.where(s < t, 0xFFFFFFFF, 0).astype("u4"))
+    same(run("slct.u32.s32 %0, %1, %2, %2;", "u4", a, b), np.where(t >= 0, a, b))
+
+
+# -- half precision ------------------------------------------------------------------------------
+
+
+def bf16(x: np.ndarray) -> np.ndarray:
+    """float32 to bfloat16 bits, ties to even."""
+    bits = np.asarray(x, "f4").view("u4")
+    out = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("u2")
+    return np.where(np.isnan(x), 0x7FFF, out).astype("u2")
+
+
+def from_bf16(bits: np.ndarray) -> np.ndarray:
+    return (bits.astype("u4") << 16).view("f4")
+
+
+def moderate(seed: int, kind: str) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(N).astype(kind)
+
+
+def test_half_precision_scalars():
+    a, b, c = (moderate(s, "f2") for s in (8, 9, 10))
+    for op, f in (("add.rn.f16", np.add), ("sub.rn.f16", np.subtract), ("mul.rn.f16", np.multiply)):
+        same(run(f"{op} %0, %1, %2;", "f2", a, b), f(a, b))
+    want = (a.astype("f8") * b.astype("f8") + c.astype("f8")).astype("f2")
+    same(run("fma.rn.f16 %0, %1, %2, %3;", "f2", a, b, c), want)
+    same(run("max.f16 %0, %1, %2;", "f2", a, b), np.fmax(a, b))
+    same(run("neg.f16 %0, %1;", "f2", a), -a)
+
+
+def test_half_precision_pairs():
+    a, b, c = (np.stack([moderate(s, "f2"), moderate(s + 5, "f2")], 1) for s in (11, 12, 13))
+    pack = [np.ascontiguousarray(v).view("u4").reshape(-1) for v in (a, b, c)]
+    want = (a.astype("f8") * b.astype("f8") + c.astype("f8")).astype("f2")
+    got = run("fma.rn.f16x2 %0, %1, %2, %3;", "u4", *pack)
+    same(got.view("f2").reshape(-1, 2), want)
+    got = run("add.rn.f16x2 %0, %1, %2;", "u4", *pack[:2])
+    same(got.view("f2").reshape(-1, 2), a + b)
+    got = run("set.gt.f16x2.f16x2 %0, %1, %2;", "u4", *pack[:2])
+    same(got.view("f2").reshape(-1, 2), (a > b).astype("f2"))
+
+
+def test_bfloat16_scalars_and_pairs():
+    a, b, c = (bf16(moderate(s, "f4")) for s in (14, 15, 16))
+    x, y, z = (from_bf16(v).astype("f8") for v in (a, b, c))
+    same(run("fma.rn.bf16 %0, %1, %2, %3;", "u2", a, b, c), bf16((x * y + z).astype("f4")))
+    pairs = [np.stack([v, v[::-1]], 1) for v in (a, b, c)]
+    packed = [np.ascontiguousarray(p).view("u4").reshape(-1) for p in pairs]
+    got = run("fma.rn.bf16x2 %0, %1, %2, %3;", "u4", *packed)
+    x, y, z = (from_bf16(p).astype("f8") for p in pairs)
+    same(got.view("u2").reshape(-1, 2), bf16((x * y + z).astype("f4")))
+
+
+# -- conversions ---------------------------------------------------------------------------------
+
+
+def test_integer_conversions_extend_and_cut():
+    a = words(38, "u4")
+    same(run("cvt.s32.s8 %0, %1;", "i4", a), a.astype("u1").view("i1").astype("i4"))
+    same(run("cvt.u32.u16 %0, %1;", "u4", a), a & 0xFFFF)
+    same(run("cvt.s64.s32 %0, %1;", "i8", a), a.view("i4").astype("i8"))
+    same(run("cvt.u64.u32 %0, %1;", "u8", a), a.astype("u8"))
+    same(run("cvt.sat.s8.s32 %0, %1;", "i4", a), np.clip(a.view("i4"), -128, 127))
+    same(run("cvt.sat.u8.s32 %0, %1;", "u4", a), np.clip(a.view("i4"), 0, 255))
+    b = words(39, "u8")
+    same(run("cvt.u32.u64 %0, %1;", "u4", b), b.astype("u4"))
+
+
+@pytest.mark.parametrize("mode", ["rni", "rzi", "rmi", "rpi"])
+def test_float_to_integer_rounds_and_clamps(mode):
+    rounding = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}[mode]
+    x = floats(17, "f4")
+    x[20:60] = np.arange(-20, 20) / 2
+    r = np.nan_to_num(rounding(x.astype("f8")), nan=0.0, posinf=1e300, neginf=-1e300)
+    same(run(f"cvt.{mode}.s32.f32 %0, %1;", "i4", x), np.clip(r, -(2.0**31), 2.0**31 - 1).astype("i4"))
+    same(run(f"cvt.{mode}.u32.f32 %0, %1;", "u4", x), np.clip(r, 0, 2.0**32 - 1).astype("u4"))
+    finite = np.where(np.abs(x) < 2.0**62, x, 1.5).astype("f4")
+    same(run(f"cvt.{mode}.s64.f32 %0, %1;", "i8", finite), rounding(finite.astype("f8")).astype("i8"))
+    same(run(f"cvt.{mode}.f32.f32 %0, %1;", "f4", x), rounding(x))
+
+
+def test_integer_to_float_and_between_floats():
+    a = words(40, "i4")
+    same(run("cvt.rn.f32.s32 %0, %1;", "f4", a), a.astype("f4"))
+    same(run("cvt.rn.f64.s32 %0, %1;", "f8", a), a.astype("f8"))
+    b = words(41, "u8")
+    same(run("cvt.rn.f32.u64 %0, %1;", "f4", b), b.astype("f4"))
+    down = run("cvt.rz.f32.s32 %0, %1;", "f4", a)
+    assert (np.abs(down.astype("f8")) <= np.abs(a.astype("f8"))).all()
+    d = floats(18, "f8")
+    same(run("cvt.rn.f32.f64 %0, %1;", "f4", d), d.astype("f4"))
+    x = floats(19, "f4")
+    same(run("cvt.f64.f32 %0, %1;", "f8", x), x.astype("f8"))
+    same(run("cvt.rn.f16.f32 %0, %1;", "f2", x), x.astype("f2"))
+    h = floats(20, "f2")
+    same(run("cvt.f32.f16 %0, %1;", "f4", h), h.astype("f4"))
+    same(run("cvt.sat.f32.f32 %0, %1;", "f4", x), np.nan_to_num(np.clip(x, 0, 1)))
+    y = floats(21, "f4")
+    both = run("cvt.rn.f16x2.f32 %0, %1, %2;", "u4", x, y).view("f2").reshape(-1, 2)
+    same(both, np.stack([y, x], 1).astype("f2"))
+    fine = np.where(np.isnan(x), 1, x).astype("f4")
+    same(run("cvt.rn.bf16.f32 %0, %1;", "u2", fine), bf16(fine))
+    rounded = run("cvt.rna.tf32.f32 %0, %1;", "u4", fine)
+    assert (rounded & 0x1FFF == 0)[np.isfinite(fine)].all()
+
+
+def test_moves_pack_and_unpack():
+    a, b = words(42), words(43)
+    same(run("mov.b64 %0, {%1, %2};", "u8", a, b), a.astype("u8") | (b.astype("u8") << 32))
+    wide = words(44, "u8")
+    same(run("{.reg .b32 t; mov.b64 {t, %0}, %1;}", "u4", wide), (wide >> 32).astype("u4"))
+    same(run("{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {h, l};}", "u4", a), (a >> 16) | (a << 16))
+    x = floats(22, "f4")
+    same(run("mov.b32 %0, %1;", "u4", x), x.view("u4"))
+
+
+# -- what is not emulated ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("mapa.u64 %0, %1, 0;", "wgmma, TMA and clusters"),
+        ("mbarrier.arrive.shared.b64 %0, [%1];", "cp.async"),
+    ],
+)
+def test_hopper_instructions_are_refused_by_name(template, says):
+    with pytest.raises(EmulationError, match=says) as caught:
+        run(template, "u8", words(45, "u8"), arch="sm_90")
+    assert template.split(" ")[0].rstrip(";") in str(caught.value)
+    assert "line 4" in str(caught.value)
+
+
+def test_an_unknown_instruction_is_named_with_its_line():
+    with pytest.raises(EmulationError, match=r"line 4.*fns\.b32.*not emulated"):
+        run("fns.b32 %0, %1, 0, 1;", "u4", words(46))
