@@ -1,4 +1,4 @@
-"""The command line: python -m helpers info | ladder | trace | record | notebooks | figures.
+"""The command line: python -m helpers info | ladder | trace | record | sweep | notebooks | figures.
 
 Errors go to stderr as one `error:` line with exit code 2; with --json, stdout is JSON alone.
 """
@@ -302,6 +302,7 @@ def run_record(args: argparse.Namespace) -> int:
         with_transfers=args.transfers or args.all,
         with_accuracy=args.accuracy or args.all,
         with_flags=args.flags or args.all,
+        with_overlap=args.overlap or args.all,
     )
 
     def say(line: str) -> None:
@@ -318,6 +319,48 @@ def run_record(args: argparse.Namespace) -> int:
         print(f"refused: {text}", file=sys.stderr)
     if outcome.left:
         say("Run the same command again to go on; what is in the file is not measured twice.")
+    return 1 if outcome.refused else 0
+
+
+# -- sweep ---------------------------------------------------------------------------------------
+
+
+def run_sweep(args: argparse.Namespace) -> int:
+    """Time every legal tile of one or more kernels on this machine's GPU."""
+    from helpers.measure import sweep
+
+    size = parse_size(args.size)
+    if args.list:
+        table = device.gpu(args.gpu or "h200")
+        names = sweep.chosen_kernels(args.kernel)
+        rows = [
+            {"kernel": name, "tile": ", ".join(f"{n}={v}" for n, v in tile.items()),
+             "merit": sweep.merit(name, size, table, tile)}
+            for name, tile in sweep.order(names, size, table, args.limit)
+        ]  # fmt: skip
+        print_table(rows, {"kernel": "", "tile": "", "merit": ".3f"})
+        return 0
+    request = sweep.Request(
+        kernels=tuple(args.kernel),
+        size=size,
+        gpu=args.gpu,
+        out=args.out,
+        commit=args.commit,
+        seconds=args.seconds,
+        limit=args.limit,
+        again=args.again,
+        workers=args.workers,
+    )
+    outcome = sweep.sweep(request, lambda line: print(line, flush=True))
+    print(
+        f"{outcome.path}: {outcome.measured} tiles timed, {outcome.present} there already, "
+        f"{outcome.pruned} pruned by their resources, {len(outcome.refused)} refused, "
+        f"{outcome.left} left for want of time"
+    )
+    for text in outcome.refused:
+        print(f"refused: {text}", file=sys.stderr)
+    if outcome.left:
+        print("Run the same command again to go on; what is in the file is not timed twice.")
     return 1 if outcome.refused else 0
 
 
@@ -394,8 +437,24 @@ def configure_record(command: argparse.ArgumentParser) -> None:
     add("--transfers", action="store_true", help="bandwidth of copies, pinned and pageable")
     add("--accuracy", action="store_true", help="errors of each cuBLAS precision against float64")
     add("--flags", action="store_true", help="a kernel built with other compiler flags")
+    add("--overlap", action="store_true", help="copies overlapped with compute, over streams")
     add("--host", action="store_true", help="the CPU loops and NumPy on this machine")
-    add("--all", action="store_true", help="all five of these")
+    add("--all", action="store_true", help="all six of these")
+
+
+def configure_sweep(command: argparse.ArgumentParser) -> None:
+    """Arguments of `sweep`."""
+    add = command.add_argument
+    add("kernel", nargs="*", help="kernels of the catalog (default: those of chapters 06 to 12)")
+    add("--size", default="4096", help="edge, or MxNxK (default: %(default)s)")
+    add("--gpu", help="the record's name (default: this GPU's)")
+    add("--out", type=Path, help="the file (default: data/measurements/GPU.json)")
+    add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
+    add("--seconds", type=float, help="stop cleanly before this much time is spent")
+    add("--limit", type=int, help="at most so many tiles a kernel, the best predicted")
+    add("--workers", type=int, help="compiling processes (default: cores less one, at most 15)")
+    add("--again", action="store_true", help="time what is in the file already, too")
+    add("--list", action="store_true", help="show the tiles in their order; needs no GPU")
 
 
 def configure_figures(command: argparse.ArgumentParser) -> None:
@@ -424,6 +483,7 @@ COMMANDS: tuple[
         True,
     ),
     ("record", "measure on this GPU into data/measurements", run_record, configure_record, False),
+    ("sweep", "time every legal tile of a kernel on this GPU", run_sweep, configure_sweep, False),
     (
         "notebooks",
         "make the Colab notebooks from the chapters",

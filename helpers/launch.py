@@ -277,16 +277,22 @@ def _cubins() -> tempfile.TemporaryDirectory[str]:
 @lru_cache(maxsize=256)
 def _module(source: str, name: str, arch: str, defines: tuple[tuple[str, str], ...]) -> Any:
     """A cubin for this device, loaded by CuPy. A cubin never depends on the driver's PTX version."""
+    return _load(toolchain.compile(source, name=name, arch=arch, defines=dict(defines)).cubin)
+
+
+def _load(cubin: bytes) -> Any:
     import cupy
 
-    compiled = toolchain.compile(source, name=name, arch=arch, defines=dict(defines))
-    path = Path(_cubins().name) / f"{hashlib.sha256(compiled.cubin).hexdigest()}.cubin"
-    path.write_bytes(compiled.cubin)
+    path = Path(_cubins().name) / f"{hashlib.sha256(cubin).hexdigest()}.cubin"
+    path.write_bytes(cubin)
     return cupy.RawModule(path=str(path))  # reads the file when a function is first asked for
 
 
-def cuda_function(p: Plan) -> Any:
-    """The compiled kernel of a plan as a CuPy function, ready to launch on the current GPU."""
+def cuda_function(p: Plan, cubin: bytes = b"") -> Any:
+    """The compiled kernel of a plan as a CuPy function, ready to launch on the current GPU.
+
+    cubin: the kernel as compiled before for this GPU; empty: compile it now.
+    """
     gpu = device.current()
     if gpu is None:
         raise NoGPUError(
@@ -297,7 +303,9 @@ def cuda_function(p: Plan) -> Any:
     if toolchain.arch_number(gpu.arch) < toolchain.arch_number(k.min_arch):
         raise ConfigError(f"{k.name} needs {k.min_arch} or later; this GPU is {gpu.arch}")
     arch = gpu.arch + ("a" if k.min_arch.endswith("a") else "")
-    function = _module(k.source, k.file, arch, tuple(sorted(p.defines.items()))).get_function(k.entry)
+    macros = tuple(sorted(p.defines.items()))
+    module = _load(cubin) if cubin else _module(k.source, k.file, arch, macros)
+    function = module.get_function(k.entry)
     if p.shared_bytes > 48 * 1024:
         function.max_dynamic_shared_size_bytes = p.shared_bytes
     return function

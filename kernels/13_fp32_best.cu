@@ -83,13 +83,13 @@ struct Copier {
 
     const float* a[A_PASSES];  // the next elements of A and of B
     const float* b[B_SPANS];
-    int a_k, b_k;    // their k within the tile
-    int a_to, b_to;  // their place in a stage of the ring
-    size_t row_b;    // elements from one row of B to the next
+    int a_k, b_k;     // their k within the tile
+    int a_to, b_to;   // their place in a stage of the ring
+    ptrdiff_t row_b;  // elements from one row of B to the next
 
-    // Rows of A and columns of B beyond the edge are replaced by the last one: what comes of
-    // them is not stored.
-    __device__ Copier(const float* A, const float* B, int m0, int n0, int M, int N, int K)
+    // The first tile begins at k = -skip. Rows of A and columns of B beyond the edge are replaced
+    // by the last one: what comes of them is not stored.
+    __device__ Copier(const float* A, const float* B, int m0, int n0, int M, int N, int K, int skip)
     {
         const int a_m = threadIdx.x / SECTOR;
         const int b_n = threadIdx.x % B_THREADS * WIDTH;
@@ -100,33 +100,35 @@ struct Copier {
         row_b = N;
 #pragma unroll
         for (int i = 0; i < A_PASSES; ++i) {
-            a[i] = A + size_t(min(m0 + a_m + i * A_ROWS, M - 1)) * K + a_k;
+            a[i] = A + ptrdiff_t(min(m0 + a_m + i * A_ROWS, M - 1)) * K + a_k - skip;
         }
 #pragma unroll
         for (int i = 0; i < B_SPANS; ++i) {
-            b[i] = B + b_k * row_b + min(n0 + b_n + i * B_THREADS * WIDTH, N - WIDTH);
+            b[i] = B + (b_k - skip) * row_b + min(n0 + b_n + i * B_THREADS * WIDTH, N - WIDTH);
         }
     }
 
-    // Starts copying the next `depth` steps of k, and zeros for the rest of the tile.
-    __device__ void copy(float* stage, int depth)
+    // Starts copying the next tile into a stage. Zeros take the place of its first `skip` steps of
+    // k, and of all of it if it is not wanted.
+    __device__ void copy(float* stage, int skip, bool wanted)
     {
 #pragma unroll
         for (int i = 0; i < A_PASSES; ++i) {
 #pragma unroll
             for (int k = 0; k < BK; k += SECTOR) {
-                copy_async<1>(stage + a_to + k * LD_A + i * A_ROWS, a[i] + k, a_k + k < depth);
+                copy_async<1>(stage + a_to + k * LD_A + i * A_ROWS, a[i] + k,
+                              wanted && a_k + k >= skip);
             }
-            a[i] += depth;
+            a[i] += BK;
         }
 #pragma unroll
         for (int i = 0; i < B_SPANS; ++i) {
 #pragma unroll
             for (int k = 0; k < BK; k += B_ROWS) {
-                copy_async<WIDTH>(stage + b_to + k * BN + i * B_THREADS * WIDTH, b[i] + k * row_b,
-                                  b_k + k < depth);
+                copy_async<WIDTH>(stage + b_to + k * BN + i * B_THREADS * WIDTH, b[i],
+                                  wanted && b_k + k >= skip);
+                b[i] += B_ROWS * row_b;
             }
-            b[i] += depth * row_b;
         }
     }
 };
@@ -148,7 +150,6 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
 {
     extern __shared__ float4 shared_memory[];
     float* ring = reinterpret_cast<float*>(shared_memory);
-    float* const last = ring + (STAGES - 1) * STAGE;
 
     // Bits 1 and up of the lane choose its rows, bit 0 and the topmost bits its columns. Lanes 0
     // and 1 then read the same of A_tile, lanes 0 and 2 the same of B_tile, which lets a 16-byte
@@ -160,11 +161,12 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
     const int m_thread = warp / WARPS_N * WM + lane_m * VEC;
     const int n_thread = warp % WARPS_N * WN + lane_n * VEC;
 
-    // The tile that K does not fill comes first, all others are whole.
-    Copier<WIDTH> copier(A, B, m0, n0, M, N, K);
+    // If K does not fill its tiles, the first one begins before k = 0; all others are whole.
     const int tiles_k = (K + BK - 1) / BK;
+    const int skip = tiles_k * BK - K;
+    Copier<WIDTH> copier(A, B, m0, n0, M, N, K, skip);
     for (int t = 0; t < STAGES - 1; ++t) {
-        copier.copy(ring + t * STAGE, t == 0 ? K - (tiles_k - 1) * BK : t < tiles_k ? BK : 0);
+        copier.copy(ring + t * STAGE, t == 0 ? skip : 0, t < tiles_k);
         commit_group();
     }
 
@@ -182,8 +184,9 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
         }
     };
 
+    int slot = 0;  // of the ring: where the tile in use is
     float* used = ring;
-    float* filled = last;
+    float* filled = ring + (STAGES - 1) * STAGE;
     wait_groups<STAGES - 2>();
     __syncthreads();
     read_frags(used, 0);
@@ -195,12 +198,13 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
                 // The next tile is complete, and nobody reads this one any more.
                 wait_groups<STAGES - 2>();
                 __syncthreads();
+                slot = slot == STAGES - 1 ? 0 : slot + 1;
                 filled = used;
-                used = used == last ? ring : used + STAGE;
+                used = ring + slot * STAGE;
             }
             read_frags(used, (k + 1) % BK);
             if (k == 0) {
-                copier.copy(filled, t + STAGES - 1 < tiles_k ? BK : 0);
+                copier.copy(filled, 0, t + STAGES - 1 < tiles_k);
                 commit_group();
             }
             // Back and forth through the columns: every multiply-add shares an operand with the

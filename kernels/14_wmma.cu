@@ -35,6 +35,7 @@ __device__ __forceinline__ void stage(T* staged, const T* matrix, int rows, int 
                                       int col0) {
     const unsigned short* from = reinterpret_cast<const unsigned short*>(matrix);
     unsigned short* to = reinterpret_cast<unsigned short*>(staged);
+#pragma unroll 1
     for (int e = threadIdx.x; e < FRAG * FRAG; e += 32) {
         const int row = row0 + e / FRAG;
         const int col = col0 + e % FRAG;
@@ -65,7 +66,9 @@ wmma(const T* A, const T* B, float* C, int M, int N, int K)
     // Global to registers, as long as fragments lie wholly inside their matrices. A warp beyond C
     // walks along K too and does nothing, as in document L.
     int k0 = 0;
-    for (; direct && k0 + FRAG <= K; k0 += FRAG) {
+    const int K_direct = direct ? K / FRAG * FRAG : 0;
+#pragma unroll 4
+    for (; k0 < K_direct; k0 += FRAG) {
         if (in_C) {
             wmma::load_matrix_sync(a_frag, A + size_t(row0) * K + k0, K);
             wmma::load_matrix_sync(b_frag, B + size_t(k0) * N + col0, N);

@@ -40,6 +40,7 @@ static_assert(BM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
 static_assert(BM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
 static_assert(STAGES >= 2, "one stage is used while another is filled");
+static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
 
 // The producer's one thread: fills stage after stage of the ring.
 __device__ void produce(Stage* ring, Barrier* full, Barrier* empty, const TensorMap* A_map,

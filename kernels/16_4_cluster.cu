@@ -61,6 +61,7 @@ static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
 static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
 static_assert(STAGES >= 2, "one stage is used while another is filled");
+static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
 static_assert(A_PART % BOX == 0 && B_PART % BOX == 0, "blocks share a tile in whole boxes");
 static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
 

@@ -63,9 +63,11 @@ constexpr int C_ROWS = 16;  // rows of C a warp holds of each 64
 constexpr int C_COLS = BN / BOX;
 constexpr int C_BOXES = WM / MMA_M * C_COLS;  // boxes of C a warp
 
+using BoxBuffer = T[C_ROWS * BOX];
+
 struct Shared {
     Stage ring[STAGES];
-    T C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS][C_ROWS * BOX];  // box buffers of each warp
+    BoxBuffer C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS];  // of each warp
 };
 
 // A tile of C that is complete, rounded and packed two elements a register, and where it goes.
@@ -82,6 +84,7 @@ static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
 static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
 static_assert(STAGES >= 2, "one stage is used while another is filled");
+static_assert(sizeof(Shared) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
 static_assert(A_PART % BOX == 0 && B_PART % BOX == 0, "blocks share a tile in whole boxes");
 static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
 static_assert(C_BOXES % C_BUFFERS == 0, "each tile of C begins with the first buffer");
@@ -104,7 +107,7 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMa
 }
 
 // A consumer warp: registers to shared to global, one box of its rows of a complete tile.
-__device__ __forceinline__ void store(const Packed& c, int box, T (&buffers)[C_BUFFERS][C_ROWS * BOX],
+__device__ __forceinline__ void store(const Packed& c, int box, BoxBuffer (&buffers)[C_BUFFERS],
                                       const TensorMap* C_map)
 {
     const int lane = threadIdx.x % 32;

@@ -65,9 +65,11 @@ constexpr int C_ROWS = 16;  // rows of C a warp holds of each 64
 constexpr int C_COLS = BN / BOX;
 constexpr int C_BOXES = WM / MMA_M * C_COLS;  // boxes of C a warp
 
+using BoxBuffer = T[C_ROWS * BOX];
+
 struct Shared {
     Stage ring[STAGES];
-    T C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS][C_ROWS * BOX];  // box buffers of each warp
+    BoxBuffer C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS];  // of each warp
 };
 
 // A tile of C that is complete, rounded and packed two elements a register, and where it goes.
@@ -84,6 +86,7 @@ static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
 static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
 static_assert(STAGES >= 2, "one stage is used while another is filled");
+static_assert(sizeof(Shared) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
 static_assert(A_PART % BOX == 0 && B_PART % BOX == 0, "blocks share a tile in whole boxes");
 static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
 static_assert(C_BOXES % C_BUFFERS == 0, "each tile of C begins with the first buffer");
@@ -106,7 +109,7 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMa
 }
 
 // A consumer warp: registers to shared to global, one box of its rows of a complete tile.
-__device__ __forceinline__ void store(const Packed& c, int box, T (&buffers)[C_BUFFERS][C_ROWS * BOX],
+__device__ __forceinline__ void store(const Packed& c, int box, BoxBuffer (&buffers)[C_BUFFERS],
                                       const TensorMap* C_map)
 {
     const int lane = threadIdx.x % 32;
@@ -140,45 +143,6 @@ __device__ __forceinline__ void store(const Packed& c, int box, T (&buffers)[C_B
         }
     }
 }
-
-// Steps [begin, end) of k of one tile.
-struct Piece {
-    int tile, begin, end;
-};
-
-// The pieces of one cluster: whole tiles first, then its range of the steps that are left.
-struct Walk {
-    int next, stride, whole_end;  // the next whole tile, and where they end
-    int at, range_end;            // the next of the steps beyond, and where the range ends
-
-    __device__ __forceinline__ Walk(int cluster, int clusters, int tiles, int steps)
-        : next(cluster), stride(clusters), whole_end(tiles), at(0), range_end(0)
-    {
-        if (tiles > clusters && tiles % clusters != 0) {
-            // With one to two tiles a cluster left, no tile is cut into more than two pieces.
-            whole_end = (tiles / clusters - 1) * clusters;
-            const long long left = static_cast<long long>(tiles - whole_end) * steps;
-            at = left * cluster / clusters;
-            range_end = left * (cluster + 1) / clusters;
-        }
-    }
-
-    __device__ __forceinline__ bool take(Piece& piece, int steps)
-    {
-        if (next < whole_end) {
-            piece = {next, 0, steps};
-            next += stride;
-            return true;
-        }
-        if (at < range_end) {
-            const int begin = at % steps;
-            piece = {whole_end + at / steps, begin, min(steps, begin + range_end - at)};
-            at += piece.end - begin;
-            return true;
-        }
-        return false;
-    }
-};
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 wgmma_stream_k(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map,

@@ -321,7 +321,9 @@ def extract(a: Array, start: Array, length: Array) -> Array:
     if a.dtype.kind == "i":
         last = np.minimum(start + np.maximum(length, u4.type(1)) - u4.type(1), u4.type(bits - 1))
         sign = (shift_right(x, last) & one).astype(bool) & (length > 0)
-        out = np.where(sign, out | ~mask, out)
+        inside = np.minimum(length, u4.type(bits) - np.minimum(start, u4.type(bits)))
+        filled = ~np.where(inside >= bits, ~unsigned.type(0), shift_left(x * 0 + one, inside) - one)
+        out = np.where(sign, out | filled, out)
     return out.view(a.dtype)
 
 

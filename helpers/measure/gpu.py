@@ -335,8 +335,13 @@ class Session:
 
     # -- operations ----------------------------------------------------------------------------
 
-    def kernel_operation(self, plan: Plan, A: Any, B: Any, C: Any) -> Callable[[], None]:
-        """A function that launches a plan on the session's stream with as little host time as can be."""
+    def kernel_operation(
+        self, plan: Plan, A: Any, B: Any, C: Any, cubin: bytes = b""
+    ) -> Callable[[], None]:
+        """A function that launches a plan on the session's stream with as little host time as can be.
+
+        cubin: the plan's kernel, where it is compiled already.
+        """
         if plan.kernel.host != "plain":
 
             def launch_by_helper() -> None:
@@ -344,7 +349,7 @@ class Session:
                     launch.cuda_launch(plan, A, B, C)
 
             return launch_by_helper
-        function = launch.cuda_function(plan)
+        function = launch.cuda_function(plan, cubin) if cubin else launch.cuda_function(plan)
         arguments = (A, B, C, np.int32(plan.M), np.int32(plan.N), np.int32(plan.K))
         grid, block, shared, stream = plan.grid, plan.block, plan.shared_bytes, self.stream
 

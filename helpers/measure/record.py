@@ -15,7 +15,7 @@ import numpy as np
 from helpers import device
 from helpers.catalog import Kernel, catalog, plan
 from helpers.errors import ConfigError, NoGPUError, TileError, UnknownKernelError, near_matches
-from helpers.measure import ncu, protocol, schema
+from helpers.measure import ncu, protocol, schema, streams
 from helpers.measure import point as points
 from helpers.measure.gpu import BASELINES, GpuFaultError, Session
 from helpers.measure.schema import Size
@@ -44,6 +44,7 @@ PROTOCOL = {
     "cache": "warm: operands that fit in L2 stay there from one launch to the next",
     "check": "output poisoned before, compared after with a float64 product; see helpers.measure",
     "copies": "pageable host memory, cudaMemcpy, by the host's clock, median of three",
+    "overlap": "host arrays to host result by the host's clock, variants in random order, round by round",
     "first_ms": "compile, load and launch with empty caches; CUDA itself already initialised",
 }
 
@@ -69,6 +70,7 @@ class Request:
     with_transfers: bool = False
     with_accuracy: bool = False
     with_flags: bool = False
+    with_overlap: bool = False
     counter_shapes: tuple[Size, ...] = COUNTER_SHAPES
 
 
@@ -197,6 +199,7 @@ def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
             ("accuracy", request.with_accuracy, _accuracy),
             ("builds", request.with_flags, _flags),
             ("transfers", request.with_transfers, _transfers),
+            ("overlap", request.with_overlap, _overlap),
         ):
             if not wanted:
                 continue
@@ -472,6 +475,41 @@ def _flags(
                 }
                 schema.merge(data, "flags", entry)
                 say(f"builds: {name} at {n}, {build:12s} {100 * speedup.median:6.1f} % of default")
+            schema.write(outcome.path, data)
+
+
+def _overlap(
+    session: Session,
+    request: Request,
+    data: dict[str, Any],
+    stamp: Mapping[str, Any],
+    outcome: Outcome,
+    budget: Budget,
+    say: Callable[[str], None],
+) -> None:
+    """Products from host arrays to host result, serial and in row panels over several streams."""
+    session.warm_up()
+    for n in streams.EDGES:
+        for name in streams.KERNELS:
+            k, what = catalog[name], f"overlap of {name} at {n}"
+            here = [e for e in data["overlap"] if (e["kernel"], e["m"]) == (name, n)]
+            chosen = streams.variants(n, plan(k, n, n, n).tile[0])
+            same = all(e["source"] == points.fingerprint(k) for e in here)
+            if same and {streams.variant(e) for e in here} >= set(chosen) and not request.again:
+                continue
+            rounds = 3 * len(chosen) * streams.RECORD.pairs
+            if not budget.allows(3.0 + rounds * (budget.guess(name, (n, n, n)) - 0.7) / 10):
+                outcome.left.append(what)
+                continue
+            found = streams.entries(session, k, n, n, n, recorded=stamp)
+            for entry in found:
+                schema.merge(data, "overlap", entry)
+            serial = next(e for e in found if streams.variant(e) == streams.BASELINE)
+            best = min(found, key=lambda e: e["ms"])
+            say(
+                f"{what}: serial {serial['ms']:.4g} ms, {streams.variant(best).title} "
+                f"{best['ms']:.4g} ms, a factor of {best['speedup']:.2f}"
+            )
             schema.write(outcome.path, data)
 
 

@@ -435,6 +435,7 @@ class Recorded:
     gpu: str
     label: str
     rows: tuple[dict[str, Any], ...]
+    live: bool = False
 
 
 def flags(gpu: str = DEFAULT_GPU) -> Recorded:
@@ -450,6 +451,54 @@ def flags(gpu: str = DEFAULT_GPU) -> Recorded:
             "with: python -m helpers record --no-points --flags"
         )
     return Recorded(record.gpu["name"], record.label(record.flags), tuple(record.flags))
+
+
+def overlap(
+    kernels: Sequence[str] | None = None,
+    sizes: Sequence[int] | None = None,
+    *,
+    gpu: str | None = None,
+) -> Recorded:
+    """Products from host arrays to host result, serial and in row panels over several streams.
+
+    With a GPU on this machine they are measured now (kernels: default streams.KERNELS; sizes: edges,
+    default 2048); elsewhere, or when gpu names a record such as "h200", they are replayed, by default
+    all of them. Rows with kernel, how, memory, panels, streams (see streams.Variant), m, n, k, ms,
+    q1, q3, speedup (over the serial run from pageable memory, paired), pin_ms, and timeline (see
+    streams.operations). Raises UnknownNameError for gpu, DataError if none was recorded.
+    """
+    from helpers.measure import streams
+
+    if gpu is None and device.current() is not None:
+        session = _session()
+        stamp = points.stamp(session.versions(), points.commit())
+        measured = [
+            row
+            for n in sizes or (2048,)
+            for name in kernels or streams.KERNELS
+            for row in streams.entries(
+                session, name, n, n, n, recorded=stamp, effort=streams.LIVE
+            )
+        ]
+        label = schema.label(session.gpu.name, measured, verb="measured now on")
+        return Recorded(session.gpu.name, label, tuple(measured), live=True)
+    record = schema.load(gpu or DEFAULT_GPU)
+    rows = [
+        e
+        for e in record.data["overlap"]
+        if (kernels is None or e["kernel"] in kernels) and (sizes is None or e["m"] in sizes)
+    ]
+    if not rows:
+        raise DataError(
+            f"{record.path.name} has no overlapped copies of {kernels=} at {sizes=}. It has: "
+            f"{_listing(record.data['overlap'])}. Record them on that GPU with: python -m helpers "
+            f"record --gpu {record.key} --no-points --overlap"
+        )
+    label = record.label(rows)
+    changed = dict.fromkeys(e["kernel"] for e in rows if _changed(e))
+    if changed:
+        label += f"; the code of {', '.join(changed)} has changed since"
+    return Recorded(record.gpu["name"], label, tuple(rows))
 
 
 def transfers(gpu: str = DEFAULT_GPU) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ Point = dict[str, Any]
 
 _TEXT, _COUNT, _POSITIVE, _MAYBE, _MAPPING = "text", "count", "positive", "maybe", "mapping"
 _ZERO_OR_MORE, _MAYBE_TEXT = "zero or more", "maybe text"
+_OPERATIONS = "a list of [what, panel, stream, start, end]"
 
 FIELDS: Mapping[str, Mapping[str, str]] = {
     "points": {
@@ -129,8 +130,56 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "compiler": _TEXT,
         "recorded": _MAPPING,
     },
+    "overlap": {
+        "kernel": _TEXT,
+        "params": _MAPPING,
+        "how": _TEXT,
+        "memory": _TEXT,
+        "panels": _COUNT,
+        "streams": _COUNT,
+        "m": _COUNT,
+        "n": _COUNT,
+        "k": _COUNT,
+        "ms": _POSITIVE,
+        "q1": _POSITIVE,
+        "q3": _POSITIVE,
+        "runs": _COUNT,
+        "speedup": _POSITIVE,
+        "speedup_q1": _POSITIVE,
+        "speedup_q3": _POSITIVE,
+        "pin_ms": _MAYBE,
+        "copy_engines": _MAYBE,
+        "timeline": _OPERATIONS,
+        "max_error": _ZERO_OR_MORE,
+        "error_over_tolerance": _ZERO_OR_MORE,
+        "checked": _TEXT,
+        "source": _MAYBE_TEXT,
+        "recorded": _MAPPING,
+    },
+    "sweep": {
+        "kernel": _TEXT,
+        "params": _MAPPING,
+        "m": _COUNT,
+        "n": _COUNT,
+        "k": _COUNT,
+        "ms": _MAYBE,
+        "q1": _MAYBE,
+        "q3": _MAYBE,
+        "gflops": _MAYBE,
+        "pairs": _MAYBE,
+        "cublas_ratio": _MAYBE,
+        "registers": _ZERO_OR_MORE,
+        "spill_bytes": _ZERO_OR_MORE,
+        "shared_bytes": _ZERO_OR_MORE,
+        "blocks_per_sm": _ZERO_OR_MORE,
+        "reason": _MAYBE_TEXT,
+        "source": _MAYBE_TEXT,
+        "recorded": _MAPPING,
+    },
 }
 """Fields of each section. "maybe" is a positive number, or null where it could not be measured."""
+OPTIONAL = ("overlap", "sweep")
+"""Sections that a file may lack: reading adds them, empty."""
 
 RECORDED = ("date", "commit", "driver", "cuda", "cublas", "nvrtc", "cupy")
 """What each entry says of its own recording; null where it does not apply or is not known."""
@@ -138,6 +187,15 @@ RECORDED = ("date", "commit", "driver", "cuda", "cublas", "nvrtc", "cupy")
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_operation(value: object) -> bool:
+    if not isinstance(value, list | tuple) or len(value) != 5:
+        return False
+    what, panel, stream, start, end = value
+    counts = all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in (panel, stream))
+    times = _is_number(start) and _is_number(end) and 0 <= start <= end
+    return isinstance(what, str) and counts and times
 
 
 def _fits(kind: str, value: object) -> bool:
@@ -151,6 +209,8 @@ def _fits(kind: str, value: object) -> bool:
         return isinstance(value, dict)
     if kind == _MAYBE and value is None:
         return True
+    if kind == _OPERATIONS:
+        return isinstance(value, list) and bool(value) and all(map(_is_operation, value))
     return _is_number(value) and (value > 0 or (value == 0 and kind == _ZERO_OR_MORE))  # type: ignore[operator]
 
 
@@ -206,6 +266,7 @@ def key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     """What an entry is about: a new entry with the same key replaces the old one."""
     params = tuple(sorted(entry.get("params", {}).items()))
     names = ("kernel", "build", "m", "n", "k", "direction", "memory", "bytes")
+    names += ("how", "panels", "streams")
     return (*(entry.get(name) for name in names), params)
 
 
@@ -227,6 +288,9 @@ def read(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as fault:
         raise DataError(f"{path} is damaged ({fault}). {_again(path)}") from fault
+    if isinstance(data, dict) and data.get("schema") == SCHEMA:
+        for section in OPTIONAL:
+            data.setdefault(section, [])
     check(data, path)
     return data  # type: ignore[no-any-return]
 

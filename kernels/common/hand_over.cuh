@@ -1,8 +1,8 @@
 // One warpgroup leaves its sums in global memory for a warpgroup of another block.
 //
-// Slot s of `partial` holds the sums of one warpgroup, thread by thread side by side, so that a
-// warp's accesses are whole lines. Flag s of `ready` is 1 while the slot is full: the giver sets it,
-// the taker clears it.
+// Slot s of `partial` holds the sums of one warpgroup, four of each thread side by side, so that a
+// warp's accesses are whole lines. Flag s of `ready` is 1 while the slot is full: the giver sets
+// it, the taker clears it.
 #pragma once
 
 #include "common/wgmma.cuh"
@@ -29,7 +29,7 @@ __device__ __forceinline__ void hand_over(const float (&acc)[tiles][sums], float
     }
 }
 
-// acc += what the giver left. The giver runs at the same time or before: it never waits.
+// acc += what the giver left. The giver waits for nobody, so the flag comes.
 template <int tiles, int sums>
 __device__ __forceinline__ void take_over(float (&acc)[tiles][sums], const float4* partial,
                                           int* ready, int slot) {
@@ -41,7 +41,8 @@ __device__ __forceinline__ void take_over(float (&acc)[tiles][sums], const float
         __threadfence();
     }
     warpgroup_sync();
-    const float4* from = partial + static_cast<size_t>(slot) * (tiles * sums / 4) * WARPGROUP + thread;
+    const float4* from =
+        partial + static_cast<size_t>(slot) * (tiles * sums / 4) * WARPGROUP + thread;
 #pragma unroll
     for (int i = 0; i < tiles * sums; i += 4) {
         const float4 v = __ldcg(from + i / 4 * WARPGROUP);

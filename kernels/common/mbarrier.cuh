@@ -37,7 +37,8 @@ __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
 }
 
 // Arrives at the same barrier of another block of the cluster. Relaxed, since it says only that the
-// warpgroup's products no longer read a stage; a release would wait for all of its writes, at every step.
+// warpgroup's products no longer read a stage: a release would wait, at every step, until all that
+// the thread has written is visible to the whole GPU.
 __device__ __forceinline__ void barrier_arrive_remote(Barrier* barrier, int block) {
     asm volatile(
         "{\n"

@@ -15,6 +15,10 @@ constexpr int BOX = 64;             // rows and columns of a box of A or B
 constexpr int BOX_BYTES = 64 * 128;  // bytes of such a box
 constexpr int SWIZZLE_BYTES = 1024;  // buffers start at multiples of this
 
+// Shared memory that the buffers of a block may fill: of its 227 KB, one is kept for the barriers
+// and one for the bytes up to the first multiple of SWIZZLE_BYTES.
+constexpr int MOST_BUFFERS = 225 * 1024;
+
 // The 128 bytes that cuTensorMapEncodeTiled fills, passed by value as a __grid_constant__.
 struct alignas(64) TensorMap {
     unsigned long long opaque[16];
@@ -23,11 +27,6 @@ struct alignas(64) TensorMap {
 // The dynamic shared memory of a block starts anywhere; the first place where a buffer may start.
 __device__ __forceinline__ unsigned char* swizzle_aligned(unsigned char* shared) {
     return shared + (-to_shared(shared) & (SWIZZLE_BYTES - 1));
-}
-
-// Brings the description itself into the cache, before the first copy needs it.
-__device__ __forceinline__ void tma_prefetch(const TensorMap* map) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 // Global to shared: the box at (row, col). Its bytes count towards the barrier's phase.
@@ -52,7 +51,7 @@ __device__ __forceinline__ void tma_load_multicast(void* box, const TensorMap* m
         : "memory");
 }
 
-// For a tile that sharers blocks of the cluster need, `blocks` of them: a multicast if it is shared.
+// For a tile that `sharers` blocks of the cluster need: a multicast to `blocks` if that is several.
 template <int sharers>
 __device__ __forceinline__ void tma_load_shared(void* box, const TensorMap* map, Barrier* barrier,
                                                 int row, int col, unsigned short blocks) {
@@ -65,10 +64,11 @@ __device__ __forceinline__ void tma_load_shared(void* box, const TensorMap* map,
 
 // Shared to global: the box at (row, col). tma_store_commit closes a group of such copies.
 __device__ __forceinline__ void tma_store(const TensorMap* map, const void* box, int row, int col) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
-                     map),
-                 "r"(to_shared(box)), "r"(col), "r"(row)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
+        "[%0, {%2, %3}], [%1];" ::"l"(map),
+        "r"(to_shared(box)), "r"(col), "r"(row)
+        : "memory");
 }
 
 __device__ __forceinline__ void tma_store_commit() {
@@ -79,11 +79,6 @@ __device__ __forceinline__ void tma_store_commit() {
 template <int pending>
 __device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
-
-// Waits until all of this thread's groups are complete.
-__device__ __forceinline__ void tma_store_wait_all() {
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 // What this thread wrote to shared memory with ordinary stores may now be read by the copy engine.

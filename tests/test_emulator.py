@@ -1,0 +1,618 @@
+"""The emulator through its public call: results, launches, arguments, reports."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+from helpers.errors import CompileError, ConfigError, EmulationError, UnknownNameError
+
+SAXPY = """
+extern "C" __global__ void saxpy(const float* x, float* y, float a, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = a * x[i] + y[i];
+    }
+}
+"""
+
+
+def saxpy(n: int = 100, **options):
+    x, y = np.arange(n, dtype=np.float32), np.ones(n, np.float32)
+    report = emulator.launch(SAXPY, "saxpy", -(-n // 64), 64, [x, y, 2.0, n], **options)
+    return x, y, report
+
+
+def test_arrays_change_in_place_and_scalars_follow_the_signature():
+    x, y, report = saxpy()
+    np.testing.assert_array_equal(y, 2 * x + 1)
+    assert report.ok
+    assert report.blocks_run == report.blocks_total == 2
+
+
+def test_the_report_counts_by_line_and_reads_as_text():
+    _, _, report = saxpy(128)
+    rows = {(a.op, a.array): a for a in report.by_line()}
+    assert set(rows) == {("load", "x"), ("load", "y"), ("store", "y")}
+    load = rows["load", "x"]
+    assert (load.line, load.space, load.width_bytes) == (6, "global", 4)
+    assert (load.requests, load.sectors, load.bytes) == (4, 16, 512)
+    assert load.sectors_per_request == load.ideal_sectors_per_request == 4
+    assert "y[i] = a * x[i] + y[i];" in load.text
+    assert "no findings" in str(report)
+    assert "saxpy (kernel.cu), grid 2x1x1, block 64x1x1" in repr(report)
+    frame = report.frame()
+    assert list(frame["requests"]) == [a.requests for a in report.accesses]
+
+
+def test_instructions_are_counted_by_warp():
+    _, _, report = saxpy(128)
+    assert report.instructions["ld.global.f32"] == 8
+    assert report.instructions["fma.rn.f32"] == 4
+    assert report.instructions["ret"] >= 4
+
+
+def test_lanes_show_who_reads_what():
+    _, _, report = saxpy(40)
+    array, elements = report.lanes(6, "global", "load", 0)
+    assert array in ("x", "y")
+    np.testing.assert_array_equal(elements, np.arange(32))
+    _, ragged = report.lanes(6, "global", "store", 1)
+    np.testing.assert_array_equal(ragged, [*range(32, 40), *[-1] * 24])
+    with pytest.raises(EmulationError, match="line 5 made no global load"):
+        report.lanes(5)
+    with pytest.raises(EmulationError, match="give 0 to"):
+        report.lanes(6, request=99)
+
+
+def test_launches_are_deterministic():
+    first, second = saxpy(1000)[2], saxpy(1000)[2]
+    assert str(first) == str(second)
+    assert first.instructions == second.instructions
+
+
+def test_analysis_can_be_left_out():
+    x, y, report = saxpy(analyse=False)
+    np.testing.assert_array_equal(y, 2 * x + 1)
+    assert report.accesses == ()
+    assert report.ok
+
+
+def test_a_sample_of_blocks_says_so():
+    x, y, report = saxpy(6400, sample_blocks=10)
+    assert report.blocks_run == 10
+    assert report.blocks_total == 100
+    assert "10 of 100 blocks" in str(report)
+    assert np.count_nonzero(y != 1) == 640
+    np.testing.assert_array_equal(y[:64], 2 * x[:64] + 1)  # the first block and the last are in it
+    np.testing.assert_array_equal(y[-64:], 2 * x[-64:] + 1)
+
+
+@pytest.mark.parametrize("lanes", [64, 100, 1 << 12])
+def test_results_do_not_depend_on_how_many_threads_run_together(lanes):
+    x, y, report = saxpy(1000, lanes=lanes)
+    np.testing.assert_array_equal(y, 2 * x + 1)
+    assert report.by_line() == saxpy(1000)[2].by_line()
+
+
+# -- geometry ------------------------------------------------------------------------------------
+
+WHERE = """
+extern "C" __global__ void where(int* out)
+{
+    const int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    const int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    out[block * (blockDim.x * blockDim.y * blockDim.z) + thread] = 1000 * block + thread;
+}
+"""
+
+
+@pytest.mark.parametrize("grid", [(1,), (3, 2), (2, 3, 4), (1, 1, 5)])
+@pytest.mark.parametrize("block", [(1,), (7, 5), (32, 2), (4, 3, 3), (16, 16), (64,), (1, 33), (5, 1, 9)])
+def test_every_block_and_thread_runs_once(grid, block):
+    blocks, threads = int(np.prod(grid)), int(np.prod(block))
+    out = np.full(blocks * threads, -1, np.int32)
+    report = emulator.launch(WHERE, "where", grid, block, [out], lanes=200)
+    assert report.ok, report
+    want = 1000 * np.arange(blocks)[:, None] + np.arange(threads)
+    np.testing.assert_array_equal(out, want.ravel())
+    stores = report.by_line()[-1]
+    assert stores.requests == blocks * -(-threads // 32)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, (1, 2, 3, 4), (0, 1)])
+def test_a_grid_or_block_that_is_no_grid_or_block(n):
+    x = np.zeros(4, np.float32)
+    for grid, block in ((n, 32), (1, n)):
+        with pytest.raises(ConfigError, match="grid|block"):
+            emulator.launch(SAXPY, "saxpy", grid, block, [x, x.copy(), 1.0, 4])
+
+
+def test_limits_of_the_hardware_are_checked():
+    x = np.zeros(4, np.float32)
+    arguments = [x, x.copy(), 1.0, 4]
+    with pytest.raises(ConfigError, match="2048 threads.*at most 1024"):
+        emulator.launch(SAXPY, "saxpy", 1, (64, 32), arguments)
+    with pytest.raises(ConfigError, match="65535"):
+        emulator.launch(SAXPY, "saxpy", (1, 70000), 32, arguments)
+    with pytest.raises(ConfigError, match="bytes of shared memory"):
+        emulator.launch(SAXPY, "saxpy", 1, 32, arguments, shared_bytes=100_000)
+    emulator.launch(SAXPY, "saxpy", 1, 32, arguments, shared_bytes=100_000, arch="sm_80")
+    bounded = SAXPY.replace("void saxpy", "void __launch_bounds__(64) saxpy")
+    with pytest.raises(ConfigError, match="__launch_bounds__"):
+        emulator.launch(bounded, "saxpy", 1, 128, arguments)
+
+
+def test_a_schedule_that_does_not_exist():
+    with pytest.raises(ConfigError, match="ascending, permuted"):
+        saxpy(schedule="random")
+
+
+# -- arguments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda a: a[:3], r"called with 3 arguments.*const float\* x, float\* y, float a, int n"),
+        (lambda a: [a[0].astype("f8"), *a[1:]], r"x of saxpy.*float64.*astype\('float32'\)"),
+        (lambda a: [a[0][::2], *a[1:]], r"x of saxpy is a view that is not contiguous"),
+        (lambda a: [3, *a[1:]], r"x of saxpy is 'const float\* x'; a int was given"),
+        (lambda a: [*a[:2], np.ones(3, "f4"), a[3]], r"a of saxpy.*Give a number"),
+        (lambda a: [*a[:3], 2.5], r"n of saxpy is 'int n', an integer; 2.5"),
+        (lambda a: [*a[:3], 2**40], r"n of saxpy.*holds -2147483648 to 2147483647"),
+        (lambda a: [*a[:3], "4"], r"n of saxpy.*a str was given"),
+        (lambda a: [a[0].astype(object), *a[1:]], r"Python objects"),
+    ],
+)
+def test_arguments_that_do_not_fit(change, says):
+    x = np.zeros(4, np.float32)
+    with pytest.raises(EmulationError, match=says):
+        emulator.launch(SAXPY, "saxpy", 1, 32, change([x, x.copy(), 1.0, 4]))
+
+
+def test_an_entry_that_does_not_exist_suggests_others():
+    with pytest.raises(UnknownNameError, match="Did you mean 'saxpy'"):
+        emulator.launch(SAXPY, "sapxy", 1, 32, [])
+
+
+def test_source_that_does_not_compile_gives_the_compilers_log():
+    with pytest.raises(CompileError, match=r"kernel\.cu\(3\).*undefined") as caught:
+        emulator.launch('extern "C" __global__ void k()\n{\n    nonsense();\n}', "k", 1, 1, [])
+    assert "nonsense" in caught.value.log
+
+
+def test_all_scalar_types_arrive():
+    source = """
+    #include <cuda_fp16.h>
+    extern "C" __global__ void scalars(double* out, bool b, char c, unsigned char u, short s,
+        unsigned short v, int i, unsigned j, long long l, unsigned long long m, float f, double d,
+        half h)
+    {
+        const double all[] = {double(b), double(c), double(u), double(s), double(v), double(i),
+            double(j), double(l), double(m), f, d, double(__half2float(h))};
+        for (int k = 0; k < 12; ++k) out[k] = all[k];
+    }
+    """
+    out = np.zeros(12)
+    given = [True, -5, 250, -30000, 60000, -(2**31), 2**32 - 1, -(2**40), 2**50, 1.5, 1e-100, np.float16(0.25)]
+    report = emulator.launch(source, "scalars", 1, 1, [out, *given])
+    assert report.ok, report
+    np.testing.assert_array_equal(out, np.array([float(g) for g in given]))
+
+
+def test_a_structure_is_a_tuple_of_its_members():
+    source = """
+    struct Matrix { int width; int height; float* elements; };
+    extern "C" __global__ void fill(Matrix A, float value)
+    {
+        const int i = threadIdx.x;
+        if (i < A.width * A.height) A.elements[i] = value;
+    }
+    """
+    data = np.zeros((3, 4), np.float32)
+    report = emulator.launch(source, "fill", 1, 32, [(4, 3, data), 7.0])
+    assert report.ok
+    assert (data == 7).all()
+    with pytest.raises(EmulationError, match="tuple of its members"):
+        emulator.launch(source, "fill", 1, 32, [(4, data), 7.0])
+
+
+def test_one_array_given_twice_is_one_memory():
+    x = np.arange(32, dtype=np.float32)
+    emulator.launch(SAXPY, "saxpy", 1, 32, [x, x, 2.0, 32])
+    np.testing.assert_array_equal(x, 3 * np.arange(32))
+
+
+def test_templates_by_name_expression_and_includes():
+    source = """
+    #include <cuda_fp16.h>
+    template <int SCALE, typename T> __global__ void scaled(const T* in, float* out)
+    {
+        out[threadIdx.x] = SCALE * float(in[threadIdx.x]);
+    }
+    """
+    x = np.arange(32, dtype=np.float16)
+    out = np.zeros(32, np.float32)
+    report = emulator.launch(source, "scaled<3, half>", 1, 32, [x, out])
+    assert report.ok
+    np.testing.assert_array_equal(out, 3 * x)
+    assert {a.array for a in report.accesses} == {"in", "out"}
+
+
+def test_defines_and_type_aliases_name_the_argument_types():
+    source = """
+    using T = ELEMENT;
+    extern "C" __global__ void add(T* x) { x[threadIdx.x] += FACTOR; }
+    """
+    x = np.zeros(32, np.int32)
+    emulator.launch(source, "add", 1, 32, [x], defines={"ELEMENT": "int", "FACTOR": 5})
+    assert (x == 5).all()
+    with pytest.raises(EmulationError, match="int32"):
+        emulator.launch(source, "add", 1, 32, [x.astype("f4")], defines={"ELEMENT": "int", "FACTOR": 5})
+
+
+# -- memory spaces and control flow --------------------------------------------------------------
+
+
+def test_constant_and_device_variables():
+    source = """
+    __constant__ float weights[4] = {1, 2, 3, 4};
+    __device__ int total;
+    extern "C" __global__ void k(float* out)
+    {
+        out[threadIdx.x] = weights[threadIdx.x & 3];
+        atomicAdd(&total, 1);
+    }
+    """
+    out = np.zeros(64, np.float32)
+    total = np.zeros(1, np.int32)
+    report = emulator.launch(source, "k", 1, 64, [out], symbols={"total": total})
+    assert report.ok, report
+    np.testing.assert_array_equal(out, np.tile([1, 2, 3, 4], 16))
+    assert total[0] == 64
+    emulator.launch(source, "k", 1, 64, [out], symbols={"weights": np.full(4, 9, np.float32)})
+    assert (out == 9).all()
+    with pytest.raises(UnknownNameError, match="'weights'"):
+        emulator.launch(source, "k", 1, 64, [out], symbols={"weight": out})
+
+
+def test_local_arrays_functions_recursion_and_switch():
+    source = """
+    __device__ __noinline__ int collatz(int n) { int s = 0; while (n != 1) { n = n & 1 ? 3 * n + 1 : n / 2; ++s; } return s; }
+    __device__ __noinline__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+    __device__ __noinline__ void fill(int* p, int n) { for (int i = 0; i < n; ++i) p[i] = i * i; }
+    extern "C" __global__ void k(int* a, int* b, int* c, int* d)
+    {
+        const int t = threadIdx.x;
+        a[t] = collatz(t + 1);
+        b[t] = fib(t % 10);
+        int squares[16];
+        fill(squares, 16);
+        c[t] = squares[(t * 7) & 15];
+        switch (t % 11) {
+            case 0: d[t] = 10; break;
+            case 1: d[t] = a[t]; break;
+            case 2: d[t] = 30; break;
+            case 3: d[t] = b[t]; break;
+            case 4: d[t] = 50; break;
+            case 5: d[t] = c[t]; break;
+            case 6: d[t] = 70; break;
+            case 7: d[t] = a[t] + b[t]; break;
+            default: d[t] = -1;
+        }
+    }
+    """
+    n = 96
+
+    def steps(v: int) -> int:
+        s = 0
+        while v != 1:
+            v = 3 * v + 1 if v & 1 else v // 2
+            s += 1
+        return s
+
+    def fib(v: int) -> int:
+        return v if v < 2 else fib(v - 1) + fib(v - 2)
+
+    a, b, c, d = (np.zeros(n, np.int32) for _ in range(4))
+    report = emulator.launch(source, "k", 1, n, [a, b, c, d])
+    assert report.ok, report
+    t = np.arange(n)
+    np.testing.assert_array_equal(a, [steps(i + 1) for i in t])
+    np.testing.assert_array_equal(b, [fib(i % 10) for i in t])
+    np.testing.assert_array_equal(c, ((t * 7) & 15) ** 2)
+    table = {0: 10 + 0 * t, 1: a, 2: 30 + 0 * t, 3: b, 4: 50 + 0 * t, 5: c, 6: 70 + 0 * t, 7: a + b}
+    np.testing.assert_array_equal(d, [int(table[i % 11][i]) if i % 11 in table else -1 for i in t])
+
+
+def test_generic_pointers_reach_every_space():
+    source = """
+    extern "C" __global__ void k(int* g, int which)
+    {
+        __shared__ int s[32];
+        int l[2] = {100, 200};
+        s[threadIdx.x] = threadIdx.x;
+        int* p = threadIdx.x % 3 == 0 ? &s[threadIdx.x] : threadIdx.x % 3 == 1 ? &l[which] : &g[threadIdx.x];
+        *p += 1;
+        g[threadIdx.x + 32] = *p;
+    }
+    """
+    g = np.arange(64, dtype=np.int32) * 10
+    report = emulator.launch(source, "k", 1, 32, [g, 1])
+    assert report.ok, report
+    t = np.arange(32)
+    want = np.where(t % 3 == 0, t + 1, np.where(t % 3 == 1, 201, 10 * t + 1))
+    np.testing.assert_array_equal(g[32:], want)
+
+
+def test_narrow_types_in_shared_memory():
+    source = """
+    extern "C" __global__ void k(unsigned char* bytes, unsigned short* halves, double* wide)
+    {
+        __shared__ unsigned char b[64];
+        __shared__ unsigned short h[64];
+        __shared__ double d[64];
+        const int t = threadIdx.x;
+        b[63 - t] = t; h[(t * 5) & 63] = t * 1000; d[t ^ 1] = t + 0.5;
+        __syncthreads();
+        bytes[t] = b[t]; halves[t] = h[t]; wide[t] = d[t];
+    }
+    """
+    b, h, d = np.zeros(64, "u1"), np.zeros(64, "u2"), np.zeros(64)
+    report = emulator.launch(source, "k", 2, 64, [b, h, d])
+    assert not [f for f in report.findings if f.kind != "race"], report
+    t = np.arange(64)
+    np.testing.assert_array_equal(b, 63 - t)
+    want = np.zeros(64, "u2")
+    want[(t * 5) & 63] = t * 1000
+    np.testing.assert_array_equal(h, want)
+    np.testing.assert_array_equal(d, (t ^ 1) + 0.5)
+
+
+def test_vector_accesses():
+    source = """
+    extern "C" __global__ void k(const float4* in, float4* out, const float2* two, float2* two_out)
+    {
+        __shared__ float4 s[64];
+        const int t = threadIdx.x;
+        s[t] = in[t];
+        __syncthreads();
+        const float4 v = s[63 - t];
+        out[t] = make_float4(v.w, v.z, v.y, v.x);
+        two_out[t] = make_float2(two[t].y, two[t].x);
+    }
+    """
+    x = np.arange(256, dtype=np.float32).reshape(64, 4)
+    y = np.zeros_like(x)
+    p = np.arange(128, dtype=np.float32).reshape(64, 2)
+    q = np.zeros_like(p)
+    report = emulator.launch(source, "k", 1, 64, [x, y, p, q])
+    assert report.ok, report
+    np.testing.assert_array_equal(y, x[::-1, ::-1])
+    np.testing.assert_array_equal(q, p[:, ::-1])
+
+
+def test_divergence_counts_both_sides():
+    source = """
+    extern "C" __global__ void k(const int* x, int* y)
+    {
+        const int t = threadIdx.x;
+        if (t % 2) {
+            for (int i = 0; i < t; ++i) y[t] += x[i];
+        } else {
+            y[t] = x[t];
+        }
+    }
+    """
+    x = np.arange(64, dtype=np.int32)
+    y = np.zeros(64, np.int32)
+    report = emulator.launch(source, "k", 1, 64, [x, y])
+    assert report.ok, report
+    t = np.arange(64)
+    np.testing.assert_array_equal(y, np.where(t % 2, t * (t - 1) // 2, x))
+    stores = next(a for a in report.by_line() if a.line == 8 and a.op == "store")
+    assert stores.requests == 2  # two warps, half of their lanes active
+    assert stores.bytes == 32 * 4
+
+
+def test_printf_goes_to_the_report():
+    source = r"""
+    #include <cstdio>
+    extern "C" __global__ void k(float x, long long n)
+    {
+        if (threadIdx.x < 2) printf("thread %d: %.2f %5d|%-4u|%x %s %c %lld%%\n", threadIdx.x, x,
+            -7, 42u, 255, "text", 'z', n);
+    }
+    """
+    report = emulator.launch(source, "k", 2, 32, [1.25, 2**40])
+    want = [f"thread {t}: 1.25    -7|42  |ff text z {2**40}%" for t in (0, 1)] * 2
+    assert report.output.splitlines() == want
+    assert want[0] in str(report)
+
+
+def test_clocks_stand_still():
+    source = """
+    extern "C" __global__ void k(long long* out)
+    {
+        const long long start = clock64();
+        out[threadIdx.x] = clock64() - start + clock();
+    }
+    """
+    out = np.ones(32, np.int64)
+    emulator.launch(source, "k", 1, 32, [out])
+    assert (out == 0).all()
+
+
+# -- warps ---------------------------------------------------------------------------------------
+
+
+def warp_kernel(body: str, n: int = 64, arch: str = "sm_80") -> np.ndarray:
+    source = f"""
+    extern "C" __global__ void k(int* out)
+    {{
+        const int t = threadIdx.x, lane = t & 31;
+        int v = t * 3 + 1;
+        {body}
+        out[blockIdx.x * blockDim.x + t] = v;
+    }}
+    """
+    out = np.full(2 * n, -1, np.int32)
+    report = emulator.launch(source, "k", 2, n, [out], arch=arch)
+    assert report.ok, report
+    np.testing.assert_array_equal(out[:n], out[n:])
+    return out[:n]
+
+
+T = np.arange(64)
+V = T * 3 + 1
+LANE = T & 31
+ALL = "0xffffffff"
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        (f"v = __shfl_sync({ALL}, v, (lane + 5) & 31);", V[(T & ~31) | ((LANE + 5) & 31)]),
+        (f"v = __shfl_sync({ALL}, v, lane + 3, 8);", V[(T & ~7) | ((LANE + 3) & 7)]),
+        (f"v = __shfl_up_sync({ALL}, v, 4);", np.where(LANE >= 4, V - 12, V)),
+        (f"v = __shfl_down_sync({ALL}, v, 4);", np.where(LANE < 28, V + 12, V)),
+        (f"v = __shfl_down_sync({ALL}, v, 2, 8);", np.where(LANE % 8 < 6, V + 6, V)),
+        (f"v = __shfl_xor_sync({ALL}, v, 9);", V[T ^ 9]),
+        (f"v = __ballot_sync({ALL}, lane % 3 == 0);", np.full(64, sum(1 << i for i in range(0, 32, 3)))),
+        (f"v = __all_sync({ALL}, v > 0) * 2 + __any_sync({ALL}, lane == 7);", np.full(64, 3)),
+        (f"v = __all_sync({ALL}, lane);", np.zeros(64)),
+        ("v = __popc(__activemask());", np.full(64, 32)),
+        (f"v = __match_any_sync({ALL}, lane / 8);", np.array([0xFF << (i & ~7) for i in LANE])),
+        (f"int p; v = __match_all_sync({ALL}, t / 32, &p); v = p * 5 + (v == -1);", np.full(64, 6)),
+        (f"v = __reduce_add_sync({ALL}, v);", np.repeat([V[:32].sum(), V[32:].sum()], 32)),
+        (f"v = __reduce_max_sync({ALL}, v);", np.repeat([V[31], V[63]], 32)),
+        (f"v = __reduce_xor_sync({ALL}, unsigned(v));", np.repeat([np.bitwise_xor.reduce(V[:32]), np.bitwise_xor.reduce(V[32:])], 32)),
+        (f"for (int d = 16; d; d /= 2) v += __shfl_down_sync({ALL}, v, d); v = __shfl_sync({ALL}, v, 0);",
+         np.repeat([V[:32].sum(), V[32:].sum()], 32)),
+        ("if (lane < 10) v = __popc(__ballot_sync(0x3ff, 1));", np.where(LANE < 10, 10, V)),
+    ],
+)  # fmt: skip
+def test_warp_operations(body, want):
+    got = warp_kernel(body)
+    np.testing.assert_array_equal(got, np.asarray(want, np.int64).astype(np.uint32).view(np.int32))
+
+
+@pytest.mark.parametrize("n", [1, 20, 33, 40])
+def test_warp_operations_in_blocks_that_are_no_multiple_of_32(n):
+    got = warp_kernel("v = __popc(__activemask());", n)
+    t = np.arange(n)
+    np.testing.assert_array_equal(got, np.minimum(32, n - (t & ~31)))
+
+
+def test_barriers_that_count_and_vote():
+    body = "v = __syncthreads_count(t % 5 == 0) * 100 + __syncthreads_and(t < 64) * 10 + __syncthreads_or(t == 63);"
+    assert (warp_kernel(body) == 13 * 100 + 11).all()
+
+
+# -- atomics -------------------------------------------------------------------------------------
+
+
+def test_atomics_on_global_memory():
+    source = """
+    extern "C" __global__ void k(int* i, unsigned* u, float* f, double* d, int* order, unsigned long long* l)
+    {
+        const int t = blockIdx.x * blockDim.x + threadIdx.x;
+        order[t] = atomicAdd(&i[0], 1);
+        atomicMax(&i[1], (t * 37) % 101); atomicMin(&i[2], -t); atomicAnd(&u[0], ~(1u << (t & 15)));
+        atomicOr(&u[1], 1u << (t & 31)); atomicXor(&u[2], t); atomicInc(&u[3], 6); atomicDec(&u[4], 9);
+        atomicAdd(&f[t & 3], 1.5f); atomicAdd(&d[0], 0.25); atomicAdd(&l[0], 1ull << 33);
+        int old = i[3], seen;
+        do { seen = old; old = atomicCAS(&i[3], seen, seen + 2); } while (old != seen);
+        atomicExch(&i[4], 77);
+    }
+    """
+    n = 160
+    i = np.zeros(8, np.int32)
+    u = np.array([0xFFFFFFFF, 0, 0, 0, 0], np.uint32)
+    f, d, order, wide = np.zeros(4, "f4"), np.zeros(1), np.zeros(n, np.int32), np.zeros(1, "u8")
+    report = emulator.launch(source, "k", 5, 32, [i, u, f, d, order, wide])
+    t = np.arange(n)
+    assert i[0] == n
+    np.testing.assert_array_equal(np.sort(order), t)
+    assert (i[1], i[2], i[3], i[4]) == (max(t * 37 % 101), -(n - 1), 2 * n, 77)
+    assert u[0] == 0xFFFF0000
+    assert u[1] == 0xFFFFFFFF
+    assert u[2] == np.bitwise_xor.reduce(t)
+    assert u[3] == n % 7
+    assert u[4] == 0 if n % 10 == 0 else 10 - n % 10
+    np.testing.assert_array_equal(f, np.full(4, 1.5 * n / 4))
+    assert d[0] == 0.25 * n
+    assert wide[0] == n << 33
+    assert not [x for x in report.findings if x.kind == "out-of-bounds"]
+
+
+def test_atomics_on_shared_memory_are_no_races():
+    source = """
+    extern "C" __global__ void histogram(const int* x, int* out, int n)
+    {
+        __shared__ int bins[8];
+        if (threadIdx.x < 8) bins[threadIdx.x] = 0;
+        __syncthreads();
+        for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&bins[x[i]], 1);
+        __syncthreads();
+        if (threadIdx.x < 8) atomicAdd(&out[threadIdx.x], bins[threadIdx.x]);
+    }
+    """
+    x = np.random.default_rng(0).integers(0, 8, 1000).astype(np.int32)
+    out = np.zeros(8, np.int32)
+    report = emulator.launch(source, "histogram", 3, 96, [x, out, 1000])
+    assert report.ok, report
+    np.testing.assert_array_equal(out, 3 * np.bincount(x))
+
+
+# -- hostile input -------------------------------------------------------------------------------
+
+
+def test_an_endless_loop_ends_in_a_finding():
+    source = """
+    extern "C" __global__ void k(volatile int* x)
+    {
+        while (x[0] == 0) {
+        }
+    }
+    """
+    report = emulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32)], max_steps=10_000)
+    assert [f.kind for f in report.findings] == ["step-budget"]
+    assert report.findings[0].line == 4
+    report = emulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32)], max_seconds=0.2)
+    assert "time limit" in report.findings[0].message
+
+
+def test_damaged_ptx_ends_in_the_emulators_own_error():
+    from helpers import toolchain
+    from helpers.emulator import run as running
+
+    text = toolchain.ptx(SAXPY, name="kernel.cu")
+    rng = np.random.default_rng(0)
+    good = 0
+    for _ in range(300):
+        damaged = bytearray(text.encode())
+        for _ in range(rng.integers(1, 6)):
+            at = int(rng.integers(200, len(damaged)))
+            what = rng.integers(3)
+            if what == 0:
+                damaged[at] = int(rng.integers(32, 127))
+            elif what == 1:
+                del damaged[at : at + int(rng.integers(1, 30))]
+            else:
+                damaged[at:at] = damaged[at : at + int(rng.integers(1, 30))]
+        try:
+            running.program_of_ptx(
+                damaged.decode("latin-1"), "saxpy", "saxpy", SAXPY, {}, "kernel.cu"
+            )
+            good += 1
+        except (EmulationError, UnknownNameError):
+            pass
+    assert good < 300
+    for _ in range(50):
+        junk = bytes(rng.integers(0, 256, 300, dtype=np.uint8)).decode("latin-1")
+        with pytest.raises((EmulationError, UnknownNameError)):
+            running.program_of_ptx(junk, "k", "k", "", {}, "kernel.cu")

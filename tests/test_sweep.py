@@ -1,0 +1,170 @@
+"""The sweep of tiles, on a pretend H200 (the compiler is the real one)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import device
+from helpers.catalog import broken_rules, catalog, plan
+from helpers.errors import ConfigError, NoGPUError, UnknownKernelError
+from helpers.measure import protocol, schema
+from helpers.measure import record as recording
+from helpers.measure import sweep as sweeping
+from tests.test_measure import H200, QUICK, FakeSession
+
+SIZE = (256, 256, 256)
+
+
+class Session(FakeSession):
+    """A pretend GPU: a tile's time grows as its threads' sums shrink; `wrong` names tiles."""
+
+    wrong_tile: dict[str, int] | None = None
+
+    def kernel_operation(
+        self, plan: Any, A: Any, B: Any, C: dict[str, Any], cubin: bytes = b""
+    ) -> Callable[[], None]:
+        assert len(cubin) > 100
+        self.measured.append(plan.kernel.name)
+        right = dict(plan.params) != self.wrong_tile
+
+        def run() -> None:
+            C["by"] = plan.kernel.name if right else "bad"
+
+        sums = plan.params.get("TM", 1) * plan.params.get("TN", 1)
+        run.ms = protocol.gflops(plan.M, plan.N, plan.K, 1.0) / (200.0 * sums)  # type: ignore[attr-defined]
+        return run
+
+    wrong = frozenset({"bad"})
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Session]]:
+    """A pretend H200 and an empty folder for records."""
+
+    class Own(Session):
+        pass
+
+    monkeypatch.setattr(schema, "FOLDER", tmp_path / "measurements")
+    monkeypatch.setattr(sweeping, "EFFORT", QUICK)
+    monkeypatch.setattr(recording, "Session", Own)
+    monkeypatch.setattr(recording, "require_gpu", lambda: H200)
+    monkeypatch.setattr(recording, "query", lambda *_: None)
+    yield Own
+
+
+def threads(workers: int) -> Executor:
+    return ThreadPoolExecutor(1)
+
+
+def run(
+    *kernels: str, say: Callable[[str], None] = lambda _: None, **options: Any
+) -> sweeping.Outcome:
+    request = sweeping.Request(kernels, SIZE, workers=1, **options)
+    return sweeping.sweep(request, say, pool=threads)
+
+
+def test_legal_tiles_are_those_that_can_be_planned() -> None:
+    for name in ("tiled_32", "block_1d", "vectorised"):
+        tiles = sweeping.legal_tiles(name)
+        assert dict(catalog[name].params) in tiles
+        assert len({tuple(t.items()) for t in tiles}) == len(tiles)
+        for tile in tiles:
+            plan(catalog[name], 4096, 4096, 4096, **tile)
+    assert broken_rules(catalog["block_1d"], BM=64, BN=64, BK=8, TM=4)
+    assert {"BM": 64, "BN": 64, "BK": 8, "TM": 4} not in sweeping.legal_tiles("block_1d")
+
+
+def test_the_order_begins_with_the_defaults_and_then_the_best_predicted() -> None:
+    h200 = device.gpu("h200")
+    order = sweeping.order(["tiled_32", "vectorised"], (4096,) * 3, h200)
+    assert [name for name, _ in order[:2]] == ["tiled_32", "vectorised"]
+    assert [tile for _, tile in order[:2]] == [
+        dict(catalog[n].params) for n in ("tiled_32", "vectorised")
+    ]
+    merits = [sweeping.merit(n, (4096,) * 3, h200, t) for n, t in order if n == "vectorised"][1:]
+    assert merits == sorted(merits, reverse=True)
+    assert all(0 < m <= 1 for m in merits)
+    assert len(sweeping.order(["vectorised"], (4096,) * 3, h200, limit=7)) == 7
+
+
+def test_every_tile_is_timed_and_the_best_is_found(gpu: type[Session]) -> None:
+    lines: list[str] = []
+    outcome = run("block_1d", say=lines.append)
+    tiles = sweeping.legal_tiles("block_1d", SIZE)
+    assert (outcome.measured, outcome.present, outcome.pruned) == (len(tiles), 0, 0)
+    data = schema.read(outcome.path)
+    assert len(data["sweep"]) == len(tiles)
+    default, best = sweeping.default_and_best(data["sweep"], "block_1d", SIZE)
+    assert default is not None and best is not None
+    assert best["params"]["TM"] == 16 and best["gflops"] == pytest.approx(3200, rel=1e-4)
+    assert best["ms"] < default["ms"]
+    assert best["registers"] >= 16 and best["spill_bytes"] == 0 and best["blocks_per_sm"] >= 1
+    assert best["cublas_ratio"] == pytest.approx(3200 / 50000, rel=1e-4)
+    assert set(schema.RECORDED) <= set(best["recorded"])
+    assert any("best BM=" in line and "times the default" in line for line in lines)
+    assert sum(line.startswith("[") for line in lines) == len(tiles)
+
+
+def test_a_sweep_goes_on_where_it_stopped(gpu: type[Session]) -> None:
+    stopped = run("block_1d", seconds=0.0)
+    assert stopped.measured == 0 and stopped.left == len(sweeping.legal_tiles("block_1d", SIZE))
+    run("tiled_32", limit=2)
+    assert len(schema.read(stopped.path)["sweep"]) == 2
+    again = run("tiled_32")
+    assert (again.present, again.measured) == (2, 2)
+    assert run("tiled_32").measured == 0
+    assert run("tiled_32", again=True).measured == 4
+
+
+def test_what_is_measured_already_stays(gpu: type[Session]) -> None:
+    recording.record(recording.Request(sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
+    outcome = run("tiled_32")
+    assert len(schema.read(outcome.path)["points"]) == 1
+
+
+def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu: type[Session]) -> None:
+    gpu.wrong_tile = {"TILE": 16}
+    outcome = run("tiled_32")
+    assert len(outcome.refused) == 1 and "wrong result" in outcome.refused[0]
+    assert outcome.measured == 3
+    entries = schema.read(outcome.path)["sweep"]
+    bad = next(e for e in entries if e["params"] == {"TILE": 16})
+    assert bad["ms"] is None and "wrong result" in bad["reason"]
+
+
+def test_a_tile_that_spills_is_pruned_and_it_is_said() -> None:
+    large = {"BM": 256, "BN": 256, "BK": 8, "TM": 16, "TN": 16}
+    built = sweeping.build("vectorised", large, "sm_90", (4096,) * 3)
+    assert built.reason and not built.cubin
+    spills = next(
+        b
+        for tile in ({**large, "TM": 8}, {**large, "TN": 8}, large)
+        if (b := sweeping.build("vectorised", tile, "sm_75", (4096,) * 3)).reason
+    )
+    assert "spills" in spills.reason or "registers" in spills.reason
+    good = sweeping.build("vectorised", dict(catalog["vectorised"].params), "sm_90", (4096,) * 3)
+    assert not good.reason and good.blocks_per_sm >= 1
+
+
+def test_a_gpu_that_stops_leaves_what_was_timed(gpu: type[Session]) -> None:
+    gpu.lost = "tiled_32 with TILE=8"
+    with pytest.raises(Exception, match="stopped the GPU"):
+        run("tiled_32")
+    entries = schema.read(schema.FOLDER / "h200.json")["sweep"]
+    assert any(e["reason"] and "stopped" in e["reason"] for e in entries)
+
+
+def test_bad_requests(gpu: type[Session], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownKernelError):
+        run("nope")
+    with pytest.raises(ConfigError, match="another GPU|machine has"):
+        run("tiled_32", gpu="t4")
+    monkeypatch.undo()
+    if device.current() is None:
+        with pytest.raises(NoGPUError):
+            run("tiled_32")
