@@ -562,12 +562,165 @@ _TENSOR: tuple[Kernel, ...] = ()
 
 # -- Hopper, chapter 16 (add here) ---------------------------------------------------------------
 
-_HOPPER: tuple[Kernel, ...] = ()
+_BF16 = {"ELEMENT": "__nv_bfloat16"}
+_WGMMA_N = Rule("BN in (128, 256)", "common/wgmma.cuh holds the shapes n128 and n256")
+_RING = Rule("STAGES >= 2", "one stage is used while another is filled")
+_RING_FITS = Rule(
+    "STAGES * (BM + BN) * 128 <= 225 * 1024",
+    "a block has 227 KB of shared memory, and barriers and alignment take up to 2 of them",
+)
+_RING_BYTES = "STAGES * (BM + BN) * 128 + 1024"
+"""Tiles of 64 steps of k in 2-byte elements, and room to start them at a multiple of 1024."""
+_ONE_WARPGROUP = (
+    Rule("BM % 64 == 0", "wgmma takes 64 rows"),
+    _WGMMA_N,
+    Rule("BM // 64 * BN <= 256", "the sums of a thread must fit in its registers"),
+)
+_TWO_WARPGROUPS = (
+    Rule("BM % 128 == 0", "wgmma takes 64 rows, and two warpgroups share the tile"),
+    _WGMMA_N,
+    Rule("BM // 128 * BN <= 256", "the sums of a thread must fit in its registers"),
+    _RING,
+)
+_CLUSTERS = (
+    Rule(
+        "BM % (64 * CLUSTER_N) == 0 and BN % (64 * CLUSTER_M) == 0",
+        "the blocks of a cluster share a tile in whole boxes of 64",
+    ),
+    Rule("CLUSTER_M * CLUSTER_N <= 8", "a cluster of more than 8 blocks does not run everywhere"),
+)
+_C_BUFFERS = (
+    Rule(
+        "BM // 128 * (BN // 64) % C_BUFFERS == 0",
+        "each tile of C begins with the first buffer",
+    ),
+    Rule(
+        "STAGES * (BM + BN) * 128 + 16384 * C_BUFFERS <= 225 * 1024",
+        "a block has 227 KB of shared memory, and barriers and alignment take up to 2 of them",
+    ),
+)
+_CLUSTER_TILES = "cdiv(M, BM * CLUSTER_M) * cdiv(N, BN * CLUSTER_N)"
+_CLUSTER_ROOM = "(SMS // (CLUSTER_M * CLUSTER_N))"
+_TILE_CHOICES = {"BM": (64, 128, 192, 256), "BN": (64, 128, 256), "STAGES": (1, 2, 3, 4, 5, 6, 8)}
+
+_HOPPER_1 = Kernel(
+    name="hopper_1",
+    title="wgmma and TMA, one stage",
+    file="16_1_wgmma_tma.cu",
+    entry="wgmma_tma",
+    chapter=16,
+    params={"BM": 128, "BN": 128},
+    choices={"BM": (64, 128, 192, 256), "BN": (64, 128, 256)},
+    rules=_ONE_WARPGROUP,
+    block=("128", "1", "1"),
+    grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"),
+    shared="(BM + BN) * 128 + 1024",
+    tile=("BM", "BN"),
+    dtype="bfloat16",
+    out_dtype="bfloat16",
+    defines=_BF16,
+    min_arch="sm_90a",
+    baseline="cublas_bf16",
+    host="tma",
+    note="one thread copies, one warpgroup multiplies; three blocks share an SM",
+)
+_HOPPER_2 = replace(
+    _HOPPER_1,
+    name="hopper_2",
+    title="a producer warp and a ring of stages",
+    file="16_2_ring.cu",
+    entry="wgmma_ring",
+    params={"BM": 128, "BN": 128, "STAGES": 3},
+    choices=_TILE_CHOICES,
+    rules=(*_ONE_WARPGROUP, _RING, _RING_FITS),
+    block=("160", "1", "1"),
+    shared=_RING_BYTES,
+    note="warp specialisation; three stages, so that two blocks share an SM",
+)
+_HOPPER_3 = replace(
+    _HOPPER_2,
+    name="hopper_3",
+    title="128 x 256, two consumers, persistent blocks",
+    file="16_3_persistent.cu",
+    entry="wgmma_persistent",
+    # SMS is no tile size but the SMs to fill; the grid has as many blocks as give equal shares.
+    params={"BM": 128, "BN": 256, "STAGES": 4, "GROUP_M": 16, "SMS": 132},
+    choices={**_TILE_CHOICES, "GROUP_M": (1, 2, 4, 8, 16, 32)},
+    rules=(*_TWO_WARPGROUPS, _RING_FITS),
+    block=("384", "1", "1"),
+    grid=(
+        "cdiv(cdiv(M, BM) * cdiv(N, BN), cdiv(cdiv(M, BM) * cdiv(N, BN), SMS))",
+        "1",
+        "1",
+    ),
+    note="setmaxnreg, grouped walk, one group of wgmma always in flight",
+)
+_HOPPER_4 = replace(
+    _HOPPER_3,
+    name="hopper_4",
+    title="clusters of two and multicast",
+    file="16_4_cluster.cu",
+    entry="wgmma_cluster",
+    params={
+        "BM": 128,
+        "BN": 256,
+        "STAGES": 4,
+        "GROUP_M": 8,
+        "CLUSTER_M": 2,
+        "CLUSTER_N": 1,
+        "SMS": 132,
+    },
+    choices={**_HOPPER_3.choices, "CLUSTER_M": (1, 2, 4), "CLUSTER_N": (1, 2, 4)},
+    rules=(*_TWO_WARPGROUPS, *_CLUSTERS, _RING_FITS),
+    grid=(
+        f"CLUSTER_M * CLUSTER_N * cdiv({_CLUSTER_TILES}, cdiv({_CLUSTER_TILES}, {_CLUSTER_ROOM}))",
+        "1",
+        "1",
+    ),
+    note="two blocks one below the other share each tile of B",
+)
+_HOPPER_5 = replace(
+    _HOPPER_4,
+    name="hopper_5",
+    title="tiles of C leave during the next tile",
+    file="16_5_overlapped.cu",
+    entry="wgmma_overlapped",
+    params={**_HOPPER_4.params, "C_BUFFERS": 2},
+    choices={**_HOPPER_4.choices, "C_BUFFERS": (1, 2, 4, 8)},
+    rules=(*_TWO_WARPGROUPS, *_CLUSTERS, *_C_BUFFERS),
+    shared=f"{_RING_BYTES} + 16384 * C_BUFFERS",
+    note="sums packed to two bytes, stmatrix, TMA store",
+)
+_HOPPER_6 = replace(
+    _HOPPER_5,
+    name="hopper_6",
+    title="the last tiles cut along k (stream-K)",
+    file="16_6_stream_k.cu",
+    entry="wgmma_stream_k",
+    grid=(f"CLUSTER_M * CLUSTER_N * min({_CLUSTER_TILES}, {_CLUSTER_ROOM})", "1", "1"),
+    note="every SM works to the end, for the price of handing sums over in global memory",
+)
+
+_HOPPER: tuple[Kernel, ...] = (
+    _HOPPER_1,
+    _HOPPER_2,
+    _HOPPER_3,
+    _HOPPER_4,
+    _HOPPER_5,
+    _HOPPER_6,
+    replace(
+        _HOPPER_5,
+        name="hopper_5_fp16",
+        title="tiles of C leave during the next tile, FP16",
+        dtype="float16",
+        out_dtype="float16",
+        defines={"ELEMENT": "half"},
+        baseline="cublas_fp16",
+    ),
+)
 
 catalog = Catalog(
     tuple(
-        sorted(
-            (*_ONE_ELEMENT, *_SIMT, *_WARP_TILED, *_TENSOR, *_HOPPER), key=lambda k: k.chapter
-        )
+        sorted((*_ONE_ELEMENT, *_SIMT, *_WARP_TILED, *_TENSOR, *_HOPPER), key=lambda k: k.chapter)
     )
 )

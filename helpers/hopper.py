@@ -25,6 +25,8 @@ ROW_BYTES = 16
 ITEM_BYTES = 2
 TENSOR_MAP = np.dtype([("opaque", np.uint64, 16)])
 """The 128 bytes of a CUtensorMap, passed to the kernel by value."""
+CONSUMERS = 2
+"""Warpgroups of a block that hold sums (kernels/16_6_stream_k.cu)."""
 
 
 def rows_aligned(matrix: Any) -> bool:
@@ -106,12 +108,21 @@ def parameters(kernel: Kernel) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", part)[-1] for part in found[1].split(","))
 
 
+@lru_cache(maxsize=8)
+def _hand_over_room(device: int, stream: int, blocks: int, sums: int) -> tuple[Any, Any]:
+    """Where blocks leave partial sums, and flags, all zero: the kernel leaves them zero again.
+
+    One of each for a device and stream, since two launches of one stream never overlap.
+    """
+    import cupy
+
+    return cupy.empty(blocks * sums, np.float32), cupy.zeros(blocks * CONSUMERS, np.int32)
+
+
 def launch(plan: Plan, function: Any, A: Any, B: Any, C: Any) -> None:
     """C (M, N) = A (M, K) B (K, N) on CuPy arrays of 2-byte elements, in the current stream.
 
-    function: the loaded kernel, from launch.cuda_function(plan).
-
-    An operand whose rows do not start at multiples of 16 bytes is copied into one whose rows do;
+    function: the loaded kernel, from launch.cuda_function(plan). An operand whose rows do not start at multiples of 16 bytes is copied into one whose rows do;
     such a C is written by way of a copy, too, where the kernel stores through a tensor map.
     """
     names = parameters(plan.kernel)
@@ -125,10 +136,17 @@ def launch(plan: Plan, function: Any, A: Any, B: Any, C: Any) -> None:
     if through_map and not rows_aligned(C):
         matrices["C_map"] = aligned_like(C)
 
-    numbers = {name: np.int32(getattr(plan, name)) for name in "MNK"}
+    values: dict[str, Any] = {name: np.int32(getattr(plan, name)) for name in "MNK"}
+    values["C"] = C
+    if "partial" in names:
+        import cupy
+
+        rows, cols = plan.tile
+        stream = cupy.cuda.get_current_stream().ptr
+        room = _hand_over_room(cupy.cuda.Device().id, stream, plan.grid[0], rows * cols)
+        values["partial"], values["ready"] = room
     arguments = tuple(
-        build_descriptor(matrices[name], BOX_ROWS[name]) if name in matrices
-        else C if name == "C" else numbers[name]
+        build_descriptor(matrices[name], BOX_ROWS[name]) if name in matrices else values[name]
         for name in names
     )
     function(plan.grid, plan.block, arguments, shared_mem=plan.shared_bytes)

@@ -162,7 +162,7 @@ def test_a_gpu_that_stops_leaves_what_was_timed(gpu: type[Session]) -> None:
 def test_bad_requests(gpu: type[Session], monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownKernelError):
         run("nope")
-    with pytest.raises(ConfigError, match="another GPU|machine has"):
+    with pytest.raises(ConfigError, match="machine has"):
         run("tiled_32", gpu="t4")
     monkeypatch.undo()
     if device.current() is None:

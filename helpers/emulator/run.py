@@ -245,7 +245,8 @@ def _evaluate(expression: str, values: Mapping[str, str], depth: int = 0) -> int
 
 
 def _geometry(what: str, value: int | Sequence[int]) -> tuple[int, int, int]:
-    numbers = [value] if isinstance(value, int | np.integer) else list(value)
+    single = isinstance(value, int | np.integer) or not isinstance(value, Sequence | np.ndarray)
+    numbers: list[Any] = [value] if single else list(value)  # type: ignore[arg-type]
     if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int | np.integer) for n in numbers):
         raise ConfigError(f"{what}={value!r}: give one to three whole numbers")
     if any(n < 1 for n in numbers):

@@ -497,13 +497,11 @@ def _overlap(
             same = all(e["source"] == points.fingerprint(k) for e in here)
             if same and {streams.variant(e) for e in here} >= set(chosen) and not request.again:
                 continue
-            rounds = 3 * len(chosen) * streams.RECORD.pairs
-            if not budget.allows(3.0 + rounds * (budget.guess(name, (n, n, n)) - 0.7) / 10):
+            if not budget.allows(streams.seconds(n, n, n, len(chosen))):
                 outcome.left.append(what)
                 continue
             found = streams.entries(session, k, n, n, n, recorded=stamp)
-            for entry in found:
-                schema.merge(data, "overlap", entry)
+            data["overlap"] = [e for e in data["overlap"] if e not in here] + found
             serial = next(e for e in found if streams.variant(e) == streams.BASELINE)
             best = min(found, key=lambda e: e["ms"])
             say(

@@ -266,8 +266,8 @@ def key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     """What an entry is about: a new entry with the same key replaces the old one."""
     params = tuple(sorted(entry.get("params", {}).items()))
     names = ("kernel", "build", "m", "n", "k", "direction", "memory", "bytes")
-    names += ("how", "panels", "streams")
-    return (*(entry.get(name) for name in names), params)
+    overlapped = ("how", "panels", "streams")
+    return (*(entry.get(name) for name in (*names, *overlapped)), params)
 
 
 def merge(data: dict[str, Any], section: str, entry: Mapping[str, Any]) -> None:

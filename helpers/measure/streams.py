@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -60,7 +61,7 @@ def panels(rows: int, count: int, multiple: int = 1) -> tuple[tuple[int, int], .
         )
     size, larger = divmod(tiles, count)
     cuts = [min(rows, multiple * (size * i + min(i, larger))) for i in range(count + 1)]
-    return tuple((a, b - a) for a, b in zip(cuts[:-1], cuts[1:], strict=True))
+    return tuple((a, b - a) for a, b in pairwise(cuts))
 
 
 def row_panels(p: Plan, count: int) -> tuple[tuple[int, int], ...]:
@@ -433,7 +434,8 @@ class Runner:
         self._wait()
         self._issue(work, v.how == "serial", mark)
         self._wait()
-        at = [float(cuda.get_elapsed_time(events[0], event)) for event in events]
+        # Never below 0: the first mark of another stream may be stamped a tick before this one.
+        at = [max(0.0, float(cuda.get_elapsed_time(events[0], event))) for event in events]
         return tuple(
             Operation(step.what, step.panel, step.stream, start, end)
             for (step, _, _), start, end in zip(work, at[::2], at[1::2], strict=True)
@@ -477,7 +479,8 @@ def entries(
         spread = protocol.spread(np.array(times[v]))
         speedup = protocol.spread(np.array(times[BASELINE]) / np.array(times[v]))
         rate = protocol.gflops(M, N, K, spread.median)
-        protocol.refuse_above_peak(f"{what}, {v.title},", rate, session.peak_gflops("fp32"))
+        peak = session.peak_gflops(points.PRECISION[k.dtype])
+        protocol.refuse_above_peak(f"{what}, {v.title},", rate, peak)
         found.append(
             {
                 "kernel": k.name,
@@ -509,6 +512,13 @@ def entries(
             }
         )
     return found
+
+
+def seconds(M: int, N: int, K: int, count: int, effort: Effort = RECORD) -> float:
+    """Seconds that measuring `count` variants may take, at 10 GB/s of copies and 8 TFLOP/s."""
+    copies = 4 * (M * K + K * N + M * N) / 1e10
+    runs = effort.pairs + 5  # two are checked and three make the time line
+    return 3.0 + effort.seconds + count * runs * (copies + 2 * M * N * K / 8e12)
 
 
 def crossover(rate_gflops: float, link_gbs: float, itemsize: int = 4) -> float:

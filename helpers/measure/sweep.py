@@ -37,6 +37,8 @@ KERNELS = ("tiled_32", "block_1d", "block_2d", "vectorised", "warp_tiled")
 """What is swept where no kernel is named: those of them that the catalog has."""
 MOST_SUMS = 224
 """Sums that a thread can keep: 255 registers less those for addresses and fragments."""
+MOST_SPILLS = 256
+"""Bytes of spills, stores and loads together, from which on a tile is not timed."""
 WRITE_EVERY = 5.0
 """Seconds between two writes of the file; it is written at the end, too."""
 
@@ -138,7 +140,8 @@ def build(name: str, tile: Params, arch: str, size: Size) -> Built:
         blocks = model.occupancy(device.limits(arch), p.threads, r.registers, shared).blocks
     except ConfigError as fault:
         return Built(r.registers, spilled, shared, reason=str(fault))
-    why = f"{spilled} bytes of spills: registers do not hold the tile" if spilled else ""
+    why = f"{spilled} bytes of spills: registers do not hold the tile"
+    why = why if spilled > MOST_SPILLS else ""
     return Built(r.registers, spilled, shared, blocks, b"" if why else compiled.cubin, why)
 
 
@@ -276,9 +279,15 @@ def _workers(wanted: int | None) -> int:
     return wanted or max(1, min(15, (os.cpu_count() or 2) - 1))
 
 
+def _step_back() -> None:
+    """A compiling process gives way to the one that queues launches."""
+    os.nice(10)
+
+
 def _pool(workers: int) -> Executor:
     # Spawned, not forked: a forked child would inherit the CUDA context of this process.
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=spawn, initializer=_step_back)
 
 
 def sweep(

@@ -3,7 +3,7 @@
 Every function returns a Figure, whose alternative text says what the picture shows.
 """
 
-from helpers.plots._charts import bars, ladder, roofline, timeline
+from helpers.plots._charts import bars, gantt, ladder, roofline, timeline
 from helpers.plots._diagrams import (
     access_map,
     loop_orders,
@@ -17,6 +17,7 @@ __all__ = [
     "Figure",
     "access_map",
     "bars",
+    "gantt",
     "ladder",
     "loop_orders",
     "memory_hierarchy",

@@ -641,3 +641,109 @@ def timeline(
         if caption is None:
             caption = f"Copy in, compute, copy out; the number is the total, {source}."
         return canvas.done(alt, caption)
+
+
+GANTT_KINDS: Mapping[str, Look] = {
+    "host to device": Look(BLUE, "s", None),
+    "kernel": Look(VERMILION, "s", None),
+    "device to host": Look(GREEN, "s", "////"),
+}
+"""Bars that overlapped copies are made of, in the looks that `timeline` gives them."""
+
+
+def _nice_step(longest: float, most: int = 6) -> float:
+    """A step of 1, 2 or 5 times a power of ten with at most `most` steps up to longest."""
+    power = 10.0 ** math.floor(math.log10(longest / most))
+    return next(power * f for f in (1, 2, 5, 10) if power * f * most >= longest * 0.999)
+
+
+def _covered(spans: Sequence[tuple[float, float]]) -> float:
+    """Length of the union of intervals."""
+    total, reached = 0.0, -math.inf
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def gantt(
+    rows: Sequence[Mapping[str, Any]], *, source: str = "", caption: str | None = None
+) -> Figure:
+    """Operations over time: a bar each from start_ms to end_ms in its lane, lanes stacked by group.
+
+    rows: dicts with group, lane, kind ("host to device", "kernel", "device to host"), label (drawn
+    where it fits), start_ms and end_ms. All groups share one time axis. source: where the times come
+    from, in words. Raises DataError if there is no row or a bar ends before it begins.
+    """
+    if not rows:
+        raise DataError("no operation to draw: give rows with group, lane, kind, start_ms, end_ms")
+    for given in rows:
+        if given["kind"] not in GANTT_KINDS:
+            raise DataError(f"kind={given['kind']!r} is not one of {', '.join(GANTT_KINDS)}")
+        if not 0 <= given["start_ms"] <= given["end_ms"] < math.inf:
+            raise DataError(
+                f"{given['label']} of {given['group']} runs from {given['start_ms']} to "
+                f"{given['end_ms']} ms: a bar begins at 0 or later and ends after it begins"
+            )
+    with drawing():
+        longest = max(row["end_ms"] for row in rows)
+        if longest <= 0:
+            raise DataError("every operation takes 0 ms: there is nothing to draw")
+        kinds = unique(row["kind"] for row in rows)
+        legend = {name: look for name, look in GANTT_KINDS.items() if name in kinds}
+        groups = unique(row["group"] for row in rows)
+        lanes = {g: unique(r["lane"] for r in rows if r["group"] == g) for g in groups}
+        left = 8 + max(text_width(lane, SMALL) for g in groups for lane in lanes[g])
+        tail = 8 + max(text_width(f"{number(longest)} ms", SMALL) for _ in groups)
+        span = WIDTH - left - tail
+        head, thick, gap = 24.0, 15.0, 4.0
+        height = 26 + sum(head + (thick + gap) * len(lanes[g]) + 6 for g in groups) + 34
+        canvas = Canvas(height)
+        y = _draw_legend(canvas, legend, 2, markers=False)
+        top = y + head
+        told = []
+        for group in groups:
+            here = [row for row in rows if row["group"] == group]
+            total = max(row["end_ms"] for row in here)
+            canvas.text(0, y + head / 2, group, weight="bold")
+            y += head
+            start_y, spent = y, []
+            for lane in lanes[group]:
+                bars_here = [row for row in here if row["lane"] == lane]
+                canvas.text(left - 6, y + thick / 2, lane, size=SMALL, ha="right")
+                for row in bars_here:
+                    look = GANTT_KINDS[row["kind"]]
+                    x = left + span * row["start_ms"] / longest
+                    w = max(span * (row["end_ms"] - row["start_ms"]) / longest, 0.6)
+                    canvas.rect(
+                        x, y, w, thick, fill=look.colour, alpha=0.28, edge=look.colour, lw=0.9
+                    )
+                    if look.hatch and w >= 3:
+                        canvas.rect(x, y, w, 4, edge=look.colour, lw=0, hatch=look.hatch)
+                    if w >= text_width(row["label"], SMALL) + 3:
+                        canvas.text(x + w / 2, y + thick / 2, row["label"], size=SMALL, ha="center")
+                covered = _covered([(row["start_ms"], row["end_ms"]) for row in bars_here])
+                spent.append(f"{lane} busy for {number(covered)} ms in {len(bars_here)} pieces")
+                y += thick + gap
+            end_x = left + span * total / longest
+            canvas.line(end_x, start_y - 3, end_x, y, dash=True, lw=1.0)
+            canvas.text(end_x + 4, start_y + thick / 2, f"{number(total)} ms", size=SMALL)
+            told.append(f"{group}: {number(total)} ms in all, {', '.join(spent)}")
+            y += 6
+        canvas.line(left, top - 3, left, y, lw=0.8)
+        canvas.line(left, y, left + span, y, lw=0.8)
+        step = _nice_step(longest)
+        for i in range(int(longest / step + 1e-9) + 1):
+            x = left + span * i * step / longest
+            canvas.line(x, y, x, y + 4, lw=0.8)
+            canvas.text(x, y + 11, number(i * step), size=SMALL, ha="center")
+        canvas.text(left + span / 2, y + 25, "ms after the first operation began", size=SMALL,
+                    ha="center")  # fmt: skip
+        from_where = f" Source: {source.strip().rstrip('.')}." if source else ""
+        alt = f"Time line of copies and kernels. {'; '.join(told)}.{from_where}"
+        if caption is None:
+            caption = (
+                "What each engine of the GPU does over time; B is the whole of B, a number is a panel."
+                + (f" {source.strip().rstrip('.')}." if source else "")
+            )
+        return canvas.done(alt, caption)

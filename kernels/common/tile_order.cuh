@@ -1,10 +1,9 @@
 // In which order persistent blocks walk the tiles of C.
 //
-// The tiles that are computed at the same time share operands in the L2 cache. A band of group rows
-// of tiles is walked column by column, so that P blocks at work cover about group x (P / group)
-// tiles and read group rows of A and P / group columns of B, far less than a whole row of tiles
-// would. Every other band is walked backwards: it starts in the columns of B that the band before
-// it ended with.
+// The tiles that are computed at the same time share operands in the L2 cache. A band of G rows of
+// tiles is walked column by column, so that P blocks at work cover about G x (P / G) tiles and read
+// G rows of A and P / G columns of B, far less than a whole row of tiles would. Every other band is
+// walked backwards: it starts in the columns of B that the band before it ended with.
 #pragma once
 
 struct TileIndex {

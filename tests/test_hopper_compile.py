@@ -1,0 +1,221 @@
+"""The Hopper kernels of chapter 16, without a Hopper: they compile, and the host side is right.
+
+The emulator does not run wgmma and TMA. What runs on the device is marked gpu and says that it did
+not run where there is none.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from helpers import device, emulator, hopper, launch, toolchain
+from helpers.catalog import broken_rules, catalog, defines, plan
+from helpers.errors import CompileError, ConfigError, EmulationError
+
+HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
+ARCH = "sm_90a"
+
+
+def compiled(name: str, **params: int) -> toolchain.Compiled:
+    kernel = catalog[name]
+    macros = defines(kernel, {**kernel.params, **params})
+    return toolchain.compile(kernel.source, name=kernel.file, arch=ARCH, defines=macros)
+
+
+def test_all_steps_are_here() -> None:
+    assert {f"hopper_{step}" for step in range(1, 7)} <= set(HOPPER)
+
+
+# -- what the compiler makes of them ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HOPPER)
+def test_compiles_without_spills(name: str) -> None:
+    report = compiled(name).kernels[catalog[name].entry]
+    assert report.spill_stores + report.spill_loads + report.stack == 0, report
+    resources = toolchain.resources(name, ARCH)  # raises if a block asks for too much shared memory
+    assert resources.occupancy.blocks >= 1, resources
+
+
+@pytest.mark.parametrize("name", HOPPER)
+def test_products_are_not_serialized(name: str) -> None:
+    """ptxas warns (C7508, C7510) when it ignores setmaxnreg or waits after every wgmma."""
+    log = compiled(name).log
+    assert "serialized" not in log and "C75" not in log, log
+
+
+@pytest.mark.parametrize("name", HOPPER)
+def test_uses_the_instructions_that_are_meant(name: str) -> None:
+    sass = toolchain.sass(compiled(name).cubin)
+    assert "HGMMA" in sass and "UTMALDG" in sass
+    assert "LDG" not in sass.replace("UTMALDG", "") or name == "hopper_6", "no thread loads A or B"
+    assert ("MULTICAST" in sass) == (catalog[name].params.get("CLUSTER_M", 1) > 1)
+    assert ("UTMASTG" in sass) == ("C_map" in hopper.parameters(catalog[name]))
+
+
+def test_a_plain_sm_90_target_refuses_wgmma() -> None:
+    with pytest.raises(CompileError):
+        toolchain.compile(catalog["hopper_1"].source, arch="sm_90")
+
+
+@pytest.mark.parametrize("name", [n for n in HOPPER if n != "hopper_5_fp16"])
+def test_rules_and_static_asserts_agree(name: str) -> None:
+    """A tile compiles if and only if the catalog allows it."""
+    kernel = catalog[name]
+    rng = Random(name)
+    seen = {True: 0, False: 0}
+    for _ in range(200):
+        params = {p: rng.choice(values) for p, values in kernel.choices.items()}
+        legal = not broken_rules(kernel, **params)
+        if seen[legal] >= 3:
+            continue
+        seen[legal] += 1
+        if legal:
+            compiled(name, **params)
+        else:
+            with pytest.raises(CompileError):
+                compiled(name, **params)
+    assert min(seen.values()) > 0
+
+
+# -- the walk over tiles, run in the emulator ------------------------------------------------------
+
+WALK = """
+#include "common/tile_order.cuh"
+extern "C" __global__ void walk(int* taken, int* cut, int* order, int workers, int rows, int cols,
+                                int steps) {
+    const int tiles = rows * cols;
+    Walk walk(blockIdx.x, workers, tiles, steps);
+    Piece piece;
+    while (walk.take(piece, steps)) {
+        for (int step = piece.begin; step < piece.end; ++step)
+            atomicAdd(taken + piece.tile * steps + step, 1);
+        if (piece.begin > 0) cut[piece.tile * 2 + 1] = blockIdx.x + 1;
+        else if (piece.end < steps) cut[piece.tile * 2] = blockIdx.x + 1;
+    }
+    for (int i = blockIdx.x; i < tiles; i += workers) {
+        const TileIndex tile = tile_at<3>(i, rows, cols);
+        atomicAdd(order + tile.row * cols + tile.col, 1);
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "rows", "cols", "steps"),
+    [
+        (5, 1, 1, 4),
+        (5, 5, 2, 3),
+        (5, 3, 2, 1),
+        (5, 4, 3, 7),
+        (6, 4, 4, 5),
+        (7, 5, 5, 2),
+        (3, 7, 1, 8),
+    ],
+)
+def test_the_walk_takes_every_step_once(workers: int, rows: int, cols: int, steps: int) -> None:
+    tiles = rows * cols
+    taken = np.zeros((tiles, steps), np.int32)
+    cut = np.zeros((tiles, 2), np.int32)
+    order = np.zeros((rows, cols), np.int32)
+    emulator.launch(
+        WALK, "walk", (workers, 1, 1), (1, 1, 1), [taken, cut, order, workers, rows, cols, steps]
+    )
+    assert (taken == 1).all() and (order == 1).all()
+    # A tile that is cut begins with one worker and ends with the next: who takes over looks there.
+    begun = cut[:, 0] > 0
+    assert (begun == (cut[:, 1] > 0)).all()
+    assert (cut[begun, 1] == cut[begun, 0] + 1).all()
+
+
+# -- the host side, on stand-ins for CuPy arrays ----------------------------------------------------
+
+
+def matrix(rows: int, cols: int, row_bytes: int | None = None, address: int = 1 << 20):
+    strides = (cols * 2 if row_bytes is None else row_bytes, 2)
+    return SimpleNamespace(
+        shape=(rows, cols), strides=strides, data=SimpleNamespace(ptr=address), dtype=np.uint16
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "takes"),
+    [
+        (matrix(5, 8), True),
+        (matrix(5, 7), False),
+        (matrix(5, 7, row_bytes=16), True),
+        (matrix(5, 8, row_bytes=18), False),
+        (matrix(5, 8, address=(1 << 20) + 2), False),
+        (matrix(1, 1), False),
+        (matrix(5, 16, row_bytes=16), False),
+    ],
+)
+def test_rows_must_start_at_16_bytes(given, takes: bool) -> None:
+    assert hopper.rows_aligned(given) is takes
+    if not takes:
+        with pytest.raises(ConfigError, match="aligned_like"):
+            hopper.build_descriptor(given, 64)
+
+
+@pytest.mark.parametrize("name", HOPPER)
+def test_arguments_follow_the_source(name: str) -> None:
+    names = hopper.parameters(catalog[name])
+    assert names[:2] == ("A_map", "B_map") and names[-3:] == ("M", "N", "K")
+    assert ("C" in names) != ("C_map" in names)
+    assert set(names) <= {*hopper.BOX_ROWS, "C", "partial", "ready", "M", "N", "K"}
+
+
+def test_launch_passes_what_the_kernel_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hopper, "build_descriptor", lambda m, rows: (m.shape, rows))
+    seen: dict[str, object] = {}
+
+    def function(grid, block, arguments, shared_mem):
+        seen.update(grid=grid, block=block, arguments=arguments, shared=shared_mem)
+
+    A, B, C = matrix(256, 64), matrix(64, 512), matrix(256, 512)
+    p = plan(catalog["hopper_5"], 256, 512, 64)
+    hopper.launch(p, function, A, B, C)
+    maps = (((256, 64), 64), ((64, 512), 64), ((256, 512), 16))
+    assert seen["arguments"] == (*maps, np.int32(256), np.int32(512), np.int32(64))
+    assert (seen["grid"], seen["block"], seen["shared"]) == (p.grid, p.block, p.shared_bytes)
+
+    hopper.launch(plan(catalog["hopper_2"], 256, 512, 64), function, A, B, C)
+    assert seen["arguments"][2] is C  # type: ignore[index]
+
+
+def test_the_grid_gives_equal_shares() -> None:
+    """No more blocks than SMs, whole clusters, and no block has two tiles more than another."""
+    for name in ("hopper_3", "hopper_4", "hopper_5", "hopper_6"):
+        kernel = catalog[name]
+        cluster = kernel.params.get("CLUSTER_M", 1) * kernel.params.get("CLUSTER_N", 1)
+        for edge in (1, 500, 2048, 4096, 8192, 10000):
+            p = plan(kernel, edge, edge, edge)
+            assert p.grid[0] % cluster == 0 and 1 <= p.grid[0] <= kernel.params["SMS"], (name, edge)
+
+
+def test_the_emulator_says_that_it_does_not_run_them() -> None:
+    A, B = launch.operands("hopper_1", 8, 8, 8)
+    with pytest.raises(EmulationError, match="TMA and wgmma"):
+        launch.matmul("hopper_1", A, B, backend="emulator")
+
+
+# -- on the device ----------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", HOPPER)
+def test_right_on_a_hopper(name: str) -> None:
+    gpu = device.current()
+    if gpu is None or gpu.arch != "sm_90":
+        pytest.skip("no Hopper GPU here: this test did not run")
+    for M, N, K in [
+        (1, 1, 1), (3, 5, 7), (129, 257, 65), (255, 513, 127), (64, 64, 1000), (1000, 2056, 1096),
+        (4096, 4352, 64), (4095, 4097, 513),
+    ]:  # fmt: skip
+        A, B = launch.operands(name, M, N, K, seed=M + N + K)
+        C = launch.matmul(name, A, B, backend="cuda")
+        assert launch.wrong_elements(name, A, B, C) == 0, (M, N, K)
