@@ -587,6 +587,7 @@ _CLUSTERS = (
         "BM % (64 * CLUSTER_N) == 0 and BN % (64 * CLUSTER_M) == 0",
         "the blocks of a cluster share a tile in whole boxes of 64",
     ),
+    Rule("SMS >= CLUSTER_M * CLUSTER_N", "some cluster must run"),
     Rule("CLUSTER_M * CLUSTER_N <= 8", "a cluster of more than 8 blocks does not run everywhere"),
 )
 _C_BUFFERS = (
@@ -643,7 +644,7 @@ _HOPPER_3 = replace(
     title="128 x 256, two consumers, persistent blocks",
     file="16_3_persistent.cu",
     entry="wgmma_persistent",
-    # SMS is no tile size but the SMs to fill; the grid has as many blocks as give equal shares.
+    # SMS is no tile size but the SMs to fill: as many blocks start as give each an equal share.
     params={"BM": 128, "BN": 256, "STAGES": 4, "GROUP_M": 16, "SMS": 132},
     choices={**_TILE_CHOICES, "GROUP_M": (1, 2, 4, 8, 16, 32)},
     rules=(*_TWO_WARPGROUPS, _RING_FITS),

@@ -209,11 +209,14 @@ def _compile(
     try:
         for expression in name_expressions:
             lib.nvrtcAddNameExpression(program, expression.encode())
-        encoded = [a.encode() for a in arguments]
-        status = lib.nvrtcCompileProgram(
-            program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded)
-        )
-        log = _text(lib, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+        for extra in ([], ["-no-cache"]):
+            encoded = [a.encode() for a in (*arguments, *extra)]
+            status = lib.nvrtcCompileProgram(
+                program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded)
+            )
+            log = _text(lib, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+            if status or "Used " in log:
+                break  # a result from NVRTC's own cache comes without the report of resources
         if status:
             reason = lib.nvrtcGetErrorString(status).decode()
             detail = log.strip() or f"NVRTC {tool.version[0]}.{tool.version[1]}: {reason}"

@@ -29,6 +29,9 @@
 #ifndef GROUP_M
 #define GROUP_M 16  // rows of tiles in a band of the walk
 #endif
+#ifndef SMS
+#define SMS 132  // SMs to fill: the host starts at most this many blocks
+#endif
 
 using T = ELEMENT;
 
@@ -49,6 +52,7 @@ static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
 static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
 static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
+static_assert(SMS >= 1, "some block must run");
 static_assert(STAGES >= 2, "one stage is used while another is filled");
 static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
 

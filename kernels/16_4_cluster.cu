@@ -34,6 +34,9 @@
 #ifndef GROUP_M
 #define GROUP_M 8  // rows of clusters in a band of the walk
 #endif
+#ifndef SMS
+#define SMS 132  // SMs to fill: the host starts at most this many blocks
+#endif
 
 using T = ELEMENT;
 
@@ -63,6 +66,7 @@ static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its regi
 static_assert(STAGES >= 2, "one stage is used while another is filled");
 static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
 static_assert(A_PART % BOX == 0 && B_PART % BOX == 0, "blocks share a tile in whole boxes");
+static_assert(SMS >= CLUSTER, "some cluster must run");
 static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
 
 // The producer's one thread: this block's part of one step of k, into one stage of every block

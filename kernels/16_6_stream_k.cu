@@ -41,6 +41,9 @@
 #ifndef C_BUFFERS
 #define C_BUFFERS 2  // boxes of C that a warp may have on their way
 #endif
+#ifndef SMS
+#define SMS 132  // SMs to fill: the host starts at most this many blocks
+#endif
 
 using T = ELEMENT;
 
@@ -88,6 +91,7 @@ static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its regi
 static_assert(STAGES >= 2, "one stage is used while another is filled");
 static_assert(sizeof(Shared) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
 static_assert(A_PART % BOX == 0 && B_PART % BOX == 0, "blocks share a tile in whole boxes");
+static_assert(SMS >= CLUSTER, "some cluster must run");
 static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
 static_assert(C_BOXES % C_BUFFERS == 0, "each tile of C begins with the first buffer");
 

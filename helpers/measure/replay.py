@@ -476,9 +476,7 @@ def overlap(
             row
             for n in sizes or (2048,)
             for name in kernels or streams.KERNELS
-            for row in streams.entries(
-                session, name, n, n, n, recorded=stamp, effort=streams.LIVE
-            )
+            for row in streams.entries(session, name, n, n, n, recorded=stamp, effort=streams.LIVE)
         ]
         label = schema.label(session.gpu.name, measured, verb="measured now on")
         return Recorded(session.gpu.name, label, tuple(measured), live=True)

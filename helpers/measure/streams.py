@@ -501,9 +501,7 @@ def entries(
                 "speedup_q3": speedup.q3,
                 "pin_ms": runner.pin_ms if v.memory == "pinned" else None,
                 "copy_engines": engines,
-                "timeline": [
-                    [o.what, o.panel, o.stream, o.start_ms, o.end_ms] for o in lines[v]
-                ],
+                "timeline": [[o.what, o.panel, o.stream, o.start_ms, o.end_ms] for o in lines[v]],
                 "max_error": errors[v][0],
                 "error_over_tolerance": errors[v][1],
                 "checked": runner.problem.checked,

@@ -1,0 +1,140 @@
+"""`make book` on a small book: what is executed again, and what fails."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.slow
+
+CHAPTER = """\
+---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+kernelspec:
+  display_name: Python 3
+  language: python
+  name: python3
+---
+
+# {title}
+
+```{{code-cell}} ipython3
+{code}
+```
+"""
+TOC = "format: jb-book\nroot: book/intro\nchapters:\n  - file: book/01_one\n"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project with two chapters of one line, sharing this environment."""
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "book").mkdir()
+    for name in ("Makefile", "pyproject.toml", "requirements.txt", "_config.yml"):
+        shutil.copy2(ROOT / name, folder / name)
+    for name in ("helpers", "book/_static"):
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
+        )
+    for name in ("kernels", "data"):
+        (folder / name).mkdir()
+        (folder / name / "a").write_text("1")
+    (folder / "book" / "references.bib").write_text("")
+    (folder / "_toc.yml").write_text(TOC)
+    (folder / ".venv").symlink_to(Path(sys.prefix))
+    return folder
+
+
+def make_book(folder: Path) -> tuple[int, set[str], str]:
+    """Exit status of `make book`, the chapters that it executed, and all it printed."""
+    # -o: the environment is there; whatever the stamps say, this test installs nothing.
+    command = ["make", "-o", ".venv/.book", "book"]
+    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    printed = ran.stdout + ran.stderr
+    return ran.returncode, set(re.findall(r"(\w+)\.md: Executed", printed)), printed
+
+
+def write(folder: Path, stem: str, code: str, title: str = "Title") -> None:
+    """Write one chapter."""
+    (folder / "book" / f"{stem}.md").write_text(CHAPTER.format(title=title, code=code))
+
+
+def test_what_is_executed_again(small: Path) -> None:
+    index = small / "_build" / "html" / "index.html"
+    write(small, "intro", "1 + 1")
+    write(small, "01_one", "2 + 2")
+    status, executed, printed = make_book(small)
+    assert status == 0, printed[-3000:]
+    assert executed == {"intro", "01_one"}
+    assert f"The book is at {index}" in printed
+    assert sorted(path.name for path in (small / "book").glob("*.ipynb")) == [
+        "01_one.ipynb",
+        "intro.ipynb",
+    ]
+
+    assert make_book(small)[:2] == (0, set())
+
+    write(small, "01_one", "3 + 3")
+    assert make_book(small)[:2] == (0, {"01_one"})
+
+    write(small, "01_one", "3 + 3", title="Another title")
+    assert make_book(small)[:2] == (0, set())
+    assert "Another title" in (small / "_build/html/book/01_one.html").read_text()
+
+    for name in ("helpers/device.py", "kernels/a", "data/a"):
+        with (small / name).open("a") as file:
+            file.write("\n")
+        assert make_book(small)[:2] == (0, {"intro", "01_one"}), name
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("import sys; print('a word', file=sys.stderr)", "stderr was found"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_faulty_chapter_fails_each_time(small: Path, code: str, complaint: str) -> None:
+    write(small, "intro", "1 + 1")
+    write(small, "01_one", code)
+    for _ in range(2):
+        status, _, printed = make_book(small)
+        assert status != 0
+        assert complaint in printed
+        assert not (small / "_build" / "html" / "index.html").exists()
+    write(small, "01_one", "4 + 4")
+    assert make_book(small)[0] == 0
+
+
+def test_an_older_python_is_named(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    for name in ("Makefile", "pyproject.toml", "requirements.txt"):
+        shutil.copy2(ROOT / name, tmp_path / name)
+    for python in (str(old), "no-such-python"):
+        ran = subprocess.run(
+            ["make", f"PYTHON={python}", "book"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert ran.returncode != 0
+        assert "Python 3.11 or newer is needed" in ran.stderr
+        assert not (tmp_path / ".venv").exists()
+
+
+def test_continuous_integration_runs_the_three_in_order() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    called = re.findall(r"^make (\w+)$", script.read_text(encoding="utf-8"), re.MULTILINE)
+    assert called == ["lint", "book", "test"]

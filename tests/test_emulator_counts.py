@@ -1,0 +1,296 @@
+"""Sectors and wavefronts, counted by hand or by a plain loop over the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+
+STRIDE = """
+extern "C" __global__ void stride(const float* x, float* y, int s, int first)
+{
+    const int t = blockIdx.x * blockDim.x + threadIdx.x;
+    y[t] = x[first + t * s];
+}
+"""
+
+
+def row(report, op, array=None, space="global"):
+    """The one line access of that kind."""
+    rows = [
+        a for a in report.by_line()
+        if a.op == op and a.space == space and (array is None or a.array == array)
+    ]  # fmt: skip
+    assert len(rows) == 1, report
+    return rows[0]
+
+
+@pytest.mark.parametrize(("s", "sectors"), [(0, 1), (1, 4), (2, 8), (3, 12), (4, 16), (8, 32), (32, 32)])
+def test_stride_sweep(s, sectors):
+    x, y = np.zeros(32 * 32, np.float32), np.zeros(32, np.float32)
+    report = emulator.launch(STRIDE, "stride", 1, 32, [x, y, s, 0])
+    load = row(report, "load", "x")
+    assert load.sectors_per_request == sectors
+    assert load.ideal_sectors_per_request == (4 if s else 1)
+    assert row(report, "store").sectors == 4
+
+
+@pytest.mark.parametrize(("first", "sectors"), [(0, 4), (1, 5), (7, 5), (8, 4), (9, 5)])
+def test_a_row_that_starts_off_a_sector_costs_one_more(first, sectors):
+    x, y = np.zeros(64, np.float32), np.zeros(32, np.float32)
+    report = emulator.launch(STRIDE, "stride", 1, 32, [x, y, 1, first])
+    assert row(report, "load", "x").sectors == sectors
+
+
+def test_descending_and_shuffled_lanes_touch_the_same_sectors():
+    source = 'extern "C" __global__ void k(const float* x, const int* at, float* y) { y[threadIdx.x] = x[at[threadIdx.x]]; }'
+    rng = np.random.default_rng(0)
+    for order in (np.arange(32)[::-1], rng.permutation(32), rng.integers(0, 1000, 32)):
+        x, y = np.zeros(1000, np.float32), np.zeros(32, np.float32)
+        report = emulator.launch(source, "k", 1, 32, [x, order.astype(np.int32), y])
+        assert row(report, "load", "x").sectors == len({int(i) // 8 for i in order})
+
+
+@pytest.mark.parametrize(("width", "kind"), [(8, "float2"), (16, "float4"), (2, "short"), (1, "char")])
+def test_other_widths(width, kind):
+    source = f'extern "C" __global__ void k(const {kind}* x, {kind}* y) {{ y[threadIdx.x] = x[threadIdx.x]; }}'
+    dtype = {"short": np.int16, "char": np.int8}.get(kind, np.float32)
+    x = np.zeros(64 * width // np.dtype(dtype).itemsize, dtype)
+    report = emulator.launch(source, "k", 1, 64, [x, x.copy()])
+    load = row(report, "load")
+    assert (load.requests, load.sectors, load.bytes) == (2, 2 * width, 64 * width)
+    assert load.width_bytes == width
+
+
+def by_definition(block, grid, index, n):
+    """Requests and sectors of loads x[index(thread, block)] where below n, warp by warp."""
+    bx, by = block
+    requests = sectors = 0
+    for blk in range(grid[0] * grid[1]):
+        where = (blk % grid[0], blk // grid[0])
+        for warp in range(0, bx * by, 32):
+            at = [
+                index((t % bx, t // bx), where)
+                for t in range(warp, min(warp + 32, bx * by))
+            ]  # fmt: skip
+            at = [i for i in at if i < n]
+            requests += bool(at)
+            sectors += len({i // 8 for i in at})
+    return requests, sectors
+
+
+@pytest.mark.parametrize("block", [(32, 4), (16, 16), (8, 8), (64, 2), (5, 7), (12, 10), (1, 40), (33, 3), (4, 64)])
+def test_every_block_shape_against_the_definition(block):
+    """Values that vary along some axes only must count like ones written out for every thread."""
+    source = """
+    extern "C" __global__ void k(const float* x, float* y, int n)
+    {
+        const int row = blockIdx.y * blockDim.y + threadIdx.y;
+        const int col = blockIdx.x * blockDim.x + threadIdx.x;
+        float s = x[row];
+        s += x[col * 3];
+        s += x[row * 7 + col * 2];
+        if (row * 5 + col < n) s += x[row * 5 + col];
+        y[0] = s;
+    }
+    """
+    grid = (3, 2)
+    x = np.zeros(20000, np.float32)
+    n = 100
+    report = emulator.launch(source, "k", grid, block, [x, np.zeros(1, "f4"), n])
+    lines = {a.line: a for a in report.by_line() if a.op == "load"}
+    bx, by = block
+    cases = {
+        6: lambda t, b: b[1] * by + t[1],
+        7: lambda t, b: 3 * (b[0] * bx + t[0]),
+        8: lambda t, b: 7 * (b[1] * by + t[1]) + 2 * (b[0] * bx + t[0]),
+        9: lambda t, b: 5 * (b[1] * by + t[1]) + b[0] * bx + t[0],
+    }
+    for line, index in cases.items():
+        want = by_definition(block, grid, index, n if line == 9 else 10**9)
+        assert (lines[line].requests, lines[line].sectors) == want, (line, lines[line])
+
+
+# -- shared memory -------------------------------------------------------------------------------
+
+SHARED = """
+extern "C" __global__ void k(const int* at, KIND* out)
+{
+    __shared__ KIND s[1024];
+    for (int i = threadIdx.x; i < 1024; i += blockDim.x) s[i] = make(i);
+    __syncthreads();
+    const int a = at[threadIdx.x];
+    if (a >= 0) {
+        LINE
+    }
+}
+"""
+
+
+def wavefronts(at, kind="float", store=False):
+    """Wavefronts of one shared access of a warp at elements `at` (-1: inactive)."""
+    size = {"float": 1, "float2": 2, "float4": 4}[kind]
+    make = {
+        "float": "__device__ float make(int i) { return i; }",
+        "float2": "__device__ float2 make(int i) { return make_float2(i, i); }",
+        "float4": "__device__ float4 make(int i) { return make_float4(i, i, i, i); }",
+    }[kind]
+    line = "s[a] = make(threadIdx.x);" if store else "out[threadIdx.x] = s[a];"
+    source = (make + SHARED).replace("KIND", kind).replace("LINE", line)
+    out = np.zeros(32 * size, np.float32)
+    report = emulator.launch(source, "k", 1, 32, [np.asarray(at, np.int32), out])
+    return row_at(report, 9, "store" if store else "load").wavefronts
+
+
+def row_at(report, line, op):
+    return next(a for a in report.by_line() if a.line == line and a.op == op and a.space == "shared")
+
+
+L = np.arange(32)
+
+
+@pytest.mark.parametrize(
+    ("at", "want"),
+    [
+        (L, 1),
+        (L * 0 + 5, 1),  # one word for all: broadcast
+        (L * 2, 2),
+        (L * 3, 1),
+        (L * 4, 4),
+        (L * 8, 8),
+        (L * 16, 16),
+        (L * 31, 1),
+        (L * 32 % 1024, 32),  # a column of a 32-wide tile
+        (L * 33 % 1024, 1),  # a column of a padded tile
+        (L // 2, 1),
+        (L ^ 21, 1),
+        (np.where(L < 16, L, L + 16), 2),
+        (np.where(L < 16, L * 32, -1), 16),  # half of the lanes inactive
+        (np.where(L == 3, 7, -1), 1),
+    ],
+)
+def test_bank_conflicts_of_words(at, want):
+    assert wavefronts(at) == want
+    assert wavefronts(at, store=True) == want
+
+
+@pytest.mark.parametrize(
+    ("at", "want"),
+    [
+        (L, 2),  # 256 bytes
+        (L * 0, 1),
+        (L // 2, 1),  # neighbours agree: one phase
+        (L // 4, 1),
+        (L % 16, 2),  # the halves agree with each other, but not the neighbours
+        (L * 2, 4),
+        (L * 16, 32),
+        (L * 17 % 1024, 2),
+    ],
+)
+def test_bank_conflicts_of_float2(at, want):
+    assert wavefronts(at, "float2") == want
+
+
+@pytest.mark.parametrize(
+    ("at", "want"),
+    [
+        (L, 4),  # 512 bytes
+        (L * 0, 2),
+        (L // 2, 2),
+        (L // 8, 2),
+        (L * 8, 32),
+        (L * 9 % 1024, 4),  # rows of 36 words: conflict-free
+        (np.where(L < 8, L, -1), 1),
+    ],
+)
+def test_bank_conflicts_of_float4(at, want):
+    assert wavefronts(at, "float4") == want
+
+
+def test_stores_of_several_words_do_not_merge():
+    assert wavefronts(L, "float2", store=True) == 2
+    assert wavefronts(L, "float4", store=True) == 4
+
+
+TRANSPOSE = """
+extern "C" __global__ void transpose(const float* x, float* y, int n)
+{
+    __shared__ float tile[32][32 + PAD];
+    tile[threadIdx.y][threadIdx.x] = x[threadIdx.y * n + threadIdx.x];
+    __syncthreads();
+    y[threadIdx.y * n + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
+}
+"""
+
+
+@pytest.mark.parametrize(("pad", "want"), [(0, 32), (1, 1), (2, 2), (4, 4)])
+def test_padding_a_tile_moves_its_columns_to_other_banks(pad, want):
+    x, y = np.random.default_rng(0).random((32, 32), np.float32), np.zeros((32, 32), np.float32)
+    report = emulator.launch(TRANSPOSE, "transpose", 1, (32, 32), [x, y, 32], defines={"PAD": pad})
+    assert report.ok, report
+    np.testing.assert_array_equal(y, x.T)
+    load = row(report, "load", "tile", "shared")
+    assert load.wavefronts_per_request == want
+    assert load.ideal_wavefronts_per_request == 1
+    assert load.requests == 32
+    array, elements = report.lanes(7, "shared", "load", 2)
+    assert array == "tile"
+    np.testing.assert_array_equal(elements, L * (32 + pad) + 2)
+
+
+@pytest.mark.parametrize("block", [(8, 8), (16, 4), (7, 9), (32, 2), (64, 1)])
+def test_wavefronts_of_every_block_shape_against_the_definition(block):
+    source = """
+    extern "C" __global__ void k(float* y)
+    {
+        __shared__ float s[4096];
+        const int t = threadIdx.y * blockDim.x + threadIdx.x;
+        for (int i = t; i < 4096; i += blockDim.x * blockDim.y) s[i] = i;
+        __syncthreads();
+        float v = s[threadIdx.x * 8];
+        v += s[threadIdx.y * 16];
+        v += s[threadIdx.x * 32 + threadIdx.y];
+        y[t] = v;
+    }
+    """
+    bx, by = block
+    threads = bx * by
+    report = emulator.launch(source, "k", 2, block, [np.zeros(threads, np.float32)])
+    lines = {a.line: a for a in report.by_line() if a.op == "load"}
+    t = np.arange(threads)
+    cases = {8: t % bx * 8, 9: t // bx * 16, 10: t % bx * 32 + t // bx}
+    for line, words in cases.items():
+        want = 0
+        for warp in range(0, threads, 32):
+            distinct = np.unique(words[warp : warp + 32])
+            want += np.bincount(distinct % 32).max()
+        assert lines[line].wavefronts == 2 * want, (line, lines[line])
+
+
+# -- the kernels of the book ---------------------------------------------------------------------
+
+
+def test_a_row_and_a_column_of_c():
+    """The chapter on coalescing: one sector or 4 where threads walk along a row, 32 down a column."""
+    from helpers import launch
+
+    across = {a.array: a for a in launch.trace("coalesced", 64, 64, 64).by_line() if a.op == "load"}
+    down = {a.array: a for a in launch.trace("naive", 64, 64, 64).by_line() if a.op == "load"}
+    assert across["A"].sectors_per_request == 1
+    assert across["B"].sectors_per_request == 4
+    assert down["A"].sectors_per_request == 32
+    assert down["B"].sectors_per_request == 1
+    for rows in (across, down):
+        assert all(a.requests == 64 * 64 // 32 * 64 for a in rows.values())
+
+
+def test_global_loads_shrink_by_the_tile():
+    from helpers import launch
+
+    for tile in (8, 16, 32):
+        loads = [
+            a for a in launch.trace(f"tiled_{tile}", 64, 64, 64).by_line()
+            if a.op == "load" and a.space == "global"
+        ]  # fmt: skip
+        assert sum(a.bytes for a in loads) == 2 * 64**3 // tile * 4

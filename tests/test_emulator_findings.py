@@ -1,0 +1,492 @@
+"""Each fault that the emulator finds, beside the same kernel without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+
+TILED = """
+extern "C" __global__ void tiled(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    __shared__ float A_tile[16][16];
+    __shared__ float B_tile[16][16];
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    const int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        A_tile[ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0.0f;
+        B_tile[ty][tx] = k0 + ty < K && col < N ? B[(k0 + ty) * N + col] : 0.0f;
+        __syncthreads();  // filled
+        for (int k = 0; k < 16; ++k) {
+            sum += A_tile[ty][k] * B_tile[k][tx];
+        }
+        __syncthreads();  // used
+    }
+    if (row < M && col < N) {
+        C[row * N + col] = sum;
+    }
+}
+"""
+
+
+def tiled(source=TILED, shape=(40, 50, 33), **options):
+    """Run a version of the tiled kernel: (report, whether C is right)."""
+    M, N, K = shape
+    rng = np.random.default_rng(0)
+    A = rng.integers(-4, 5, (M, K)).astype(np.float32)
+    B = rng.integers(-4, 5, (K, N)).astype(np.float32)
+    C = np.full((M, N), np.nan, np.float32)
+    report = emulator.launch(
+        source, "tiled", (-(-N // 16), -(-M // 16)), (16, 16), [A, B, C, M, N, K],
+        uninitialised=("C",), name="tiled.cu", **options,
+    )  # fmt: skip
+    return report, bool((C == A @ B).all())
+
+
+def kinds(report):
+    return {f.kind for f in report.findings}
+
+
+def only(report, kind):
+    """The findings, all of which are of one kind."""
+    assert kinds(report) == {kind}, report
+    return report.findings
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_the_sound_kernel_has_no_findings(schedule):
+    report, right = tiled(schedule=schedule)
+    assert report.ok, report
+    assert right
+
+
+# -- races ---------------------------------------------------------------------------------------
+
+
+def test_a_dropped_barrier_after_filling_is_a_race():
+    report, right = tiled(TILED.replace("__syncthreads();  // filled", ""))
+    found = only(report, "race")
+    assert right  # lock step hides it: the detector decides
+    assert {(f.line, f.other_line) for f in found} >= {(10, 14), (11, 14)}
+    first = found[0]
+    assert first.array == "A_tile"
+    assert first.index.startswith("A_tile[")
+    assert len(first.threads) == 2
+    assert "__syncthreads()" in first.message
+    assert "A_tile[ty][k] * B_tile[k][tx]" in first.other_text
+    assert "tiled.cu:10: race" in str(first)
+
+
+def test_a_dropped_barrier_after_use_is_a_race():
+    found = only(tiled(TILED.replace("__syncthreads();  // used", ""))[0], "race")
+    assert {(f.line, f.other_line) for f in found} >= {(10, 14), (11, 14)}
+
+
+def test_one_tile_needs_no_barrier_after_use():
+    report, right = tiled(TILED.replace("__syncthreads();  // used", ""), (16, 16, 16))
+    assert report.ok, report
+    assert right
+
+
+def test_a_permuted_schedule_has_the_same_findings_and_wrong_results():
+    source = TILED.replace("__syncthreads();  // filled", "")
+    plain, _ = tiled(source)
+    wrong = 0
+    for seed in range(3):
+        report, right = tiled(source, schedule="permuted", seed=seed)
+        assert [str(f) for f in report.findings] == [str(f) for f in plain.findings]
+        wrong += not right
+    assert wrong
+
+
+def one_block(body, threads=64, n=256, arch="sm_80", **options):
+    """A kernel of one block on an int array s (shared, 256) and out (global)."""
+    source = f"""
+extern "C" __global__ void k(int* out)
+{{
+    __shared__ int s[256];
+    const int t = threadIdx.x;
+    {body}
+}}
+"""
+    out = np.zeros(n, np.int32)
+    return emulator.launch(source, "k", 2, threads, [out], arch=arch, **options)
+
+
+def test_neighbours_exchange_needs_a_barrier():
+    body = "s[t] = t; {} if (blockIdx.x == 0) out[t] = s[(t + 1) % blockDim.x];"
+    assert one_block(body.format("__syncthreads();")).ok
+    only(one_block(body.format("")), "race")
+
+
+def test_within_a_warp_a_warp_barrier_is_enough():
+    body = "s[t] = t; {} if (blockIdx.x == 0) out[t] = s[t ^ 1];"
+    assert one_block(body.format("__syncwarp();")).ok
+    assert one_block(body.format("__shfl_sync(~0u, t, 0);")).ok
+    found = only(one_block(body.format("")), "race")
+    assert "__syncwarp()" in found[0].message
+    across = "s[t] = t; __syncwarp(); if (blockIdx.x == 0) out[t] = s[t ^ 32];"
+    assert "__syncthreads()" in only(one_block(across), "race")[0].message
+
+
+def test_warp_synchronous_reductions_want_syncwarp():
+    body = """
+    s[t] = t;
+    __syncthreads();
+    if (t < 32) {
+        volatile int* v = s;
+        for (int d = 32; d; d /= 2) { int x = v[t + d]; SYNC v[t] += x; SYNC }
+    }
+    if (t == 0) out[blockIdx.x] = s[0];
+    """
+    assert one_block(body.replace("SYNC", "__syncwarp();")).ok
+    only(one_block(body.replace("SYNC", "")), "race")
+
+
+def test_writes_of_two_threads_to_one_element():
+    assert one_block("s[t] = t; __syncthreads(); if (!blockIdx.x) out[t] = s[t];").ok
+    found = only(one_block("s[t / 2] = t; __syncthreads(); if (!blockIdx.x) out[t] = s[t / 2];"), "race")
+    assert found[0].line == found[0].other_line
+
+
+def test_all_threads_may_write_one_and_the_same_value():
+    assert one_block("s[0] = 7; __syncthreads(); if (!blockIdx.x) out[t] = s[0];").ok
+
+
+def test_an_atomic_and_a_plain_access_conflict():
+    body = "if (t == 0) s[0] = 0; {} atomicAdd(&s[0], 1); __syncthreads(); if (!blockIdx.x) out[t] = s[0];"
+    assert one_block(body.format("__syncthreads();")).ok
+    only(one_block(body.format("")), "race")
+
+
+def test_named_barriers_order_the_warps_that_meet_there():
+    """Warps 0 and 1 exchange through barrier 1, warps 2 and 3 through barrier 2."""
+    body = """
+    s[t] = t;
+    {0}
+    if (blockIdx.x == 0) out[t] = s[t ^ {1}];
+    """
+    bar = 'asm volatile("bar.sync %0, 64;" :: "r"(1 + t / 64) : "memory");'
+    bars = (
+        'if (t < 64) { asm volatile("bar.sync 1, 64;" ::: "memory"); } '
+        'else { asm volatile("bar.sync 2, 64;" ::: "memory"); }'
+    )
+    assert one_block(body.format(bars, 32), threads=128).ok
+    only(one_block(body.format(bars, 64), threads=128), "race")
+    with pytest.raises(emulator.EmulationError, match="barrier number"):
+        one_block(body.format(bar, 32), threads=128)
+
+
+def test_a_producer_may_arrive_without_waiting():
+    body = """
+    if (t < 32) {{ s[t] = t; {0} }}
+    else {{ {1} if (!blockIdx.x) out[t] = s[t - 32]; }}
+    """
+    arrive = 'asm volatile("bar.arrive 1, 64;" ::: "memory");'
+    sync = 'asm volatile("bar.sync 1, 64;" ::: "memory");'
+    assert one_block(body.format(arrive, sync)).ok
+    only(one_block(body.format("", "")), "race")
+
+
+def test_two_threads_of_a_launch_write_one_element_of_global_memory():
+    source = """
+extern "C" __global__ void k(int* out, int shift)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i >> shift] = i;
+}
+"""
+    for shift, fine in ((0, True), (1, False), (6, False)):
+        report = emulator.launch(source, "k", 4, 64, [np.zeros(256, np.int32), shift])
+        assert report.ok == fine
+        if not fine:
+            found = only(report, "race")[0]
+            assert (found.array, found.line) == ("out", 5)
+            assert found.index == "out[0]"
+
+
+def test_one_block_reads_what_another_writes():
+    source = """
+extern "C" __global__ void k(int* x, int shift)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const int v = x[(i + shift) % 256];
+    x[i] = v + 1;
+}
+"""
+    assert emulator.launch(source, "k", 4, 64, [np.zeros(256, np.int32), 0]).ok
+    only(emulator.launch(source, "k", 4, 64, [np.zeros(256, np.int32), 64]), "race")
+
+
+def test_global_memory_of_one_block_is_ordered_by_its_barriers():
+    source = """
+extern "C" __global__ void k(int* x, int* y)
+{
+    x[threadIdx.x] = threadIdx.x;
+    SYNC
+    y[threadIdx.x] = x[255 - threadIdx.x];
+}
+"""
+    args = [np.zeros(256, np.int32), np.zeros(256, np.int32)]
+    assert emulator.launch(source.replace("SYNC", "__syncthreads();"), "k", 1, 256, args).ok
+    only(emulator.launch(source.replace("SYNC", ""), "k", 1, 256, args), "race")
+
+
+def test_split_k_with_atomics_is_clean_and_without_is_not():
+    source = """
+extern "C" __global__ void k(const float* A, const float* B, float* C, int K)
+{
+    const int row = threadIdx.y, col = threadIdx.x, k0 = blockIdx.x * 8;
+    float sum = 0;
+    for (int k = k0; k < k0 + 8; ++k) sum += A[row * K + k] * B[k * 16 + col];
+    UPDATE
+}
+"""
+    rng = np.random.default_rng(1)
+    A, B = (rng.integers(-4, 5, s).astype(np.float32) for s in ((16, 64), (64, 16)))
+    C = np.zeros((16, 16), np.float32)
+    atomic = source.replace("UPDATE", "atomicAdd(&C[row * 16 + col], sum);")
+    report = emulator.launch(atomic, "k", 8, (16, 16), [A, B, C, 64])
+    assert report.ok, report
+    np.testing.assert_array_equal(C, A @ B)
+    plain = source.replace("UPDATE", "C[row * 16 + col] += sum;")
+    only(emulator.launch(plain, "k", 8, (16, 16), [A, B, C * 0, 64]), "race")
+
+
+# -- bounds and alignment ------------------------------------------------------------------------
+
+
+def test_a_bound_that_is_off_by_one():
+    report, _ = tiled(TILED.replace("row < M && k0 + tx < K", "row < M && k0 + tx <= K"))
+    found = only(report, "out-of-bounds")
+    assert {(f.line, f.array) for f in found} == {(10, "A")}
+    assert "1 element(s) past its end" in found[0].message
+    assert found[0].index == f"A[{40 * 33}]"
+
+
+def test_a_bound_that_is_missing_on_the_store():
+    report, right = tiled(TILED.replace("if (row < M && col < N) {", "if (row < M) {"))
+    assert "out-of-bounds" in kinds(report)
+    assert {f.line for f in report.findings} == {19}
+    assert "race" in kinds(report)  # the end of one row is the beginning of the next
+    assert not right
+
+
+def test_a_swapped_index_leaves_the_array():
+    report, right = tiled(TILED.replace("B[(k0 + ty) * N + col]", "B[col * N + k0 + ty]"))
+    assert "out-of-bounds" in kinds(report)
+    assert not right
+
+
+def test_before_the_beginning_and_far_away():
+    source = """
+extern "C" __global__ void k(const float* x, float* y, long long where) { y[threadIdx.x] = x[where + threadIdx.x]; }
+"""
+
+    def at(where):
+        x, y = np.ones(64, np.float32), np.full(32, 5, np.float32)
+        return emulator.launch(source, "k", 1, 32, [x, y, where]), y
+
+    assert at(32)[0].ok
+    report, y = at(-3)
+    found = only(report, "out-of-bounds")[0]
+    assert (found.index, found.count) == ("x[-3]", 3)
+    assert "3 element(s) before its start" in found.message
+    np.testing.assert_array_equal(y, [0] * 3 + [1] * 29)  # a load that faults gives 0
+    report, _ = at(10**9)
+    assert only(report, "out-of-bounds")[0].array == "x"
+    report, _ = at(-(2**45))
+    assert "belongs to no array" in only(report, "out-of-bounds")[0].message
+
+
+def test_a_store_outside_is_not_performed():
+    source = 'extern "C" __global__ void k(float* x, float* y) { x[threadIdx.x] = 1; y[threadIdx.x] = 2; }'
+    x, y = np.zeros(16, np.float32), np.zeros(16, np.float32)
+    report = emulator.launch(source, "k", 1, 32, [x, y])
+    assert {f.array for f in only(report, "out-of-bounds")} == {"x", "y"}
+    assert (x == 1).all()
+    assert (y == 2).all()
+
+
+def test_beyond_shared_memory():
+    assert one_block("s[t * 2] = t;", threads=128).ok
+    found = only(one_block("s[t * 2 + 1] = t;", threads=129), "out-of-bounds")[0]
+    assert found.array == "shared"
+    assert "the block has 1024 bytes" in found.message
+    source = """
+extern "C" __global__ void k() { extern __shared__ float d[]; d[threadIdx.x] = 1; }
+"""
+    assert emulator.launch(source, "k", 1, 64, [], shared_bytes=256).ok
+    only(emulator.launch(source, "k", 1, 65, [], shared_bytes=256), "out-of-bounds")
+
+
+def test_a_null_pointer():
+    source = 'extern "C" __global__ void k(float* x) { x[threadIdx.x] = 1; }'
+    report = emulator.launch(source, "k", 1, 32, [None])
+    assert "belongs to no array" in only(report, "out-of-bounds")[0].message
+
+
+@pytest.mark.parametrize(("vector", "width"), [("float2", 8), ("float4", 16)])
+def test_vector_loads_must_be_aligned(vector, width):
+    source = f"""
+extern "C" __global__ void k(const float* x, float* y, int first)
+{{
+    const {vector} v = *reinterpret_cast<const {vector}*>(x + first + threadIdx.x * {width // 4});
+    y[threadIdx.x] = v.x + v.y;
+}}
+"""
+    x, y = np.ones(200, np.float32), np.zeros(32, np.float32)
+    assert emulator.launch(source, "k", 1, 32, [x, y, width // 4]).ok
+    found = only(emulator.launch(source, "k", 1, 32, [x, y, 1]), "misaligned")[0]
+    assert (found.line, found.count, found.array) == (4, 32, "x")
+    assert f"a multiple of {width}" in found.message
+
+
+def test_shared_vector_loads_must_be_aligned():
+    body = "s[t] = t; s[t + 64] = t; __syncthreads(); if (!blockIdx.x) out[t] = reinterpret_cast<int2*>(&s[t + {}])->x;"
+    assert one_block(body.format("t")).ok
+    found = only(one_block(body.format("1")), "misaligned")[0]
+    assert found.array == "s"
+
+
+# -- uninitialised memory ------------------------------------------------------------------------
+
+
+def test_an_output_that_is_read_before_it_is_written():
+    report, _ = tiled(TILED.replace("C[row * N + col] = sum;", "C[row * N + col] += sum;"))
+    found = only(report, "uninitialised")[0]
+    assert (found.line, found.array, found.index) == (19, "C", "C[0, 0]")
+    assert found.count == 40 * 50
+
+
+def test_a_tile_that_is_filled_in_part():
+    source = TILED.replace("? A[row * K + k0 + tx] : 0.0f;", "? A[row * K + k0 + tx] : A_tile[ty][tx];")
+    assert "uninitialised" in kinds(tiled(source)[0])
+    ragged = TILED.replace("A_tile[ty][tx] = row < M &&", "if (row < M) A_tile[ty][tx] =")
+    report, _ = tiled(ragged)
+    found = only(report, "uninitialised")
+    assert {(f.line, f.array) for f in found} == {(14, "A_tile")}
+    assert tiled(ragged, (32, 50, 33))[0].ok  # only a ragged edge shows it
+
+
+def test_padding_that_nobody_reads_is_no_fault():
+    padded = TILED.replace("A_tile[16][16]", "A_tile[16][17]")
+    assert tiled(padded)[0].ok
+
+
+def test_uninitialised_must_name_an_array():
+    with pytest.raises(emulator.EmulationError if False else LookupError, match="'C'"):
+        emulator.launch(TILED, "tiled", 1, (16, 16), [np.zeros((4, 4), "f4")] * 3 + [4, 4, 4], uninitialised=("c",))
+
+
+# -- barriers ------------------------------------------------------------------------------------
+
+
+def test_a_barrier_that_some_threads_miss():
+    found = only(one_block("if (t < 40) __syncthreads();"), "divergent-barrier")[0]
+    assert found.line == 6
+    assert one_block("if (blockIdx.x < 1) __syncthreads();").ok  # whole blocks may differ
+
+
+def test_two_barriers_are_not_one():
+    body = "if (t < 32) { __syncthreads();\n } else {\n __syncthreads(); }"
+    found = only(one_block(body), "divergent-barrier")[0]
+    assert (found.other_line, found.line) == (6, 8)
+
+
+def test_threads_that_return_before_a_barrier():
+    source = TILED.replace("    float sum = 0.0f;\n", "    if (row >= M || col >= N) return;\n    float sum = 0.0f;\n")
+    report, _ = tiled(source)
+    assert "divergent-barrier" in kinds(report)
+    report, right = tiled(source, (32, 48, 32))
+    assert report.ok, report
+    assert right
+
+
+def test_a_loop_of_barriers_with_different_counts():
+    body = "for (int i = 0; i < (t < 32 ? 2 : 3); ++i) __syncthreads();"
+    only(one_block(body), "divergent-barrier")
+
+
+# -- cp.async ------------------------------------------------------------------------------------
+
+ASYNC = """
+__device__ void copy(float* to, const float* from, int bytes)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes) : "memory");
+}
+extern "C" __global__ void k(const float* x, float* y, int n)
+{
+    __shared__ float s[2][64];
+    const int t = threadIdx.x;
+    copy(&s[0][t], x + t, 4);
+    asm volatile("cp.async.commit_group;");
+    copy(&s[1][t], x + 64 + t, t + 64 < n ? 4 : 0);
+    asm volatile("cp.async.commit_group;");
+    asm volatile("cp.async.wait_group 1;");
+    __syncthreads();  // first
+    y[t] = s[0][63 - t];
+    asm volatile("cp.async.wait_group 0;");
+    __syncthreads();  // second
+    y[64 + t] = s[1][63 - t];
+}
+"""
+
+
+def copied(source, n=128, size=128):
+    x, y = np.arange(size, dtype=np.float32), np.zeros(128, np.float32)
+    report = emulator.launch(source, "k", 1, 64, [x, y, n], arch="sm_80")
+    return report, y
+
+
+def test_asynchronous_copies_arrive_and_fill_with_zeros():
+    report, y = copied(ASYNC)
+    assert report.ok, report
+    np.testing.assert_array_equal(y, np.r_[np.arange(64)[::-1], np.arange(64, 128)[::-1]])
+    report, y = copied(ASYNC, n=100, size=100)
+    assert report.ok, report
+    np.testing.assert_array_equal(y[64:], np.r_[np.arange(64, 100), np.zeros(28)][::-1])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ('asm volatile("cp.async.wait_group 1;");', "", 17),
+        ("wait_group 1", "wait_group 2", 17),
+        ('asm volatile("cp.async.wait_group 0;");', "", 20),
+        ("__syncthreads();  // first", "", None),
+        ("__syncthreads();  // second", "", None),
+    ],
+)
+def test_a_wait_or_a_barrier_dropped_is_a_race(old, new, line):
+    found = only(copied(ASYNC.replace(old, new))[0], "race")
+    if line:
+        assert found[0].line == line
+        assert "cp.async" in found[0].message
+
+
+def test_a_copy_reads_inside_its_array():
+    only(copied(ASYNC, n=128, size=100)[0], "out-of-bounds")
+
+
+# -- other ---------------------------------------------------------------------------------------
+
+
+def test_assert_is_a_finding():
+    source = """
+#include <cassert>
+extern "C" __global__ void k(int n) { assert(threadIdx.x < n); }
+""".replace("#include <cassert>", "#define assert(e) ((e) ? (void)0 : __assertfail(#e, __FILE__, __LINE__, __func__, 1))\n"
+            'extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, size_t);')
+    assert emulator.launch(source, "k", 1, 32, [32]).ok
+    report = emulator.launch(source, "k", 1, 32, [30])
+    assert "threadIdx.x < n" in report.findings[0].message
+
+
+def test_findings_are_counted_not_repeated():
+    report, _ = tiled(TILED.replace("row < M && k0 + tx < K", "k0 + tx < K"), (20, 20, 64))
+    assert len(report.findings) == 1
+    assert report.findings[0].count == 12 * 64 * 2
