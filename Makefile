@@ -29,7 +29,7 @@ $(VENV)/.book: requirements.txt pyproject.toml
 	  echo "Name one that is: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "[environment] making $(VENV)"; $(PYTHON) -m venv $(VENV); } || { \
 	  echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu, install python3-venv." >&2; exit 1; }
-	@echo "[environment] installing what builds and runs the book (some 700 MB, once)"
+	@echo "[environment] installing what builds and runs the book (about 1 GB, once)"
 	@$(PIP) -r requirements.txt -e .
 	@$(BIN)/python -c 'import matplotlib.font_manager'
 	@mkdir -p $(IPYTHONDIR)/profile_default

@@ -340,6 +340,13 @@ def run_sweep(args: argparse.Namespace) -> int:
         ]  # fmt: skip
         print_table(rows, {"kernel": "", "tile": "", "merit": ".3f"})
         return 0
+    if args.compile:
+        from helpers.measure import tiles
+
+        archs = parse_names(args.compile)
+        workers = args.workers or 1
+        print(tiles.compile_tiles(args.kernel, archs, workers=workers), "tiles compiled")
+        return 0
     request = sweep.Request(
         kernels=tuple(args.kernel),
         size=size,
@@ -454,6 +461,7 @@ def configure_sweep(command: argparse.ArgumentParser) -> None:
     add("--limit", type=int, help="at most so many tiles a kernel, the best predicted")
     add("--workers", type=int, help="compiling processes (default: cores less one, at most 15)")
     add("--again", action="store_true", help="time what is in the file already, too")
+    add("--compile", metavar="ARCHS", help="no timing: registers of every tile into data/tiles.json")
     add("--list", action="store_true", help="show the tiles in their order; needs no GPU")
 
 

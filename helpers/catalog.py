@@ -554,11 +554,80 @@ _SIMT: tuple[Kernel, ...] = (
 
 # -- warp tiling and the best FP32 kernel, chapters 12 and 13 (add here) -------------------------
 
-_WARP_TILED: tuple[Kernel, ...] = ()
+_WARPS = ("BM // WM * (BN // WN) * 32", "1", "1")
+_WARP_TILED: tuple[Kernel, ...] = (
+    Kernel(
+        name="warp_tiled",
+        title="warp tiling",
+        file="12_warp_tiled.cu",
+        entry="warp_tiled",
+        chapter=12,
+        params={"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8,
+                "MIN_BLOCKS": 1},
+        block=_WARPS,
+        grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"),
+        tile=("BM", "BN"),
+    ),
+    Kernel(
+        name="fp32_best",
+        title="best FP32: cp.async ring",
+        file="13_fp32_best.cu",
+        entry="fp32_best",
+        chapter=13,
+        params={"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3,
+                "GROUP_M": 8, "MIN_BLOCKS": 1},
+        block=_WARPS,
+        grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1"),
+        shared="4 * STAGES * BK * (BM + 4 + BN)",
+        tile=("BM", "BN"),
+        min_arch="sm_80",
+    ),
+)
 
 # -- Tensor Cores, chapters 14 and 15 (add here) -------------------------------------------------
 
-_TENSOR: tuple[Kernel, ...] = ()
+_WMMA = Kernel(
+    name="wmma",
+    title="WMMA from global memory",
+    file="14_wmma.cu",
+    entry="wmma",
+    chapter=14,
+    block=("32", "32", "1"),
+    grid=("cdiv(M, 16)", "cdiv(N, 16 * 32)", "1"),
+    tile=("16", "16 * 32"),
+    dtype="float16",
+    baseline="cublas_fp16",
+    reuse="warp",
+)
+
+
+def _mma(name: str, title: str, file: str, **changes: object) -> Kernel:
+    params = {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64}
+    base = Kernel(
+        name=name, title=title, file=file, entry=name, chapter=15, params=params, block=_WARPS,
+        grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"), tile=("BM", "BN"), dtype="float16",
+        baseline="cublas_fp16",
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+_TENSOR: tuple[Kernel, ...] = (
+    replace(_WMMA, name="wmma_launch_l", title="WMMA with the grid of document L",
+            grid=("cdiv(M, 16)", "cdiv(N, 16)", "1")),
+    _WMMA,
+    _mma("wmma_tiled", "WMMA, tiled", "14_wmma_tiled.cu", chapter=14,
+         params={"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "PAD": 8},
+         shared="4 * (BM * (BK + PAD) + BK * (BN + PAD))"),
+    _mma("mma_naive", "mma.sync, plain reads", "15_mma_naive.cu"),
+    _mma("mma_ldmatrix", "mma.sync, ldmatrix", "15_mma_ldmatrix.cu"),
+    _mma("mma_swizzle", "mma.sync, swizzled", "15_mma_swizzle.cu"),
+    _mma("mma_pipelined", "mma.sync, cp.async ring", "15_mma_pipelined.cu", min_arch="sm_80",
+         params={"BM": 128, "BN": 256, "BK": 64, "WM": 64, "WN": 64, "STAGES": 3, "GROUP": 8},
+         shared="2 * STAGES * BK * (BM + BN)", grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1")),
+    _mma("mma_turing", "mma.sync for sm_75", "15_mma_turing.cu",
+         params={"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "MMA_K": 8},
+         shared="4 * BK * (BM + BN)"),
+)
 
 # -- Hopper, chapter 16 (add here) ---------------------------------------------------------------
 

@@ -124,6 +124,8 @@ extern "C" __global__ void k(const int* at, KIND* out)
     if (a >= 0) {
         LINE
     }
+    __syncthreads();
+    out[threadIdx.x + 32] = s[threadIdx.x];
 }
 """
 
@@ -138,7 +140,7 @@ def wavefronts(at, kind="float", store=False):
     }[kind]
     line = "s[a] = make(threadIdx.x);" if store else "out[threadIdx.x] = s[a];"
     source = (make + SHARED).replace("KIND", kind).replace("LINE", line)
-    out = np.zeros(32 * size, np.float32)
+    out = np.zeros(64 * size, np.float32)
     report = emulator.launch(source, "k", 1, 32, [np.asarray(at, np.int32), out])
     return row_at(report, 9, "store" if store else "load").wavefronts
 

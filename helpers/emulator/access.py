@@ -622,19 +622,7 @@ def _check_init(state: State, site: Site, plan: _Plan, span: int) -> bool:
         missing = state.copies.not_pending(plan.granule, span, missing)
         if not missing.any():
             return False
-    thread, column, place = _first(state, plan.offset, missing)
-    name, where = state.shared_name(place)
-    state.find(
-        "uninitialised",
-        site.line,
-        f"{where} is read by thread {state.thread_text(thread)} of block "
-        f"{state.block_tuple(column)}, but no thread of the block has written it. Set it first",
-        _number(state, missing),
-        array=name,
-        index=where,
-        threads=(thread,),
-        block=state.block_tuple(column),
-    )
+    state.log.suspect(site.index, missing, plan.granule, span)
     return False
 
 

@@ -151,8 +151,8 @@ def bind(
     args: Sequence[Any],
     heap: Heap,
     name: str,
-) -> tuple[bytes, dict[int, Buffer]]:
-    """Parameter bytes, and the buffer behind each pointer by its byte offset.
+) -> tuple[bytes, dict[int, Buffer], dict[str, Buffer]]:
+    """Parameter bytes, the buffer behind each pointer by its byte offset, and by parameter name.
 
     Raises EmulationError if the arguments do not fit the signature.
     """
@@ -168,19 +168,22 @@ def bind(
     raw = bytearray()
     pointers: dict[int, Buffer] = {}
     known: dict[int, Buffer] = {}
+    names: dict[str, Buffer] = {}
     for i, (param, value) in enumerate(zip(params, args, strict=True)):
         formal = formals[i] if formals else None
         label = formal.name if formal else f"argument {i}"
         raw += bytes(-len(raw) % param.align)
         at = len(raw)
         piece = _bind_one(param, formal, value, heap, label, name, at, pointers, known)
+        if at in pointers:
+            names[label] = pointers[at]
         if len(piece) != param.size:
             raise EmulationError(
                 f"{label} of {name} takes {param.size} bytes, the value given has {len(piece)}. "
                 "Give a structure as a tuple of its members, in order"
             )
         raw += piece
-    return bytes(raw), pointers
+    return bytes(raw), pointers, names
 
 
 def _bind_one(

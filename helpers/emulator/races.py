@@ -29,7 +29,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 READ, WRITE, ATOMIC, WARP_SYNC = 0, 1, 2, 3
 _MEMO = 64  # clean intervals remembered
 _NO_THREAD = np.int32(2**31 - 1)
-_SAMPLE = 16  # granules looked at one by one when a race is reported
+_SAMPLE = 32  # granules looked at one by one when a race is reported
 
 
 @dataclass
@@ -59,6 +59,7 @@ class SharedLog:
         self.initialised = np.zeros((self.size, 1), bool)
         self.all_initialised = self.size == 0
         self.clocks: Array | None = None
+        self.unset: list[tuple[int, Array, Array, int]] = []  # site, lanes, granule, granules
 
     # -- initialised -----------------------------------------------------------------------------
 
@@ -109,6 +110,45 @@ class SharedLog:
                 ok &= flat[at + j * columns]
         return None if ok.all() else ~ok
 
+    def suspect(self, site: int, lanes: Array, granule: Array, count: int) -> None:
+        """Lanes read what nobody has written yet: judged at the end of the interval.
+
+        If another thread writes there before the barrier it is a race, in whatever order they ran.
+        """
+        self.unset.append((site, lanes, granule, count))
+
+    def _judge_unset(self, low: Array | None, high: Array | None, columns: int) -> None:
+        s = self.state
+        for site, lanes, granule, count in self.unset:
+            bad = np.broadcast_to(lanes, s.shape)
+            if low is not None and high is not None:
+                at = np.broadcast_to(granule, s.shape) * columns
+                if columns > 1:
+                    at = at + s.block_index
+                tid = s.thread.astype(np.int32)
+                raced = np.zeros(s.shape, bool)
+                for j in range(count):
+                    place = np.minimum(at + j * columns, len(low) - 1)
+                    raced |= (high[place] >= 0) & ((low[place] != tid) | (high[place] != tid))
+                bad = bad & ~raced
+            if not bad.any():
+                continue
+            thread, column = s.first_lane(bad)
+            full = np.broadcast_to(granule, s.shape).reshape(s.threads, s.blocks)
+            name, where = s.shared_name(int(full[thread, column]) * self.granule)
+            s.find(
+                "uninitialised",
+                s.sites[site].line,
+                f"{where} is read by thread {s.thread_text(thread)} of block "
+                f"{s.block_tuple(column)}, but no thread of the block has written it. Set it first",
+                int(np.count_nonzero(bad)),
+                array=name,
+                index=where,
+                threads=(thread,),
+                block=s.block_tuple(column),
+            )
+        self.unset = []
+
     # -- races -----------------------------------------------------------------------------------
 
     def add(
@@ -130,10 +170,11 @@ class SharedLog:
         log, self.log = self.log, []
         self.clocks = None
         if not self.has_write:
+            self._judge_unset(None, None, 1)
             return
         self.has_write = False
         key = tuple((a.site, id(a.granule), id(a.mask)) for a in log)
-        if key in self.clean:
+        if key in self.clean and not self.unset:
             return
         if self._judge(log):
             for access in log:
@@ -162,6 +203,8 @@ class SharedLog:
                 self._spread(access, columns, *bounds[access.kind])
         (w0, w1), (a0, a1) = bounds[WRITE], bounds[ATOMIC]
         r0, r1 = bounds[READ]
+        if self.unset:
+            self._judge_unset(w0, w1, columns)
         written = w1 >= 0
         conflict = written & (w0 != w1)
         conflict |= written & (r1 >= 0) & ((r0 != w0) | (r1 != w1))
@@ -208,19 +251,15 @@ class SharedLog:
 
     def _report(self, log: list[Access], places: Array, columns: int) -> bool:
         """Look at the accesses to conflicting places; report real races. True if there are any."""
-        done = 0
         by_column = places % columns
         for column in np.unique(by_column):
             here = places[by_column == column]
             found = self._examine(log, here, columns)
-            done += len(here)
             if found:
                 # The blocks that are not looked at do what this one did.
-                more = len(places) - done
-                scale = self.state.blocks if columns == 1 else 1
+                scale = self.state.blocks if columns == 1 else len(places) / len(here)
                 for pair, example, hits in found:
-                    count = hits * scale + (more if pair == found[0][0] else 0)
-                    self._finding(pair, example, count, int(column))
+                    self._finding(pair, example, int(hits * scale), int(column))
                 return True
         return False
 
@@ -363,15 +402,16 @@ class SharedLog:
     ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
         """Group the races by the two source lines, with one example each."""
         lines = np.array([self.state.sites[a.site].line for a in log])
-        found: dict[tuple[int, int], tuple[int, int, int, int]] = {}
-        for place in racing[:_SAMPLE]:
+        found: dict[tuple[int, int], list[Any]] = {}
+        sample = racing[np.unique(np.linspace(0, len(racing) - 1, _SAMPLE).astype(np.int64))]
+        for place in sample:
             rows = table[:, table[0] == place].T
             # One access a thread, line, kind and epoch is enough to tell who met whom.
             items = sorted(
                 {(int(lines[r[1]]), int(r[3]), int(r[2]), int(r[4]), int(r[5])) for r in rows}
             )
-            writes = [i for i in items if i[1] != READ][:128]
-            for w in writes:
+            here: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+            for w in [i for i in items if i[1] != READ][:128]:
                 for o in items:
                     if o[2] == w[2] or (o[1] == ATOMIC and w[1] == ATOMIC):
                         continue
@@ -382,11 +422,12 @@ class SharedLog:
                     pair = (w[0], o[0])
                     if o[1] == WRITE:
                         pair = (max(pair), min(pair))
-                    same = int(o[1] == WRITE and w[0] == o[0])
-                    found.setdefault(pair, (int(place), w[2], o[2], same))
+                    here.setdefault(pair, (int(place), w[2], o[2], int(o[1] == WRITE)))
+            for pair, example in here.items():
+                found.setdefault(pair, [example, 0])[1] += 1
         return [
-            (pair, example, len(racing) if i == 0 else 1)
-            for i, (pair, example) in enumerate(sorted(found.items()))
+            (pair, example, max(hits * len(racing) // len(sample), 1))
+            for pair, (example, hits) in sorted(found.items())
         ]
 
     def _finding(
@@ -397,7 +438,7 @@ class SharedLog:
         columns = s.blocks if column or place >= self.size else 1
         address = (place // columns) * self.granule
         name, where = s.shared_name(address)
-        verb = "writes" if both_write or pair[0] == pair[1] else "accesses"
+        verb = "writes" if both_write else "accesses"
         warp = writer // 32 == other // 32
         cure = (
             "The two threads are of one warp: put __syncwarp() between the accesses"

@@ -86,7 +86,7 @@ def launch(
     total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
 
     heap = Heap()
-    params, pointers = bind(program.entry, formals, args, heap, entry)
+    params, pointers, named = bind(program.entry, formals, args, heap, entry)
     run = Launch(program, heap)
     run.params = params
     run.analyse = analyse
@@ -102,7 +102,7 @@ def launch(
     held = _place_symbols(program, heap, params, symbols or {}, entry)
     for buffer in heap.slots.values():
         buffer.granule = min(buffer.itemsize, program.granule)
-    _mark_uninitialised(heap, pointers, formals, uninitialised, entry)
+    _mark_uninitialised(named, uninitialised, entry)
     if program.stored_params is not None:
         slots = {pointers[p].base >> SLOT_BITS for p in program.stored_params if p in pointers}
         run.writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
@@ -400,14 +400,7 @@ def _place_symbols(
     return held
 
 
-def _mark_uninitialised(
-    heap: Heap,
-    pointers: Mapping[int, Buffer],
-    formals: list[Formal] | None,
-    names: Sequence[str],
-    entry: str,
-) -> None:
-    by_name = {b.name: b for b in pointers.values()}
+def _mark_uninitialised(by_name: Mapping[str, Buffer], names: Sequence[str], entry: str) -> None:
     for wanted in [names] if isinstance(names, str) else names:
         buffer = by_name.get(wanted)
         if buffer is None:
