@@ -555,6 +555,47 @@ _SIMT: tuple[Kernel, ...] = (
 # -- warp tiling and the best FP32 kernel, chapters 12 and 13 (add here) -------------------------
 
 _WARPS = ("BM // WM * (BN // WN) * 32", "1", "1")
+_WARP_THREADS = "max(1, BM // WM * (BN // WN)) * 32"
+
+
+def _copies_of_b(width: int) -> tuple[Rule, ...]:
+    """B moves `width` floats at a time (4, or 1 where its rows are unaligned): all threads alike."""
+    along = f"min(BN // {width}, {_WARP_THREADS})"
+    reason = f"every thread copies the same part of B, {width} float{'s' * (width > 1)} at a time"
+    return (
+        Rule(f"({_WARP_THREADS}) % {along} == 0", reason),
+        Rule(f"BN % ({width} * {along}) == 0", reason),
+        Rule(f"BK % ({_WARP_THREADS} // {along}) == 0", reason),
+    )
+
+
+_WARP_RULES = (
+    Rule("BM % WM == 0", "warps split the rows of the block's tile evenly"),
+    Rule("BN % WN == 0", "warps split the columns of the block's tile evenly"),
+    Rule("WM % TM == 0 and WN % TN == 0", "lanes split the warp's tile evenly"),
+    Rule("WM // TM * (WN // TN) == 32", "a warp has 32 lanes"),
+    *_FRAGMENTS_BY_FOUR,
+    Rule("WN // TN % 2 == 0", "neighbouring lanes share a row"),
+    Rule("BK % 8 == 0", "A is copied a sector of eight floats at a time"),
+    Rule(f"BM % ({_WARP_THREADS} // 8) == 0", "threads copy equally much of A"),
+    *_copies_of_b(4),
+    *_copies_of_b(1),
+    Rule(
+        f"TM * TN + 2 * (TM + TN) + 32 <= min(255, 65536 // ({_WARP_THREADS} * MIN_BLOCKS))",
+        "a thread's sums, two sets of fragments and its addresses must fit in the registers that "
+        "MIN_BLOCKS blocks on an SM leave it",
+    ),
+)
+_WARP_CHOICES = {
+    "BM": (32, 64, 128, 256),
+    "BN": (32, 64, 128, 256),
+    "BK": (8, 16, 32),
+    "WM": (32, 64, 128),
+    "WN": (32, 64, 128),
+    "TM": (4, 8, 16),
+    "TN": (4, 8, 16),
+    "MIN_BLOCKS": (1, 2, 4, 8),
+}
 _WARP_TILED: tuple[Kernel, ...] = (
     Kernel(
         name="warp_tiled",
@@ -564,9 +605,12 @@ _WARP_TILED: tuple[Kernel, ...] = (
         chapter=12,
         params={"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8,
                 "MIN_BLOCKS": 1},
+        choices=_WARP_CHOICES,
+        rules=(*_WARP_RULES, _shared("2")),
         block=_WARPS,
         grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"),
         tile=("BM", "BN"),
+        note="document L, part 2, section 4; no asynchronous copies",
     ),
     Kernel(
         name="fp32_best",
@@ -576,11 +620,21 @@ _WARP_TILED: tuple[Kernel, ...] = (
         chapter=13,
         params={"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "TM": 16, "TN": 8, "STAGES": 3,
                 "GROUP_M": 8, "MIN_BLOCKS": 1},
+        choices={**_WARP_CHOICES, "STAGES": (2, 3, 4), "GROUP_M": (1, 4, 8, 16)},
+        rules=(
+            *_WARP_RULES,
+            Rule("STAGES >= 2", "one tile is used while the next arrives"),
+            Rule(
+                "4 * STAGES * BK * (BM + 4 + BN) <= 101376",
+                "a block may have 99 KB of shared memory on every GPU from 8.0 on",
+            ),
+        ),
         block=_WARPS,
         grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1"),
         shared="4 * STAGES * BK * (BM + 4 + BN)",
         tile=("BM", "BN"),
         min_arch="sm_80",
+        note="compute capability 8.0 or newer; warp_tiled runs on older GPUs",
     ),
 )
 

@@ -71,13 +71,15 @@ def test_a_dropped_barrier_after_filling_is_a_race():
     found = only(report, "race")
     assert right  # lock step hides it: the detector decides
     assert {(f.line, f.other_line) for f in found} >= {(10, 14), (11, 14)}
-    first = found[0]
-    assert first.array == "A_tile"
-    assert first.index.startswith("A_tile[")
+    by_array = {f.array: f for f in found}
+    assert "__syncthreads()" in by_array["B_tile"].message  # read by other warps
+    assert "__syncwarp()" in by_array["A_tile"].message  # a row of A_tile stays within a warp
+    first = by_array["B_tile"]
+    assert first.index == "B_tile[0][0]"
     assert len(first.threads) == 2
-    assert "__syncthreads()" in first.message
+    assert first.threads[0][1] // 2 != first.threads[1][1] // 2
     assert "A_tile[ty][k] * B_tile[k][tx]" in first.other_text
-    assert "tiled.cu:10: race" in str(first)
+    assert "tiled.cu:11: race" in str(first)
 
 
 def test_a_dropped_barrier_after_use_is_a_race():

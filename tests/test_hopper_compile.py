@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,7 +136,7 @@ def test_the_walk_takes_every_step_once(workers: int, rows: int, cols: int, step
 # -- the host side, on stand-ins for CuPy arrays ----------------------------------------------------
 
 
-def matrix(rows: int, cols: int, row_bytes: int | None = None, address: int = 1 << 20):
+def matrix(rows: int, cols: int, row_bytes: int | None = None, address: int = 1 << 20) -> Any:
     strides = (cols * 2 if row_bytes is None else row_bytes, 2)
     return SimpleNamespace(
         shape=(rows, cols), strides=strides, data=SimpleNamespace(ptr=address), dtype=np.uint16
@@ -154,7 +155,7 @@ def matrix(rows: int, cols: int, row_bytes: int | None = None, address: int = 1 
         (matrix(5, 16, row_bytes=16), False),
     ],
 )
-def test_rows_must_start_at_16_bytes(given, takes: bool) -> None:
+def test_rows_must_start_at_16_bytes(given: Any, takes: bool) -> None:
     assert hopper.rows_aligned(given) is takes
     if not takes:
         with pytest.raises(ConfigError, match="aligned_like"):
@@ -171,9 +172,9 @@ def test_arguments_follow_the_source(name: str) -> None:
 
 def test_launch_passes_what_the_kernel_declares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hopper, "build_descriptor", lambda m, rows: (m.shape, rows))
-    seen: dict[str, object] = {}
+    seen: dict[str, Any] = {}
 
-    def function(grid, block, arguments, shared_mem):
+    def function(grid: Any, block: Any, arguments: Any, shared_mem: int) -> None:
         seen.update(grid=grid, block=block, arguments=arguments, shared=shared_mem)
 
     A, B, C = matrix(256, 64), matrix(64, 512), matrix(256, 512)
@@ -184,7 +185,7 @@ def test_launch_passes_what_the_kernel_declares(monkeypatch: pytest.MonkeyPatch)
     assert (seen["grid"], seen["block"], seen["shared"]) == (p.grid, p.block, p.shared_bytes)
 
     hopper.launch(plan(catalog["hopper_2"], 256, 512, 64), function, A, B, C)
-    assert seen["arguments"][2] is C  # type: ignore[index]
+    assert seen["arguments"][2] is C
 
 
 def test_the_grid_gives_equal_shares() -> None:

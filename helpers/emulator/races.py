@@ -422,9 +422,15 @@ class SharedLog:
                     pair = (w[0], o[0])
                     if o[1] == WRITE:
                         pair = (max(pair), min(pair))
-                    here.setdefault(pair, (int(place), w[2], o[2], int(o[1] == WRITE)))
+                    example = (int(place), w[2], o[2], int(o[1] == WRITE))
+                    old = here.get(pair)
+                    if old is None or (o[3] != w[3] and old[1] // 32 == old[2] // 32):
+                        here[pair] = example  # threads of two warps make the better example
             for pair, example in here.items():
-                found.setdefault(pair, [example, 0])[1] += 1
+                entry = found.setdefault(pair, [example, 0])
+                entry[1] += 1
+                if entry[0][1] // 32 == entry[0][2] // 32 and example[1] // 32 != example[2] // 32:
+                    entry[0] = example
         return [
             (pair, example, max(hits * len(racing) // len(sample), 1))
             for pair, (example, hits) in sorted(found.items())

@@ -318,9 +318,8 @@ def _requests(rows: int, cols: int, kind: str, is_row: bool, accumulator: bool) 
     long, short = (cols, rows) if is_row else (rows, cols)
     for outer in range(0, short, 8):
         for inner in range(0, long, width):
-            across, along = GROUP + outer, MEMBER * per_word + inner
-            # Small matrices have fewer than eight rows of 16 bytes: lanes repeat.
-            across = across % short
+            # A matrix whose rows are shorter than 16 bytes: lanes repeat.
+            across, along = GROUP + outer, (MEMBER * per_word + inner) % long
             r, c = (across, along) if is_row else (along, across)
             out.append((r, c, per_word, not is_row))
     return out

@@ -1,0 +1,105 @@
+"""Checks for the exercises of chapter 18, streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from helpers.exercises import Check, close_to, exercise
+from helpers.measure.streams import Step, crossover, makespan, schedule, simulate
+
+STAGES = {"B": 1.0, "A": 2.0, "kernel": 6.0, "C": 2.0}
+"""Times in ms of exercise 18.1."""
+
+
+@exercise("18.1", kind="number")
+def pipeline(answer: object) -> Check:
+    """Time of a product in four panels on ideal hardware, in ms."""
+    right = makespan(simulate(schedule(4, 4), (1, 1, 1, 1), STAGES))
+    return close_to(
+        answer,
+        right,
+        what="time of four panels",
+        unit="ms",
+        wrong={
+            sum(STAGES.values()): "that is the serial time",
+            STAGES["B"] + STAGES["kernel"]: "that is the limit for very many panels",
+            right - STAGES["B"]: "B has to be copied, too",
+        },
+    )
+
+
+@exercise("18.2", kind="python")
+def cut(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
+    """Panels that cover every row once, cut between tiles, for ragged matrices."""
+    for rows, count, tile in ((4096, 8, 128), (1000, 3, 128), (1025, 8, 32), (7, 7, 1), (33, 2, 32)):
+        found = [(int(first), int(size)) for first, size in answer(rows, count, tile)]
+        what = f"{rows} rows in {count} panels, tiles of {tile} rows"
+        reached = 0
+        for first, size in found:
+            if first != reached or size < 1:
+                yield Check(
+                    False,
+                    f"{what}: each panel begins where the last one ended, and has a row",
+                    got=str(found),
+                )
+                break
+            reached += size
+        else:
+            yield Check(
+                reached == rows,
+                f"{what}: all rows are covered",
+                got=f"{reached} rows",
+                hint="What becomes of the remainder of the division?",
+            )
+        yield Check(len(found) == count, f"{what}: as many as asked for", got=str(len(found)))
+        split = [first for first, _ in found if first % tile]
+        yield Check(
+            not split,
+            f"{what}: no tile is split",
+            got=f"cuts at {split}" if split else "",
+            hint="Count in tiles, and multiply by their rows at the end.",
+        )
+        tiles = [-(-size // tile) for _, size in found]
+        even = bool(tiles) and max(tiles) - min(tiles) <= 1
+        yield Check(even, f"{what}: sizes differ by at most one tile", got=f"{tiles} tiles")
+
+
+@exercise("18.3", kind="number")
+def worth_it(answer: object) -> Check:
+    """Columns from which a 20 TFLOP/s kernel hides the copies over a 25 GB/s link."""
+    right = crossover(20_000, 25)
+    return close_to(
+        answer,
+        right,
+        what="columns of C",
+        wrong={
+            2 * right: "a multiply-add is two operations",
+            right / 4: "a float has four bytes",
+            right / 1e3: "tera and giga are a factor of a thousand apart",
+        },
+    )
+
+
+@exercise("18.4", kind="python")
+def order(answer: Callable[[int, int], Any]) -> Iterator[Check]:
+    """An order of copies and kernels that overlaps, and computes nothing before it has arrived."""
+    for count, streams in ((1, 1), (4, 3), (8, 3)):
+        what = f"{count} panels over {streams} streams"
+        steps = [Step(str(w), int(panel), int(stream)) for w, panel, stream in answer(count, streams)]
+        used = {step.stream for step in steps}
+        yield Check(used <= set(range(streams)), f"{what}: streams from 0", got=str(sorted(used)))
+        wanted = {("B", 0), *((w, i) for i in range(count) for w in ("A", "kernel", "C"))}
+        names = [(step.what, step.panel) for step in steps]
+        once = len(names) == len(wanted) and set(names) == wanted
+        yield Check(once, f"{what}: B, and A, kernel and C of each panel, once each")
+        if not once:
+            return
+        took = makespan(simulate(steps, (1,) * count, STAGES))  # raises if the order is impossible
+        best = makespan(simulate(schedule(count, streams), (1,) * count, STAGES))
+        yield Check(
+            took <= best * (1 + 1e-9),
+            f"{what}: the engines work at the same time",
+            got=f"{took:.2f} ms on ideal hardware",
+            hint="Steps in one stream never overlap, and an engine works in the order of the queue.",
+        )

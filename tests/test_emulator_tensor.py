@@ -1,0 +1,371 @@
+"""ldmatrix, mma.sync and wmma against matrix products in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+from helpers.errors import EmulationError
+
+RNG = np.random.default_rng(0)
+
+
+def integers(shape, dtype=np.float16, low=-4, high=5):
+    """Small integers: exact in every format, in any order of summation."""
+    return RNG.integers(low, high, shape).astype(dtype)
+
+
+def bf16(x):
+    return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+# -- mma.sync ------------------------------------------------------------------------------------
+# Each lane gathers its fragment from A and B in global memory by the layouts of the PTX ISA
+# (section on matrix fragments for mma), written out here once more and independently in CUDA.
+
+MMA = """
+#define G (threadIdx.x / 4)
+#define T (threadIdx.x % 4)
+extern "C" __global__ void k(const IN* A, const IN* B, const OUT* C, OUT* D)
+{
+    unsigned a[NA], b[NB];
+    IN* pa = reinterpret_cast<IN*>(a);
+    IN* pb = reinterpret_cast<IN*>(b);
+    for (int i = 0; i < NA * PER; ++i) {
+        const int row = ROW_A, col = COL_A;
+        pa[i] = A[row * K + col];
+    }
+    for (int i = 0; i < NB * PER; ++i) {
+        const int row = ROW_B, col = COL_B;
+        pb[i] = B[row * N + col];
+    }
+    OUT c[NC], d[NC];
+    for (int i = 0; i < NC; ++i) c[i] = C[(G + 8 * (i / 2)) * N + 2 * T + i % 2];
+    ASM
+    for (int i = 0; i < NC; ++i) D[(G + 8 * (i / 2)) * N + 2 * T + i % 2] = d[i];
+}
+"""
+
+PAIRS = {
+    "ROW_A": "G + 8 * (i / 2 % 2)", "COL_A": "2 * T + i % 2 + 8 * (i / 4)",
+    "ROW_B": "2 * T + i % 2 + 8 * (i / 2)", "COL_B": "G",
+}  # fmt: skip
+BYTES = {
+    "ROW_A": "G + 8 * (i / 4 % 2)", "COL_A": "4 * T + i % 4 + 16 * (i / 8)",
+    "ROW_B": "4 * T + i % 4 + 16 * (i / 4)", "COL_B": "G",
+}  # fmt: skip
+SINGLES = {"ROW_A": "G + 8 * (i % 2)", "COL_A": "T + 4 * (i / 2)", "ROW_B": "T + 4 * i", "COL_B": "G"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "kinds", "layout", "na", "nb", "nc"),
+    [
+        ((16, 8, 8), "f32.f16.f16.f32", PAIRS, 2, 1, 4),
+        ((16, 8, 16), "f32.f16.f16.f32", PAIRS, 4, 2, 4),
+        ((16, 8, 8), "f32.bf16.bf16.f32", PAIRS, 2, 1, 4),
+        ((16, 8, 16), "f32.bf16.bf16.f32", PAIRS, 4, 2, 4),
+        ((16, 8, 4), "f32.tf32.tf32.f32", SINGLES, 2, 1, 4),
+        ((16, 8, 8), "f32.tf32.tf32.f32", SINGLES, 4, 2, 4),
+        ((8, 8, 16), "s32.s8.s8.s32", BYTES, 1, 1, 2),
+        ((16, 8, 16), "s32.s8.s8.s32", BYTES, 2, 1, 4),
+        ((16, 8, 32), "s32.u8.u8.s32", BYTES, 4, 2, 4),
+    ],
+)
+def test_mma(shape, kinds, layout, na, nb, nc):
+    m, n, k = shape
+    source_type = kinds.split(".")[1]
+    c_in = {"f16": "unsigned short", "bf16": "unsigned short", "tf32": "float", "s8": "signed char", "u8": "unsigned char"}[source_type]
+    out, letter = ("float", "f") if kinds.startswith("f32") else ("int", "r")
+    places = [f"%{i}" for i in range(2 * nc + na + nb)]
+    d, a, b, c = places[:nc], places[nc : nc + na], places[nc + na : nc + na + nb], places[nc + na + nb :]
+    groups = ", ".join("{" + ", ".join(g) + "}" for g in (d, a, b, c))
+    asm = (
+        f'asm volatile("mma.sync.aligned.m{m}n{n}k{k}.row.col.{kinds} {groups};" : '
+        + ", ".join(f'"={letter}"(d[{i}])' for i in range(nc)) + " : "
+        + ", ".join(f'"r"(a[{i}])' for i in range(na)) + ", "
+        + ", ".join(f'"r"(b[{i}])' for i in range(nb)) + ", "
+        + ", ".join(f'"{letter}"(c[{i}])' for i in range(nc)) + ");"
+    )  # fmt: skip
+    source = MMA
+    values = {
+        "IN": c_in, "OUT": out, "NA": str(na), "NB": str(nb), "NC": str(nc), "ASM": asm,
+        "PER": {"unsigned short": "2", "float": "1"}.get(c_in, "4"), **layout,
+    }  # fmt: skip
+    for name in ("ROW_A", "COL_A", "ROW_B", "COL_B", "ASM", "PER", "IN", "OUT", "NA", "NB", "NC"):
+        source = source.replace(name, values[name])
+    low = 0 if source_type == "u8" else -4
+    A, B = integers((m, k), np.int32, low), integers((k, n), np.int32, low)
+    C = integers((m, n), np.float32 if out == "float" else np.int32)
+    D = np.zeros_like(C)
+    stored = {
+        "f16": lambda x: x.astype(np.float16).view(np.uint16), "bf16": bf16,
+        "tf32": lambda x: x.astype(np.float32), "s8": lambda x: x.astype(np.int8),
+        "u8": lambda x: x.astype(np.uint8),
+    }[source_type]  # fmt: skip
+    report = emulator.launch(
+        source, "k", 1, 32, [stored(A), stored(B), C, D], arch="sm_80", defines={"K": k, "N": n}
+    )
+    assert report.ok, report
+    np.testing.assert_array_equal(D, A @ B + C)
+
+
+def test_mma_with_half_accumulators():
+    source = """
+    #include <cuda_fp16.h>
+    extern "C" __global__ void k(const unsigned* A, const unsigned* B, unsigned* D)
+    {
+        const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+        unsigned a0 = A[g * 4 + t], a1 = A[(g + 8) * 4 + t], b0 = B[g * 4 + t], d0, d1;
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, {%5, %5};"
+                     : "=r"(d0), "=r"(d1) : "r"(a0), "r"(a1), "r"(b0), "r"(0));
+        D[g * 4 + t] = d0; D[(g + 8) * 4 + t] = d1;
+    }
+    """
+    A, Bt, D = integers((16, 8)), integers((8, 8)), np.zeros((16, 8), np.float16)
+    report = emulator.launch(source, "k", 1, 32, [A.view("u4"), Bt.view("u4"), D.view("u4")])
+    assert report.ok
+    np.testing.assert_array_equal(D, A.astype(int) @ Bt.T.astype(int))
+
+
+def test_mma_of_volta_makes_four_products():
+    """m8n8k4: lanes 4q..4q+3 and 16+4q..16+4q+3 form product q."""
+    source = """
+    extern "C" __global__ void k(const unsigned* A, const unsigned* B, float* D)
+    {
+        const int l = threadIdx.x, q = l / 4 % 4, row = l % 4 + 4 * (l / 16);
+        unsigned a0 = A[(q * 8 + row) * 2], a1 = A[(q * 8 + row) * 2 + 1];
+        unsigned b0 = B[(q * 8 + row) * 2], b1 = B[(q * 8 + row) * 2 + 1];  // column `row` of B
+        float d[8];
+        asm volatile("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%0,%1,%2,%3,%4,%5,%6,%7}, "
+            "{%8,%9}, {%10,%11}, {%12,%12,%12,%12,%12,%12,%12,%12};"
+            : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]), "=f"(d[4]), "=f"(d[5]), "=f"(d[6]), "=f"(d[7])
+            : "r"(a0), "r"(a1), "r"(b0), "r"(b1), "f"(0.0f));
+        for (int i = 0; i < 8; ++i) {
+            const int r = (l & 1) + (i & 2) + 4 * (l / 16), c = (i & 4) + (l & 2) + (i & 1);
+            D[(q * 8 + r) * 8 + c] = d[i];
+        }
+    }
+    """
+    A, Bt, D = integers((4, 8, 4)), integers((4, 8, 4)), np.zeros((4, 8, 8), np.float32)
+    report = emulator.launch(source, "k", 1, 32, [A.view("u4"), Bt.view("u4"), D])
+    assert report.ok, report
+    np.testing.assert_array_equal(D, A.astype(int) @ Bt.transpose(0, 2, 1).astype(int))
+
+
+def test_mma_rounds_a_sum_once():
+    """1 + 2^-11 + 2^-12 in half precision inputs, summed in float32, is exact."""
+    source = """
+    extern "C" __global__ void k(const unsigned* A, const unsigned* B, float* D)
+    {
+        const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+        float d[4];
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+            : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+            : "r"(A[g * 4 + t]), "r"(A[(g + 8) * 4 + t]), "r"(B[g * 4 + t]), "f"(0.0f));
+        for (int i = 0; i < 4; ++i) D[(g + 8 * (i / 2)) * 8 + 2 * t + i % 2] = d[i];
+    }
+    """
+    A = np.zeros((16, 8), np.float16)
+    A[:, :3] = [1, 2**-11, 2**-12]
+    Bt, D = np.ones((8, 8), np.float16), np.zeros((16, 8), np.float32)
+    emulator.launch(source, "k", 1, 32, [A.view("u4"), Bt.view("u4"), D])
+    assert (D == 1 + 2**-11 + 2**-12).all()
+
+
+# -- ldmatrix ------------------------------------------------------------------------------------
+
+LDMATRIX = """
+extern "C" __global__ void k(const unsigned short* in, unsigned* out)
+{
+    __shared__ __align__(16) unsigned short s[64 * LD];
+    for (int i = threadIdx.x; i < 64 * LD; i += 32) s[i] = in[i];
+    __syncthreads();
+    unsigned r[4] = {0, 0, 0, 0};
+    const unsigned at = __cvta_generic_to_shared(&s[threadIdx.x % ROWS * LD]);
+    ASM
+    for (int i = 0; i < COUNT; ++i) out[i * 32 + threadIdx.x] = r[i];
+}
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("trans", [False, True])
+@pytest.mark.parametrize(("ld", "waves"), [(8, 1), (64, 8), (72, 1)])
+def test_ldmatrix(count, trans, ld, waves):
+    outputs = ", ".join(f'"=r"(r[{i}])' for i in range(count))
+    places = ", ".join(f"%{i}" for i in range(count))
+    asm = (
+        f'asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{".trans" if trans else ""}.shared.b16 '
+        f'{{{places}}}, [%{count}];" : {outputs} : "r"(at));'
+    )
+    source = LDMATRIX.replace("ASM", asm).replace("COUNT", str(count))
+    x = RNG.integers(0, 2**16, (64, ld)).astype(np.uint16)
+    out = np.zeros((count, 32), np.uint32)
+    report = emulator.launch(
+        source, "k", 1, 32, [x, out], defines={"LD": ld, "ROWS": 8 * count}, arch="sm_75"
+    )
+    assert report.ok, report
+    for i in range(count):
+        tile = x[8 * i : 8 * i + 8, :8]
+        tile = tile.T if trans else tile
+        want = np.ascontiguousarray(tile).view(np.uint32).reshape(-1)
+        np.testing.assert_array_equal(out[i], want)
+    load = next(a for a in report.by_line() if a.line == 9 and a.space == "shared")
+    assert (load.requests, load.wavefronts) == (1, waves * count)
+
+
+def test_ldmatrix_rows_must_be_aligned_and_inside():
+    asm = (
+        'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(at + SHIFT));'
+    )
+    source = LDMATRIX.replace("ASM", asm).replace("COUNT", "1")
+    x, out = np.zeros((64, 8), np.uint16), np.zeros(32, np.uint32)
+    for shift, kind in ((2, "misaligned"), (1024 - 32, "out-of-bounds")):
+        report = emulator.launch(
+            source, "k", 1, 32, [x, out], defines={"LD": 8, "ROWS": 8, "SHIFT": shift}
+        )
+        assert {f.kind for f in report.findings} == {kind}, report
+
+
+def test_a_barrier_missing_before_ldmatrix_is_a_race():
+    asm = 'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(at));'
+    source = LDMATRIX.replace("ASM", asm).replace("COUNT", "1").replace("__syncthreads();", "")
+    x, out = np.zeros((64, 8), np.uint16), np.zeros(32, np.uint32)
+    report = emulator.launch(source, "k", 1, 32, [x, out], defines={"LD": 8, "ROWS": 8})
+    assert {f.kind for f in report.findings} == {"race"}, report
+
+
+# -- wmma ----------------------------------------------------------------------------------------
+
+WMMA = """
+#include <mma.h>
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+using namespace nvcuda;
+extern "C" __global__ void k(const IN* A, const IN* B, OUT* C, int lda, int ldb, int ldc)
+{
+    extern __shared__ __align__(32) unsigned char raw[];
+    IN* s = reinterpret_cast<IN*>(raw);
+    OUT* o = reinterpret_cast<OUT*>(raw);
+    wmma::fragment<wmma::matrix_a, M, N, K, FRAG, wmma::LAYOUT_A> a;
+    wmma::fragment<wmma::matrix_b, M, N, K, FRAG, wmma::LAYOUT_B> b;
+    wmma::fragment<wmma::accumulator, M, N, K, OUT> c;
+#if SHARED
+    for (int i = threadIdx.x; i < M * K; i += 32) s[i] = A[i];
+    for (int i = threadIdx.x; i < K * N; i += 32) s[M * K + i] = B[i];
+    __syncthreads();
+    wmma::load_matrix_sync(a, s, lda);
+    wmma::load_matrix_sync(b, s + M * K, ldb);
+#else
+    wmma::load_matrix_sync(a, A, lda);
+    wmma::load_matrix_sync(b, B, ldb);
+#endif
+    wmma::fill_fragment(c, OUT(1));
+    wmma::mma_sync(c, a, b, c);
+    for (int i = 0; i < c.num_elements; ++i) c.x[i] = c.x[i] * OUT(2);
+#if SHARED
+    __syncthreads();
+    wmma::store_matrix_sync(o, c, ldc, wmma::LAYOUT_C);
+    __syncthreads();
+    for (int i = threadIdx.x; i < M * N; i += 32) C[i] = o[i];
+#else
+    wmma::store_matrix_sync(C, c, ldc, wmma::LAYOUT_C);
+#endif
+}
+"""
+
+CASES = [
+    ((16, 16, 16), "__half", "float"),
+    ((16, 16, 16), "__half", "__half"),
+    ((32, 8, 16), "__half", "float"),
+    ((8, 32, 16), "__half", "float"),
+    ((16, 16, 16), "__nv_bfloat16", "float"),
+    ((32, 8, 16), "__nv_bfloat16", "float"),
+    ((8, 32, 16), "__nv_bfloat16", "float"),
+    ((16, 16, 16), "signed char", "int"),
+    ((32, 8, 16), "signed char", "int"),
+    ((8, 32, 16), "unsigned char", "int"),
+    ((16, 16, 8), "float", "float"),
+]
+
+
+@pytest.mark.parametrize(("shape", "kind", "out"), CASES)
+@pytest.mark.parametrize("shared", [0, 1])
+@pytest.mark.parametrize(("la", "lb", "lc"), [("row", "row", "row"), ("row", "col", "col"), ("col", "row", "row"), ("col", "col", "col")])
+def test_wmma(shape, kind, out, shared, la, lb, lc):
+    m, n, k = shape
+    low = 0 if kind == "unsigned char" else -4
+    A, B = integers((m, k), np.int32, low), integers((k, n), np.int32, low)
+    store = {
+        "__half": lambda x: x.astype(np.float16), "__nv_bfloat16": bf16,
+        "float": lambda x: x.astype(np.float32), "signed char": lambda x: x.astype(np.int8),
+        "unsigned char": lambda x: x.astype(np.uint8),
+    }[kind]  # fmt: skip
+    put_a = np.ascontiguousarray(A if la == "row" else A.T)
+    put_b = np.ascontiguousarray(B if lb == "row" else B.T)
+    dtype = {"float": np.float32, "__half": np.float16, "int": np.int32}[out]
+    C = np.zeros((m, n) if lc == "row" else (n, m), dtype)
+    defines = {
+        "M": m, "N": n, "K": k, "IN": kind, "OUT": out, "SHARED": shared,
+        "FRAG": "wmma::precision::tf32" if kind == "float" else kind,
+        "LAYOUT_A": f"{la}_major", "LAYOUT_B": f"{lb}_major", "LAYOUT_C": f"mem_{lc}_major",
+    }  # fmt: skip
+    strides = [put_a.shape[1], put_b.shape[1], C.shape[1]]
+    report = emulator.launch(
+        WMMA, "k", 1, 32, [store(put_a), store(put_b), C, *strides], arch="sm_80",
+        shared_bytes=8192, defines=defines, uninitialised=("C",),
+    )  # fmt: skip
+    assert report.ok, report
+    np.testing.assert_array_equal(C if lc == "row" else C.T, 2 * (A @ B + 1))
+
+
+def test_wmma_requests_are_those_of_the_machine_code():
+    """Blocks of 8 rows of 16 bytes: 4 loads of 8 sectors, and stores of two neighbours."""
+    A, B = integers((16, 64)), integers((16, 64))
+    C = np.zeros((16, 64), np.float32)
+    defines = {
+        "M": 16, "N": 16, "K": 16, "IN": "__half", "OUT": "float", "SHARED": 0, "FRAG": "__half",
+        "LAYOUT_A": "row_major", "LAYOUT_B": "row_major", "LAYOUT_C": "mem_row_major",
+    }  # fmt: skip
+    report = emulator.launch(
+        WMMA, "k", 1, 32, [A, B, C, 64, 64, 64], shared_bytes=8192, defines=defines
+    )
+    rows = {(a.op, a.array): a for a in report.by_line()}
+    for name in ("A", "B"):
+        assert (rows["load", name].requests, rows["load", name].sectors) == (4, 32)
+    assert (rows["store", "C"].requests, rows["store", "C"].sectors) == (4, 32)
+
+
+def test_wmma_outside_its_matrix_is_found():
+    A, B, C = integers((16, 16)), integers((16, 15)), np.zeros((16, 16), np.float32)
+    defines = {
+        "M": 16, "N": 16, "K": 16, "IN": "__half", "OUT": "float", "SHARED": 0, "FRAG": "__half",
+        "LAYOUT_A": "row_major", "LAYOUT_B": "row_major", "LAYOUT_C": "mem_row_major",
+    }  # fmt: skip
+    report = emulator.launch(
+        WMMA, "k", 1, 32, [A, B, C, 16, 16, 16], shared_bytes=8192, defines=defines
+    )
+    assert {(f.kind, f.array) for f in report.findings} == {("out-of-bounds", "B")}, report
+
+
+def test_shapes_and_types_that_are_not_emulated_say_which_are():
+    source = """
+    extern "C" __global__ void k(unsigned* x)
+    {
+        int d0, d1;
+        asm volatile("mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%0, %1}, {%2}, {%3}, {%4, %4};"
+                     : "=r"(d0), "=r"(d1) : "r"(x[0]), "r"(x[1]), "r"(0));
+        x[threadIdx.x] = d0 + d1;
+    }
+    """
+    with pytest.raises(EmulationError, match=r"line 6.*m8n8k32.*m16n8k16"):
+        emulator.launch(source, "k", 1, 32, [np.zeros(32, np.uint32)], arch="sm_80")
+
+
+def test_hopper_matrix_instructions_are_refused_by_name():
+    source = """
+    extern "C" __global__ void k() { asm volatile("wgmma.fence.sync.aligned;"); }
+    """
+    with pytest.raises(EmulationError, match=r"wgmma\.fence\.sync\.aligned.*mma\.sync"):
+        emulator.launch(source, "k", 1, 128, [], arch="sm_90a")
