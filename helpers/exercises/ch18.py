@@ -32,37 +32,37 @@ def pipeline(answer: object) -> Check:
 @exercise("18.2", kind="python")
 def cut(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
     """Panels that cover every row once, cut between tiles, for ragged matrices."""
-    for rows, count, tile in ((4096, 8, 128), (1000, 3, 128), (1025, 8, 32), (7, 7, 1), (33, 2, 32)):
+    for rows, count, tile in (
+        (4096, 8, 128),
+        (1000, 3, 128),
+        (1025, 8, 32),
+        (7, 7, 1),
+        (33, 2, 32),
+    ):
         found = [(int(first), int(size)) for first, size in answer(rows, count, tile)]
-        what = f"{rows} rows in {count} panels, tiles of {tile} rows"
-        reached = 0
-        for first, size in found:
-            if first != reached or size < 1:
-                yield Check(
-                    False,
-                    f"{what}: each panel begins where the last one ended, and has a row",
-                    got=str(found),
-                )
-                break
-            reached += size
-        else:
-            yield Check(
-                reached == rows,
-                f"{what}: all rows are covered",
-                got=f"{reached} rows",
-                hint="What becomes of the remainder of the division?",
-            )
-        yield Check(len(found) == count, f"{what}: as many as asked for", got=str(len(found)))
-        split = [first for first, _ in found if first % tile]
-        yield Check(
-            not split,
-            f"{what}: no tile is split",
-            got=f"cuts at {split}" if split else "",
-            hint="Count in tiles, and multiply by their rows at the end.",
-        )
-        tiles = [-(-size // tile) for _, size in found]
-        even = bool(tiles) and max(tiles) - min(tiles) <= 1
-        yield Check(even, f"{what}: sizes differ by at most one tile", got=f"{tiles} tiles")
+        fault, hint = _fault(found, rows, count, tile)
+        what = f"{rows} rows in {count} panels, tiles of {tile}"
+        yield Check(not fault, what, got=fault or str(found), hint=hint)
+
+
+def _fault(found: list[tuple[int, int]], rows: int, count: int, tile: int) -> tuple[str, str]:
+    """What is wrong with a cut, and what to think about; empty if nothing is."""
+    if len(found) != count:
+        return f"{len(found)} panels", "As many as asked for, please."
+    reached = 0
+    for first, size in found:
+        if first != reached or size < 1:
+            return str(found), "Each panel has a row, and begins where the last one ended."
+        reached += size
+    if reached != rows:
+        return f"rows up to {reached}", "What becomes of the remainder of the division?"
+    split = [first for first, _ in found if first % tile]
+    if split:
+        return f"cuts at {split}", "Count in tiles, and multiply by their rows at the end."
+    tiles = [-(-size // tile) for _, size in found]
+    if max(tiles) - min(tiles) > 1:
+        return f"{tiles} tiles", "Share the tiles that are left over among the first panels."
+    return "", ""
 
 
 @exercise("18.3", kind="number")
@@ -85,8 +85,10 @@ def worth_it(answer: object) -> Check:
 def order(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     """An order of copies and kernels that overlaps, and computes nothing before it has arrived."""
     for count, streams in ((1, 1), (4, 3), (8, 3)):
-        what = f"{count} panels over {streams} streams"
-        steps = [Step(str(w), int(panel), int(stream)) for w, panel, stream in answer(count, streams)]
+        what = f"P = {count}, S = {streams}"
+        steps = [
+            Step(str(w), int(panel), int(stream)) for w, panel, stream in answer(count, streams)
+        ]
         used = {step.stream for step in steps}
         yield Check(used <= set(range(streams)), f"{what}: streams from 0", got=str(sorted(used)))
         wanted = {("B", 0), *((w, i) for i in range(count) for w in ("A", "kernel", "C"))}
