@@ -652,35 +652,144 @@ _WMMA = Kernel(
     dtype="float16",
     baseline="cublas_fp16",
     reuse="warp",
+    note="document L, Tensor Cores, with the grid that its blocks of 32 warps need",
 )
+_MMA_THREADS = "max(32, (BM // WM) * (BN // WN) * 32)"
+_MMA_RULES = (
+    Rule("BM % WM == 0", "warp tiles cover the rows of the block's tile"),
+    Rule("BN % WN == 0", "warp tiles cover the columns of the block's tile"),
+    Rule("WM % 16 == 0 and WN % 16 == 0", "a warp tile is made of 16 x 16 pieces"),
+    Rule("BK % 16 == 0", "one step takes 16 values of k"),
+    Rule("WM * WN <= 4096", "a lane keeps WM * WN / 32 sums in registers, 128 at most"),
+    Rule(
+        "(BK in (16, 32) or BK % 64 == 0) and (BN in (16, 32) or BN % 64 == 0)",
+        "rows of a tile are whole lines of 128 bytes, or a half or a quarter of one",
+    ),
+    Rule(
+        f"min(BK // 8, 8) * BM % {_MMA_THREADS} == 0",
+        "every thread copies equally many chunks of A, whole rows at a time",
+    ),
+    Rule(
+        f"min(BN // 8, 8) * BK % {_MMA_THREADS} == 0",
+        "every thread copies equally many chunks of B, whole rows at a time",
+    ),
+)
+_XOR_STEPS = (
+    Rule("WN in (16, 32, 64, 128)", "the fragments of a swizzled row are one XOR apart"),
+    Rule("BK in (16, 32, 64, 128)", "the steps along a swizzled row are one XOR apart"),
+)
+_EVEN_STEPS = Rule("BK % 32 == 0", "fragments are read one step ahead, into two sets in turn")
+_MMA_CHOICES = {
+    "BM": (64, 128, 256),
+    "BN": (64, 128, 256),
+    "BK": (16, 32, 64),
+    "WM": (16, 32, 64, 128),
+    "WN": (16, 32, 64, 128),
+}
 
 
 def _mma(name: str, title: str, file: str, **changes: object) -> Kernel:
-    params = {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64}
     base = Kernel(
-        name=name, title=title, file=file, entry=name, chapter=15, params=params, block=_WARPS,
-        grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"), tile=("BM", "BN"), dtype="float16",
+        name=name,
+        title=title,
+        file=file,
+        entry=name,
+        chapter=15,
+        params={"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64},
+        choices=_MMA_CHOICES,
+        rules=(*_MMA_RULES, Rule("2 * BK * (BM + BN) <= 49152", _STATIC_SHARED)),
+        block=_WARPS,
+        grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"),
+        tile=("BM", "BN"),
+        dtype="float16",
         baseline="cublas_fp16",
     )
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
+_WMMA_BYTES = "4 * (BM * (BK + PAD) + BK * (BN + PAD))"
+_RING_OF_TILES = "2 * STAGES * BK * (BM + BN)"
+_MMA_PIPELINED = _mma(
+    "mma_pipelined",
+    "mma.sync: a ring of cp.async tiles",
+    "15_mma_pipelined.cu",
+    min_arch="sm_80",
+    params={"BM": 128, "BN": 256, "BK": 64, "WM": 64, "WN": 64, "STAGES": 3, "GROUP": 8},
+    choices={
+        **_MMA_CHOICES,
+        "BK": (32, 64, 128),
+        "STAGES": (2, 3, 4, 5, 6),
+        "GROUP": (1, 4, 8, 16),
+    },
+    rules=(
+        *_MMA_RULES,
+        *_XOR_STEPS,
+        _EVEN_STEPS,
+        Rule(
+            f"{_MMA_THREADS} % 64 == 0",
+            "with an even number of warps, the rows that a thread copies are swizzled alike",
+        ),
+        Rule("STAGES >= 2", "one tile is used while the next arrives"),
+    ),
+    grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1"),
+    shared=_RING_OF_TILES,
+    note="compute capability 8.0 or newer; mma_turing runs on older GPUs",
+)
+
 _TENSOR: tuple[Kernel, ...] = (
-    replace(_WMMA, name="wmma_launch_l", title="WMMA with the grid of document L",
-            grid=("cdiv(M, 16)", "cdiv(N, 16)", "1")),
+    replace(
+        _WMMA,
+        name="wmma_launch_l",
+        title="WMMA with the grid of document L",
+        grid=("cdiv(M, 16)", "cdiv(N, 16)", "1"),
+        note="document L starts one block for each 16 columns; 31 of 32 blocks have nothing to do",
+    ),
     _WMMA,
-    _mma("wmma_tiled", "WMMA, tiled", "14_wmma_tiled.cu", chapter=14,
-         params={"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "PAD": 8},
-         shared="4 * (BM * (BK + PAD) + BK * (BN + PAD))"),
-    _mma("mma_naive", "mma.sync, plain reads", "15_mma_naive.cu"),
-    _mma("mma_ldmatrix", "mma.sync, ldmatrix", "15_mma_ldmatrix.cu"),
-    _mma("mma_swizzle", "mma.sync, swizzled", "15_mma_swizzle.cu"),
-    _mma("mma_pipelined", "mma.sync, cp.async ring", "15_mma_pipelined.cu", min_arch="sm_80",
-         params={"BM": 128, "BN": 256, "BK": 64, "WM": 64, "WN": 64, "STAGES": 3, "GROUP": 8},
-         shared="2 * STAGES * BK * (BM + BN)", grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1")),
-    _mma("mma_turing", "mma.sync for sm_75", "15_mma_turing.cu",
-         params={"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "MMA_K": 8},
-         shared="4 * BK * (BM + BN)"),
+    _mma(
+        "wmma_tiled",
+        "WMMA, tiled",
+        "14_wmma_tiled.cu",
+        chapter=14,
+        params={"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "PAD": 8},
+        choices={**_MMA_CHOICES, "BK": (32, 64), "PAD": (8, 16, 24)},
+        rules=(
+            *_MMA_RULES,
+            _EVEN_STEPS,
+            Rule("PAD % 8 == 0", "a row in shared memory is a multiple of 16 bytes"),
+            Rule(
+                f"{_MMA_THREADS} * 32 <= {_WMMA_BYTES}",
+                "a fragment of C of every warp fits in the buffers, on its way to global memory",
+            ),
+        ),
+        shared=_WMMA_BYTES,
+    ),
+    _mma("mma_naive", "mma.sync, fragments gathered by hand", "15_mma_naive.cu"),
+    _mma("mma_ldmatrix", "mma.sync, fragments by ldmatrix", "15_mma_ldmatrix.cu"),
+    _mma("mma_swizzle", "mma.sync, swizzled tiles", "15_mma_swizzle.cu"),
+    _mma(
+        "mma_turing",
+        "mma.sync: two buffers, a third tile in registers",
+        "15_mma_turing.cu",
+        params={"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "MMA_K": 8},
+        choices={**_MMA_CHOICES, "MMA_K": (8, 16)},
+        rules=(
+            *_MMA_RULES,
+            *_XOR_STEPS,
+            _EVEN_STEPS,
+            Rule("MMA_K in (8, 16)", "mma.sync takes 8 or 16 values of k"),
+        ),
+        shared="4 * BK * (BM + BN)",
+        note="runs on a T4; MMA_K=16 is one instruction from compute capability 8.0 on",
+    ),
+    _MMA_PIPELINED,
+    replace(
+        _MMA_PIPELINED,
+        name="mma_pipelined_bf16",
+        title="mma.sync: a ring of cp.async tiles, BF16",
+        dtype="bfloat16",
+        defines={"ELEMENT": "__nv_bfloat16"},
+        baseline="cublas_bf16",
+    ),
 )
 
 # -- Hopper, chapter 16 (add here) ---------------------------------------------------------------

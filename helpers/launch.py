@@ -251,7 +251,13 @@ class Trace:
 
 
 def trace(
-    kernel: Kernel | str, M: int, N: int, K: int, *, seed: int = 0, schedule: str = "ascending",
+    kernel: Kernel | str,
+    M: int,
+    N: int,
+    K: int,
+    *,
+    seed: int = 0,
+    schedule: str = "ascending",
     **params: int,
 ) -> Trace:
     """Run a kernel in the emulator on random operands and report its memory accesses.

@@ -459,7 +459,7 @@ def table(
     )
     out = (
         f'<div class="tile-table" style="margin:1em 0"><div role="group" tabindex="0" '
-        f'aria-label="{html.escape(_bare(caption))}" style="overflow-x:auto;max-width:100%">'
+        f'aria-label="{html.escape(_bare(caption))}" style="overflow-x:auto;max-width:100%;position:relative">'
         '<table style="border-collapse:collapse;margin:0">'
         f'<caption style="caption-side:top;text-align:left;padding:.3em 0">{inline(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>{foot}</div>"

@@ -162,7 +162,7 @@ def _kernel_resources(log: str) -> dict[str, KernelResources]:
     return found
 
 
-def compile(  # noqa: A001 - the word the field uses; callers write toolchain.compile
+def compile(
     source: str,
     *,
     name: str = "kernel.cu",
@@ -203,9 +203,7 @@ def _compile(
         *(f"-D{key}={value}" for key, value in defines),
         *options,
     ]
-    lib.nvrtcCreateProgram(
-        ctypes.byref(program), source.encode(), name.encode(), 0, None, None
-    )
+    lib.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
     try:
         for expression in name_expressions:
             lib.nvrtcAddNameExpression(program, expression.encode())
@@ -298,7 +296,14 @@ def resources(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> Resou
             f"{arch} has at most {most}. Choose smaller tiles or fewer stages."
         )
     return Resources(
-        k.name, arch, p.params, r.registers, r.spill_stores, r.spill_loads, r.stack, shared,
+        k.name,
+        arch,
+        p.params,
+        r.registers,
+        r.spill_stores,
+        r.spill_loads,
+        r.stack,
+        shared,
         p.threads,
     )
 
@@ -327,13 +332,17 @@ def _tool(name: str) -> str:
     return found
 
 
+@lru_cache(maxsize=64)
 def sass(cubin: bytes) -> str:
     """Disassembly of a cubin. Raises ToolchainError where nvdisasm is missing or refuses it."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
         done = subprocess.run(
-            [_tool("nvdisasm"), "-c", "-hex", file.name], capture_output=True, text=True, check=False
+            [_tool("nvdisasm"), "-c", "-hex", file.name],
+            capture_output=True,
+            text=True,
+            check=False,
         )
     if done.returncode:
         raise ToolchainError(f"nvdisasm refused the cubin: {done.stderr.strip()}")
@@ -354,7 +363,9 @@ _LABEL = re.compile(r"^(\.L_\w+):")
 _SECTION = re.compile(r"^\.text\.(\S+):")
 
 
-def sass_instructions(cubin: bytes, entry: str) -> tuple[tuple[SassInstruction, ...], dict[str, int]]:
+def sass_instructions(
+    cubin: bytes, entry: str
+) -> tuple[tuple[SassInstruction, ...], dict[str, int]]:
     """Instructions of one kernel in address order, and its labels by address."""
     instructions: list[SassInstruction] = []
     labels: dict[str, int] = {}
@@ -370,7 +381,7 @@ def sass_instructions(cubin: bytes, entry: str) -> tuple[tuple[SassInstruction, 
             waiting.append(label[1])
         if found := _INSTRUCTION.search(line):
             at = int(found[1], 16)
-            labels.update({name: at for name in waiting})
+            labels.update(dict.fromkeys(waiting, at))
             waiting.clear()
             instructions.append(SassInstruction(at, found[2], found[3].strip()))
     if not instructions:
@@ -398,8 +409,10 @@ def main_loop(
     best: tuple[SassInstruction, ...] = ()
     weight = 0
     for low, high in spans:
-        if any(low <= a and b <= high and (a, b) != (low, high) and _math(instructions, a, b)
-               for a, b in spans):
+        if any(
+            low <= a and b <= high and (a, b) != (low, high) and _math(instructions, a, b)
+            for a, b in spans
+        ):
             continue  # not innermost among loops that multiply
         count = _math(instructions, low, high)
         if count > weight:
@@ -409,16 +422,16 @@ def main_loop(
 
 
 def _math(instructions: Sequence[SassInstruction], low: int, high: int) -> int:
-    return sum(
-        low <= i.address <= high and i.opcode.split(".")[0] in MATH for i in instructions
-    )
+    return sum(low <= i.address <= high and i.opcode.split(".")[0] in MATH for i in instructions)
 
 
 def _family(opcode: str) -> str:
     """Opcode without the modifiers that do not matter to a reader; access widths stay."""
     parts = opcode.split(".")
     width = next((p for p in parts[1:] if p in ("64", "128")), "")
-    return parts[0] + (f".{width}" if width and parts[0] in ("LDS", "STS", "LDG", "STG", "LDGSTS") else "")
+    return parts[0] + (
+        f".{width}" if width and parts[0] in ("LDS", "STS", "LDG", "STG", "LDGSTS") else ""
+    )
 
 
 def instruction_mix(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> dict[str, int]:

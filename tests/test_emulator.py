@@ -110,7 +110,9 @@ extern "C" __global__ void where(int* out)
 
 
 @pytest.mark.parametrize("grid", [(1,), (3, 2), (2, 3, 4), (1, 1, 5)])
-@pytest.mark.parametrize("block", [(1,), (7, 5), (32, 2), (4, 3, 3), (16, 16), (64,), (1, 33), (5, 1, 9)])
+@pytest.mark.parametrize(
+    "block", [(1,), (7, 5), (32, 2), (4, 3, 3), (16, 16), (64,), (1, 33), (5, 1, 9)]
+)
 def test_every_block_and_thread_runs_once(grid, block):
     blocks, threads = int(np.prod(grid)), int(np.prod(block))
     out = np.full(blocks * threads, -1, np.int32)
@@ -126,14 +128,14 @@ def test_every_block_and_thread_runs_once(grid, block):
 def test_a_grid_or_block_that_is_no_grid_or_block(n):
     x = np.zeros(4, np.float32)
     for grid, block in ((n, 32), (1, n)):
-        with pytest.raises(ConfigError, match="grid|block"):
+        with pytest.raises(ConfigError, match=r"grid|block"):
             emulator.launch(SAXPY, "saxpy", grid, block, [x, x.copy(), 1.0, 4])
 
 
 def test_limits_of_the_hardware_are_checked():
     x = np.zeros(4, np.float32)
     arguments = [x, x.copy(), 1.0, 4]
-    with pytest.raises(ConfigError, match="2048 threads.*at most 1024"):
+    with pytest.raises(ConfigError, match=r"2048 threads.*at most 1024"):
         emulator.launch(SAXPY, "saxpy", 1, (64, 32), arguments)
     with pytest.raises(ConfigError, match="65535"):
         emulator.launch(SAXPY, "saxpy", (1, 70000), 32, arguments)
@@ -197,7 +199,20 @@ def test_all_scalar_types_arrive():
     }
     """
     out = np.zeros(12)
-    given = [True, -5, 250, -30000, 60000, -(2**31), 2**32 - 1, -(2**40), 2**50, 1.5, 1e-100, np.float16(0.25)]
+    given = [
+        True,
+        -5,
+        250,
+        -30000,
+        60000,
+        -(2**31),
+        2**32 - 1,
+        -(2**40),
+        2**50,
+        1.5,
+        1e-100,
+        np.float16(0.25),
+    ]
     report = emulator.launch(source, "scalars", 1, 1, [out, *given])
     assert report.ok, report
     np.testing.assert_array_equal(out, np.array([float(g) for g in given]))
@@ -251,7 +266,9 @@ def test_defines_and_type_aliases_name_the_argument_types():
     emulator.launch(source, "add", 1, 32, [x], defines={"ELEMENT": "int", "FACTOR": 5})
     assert (x == 5).all()
     with pytest.raises(EmulationError, match="int32"):
-        emulator.launch(source, "add", 1, 32, [x.astype("f4")], defines={"ELEMENT": "int", "FACTOR": 5})
+        emulator.launch(
+            source, "add", 1, 32, [x.astype("f4")], defines={"ELEMENT": "int", "FACTOR": 5}
+        )
 
 
 # -- memory spaces and control flow --------------------------------------------------------------

@@ -26,7 +26,9 @@ def row(report, op, array=None, space="global"):
     return rows[0]
 
 
-@pytest.mark.parametrize(("s", "sectors"), [(0, 1), (1, 4), (2, 8), (3, 12), (4, 16), (8, 32), (32, 32)])
+@pytest.mark.parametrize(
+    ("s", "sectors"), [(0, 1), (1, 4), (2, 8), (3, 12), (4, 16), (8, 32), (32, 32)]
+)
 def test_stride_sweep(s, sectors):
     x, y = np.zeros(32 * 32, np.float32), np.zeros(32, np.float32)
     report = emulator.launch(STRIDE, "stride", 1, 32, [x, y, s, 0])
@@ -52,7 +54,9 @@ def test_descending_and_shuffled_lanes_touch_the_same_sectors():
         assert row(report, "load", "x").sectors == len({int(i) // 8 for i in order})
 
 
-@pytest.mark.parametrize(("width", "kind"), [(8, "float2"), (16, "float4"), (2, "short"), (1, "char")])
+@pytest.mark.parametrize(
+    ("width", "kind"), [(8, "float2"), (16, "float4"), (2, "short"), (1, "char")]
+)
 def test_other_widths(width, kind):
     source = f'extern "C" __global__ void k(const {kind}* x, {kind}* y) {{ y[threadIdx.x] = x[threadIdx.x]; }}'
     dtype = {"short": np.int16, "char": np.int8}.get(kind, np.float32)
@@ -80,7 +84,9 @@ def by_definition(block, grid, index, n):
     return requests, sectors
 
 
-@pytest.mark.parametrize("block", [(32, 4), (16, 16), (8, 8), (64, 2), (5, 7), (12, 10), (1, 40), (33, 3), (4, 64)])
+@pytest.mark.parametrize(
+    "block", [(32, 4), (16, 16), (8, 8), (64, 2), (5, 7), (12, 10), (1, 40), (33, 3), (4, 64)]
+)
 def test_every_block_shape_against_the_definition(block):
     """Values that vary along some axes only must count like ones written out for every thread."""
     source = """
@@ -146,7 +152,9 @@ def wavefronts(at, kind="float", store=False):
 
 
 def row_at(report, line, op):
-    return next(a for a in report.by_line() if a.line == line and a.op == op and a.space == "shared")
+    return next(
+        a for a in report.by_line() if a.line == line and a.op == op and a.space == "shared"
+    )
 
 
 L = np.arange(32)

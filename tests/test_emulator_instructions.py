@@ -9,7 +9,17 @@ from helpers import emulator
 from helpers.errors import EmulationError
 
 N = 256
-LETTER = {"u4": "r", "i4": "r", "u8": "l", "i8": "l", "u2": "h", "i2": "h", "f2": "h", "f4": "f", "f8": "d"}
+LETTER = {
+    "u4": "r",
+    "i4": "r",
+    "u8": "l",
+    "i8": "l",
+    "u2": "h",
+    "i2": "h",
+    "f2": "h",
+    "f4": "f",
+    "f8": "d",
+}
 C_TYPE = {
     "u4": "unsigned", "i4": "int", "u8": "unsigned long long", "i8": "long long",
     "u2": "unsigned short", "i2": "short", "f2": "unsigned short", "f4": "float", "f8": "double",
@@ -94,8 +104,13 @@ def test_division_truncates_toward_zero(kind):
     b = np.where(b == 0, b.dtype.type(7), b)
     if kind[0] == "s":
         b = np.where(b == -1, b.dtype.type(5), b)  # the lowest value over -1 has no result
-    want = [int(abs(int(x)) // abs(int(y))) * (1 if (int(x) < 0) == (int(y) < 0) else -1) for x, y in zip(a, b, strict=True)]
-    want_array = np.array([w & ((1 << 64) - 1) for w in want], "u8").astype(f"u{dtype[1]}").view(dtype)
+    want = [
+        int(abs(int(x)) // abs(int(y))) * (1 if (int(x) < 0) == (int(y) < 0) else -1)
+        for x, y in zip(a, b, strict=True)
+    ]
+    want_array = (
+        np.array([w & ((1 << 64) - 1) for w in want], "u8").astype(f"u{dtype[1]}").view(dtype)
+    )
     same(run(f"div.{kind} %0, %1, %2;", dtype, a, b), want_array)
     same(run(f"rem.{kind} %0, %1, %2;", dtype, a, b), np.fmod(a, b))
 
@@ -149,7 +164,9 @@ def test_carry_chains_make_128_bit_sums():
     same(low.astype("u8") | (high.astype("u8") << 32), total)
 
 
-@pytest.mark.parametrize(("op", "function"), [("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)])
+@pytest.mark.parametrize(
+    ("op", "function"), [("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)]
+)
 @pytest.mark.parametrize("bits", [16, 32, 64])
 def test_bitwise_logic(op, function, bits):
     dtype = f"u{bits // 8}"
@@ -166,7 +183,9 @@ def test_shifts_clamp_at_the_width(kind):
     a, n = words(20, dtype), words(21, "u4")
     n[:4] = [0, bits - 1, bits, 2**31]
     shifted = [int(x) >> min(int(k), 200) for x, k in zip(a, n, strict=True)]
-    want = np.array([s & ((1 << bits) - 1) for s in shifted], "u8").astype(f"u{bits // 8}").view(dtype)
+    want = (
+        np.array([s & ((1 << bits) - 1) for s in shifted], "u8").astype(f"u{bits // 8}").view(dtype)
+    )
     same(run(f"shr.{kind} %0, %1, %2;", dtype, a, n), want)
     left = [(int(x) << min(int(k), 200)) & ((1 << bits) - 1) for x, k in zip(a, n, strict=True)]
     want = np.array(left, "u8").astype(f"u{bits // 8}").view(dtype)
@@ -191,7 +210,9 @@ def test_bit_counts_and_reversal():
         bits = 8 * int(dtype[1])
         a = words(25, dtype)
         same(run(f"popc.b{bits} %0, %1;", "u4", a), np.array([int(x).bit_count() for x in a]))
-        same(run(f"clz.b{bits} %0, %1;", "u4", a), np.array([bits - int(x).bit_length() for x in a]))
+        same(
+            run(f"clz.b{bits} %0, %1;", "u4", a), np.array([bits - int(x).bit_length() for x in a])
+        )
         want = [int(f"{int(x):0{bits}b}"[::-1], 2) for x in a]
         same(run(f"brev.b{bits} %0, %1;", dtype, a), np.array(want, dtype))
         leading = [int(x).bit_length() - 1 for x in a]
@@ -269,7 +290,12 @@ def test_three_input_logic_and_byte_dot_products():
 @pytest.mark.parametrize(("kind", "dtype"), [("f32", "f4"), ("f64", "f8")])
 def test_float_arithmetic_is_ieee(kind, dtype):
     a, b = floats(1, dtype), floats(2, dtype)
-    for op, f in (("add.rn", np.add), ("sub.rn", np.subtract), ("mul.rn", np.multiply), ("div.rn", np.divide)):
+    for op, f in (
+        ("add.rn", np.add),
+        ("sub.rn", np.subtract),
+        ("mul.rn", np.multiply),
+        ("div.rn", np.divide),
+    ):
         same(run(f"{op}.{kind} %0, %1, %2;", dtype, a, b), f(a, b))
     same(run(f"min.{kind} %0, %1, %2;", dtype, a, b), np.fmin(a, b))
     same(run(f"max.{kind} %0, %1, %2;", dtype, a, b), np.fmax(a, b))
@@ -340,7 +366,13 @@ def test_directed_rounding_encloses_the_exact_result(mode, kind):
             exact = f(*(Fraction(float(v)) for v in (x, y, z)))
             toward = {"rm": -np.inf, "rp": np.inf, "rz": 0.0}[mode]
             value = Fraction(float(g))
-            beyond = Fraction(float(np.nextafter(g, g.dtype.type(-toward if mode != "rz" else np.copysign(np.inf, g)))))
+            beyond = Fraction(
+                float(
+                    np.nextafter(
+                        g, g.dtype.type(-toward if mode != "rz" else np.copysign(np.inf, g))
+                    )
+                )
+            )
             if mode == "rz":
                 assert abs(value) <= abs(exact) < abs(beyond) or value == exact
             else:
@@ -384,7 +416,14 @@ def test_unordered_comparisons_know_nan(kind):
     a, b = floats(6, dtype), floats(7, dtype)
     b[:40] = a[:40]
     nan = np.isnan(a) | np.isnan(b)
-    ordered = {"eq": a == b, "ne": (a != b) & ~nan, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}
+    ordered = {
+        "eq": a == b,
+        "ne": (a != b) & ~nan,
+        "lt": a < b,
+        "le": a <= b,
+        "gt": a > b,
+        "ge": a >= b,
+    }
     cases = {**ordered, **{f"{k}u": v | nan for k, v in ordered.items()}, "num": ~nan, "nan": nan}
     for op, want in cases.items():
         template = f"{{.reg .pred p; setp.{op}.{kind} p, %1, %2; selp.u32 %0, 1, 0, p;}}"
@@ -482,10 +521,15 @@ def test_float_to_integer_rounds_and_clamps(mode):
     x = floats(17, "f4")
     x[20:60] = np.arange(-20, 20) / 2
     r = np.nan_to_num(rounding(x.astype("f8")), nan=0.0, posinf=1e300, neginf=-1e300)
-    same(run(f"cvt.{mode}.s32.f32 %0, %1;", "i4", x), np.clip(r, -(2.0**31), 2.0**31 - 1).astype("i4"))
+    same(
+        run(f"cvt.{mode}.s32.f32 %0, %1;", "i4", x),
+        np.clip(r, -(2.0**31), 2.0**31 - 1).astype("i4"),
+    )
     same(run(f"cvt.{mode}.u32.f32 %0, %1;", "u4", x), np.clip(r, 0, 2.0**32 - 1).astype("u4"))
     finite = np.where(np.abs(x) < 2.0**62, x, 1.5).astype("f4")
-    same(run(f"cvt.{mode}.s64.f32 %0, %1;", "i8", finite), rounding(finite.astype("f8")).astype("i8"))
+    same(
+        run(f"cvt.{mode}.s64.f32 %0, %1;", "i8", finite), rounding(finite.astype("f8")).astype("i8")
+    )
     same(run(f"cvt.{mode}.f32.f32 %0, %1;", "f4", x), rounding(x))
 
 
@@ -519,7 +563,10 @@ def test_moves_pack_and_unpack():
     same(run("mov.b64 %0, {%1, %2};", "u8", a, b), a.astype("u8") | (b.astype("u8") << 32))
     wide = words(44, "u8")
     same(run("{.reg .b32 t; mov.b64 {t, %0}, %1;}", "u4", wide), (wide >> 32).astype("u4"))
-    same(run("{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {h, l};}", "u4", a), (a >> 16) | (a << 16))
+    same(
+        run("{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {h, l};}", "u4", a),
+        (a >> 16) | (a << 16),
+    )
     x = floats(22, "f4")
     same(run("mov.b32 %0, %1;", "u4", x), x.view("u4"))
 

@@ -26,7 +26,8 @@ def test_occupancy(arch, threads, registers, shared, blocks, limit):
 
 
 @pytest.mark.parametrize(
-    ("threads", "registers", "shared"), [(0, 1, 0), (1025, 1, 0), (32, 256, 0), (32, 1, 1 << 20), (1024, 128, 0)]
+    ("threads", "registers", "shared"),
+    [(0, 1, 0), (1025, 1, 0), (32, 256, 0), (32, 1, 1 << 20), (1024, 128, 0)],
 )
 def test_a_block_that_cannot_launch_is_refused(threads, registers, shared):
     with pytest.raises(ConfigError):
@@ -35,8 +36,12 @@ def test_a_block_that_cannot_launch_is_refused(threads, registers, shared):
 
 def test_intensities_of_document_l():
     """L prints 0.48479 and 7.9844 for 8192."""
-    assert model.arithmetic_intensity("coalesced", 8192, 8192, 8192) == pytest.approx(0.48479, abs=1e-5)
-    assert model.arithmetic_intensity("tiled_32", 8192, 8192, 8192) == pytest.approx(7.9844, abs=1e-4)
+    assert model.arithmetic_intensity("coalesced", 8192, 8192, 8192) == pytest.approx(
+        0.48479, abs=1e-5
+    )
+    assert model.arithmetic_intensity("tiled_32", 8192, 8192, 8192) == pytest.approx(
+        7.9844, abs=1e-4
+    )
 
 
 def test_intensity_of_a_tile_without_stores():

@@ -339,7 +339,7 @@ def test_committed_notebooks_are_fresh() -> None:
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda path: path.stem)
 def test_code_cells_are_those_of_the_chapter(chapter: Path) -> None:
     """Cut out with a regular expression of its own, not by the exporter's parser."""
-    pattern = r"^```\{code-cell\} ipython3\n(?::[\w-]+:.*\n)*\n*(.*?)\n?^```$"
+    pattern = r"^```\{code-cell\} ipython3\n(?::[\w-]+:[^\n]*\n)*\n*(.*?)\n?^```$"
     written = re.findall(pattern, chapter.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     notebook = nbformat.read(chapter.with_suffix(".ipynb"), as_version=4)
     nbformat.validate(notebook)

@@ -113,6 +113,22 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "roofline by kernel": lambda: plots.roofline([LIVE, RECORDED], "h200", intensity="kernel"),
     "roofs": lambda: plots.roofline(gpu="t4"),
     "timeline": lambda: plots.timeline(RECORDED, kernels=["naive"]),
+    "gantt": lambda: plots.gantt(
+        [
+            {
+                "group": f"{n} panels",
+                "lane": kind,
+                "kind": kind,
+                "label": str(i),
+                "start_ms": i + at,
+                "end_ms": i + at + 1.0,
+            }
+            for n in (1, 12)
+            for at, kind in enumerate(("host to device", "kernel", "device to host"))
+            for i in range(n)
+        ],
+        source="made up",
+    ),
     "sectors": lambda: plots.access_map(FakeReport("global", (("A", 64 * LANE),)), 7),
     "half": lambda: plots.access_map(FakeReport("global", (("A", LANE),), width=2), "y[i]"),
     "banks": lambda: plots.access_map(FakeReport("shared", (("T", 32 * LANE),)), 7, space="shared"),
@@ -128,6 +144,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "threads": lambda: plots.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)),
     "threads of 16": lambda: plots.thread_hierarchy(plan(catalog["tiled_16"], 4096, 4096, 50)),
     "loops": lambda: plots.loop_orders(),
+    "ring": lambda: plots.ring(),
+    "ring, more stages than steps": lambda: plots.ring((5,), steps=2, fill=0.0),
 }
 """One figure of every kind, and the awkward ones."""
 

@@ -49,6 +49,8 @@ def test_each_measured_section_of_published_csv_is_listed():
     for document, section in measured:
         key = section.lower().split("(")[0].split("-")[0].strip(" .")
         key = key.split(". ", 1)[-1]
-        found = any(key.split(":")[0][:18] in s or s.split(":")[-1].strip()[:12] in section.lower()
-                    for s in words[document])
+        found = any(
+            key.split(":")[0][:18] in s or s.split(":")[-1].strip()[:12] in section.lower()
+            for s in words[document]
+        )
         assert found, (document, section)

@@ -161,22 +161,23 @@ def _count_global(
     shape = state.warp_shape
     six = shape.lanes(offset)
     width = site.width
-    active = None if mask is None else shape.lanes(mask.arr, is_mask=True)
     if mask is None:
-        requests, lanes = state.total_warps, state.lanes
+        requests, lanes, active = state.total_warps, state.lanes, None
     else:
-        requests, lanes = mask.warps, mask.n
+        requests, lanes, active = mask.warps, mask.n, mask.active
     stats.requests += requests
     stats.lanes += lanes
-    if active is None and six.shape[2] * six.shape[3] == 1:
+    if six.shape[2] * six.shape[3] == 1:  # one address a warp
         stats.sectors += requests * max(width // 32, 1)
         stats.ideal_sectors += requests * max(width // 32, 1)
     else:
-        sectors = counts.distinct(six >> 5, active)
-        scale = state.total_warps // sectors.size
-        stats.sectors += int(sectors.sum()) * scale
-        elements = counts.distinct(six >> (width.bit_length() - 1) if width > 1 else six, active)
-        stats.ideal_sectors += int((-(-elements * width // counts.SECTOR)).sum()) * scale
+        sectors = counts.distinct(shape, six >> 5, active)
+        stats.sectors += int(sectors.sum()) * (state.total_warps // sectors.size)
+        elements = counts.distinct(
+            shape, six >> (width.bit_length() - 1) if width > 1 else six, active
+        )
+        ideal = -(-elements * width // counts.SECTOR)
+        stats.ideal_sectors += int(ideal.sum()) * (state.total_warps // elements.size)
     if buffer.name not in stats.arrays:
         stats.arrays.append(buffer.name)
     if stats.sampled < _SAMPLES and state.launch.keep_samples:
@@ -483,7 +484,7 @@ def _shared_plan(
             plan.address = np.empty(0)
         if state.analyse:
             shape = state.warp_shape
-            active = None if plan.mask is None else shape.lanes(plan.mask.arr, is_mask=True)
+            active = None if plan.mask is None else plan.mask.active
             waves = counts.wavefronts(
                 shape, shape.lanes(plan.offset), site.width, active, site.op == "load"
             )
@@ -506,11 +507,14 @@ def _shared_plan(
     return plan
 
 
-def _ideal_waves(state: State, site: Site, offset: Array, active: Array | None) -> int:
+def _ideal_waves(
+    state: State, site: Site, offset: Array, active: counts.ActiveLanes | None
+) -> int:
     """Wavefronts if the distinct words lay side by side."""
     six = state.warp_shape.lanes(offset)
     width = site.width
-    elements = counts.distinct(six >> (width.bit_length() - 1) if width > 1 else six, active)
+    keys = six >> (width.bit_length() - 1) if width > 1 else six
+    elements = counts.distinct(state.warp_shape, keys, active)
     waves = -(-elements * width // (counts.BANKS * 4))
     return int(waves.sum()) * (state.total_warps // elements.size)
 

@@ -93,20 +93,43 @@ def _merged(a: Array) -> Array:
     return a.reshape(w1, w2, g * x, p, q)
 
 
-def distinct(keys: Array, mask: Array | None) -> Array:
+class ActiveLanes:
+    """The lanes of a mask by warp, with what `distinct` asks of it again and again."""
+
+    def __init__(self, shape: WarpShape, mask: Array) -> None:
+        """mask: bool (rows, x, p, q)."""
+        self.lanes = shape.lanes(mask, is_mask=True)
+        self.full = _merged(shape.spread(self.lanes))
+        self.any = self.full.any(axis=2)  # (w1, w2, p, q)
+        self.pairs = self.full[:, :, 1:] & self.full[:, :, :-1]
+        starts = np.count_nonzero(self.full[:, :, 1:] & ~self.full[:, :, :-1], axis=2)
+        self.contiguous = bool((starts + self.full[:, :, 0] <= 1).all())
+
+
+def distinct(shape: WarpShape, keys: Array, active: ActiveLanes | None) -> Array:
     """Distinct values among the active lanes of each request: int64 (w1, w2, p, q)."""
-    if mask is None:
+    one = keys.shape[2] * keys.shape[3] == 1
+    if active is None:
         a = _merged(keys)
-        if a.shape[2] == 1:
-            return np.ones((a.shape[0], a.shape[1], a.shape[3], a.shape[4]), np.int64)
+        if one:
+            return np.ones((*a.shape[:2], *a.shape[3:]), np.int64)
         step = np.diff(a, axis=2)
         if step.min() < 0:
             step = np.diff(np.sort(a, axis=2), axis=2)
         return np.count_nonzero(step, axis=2) + 1
-    keys, mask = np.broadcast_arrays(keys, mask)
-    a = np.sort(_merged(np.where(mask, keys, _NONE)), axis=2)
-    if a.shape[2] == 1:
-        return (a[:, :, 0] != _NONE).astype(np.int64)
+    if one:
+        # Where keys vary between warps or blocks that the mask does not tell apart, all count.
+        return np.broadcast_to(
+            active.any.astype(np.int64),
+            np.broadcast_shapes(active.any.shape, (*keys.shape[:2], *keys.shape[4:])),
+        )
+    a = _merged(shape.spread(keys))
+    if active.contiguous:
+        step = np.diff(a, axis=2)
+        if step.min() >= 0:  # in order: a new value shows beside its neighbour
+            return np.count_nonzero((step != 0) & active.pairs, axis=2) + active.any
+    a, full = np.broadcast_arrays(a, active.full)
+    a = np.sort(np.where(full, a, _NONE), axis=2)
     return np.count_nonzero(np.diff(a, axis=2), axis=2) + (a[:, :, -1] != _NONE)
 
 
@@ -121,21 +144,21 @@ def _bank_depth(words: Array) -> Array:
 
 
 def wavefronts(
-    shape: WarpShape, byte_address: Array, width: int, mask: Array | None, load: bool
+    shape: WarpShape, byte_address: Array, width: int, active: ActiveLanes | None, load: bool
 ) -> Array:
     """Wavefronts of each request: int64 (w1, w2, p, q).
 
-    byte_address, mask: int64 and bool from `WarpShape.lanes`, or None for all lanes active.
-    width: bytes a lane. load: loads may merge phases, stores do not.
+    byte_address: int64 from `WarpShape.lanes`. active: None for all lanes. width: bytes a lane.
+    load: loads may merge phases, stores do not.
     """
     words = byte_address >> 2
-    if width > 4:
+    if width > 4 or active is not None:
         words = shape.spread(words)
-    if mask is not None:
-        words, mask = np.broadcast_arrays(words, mask)
-        words = np.where(mask, words, _NONE)
     words = _merged(words)
-    if mask is None and width <= 4:
+    if active is not None:
+        words, full = np.broadcast_arrays(words, active.full)
+        words = np.where(full, words, _NONE)
+    if active is None and width <= 4:
         narrow = words.shape[2] == 1 or (
             (words.max(axis=2) - words.min(axis=2)).max(initial=0) < BANKS
         )

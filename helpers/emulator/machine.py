@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.counts import WarpShape
+from helpers.emulator.counts import ActiveLanes, WarpShape
 from helpers.emulator.memory import Heap, Words
 from helpers.emulator.races import WARP_SYNC, SharedLog
 from helpers.emulator.report import SiteStats
@@ -35,13 +35,14 @@ i4, i8 = np.dtype("i4"), np.dtype("i8")
 class Mask:
     """A set of threads: a bool array of four axes, its size, and how many warps it touches."""
 
-    __slots__ = ("_reduced", "_warps", "arr", "n", "state")
+    __slots__ = ("_active", "_reduced", "_warps", "arr", "n", "state")
 
     def __init__(self, state: State, arr: Array, n: int) -> None:
         self.state = state
         self.arr = arr
         self.n = n
         self._warps = -1
+        self._active: ActiveLanes | None = None
         self._reduced: dict[tuple[int, ...], Array] = {}
 
     @property
@@ -52,6 +53,13 @@ class Mask:
             lanes = s.warp_shape.lanes(self.arr, is_mask=True).any(axis=(2, 3))
             self._warps = int(np.count_nonzero(lanes)) * (s.total_warps // lanes.size)
         return self._warps
+
+    @property
+    def active(self) -> ActiveLanes:
+        """The lanes of each warp, for counting."""
+        if self._active is None:
+            self._active = ActiveLanes(self.state.warp_shape, self.arr)
+        return self._active
 
     def reduced(self, shape: tuple[int, ...]) -> Array:
         """Whether any thread is in the set, along the axes where an array of `shape` varies."""
@@ -360,6 +368,10 @@ class State:
                     pools = self._release(registers)
                 continue
             at = min(pool)
+            if len(pool) > 1:
+                # Threads that have nothing left but to return do so at once: the others then are
+                # all that live, and need no mask.
+                at = next((e for e in program.exits if e in pool), at)
             mask = pool.pop(at)
             block = blocks[at]
             self.steps += block.cost

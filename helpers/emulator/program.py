@@ -88,6 +88,7 @@ class FunctionProgram:
     nregisters: int
     kinds: list[str]
     locals_size: int
+    exits: tuple[int, ...] = ()  # blocks that hold nothing but a return
 
 
 @dataclass
@@ -374,6 +375,9 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
             f"the PTX of {function.name} could not be translated ({error}). Give PTX as NVRTC "
             "writes it, and smaller unrolled loops if the kernel is very long"
         ) from error
+    result.exits = tuple(
+        b.start for b in result.blocks.values() if b.kind == "exit" and b.cost <= 2 and b.next < 0
+    )
     for block in result.blocks.values():
         block.run = names[f"block_{block.number}"]
     return result
@@ -489,6 +493,8 @@ def _terminate(emitter: Emitter, block: Block, function: P.Function, ins: P.Inst
         emitter.finish(guard or "None")
     elif ins.root in ("ret", "exit", "trap"):
         block.kind = "exit"
+        if not guard:
+            block.next = -1
         emitter.finish(guard or "None")
     elif ins.root == "brx":
         table = ins.operands[1]

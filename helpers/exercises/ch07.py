@@ -43,7 +43,9 @@ def transpose(answer: object) -> Iterator[Check]:
         grid = (-(-cols // 32), -(-rows // 32), 1)
         report = emulator.launch(str(answer), "transpose", grid, (32, 32, 1), [x, y, rows, cols])
         wrong = int((y != x.T).sum())
-        yield Check(wrong == 0, f"{rows}x{cols} comes out transposed", got=f"{wrong} wrong elements")
+        yield Check(
+            wrong == 0, f"{rows}x{cols} comes out transposed", got=f"{wrong} wrong elements"
+        )
         faults = "; ".join(str(f) for f in report.findings)
         yield Check(not report.findings, f"no fault on {rows}x{cols}", got=faults)
         if (rows, cols) == (64, 64):

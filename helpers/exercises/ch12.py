@@ -28,7 +28,10 @@ def lane_row(answer: object) -> Check:
         24,
         tolerance=0,
         what="row",
-        wrong={3: "that is the row of thread tiles; each is eight rows tall", 8: "lanes run along rows"},
+        wrong={
+            3: "that is the row of thread tiles; each is eight rows tall",
+            8: "lanes run along rows",
+        },
     )
 
 

@@ -87,7 +87,9 @@ def compile_tiles(
     """
     for arch in archs:
         if arch not in LIMITS:
-            raise UnknownNameError(f"no limits are known for {arch!r}. {near_matches(arch, LIMITS)}")
+            raise UnknownNameError(
+                f"no limits are known for {arch!r}. {near_matches(arch, LIMITS)}"
+            )
     data, done, wrote = read(path), 0, time.monotonic()
     jobs = []
     for name in sweep.chosen_kernels(kernels):

@@ -8,6 +8,7 @@ from helpers.plots._diagrams import (
     access_map,
     loop_orders,
     memory_hierarchy,
+    ring,
     thread_hierarchy,
     tile_diagram,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "ladder",
     "loop_orders",
     "memory_hierarchy",
+    "ring",
     "roofline",
     "thread_hierarchy",
     "tile_diagram",

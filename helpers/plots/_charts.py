@@ -666,6 +666,17 @@ def _covered(spans: Sequence[tuple[float, float]]) -> float:
     return total
 
 
+def _span_bar(canvas: Canvas, x: float, y: float, w: float, h: float, look: Look) -> None:
+    """A pale bar with a firm outline, on which the page's ink can be read, light and dark."""
+    canvas.rect(x, y, w, h, fill=look.colour, alpha=0.28, edge=look.colour, lw=0.9)
+    if look.hatch and w >= 3:
+        canvas.rect(x, y, w, 4, edge=look.colour, lw=0, hatch=look.hatch)
+
+
+def _pieces(count: int) -> str:
+    return f"{count} piece{'s' * (count != 1)}"
+
+
 def gantt(
     rows: Sequence[Mapping[str, Any]], *, source: str = "", caption: str | None = None
 ) -> Figure:
@@ -690,7 +701,6 @@ def gantt(
         if longest <= 0:
             raise DataError("every operation takes 0 ms: there is nothing to draw")
         kinds = unique(row["kind"] for row in rows)
-        legend = {name: look for name, look in GANTT_KINDS.items() if name in kinds}
         groups = unique(row["group"] for row in rows)
         lanes = {g: unique(r["lane"] for r in rows if r["group"] == g) for g in groups}
         left = 8 + max(text_width(lane, SMALL) for g in groups for lane in lanes[g])
@@ -699,9 +709,11 @@ def gantt(
         head, thick, gap = 24.0, 15.0, 4.0
         height = 26 + sum(head + (thick + gap) * len(lanes[g]) + 6 for g in groups) + 34
         canvas = Canvas(height)
-        y = _draw_legend(canvas, legend, 2, markers=False)
-        top = y + head
-        told = []
+        x, y, told = 4.0, 22.0, []
+        for name in (name for name in GANTT_KINDS if name in kinds):
+            _span_bar(canvas, x, 3, 14, 11, GANTT_KINDS[name])
+            canvas.text(x + 19, 9, name, size=SMALL)
+            x += 30 + text_width(name, SMALL)
         for group in groups:
             here = [row for row in rows if row["group"] == group]
             total = max(row["end_ms"] for row in here)
@@ -715,22 +727,18 @@ def gantt(
                     look = GANTT_KINDS[row["kind"]]
                     x = left + span * row["start_ms"] / longest
                     w = max(span * (row["end_ms"] - row["start_ms"]) / longest, 0.6)
-                    canvas.rect(
-                        x, y, w, thick, fill=look.colour, alpha=0.28, edge=look.colour, lw=0.9
-                    )
-                    if look.hatch and w >= 3:
-                        canvas.rect(x, y, w, 4, edge=look.colour, lw=0, hatch=look.hatch)
+                    _span_bar(canvas, x, y, w, thick, look)
                     if w >= text_width(row["label"], SMALL) + 3:
                         canvas.text(x + w / 2, y + thick / 2, row["label"], size=SMALL, ha="center")
                 covered = _covered([(row["start_ms"], row["end_ms"]) for row in bars_here])
-                spent.append(f"{lane} busy for {number(covered)} ms in {len(bars_here)} pieces")
+                spent.append(f"{lane} busy for {number(covered)} ms in {_pieces(len(bars_here))}")
                 y += thick + gap
             end_x = left + span * total / longest
             canvas.line(end_x, start_y - 3, end_x, y, dash=True, lw=1.0)
             canvas.text(end_x + 4, start_y + thick / 2, f"{number(total)} ms", size=SMALL)
+            canvas.line(left, start_y - 3, left, y, lw=0.8)
             told.append(f"{group}: {number(total)} ms in all, {', '.join(spent)}")
             y += 6
-        canvas.line(left, top - 3, left, y, lw=0.8)
         canvas.line(left, y, left + span, y, lw=0.8)
         step = _nice_step(longest)
         for i in range(int(longest / step + 1e-9) + 1):
@@ -739,11 +747,13 @@ def gantt(
             canvas.text(x, y + 11, number(i * step), size=SMALL, ha="center")
         canvas.text(left + span / 2, y + 25, "ms after the first operation began", size=SMALL,
                     ha="center")  # fmt: skip
-        from_where = f" Source: {source.strip().rstrip('.')}." if source else ""
-        alt = f"Time line of copies and kernels. {'; '.join(told)}.{from_where}"
+        words = source.strip().rstrip(".")
+        alt = f"Time line of copies and kernels. {'; '.join(told)}." + (
+            f" Source: {words}." if words else ""
+        )
         if caption is None:
             caption = (
-                "What each engine of the GPU does over time; B is the whole of B, a number is a panel."
-                + (f" {source.strip().rstrip('.')}." if source else "")
+                "What each engine of the GPU does over time; B is all of B, a number is a panel"
             )
+            caption += f"; {words}." if words else "."
         return canvas.done(alt, caption)

@@ -851,3 +851,99 @@ def loop_orders(*, caption: str | None = None) -> Figure:
                 "a dot means that the element stays."
             )
         return canvas.done(alt, caption)
+
+
+# -- a ring of stages ----------------------------------------------------------------------------
+
+
+def _ring_schedule(stages: int, steps: int, fill: float) -> list[tuple[float, float, float, float]]:
+    """Of each step: when its copy is asked for and lands, when its products begin and end.
+
+    A copy takes `fill`, the products of a step 1; copies into different stages overlap, products do
+    not, and a stage may be filled again when its products are complete.
+    """
+    found: list[tuple[float, float, float, float]] = []
+    for step in range(steps):
+        free = found[step - stages][3] if step >= stages else 0.0
+        asked = max(free, found[-1][0]) if found else 0.0
+        begin = max(asked + fill, found[-1][3]) if found else asked + fill
+        found.append((asked, asked + fill, begin, begin + 1.0))
+    return found
+
+
+def ring(
+    stages: Sequence[int] = (1, 3),
+    *,
+    steps: int = 7,
+    fill: float = 2.0,
+    caption: str | None = None,
+) -> Figure:
+    """Rings of these numbers of stages over time: tiles on their way, waiting, and being multiplied.
+
+    A model, not a measurement: a copy takes `fill` times as long as the products of a step.
+    Raises DataError for a ring without stages, no step, or a negative time.
+    """
+    if not stages or min(stages) < 1 or steps < 1 or not 0 <= fill < math.inf:
+        raise DataError(f"{stages=}, {steps=}, {fill=}: give at least 1 stage and step, fill >= 0")
+    with drawing():
+        plans = [(count, _ring_schedule(count, steps, fill)) for count in stages]
+        longest = max(plan_[-1][3] for _, plan_ in plans)
+        copies = _Mark("tile on its way", BLUE, 0.28, BLUE)
+        waits = _Mark("landed, waits", None, 1.0, GREY)
+        products = _Mark("its products run", VERMILION, 0.4, VERMILION)
+        marks = [copies, waits, products]
+        left, thick, gap, head = 96.0, 16.0, 4.0, 24.0
+        span = WIDTH - left - 8
+        lanes = sum(min(count, steps) for count, _ in plans) + len(plans)
+        canvas = Canvas(_key_height(marks) + lanes * (thick + gap) + len(plans) * (head + 8) + 32)
+        y = _draw_key(canvas, marks, 0.0)
+        told = []
+
+        def bar(mark: _Mark, at: float, begin: float, end: float, words: str) -> None:
+            if end <= begin:
+                return
+            x, w = left + span * begin / longest, span * (end - begin) / longest
+            canvas.rect(x, at, w, thick, fill=mark.fill, alpha=mark.alpha, edge=mark.edge, lw=0.9)
+            if w >= text_width(words, SMALL) + 3:
+                canvas.text(x + w / 2, at + thick / 2, words, size=SMALL, ha="center")
+
+        for count, schedule in plans:
+            total = schedule[-1][3]
+            busy = 100 * steps / total
+            title = f"{count} stage{'s' * (count != 1)}"
+            canvas.text(0, y + head / 2, title, weight="bold")
+            y += head
+            top = y
+            for stage in range(min(count, steps)):
+                canvas.text(left - 6, y + thick / 2, f"stage {stage}", size=SMALL, ha="right")
+                for step in range(stage, steps, count):
+                    asked, landed, begin, end = schedule[step]
+                    bar(copies, y, asked, landed, str(step))
+                    bar(waits, y, landed, begin, "")
+                    bar(products, y, begin, end, str(step))
+                y += thick + gap
+            canvas.text(left - 6, y + thick / 2, "Tensor Cores", size=SMALL, ha="right")
+            for step, (_, _, begin, end) in enumerate(schedule):
+                bar(products, y, begin, end, str(step))
+            y += thick + gap
+            canvas.line(left, top - 3, left, y, lw=0.8)
+            y += 8
+            told.append(
+                f"{title}: {steps} steps take {number(total)}, the Tensor Cores are busy for "
+                f"{number(busy)} % of the time"
+            )
+        canvas.line(left, y, left + span, y, lw=0.8)
+        for tick in range(int(longest + 1e-9) + 1):
+            x = left + span * tick / longest
+            canvas.line(x, y, x, y + 4, lw=0.8)
+            if tick % 5 == 0:
+                canvas.text(x, y + 11, str(tick), size=SMALL, ha="center")
+        canvas.text(left + span / 2, y + 25, "time, in products of one step", size=SMALL,
+                    ha="center")  # fmt: skip
+        alt = (
+            f"A model of a ring of stages, where a copy takes {number(fill)} times as long as the "
+            f"products of a step. {'; '.join(told)}."
+        )
+        if caption is None:
+            caption = f"A model: a copy takes {number(fill)} steps. {'; '.join(told)}."
+        return canvas.done(alt, caption)

@@ -1,0 +1,119 @@
+"""Explorer of chapter 12: the tile hierarchy of a kernel, one level a step, on one drawing."""
+
+from __future__ import annotations
+
+import math
+
+from helpers import device, plots
+from helpers.catalog import Kernel, find, plan
+from helpers.errors import ConfigError
+from helpers.explorers.core import Control, Explorer, Reading, State, text
+
+ORDER = ("matrix", "block", "warp", "thread")
+
+
+def warp_tile(k: Kernel) -> tuple[int, int]:
+    """Rows and columns of C that one warp computes: WM x WN, or what 32 consecutive threads cover."""
+    p = k.params
+    if "WM" in p:
+        return p["WM"], p["WN"]
+    across = p["BN"] // p["TN"]
+    if across >= device.WARP:
+        return p["TM"], device.WARP * p["TN"]
+    return p["TM"] * (device.WARP // across), p["BN"]
+
+
+def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explorer:
+    """Grid, block tile, warp tile and thread tile of a kernel with BM, BN, TM, TN (and WM, WN)."""
+    k = find(kernel)
+    if not {"BM", "BN", "BK", "TM", "TN"} <= set(k.params):
+        raise ConfigError(
+            f"{k.name} has no tile of the thread (TM, TN): there are no levels to show"
+        )
+    p, (wm, wn) = plan(k, size, size, size), warp_tile(k)
+    bm, bn, bk, tm, tn = (k.params[n] for n in ("BM", "BN", "BK", "TM", "TN"))
+    tiles = {"matrix": (size, size), "block": (bm, bn), "warp": (wm, wn), "thread": (tm, tn)}
+    kept = {
+        "matrix": "global memory",
+        "block": "shared memory",
+        "warp": "the lanes' registers, shared words broadcast",
+        "thread": "registers",
+    }
+    shared = {
+        "matrix": "the whole grid",
+        "block": "the warps of a block",
+        "warp": "the lanes of a warp",
+        "thread": "the multiply-adds of a thread",
+    }
+    counts = {
+        "matrix": 1,
+        "block": math.prod(p.grid),
+        "warp": p.threads // device.WARP,
+        "thread": device.WARP,
+    }
+    inside = {
+        "matrix": "one product",
+        "block": "blocks in the grid",
+        "warp": "warps in a block",
+        "thread": "threads in a warp",
+    }
+    levels = {}
+    for name, (rows, columns) in tiles.items():
+        values, products = rows + columns, rows * columns
+        levels[name] = {
+            "level": {"matrix": "The matrix C"}.get(name, f"The {name}'s tile"),
+            "tile": f"{rows} x {columns}",
+            "count": f"{counts[name]:,} {inside[name]}" if name != "matrix" else inside[name],
+            "kept": kept[name],
+            "shared": shared[name],
+            "values": text(values),
+            "products": text(products),
+            "reuse": text(products / values, 1),
+        }
+
+    def read(state: State) -> Reading:
+        return Reading("level", levels[state["level"]])
+
+    panels = [
+        {"name": title, "rows": tiles[a][0], "columns": tiles[a][1],
+         "part_rows": tiles[b][0], "part_columns": tiles[b][1]}
+        for title, a, b in (("C: blocks", "matrix", "block"), ("block: warps", "block", "warp"),
+                            ("warp: threads", "warp", "thread"))
+    ]  # fmt: skip
+    picture = plots.tile_diagram(k, 2 * bm, 2 * bn, 8 * bk)._repr_html_()
+    return Explorer(
+        kind="hierarchy",
+        title=f"The levels of {k.name}, one at a time",
+        caption=(
+            f"C of {size} x {size}, the marked tile magnified from left to right. The threads of a "
+            "warp are drawn side by side; in the kernel each thread's elements may lie in pieces "
+            "spread over the warp's tile, which changes the addresses and not these counts."
+        ),
+        controls=(
+            Control(
+                "level",
+                "level",
+                ORDER,
+                "thread",
+                "range",
+                ("matrix", "block tile", "warp tile", "thread tile"),
+            ),
+        ),
+        labels={
+            "tile": "rows x columns of C",
+            "count": "how many",
+            "kept": "operands kept in",
+            "shared": "shared by",
+            "values": "values of A and B for each k",
+            "products": "multiply-adds for each k",
+            "reuse": "multiply-adds per value",
+        },
+        sentences={
+            "level": "{level} is {tile} elements, {count}. For each k it needs {values} values of A "
+            "and B and does {products} multiply-adds with them: {reuse} for each value."
+        },
+        data={"levels": levels, "panels": panels, "order": ORDER},
+        compute=read,
+        picture=picture,
+        examples=tuple({"level": name} for name in ORDER),
+    )

@@ -1,0 +1,64 @@
+// One tile of a kernel: on A, B and C, on the roofline, and its recorded time. Tables by Python:
+// code[combination] is a row of the legal tiles, or -1 - the number of the rule that it breaks.
+(() => {
+  const T = window.TileExplorers;
+  const row = (d, s) => d.names.reduce((at, name, i) =>
+    at * d.choices[i].length + d.choices[i].indexOf(s[name]), 0);
+  const edge = (d, s, name) => {
+    const from = d.edges[name];
+    return typeof from === 'string' ? s[from] : from;
+  };
+  T.define('tile', {
+    values(d, s) {
+      const code = d.code[row(d, s)], gpu = d.gpus[s.gpu], arch = gpu.arch;
+      const text = {gpu: gpu.name, kernel: d.kernel, tile: d.names.map(n => `${n}=${s[n]}`).join(' ')};
+      if (code < 0) {
+        const [expr, reason] = d.rules[-1 - code];
+        return {say: 'illegal', code, text: {...text, legal: 'no', expr, reason}};
+      }
+      const [intensity, threads] = d.legal[code];
+      const roof = Math.min(gpu.peak, intensity * gpu.bandwidth);
+      Object.assign(text, {legal: 'yes', threads: T.number(threads), intensity: T.number(intensity, 2),
+        roof: T.number(roof), time: d.no_time});
+      const ms = d.ms[code];
+      if (ms) Object.assign(text, {time: T.number(ms, 3) + ' ms', rate: T.number(d.gflop / ms)});
+      const report = (d.reports[arch] || [])[code];
+      const found = {code, intensity, roof, rate: ms ? d.gflop / ms : 0, gpu};
+      if (!report) return {...found, say: ms ? 'timed' : 'legal', text};
+      const [registers, spills, shared] = report;
+      Object.assign(text, {registers: T.number(registers), spills: T.number(spills), shared: T.number(shared)});
+      const o = T.occupancy(d.limits[arch], threads, registers, shared);
+      if (o.fault || !registers) return {...found, say: 'large', text};
+      Object.assign(text, {occupancy: T.number(100 * o.fraction, 1), limited: o.limited.join(' and ')});
+      return {...found, say: ms ? 'timed' : 'legal', text};
+    },
+    draw(d, s, {code, intensity, roof, rate, gpu}) {
+      const [bm, bn, bk, wm, wn, tm, tn] = ['BM', 'BN', 'BK', 'WM', 'WN', 'TM', 'TN'].map(n => edge(d, s, n));
+      const most = d.most, k = 150 / most, deep = 46, x = 14 + deep, y = 18 + deep, kk = Math.min(deep, bk * k * 2);
+      const good = code >= 0, frame = 'stroke="currentColor"', dash = good ? frame : frame + ' stroke-dasharray="4 3"';
+      let body = T.rect(x, y, 150, 150, 'none', frame + ' opacity=".4"')
+        + T.rect(14, y, deep - 4, 150, 'none', frame + ' opacity=".4"') + T.rect(x, 18, 150, deep - 4, 'none', frame + ' opacity=".4"');
+      body += T.rect(14, y, Math.min(kk, deep - 4), bm * k, T.GREEN, 'opacity=".75"') + T.rect(x, 18, bn * k, Math.min(kk, deep - 4), T.GREEN, 'opacity=".75"');
+      body += T.rect(x, y, bn * k, bm * k, good ? T.BLUE : 'none', dash + ' fill-opacity=".35"');
+      if (wm) body += T.rect(x, y, wn * k, wm * k, 'none', frame + ' stroke-width="2"');
+      body += T.rect(x, y, Math.max(2, tn * k), Math.max(2, tm * k), T.VERMILION);
+      body += T.label(x, 13, `B: ${bk} x ${bn}`, 'class="small"') + T.label(14, y + 163, `A: ${bm} x ${bk}`, 'class="small"');
+      body += T.label(x + 150, y + 163, `C: ${bm} x ${bn}`, 'class="small" text-anchor="end"');
+      if (!good) {
+        body += T.label(250, 100, 'not legal', 'font-weight="600"');
+        return {width: 440, height: y + 170, body};
+      }
+      // The roofline of the chosen GPU, both axes logarithmic: 1 to 1000 FLOP/byte, 100 GFLOP/s up.
+      const px = v => 262 + Math.log10(v) / 3 * 170, py = v => 200 - Math.log10(v / 100) / 3 * 165;
+      const ridge = gpu.peak / gpu.bandwidth;
+      body += T.line(262, 200, 436, 200) + T.line(262, 28, 262, 200);
+      for (const v of [1, 10, 100]) body += T.label(px(v), 213, v, 'class="small" text-anchor="middle"');
+      for (const v of [100, 1000, 10000]) body += T.label(258, py(v) + 4, v >= 1000 ? v / 1000 + 'k' : v, 'class="small" text-anchor="end"');
+      body += T.label(436, 226, 'FLOP per byte', 'class="small" text-anchor="end"') + T.label(236, 18, 'GFLOP/s', 'class="small"');
+      body += `<polyline points="${px(1)},${py(Math.max(100, gpu.bandwidth)).toFixed(1)} ${px(ridge).toFixed(1)},${py(gpu.peak).toFixed(1)} 436,${py(gpu.peak).toFixed(1)}" fill="none" stroke="currentColor" stroke-width="1.5"/>`;
+      body += `<circle cx="${px(intensity).toFixed(1)}" cy="${py(Math.max(100, roof)).toFixed(1)}" r="4.5" fill="none" stroke="${T.VERMILION}" stroke-width="2"/>`;
+      if (rate && s.gpu === d.timed_on) body += T.rect(px(intensity) - 4, py(Math.max(100, rate)) - 4, 8, 8, T.BLUE);
+      return {width: 440, height: Math.max(230, y + 170), body};
+    },
+  });
+})();

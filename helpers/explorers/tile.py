@@ -1,0 +1,284 @@
+"""Explorer of chapters 06, 08, 09 and 12: one kernel's tile, its rules, its cost and its time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from helpers import device, model, plots
+from helpers.catalog import Kernel, broken_rules, find, plan
+from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.explorers.core import Control, Explorer, Reading, State, text
+from helpers.explorers.occupancy import gpu_control, plain_limits
+from helpers.measure import fingerprint, load, tiles
+from helpers.measure.schema import label as provenance
+from helpers.toolchain import resources
+
+SIZE = (4096, 4096, 4096)
+GFLOP = model.flops(*SIZE) / 1e6
+"""GFLOP/s of a product that takes 1 ms."""
+NO_TIME = "not recorded"
+Key = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Every combination of a kernel's tile sizes: the rule it breaks, or its row of `legal`."""
+
+    kernel: Kernel
+    names: tuple[str, ...]
+    choices: tuple[tuple[int, ...], ...]
+    code: tuple[int, ...]
+    rules: tuple[tuple[str, str], ...]
+    legal: tuple[tuple[float, int], ...]
+    tiles: tuple[Mapping[str, int], ...]
+
+    def at(self, state: State) -> int:
+        """The code of a state: a row of `legal`, or -1 less the number of the broken rule."""
+        index = 0
+        for name, values in zip(self.names, self.choices, strict=True):
+            index = index * len(values) + values.index(state[name])
+        return self.code[index]
+
+
+@cache
+def table(name: str) -> Table:
+    """Legality, intensity and threads of every combination of a kernel's choices."""
+    k = find(name)
+    choices = {
+        n: tuple(sorted({*values, k.params[n]})) for n, values in k.choices.items() if n in k.params
+    }
+    code: list[int] = []
+    rules: dict[tuple[str, str], int] = {}
+    legal: list[tuple[float, int]] = []
+    known: list[Mapping[str, int]] = []
+    for values in itertools.product(*choices.values()):
+        tile = {**k.params, **dict(zip(choices, values, strict=True))}
+        broken = broken_rules(k, *SIZE, **tile)
+        if broken:
+            code.append(-1 - rules.setdefault((broken[0].expr, broken[0].reason), len(rules)))
+            continue
+        code.append(len(legal))
+        p = plan(k, *SIZE, **tile)
+        legal.append((round(model.arithmetic_intensity(k, *SIZE, **tile), 4), p.threads))
+        known.append(tile)
+    return Table(
+        k, tuple(choices), tuple(choices.values()), tuple(code), tuple(rules), tuple(legal),
+        tuple(known),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Times:
+    """Recorded milliseconds by tile, and where they come from. swept: all tiles were timed."""
+
+    ms: Mapping[Key, float]
+    label: str
+    swept: bool
+
+
+def times(kernel: Kernel, gpu: str) -> Times:
+    """Recorded times of a kernel's tiles at 4096: from the sweep where there is one.
+
+    A time of other code than the file now holds is left out.
+    """
+    try:
+        record = load(gpu)
+    except UnknownNameError:
+        return Times({}, "", False)
+    where = {"kernel": kernel.name, **dict(zip("mnk", SIZE, strict=True))}
+    source = fingerprint(kernel)
+
+    def key(entry: Mapping[str, Any]) -> Key:
+        return tuple(entry["params"][name] for name in kernel.params)
+
+    found = [
+        e
+        for section in ("points", "sweep")  # the sweep's own time replaces the point's
+        for e in record.find(section, **where)
+        if e["source"] == source and e["ms"] is not None and set(e["params"]) == set(kernel.params)
+    ]
+    swept = any(e["source"] == source for e in record.find("sweep", **where))
+    label = provenance(record.gpu["name"], found) if found else ""
+    return Times({key(e): e["ms"] for e in found}, label, swept)
+
+
+@cache
+def _default_report(name: str, arch: str) -> tuple[int, int, int] | None:
+    try:
+        r = resources(name, arch)
+    except ConfigError:
+        return None
+    return r.registers, r.spill_stores + r.spill_loads, r.shared_bytes
+
+
+def reports(t: Table, arch: str) -> list[tuple[int, int, int] | None]:
+    """The compiler's report of each legal tile; None where it was not compiled for arch."""
+    known = tiles.reports(t.kernel, arch)
+    found: list[tuple[int, int, int] | None] = [known.get(tiles.tile_key(x)) for x in t.tiles]
+    default = next(i for i, x in enumerate(t.tiles) if dict(x) == dict(t.kernel.params))
+    if found[default] is None:
+        found[default] = _default_report(t.kernel.name, arch)
+    return found
+
+
+def _edges(k: Kernel) -> dict[str, str | int]:
+    """Which parameter is which edge of the drawing; a number where the kernel fixes it."""
+    p = k.params
+    rows, columns = k.tile
+    edge: dict[str, str | int] = {
+        "BM": rows if rows in p else 1,
+        "BN": columns if columns in p else 1,
+        "BK": next((n for n in ("BK", "TILE", "TILE_ROWS") if n in p), 1),
+    }
+    edge |= {n: (n if n in p else 0) for n in ("WM", "WN")}
+    return edge | {n: (n if n in p else 1) for n in ("TM", "TN")}
+
+
+def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
+    """A kernel's tile sizes as sliders: rule, shared memory, registers, occupancy, roofline, time.
+
+    The tile's edges must be parameters of the kernel (tiled_*, block_*, vectorised, warp_tiled ...).
+    """
+    k = find(kernel)
+    t, recorded = table(k.name), times(k, gpu)
+    edges = _edges(k)
+    if not {edges["BM"], edges["BN"]} <= set(k.params):
+        raise ConfigError(f"the tile explorer cannot draw {k.name}: its block tile is {k.tile}")
+    known: dict[str, Sequence[tuple[int, int, int] | None]] = {}
+    for g in device.GPUS.values():
+        if g.arch not in known:
+            known[g.arch] = reports(t, g.arch)
+    ms = [recorded.ms.get(tuple(x.values())) for x in t.tiles]
+    gpus: dict[str, dict[str, Any]] = {
+        g.key: {
+            "name": g.name,
+            "arch": g.arch,
+            "peak": round(g.fp32_peak_gflops, 1),
+            "bandwidth": g.bandwidth_gbs,
+        }
+        for g in device.GPUS.values()
+    }
+
+    def read(state: State) -> Reading:
+        g, code = gpus[state["gpu"]], t.at(state)
+        shown = {
+            "gpu": g["name"],
+            "kernel": k.name,
+            "tile": " ".join(f"{n}={state[n]}" for n in t.names),
+        }
+        if code < 0:
+            expr, reason = t.rules[-1 - code]
+            return Reading("illegal", shown | {"legal": "no", "expr": expr, "reason": reason})
+        intensity, threads = t.legal[code]
+        roof = min(g["peak"], intensity * g["bandwidth"])
+        shown |= {
+            "legal": "yes",
+            "threads": text(threads),
+            "intensity": text(intensity, 2),
+            "roof": text(roof),
+            "time": NO_TIME,
+        }
+        if time := ms[code]:
+            shown |= {"time": text(time, 3) + " ms", "rate": text(GFLOP / time)}
+        say = "timed" if ms[code] else "legal"
+        report = known[g["arch"]][code]
+        if report is None:
+            return Reading(say, shown)
+        registers, spills, shared = report
+        shown |= {"registers": text(registers), "spills": text(spills), "shared": text(shared)}
+        try:
+            o = model.occupancy(device.limits(g["arch"]), threads, registers, shared)
+        except ConfigError:
+            return Reading("large", shown)
+        if not registers:
+            return Reading("large", shown)
+        shown |= {"occupancy": text(100 * o.fraction, 1), "limited": " and ".join(o.limited_by)}
+        return Reading(say, shown)
+
+    name = device.gpu(gpu).name
+    what = (
+        f"Times of every tile that fits, at 4096: {recorded.label}."
+        if recorded.swept
+        else f"Of this kernel only the catalog's own tile was timed, at 4096: {recorded.label}."
+        " Other tiles were not recorded."
+        if recorded.label
+        else f"No time of this kernel is recorded on {name}."
+    )
+    controls = tuple(
+        Control(n, n, values, k.params[n]) for n, values in zip(t.names, t.choices, strict=True)
+    )
+    fastest = sorted(range(len(t.tiles)), key=lambda i: (ms[i] is None, ms[i] or 0.0, i))
+    own = dict(k.params)
+    picked = [own, *(dict(t.tiles[i]) for i in fastest if dict(t.tiles[i]) != own)][:6]
+    illegal = next((-1 - c for c in t.code if c < 0), None)
+    examples = [{n: x[n] for n in t.names} for x in picked]
+    if illegal is not None:
+        index = t.code.index(-1 - illegal)
+        combos = list(itertools.product(*t.choices))
+        examples.append(dict(zip(t.names, combos[index], strict=True)))
+    try:
+        rows, columns = plan(k, *SIZE).tile
+        picture = plots.tile_diagram(k, 2 * rows, 2 * columns, 64)._repr_html_()
+    except (ConfigError, DataError):
+        picture = ""
+    return Explorer(
+        kind="tile",
+        title=f"Which tile for {k.name}?",
+        caption=(
+            "Green: the slices of A and B that a block fetches in one step (K drawn at twice the "
+            "scale). Blue: the block's tile of C"
+            + (", thick frame: a warp's tile" if "WM" in k.params else "")
+            + ", red: a thread's. On the roofline the ring is the bound of the formula, the square "
+            f"the recorded rate on the {name}. Traffic is counted without caches."
+        ),
+        controls=(*controls, gpu_control(gpu)),
+        labels={
+            "legal": "legal",
+            "threads": "threads a block",
+            "shared": "shared memory (bytes)",
+            "registers": "registers a thread",
+            "spills": "spills (bytes)",
+            "occupancy": "occupancy (%)",
+            "limited": "limited by",
+            "intensity": "FLOP per byte",
+            "roof": "roof (GFLOP/s)",
+            "time": f"time at 4096, {name}",
+            "rate": f"GFLOP/s, {name}",
+        },
+        sentences={
+            "illegal": "{tile} is not legal. It breaks the rule {expr}: {reason}.",
+            "legal": "{tile} is legal, with {threads} threads a block and {intensity} FLOP per byte. "
+            "Its time was not recorded.",
+            "timed": "{tile} takes {time} at 4096 on the "
+            + name
+            + ", {rate} GFLOP/s, with {threads} threads a block and {intensity} FLOP per byte.",
+            "large": "{tile} obeys every rule, but a block of it does not fit an SM of the {gpu}: "
+            "registers or shared memory do not suffice.",
+        },
+        data={
+            "kernel": k.name,
+            "names": t.names,
+            "choices": t.choices,
+            "code": t.code,
+            "rules": t.rules,
+            "legal": t.legal,
+            "reports": known,
+            "limits": {a: plain_limits(device.limits(a)) for a in known},
+            "ms": ms,
+            "gflop": GFLOP,
+            "no_time": NO_TIME,
+            "gpus": gpus,
+            "timed_on": gpu,
+            "edges": edges,
+            "most": max(max(v) for n, v in zip(t.names, t.choices, strict=True) if n in
+                        (edges["BM"], edges["BN"])),
+        },
+        compute=read,
+        picture=picture,
+        examples=tuple(examples),
+        note=what,
+    )  # fmt: skip

@@ -1,0 +1,768 @@
+"""Copies overlapped with compute: cuts, queues, predictions, and a pretend GPU that runs streams in
+any order that CUDA allows, so that a missing wait shows itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, permutations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import __main__ as cli
+from helpers import catalog, device, exercises, launch, matmul, plan, plots
+from helpers.errors import ConfigError, DataError
+from helpers.measure import ImplausibleError, load, overlap, protocol, schema, streams
+from helpers.measure import point as points
+from helpers.measure import record as recording
+from helpers.measure.streams import Operation, Runner, Step, Variant
+from tests.test_measure import FakeSession, gpu, record
+
+__all__ = ["gpu"]  # the pretend GPU of test_measure, a fixture here, too
+
+MS = {"B": 1.0, "A": 2.0, "kernel": 6.0, "C": 2.0}
+QUICK = protocol.Effort(pairs=3, max_pairs=3, seconds=0.0)
+
+# -- cutting -----------------------------------------------------------------------------------
+
+
+def cut_faults(cut: tuple[tuple[int, int], ...], rows: int, count: int, multiple: int) -> list[str]:
+    """What is wrong with a cut of rows into panels."""
+    told = []
+    covered = np.zeros(rows + max(rows, 1), int)
+    for first, size in cut:
+        covered[first : first + size] += 1
+    if (covered[:rows] != 1).any() or covered[rows:].any():
+        told.append("rows")
+    if len(cut) != count or min(size for _, size in cut) < 1:
+        told.append("count")
+    if any(first % multiple for first, _ in cut):
+        told.append("tiles")
+    tiles = [-(-size // multiple) for _, size in cut]
+    return told + ["balance"] * (max(tiles) - min(tiles) > 1)
+
+
+def naive_cut(rows: int, count: int, multiple: int) -> tuple[tuple[int, int], ...]:
+    """As most tutorials do it."""
+    size = rows // count
+    return tuple((i * size, size) for i in range(count))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 31, 32, 33, 103, 1000, 1025, 4096])
+@pytest.mark.parametrize("multiple", [1, 32, 128])
+def test_panels_cover_every_row_once(rows: int, multiple: int) -> None:
+    tiles = -(-rows // multiple)
+    for count in range(1, min(tiles, 40) + 1):
+        assert cut_faults(streams.panels(rows, count, multiple), rows, count, multiple) == []
+    with pytest.raises(ConfigError, match=f"at most {tiles}"):
+        streams.panels(rows, tiles + 1, multiple)
+
+
+def test_a_wrong_cut_is_seen() -> None:
+    assert cut_faults(naive_cut(1000, 3, 128), 1000, 3, 128) == ["rows", "tiles"]
+    assert cut_faults(((0, 384), (384, 616)), 1000, 3, 128) == ["count", "balance"]
+    assert cut_faults(((0, 550), (500, 500)), 1000, 2, 50) == ["rows"]
+    for bad in ((0, 1, 1), (8, 0, 1), (8, 1, 0)):
+        with pytest.raises(ConfigError, match="at least 1"):
+            streams.panels(*bad)
+
+
+def test_panels_multiply_to_the_whole_product() -> None:
+    A, B = launch.operands("tiled_32", 70, 33, 17)
+    whole = matmul("tiled_32", A, B, backend="emulator")
+    cuts = streams.row_panels(plan(catalog["tiled_32"], 70, 33, 17), 3)
+    assert cuts == ((0, 32), (32, 32), (64, 6))
+    parts = [matmul("tiled_32", A[r : r + n], B, backend="emulator") for r, n in cuts]
+    assert np.array_equal(np.concatenate(parts), whole)
+    lost = [matmul("tiled_32", A[r : r + n], B, backend="emulator") for r, n in naive_cut(70, 3, 1)]
+    assert np.concatenate(lost).shape != whole.shape
+
+
+# -- ordering and predicting -------------------------------------------------------------------
+
+
+def test_the_schedule_brings_b_first_and_deals_panels_to_streams() -> None:
+    steps = streams.schedule(5, 2)
+    assert steps[0] == Step("B", 0, 0)
+    assert [s.stream for s in steps if s.what == "kernel"] == [0, 1, 0, 1, 0]
+    assert [s.what for s in steps if s.panel == 3] == ["A", "kernel", "C"]
+    assert len(steps) == 1 + 3 * 5
+    with pytest.raises(ConfigError, match="at least 1"):
+        streams.schedule(0, 1)
+
+
+@pytest.mark.parametrize("times", [*permutations((2.0, 6.0, 3.0)), (2.0, 2.0, 2.0)])
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 32])
+def test_ideal_queues_take_what_the_formula_says(
+    times: tuple[float, float, float], count: int
+) -> None:
+    ms = dict(zip(("A", "kernel", "C"), times, strict=True)) | {"B": 1.0}
+    took = streams.makespan(streams.simulate(streams.schedule(count, 3), (1,) * count, ms))
+    formula = 1.0 + sum(times) / count + (count - 1) / count * max(times)
+    assert took == pytest.approx(formula)
+    assert streams.bound(ms) < took <= sum(ms.values()) + 1e-12
+    serial = streams.makespan(streams.simulate(streams.schedule(count, 1), (1,) * count, ms))
+    assert serial == pytest.approx(sum(ms.values()))  # one stream hides nothing
+
+
+def test_three_engines_need_three_streams() -> None:
+    even = {"B": 1.0, "A": 2.0, "kernel": 2.0, "C": 2.0}
+    took = [
+        streams.makespan(streams.simulate(streams.schedule(8, s), (1,) * 8, even))
+        for s in (1, 2, 3, 4)
+    ]
+    assert took[0] > took[1] > took[2] == took[3]
+
+
+def test_no_engine_and_no_stream_does_two_things_at_once() -> None:
+    found = streams.simulate(streams.schedule(7, 3), (3, 3, 3, 3, 3, 2, 1), MS)
+    for place in (lambda o: streams.ENGINE[o.what], lambda o: o.stream):
+        for name in {place(o) for o in found}:
+            here = sorted((o.start_ms, o.end_ms) for o in found if place(o) == name)
+            assert all(a[1] <= b[0] + 1e-12 for a, b in pairwise(here))
+    assert streams.parts(found) == pytest.approx(MS)  # ragged panels share the times by rows
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [Step("A", 0, 0), Step("kernel", 0, 0), Step("B", 0, 1)],
+        [Step("B", 0, 0), Step("kernel", 0, 0), Step("A", 0, 0)],
+        [Step("B", 0, 0), Step("A", 0, 0), Step("C", 0, 0)],
+    ],
+)
+def test_a_queue_that_computes_what_is_not_there_is_refused(steps: list[Step]) -> None:
+    with pytest.raises(ConfigError, match="queued before"):
+        streams.simulate(steps, (1,), MS)
+
+
+def test_a_bar_begins_where_its_engine_is_free() -> None:
+    """All copies were queued at 0, so their first events are stamped there."""
+    stamped = (
+        Operation("B", 0, 0, 0.0, 1.0),
+        Operation("A", 0, 0, 0.0, 2.0),
+        Operation("A", 1, 1, 0.0, 3.0),
+        Operation("kernel", 0, 0, 2.0, 5.0),
+        Operation("kernel", 1, 1, 3.0, 6.0),
+    )
+    assert [(o.start_ms, o.end_ms) for o in streams.busy(stamped)] == [
+        (0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (2.0, 5.0), (5.0, 6.0),
+    ]  # fmt: skip
+    rows = streams.lanes(stamped, "x")
+    assert {row["lane"] for row in rows} == {streams.COPY_IN, streams.COMPUTE}
+    assert [row["label"] for row in rows] == ["B", "0", "1", "0", "1"]
+
+
+def test_the_crossover_is_where_computing_and_copying_take_the_same_time() -> None:
+    n = streams.crossover(40_000, 50)
+    assert n == 1600
+    for edge, longer in ((1601, "kernel"), (1599, "copy")):
+        kernel, copy = 2 * edge / 40_000e9, 4 / 50e9  # of one element of A, m and K cancelled
+        assert (kernel > copy) == (longer == "kernel")
+    assert streams.crossover(40_000, 50, itemsize=2) == 800
+    with pytest.raises(ConfigError, match="positive"):
+        streams.crossover(40_000, 0)
+
+
+def test_variants_are_what_the_chapter_compares() -> None:
+    found = streams.variants(4096, 128)
+    assert found[0] == streams.BASELINE
+    assert [v.panels for v in found if v.streams == min(4, v.panels) and v.memory == "pinned"] == [
+        1, 1, 2, 4, 8, 16, 32,
+    ]  # fmt: skip
+    assert Variant("panels", "pinned", 8, 1) in found
+    assert Variant("panels", "pageable", 8, 4) in found
+    assert len(set(found)) == len(found)
+    assert max(v.panels for v in streams.variants(1024, 128)) == 8  # no more panels than tiles
+    assert {v.panels for v in streams.variants(100, 128)} == {1}
+    assert len({v.title for v in found}) == len(found)
+    assert Variant("panels", "pinned", 1, 1).title == "1 panel, 1 stream"
+
+
+# -- comparing ---------------------------------------------------------------------------------
+
+
+class Pretend:
+    """A bench whose variants take known times; one may leave a wrong C."""
+
+    def __init__(self, wrong: Variant | None = None) -> None:
+        self.wrong, self.calls, self.fresh = wrong, list[str](), False
+
+    def run(self, v: Variant) -> float:
+        self.calls.append(v.title)
+        return float(v.panels)
+
+    def poison(self) -> None:
+        self.calls.append("poison")
+
+    def check(self, v: Variant) -> tuple[float, float]:
+        assert self.calls[-2:] == ["poison", v.title]
+        ratio = 9.0 if v == self.wrong else 0.5
+        protocol.refuse_wrong(ratio, v.title, 1.0, "nothing")
+        return 1e-6, ratio
+
+
+def test_variants_take_turns_in_random_order_and_are_checked_before_and_after() -> None:
+    bench, chosen = Pretend(), streams.variants(4096, 128)
+    effort = replace(QUICK, pairs=30, max_pairs=30)
+    times, errors = streams.compare(bench, chosen, effort=effort, rng=np.random.default_rng(0))
+    assert all(times[v] == [float(v.panels)] * 30 for v in chosen)
+    assert errors == dict.fromkeys(chosen, (1e-6, 0.5))
+    assert bench.calls.count("poison") == 2 * len(chosen)
+    n = len(chosen)
+    rounds = [tuple(bench.calls[2 * n + i * n : 2 * n + (i + 1) * n]) for i in range(30)]
+    assert {frozenset(r) for r in rounds} == {frozenset(v.title for v in chosen)}
+    assert len(set(rounds)) > 25
+
+
+def test_a_wrong_variant_is_refused() -> None:
+    chosen = streams.variants(4096, 128)
+    with pytest.raises(ImplausibleError, match="wrong result"):
+        streams.compare(Pretend(chosen[5]), chosen, effort=QUICK)
+
+
+# -- a pretend GPU -----------------------------------------------------------------------------
+
+
+class DeviceArray(np.ndarray):
+    """An array whose pointer is asked for as CuPy's is."""
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+    def set(self, host: np.ndarray, stream: Stream) -> None:
+        """Queue a copy in."""
+        stream.queue.append(("work", lambda: self.__setitem__(..., host)))
+
+    def get(self, out: np.ndarray, stream: Stream, blocking: bool) -> None:
+        """Queue a copy out."""
+        assert not blocking, "a copy that waits overlaps with nothing"
+        stream.queue.append(("work", lambda: out.__setitem__(..., self)))
+
+
+class Stream:
+    """A queue. An operation is (kind, payload); nothing runs until someone waits."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.queue = world, list[tuple[str, Any]]()
+        world.streams.append(self)
+        self.ptr = len(world.streams) - 1
+
+    def __enter__(self) -> Stream:
+        self.world.current.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.world.current.pop()
+
+    def synchronize(self) -> None:
+        self.world.run_until(self)
+
+    def wait_event(self, event: Event) -> None:
+        if event.recorded:  # an event that was never recorded counts as done
+            self.queue.append(("wait", (event, event.recorded)))
+
+
+class Event:
+    """A mark in a stream; each record() is one more version of it."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.recorded, self.reached, self.at = world, 0, 0, 0.0
+
+    def record(self, stream: Stream) -> None:
+        self.recorded += 1
+        stream.queue.append(("record", (self, self.recorded)))
+
+
+@dataclass
+class World:
+    """A GPU that takes the head of any stream that may run, at random; a clock that ticks with it."""
+
+    rng: np.random.Generator
+    streams: list[Stream] = field(default_factory=list)
+    current: list[Stream] = field(default_factory=list)
+    clock: float = 0.0
+
+    def run_until(self, wanted: Stream) -> None:
+        """Run operations of random streams until this one is empty."""
+        while wanted.queue:
+            ready = [s for s in self.streams if s.queue and self._may_run(s.queue[0])]
+            assert ready, "every stream waits for another"
+            self._do(ready[int(self.rng.integers(len(ready)))].queue.pop(0))
+
+    @staticmethod
+    def _may_run(operation: tuple[str, Any]) -> bool:
+        kind, payload = operation
+        return kind != "wait" or payload[0].reached >= payload[1]
+
+    def _do(self, operation: tuple[str, Any]) -> None:
+        kind, payload = operation
+        if kind == "record":
+            payload[0].reached, payload[0].at = payload[1], self.clock
+        elif kind == "work":
+            self.clock += 1.0
+            payload()
+
+    def queue(self, work: Callable[[], None]) -> None:
+        """Queue work in the current stream."""
+        self.current[-1].queue.append(("work", work))
+
+
+class PretendGpu:
+    """What Runner needs of a Session, over NumPy."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.world = world = World(np.random.default_rng(seed))
+        cuda = SimpleNamespace(
+            Stream=lambda non_blocking: Stream(world),
+            Event=lambda disable_timing=False: Event(world),
+            PinnedMemory=lambda nbytes: np.zeros(nbytes, np.uint8),
+            PinnedMemoryPointer=lambda memory, offset: memory,
+            get_elapsed_time=lambda a, b: b.at - a.at,
+            Device=lambda: SimpleNamespace(attributes={"AsyncEngineCount": 3}),
+            runtime=SimpleNamespace(
+                memcpyAsync=self._memcpy, memcpyHostToDevice=1, memcpyDeviceToHost=2
+            ),
+        )
+
+        def empty(shape: Any, dtype: Any) -> DeviceArray:
+            return np.zeros(shape, dtype).view(DeviceArray)
+
+        self.cupy = SimpleNamespace(cuda=cuda, empty=empty, asarray=np.array)
+        self.stream = Stream(world)
+        self.gpu = SimpleNamespace(arch="sm_90")
+
+    def _memcpy(self, to: int, of: int, nbytes: int, kind: int, stream: int) -> None:
+        self.world.streams[stream].queue.append(("work", lambda: ctypes.memmove(to, of, nbytes)))
+
+    def supports(self, arch: str) -> bool:
+        return arch <= "sm_90"
+
+    def peak_gflops(self, precision: str) -> float:
+        return 1e12
+
+    @contextlib.contextmanager
+    def on_stream(self) -> Iterator[None]:
+        with self.stream:
+            yield
+
+    @contextlib.contextmanager
+    def faults(self, what: str) -> Iterator[None]:
+        yield
+
+    def problem(self, dtype: str, M: int, N: int, K: int) -> Any:
+        A, B = launch.operands("tiled_32", M, N, K)
+        return SimpleNamespace(host_A=A, host_B=B, checked="float64 on the host")
+
+    def poison(self, x: np.ndarray, dtype: str) -> None:
+        with self.stream:
+            self.world.queue(lambda: x.fill(np.nan))
+
+    def error(self, problem: Any, C: np.ndarray, dtype: str) -> tuple[float, float]:
+        bound = launch.error_bound("tiled_32", problem.host_A, problem.host_B)
+        wanted = launch.reference("tiled_32", problem.host_A, problem.host_B)
+        error = np.abs(C - wanted)
+        return float(error.max()), float((error / bound).max())
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Kernels that multiply with NumPy when their turn comes; the worlds that they run in."""
+    worlds: list[World] = []
+
+    def cuda_function(p: Any) -> Callable[..., None]:
+        def call(grid: Any, block: Any, arguments: Any, shared_mem: int) -> None:
+            A, B, C, M, N, K = arguments
+            assert (grid, block) == (p.grid, p.block)
+            assert A.shape == (M, K) and B.shape == (K, N) and C.shape == (M, N)
+
+            def multiply() -> None:
+                C[...] = np.asarray(A, np.float64) @ np.asarray(B, np.float64)
+
+            worlds[-1].queue(multiply)
+
+        return call
+
+    monkeypatch.setattr(launch, "cuda_function", cuda_function)
+    return worlds
+
+
+def runner(worlds: list[Any], seed: int, shape: tuple[int, int, int] = (103, 45, 37)) -> Runner:
+    """A runner on a pretend GPU of its own."""
+    session = PretendGpu(seed)
+    worlds.append(session.world)
+    return Runner(session, plan(catalog["tiled_32"], *shape))  # type: ignore[arg-type]
+
+
+def outcome(r: Runner, v: Variant) -> float:
+    """Error over tolerance after one run on poisoned memory."""
+    r.poison()
+    r.run(v)
+    return r.check(v)[1]
+
+
+@pytest.mark.parametrize("shape", [(103, 45, 37), (1, 1, 1), (33, 7, 64), (130, 40, 5)])
+def test_every_variant_gives_the_product(kernels: list[Any], shape: tuple[int, int, int]) -> None:
+    for seed in range(5):
+        r = runner(kernels, seed, shape)
+        for v in streams.variants(shape[0], r.plan.tile[0]):
+            assert outcome(r, v) <= 1.0
+
+
+def broken(kernels: list[Any]) -> int:
+    """How often, of 20 tries, a run in panels is found out to be wrong."""
+    told = 0
+    for seed in range(20):
+        try:
+            outcome(runner(kernels, seed), Variant("panels", "pinned", 4, 3))
+        except ImplausibleError:
+            told += 1
+    return told
+
+
+def test_a_kernel_that_does_not_wait_for_b_is_found_out(
+    kernels: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert broken(kernels) == 0
+    monkeypatch.setattr(Stream, "wait_event", lambda self, event: None)
+    assert broken(kernels) >= 10  # luck saves the others
+
+
+def test_steps_in_the_wrong_stream_are_found_out(
+    kernels: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = streams.schedule
+
+    def copies_apart(count: int, over: int) -> tuple[Step, ...]:
+        return tuple(
+            replace(s, stream=(s.stream + 1) % over) if s.what == "A" else s
+            for s in right(count, over)
+        )
+
+    monkeypatch.setattr(streams, "schedule", copies_apart)
+    assert broken(kernels) >= 10
+
+
+@pytest.mark.parametrize("what", ["A", "B", "kernel", "C"])
+def test_a_step_left_out_is_found_out(
+    kernels: list[Any], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The operands of the run before are still there, so only the poison tells."""
+    right = streams.schedule
+    monkeypatch.setattr(
+        streams,
+        "schedule",
+        lambda count, over: tuple(s for s in right(count, over) if (s.what, s.panel) != (what, 0)),
+    )
+    assert broken(kernels) == 20
+
+
+def test_a_cut_that_loses_rows_is_found_out(
+    kernels: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "row_panels", lambda p, count: naive_cut(p.M, count, 1))
+    assert broken(kernels) == 20
+
+
+def chapters_loop() -> Callable[..., None]:
+    """The loop that chapter 18 prints."""
+    text = (Path(__file__).parent.parent / "book" / "18_streams.md").read_text(encoding="utf-8")
+    source = re.search(r"(?ms)^def product_in_panels.*?(?=^\S)", text.replace("\n\n\nif", "\nif"))
+    assert source is not None
+    names: dict[str, Any] = {"plan": plan, "catalog": catalog, "launch": launch}
+    exec(source[0], {**names, "row_panels": streams.row_panels}, names)
+    return names["product_in_panels"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_loop_of_the_chapter_is_right(
+    kernels: list[Any], monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """With its wait for B; without, it is found out."""
+    if not waits:
+        monkeypatch.setattr(Stream, "wait_event", lambda self, event: None)
+    right = 0
+    for seed in range(20):
+        session = PretendGpu(seed)
+        kernels.append(session.world)
+
+        def empty(shape: Any, dtype: Any) -> DeviceArray:
+            return np.full(shape, np.nan, dtype).view(DeviceArray)
+
+        session.cupy.empty = empty
+        monkeypatch.setitem(sys.modules, "cupy", session.cupy)
+        A, B = launch.operands("tiled_32", 103, 45, 37)
+        C = np.full((103, 45), np.nan, np.float32)
+        chapters_loop()("tiled_32", A, B, C, count=4, streams=3)
+        right += launch.wrong_elements("tiled_32", A, B, C) == 0
+    assert right == 20 if waits else right <= 10
+
+
+@pytest.mark.gpu
+def test_every_variant_is_right_on_a_gpu() -> None:
+    import cupyx
+
+    from helpers.measure.gpu import Session
+
+    session = Session()
+    for name, shape in (("tiled_32", (1000, 701, 333)), ("vectorised", (1024, 512, 256))):
+        r = Runner(session, plan(catalog[name], *shape))
+        for v in streams.variants(shape[0], r.plan.tile[0]):
+            assert outcome(r, v) <= 1.0
+            assert len(r.timeline(v, runs=1)) == 1 + 3 * v.panels
+    A, B = launch.operands("vectorised", 1000, 900, 700)
+    hosts = [cupyx.empty_pinned(s, np.float32) for s in (A.shape, B.shape, (1000, 900))]
+    hosts[0][...], hosts[1][...], hosts[2][...] = A, B, np.nan
+    chapters_loop()("vectorised", *hosts, count=3, streams=3)
+    assert launch.wrong_elements("vectorised", A, B, hosts[2]) == 0
+
+
+def test_the_time_line_has_every_operation_from_zero_on(kernels: list[Any]) -> None:
+    r = runner(kernels, 1)
+    for v in (streams.BASELINE, Variant("panels", "pinned", 4, 3)):
+        found = r.timeline(v)
+        assert [Step(o.what, o.panel, o.stream) for o in found] == list(
+            streams.schedule(v.panels, v.streams)
+        )
+        assert min(o.start_ms for o in found) == 0.0
+        assert all(o.start_ms <= o.end_ms for o in found)
+        for panel in range(v.panels):
+            ends = [o.end_ms for o in found if o.panel == panel and o.what != "B"]
+            assert ends == sorted(ends)
+
+
+def test_entries_keep_what_was_measured(kernels: list[Any], tmp_path: Path) -> None:
+    session = PretendGpu()
+    kernels.append(session.world)
+    note = {**dict.fromkeys(schema.RECORDED), "date": "2026-01-01", "commit": "abc"}
+    found = streams.entries(
+        session,
+        "tiled_32",
+        103,
+        45,
+        37,
+        recorded=note,
+        effort=QUICK,  # type: ignore[arg-type]
+    )
+    assert {streams.variant(e) for e in found} == set(streams.variants(103, 32))
+    assert found[0]["speedup"] == 1.0
+    assert all(e["copy_engines"] == 3 and e["runs"] == 3 for e in found)
+    assert all((e["pin_ms"] is None) == (e["memory"] == "pageable") for e in found)
+    data = schema.empty({"name": "X"})
+    data["overlap"] = found
+    schema.write(tmp_path / "x.json", data)
+    [again] = [e for e in schema.read(tmp_path / "x.json")["overlap"] if e["panels"] == 4][:1]
+    assert streams.operations(again)[0].what == "B"
+    with pytest.raises(ConfigError, match="sm_99"):
+        streams.entries(
+            session,
+            replace(catalog["tiled_32"], min_arch="sm_99"),
+            64,
+            64,
+            64,
+            recorded=note,  # type: ignore[arg-type]
+        )
+
+
+# -- the record --------------------------------------------------------------------------------
+
+
+def made_up(session: Any, kernel: Any, M: int, N: int, K: int, *, recorded: Any, **_: Any) -> Any:
+    """Entries as streams.entries returns them, with times from the model; for this test only."""
+    p = plan(kernel, M, N, K)
+    found = []
+    for v in streams.variants(M, p.tile[0]):
+        rows = [size for _, size in streams.row_panels(p, v.panels)]
+        done = streams.simulate(streams.schedule(v.panels, v.streams), rows, MS)
+        ms = streams.makespan(done) * (3 if v.memory == "pageable" else 1)
+        entry = {
+            "kernel": kernel.name, "params": dict(p.params), "how": v.how, "memory": v.memory,
+            "panels": v.panels, "streams": v.streams, "m": M, "n": N, "k": K, "ms": ms, "q1": ms,
+            "q3": ms, "runs": 7, "speedup": 33 / ms, "speedup_q1": 33 / ms, "speedup_q3": 33 / ms,
+            "pin_ms": None if v.memory == "pageable" else 9.0, "copy_engines": 3,
+            "timeline": [[o.what, o.panel, o.stream, o.start_ms, o.end_ms] for o in done],
+            "max_error": 0.0, "error_over_tolerance": 0.1, "checked": "made up",
+            "source": points.fingerprint(kernel), "recorded": dict(recorded),
+        }  # fmt: skip
+        found.append(entry)
+    return found
+
+
+@pytest.fixture
+def overlapped(gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A pretend H200 on which overlapping is measured; the calls of streams.entries."""
+    calls: list[str] = []
+
+    def entries(session: Any, kernel: Any, M: int, *shape: int, **options: Any) -> Any:
+        calls.append(f"{kernel.name} {M}")
+        return made_up(session, kernel, M, *shape, **options)
+
+    monkeypatch.setattr(streams, "entries", entries)
+    monkeypatch.setattr(streams, "EDGES", (256, 1024))
+    return calls
+
+
+def test_overlap_is_recorded_once_and_replayed(
+    overlapped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = record(with_points=False, with_overlap=True)
+    assert found.refused == []
+    assert overlapped == [f"{k} {n}" for n in (256, 1024) for k in streams.KERNELS]
+    record(with_points=False, with_overlap=True)
+    assert len(overlapped) == 4  # it is in the file
+    replayed = overlap(gpu="h200")
+    assert not replayed.live
+    assert "NVIDIA H200" in replayed.label and "abc1234" in replayed.label
+    assert {r["m"] for r in replayed.rows} == {256, 1024}
+    assert {r["kernel"] for r in overlap(["vectorised"], [1024], gpu="h200").rows} == {"vectorised"}
+    with pytest.raises(DataError, match="tiled_32 at 256, 1024"):
+        overlap(["naive"], gpu="h200")
+    # other code under the same name is measured again, and replaces what was there
+    monkeypatch.setattr(points, "fingerprint", lambda k: "changed")
+    assert "has changed since" in overlap(gpu="h200").label
+    record(with_points=False, with_overlap=True)
+    assert len(overlapped) == 8
+    assert len(overlap(gpu="h200").rows) == len(replayed.rows)
+
+
+def test_overlap_keeps_to_its_time(overlapped: list[str]) -> None:
+    found = record(with_points=False, with_overlap=True, seconds=0.0)
+    assert overlapped == []
+    assert found.left == [f"overlap of {k} at {n}" for n in (256, 1024) for k in streams.KERNELS]
+    assert streams.seconds(8192, 8192, 8192, 12) > streams.seconds(1024, 1024, 1024, 12) > 3.0
+
+
+def test_what_cannot_be_overlapped_is_refused_and_the_rest_is_kept(
+    overlapped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(session: Any, kernel: Any, M: int, *_: Any, **__: Any) -> Any:
+        if M > 256:
+            raise ImplausibleError("a wrong result")
+        return made_up(session, kernel, M, M, M, **__)
+
+    monkeypatch.setattr(streams, "entries", fail)
+    assert record(with_points=False, with_overlap=True).refused == ["overlap: a wrong result"]
+    assert {e["m"] for e in load("h200").overlap} == {256}
+
+
+def test_a_record_from_before_is_read_and_says_what_it_lacks(gpu: type[FakeSession]) -> None:
+    path = record().path
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(r',\n"overlap": \[\]', "", text), encoding="utf-8")
+    assert '"overlap": []' not in path.read_text(encoding="utf-8")
+    assert load("h200").overlap == []
+    with pytest.raises(DataError, match="--no-points --overlap"):
+        overlap(gpu="h200")
+
+
+@pytest.mark.parametrize(
+    "timeline",
+    [[], [["B", 0, 0, 0.0]], [["B", 0, 0, 2.0, 1.0]], [["B", -1, 0, 0.0, 1.0]], [[1, 0, 0, 0.0, 1.0]], "B"],
+)  # fmt: skip
+def test_a_damaged_time_line_is_refused(overlapped: list[str], timeline: Any) -> None:
+    path = record(with_points=False, with_overlap=True).path
+    data = schema.read(path)
+    data["overlap"][0]["timeline"] = timeline
+    with pytest.raises(DataError, match="timeline"):
+        schema.check(data, path)
+
+
+def test_overlap_is_measured_where_there_is_a_gpu(
+    overlapped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from helpers.measure import replay
+
+    def named(session: Any, kernel: str, *shape: int, **options: Any) -> Any:
+        assert options.pop("effort") == streams.LIVE
+        return made_up(session, catalog[kernel], *shape, **options)
+
+    monkeypatch.setattr(streams, "entries", named)
+    monkeypatch.setattr(replay, "_session", type("Own", (FakeSession,), {}))
+    monkeypatch.setattr(device, "current", lambda: SimpleNamespace(name="NVIDIA H200"))
+    found = overlap(["vectorised"], [512])
+    assert found.live
+    assert found.label.startswith("measured now on NVIDIA H200")
+    assert {(r["kernel"], r["m"]) for r in found.rows} == {("vectorised", 512)}
+
+
+def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[recording.Request] = []
+
+    def fake(request: recording.Request, say: Any) -> recording.Outcome:
+        asked.append(request)
+        return recording.Outcome(Path("x.json"))
+
+    monkeypatch.setattr(recording, "record", fake)
+    assert cli.main(["record", "--no-points", "--overlap"]) == 0
+    assert cli.main(["record", "--no-points", "--flags"]) == 0
+    assert [r.with_overlap for r in asked] == [True, False]
+
+
+# -- the picture -------------------------------------------------------------------------------
+
+
+def drawn(**change: Any) -> plots.Figure:
+    rows = streams.lanes(streams.simulate(streams.schedule(4, 3), (1,) * 4, MS), "4 panels")
+    rows += streams.lanes(streams.simulate(streams.schedule(1, 1), (1,), MS), "serial")
+    rows[0] |= change
+    return plots.gantt(rows, source="made up.")
+
+
+def test_the_picture_says_what_each_engine_does() -> None:
+    figure = drawn()
+    assert "4 panels: 9.5 ms" not in figure.alt
+    assert "4 panels: 8 ms in all, host to device busy for 3 ms in 5 pieces" in figure.alt
+    assert "serial: 11 ms in all" in figure.alt
+    assert "kernel busy for 6 ms in 1 piece" in figure.alt
+    assert figure.alt.endswith("Source: made up.")
+    assert "made up." in figure.caption
+    for words in ("host to device", "kernel", "device to host", "serial", ">B<"):
+        assert words in figure.svg
+    assert figure == drawn()
+
+
+def test_bars_that_cannot_be_are_refused() -> None:
+    with pytest.raises(DataError, match="no operation"):
+        plots.gantt([])
+    with pytest.raises(DataError, match="kind='coffee'"):
+        drawn(kind="coffee")
+    for change in ({"end_ms": -1.0}, {"start_ms": -1.0}, {"end_ms": float("nan")}):
+        with pytest.raises(DataError, match="a bar begins"):
+            drawn(**change)
+
+
+# -- the exercises -----------------------------------------------------------------------------
+
+
+def passes(name: str, answer: Any) -> bool:
+    return exercises.check(name, answer).passed
+
+
+def test_exercises_admit_what_is_right_and_refuse_what_is_not() -> None:
+    assert passes("18.1", 8.0)
+    assert not any(passes("18.1", x) for x in (11.0, 7.0, 9.0))
+    assert passes("18.2", streams.panels)
+    assert not passes("18.2", naive_cut)
+    assert not passes("18.2", lambda rows, count, tile: [(0, rows)])
+    assert not passes("18.2", lambda rows, count, tile: [(0, rows)] * count)
+    assert passes("18.3", 1600)
+    assert not any(passes("18.3", x) for x in (3200, 400, 800))
+
+    def listed(count: int, over: int) -> list[tuple[str, int, int]]:
+        return [(s.what, s.panel, s.stream) for s in streams.schedule(count, over)]
+
+    assert passes("18.4", listed)
+    assert not passes("18.4", lambda count, over: listed(count, 1))
+    assert not passes("18.4", lambda count, over: listed(count, over)[1:])
+    assert not passes("18.4", lambda count, over: listed(count, over)[::-1])
+    assert not passes("18.4", lambda count, over: listed(count, 8))
