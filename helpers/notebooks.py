@@ -912,12 +912,25 @@ def update(root: Path = ROOT) -> list[Path]:
     return changed
 
 
+def move(url: str, root: Path = ROOT) -> list[Path]:
+    """Give the book another address: _config.yml and every notebook, or nothing if one fails."""
+    config = root / "_config.yml"
+    before = config.read_text(encoding="utf-8")
+    set_repository(url, root)
+    try:
+        return [config, *update(root)]
+    except ExportError:
+        write(config, before)
+        raise
+
+
 def configure(command: ArgumentParser) -> None:
     """Arguments of `python -m helpers notebooks`."""
-    command.add_argument(
+    either = command.add_mutually_exclusive_group()
+    either.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if a notebook is out of date"
     )
-    command.add_argument(
+    either.add_argument(
         "--repository",
         metavar="URL",
         help="for a fork: put this address into _config.yml, then make the notebooks anew",
@@ -926,15 +939,13 @@ def configure(command: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Carry out `python -m helpers notebooks`. Raises ExportError or ConfigError."""
-    if args.repository:
-        set_repository(args.repository)
     if args.check:
         faults = stale()
         for fault in faults:
             print(f"{fault}. Run `make notebooks`.", file=sys.stderr)
         return 1 if faults else 0
-    changed = update()
-    print(f"{len(changed)} notebook{'' if len(changed) == 1 else 's'} changed")
+    changed = move(args.repository) if args.repository else update()
+    print(f"{len(changed)} file{'' if len(changed) == 1 else 's'} changed")
     for path in changed:
         print(f"  {path.relative_to(ROOT)}")
     return 0

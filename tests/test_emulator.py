@@ -632,3 +632,86 @@ def test_damaged_ptx_ends_in_the_emulators_own_error():
         junk = bytes(rng.integers(0, 256, 300, dtype=np.uint8)).decode("latin-1")
         with pytest.raises((EmulationError, UnknownNameError)):
             running.program_of_ptx(junk, "k", "k", "", {}, "kernel.cu")
+
+
+def test_threads_may_end_inside_a_device_function():
+    source = """
+    __device__ __noinline__ int half_of(int v) { if (v & 1) asm volatile("exit;"); return v / 2; }
+    extern "C" __global__ void k(int* out, int n)
+    {
+        const int v = half_of(threadIdx.x);
+        out[threadIdx.x] = v;
+        for (int i = 0; i < n; ++i) out[threadIdx.x] += half_of(2 * v);
+    }
+    """
+    out = np.full(64, -1, np.int32)
+    report = emulator.launch(source, "k", 1, 64, [out, 3])
+    assert report.ok, report
+    t = np.arange(64)
+    np.testing.assert_array_equal(out, np.where(t % 2, -1, t // 2 * 4))
+
+
+def test_a_read_only_array_is_not_written():
+    x = np.arange(32, dtype=np.float32)
+    y = np.zeros(32, np.float32)
+    y.flags.writeable = False
+    report = emulator.launch(SAXPY, "saxpy", 1, 32, [x, y, 2.0, 32])
+    assert "cannot be written" in report.findings[0].message
+    assert (y == 0).all()
+
+
+def test_structures_name_their_arrays():
+    source = """
+    typedef struct { int width, height; float* elements; } Matrix;
+    extern "C" __global__ void k(Matrix A) { A.elements[threadIdx.x + A.width] = 1; }
+    """
+    report = emulator.launch(source, "k", 1, 32, [(4, 3, np.zeros((3, 4), np.float32))])
+    assert report.findings[0].array == "A.elements"
+
+
+def test_memory_stays_bounded():
+    """Large local arrays and shared memory make fewer threads run together, not more memory."""
+    import tracemalloc
+
+    source = """
+    extern "C" __global__ void k(int* out, int n)
+    {
+        extern __shared__ int s[];
+        int big[4096];
+        for (int i = 0; i < n; ++i) big[(i * 7) & 4095] = i;
+        s[threadIdx.x] = big[n & 4095];
+        __syncthreads();
+        out[blockIdx.x * blockDim.x + threadIdx.x] = s[31 - threadIdx.x];
+    }
+    """
+    out = np.zeros(32 * 512, np.int32)
+    tracemalloc.start()
+    report = emulator.launch(source, "k", 512, 32, [out, 3], shared_bytes=48 * 1024)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.ok, report
+    assert peak < 700 << 20
+
+
+def test_a_long_interval_without_barriers_is_judged_too():
+    source = """
+    extern "C" __global__ void k(int* out, int n, int other)
+    {
+        __shared__ int s[1024];
+        for (int i = 0; i < n; ++i) {
+            s[(threadIdx.x + i * blockDim.x) & 1023] = i;
+            out[threadIdx.x] += s[((threadIdx.x ^ other) + i * blockDim.x) & 1023];
+        }
+    }
+    """
+    from helpers.emulator import races
+
+    limit, races._MAX_LOG = races._MAX_LOG, 1 << 16
+    try:
+        for other, fine in ((0, True), (32, False)):
+            out = np.zeros(64, np.int32)
+            report = emulator.launch(source, "k", 1, 64, [out, 400, other])
+            assert report.ok == fine, report
+            assert {f.kind for f in report.findings} <= {"race"}
+    finally:
+        races._MAX_LOG = limit

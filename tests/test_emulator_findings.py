@@ -506,3 +506,32 @@ def test_findings_are_counted_not_repeated():
     report, _ = tiled(TILED.replace("row < M && k0 + tx < K", "k0 + tx < K"), (20, 20, 64))
     assert len(report.findings) == 1
     assert report.findings[0].count == 12 * 64 * 2
+
+
+WIDE_COPY = """
+extern "C" __global__ void k(const float4* x, float4* y, int bytes)
+{
+    __shared__ float4 s[32];
+    const int t = threadIdx.x;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"((unsigned)__cvta_generic_to_shared(&s[t])), "l"(x + t), "r"(bytes) : "memory");
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    y[t] = s[t];
+}
+"""
+
+
+@pytest.mark.parametrize("given", [0, 4, 8, 12, 16])
+def test_a_wide_copy_fills_what_it_does_not_read(given):
+    x, y = np.arange(1, 129, dtype=np.float32).reshape(32, 4), np.zeros((32, 4), np.float32)
+    report = emulator.launch(WIDE_COPY, "k", 1, 32, [x, y, given], arch="sm_80")
+    assert report.ok, report
+    want = x.copy()
+    want[:, given // 4 :] = 0
+    np.testing.assert_array_equal(y, want)
+
+
+def test_a_wide_copy_reads_only_what_it_is_given():
+    x, y = np.arange(127, dtype=np.float32), np.zeros((32, 4), np.float32)
+    assert emulator.launch(WIDE_COPY, "k", 1, 32, [x, y, 12], arch="sm_80").ok
+    only(emulator.launch(WIDE_COPY, "k", 1, 32, [x, y, 16], arch="sm_80"), "out-of-bounds")

@@ -398,3 +398,86 @@ def test_hopper_matrix_instructions_are_refused_by_name():
     """
     with pytest.raises(EmulationError, match=r"wgmma\.fence\.sync\.aligned.*mma\.sync"):
         emulator.launch(source, "k", 1, 128, [], arch="sm_90a")
+
+
+def test_double_precision_mma():
+    source = """
+    extern "C" __global__ void k(const double* A, const double* B, double* D)
+    {
+        const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+        double d0, d1;
+        asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%4, %4};"
+                     : "=d"(d0), "=d"(d1) : "d"(A[g * 4 + t]), "d"(B[t * 8 + g]), "d"(0.5));
+        D[g * 8 + 2 * t] = d0; D[g * 8 + 2 * t + 1] = d1;
+    }
+    """
+    A, B, D = RNG.standard_normal((8, 4)), RNG.standard_normal((4, 8)), np.zeros((8, 8))
+    report = emulator.launch(source, "k", 1, 32, [A, B, D], arch="sm_80")
+    assert report.ok, report
+    np.testing.assert_allclose(D, A @ B + 0.5, rtol=1e-14)
+
+
+def test_an_accumulator_is_loaded_and_accumulated_over_warps_and_blocks():
+    source = """
+    #include <mma.h>
+    #include <cuda_fp16.h>
+    using namespace nvcuda;
+    extern "C" __global__ void k(const half* A, const half* B, float* C, int N, int K)
+    {
+        const int m0 = blockIdx.y * 16, n0 = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * 16;
+        wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+        wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+        wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+        wmma::load_matrix_sync(c, C + m0 * N + n0, N, wmma::mem_row_major);
+        for (int k = 0; k < K; k += 16) {
+            wmma::load_matrix_sync(a, A + m0 * K + k, K);
+            wmma::load_matrix_sync(b, B + k * N + n0, N);
+            wmma::mma_sync(c, a, b, c);
+        }
+        wmma::store_matrix_sync(C + m0 * N + n0, c, N, wmma::mem_row_major);
+    }
+    """
+    A, B = integers((48, 64)), integers((64, 128))
+    C = integers((48, 128), np.float32)
+    want = C + A.astype(int) @ B.astype(int)
+    report = emulator.launch(source, "k", (2, 3), 128, [A, B, C, 128, 64])
+    assert report.ok, report
+    np.testing.assert_array_equal(C, want)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("trans", [False, True])
+def test_stmatrix_is_the_inverse_of_ldmatrix(count, trans):
+    places = ", ".join(f"%{i + 1}" for i in range(count))
+    inputs = ", ".join(f'"r"(in[{i} * 32 + threadIdx.x])' for i in range(count))
+    source = f"""
+    extern "C" __global__ void k(const unsigned* in, unsigned* out)
+    {{
+        __shared__ __align__(16) unsigned s[8 * {count} * 4];
+        const unsigned at = __cvta_generic_to_shared(&s[threadIdx.x % (8 * {count}) * 4]);
+        asm volatile("stmatrix.sync.aligned.m8n8.x{count}{".trans" if trans else ""}.shared.b16 [%0], {{{places}}};"
+                     :: "r"(at), {inputs} : "memory");
+        __syncthreads();
+        for (int i = 0; i < {count}; ++i) out[i * 32 + threadIdx.x] = s[i * 32 + threadIdx.x];
+    }}
+    """
+    x = RNG.integers(0, 2**16, (count, 8, 8)).astype(np.uint16)
+    out = np.zeros((count, 8, 8), np.uint16)
+    report = emulator.launch(source, "k", 1, 32, [x.view("u4"), out.view("u4")], arch="sm_90")
+    assert report.ok, report
+    np.testing.assert_array_equal(out, x.transpose(0, 2, 1) if trans else x)
+
+
+def test_movmatrix_transposes():
+    source = """
+    extern "C" __global__ void k(const unsigned* in, unsigned* out)
+    {
+        unsigned r;
+        asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(in[threadIdx.x]));
+        out[threadIdx.x] = r;
+    }
+    """
+    x = RNG.integers(0, 2**16, (8, 8)).astype(np.uint16)
+    out = np.zeros_like(x)
+    assert emulator.launch(source, "k", 1, 32, [x.view("u4"), out.view("u4")], arch="sm_75").ok
+    np.testing.assert_array_equal(out, x.T)

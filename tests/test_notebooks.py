@@ -300,10 +300,19 @@ def test_stale_notebooks_are_found(book: Path) -> None:
 
 
 def test_a_fork_rewrites_one_line(book: Path) -> None:
-    notebooks.set_repository("https://github.com/else/fork.git", book)
+    changed = notebooks.move("https://github.com/else/fork.git", book)
+    assert [path.name for path in changed] == ["_config.yml", "02_other.ipynb"]
     text = (book / "_config.yml").read_text()
     assert text == CONFIG.replace("someone/a-book", "else/fork")
-    assert "github.com/else/fork" in next(iter(notebooks.export(book).values()))
+    assert "github.com/else/fork" in changed[1].read_text()
+
+
+def test_a_fork_moves_whole_or_not_at_all(book: Path) -> None:
+    (book / "book" / "03_bad.md").write_text(FRONT + "# Bad\n\n<div>\n")
+    with pytest.raises(ExportError):
+        notebooks.move("https://github.com/else/fork", book)
+    assert (book / "_config.yml").read_text() == CONFIG
+    assert not list((book / "book").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -9,10 +10,16 @@ from typing import Any
 
 import pytest
 
-from helpers import device
+from helpers import device, toolchain
 from helpers.catalog import broken_rules, catalog, plan
-from helpers.errors import ConfigError, NoGPUError, UnknownKernelError
-from helpers.measure import protocol, schema
+from helpers.errors import (
+    ConfigError,
+    DataError,
+    NoGPUError,
+    UnknownKernelError,
+    UnknownNameError,
+)
+from helpers.measure import protocol, schema, tiles
 from helpers.measure import record as recording
 from helpers.measure import sweep as sweeping
 from tests.test_measure import H200, QUICK, FakeSession
@@ -168,3 +175,36 @@ def test_bad_requests(gpu: type[Session], monkeypatch: pytest.MonkeyPatch) -> No
     if device.current() is None:
         with pytest.raises(NoGPUError):
             run("tiled_32")
+
+
+def test_tiles_are_compiled_without_a_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "tiles.json"
+
+    def compile_tiles() -> int:
+        return tiles.compile_tiles(["tiled_32"], ["sm_90"], lambda _: None, path=path, pool=threads)
+
+    assert compile_tiles() == 4
+    assert compile_tiles() == 0  # what is there stays
+    data = tiles.read(path)
+    expected = toolchain.resources("tiled_32", "sm_90", TILE=16)
+    assert data["tiled_32"]["sm_90"]["16"] == [
+        expected.registers, expected.spill_loads + expected.spill_stores, expected.shared_bytes
+    ]  # fmt: skip
+    data["tiled_32"]["source"] = "older"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert compile_tiles() == 4
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(DataError, match="damaged"):
+        tiles.read(path)
+    with pytest.raises(UnknownNameError):
+        tiles.compile_tiles(["tiled_32"], ["sm_12"], path=path)
+
+
+def test_the_command_lists_the_order_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    from helpers.__main__ import main
+
+    assert main(["sweep", "tiled_32", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split()[:2] == ["tiled_32", "TILE=32"]
+    if device.current() is None:
+        assert main(["sweep", "tiled_32"]) == 2

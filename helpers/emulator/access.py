@@ -306,7 +306,8 @@ def store_global(
             state.find(
                 "out-of-bounds",
                 site.line,
-                f"{target.name} is constant memory, which a kernel cannot write",
+                f"{target.name} cannot be written: it is constant memory or a read-only array. Give a "
+                "writeable array",
                 1,
                 array=target.name,
             )
@@ -507,9 +508,7 @@ def _shared_plan(
     return plan
 
 
-def _ideal_waves(
-    state: State, site: Site, offset: Array, active: counts.ActiveLanes | None
-) -> int:
+def _ideal_waves(state: State, site: Site, offset: Array, active: counts.ActiveLanes | None) -> int:
     """Wavefronts if the distinct words lay side by side."""
     six = state.warp_shape.lanes(offset)
     width = site.width

@@ -67,6 +67,7 @@ class Formal:
     type: str  # without const, volatile, restrict and the stars
     pointers: int
     text: str
+    members: tuple[str, ...] = ()  # of a structure, where its definition can be read
 
 
 def strip_comments(source: str) -> str:
@@ -117,7 +118,22 @@ def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
     name = words[-1] if len(words) > 1 else "argument"
     kind = " ".join(words[:-1] if len(words) > 1 else words)
     kind = re.sub(r"\b(struct|class|typename|std::|::)\b", "", kind).strip()
-    return Formal(name, resolve_type(kind, source, defines), pointers, " ".join(text.split()))
+    kind = resolve_type(kind, source, defines)
+    return Formal(name, kind, pointers, " ".join(text.split()), _members(kind, source))
+
+
+def _members(kind: str, source: str) -> tuple[str, ...]:
+    """Member names of a structure whose definition holds nothing but members."""
+    word = re.escape(kind)
+    found = re.search(rf"\bstruct\s+{word}\s*{{([^{{}}]*)}}", source) or re.search(
+        rf"\btypedef\s+struct\s*\w*\s*{{([^{{}}]*)}}\s*{word}\s*;", source
+    )
+    if not found:
+        return ()
+    names = []
+    for declaration in found.group(1).split(";"):
+        names += [m for m in re.findall(r"(\w+)\s*(?=,|$)", declaration.strip()) if m]
+    return tuple(names)
 
 
 def resolve_type(kind: str, source: str, defines: Mapping[str, str]) -> str:
@@ -198,7 +214,8 @@ def _bind_one(
     known: dict[int, Buffer],
 ) -> bytes:
     if isinstance(value, tuple | list):
-        return _structure(param, value, heap, label, name, at, pointers, known)
+        members = formal.members if formal and len(formal.members) == len(value) else ()
+        return _structure(value, members, heap, label, name, at, pointers, known)
     if isinstance(value, np.ndarray) and value.ndim:
         if param.type not in ("u64", "b64", "s64") or (formal and not formal.pointers):
             raise EmulationError(
@@ -237,8 +254,6 @@ def _buffer(
         )
     if value.dtype.hasobject:
         raise EmulationError(f"{label} of {name} holds Python objects; give an array of numbers")
-    if not value.flags.writeable:
-        value = value.copy()
     allowed = C_TYPES.get(formal.type) if formal and formal.pointers == 1 else None
     if allowed and dtype_name(value) not in allowed:
         assert formal is not None
@@ -252,6 +267,7 @@ def _buffer(
         return found
     data = value.reshape(-1).view(np.uint8) if value.size else np.zeros(0, np.uint8)
     buffer = heap.add(label, data, value.dtype.itemsize, value.shape)
+    buffer.read_only = not value.flags.writeable
     known[address] = buffer
     return buffer
 
@@ -304,8 +320,8 @@ def _scalar(param: P.Parameter, formal: Formal | None, value: Any, label: str, n
 
 
 def _structure(
-    param: P.Parameter,
     members: Sequence[Any],
+    names: tuple[str, ...],
     heap: Heap,
     label: str,
     name: str,
@@ -319,7 +335,8 @@ def _structure(
     for i, member in enumerate(members):
         if isinstance(member, np.ndarray) and member.ndim:
             raw += bytes(-len(raw) % 8)
-            buffer = _buffer(member, None, heap, f"{label}.{i}", name, known)
+            own = f"{label}.{names[i] if names else i}"
+            buffer = _buffer(member, None, heap, own, name, known)
             pointers[at + len(raw)] = buffer
             piece = buffer.base.to_bytes(8, "little")
         elif isinstance(member, np.generic):

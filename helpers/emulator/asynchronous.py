@@ -203,7 +203,6 @@ def _partial(
         got = access.load_global(state, source, address, whole)
         values = [np.where(whole.arr, g, v) for g, v in zip(got, values, strict=True)]
     some = state.narrowed(mask, limit < site.width)
-    assert some is not None
     for part in range(site.count):
         lanes = state.narrowed(some, limit > 4 * part)
         if lanes is not None and lanes.n == 0:

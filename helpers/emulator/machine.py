@@ -178,6 +178,7 @@ class State:
         self._constants: dict[str, Array] = {}
         self._first_lanes: dict[tuple[int, int], tuple[Mask | None, Mask | None]] = {}
         self.depth = 0
+        self.ended: Array | None = None  # threads that left the kernel in a device function
         self.steps = 0
 
     # -- masks -----------------------------------------------------------------------------------
@@ -375,9 +376,7 @@ class State:
             mask = pool.pop(at)
             block = blocks[at]
             self.steps += block.cost
-            if self.steps > budget or (
-                launch.deadline < float("inf") and time.monotonic() > launch.deadline
-            ):
+            if self.steps > budget or time.monotonic() > launch.deadline:
                 self._out_of_steps(block.line)
             counts[block.number] = counts.get(block.number, 0) + (
                 self.total_warps
@@ -386,12 +385,20 @@ class State:
             )
             active = self.live if mask is None else mask
             result = block.run(self, registers, frame, mask, active)
+            if self.ended is not None:
+                mask = self._without_ended(mask)
+                if self.live is not None and self.live.n == 0:
+                    continue
+                if mask is not None and mask.n == 0:
+                    continue
             kind = block.kind
             if kind == "jump":
                 self._push(pool, block.target, mask)
             elif kind == "branch":
                 self._branch(pool, block.target, block.next, mask, result)
             elif kind == "exit":
+                if block.ends_thread and self.depth:
+                    self._end_threads(mask, result)
                 self._exit(pool, mask, result, block.next)
             elif kind == "barrier":
                 barrier, expected, arrive, reduce = result
@@ -494,6 +501,22 @@ class State:
             at, only = next(iter(pool.items()))
             if only is not None and only.n == n:
                 pool[at] = None
+
+    def _end_threads(self, mask: Mask | None, pred: Array | None) -> None:
+        """exit or trap in a device function: the callers lose these threads too."""
+        base = self.live if mask is None else mask
+        gone = base if pred is None else self.narrowed(base, pred)
+        every = np.ones((1, 1, 1, 1), bool) if gone is None else gone.arr
+        self.ended = every if self.ended is None else self.ended | every
+
+    def _without_ended(self, mask: Mask | None) -> Mask | None:
+        """Take threads that ended inside a call out of this frame."""
+        assert self.ended is not None
+        stay = ~self.ended
+        self.live = self.narrowed(self.live, stay)
+        if self.depth == 0:
+            self.ended = None
+        return None if mask is None else self.narrowed(mask, stay)
 
     def _table(
         self,

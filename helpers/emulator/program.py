@@ -74,6 +74,7 @@ class Block:
     target: int = -1
     next: int = -1
     targets: tuple[int, ...] = ()
+    ends_thread: bool = False
     run: Callable[..., Any] = lambda *a: None
     opcodes: dict[str, int] = field(default_factory=dict)
     source: str = ""
@@ -324,7 +325,7 @@ def _split_blocks(function: P.Function) -> list[tuple[int, int]]:
     code = function.code
     leaders = {0, *function.labels.values()}
     for i, ins in enumerate(code):
-        if ins.root in TERMINATORS or _is_barrier(ins):
+        if ins.root in TERMINATORS or ins.root == "call" or _is_barrier(ins):
             leaders.add(i + 1)
     starts = sorted(s for s in leaders if s <= len(code))
     pairs = list(zip(starts, [*starts[1:], len(code)], strict=True))
@@ -493,6 +494,7 @@ def _terminate(emitter: Emitter, block: Block, function: P.Function, ins: P.Inst
         emitter.finish(guard or "None")
     elif ins.root in ("ret", "exit", "trap"):
         block.kind = "exit"
+        block.ends_thread = ins.root != "ret"
         if not guard:
             block.next = -1
         emitter.finish(guard or "None")

@@ -28,6 +28,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 READ, WRITE, ATOMIC, WARP_SYNC = 0, 1, 2, 3
 _MEMO = 64  # clean intervals remembered
+_MAX_MEMO = 1 << 20  # bytes of the largest of them
+_MAX_EXAMINED = 64  # intervals with races that are looked at in detail
+_MAX_LOG = 1 << 26  # bytes that the log of an interval may keep alive before it is summarised
 _NO_THREAD = np.int32(2**31 - 1)
 _SAMPLE = 32  # granules looked at one by one when a race is reported
 
@@ -43,6 +46,25 @@ class Access:
     mask: Mask | None
     values: tuple[Array, ...] | None  # what a write stored, to tell harmless duplicates
     clocks: Array | None  # vector clocks of the warps, once named barriers are in use
+    bounds: tuple[Array, Array] | None = None  # of many accesses: first and last thread by place
+    synced: bool = False  # there were warp synchronisations among these many
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that this entry keeps alive, about."""
+        held = (self.granule, *(self.values or ()))
+        return 200 + sum(a.nbytes for a in held if a is not None)
+
+
+@dataclass(frozen=True)
+class _Race:
+    """Conflicts of an interval between two source lines."""
+
+    lines: tuple[int, int]
+    example: tuple[int, int, int, int]  # place, writing thread, other thread, whether it writes too
+    count: int
+    column: int
+    columns: int
 
 
 class SharedLog:
@@ -55,10 +77,16 @@ class SharedLog:
         self.size = -(-nbytes // granule)
         self.log: list[Access] = []
         self.has_write = False
-        self.clean: dict[tuple[tuple[int, int, int], ...], list[Access]] = {}
+        # Intervals seen before: their log (its arrays stay alive, so their ids stay theirs) and
+        # the races found in them.
+        self.seen: dict[tuple[tuple[int, int, int], ...], tuple[list[Access], list[_Race]]] = {}
+        self.examined = 0
+        self.forgiven = False
         self.initialised = np.zeros((self.size, 1), bool)
         self.all_initialised = self.size == 0
         self.clocks: Array | None = None
+        self.summarised = False
+        self.held = 0  # bytes that the log keeps alive
         self.unset: list[tuple[int, Array, Array, int]] = []  # site, lanes, granule, granules
 
     # -- initialised -----------------------------------------------------------------------------
@@ -163,30 +191,64 @@ class SharedLog:
         """Log an access of the current interval."""
         if kind == WRITE:
             self.has_write = True
-        self.log.append(Access(site, kind, granule, count, mask, values, self.clocks))
+        access = Access(site, kind, granule, count, mask, values, self.clocks)
+        self.log.append(access)
+        self.held += access.nbytes
+        if self.held > _MAX_LOG:
+            self._summarise()
+
+    def _summarise(self) -> None:
+        """A very long interval: keep the lowest and highest thread of each place, by instruction."""
+        columns = self.state.blocks
+        synced = any(a.kind == WARP_SYNC or a.synced for a in self.log)
+        sums: dict[tuple[int, int], tuple[Array, Array]] = {}
+        for access in self.log:
+            if access.kind == WARP_SYNC:
+                continue
+            key = (access.site, access.kind)
+            if key not in sums:
+                sums[key] = (
+                    np.full(self.size * columns, _NO_THREAD, np.int32),
+                    np.full(self.size * columns, -1, np.int32),
+                )
+            self._spread(access, columns, *sums[key])
+        self.log = [
+            Access(site, kind, None, 1, None, None, self.clocks, bounds, synced)
+            for (site, kind), bounds in sums.items()
+        ]
+        self.held = 0
 
     def end_interval(self) -> None:
         """A barrier of the whole block: judge the log and start a new one."""
         log, self.log = self.log, []
+        held, self.held = self.held, 0
         self.clocks = None
         if not self.has_write:
             self._judge_unset(None, None, 1)
             return
         self.has_write = False
         key = tuple((a.site, id(a.granule), id(a.mask)) for a in log)
-        if key in self.clean and not self.unset:
+        known = self.seen.get(key)
+        if known is not None and not self.unset:
+            for race in known[1]:
+                self._finding(race)
             return
-        if self._judge(log):
+        self.forgiven = False
+        races = self._judge(log)
+        for race in races:
+            self._finding(race)
+        if held < _MAX_MEMO and not self.forgiven:
             for access in log:
                 access.values = None
-            if len(self.clean) >= _MEMO:
-                self.clean.pop(next(iter(self.clean)))
-            self.clean[key] = log  # keeps the arrays alive, so that their ids stay theirs
+            if len(self.seen) >= _MEMO:
+                self.seen.pop(next(iter(self.seen)))
+            self.seen[key] = (log, races)
 
-    def _judge(self, log: list[Access]) -> bool:
-        """True if no two threads conflict in this interval."""
+    def _judge(self, log: list[Access]) -> list[_Race]:
+        """The places of an interval at which two threads conflict, by pair of lines."""
         varies = any(
-            (a.granule is not None and a.granule.shape[2] * a.granule.shape[3] > 1)
+            a.bounds is not None
+            or (a.granule is not None and a.granule.shape[2] * a.granule.shape[3] > 1)
             or (a.mask is not None and a.mask.arr.shape[2] * a.mask.arr.shape[3] > 1)
             for a in log
         )
@@ -212,12 +274,16 @@ class SharedLog:
             conflict |= written & (a1 >= 0) & ((a0 != w0) | (a1 != w1))
             conflict |= (a1 >= 0) & (r1 >= 0) & ((r0 != a0) | (r1 != a1) | (a0 != a1))
         if not conflict.any():
-            return True
-        return not self._report(log, np.flatnonzero(conflict), columns)
+            return []
+        return self._report(log, np.flatnonzero(conflict), columns)
 
     def _spread(self, access: Access, columns: int, low: Array, high: Array) -> None:
         """Enter the threads of an access into the lowest and highest thread of each granule."""
         s = self.state
+        if access.bounds is not None:
+            np.minimum(low, access.bounds[0], out=low)
+            np.maximum(high, access.bounds[1], out=high)
+            return
         granule = access.granule
         assert granule is not None
         if access.mask is None and granule.shape[2] * granule.shape[3] == 1 and columns == 1:
@@ -237,6 +303,10 @@ class SharedLog:
     def _lanes(self, access: Access, columns: int) -> tuple[Array, Array]:
         """Flat (granule, block) places and threads of the active lanes, in thread order."""
         s = self.state
+        if access.bounds is not None:
+            low, high = access.bounds
+            at = np.flatnonzero(high >= 0)
+            return np.concatenate([at, at]), np.concatenate([low[at], high[at]]).astype(np.int64)
         assert access.granule is not None
         at = access.granule * columns
         if columns > 1:
@@ -249,19 +319,23 @@ class SharedLog:
         chosen = np.broadcast_to(access.mask.arr, shape)
         return at[chosen], tid[chosen]
 
-    def _report(self, log: list[Access], places: Array, columns: int) -> bool:
-        """Look at the accesses to conflicting places; report real races. True if there are any."""
+    def _report(self, log: list[Access], places: Array, columns: int) -> list[_Race]:
+        """Look at the accesses to conflicting places one by one: which are races?"""
+        if self.examined >= _MAX_EXAMINED:
+            return []  # the same lines have been reported many times by now
         by_column = places % columns
         for column in np.unique(by_column):
             here = places[by_column == column]
             found = self._examine(log, here, columns)
             if found:
+                self.examined += 1
                 # The blocks that are not looked at do what this one did.
                 scale = self.state.blocks if columns == 1 else len(places) / len(here)
-                for pair, example, hits in found:
-                    self._finding(pair, example, int(hits * scale), int(column))
-                return True
-        return False
+                return [
+                    _Race(pair, example, int(hits * scale), int(column), columns)
+                    for pair, example, hits in found
+                ]
+        return []
 
     def _examine(
         self, log: list[Access], places: Array, columns: int
@@ -298,6 +372,7 @@ class SharedLog:
                     )
         table = np.concatenate(rows, axis=1)
         named = any(a.clocks is not None for a in log)
+        self.summarised = any(a.synced for a in log)
         racing = self._unordered(table, log if named else None)
         racing = self._not_harmless(table, racing, log, columns)
         if not len(racing):
@@ -316,6 +391,7 @@ class SharedLog:
             sequences = np.unique(table[1][rows[table[3][rows] == WRITE]])
             others = (table[3][rows] != WRITE).any() and len(np.unique(table[2][rows])) > 1
             if len(sequences) == 1 and not others and self._same(log[sequences[0]], place, columns):
+                self.forgiven = True  # for these values: the next may differ
                 continue
             keep.append(place)
         return np.array([*keep, *racing[_SAMPLE * 64 :]], np.int64) if keep else racing[:0]
@@ -323,7 +399,7 @@ class SharedLog:
     def _same(self, access: Access, place: int, columns: int) -> bool:
         """Whether all lanes of a write put the same value at a place."""
         s = self.state
-        if access.values is None or access.granule is None:
+        if access.values is None or access.granule is None or access.bounds is not None:
             return False
         size = access.values[0].dtype.itemsize
         seen: set[bytes] = set()
@@ -368,6 +444,8 @@ class SharedLog:
             across = mixed(place, warp)
         else:
             across = self._across_named(table, log)
+        if self.summarised:
+            return across  # which synchronisation came first is no longer known
         stride = int(max(warp.max(), epoch.max())) + 1
         fine = (place * stride + warp) * stride + epoch
         within = mixed(fine, tid) // (stride * stride)
@@ -436,13 +514,11 @@ class SharedLog:
             for pair, (example, hits) in sorted(found.items())
         ]
 
-    def _finding(
-        self, pair: tuple[int, int], example: tuple[int, int, int, int], count: int, column: int
-    ) -> None:
+    def _finding(self, race: _Race) -> None:
         s = self.state
-        place, writer, other, both_write = example
-        columns = s.blocks if column or place >= self.size else 1
-        address = (place // columns) * self.granule
+        place, writer, other, both_write = race.example
+        pair, count, column = race.lines, race.count, race.column
+        address = (place // race.columns) * self.granule
         name, where = s.shared_name(address)
         verb = "writes" if both_write else "accesses"
         warp = writer // 32 == other // 32

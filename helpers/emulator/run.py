@@ -25,6 +25,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
 MAX_STEPS = 3_000_000  # PTX instructions of one path through the program
+MAX_SECONDS = 600.0
+_SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
+_LOCAL_ROOM = 1 << 28  # bytes of their local memory
+_REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
 SCHEDULES = ("ascending", "permuted")
 
 _QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
@@ -56,7 +60,7 @@ def launch(
     symbols: Mapping[str, Array] | None = None,
     sample_blocks: int | Sequence[tuple[int, int, int]] | None = None,
     max_steps: int = MAX_STEPS,
-    max_seconds: float | None = None,
+    max_seconds: float = MAX_SECONDS,
     schedule: str = "ascending",
     seed: int = 0,
     lanes: int = LANES,
@@ -97,8 +101,7 @@ def launch(
     run.rng = np.random.default_rng(seed)
     run.fences = program.fences
     run.keep_samples = analyse
-    if max_seconds is not None:
-        run.deadline = time.monotonic() + max_seconds
+    run.deadline = time.monotonic() + max_seconds
     held = _place_symbols(program, heap, params, symbols or {}, entry)
     for buffer in heap.slots.values():
         buffer.granule = min(buffer.itemsize, program.granule)
@@ -111,7 +114,8 @@ def launch(
     blocks_run = 0
     with np.errstate(all="ignore"):
         try:
-            for bx, by, bz in _batches(grid3, block3, chosen_blocks, lanes):
+            room = _room(program, total_shared, block3, lanes)
+            for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
                 state = State(run, grid3, block3, bx, by, bz)
                 state.run(program.run_function(), {})
                 state.finish()
@@ -324,6 +328,18 @@ def _sample(
         if not all(0 <= i < n for i, n in zip(b, grid, strict=True)):
             raise ConfigError(f"sample_blocks: block {b} is outside the grid {grid}")
     return [(int(b[0]), int(b[1]), int(b[2])) for b in blocks]
+
+
+def _room(program: Program, shared: int, block: tuple[int, int, int], lanes: int) -> int:
+    """Threads that may run together so that memory stays bounded."""
+    threads = block[0] * block[1] * block[2]
+    registers = sum(f.nregisters for f in program.functions.values())
+    limit = min(lanes, _REGISTER_ROOM // max(registers, 1))
+    if shared:
+        limit = min(limit, _SHARED_ROOM // shared * threads)
+    if program.local_bytes:
+        limit = min(limit, _LOCAL_ROOM // program.local_bytes)
+    return max(limit, threads)
 
 
 def _batches(

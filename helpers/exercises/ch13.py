@@ -48,7 +48,7 @@ def best_tile(answer: Callable[[list[tuple[int, int]], int, int, int], Any]) -> 
         (4096, 4096, 132, (128, 256), "several share the least work: take the largest"),
         (1024, 1024, 132, (64, 128), "few blocks"),
         (512, 512, 132, (64, 64), "hardly a block for every second SM"),
-        (2048, 2048, 40, (128, 128), "a GPU with 40 SMs"),
+        (2048, 2048, 40, (64, 128), "a GPU with 40 SMs"),
         (4097, 4097, 132, (64, 64), "one row and one column too many"),
     ):
         got = answer(list(tiles), m, n, sms)

@@ -7,15 +7,15 @@ Python computes what is shown and hands over tables; where a formula lives in th
 holds it equal to Python's.
 """
 
-from helpers.explorers.banks import banks
-from helpers.explorers.coalescing import coalescing
+from helpers.explorers._banks import banks
+from helpers.explorers._coalescing import coalescing
+from helpers.explorers._hierarchy import hierarchy
+from helpers.explorers._ladder import ladder
+from helpers.explorers._occupancy import occupancy
+from helpers.explorers._pipeline import pipeline
+from helpers.explorers._roofline import roofline
+from helpers.explorers._tile import tile
 from helpers.explorers.core import Control, Explorer, Reading
-from helpers.explorers.hierarchy import hierarchy
-from helpers.explorers.ladder import ladder
-from helpers.explorers.occupancy import occupancy
-from helpers.explorers.pipeline import pipeline
-from helpers.explorers.roofline import roofline
-from helpers.explorers.tile import tile
 
 __all__ = [
     "Control",

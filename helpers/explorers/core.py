@@ -88,6 +88,10 @@ class Explorer:
     picture: str
     examples: tuple[State, ...] = ()
     note: str = ""
+    wide: tuple[str, ...] = ()
+    """Values that take a line of their own."""
+    spoken: tuple[str, ...] = ()
+    """Values that the drawing shows as text already: for screen readers only."""
     _cache: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -134,6 +138,8 @@ class Explorer:
             ],
             "labels": dict(self.labels),
             "sentences": dict(self.sentences),
+            "wide": self.wide,
+            "spoken": self.spoken,
             "data": self.data,
         }  # fmt: skip
         dumped = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -142,6 +148,7 @@ class Explorer:
     def fallback(self) -> str:
         """The default picture, its sentence and the table of examples, as plain HTML."""
         rows = []
+        short = {n: said for n, said in self.labels.items() if n not in self.wide + self.spoken}
         moved = {n for e in self.examples for n, v in e.items() if v != self.default[n]}
         for example in self.examples or ({},):
             full = {**self.default, **example}
@@ -151,8 +158,8 @@ class Explorer:
                 for c in self.controls
                 if c.name in moved
             }
-            rows.append(row | {name: found.text.get(name, "–") for name in self.labels})
-        headers = {c.name: c.label for c in self.controls if c.name in moved} | dict(self.labels)
+            rows.append(row | {name: found.text.get(name, "–") for name in short})
+        headers = {c.name: c.label for c in self.controls if c.name in moved} | short
         shown = pages.table(rows, caption=self.title + ": some settings.", headers=headers)
         words = html.escape(self.sentence())
         note = f"<p><small>{html.escape(self.note)}</small></p>" if self.note else ""

@@ -29,6 +29,7 @@ dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 8.
   gap: .4em 1.2em; margin: .7em 0 0; }
 dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric: tabular-nums;
   overflow-wrap: anywhere; }
+.wide { grid-column: 1 / -1; } .wide dd { font-weight: 400; }
 .caption { font-size: .9em; margin: .8em 0 0; } .note { font-size: .82em; margin: .4em 0 0; }
 .aloud { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
   white-space: nowrap; }
@@ -96,6 +97,7 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
     }
     build(data) {
       this.data = data;
+      this.setAttribute('data-lm-suppress-shortcuts', 'true');  // JupyterLab's keys stay out of ours
       const root = this.attachShadow({mode: 'open'});
       const controls = data.controls.map((c, i) => {
         const id = `c${i}`, at = c.values.indexOf(c.value);
@@ -107,7 +109,7 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
         return `<label for="${id}">${escape(c.label)} <b aria-hidden="true"></b><input type="range" id="${id}" data-name="${c.name}" min="0" max="${c.values.length - 1}" step="1" value="${at}"></label>`;
       });
       const values = Object.entries(data.labels).map(([name, words]) =>
-        `<div><dt>${escape(words)}</dt><dd data-name="${name}"></dd></div>`);
+        `<div class="${data.wide.includes(name) ? 'wide' : data.spoken.includes(name) ? 'aloud' : ''}"><dt>${escape(words)}</dt><dd data-name="${name}"></dd></div>`);
       root.innerHTML = `<style>${STYLE}</style><div class="box" role="group" aria-label="${escape(data.title)}">
 <p class="title">${escape(data.title)}</p><div class="controls">${controls.join('')}</div>
 <p class="say"></p><div class="drawing"></div><dl>${values.join('')}</dl>
@@ -157,7 +159,7 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
     tell() {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => {
-        this.shadowRoot.querySelector('.aloud').textContent = this.words;
+        this.shadowRoot.querySelector('[role=status]').textContent = this.words;
       }, 300);
     }
   };

@@ -1,11 +1,11 @@
-// All rungs of one source at one size in one unit. rows: [kernel, {unit: [value, words]}].
+// All rungs of one source at one size in one unit. rates: [kernel, group, {unit: [value, words]}].
 (() => {
   const T = window.TileExplorers;
   T.define('ladder', {
     values(d, s) {
       const from = d.sources[s.source], rows = from.rates[s.size];
-      const text = {source: from.name, size: s.size, sizes: from.sizes, label: from.label, unit: d.units[s.unit]};
-      const found = (rows || []).filter(row => row[1][s.unit]).map(([name, units]) => [name, ...units[s.unit]]);
+      const text = {source: from.name, size: s.size, sizes: from.sizes, label: from.label, unit: d.units[s.unit], group: d.groups[s.group]};
+      const found = (rows || []).filter(row => row[2][s.unit] && [row[1], 'all'].includes(s.group)).map(([name, , units]) => [name, ...units[s.unit]]);
       if (!found.length) return {say: rows ? 'unit' : 'size', rows: [], text};
       const better = (a, b) => s.unit === 'ms' ? a[1] < b[1] : a[1] > b[1];
       const best = found.reduce((a, b) => better(b, a) ? b : a), worst = found.reduce((a, b) => better(a, b) ? b : a);

@@ -38,7 +38,10 @@
         if (mine) body += T.line(x, y, x, py(at(bound)), 'stroke-dasharray="3 3"');
       }
       const mine = d.kernels[s.kernel];
-      if (roof) body += T.label(Math.min(px(mine.intensity) + 9, X + W - 90), py(at(roof)) + (roof < peak ? 16 : -8), s.kernel);
+      if (roof) {
+        const x = px(mine.intensity), end = x > 150;
+        body += T.label(end ? x - 8 : x - 4, py(at(roof)) - (end ? 6 : 14), s.kernel, `text-anchor="${end ? 'end' : 'start'}"`);
+      }
       return {width: 440, height: Y + 36, body};
     },
   });

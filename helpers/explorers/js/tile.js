@@ -27,8 +27,9 @@
       if (!report) return {...found, say: ms ? 'timed' : 'legal', text};
       const [registers, spills, shared] = report;
       Object.assign(text, {registers: T.number(registers), spills: T.number(spills), shared: T.number(shared)});
+      if (!registers) return {...found, say: 'left_out', text};
       const o = T.occupancy(d.limits[arch], threads, registers, shared);
-      if (o.fault || !registers) return {...found, say: 'large', text};
+      if (o.fault) return {...found, say: 'large', text};
       Object.assign(text, {occupancy: T.number(100 * o.fraction, 1), limited: o.limited.join(' and ')});
       return {...found, say: ms ? 'timed' : 'legal', text};
     },

@@ -139,4 +139,5 @@ def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
         picture=plots.roofline(m, intensity="kernel", size=4096)._repr_html_(),
         examples=({}, *({"gpu": g} for g in ("t4", "a100", "rtx4090") if g != gpu)),
         note="; ".join(labels),
+        wide=("origin",),
     )

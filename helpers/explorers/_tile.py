@@ -11,8 +11,8 @@ from typing import Any
 from helpers import device, model, plots
 from helpers.catalog import Kernel, broken_rules, find, plan
 from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.explorers._occupancy import gpu_control, plain_limits
 from helpers.explorers.core import Control, Explorer, Reading, State, text
-from helpers.explorers.occupancy import gpu_control, plain_limits
 from helpers.measure import fingerprint, load, tiles
 from helpers.measure.schema import label as provenance
 from helpers.toolchain import resources
@@ -115,9 +115,27 @@ def _default_report(name: str, arch: str) -> tuple[int, int, int] | None:
     return r.registers, r.spill_stores + r.spill_loads, r.shared_bytes
 
 
-def reports(t: Table, arch: str) -> list[tuple[int, int, int] | None]:
+def _swept_reports(kernel: Kernel, gpu: str) -> tuple[str, dict[str, tuple[int, int, int]]]:
+    """Architecture of a GPU's record and the registers, spills and bytes that its sweep noted."""
+    try:
+        record = load(gpu)
+    except UnknownNameError:
+        return "", {}
+    source = fingerprint(kernel)
+    found = {
+        tiles.tile_key(e["params"]): (e["registers"], e["spill_bytes"], e["shared_bytes"])
+        for e in record.find("sweep", kernel=kernel.name)
+        if e["source"] == source
+    }
+    return record.gpu["arch"], found
+
+
+def reports(t: Table, arch: str, gpu: str) -> list[tuple[int, int, int] | None]:
     """The compiler's report of each legal tile; None where it was not compiled for arch."""
-    known = tiles.reports(t.kernel, arch)
+    known = dict(tiles.reports(t.kernel, arch))
+    swept_arch, swept = _swept_reports(t.kernel, gpu)
+    if swept_arch == arch:
+        known |= swept
     found: list[tuple[int, int, int] | None] = [known.get(tiles.tile_key(x)) for x in t.tiles]
     default = next(i for i, x in enumerate(t.tiles) if dict(x) == dict(t.kernel.params))
     if found[default] is None:
@@ -151,7 +169,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
     known: dict[str, Sequence[tuple[int, int, int] | None]] = {}
     for g in device.GPUS.values():
         if g.arch not in known:
-            known[g.arch] = reports(t, g.arch)
+            known[g.arch] = reports(t, g.arch, gpu)
     ms = [recorded.ms.get(tuple(x.values())) for x in t.tiles]
     gpus: dict[str, dict[str, Any]] = {
         g.key: {
@@ -190,11 +208,11 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
             return Reading(say, shown)
         registers, spills, shared = report
         shown |= {"registers": text(registers), "spills": text(spills), "shared": text(shared)}
+        if not registers:
+            return Reading("left_out", shown)
         try:
             o = model.occupancy(device.limits(g["arch"]), threads, registers, shared)
         except ConfigError:
-            return Reading("large", shown)
-        if not registers:
             return Reading("large", shown)
         shown |= {"occupancy": text(100 * o.fraction, 1), "limited": " and ".join(o.limited_by)}
         return Reading(say, shown)
@@ -256,6 +274,8 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
             "timed": "{tile} takes {time} at 4096 on the "
             + name
             + ", {rate} GFLOP/s, with {threads} threads a block and {intensity} FLOP per byte.",
+            "left_out": "{tile} obeys every rule, but was not compiled for the {gpu}: a thread's sums "
+            "do not fit in its registers, or the GPU lacks an instruction.",
             "large": "{tile} obeys every rule, but a block of it does not fit an SM of the {gpu}: "
             "registers or shared memory do not suffice.",
         },

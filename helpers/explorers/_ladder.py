@@ -14,6 +14,12 @@ from helpers.measure.point import PRECISION
 
 UNITS = {"gflops": "GFLOP/s", "ms": "milliseconds", "share": "% of cuBLAS", "peak": "% of the peak"}
 
+GROUPS = {"cuda": "CUDA cores", "tensor": "Tensor Cores", "all": "all"}
+
+
+def _group(name: str) -> str:
+    return "cuda" if _precision(name) in ("fp32", "int32") else "tensor"
+
 
 def _precision(name: str) -> str:
     return BASELINES[name].precision if name in BASELINES else PRECISION[catalog[name].dtype]
@@ -40,12 +46,13 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
     sources: dict[str, dict[str, Any]] = {}
     seen: dict[points.Size, None] = {}
     for key, (name, rates, label) in points.sources().items():
-        by_size: dict[str, list[tuple[str, dict[str, tuple[float, str]]]]] = {}
+        by_size: dict[str, list[tuple[str, str, dict[str, tuple[float, str]]]]] = {}
         for rate in rates:
             seen[rate.size] = None
             by_size.setdefault(points.words(rate.size), []).append(
                 (
                     rate.kernel,
+                    _group(rate.kernel),
                     {n: (float(f"{v:.6g}"), w) for n, (v, w) in _units(rate, key).items()},
                 )
             )
@@ -66,14 +73,17 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
             "sizes": source["sizes"],
             "label": source["label"],
             "unit": UNITS[wanted],
+            "group": GROUPS[state["group"]],
         }
-        found = [(name, *units[wanted]) for name, units in rows or [] if wanted in units]
+        found = [
+            (name, *units[wanted])
+            for name, group, units in rows or []
+            if wanted in units and state["group"] in (group, "all")
+        ]
         if not found:
             return Reading("size" if rows is None else "unit", shown)
-        ordered = sorted(found, key=lambda row: row[1], reverse=wanted != "ms")
-        best, worst = ordered[0], ordered[-1]
-        ties = [row for row in found if row[1] == worst[1]]
-        worst = ties[-1]
+        least, most = (f(found, key=lambda row: row[1]) for f in (min, max))
+        best, worst = (least, most) if wanted == "ms" else (most, least)
         span = worst[1] / best[1] if wanted == "ms" else best[1] / worst[1]
         shown |= {
             "count": plural(len(found), "kernel"),
@@ -87,7 +97,7 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
         return Reading("rungs", shown)
 
     first = DEFAULT_GPU if DEFAULT_GPU in sources else next(iter(sources))
-    names = [name for name, _ in sources[first]["rates"].get(str(size), []) if name in catalog]
+    names = [name for name, *_ in sources[first]["rates"].get(str(size), []) if name in catalog]
     m = measure(names, size, gpu=first)
     return Explorer(
         kind="ladder",
@@ -107,6 +117,7 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
                 tuple(s["name"] for s in sources.values()),
             ),
             Control("size", "size", tuple(sizes), str(size), "select"),
+            Control("group", "kernels on", tuple(GROUPS), "cuda", "select", tuple(GROUPS.values())),
             Control("unit", "unit", tuple(UNITS), unit, "select", tuple(UNITS.values())),
         ),
         labels={
@@ -119,14 +130,16 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
             "all": "every kernel",
         },
         sentences={
-            "rungs": "{source}, size {size}, {unit}: {count}, from {worst} at {worst_value} to "
+            "rungs": "{source}, size {size}, {unit}: {count}, slowest {worst} at {worst_value} fastest "
             "{best} at {best_value}.",
             "size": "{source}: there is no number at size {size}. There are numbers at: {sizes}.",
-            "unit": "{source}, size {size}: {unit} is not known there, since its cuBLAS or its peak "
-            "is not.",
+            "unit": "{source}, size {size}, kernels on {group}: there is no number in {unit}. Choose "
+            "another unit or other kernels.",
         },
-        data={"sources": sources, "units": UNITS},
+        data={"sources": sources, "units": UNITS, "groups": GROUPS},
         compute=read,
         picture=plots.ladder(m, size)._repr_html_(),
         examples=({}, *({"size": s} for s in list(sources[first]["rates"])[:2]), {"unit": "share"}),
+        wide=("label",),
+        spoken=("all",),
     )

@@ -31,7 +31,7 @@ def lanes(follows: str, stride: int, offset: int) -> np.ndarray:
 def sectors(elements: np.ndarray, size: int) -> int:
     """Sectors of one request, by the emulator's rule. size: bytes of an element."""
     keys = (elements * size // counts.SECTOR).reshape(1, 1, 1, -1, 1, 1)
-    return int(counts.distinct(keys, None).item())
+    return int(counts.distinct(counts.WarpShape(1, counts.WARP), keys, None).item())
 
 
 def read(state: State) -> Reading:

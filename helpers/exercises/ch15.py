@@ -1,0 +1,90 @@
+"""Checks for the exercises of chapter 15, mma.sync: fragments, swizzle, ldmatrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from helpers import emulator
+from helpers.exercises import Check, exercise
+
+
+@exercise("15.1", kind="python")
+def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
+    """(lane, register, half) of every element of a 16x8 fragment read by ldmatrix without .trans."""
+    places = {}
+    for k, col in np.ndindex(16, 8):
+        lane, register, half = answer(k, col)
+        places[k, col] = (int(lane), int(register), int(half))
+    yield Check(
+        len(set(places.values())) == 16 * 8,
+        "no two elements share a place",
+        got=f"{len(set(places.values()))} different places for {16 * 8} elements",
+    )
+    # What ldmatrix.x2 does: lane l receives elements 2t, 2t+1 of row g of matrix i in register i.
+    held = {
+        (lane, i, half): (8 * i + lane // 4, lane % 4 * 2 + half)
+        for lane in range(32)
+        for i in range(2)
+        for half in range(2)
+    }
+    wrong = [element for element, place in places.items() if held.get(place) != element]
+    first = f"B[{wrong[0][0]}, {wrong[0][1]}] is not at {places[wrong[0]]}" if wrong else ""
+    yield Check(not wrong, "every element is where ldmatrix puts it", got=first)
+
+
+@exercise("15.2", kind="python")
+def place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
+    """A conflict-free layout of rows of 32 two-byte elements, two rows in a line of 128 bytes."""
+    rows, cols = 16, 32
+    index = np.array([[int(answer(r, c)) for c in range(cols)] for r in range(rows)])
+    own = (index // cols == np.arange(rows)[:, None]).all()
+    yield Check(bool(own), "every row stays within its own 32 elements")
+    whole = len(np.unique(index)) == index.size
+    yield Check(whole, "no two elements share a place")
+    first = index[:, ::8]
+    kept = (index.reshape(rows, -1, 8) == first[:, :, None] + np.arange(8)).all()
+    aligned = (first % 8 == 0).all()
+    yield Check(bool(kept and aligned), "chunks of eight stay whole and aligned to 16 bytes")
+    groups = (first // 8 % 8).reshape(rows // 8, 8, -1)  # groups of four banks, by eight rows
+    most = max(
+        int(np.bincount(groups[i, :, c]).max())
+        for i in range(groups.shape[0])
+        for c in range(groups.shape[2])
+    )
+    yield Check(
+        most == 1,
+        "eight neighbouring rows of a chunk lie in 32 different banks",
+        got=f"up to {most} of them in the same four banks",
+    )
+
+
+@exercise("15.3", kind="kernel")
+def fragments(answer: object) -> Iterator[Check]:
+    """Four fragments of a 16x64 tile by ldmatrix, four wavefronts for each read and each store."""
+    x = np.random.default_rng(15).integers(0, 1 << 16, (16, 64)).astype(np.uint16)
+    out = np.zeros((4, 32, 4), np.uint32)
+    report = emulator.launch(
+        str(answer), "fragments", (1, 1, 1), (32, 1, 1), [x.view(np.uint32).reshape(-1, 4), out]
+    )
+    expected = np.zeros((4, 32, 4, 2), np.uint16)
+    for step, lane, i, half in np.ndindex(expected.shape):
+        row = lane // 4 + i % 2 * 8
+        expected[step, lane, i, half] = x[row, step * 16 + i // 2 * 8 + lane % 4 * 2 + half]
+    wrong = int((out.view(np.uint16).reshape(expected.shape) != expected).sum())
+    yield Check(wrong == 0, "every lane gets its elements", got=f"{wrong} wrong elements")
+    faults = "; ".join(str(f) for f in report.findings)
+    yield Check(not report.findings, "no fault", got=faults)
+    used = any(op.startswith("ldmatrix") for op in report.instructions)
+    yield Check(used, "ldmatrix does the reading", hint="use ldmatrix_x4")
+    for op, words in (("load", "read"), ("store", "store")):
+        found = [a for a in report.by_line() if a.space == "shared" and a.op == op]
+        most = max((a.wavefronts_per_request for a in found), default=0.0)
+        yield Check(
+            0 < most <= 4,
+            f"at most four wavefronts for each {words}",
+            got=f"{most:g} wavefronts for each",
+            hint="where do the chunks of eight neighbouring rows lie?",
+        )

@@ -1,0 +1,508 @@
+"""The explorers: what the page shows is what Python computes, in a real browser, network off."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import device, emulator, explorers, model
+from helpers.catalog import broken_rules, catalog
+from helpers.errors import ConfigError
+from helpers.explorers import _banks as bank_room
+from helpers.explorers import _coalescing as sector_room
+from helpers.explorers import _tile as tile_room
+from helpers.explorers.core import Control, Explorer, script, significant, text
+from helpers.measure import load, schema
+from tests.conftest import serve
+
+MAKE: dict[str, Callable[[], Explorer]] = {
+    "coalescing": explorers.coalescing,
+    "banks": explorers.banks,
+    "occupancy": explorers.occupancy,
+    "tile_tiled": lambda: explorers.tile("tiled_32"),
+    "tile_1d": lambda: explorers.tile("block_1d"),
+    "tile_2d": lambda: explorers.tile("block_2d"),
+    "tile_warp": lambda: explorers.tile("warp_tiled"),
+    "roofline": explorers.roofline,
+    "ladder": explorers.ladder,
+    "hierarchy": explorers.hierarchy,
+    "pipeline": explorers.pipeline,
+}
+COMBINATIONS = 2000
+_made: dict[str, Explorer] = {}
+
+
+def made(name: str) -> Explorer:
+    """An explorer, made once for all tests."""
+    if name not in _made:
+        _made[name] = MAKE[name]()
+    return _made[name]
+
+
+def states(explorer: Explorer, most: int = COMBINATIONS) -> list[dict[str, Any]]:
+    """Every state, or a random sample that holds the default and each control at both its ends."""
+    if explorer.count() <= most:
+        return list(explorer.states())
+    rng = random.Random(5)
+    found = [explorer.default]
+    for c in explorer.controls:
+        found += [{**explorer.default, c.name: v} for v in c.values]
+    while len(found) < most:
+        found.append({c.name: rng.choice(c.values) for c in explorer.controls})
+    return found
+
+
+PAGE = """<!DOCTYPE html><html lang="en"{attributes}><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>Explorers</title>
+<link rel="icon" href="data:,"><style>:root{{color-scheme:light dark}}
+body{{font-family:sans-serif;background:Canvas;color:CanvasText;margin:0 auto;padding:0 12px;max-width:760px}}
+</style></head><body><main><h1>Explorers</h1>{body}</main></body></html>"""
+
+
+# -- Python alone ---------------------------------------------------------------------------------
+
+
+def test_text_rounds_as_the_page_does() -> None:
+    assert [text(x) for x in (0.5, 1.5, 2.5, 1234567.0)] == ["1", "2", "3", "1,234,567"]
+    assert [text(x, 1) for x in (0.25, 0.05, 12.349)] == ["0.3", "0.1", "12.3"]
+    assert [significant(x) for x in (0, 0.001234, 12.345, 98765.4)] == [
+        "0",
+        "0.00123",
+        "12.3",
+        "98,765",
+    ]
+
+
+def test_a_control_begins_with_one_of_its_values() -> None:
+    with pytest.raises(ConfigError, match="not one of"):
+        Control("n", "n", (1, 2), 3)
+    with pytest.raises(ConfigError, match="stride=99"):
+        explorers.coalescing().read(stride=99)
+
+
+READ = """
+extern "C" __global__ void read(const TYPE* x, const int* where, TYPE* out)
+{
+    const int i = threadIdx.x;
+    const int at = where[i];
+    out[i] = x[at];
+}
+"""
+
+
+@pytest.mark.parametrize("size,name", [(1, "char"), (2, "short"), (4, "int"), (8, "double")])
+def test_sectors_are_those_that_the_emulator_counts(size: int, name: str) -> None:
+    dtype = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.float64}[size]
+    for follows, stride, offset in (
+        ("column", 1, 0),
+        ("column", 1, 1),
+        ("column", 7, 3),
+        ("row", 1, 0),
+        ("row", 32, 32),
+        ("none", 4, 9),
+    ):
+        where = sector_room.lanes(follows, stride, offset).astype(np.int32)
+        x, out = np.zeros(int(where.max()) + 1, dtype), np.zeros(32, dtype)
+        report = emulator.launch(
+            READ, "read", (1, 1, 1), (32, 1, 1), [x, where, out], defines={"TYPE": name}
+        )
+        counted = next(row.sectors for row in report.by_line() if row.array == "x")
+        shown = explorers.coalescing().read(
+            follows=follows, stride=stride, offset=offset, size=size
+        )
+        assert int(shown.text["sectors"]) == counted
+
+
+WORDS = """
+extern "C" __global__ void words(const int* where, float* out)
+{
+    __shared__ __align__(16) float tile[8192];
+    for (int i = threadIdx.x; i < 8192; i += 32) tile[i] = i;
+    __syncthreads();
+    const VECTOR v = *reinterpret_cast<const VECTOR*>(&tile[where[threadIdx.x]]);
+    out[threadIdx.x] = FIRST;
+}
+"""
+
+
+@pytest.mark.parametrize("width", [4, 8, 16])
+def test_wavefronts_are_those_that_the_emulator_counts(width: int) -> None:
+    vector = {4: "float", 8: "float2", 16: "float4"}[width]
+    for columns, pad, walk, stride in (
+        (32, 0, "column", 1),
+        (32, 1, "column", 1),
+        (32, 4, "column", 1),
+        (32, 0, "row", 2),
+        (8, 0, "row", 1),
+        (32, 0, "same", 1),
+        (64, 8, "column", 2),
+    ):
+        state = {"columns": columns, "pad": pad, "walk": walk, "width": width, "stride": stride}
+        state["op"] = "load"
+        where = bank_room.first_words(state).astype(np.int32)
+        shown = explorers.banks().read(**state)
+        if (where % (width // 4)).any():
+            assert shown.say == "misaligned"
+            continue
+        if where.max() + width // 4 > 8192:
+            continue
+        report = emulator.launch(
+            WORDS,
+            "words",
+            (1, 1, 1),
+            (32, 1, 1),
+            [where, np.zeros(32, np.float32)],
+            defines={"VECTOR": vector, "FIRST": "v" if width == 4 else "v.x + v.y"
+                     if width == 8 else "v.x + v.y + v.z + v.w"},
+        )  # fmt: skip
+        counted = next(r for r in report.by_line() if r.space == "shared" and r.op == "load")
+        assert int(shown.text["wavefronts"]) == counted.wavefronts, state
+
+
+def test_tiles_are_legal_as_the_catalog_says() -> None:
+    explorer = made("tile_2d")
+    for state in states(explorer, 300):
+        tile = {n: v for n, v in state.items() if n != "gpu"}
+        broken = broken_rules(catalog["block_2d"], **tile)
+        shown = explorer.read(**state)
+        assert (shown.say == "illegal") == bool(broken)
+        if broken:
+            assert shown.text["reason"] == broken[0].reason
+        else:
+            intensity = model.arithmetic_intensity("block_2d", 4096, 4096, 4096, **tile)
+            assert float(shown.text["intensity"]) == pytest.approx(intensity, abs=0.006)
+
+
+def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = load("h200")
+    data = json.loads(record.path.read_text(encoding="utf-8")) | {"sweep": []}
+    own = next(
+        p for p in data["points"]
+        if p["kernel"] == "block_1d" and p["m"] == 4096 and p["params"]["BM"] == 64
+    )  # fmt: skip
+    monkeypatch.setattr(schema, "FOLDER", tmp_path)
+    path = tmp_path / "h200.json"
+    schema.write(path, data)
+    other = {"BM": 32, "BN": 32, "BK": 4, "TM": 8}
+    before = explorers.tile("block_1d")
+    assert before.read().say == "timed"
+    assert before.read(**other).say == "legal"
+    assert before.read(**other).text["time"] == tile_room.NO_TIME
+    assert "were not recorded" in before.note
+
+    entry = {
+        **{n: own[n] for n in ("m", "n", "k", "q1", "q3", "gflops", "pairs", "cublas_ratio",
+                               "kernel", "source", "recorded")},
+        "params": other, "ms": 3.25, "registers": 40, "spill_bytes": 0, "shared_bytes": 1024,
+        "blocks_per_sm": 8, "reason": None,
+    }  # fmt: skip
+    schema.write(path, data | {"sweep": [entry]})
+    after = explorers.tile("block_1d")
+    assert after.read(**other).text["time"] == "3.250 ms"
+    assert after.note.startswith("Times of every tile")
+    schema.write(path, data | {"sweep": [entry | {"source": "older"}]})
+    assert explorers.tile("block_1d").read(**other).say == "legal"
+
+
+def test_a_kernel_without_a_tile_is_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot draw"):
+        explorers.tile("coarsened")
+    with pytest.raises(ConfigError, match="no levels"):
+        explorers.hierarchy("tiled_32")
+
+
+def test_occupancy_is_the_models() -> None:
+    explorer = explorers.occupancy()
+    for state in states(explorer, 500):
+        shown = explorer.read(**state)
+        try:
+            o = model.occupancy(
+                device.gpu(state["gpu"]).limits,
+                state["threads"],
+                state["registers"],
+                state["shared"],
+            )
+        except ConfigError:
+            assert shown.say in ("shared", "file")
+        else:
+            assert shown.text["blocks"] == str(o.blocks)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_sizes(name: str) -> None:
+    explorer = made(name)
+    assert len(explorer.payload().encode()) <= 150_000  # two on a page, 300 KB together
+    scripts = script("core") + script(explorer.kind)
+    assert 3 * len(scripts.encode()) <= 60_000
+    markup = explorer._repr_html_()
+    assert "src=" not in scripts
+    assert "http" not in scripts
+    assert markup.count("<script") == markup.count("</script>") == 2
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_words_are_complete(name: str) -> None:
+    explorer = made(name)
+    seen = set()
+    for state in states(explorer, 400):
+        said = explorer.sentence(**state)
+        assert said and "{" not in said
+        seen.add(explorer.read(**state).say)
+    assert seen <= set(explorer.sentences)
+    assert explorer.caption and explorer.title and explorer.sentence() in repr(explorer)
+
+
+# -- in a browser ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A page with all explorers, and one page for each, served."""
+    place = tmp_path_factory.mktemp("explorers")
+    bodies = {name: made(name)._repr_html_() for name in MAKE}
+    bodies["all"] = "\n".join(bodies.values())
+    for name, body in bodies.items():
+        (place / f"{name}.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
+    server, address = serve(place)
+    yield place, address
+    server.shutdown()
+
+
+def opened(
+    browser: Any, folder: tuple[Path, str], name: str, **context: Any
+) -> tuple[Any, list[str]]:
+    """A page of one explorer and the errors on it; nothing but the folder can be reached."""
+    _, address = folder
+    context.setdefault("viewport", {"width": 1200, "height": 900})
+    room = browser.new_context(**context)
+    faults: list[str] = []
+
+    def route(handler: Any) -> None:
+        if handler.request.url.startswith((address, "data:")):
+            handler.continue_()
+        else:
+            faults.append(f"asks for {handler.request.url}")
+            handler.abort()
+
+    room.route("**/*", route)
+    page = room.new_page()
+    page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(f"{address}/{name}.html")
+    return page, faults
+
+
+MOVE = """
+(states) => {
+  const host = document.querySelector('.tile-explorer'), root = host.shadowRoot;
+  const inputs = [...root.querySelectorAll('input, select')], controls = host.data.controls;
+  const times = [], shown = [];
+  for (const state of states) {
+    const began = performance.now();
+    inputs.forEach((input, i) => { input.value = controls[i].values.indexOf(state[controls[i].name]); });
+    inputs[0].dispatchEvent(new Event('input', {bubbles: true, composed: true}));
+    root.querySelector('svg').getBoundingClientRect();
+    times.push(performance.now() - began);
+    const cells = Object.fromEntries([...root.querySelectorAll('dd')].map(c => [c.dataset.name, c.textContent]));
+    shown.push([root.querySelector('.say').textContent, cells, root.querySelector('svg').getAttribute('aria-label'),
+      /NaN|undefined|Infinity/.test(root.querySelector('.drawing').innerHTML)]);
+  }
+  return {times, shown};
+}
+"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", MAKE)
+def test_the_page_shows_what_python_computes(
+    browser: Any, folder: tuple[Path, str], name: str
+) -> None:
+    explorer = made(name)
+    page, faults = opened(browser, folder, name)
+    chosen = states(explorer)
+    result = page.evaluate(MOVE, chosen)
+    assert faults == []
+    for state, (said, cells, alt, bad) in zip(chosen, result["shown"], strict=True):
+        wanted = explorer.read(**state).text
+        assert said == explorer.sentence(**state) == alt, state
+        assert cells == {n: wanted.get(n, "–") for n in explorer.labels}, state
+        assert not bad, state
+    median = statistics.median(result["times"])
+    print(f"{name}: {len(chosen)} states, redraw {median:.2f} ms at the median")
+    assert median <= 16
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_a_page_that_shows_another_value_is_found(browser: Any, folder: tuple[Path, str]) -> None:
+    """The wrong twin: a formula of the script that is off by one must not pass."""
+    place, _ = folder
+    body = made("coalescing")._repr_html_().replace("* s.size / 32)", "* s.size / 31)")
+    (place / "twin.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
+    page, _ = opened(browser, folder, "twin")
+    chosen = states(made("coalescing"), 100)
+    shown = page.evaluate(MOVE, chosen)["shown"]
+    assert any(
+        said != made("coalescing").sentence(**s)
+        for s, (said, *_) in zip(chosen, shown, strict=True)
+    )
+    page.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", MAKE)
+def test_the_keyboard_reaches_and_moves_every_control(
+    browser: Any, folder: tuple[Path, str], name: str
+) -> None:
+    explorer = made(name)
+    page, _ = opened(browser, folder, name)
+    where = "document.querySelector('.tile-explorer')"
+    for i, c in enumerate(explorer.controls):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(f"{where}.shadowRoot.activeElement?.dataset.name")
+        assert focused == c.name
+        at = c.values.index(c.value)
+        if len(c.values) > 1:
+            page.keyboard.press("ArrowRight" if at + 1 < len(c.values) else "ArrowLeft")
+            moved = c.values[at + 1 if at + 1 < len(c.values) else at - 1]
+            state = page.evaluate(f"{where}.state()")
+            assert state[c.name] == moved
+            expected = explorer.sentence(**state)
+            assert (
+                page.evaluate(f"{where}.shadowRoot.querySelector('.say').textContent") == expected
+            )
+        spoken = page.evaluate(
+            f"{where}.shadowRoot.querySelectorAll('input, select')[{i}].getAttribute('aria-valuetext')"
+        )
+        if c.kind == "range":
+            assert spoken in c.labels
+    page.wait_for_timeout(400)  # the words are said once the reader rests
+    aloud = page.evaluate(f"{where}.shadowRoot.querySelector('[aria-live=polite]').textContent")
+    assert aloud == page.evaluate(f"{where}.shadowRoot.querySelector('.say').textContent")
+    outline = page.evaluate(f"getComputedStyle({where}.shadowRoot.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.context.close()
+
+
+WIDE = """
+() => {
+  const room = document.documentElement.clientWidth, found = [];
+  if (document.documentElement.scrollWidth > room) found.push('the page scrolls');
+  for (const host of document.querySelectorAll('.tile-explorer'))
+    for (const node of (host.shadowRoot || host).querySelectorAll('p, dl, dd, svg, input, select, label'))
+      if (node.getBoundingClientRect().right > room + 1) found.push(`${host.tagName} ${node.tagName}`);
+  return found;
+}
+"""
+
+
+@pytest.mark.browser
+def test_nothing_overflows_on_a_phone(browser: Any, folder: tuple[Path, str]) -> None:
+    page, faults = opened(browser, folder, "all", viewport={"width": 360, "height": 740})
+    assert page.evaluate(WIDE) == []
+    assert faults == []
+    page.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [360, 1200])
+def test_without_script_a_picture_and_a_table_remain(
+    browser: Any, folder: tuple[Path, str], width: int
+) -> None:
+    page, _ = opened(
+        browser, folder, "all", java_script_enabled=False, viewport={"width": width, "height": 740}
+    )
+    for i, name in enumerate(MAKE):
+        host = page.locator(".tile-explorer").nth(i)
+        assert host.locator("svg[role=img]").first.is_visible(), name
+        assert host.locator("table").is_visible(), name
+        assert made(name).sentence() in host.inner_text()
+        assert host.locator("svg[role=img]").first.bounding_box()["width"] <= width
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_an_element_is_defined_once_and_may_stand_twice(
+    browser: Any, folder: tuple[Path, str]
+) -> None:
+    place, _ = folder
+    body = explorers.banks()._repr_html_() + explorers.banks(pad=1)._repr_html_()
+    (place / "twice.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
+    page, faults = opened(browser, folder, "twice")
+    said = page.evaluate(
+        "[...document.querySelectorAll('.tile-explorer')].map(e => e.shadowRoot.querySelector('.say').textContent)"
+    )
+    assert said == [explorers.banks().sentence(), explorers.banks(pad=1).sentence()]
+    assert faults == []
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_it_works_when_inserted_late_as_jupyterlab_does(
+    browser: Any, folder: tuple[Path, str]
+) -> None:
+    """Output arrives by innerHTML, and its scripts are run again one by one."""
+    place, _ = folder
+    (place / "late.html").write_text(PAGE.format(body="", attributes=""), encoding="utf-8")
+    page, faults = opened(browser, folder, "late")
+    for explorer in (made("banks"), explorers.banks(pad=1), made("pipeline")):
+        page.evaluate(
+            """html => {
+              const box = document.createElement('div');
+              box.innerHTML = html;
+              document.body.append(box);
+              for (const old of box.querySelectorAll('script')) {
+                const fresh = document.createElement('script');
+                for (const a of old.attributes) fresh.setAttribute(a.name, a.value);
+                fresh.textContent = old.textContent;
+                old.replaceWith(fresh);
+              }
+            }""",
+            explorer._repr_html_(),
+        )
+    said = page.evaluate(
+        "[...document.querySelectorAll('.tile-explorer')].map(e => e.shadowRoot?.querySelector('.say').textContent)"
+    )
+    assert said == [e.sentence() for e in (made("banks"), explorers.banks(pad=1), made("pipeline"))]
+    assert faults == []
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_controls_follow_the_theme(browser: Any, folder: tuple[Path, str]) -> None:
+    where = "document.querySelector('.tile-explorer')"
+    for scheme in ("light", "dark"):
+        page, _ = opened(browser, folder, "banks", color_scheme=scheme)
+        assert page.evaluate(f"{where}.style.colorScheme") == scheme
+        page.evaluate("document.body.style.color = '#fff'")  # the book's own switch
+        page.wait_for_timeout(50)
+        assert page.evaluate(f"{where}.style.colorScheme") == "dark"
+        page.context.close()
+
+
+def test_nothing_moves_by_itself() -> None:
+    """Reduced motion is kept: there are no animations and no transitions to reduce."""
+    for kind in ("core", *{e.kind for e in map(made, MAKE)}):
+        assert not re.search(r"animat|transition|requestAnimationFrame|setInterval", script(kind))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation(browser: Any, folder: tuple[Path, str], scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page, _ = opened(browser, folder, "all", color_scheme=scheme)
+    found = axe.run(page)
+    assert [
+        (v["id"], [n["target"] for n in v["nodes"]][:3]) for v in found.response["violations"]
+    ] == []
+    page.context.close()
