@@ -21,7 +21,7 @@ from helpers.explorers import _coalescing as sector_room
 from helpers.explorers import _tile as tile_room
 from helpers.explorers.core import Control, Explorer, script, significant, text
 from helpers.measure import load, schema
-from tests.conftest import serve
+from tests.conftest import ROOT, serve
 
 MAKE: dict[str, Callable[[], Explorer]] = {
     "coalescing": explorers.coalescing,
@@ -248,6 +248,40 @@ def test_sizes(name: str) -> None:
     assert "src=" not in scripts
     assert "http" not in scripts
     assert markup.count("<script") == markup.count("</script>") == 2
+
+
+PLACES = {
+    "intro": ("ladder", "roofline"),
+    "05_coalescing": ("coalescing",),
+    "06_tiling": ("roofline", "tile"),
+    "07_occupancy": ("occupancy", "banks"),
+    "08_block_1d": ("tile",),
+    "09_block_2d": ("tile",),
+    "10_vectorised": ("banks",),
+    "11_pipelining": ("pipeline",),
+    "12_warp_tiling": ("hierarchy", "tile"),
+    "19_whole_ladder": ("ladder", "roofline"),
+}
+
+
+@pytest.mark.parametrize("chapter", PLACES)
+def test_each_stands_in_its_chapter_behind_a_question(chapter: str) -> None:
+    """And the explorers of a page together keep to 60 KB of script and 300 KB of data."""
+    source = (ROOT / "book" / f"{chapter}.md").read_text(encoding="utf-8")
+    cells = re.findall(
+        r"\n([^\n]+)\n\n```\{code-cell\}[^\n]*\n:tags: \[remove-input\]\n"
+        r"from helpers import explorers\n\nexplorers\.(\w+)\(([^)]*)\)\n```",
+        source,
+    )
+    assert tuple(kind for _, kind, _ in cells) == PLACES[chapter]
+    scripts = data = 0
+    for question, kind, given in cells:
+        assert "?" in question
+        explorer = eval(f"explorers.{kind}({given})", {"explorers": explorers})
+        scripts += len((script("core") + script(explorer.kind)).encode())
+        data += len(explorer.payload().encode())
+    assert scripts <= 60_000
+    assert data <= 300_000
 
 
 @pytest.mark.parametrize("name", MAKE)

@@ -130,7 +130,7 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
             "all": "every kernel",
         },
         sentences={
-            "rungs": "{source}, size {size}, {unit}: {count}, slowest {worst} at {worst_value} fastest "
+            "rungs": "{source}, size {size}, {unit}: {count}, slowest {worst} at {worst_value}, fastest "
             "{best} at {best_value}.",
             "size": "{source}: there is no number at size {size}. There are numbers at: {sizes}.",
             "unit": "{source}, size {size}, kernels on {group}: there is no number in {unit}. Choose "
