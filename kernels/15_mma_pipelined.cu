@@ -52,7 +52,8 @@ constexpr int SLOT = (BM + BN) * BK; // elements of one slot: a tile of A, then 
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles must cover the block tile");
 static_assert(WM % 16 == 0 && WN % 16 == 0, "a warp tile is made of 16 x 16 pieces");
 static_assert(BK % 32 == 0, "a tile holds an even number of steps of 16 values of k");
-static_assert((BK & (BK - 1)) == 0 && (WN & (WN - 1)) == 0, "BK and WN are powers of two: XOR steps");
+static_assert((BK & (BK - 1)) == 0 && (WN & (WN - 1)) == 0,
+              "BK and WN are powers of two: XOR steps");
 static_assert(can_swizzle<BK> && can_swizzle<BN>, "a row is swizzled by two, four or eight chunks");
 static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
@@ -169,7 +170,8 @@ mma_pipelined(const T* A, const T* B, float* C, int M, int N, int K)
                                M - A_row, K - A_col, K - B_row, N - B_col};
         accumulate(acc, source, N, K, warp_m, warp_n);
     } else {
-        accumulate_ragged<BM, BN, BK, THREADS, MMA_K>(acc, ring, A, B, M, N, K, m0, n0, warp_m, warp_n);
+        accumulate_ragged<BM, BN, BK, THREADS, MMA_K>(acc, ring, A, B, M, N, K, m0, n0, warp_m,
+                                                      warp_n);
     }
 
     // Registers to global.

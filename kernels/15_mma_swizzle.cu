@@ -97,7 +97,8 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
 #pragma unroll
             for (int j = 0; j < N_TILES / 2; ++j) {
                 const int col = warp_n + j * 2 * MMA_N + lane_col;
-                ldmatrix_x4_trans(b_frag[j], shared_address(&B_tile[swizzled<BN>(k + lane_row, col)]));
+                ldmatrix_x4_trans(b_frag[j],
+                                  shared_address(&B_tile[swizzled<BN>(k + lane_row, col)]));
             }
             // Every fragment of A meets every fragment of B.
 #pragma unroll

@@ -2,8 +2,8 @@
 //
 // New since 15_mma_swizzle.cu: shared memory holds two tiles of A and of B, and registers a third.
 // While one is multiplied, the next goes from registers to the other buffer, and the one after that
-// is fetched from global memory: every load has a tile's time to arrive. Fragments are read one step
-// ahead, across the one barrier a tile that is left. The instruction is Turing's m16n8k8 (MMA_K 8).
+// is fetched from global memory: every load has a tile's time to arrive. Fragments are read one
+// step ahead, across the one barrier a tile that is left. The instruction is Turing's m16n8k8.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -48,7 +48,8 @@ static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles must cover the block til
 static_assert(WM % 16 == 0 && WN % 16 == 0, "a warp tile is made of 16 x 16 pieces");
 static_assert(BK % (2 * STEP) == 0, "a tile holds an even number of steps of 16 values of k");
 static_assert(MMA_K == 8 || MMA_K == 16, "mma.sync takes 8 or 16 values of k");
-static_assert((BK & (BK - 1)) == 0 && (WN & (WN - 1)) == 0, "BK and WN are powers of two: XOR steps");
+static_assert((BK & (BK - 1)) == 0 && (WN & (WN - 1)) == 0,
+              "BK and WN are powers of two: XOR steps");
 static_assert(can_swizzle<BK> && can_swizzle<BN>, "a row is swizzled by two, four or eight chunks");
 static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
@@ -60,8 +61,9 @@ constexpr int BUFFER = (BM + BN) * BK;
 extern __shared__ __align__(1024) T buffers[];
 
 // The main loop where rows are aligned.
-__device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], const T* A, const T* B,
-                                           int M, int N, int K, int m0, int n0, int warp_m, int warp_n)
+__device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], const T* A,
+                                           const T* B, int M, int N, int K, int m0, int n0,
+                                           int warp_m, int warp_n)
 {
     // The first tiles go to buffer 0, the second ones stay in registers.
     uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
@@ -122,7 +124,8 @@ mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
     if (rows_aligned(A, K) && rows_aligned(B, N)) {
         accumulate(acc, A, B, M, N, K, m0, n0, warp_m, warp_n);
     } else {
-        accumulate_ragged<BM, BN, BK, THREADS, MMA_K>(acc, buffers, A, B, M, N, K, m0, n0, warp_m, warp_n);
+        accumulate_ragged<BM, BN, BK, THREADS, MMA_K>(acc, buffers, A, B, M, N, K, m0, n0, warp_m,
+                                                      warp_n);
     }
 
     // Registers to global.

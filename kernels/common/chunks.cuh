@@ -25,7 +25,9 @@ struct Share {
     static_assert(ROWS % PASS == 0, "every thread moves the same number of chunks");
 
     // Row and column, in the tile, of a thread's chunk i.
-    static __device__ __forceinline__ int row(int i) { return threadIdx.x / LANES + i / LINES * PASS; }
+    static __device__ __forceinline__ int row(int i) {
+        return threadIdx.x / LANES + i / LINES * PASS;
+    }
     static __device__ __forceinline__ int col(int i) {
         return threadIdx.x % LANES * CHUNK + i % LINES * (LANES * CHUNK);
     }
@@ -49,7 +51,8 @@ __device__ __forceinline__ uint4 gather_chunk(const T* from, int count) {
 // (row0, col0), zeros outside the matrix.
 template <int ROWS, int COLS, int THREADS, typename T>
 __device__ __forceinline__ void load_chunks(uint4 (&chunk)[Share<ROWS, COLS, THREADS>::COUNT],
-                                            const T* matrix, int rows, int cols, int row0, int col0) {
+                                            const T* matrix, int rows, int cols, int row0,
+                                            int col0) {
     using Mine = Share<ROWS, COLS, THREADS>;
 #pragma unroll
     for (int i = 0; i < Mine::COUNT; ++i) {
