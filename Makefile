@@ -6,7 +6,7 @@ PORT ?= 8000
 JOBS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CHAPTERS := $(wildcard book/*.md)
 
 # Matplotlib's first import lists the fonts and says so on stderr, where a chapter may say nothing.

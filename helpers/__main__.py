@@ -461,7 +461,9 @@ def configure_sweep(command: argparse.ArgumentParser) -> None:
     add("--limit", type=int, help="at most so many tiles a kernel, the best predicted")
     add("--workers", type=int, help="compiling processes (default: cores less one, at most 15)")
     add("--again", action="store_true", help="time what is in the file already, too")
-    add("--compile", metavar="ARCHS", help="no timing: registers of every tile into data/tiles.json")
+    add(
+        "--compile", metavar="ARCHS", help="no timing: registers of every tile into data/tiles.json"
+    )
     add("--list", action="store_true", help="show the tiles in their order; needs no GPU")
 
 

@@ -222,6 +222,15 @@ def test_requirements_are_bounded() -> None:
     assert [line for line in wanted if ">=" not in line or "<" not in line.replace("<=", "")] == []
 
 
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_links_to_files_resolve(name: str) -> None:
+    """The picture of the ladder among them: `make figures` draws it."""
+    text = re.sub(r"(?ms)^```.*?^ *```$", "", (ROOT / name).read_text(encoding="utf-8"))
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    assert links or name != "README.md"
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
 # --- chapters ----------------------------------------------------------------------------------------
 
 UNITS = r"(?:ms|µs|us|ns|s|[GT]FLOP/s|[GT]FLOPS|[GT]B/s|[MG]Hz|W|%)"
