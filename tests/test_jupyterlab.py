@@ -97,14 +97,14 @@ def test_explorers_work_in_jupyterlab(browser: Any, lab: str) -> None:
 
     context.route("**/*", route)
     page.goto(f"{lab}/lab/tree/try.ipynb")
-    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=90_000)
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=240_000)
     page.locator(".jp-Notebook .jp-Cell .cm-content").first.click()
     made = [explorers.coalescing(), explorers.banks(), explorers.pipeline()]
     for i in range(len(made)):
         page.keyboard.press("Shift+Enter")
         page.wait_for_function(
             "n => document.querySelectorAll('.tile-explorer').length >= n", arg=i + 1,
-            timeout=90_000,
+            timeout=240_000,
         )  # fmt: skip
     assert page.evaluate(SAID) == [e.sentence() for e in made]
 

@@ -347,9 +347,7 @@ def _tiles(p: Plan) -> _Tiles:
     staged = p.kernel.reuse == "block"
     bk = q.get("BK") or q.get("TILE") or q.get("TILE_COLS") or 0
     tm, tn = q.get("TM", 1), q.get("TN", q.get("REG_TILE", q.get("COARSE", 1)))
-    if (
-        "WM" in q and "TM" not in q
-    ):  # Tensor Cores: a thread's elements are the instruction's affair
+    if p.kernel.dtype in ("float16", "bfloat16"):  # Tensor Cores: no thread owns a rectangle
         tm = tn = 0
     return _Tiles(bm, bn, bk if staged else 0, q.get("WM", 0), q.get("WN", 0), tm, tn)
 
