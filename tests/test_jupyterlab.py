@@ -97,15 +97,18 @@ def test_explorers_work_in_jupyterlab(browser: Any, lab: str) -> None:
 
     context.route("**/*", route)
     page.goto(f"{lab}/lab/tree/try.ipynb")
-    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=240_000)
-    page.locator(".jp-Notebook .jp-Cell .cm-content").first.click()
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=120_000)
     made = [explorers.coalescing(), explorers.banks(), explorers.pipeline()]
+    idle = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
     for i in range(len(made)):
+        page.locator(idle).first.wait_for(state="attached", timeout=120_000)  # the kernel answers
+        page.locator(".jp-Notebook .jp-CodeCell").nth(i).locator(".cm-content").click()
         page.keyboard.press("Shift+Enter")
         page.wait_for_function(
-            "n => document.querySelectorAll('.tile-explorer').length >= n", arg=i + 1,
-            timeout=240_000,
-        )  # fmt: skip
+            "n => document.querySelectorAll('.tile-explorer').length >= n",
+            arg=i + 1,
+            timeout=120_000,
+        )
     assert page.evaluate(SAID) == [e.sentence() for e in made]
 
     page.wait_for_timeout(1000)  # JupyterLab moves the focus to the next cell when a run ends
