@@ -72,9 +72,14 @@ inputs:
 # is no index.html, so that nobody takes the rest for a book.
 book: $(VENV)/.book notebooks inputs ## run every chapter, write _build/html/index.html
 	@echo "[book] $(words $(CHAPTERS)) pages; those whose code changed are executed"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build -W -n --keep-going . || { \
+	@rm -f _build/emulator.log; touch _build/emulator.log; date +%s > _build/started
+	@PATH="$(CURDIR)/$(BIN):$$PATH" TILE_EMULATOR_LOG="$(CURDIR)/_build/emulator.log" \
+	  $(BIN)/jupyter-book build -W -n --keep-going . || { \
 	  rm -rf _build/.doctrees _build/html/index.html; exit 1; }
 	@touch _build/html/index.html
+	@awk -v s=$$(cat _build/started) -v e=$$(date +%s) '{ t += $$1 } END { printf \
+	  "[book] built in %d s; the emulator ran %d launches in %.0f s of them\n", e - s, NR, t }' \
+	  _build/emulator.log
 	@echo "The book is at $(CURDIR)/_build/html/index.html"
 
 serve: book ## the book on http://localhost:8000 (PORT=...)
