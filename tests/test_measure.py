@@ -1022,3 +1022,35 @@ def test_a_kernel_that_leaves_a_term_out_is_refused_on_the_gpu() -> None:
     assert k.source != catalog["coalesced"].source
     with pytest.raises(ImplausibleError, match="wrong result"):
         measure(k, 512)
+
+
+def _turing(monkeypatch):
+    """Make measure() believe that a T4 is at hand; nothing may run on it."""
+    import dataclasses
+
+    from helpers.measure import replay as rooms
+
+    fields = {f.name: 0 for f in dataclasses.fields(device.LiveGpu)}
+    t4 = device.LiveGpu(**{**fields, "name": "Tesla T4", "arch": "sm_75"})
+    monkeypatch.setattr(device, "current", lambda: t4)
+    started = []
+    monkeypatch.setattr(rooms, "_live", lambda wanted, shapes: started.append(wanted) or "live")
+    return started
+
+
+def test_a_gpu_too_old_for_a_kernel_replays_all_of_them_and_says_so(monkeypatch):
+    """A chapter's ratios must come from one GPU: none is measured on a T4, another replayed."""
+    started = _turing(monkeypatch)
+    m = measure(["vectorised", "cp_async"], sizes=[4096])
+    assert not m.live and not started
+    assert "Tesla T4 (sm_75) cannot run cp_async (needs sm_80)" in m.label
+    assert m.value("cp_async", 4096, "ms") > 0
+    assert (
+        "cublas_bf16 (needs sm_80)" in measure(["cublas_fp16", "cublas_bf16"], sizes=[4096]).label
+    )
+
+
+def test_a_gpu_that_can_run_them_all_measures(monkeypatch):
+    started = _turing(monkeypatch)
+    assert measure(["vectorised", "warp_tiled", "cublas_fp32"], sizes=[1024]) == "live"
+    assert len(started) == 1

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from helpers import device
-from helpers.catalog import Kernel, catalog, plan
+from helpers.catalog import Kernel, catalog, find, plan
 from helpers.errors import ConfigError, DataError, UnknownKernelError, near_matches
 from helpers.measure import point as points
 from helpers.measure import protocol, schema
 from helpers.measure.gpu import BASELINES
 from helpers.measure.schema import Point, Record, Size
+from helpers.toolchain import arch_number
 
 if TYPE_CHECKING:
     import pandas
@@ -158,9 +159,10 @@ def measure(
     """Times of one or more kernels at one or more sizes.
 
     With a GPU on this machine they are measured now; elsewhere, or when gpu names a record such as
-    "h200", they are replayed. kernels: names of the catalog, Kernels, or baselines such as
+    "h200", they are replayed. Where this GPU is too old for one of the kernels, all of them are
+    replayed, so that figures set side by side come from one GPU, and the label says so. kernels: names of the catalog, Kernels, or baselines such as
     "cublas_fp32". sizes: edges, or (M, N, K). params override tile sizes. What the record lacks, or
-    this GPU cannot run, is a row of NaN and named in `missing`.
+    does not fit this GPU, is a row of NaN and named in `missing`.
     Raises UnknownKernelError, ConfigError, UnknownNameError (gpu), DataError if the record has none
     of what was asked for.
     """
@@ -168,9 +170,25 @@ def measure(
     shapes = [_size(s) for s in sizes] if isinstance(sizes, list) else [_size(sizes)]
     if not wanted or not shapes:
         raise ConfigError("measure needs at least one kernel and one size")
-    if gpu is None and device.current() is not None:
+    live = device.current() if gpu is None else None
+    if live is None:
+        return replay(schema.load(gpu or DEFAULT_GPU), wanted, shapes)
+    lacking = [f"{name} (needs {arch})" for name, arch in _too_new(wanted, live.arch)]
+    if not lacking:
         return _live(wanted, shapes)
-    return replay(schema.load(gpu or DEFAULT_GPU), wanted, shapes)
+    recorded = replay(schema.load(DEFAULT_GPU), wanted, shapes)
+    why = f"this {live.name} ({live.arch}) cannot run {', '.join(lacking)}"
+    return replace(recorded, label=f"{recorded.label}; {why}")
+
+
+def _too_new(wanted: Sequence[Wanted], arch: str) -> list[tuple[str, str]]:
+    """Kernels and baselines that need a newer architecture than this, with the one they need."""
+    here = arch_number(arch)
+    needs = [
+        (name, BASELINES[name].min_arch if name in BASELINES else find(k).min_arch)
+        for k, name, _ in wanted
+    ]
+    return [(name, needed) for name, needed in needs if arch_number(needed) > here]
 
 
 def replay(
