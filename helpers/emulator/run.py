@@ -41,7 +41,7 @@ _CONSTANT = re.compile(
 # What a kernel that the emulator does not model may make NumPy or Python raise.
 _INNER = (
     RecursionError, MemoryError, FloatingPointError, ValueError, TypeError, KeyError, IndexError,
-    AttributeError, OverflowError, ZeroDivisionError, AssertionError,
+    AttributeError, OverflowError, ZeroDivisionError, AssertionError, StopIteration, SyntaxError,
 )  # fmt: skip
 
 
