@@ -31,6 +31,7 @@ ROOMS = (
     "exercises",
     "pages",
     "explorers",
+    "live",
     "labs",
     "notebooks",
     "__main__",

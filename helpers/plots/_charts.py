@@ -385,7 +385,9 @@ def _decades(low: float, high: float) -> list[float]:
 
 
 def _intensity(p: Point, kind: str) -> float:
-    """FLOP per byte of a point, from model.py; int and half types by the catalog's item sizes."""
+    """FLOP per byte of a point: its own where a row gives it, else from model.py and the catalog."""
+    if kind == "kernel" and math.isfinite(p.get("intensity")):
+        return p.get("intensity")
     if p.kernel not in catalog:
         if kind == "kernel":
             return math.nan

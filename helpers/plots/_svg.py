@@ -7,6 +7,7 @@ import html
 import io
 import math
 import re
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,12 +93,15 @@ class Figure:
         return target
 
 
+_one_at_a_time = threading.RLock()  # the settings are the process's: live sliders draw in a thread
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
     """Our matplotlib settings over the library's defaults; the caller's come back afterwards."""
     import matplotlib
 
-    with matplotlib.rc_context():
+    with _one_at_a_time, matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_RC)
         yield

@@ -1,0 +1,330 @@
+"""Live sliders: what they say and draw, the queue of one, and the widgets without a browser."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from helpers import device, live
+from helpers.catalog import Kernel, catalog
+from helpers.emulator import Finding
+from helpers.errors import CompileError, ConfigError, UnknownKernelError
+from helpers.launch import trace
+from helpers.measure import ImplausibleError, Measurement, protocol, telemetry
+from helpers.measure import replay as replaying
+from helpers.pages import Html
+from tests.conftest import ROOT
+from tests.test_measure import H200, QUICK, FakeSession
+
+PLACED = {
+    "06_tiling": "tiled_32",
+    "08_block_1d": "block_1d",
+    "09_block_2d": "block_2d",
+    "10_vectorised": "vectorised",
+    "11_pipelining": "double_buffer",
+    "12_warp_tiling": "warp_tiled",
+}
+SMALL = {"BM": 16, "BN": 16, "BK": 4, "TM": 4}
+"""A legal tile of block_1d that is quick to run."""
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running notebook on a machine without a GPU, whatever this one is."""
+    monkeypatch.delenv("TILE_BOOK_BUILD", raising=False)
+    monkeypatch.setattr(device, "current", lambda: None)
+
+
+def measured(kernel: Kernel, size: int, *, ms: float = 0.5) -> Measurement:
+    """What a GPU would have answered."""
+    rate = 2 * size**3 / (ms * 1e6)
+    row = {"kernel": kernel.name, "m": size, "n": size, "k": size, "ms": ms, "gflops": rate}
+    label = "measured now on NVIDIA H200, today"
+    return Measurement(True, "NVIDIA H200", "h200", label, (row,))
+
+
+# --- what is said and drawn -----------------------------------------------------------------------
+
+
+def test_sliders_take_the_catalog_values() -> None:
+    assert live.choices(catalog["tiled_32"]) == {"TILE": (4, 8, 16, 32)}
+    for name in PLACED.values():
+        k = catalog[name]
+        for param, values in live.choices(k).items():
+            assert k.params[param] in values
+            assert set(k.choices[param]) <= set(values)
+
+
+def test_an_illegal_tile_names_its_rule_and_reason() -> None:
+    k = catalog["block_2d"].with_params(BM=32, TM=16)
+    said = live.broken(k, 1024)
+    assert live.words(k) in said and "not run" in said
+    assert any(rule.expr in said and rule.reason in said for rule in k.rules)
+    assert live.broken(catalog["block_2d"], 1024) == ""
+
+
+@pytest.mark.parametrize("name", PLACED.values())
+def test_the_emulator_runs_one_block_and_two_steps(name: str) -> None:
+    k = catalog[name]
+    m, n, depth = live.small_shape(k)
+    assert m * n == math.prod(int(k.params[t]) for t in k.tile)
+    assert depth == 2 * k.params.get("BK", k.params.get("TILE", 0))
+
+
+def test_the_trace_is_that_of_the_tile() -> None:
+    k = catalog["block_1d"].with_params(**SMALL)
+    t = trace(k, *live.small_shape(k))
+    shown = live.emulated(k)
+    assert f"{t.multiply_adds / t.wavefronts:.2f} multiply-adds" in shown
+    rows = live.trace_rows(t)
+    assert sum(row["wavefronts"] or 0 for row in rows) == t.wavefronts
+    assert sum(row["requests"] for row in rows) == sum(a.requests for a in t.by_line())
+    assert all((row["sectors"] is None) != (row["wavefronts"] is None) for row in rows)
+    for row in rows:
+        assert f">{row['requests']:,}<" in shown
+    assert "<svg" in shown and "BM=16" in shown
+    assert live.emulated(k.with_params(BM=32, BN=32, TM=8)) != shown
+
+
+def test_findings_are_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    k = catalog["tiled_32"].with_params(TILE=8)
+    clean = trace(k, *live.small_shape(k))
+    finding = Finding("race", 7, "A_tile[i] < 1", "read and written without a barrier", 1)
+    faulty = replace(clean, wrong=3, report=replace(clean.report, findings=(finding,)))
+    monkeypatch.setattr(live, "trace", lambda *_: faulty)
+    shown = live.emulated(k)
+    assert "3 wrong elements" in shown
+    assert "without a barrier" in shown
+    assert "A_tile[i] < 1" not in shown  # escaped
+    assert "3 wrong" not in live.verdict(clean)
+
+
+def test_times_stand_beside_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    k = catalog["tiled_32"]
+    with monkeypatch.context() as patch:
+        patch.setattr(live, "measure", measured)
+        rows = []
+        for tile in (8, 16):
+            row, m = live.timed(k.with_params(TILE=tile), 1024)
+            rows.append(row)
+    assert [row["kernel"] for row in rows] == ["TILE=8", "TILE=16"]
+    assert rows[1]["intensity"] == pytest.approx(2 * rows[0]["intensity"], rel=0.02)
+    shown = live.times(k, 1024, rows, m)
+    for words in ("TILE=16 at 1024: 0.500 ms", "recorded on NVIDIA H200", "Roofline", "Bar chart"):
+        assert words in shown, words
+    alone = live.times(k, 1000, [{**row, "m": 1000, "n": 1000, "k": 1000} for row in rows], m)
+    assert "Bar chart" in alone and "recorded default" not in alone
+
+
+def test_a_tile_goes_through_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chosen tile sizes reach the session that launches, and a wrong result is refused."""
+    asked = []
+
+    class Session(FakeSession):
+        def first_call(self, plan: Any, A: Any, B: Any, C: dict[str, Any]) -> float:
+            asked.append(dict(plan.params))
+            return super().first_call(plan, A, B, C)
+
+    monkeypatch.setattr(replaying, "_session", Session)
+    monkeypatch.setattr(device, "current", lambda: H200)
+    monkeypatch.setattr(protocol, "LIVE", QUICK)
+    monkeypatch.setattr(telemetry, "shutil", SimpleNamespace(which=lambda *_: None))
+    row, m = live.timed(catalog["tiled_32"].with_params(TILE=8), 64)
+    assert asked == [{"TILE": 8}]
+    assert m.live and row["kernel"] == "TILE=8" and row["ms"] > 0
+    Session.wrong = frozenset({"tiled_32"})
+    with pytest.raises(ImplausibleError, match="wrong result"):
+        live.timed(catalog["tiled_32"], 64)
+
+
+def test_a_label_fits_its_bar() -> None:
+    assert live.bar_name(catalog["tiled_32"]) == "TILE=32"
+    assert live.bar_name(catalog["warp_tiled"]) == "128/256/8/64/64/16/8/1"
+
+
+def test_a_compile_error_is_shown() -> None:
+    error = CompileError("x.cu does not compile:\nx.cu(3): error: no <y>", log="no <y>")
+    shown = live.failure(catalog["tiled_32"], error)
+    assert "TILE=32" in shown and "CompileError" in shown
+    assert "x.cu(3): error: no &lt;y&gt;" in shown
+
+
+# --- one at a time, the latest wins ----------------------------------------------------------------
+
+
+def test_the_latest_request_wins() -> None:
+    go, begun, done = threading.Event(), threading.Event(), []
+
+    def work(kernel: Kernel) -> None:
+        begun.set()
+        assert go.wait(10)
+        done.append(kernel.params["TILE"])
+
+    runner = live.Latest(work)
+    tiles = [catalog["tiled_32"].with_params(TILE=n) for n in (4, 8, 16, 32)]
+    assert runner.submit(tiles[0])
+    assert begun.wait(10)
+    assert [runner.submit(t) for t in tiles[1:]] == [False, False, False]
+    go.set()
+    runner.wait()
+    assert done == [4, 32]
+    assert runner.submit(tiles[1])  # and it begins again
+    runner.wait()
+    assert done == [4, 32, 8]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_crash_does_not_stop_the_queue() -> None:
+    done = []
+
+    def work(kernel: Kernel) -> None:
+        done.append(kernel.name)
+        raise RuntimeError("the page was closed")
+
+    runner = live.Latest(work)
+    for _ in range(2):
+        assert runner.submit(catalog["tiled_8"])
+        runner.wait()
+    assert done == ["tiled_8", "tiled_8"]
+
+
+# --- the book ---------------------------------------------------------------------------------------
+
+
+def test_the_book_has_a_sentence_and_no_widget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILE_BOOK_BUILD", "1")
+    for name in [n for n in sys.modules if n.split(".")[0] == "ipywidgets"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    found = live.tile("tiled_32")
+    assert type(found) is Html
+    assert found._repr_html_() == f"<p>{found}</p>"
+    assert str(found).count(".") == 1 and "TILE of tiled_32" in str(found)
+
+    monkeypatch.delenv("TILE_BOOK_BUILD")  # ipywidgets alone is missing
+    assert type(live.tile("tiled_32")) is Html
+
+
+def test_make_book_says_that_it_builds_the_book() -> None:
+    assert "book: export TILE_BOOK_BUILD := 1" in (ROOT / "Makefile").read_text().splitlines()
+
+
+@pytest.mark.parametrize(("stem", "name"), PLACED.items())
+def test_chapters_have_their_sliders(stem: str, name: str) -> None:
+    for path in (f"book/{stem}.md", f"book/{stem}.ipynb"):
+        call = 'live.tile("' + name + '")'
+        text = (ROOT / path).read_text(encoding="utf-8").replace('\\"', '"')
+        assert text.count(call) == 1, path
+
+
+def test_a_kernel_without_tiles_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no tile sizes"):
+        live.tile("wmma")
+    with pytest.raises(UnknownKernelError, match="tiled_32"):
+        live.tile("tiled_33")
+
+
+# --- the widgets ------------------------------------------------------------------------------------
+
+
+class Page:
+    """The parts of a box of live sliders."""
+
+    def __init__(self, name: str, size: int = 1024) -> None:
+        pytest.importorskip("ipywidgets", reason="ipywidgets is not installed: this did not run")
+        self.box: Any = live.tile(name, size)
+        *sliders, self.rule, self.button, self.status, self.result = self.box.children
+        self.sliders = {slider.description: slider for slider in sliders}
+
+    def run(self, **tile: int) -> None:
+        """Move sliders, click, and wait."""
+        for name, value in tile.items():
+            self.sliders[name].value = value
+        self.button.click()
+        self.box.runner.wait()
+
+
+def test_a_click_runs_the_emulator() -> None:
+    page = Page("block_1d")
+    assert list(page.sliders) == ["BM", "BN", "BK", "TM"]
+    assert "Nothing runs yet" in page.status.value and "emulator" in page.status.value
+    assert "is legal" in page.rule.value and page.result.value == ""
+    page.run(**SMALL)
+    assert page.result.value == live.emulated(catalog["block_1d"].with_params(**SMALL))
+    assert page.status.value.startswith("<p role='status'>Done: BM=16, BN=16, BK=4, TM=4")
+
+
+def test_an_illegal_tile_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page("block_1d")
+    monkeypatch.setattr(live, "emulated", lambda kernel: pytest.fail("it ran"))
+    page.sliders["TM"].value = 4
+    assert "breaks the rule <code>" in page.rule.value  # before any click
+    page.run()
+    assert "not run" in page.rule.value
+    assert page.result.value == "" and "Nothing runs yet" in page.status.value
+
+
+def test_the_page_says_what_runs_and_what_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, begun, ran = threading.Event(), threading.Event(), []
+
+    def slow(kernel: Kernel) -> str:
+        begun.set()
+        assert go.wait(10)
+        ran.append(kernel.params["TILE"])
+        return f"result of {kernel.params['TILE']}"
+
+    monkeypatch.setattr(live, "emulated", slow)
+    page = Page("tiled_32")
+    page.button.click()  # returns at once
+    assert begun.wait(10)
+    assert "Running: TILE=32" in page.status.value
+    for tile in (4, 8):
+        page.sliders["TILE"].value = tile
+        page.button.click()
+        assert f"TILE={tile} is next" in page.rule.value
+    go.set()
+    page.box.runner.wait()
+    assert ran == [32, 8]
+    assert page.result.value == "result of 8"
+    assert "Done: TILE=8" in page.status.value and "is legal" in page.rule.value
+
+
+def test_an_error_is_shown_and_the_next_run_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page("tiled_32")
+    with monkeypatch.context() as patch:
+        log = "06_tiled.cu(9): error: no such thing"
+        patch.setattr(live, "emulated", lambda k: (_ for _ in ()).throw(CompileError(log, log)))
+        page.run(TILE=8)
+    assert "Failed: TILE=8" in page.status.value and log in page.result.value
+    page.run(TILE=4)
+    assert "Done: TILE=4" in page.status.value and "<table" in page.result.value
+
+
+def test_a_gpu_times_tile_after_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = live.measure
+    asked: list[tuple[int, int]] = []
+
+    def measure(kernel: Any, size: int, gpu: str | None = None) -> Measurement:
+        if gpu is not None:
+            return replayed(kernel, size, gpu=gpu)
+        asked.append((kernel.params["TILE"], size))
+        return measured(kernel, size, ms=1 / len(asked))
+
+    monkeypatch.setattr(live, "measure", measure)
+    monkeypatch.setattr(device, "current", object)
+    page = Page("tiled_32")
+    assert "timed at 1024 on the GPU" in page.status.value
+    page.run(TILE=8)
+    assert "TILE=8 at 1024: 1.000 ms" in page.result.value
+    page.run(TILE=16)
+    page.run(TILE=8)
+    assert asked == [(8, 1024), (16, 1024), (8, 1024)]
+    shown = page.result.value
+    assert "TILE=8 at 1024: 0.333 ms" in shown
+    assert "TILE=16" in shown and "recorded on NVIDIA H200" in shown and "Roofline" in shown
