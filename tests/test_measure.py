@@ -595,6 +595,7 @@ def test_one_entry_stands_on_one_line(gpu: type[FakeSession]) -> None:
     text = record().path.read_text(encoding="utf-8")
     assert sum('"kernel": "naive"' in line for line in text.splitlines()) == 1
     assert schema.rounded({"a": [1.23456789, 3]}) == {"a": [1.23457, 3]}
+    assert schema.rounded(67108864.0) == 67108864  # a count loses no digit
 
 
 def test_an_unknown_gpu_lists_the_known_ones(gpu: type[FakeSession]) -> None:

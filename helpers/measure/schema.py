@@ -296,8 +296,13 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """The same data with floats cut to 6 significant digits: more would claim too much."""
+    """The same data with floats cut to 6 significant digits: more would claim too much.
+
+    Whole numbers are counts (a hardware counter arrives as 67108864.0) and stay as they are.
+    """
     if isinstance(value, float):
+        if value.is_integer() and abs(value) < 2**53:
+            return value
         return float(f"{value:.6g}")
     if isinstance(value, Mapping):
         return {name: rounded(v) for name, v in value.items()}
