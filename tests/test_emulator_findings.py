@@ -382,6 +382,17 @@ def test_a_tile_that_is_filled_in_part():
     assert tiled(ragged, (32, 50, 33))[0].ok  # only a ragged edge shows it
 
 
+def test_a_later_write_behind_a_warp_barrier_does_not_excuse_the_read():
+    """The read comes first, whatever the order of the warps: no race, but nothing was there."""
+    body = """
+    {} if (t < 32) {{ const int v = s[t ^ 1]; __syncwarp(); s[t] = v + t; __syncwarp();
+    if (!blockIdx.x) out[t] = s[t]; }}
+    """
+    assert one_block(body.format("if (t < 32) s[t] = t; __syncwarp();")).ok
+    found = only(one_block(body.format("")), "uninitialised")[0]
+    assert "no thread of the block has written it" in found.message
+
+
 def test_padding_that_nobody_reads_is_no_fault():
     padded = TILED.replace("A_tile[16][16]", "A_tile[16][17]")
     assert tiled(padded)[0].ok

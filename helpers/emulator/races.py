@@ -145,11 +145,24 @@ class SharedLog:
         """
         self.unset.append((site, lanes, granule, count))
 
-    def _judge_unset(self, low: Array | None, high: Array | None, columns: int) -> None:
+    def _judge_unset(
+        self,
+        low: Array | None,
+        high: Array | None,
+        columns: int,
+        racing_lines: set[int] | None = None,
+    ) -> None:
+        """Report suspects, but those that a race explains.
+
+        low, high: the first and last thread that wrote each place in this interval. racing_lines:
+        those with a race, None if they are not known. A write that a warp barrier keeps after the
+        read is no race, and no excuse for the read.
+        """
         s = self.state
         for site, lanes, granule, count in self.unset:
             bad = np.broadcast_to(lanes, s.shape)
-            if low is not None and high is not None:
+            explained = racing_lines is None or s.sites[site].line in racing_lines
+            if low is not None and high is not None and explained:
                 at = np.broadcast_to(granule, s.shape) * columns
                 if columns > 1:
                     at = at + s.block_index
@@ -265,17 +278,18 @@ class SharedLog:
                 self._spread(access, columns, *bounds[access.kind])
         (w0, w1), (a0, a1) = bounds[WRITE], bounds[ATOMIC]
         r0, r1 = bounds[READ]
-        if self.unset:
-            self._judge_unset(w0, w1, columns)
         written = w1 >= 0
         conflict = written & (w0 != w1)
         conflict |= written & (r1 >= 0) & ((r0 != w0) | (r1 != w1))
         if (a1 >= 0).any():
             conflict |= written & (a1 >= 0) & ((a0 != w0) | (a1 != w1))
             conflict |= (a1 >= 0) & (r1 >= 0) & ((r0 != a0) | (r1 != a1) | (a0 != a1))
-        if not conflict.any():
-            return []
-        return self._report(log, np.flatnonzero(conflict), columns)
+        examined = self.examined < _MAX_EXAMINED
+        races = self._report(log, np.flatnonzero(conflict), columns) if conflict.any() else []
+        if self.unset:
+            lines = {line for race in races for line in race.lines}
+            self._judge_unset(w0, w1, columns, lines if examined else None)
+        return races
 
     def _spread(self, access: Access, columns: int, low: Array, high: Array) -> None:
         """Enter the threads of an access into the lowest and highest thread of each granule."""

@@ -1,0 +1,342 @@
+"""Mutants: kernels of the catalog with one fault each, and who notices the fault.
+
+`python -m tests.mutants --out data/validation/mutants.json` makes them by text rules on the .cu
+files, runs each in the emulator on a shape that the tiles divide and on one that they do not, under
+both schedules, and writes what was found. The same sources give the same file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from helpers import launch, toolchain
+from helpers.catalog import catalog, defines, plan
+from helpers.errors import CompileError, EmulationError
+
+ALIGNED, RAGGED = (64, 128, 96), (45, 83, 75)
+"""M, N, K: whole tiles and aligned rows; and neither."""
+SHAPES: Mapping[str, tuple[int, int, int]] = {"aligned": ALIGNED, "ragged": RAGGED}
+SCHEDULES = ("ascending", "permuted")
+NOT_SANITIZED = "compute-sanitizer needs a GPU: not run yet"
+
+_SQUARE = {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4}
+_WARPS = {"BM": 32, "BN": 64, "BK": 8, "WM": 32, "WN": 32, "TM": 4, "TN": 8}
+_MMA = {"BM": 32, "BN": 64, "BK": 32, "WM": 16, "WN": 32}
+TILES: Mapping[str, Mapping[str, int]] = {
+    "naive": {"BX": 16, "BY": 8},
+    "coalesced": {"BX": 16, "BY": 8},
+    "unrolled": {"BX": 16, "BY": 8},
+    "coarsened": {"BX": 8, "BY": 8},
+    "tiled_16": {},
+    "tiled_rect": {},
+    "tiled_padded": {"TILE": 16},
+    "block_1d": {"BM": 32, "BN": 32, "BK": 8, "TM": 4},
+    "privatised_2": {},
+    "block_2d": {**_SQUARE, "TN": 2},
+    "vectorised": _SQUARE,
+    "prefetch": _SQUARE,
+    "double_buffer": _SQUARE,
+    "cp_async": {**_SQUARE, "STAGES": 3},
+    "warp_tiled": _WARPS,
+    "fp32_best": _WARPS,
+    "wmma": {},
+    "wmma_tiled": _MMA,
+    "mma_ldmatrix": _MMA,
+    "mma_swizzle": _MMA,
+    "mma_pipelined": _MMA,
+}
+"""The kernels that are changed, with tiles small enough for several blocks and steps of k."""
+
+ONE_ELEMENT = ("naive", "coalesced", "unrolled", "coarsened")
+TILED = ("tiled_16", "tiled_rect", "tiled_padded")
+REGISTERS = ("block_1d", "privatised_2", "block_2d")
+FOURS = ("vectorised", "prefetch", "double_buffer", "cp_async")
+TENSOR = ("wmma", "wmma_tiled", "mma_ldmatrix", "mma_swizzle", "mma_pipelined")
+SHARED = (*TILED, *REGISTERS, *FOURS, "warp_tiled", "fp32_best", *TENSOR)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A fault: what to look for in a kernel's text, and what to put there, once at each place."""
+
+    fault: str
+    name: str
+    pattern: str
+    new: str
+    kernels: tuple[str, ...] = tuple(TILES)
+    but_not: str = r"^\s*static_assert|^#"
+    """Lines that are left alone."""
+
+
+_BARRIER = r"[ \t]*__syncthreads\(\);[^\n]*\n"
+_TEST = r"\b([A-Za-z_]\w*(?: [+*] \w+)*) {} (M|N|K|a_end|b_end|a_rows|rows_left)\b"
+
+RULES: tuple[Rule, ...] = (
+    Rule("barrier dropped", "no-barrier", r"__syncthreads\(\);", ";", SHARED),
+    Rule("barrier dropped", "no-warp-barrier", r"__syncwarp\(\);", ";", TENSOR),
+    Rule("barrier moved", "early", rf"([^\n{{}}/]+;[^\n]*\n)({_BARRIER})", r"\2\1", SHARED, r"load_chunks"),
+    Rule("barrier moved", "out-of-loop", rf"({_BARRIER})([ \t]*\}}\n)", r"\2\1",
+         (*REGISTERS, *FOURS[:2])),
+    Rule(
+        "barrier in a branch", "some-threads", r"__syncthreads\(\);",
+        "if ((threadIdx.x + threadIdx.y) % 2 == 0) __syncthreads();",
+        ("tiled_16", "block_2d", "vectorised", "cp_async", "mma_ldmatrix"),
+    ),
+    Rule(
+        "barrier in a branch", "early-return", r"(?m)^    (?=(?:T|float) sum(?:\[REG_TILE\])? = )",
+        "    if (row >= M || col >= N) return;\n    ", ("tiled_16", "tiled_rect", "privatised_2"),
+    ),
+    Rule("bound dropped", "no-bound", _TEST.format("<"), "true",
+         ("tiled_16", "block_2d", "vectorised", "cp_async", "wmma"), r"for \(|if \((?:stage|k_next)|in_C"),
+    Rule("bound dropped", "no-bound", _TEST.format(">="), "false", ("naive", "coarsened", "warp_tiled", "fp32_best")),
+    Rule("bound dropped", "whole-vector", r"(load4|store4)<ALIGNED>", r"\1<true>", ("vectorised", "double_buffer")),
+    Rule("bound off by one", "one-more", _TEST.format("<"), r"\1 <= \2", ("tiled_rect", "privatised_2", "wmma"), r"for \(|in_C"),
+    Rule("bound off by one", "one-more", _TEST.format(">="), r"\1 > \2", ("coalesced", "unrolled", "warp_tiled", "fp32_best")),
+    Rule("bound off by one", "one-more", r"\b([MNK]) - \((m0 \+ a_row|n0 \+ b_col|k0 \+ a_col)\)",
+         r"\1 + 1 - (\2)", ("vectorised", "cp_async")),
+    Rule("loop wrong", "one-step-more", r"\bk < (K|TILE|BK|TILE_COLS); \+\+k", r"k <= \1; ++k",
+         (*ONE_ELEMENT, *TILED, *REGISTERS)),
+    Rule("loop wrong", "no-tail", r"k0 < K; k0 \+= (\w+)\)", r"k0 + \1 <= K; k0 += \1)",
+         ("tiled_16", "block_1d", "vectorised", "cp_async")),
+    Rule("loop wrong", "tail-in-fours", r"k <= K - UNROLL", "k < K", ("unrolled",)),
+    Rule("loop wrong", "no-tail", r"\(K \+ BK - 1\) / BK", "K / BK", ("warp_tiled", "fp32_best")),
+    Rule("indices swapped", "transposed", r"([AB]_tile)\[(\w+)\]\[(\w+)\](?! [;\n])", r"\1[\3][\2]",
+         ("tiled_16", "tiled_rect", "block_1d"), r"__shared__"),
+    Rule("indices swapped", "transposed", r"\b(C|A|B)( \+ |\[)size_t\((\w+)\) \* (\w+) \+ (\w+)", r"\1\2size_t(\5) * \4 + \3",
+         ("naive", "unrolled", "tiled_16", "privatised_2")),
+    Rule("indices swapped", "grid-swapped", r"blockIdx\.y \* (BM|TILE|TILE_ROWS)\b", r"blockIdx.x * \1",
+         ("tiled_16", "block_1d", "vectorised", "warp_tiled", "mma_ldmatrix")),
+    Rule("leading dimension wrong", "columns-of-the-other", r"(A \+ size_t\([^()]+\)) \* K", r"\1 * N",
+         ("naive", "coarsened", "tiled_16", "vectorised")),
+    Rule("leading dimension wrong", "rows-for-columns", r"(C(?: \+ |\[)size_t\(\w+\)) \* N", r"\1 * M",
+         ("coalesced", "tiled_16", "block_1d", "vectorised", "fp32_best")),
+    Rule("leading dimension wrong", "shared-row", r"buffer \* BK \+ (k|a_k)([^\n]*)\* LD_A", r"buffer * BK + \1\2* BM", ("warp_tiled",)),
+    Rule("leading dimension wrong", "shared-row", r"row_major<A_LD>", "row_major<BK>", ("wmma_tiled",)),
+    Rule("leading dimension wrong", "shared-row", r"stage \+ k \* LD_A", "stage + k * BM", ("fp32_best",)),
+    Rule("tile too small", "row-short", r"__shared__ (T|float) ([AB])_tile\[(\w+)\]\[(\w+)\];",
+         r"__shared__ \1 \2_tile[\3][\4 - 1];", ("tiled_16", "tiled_rect", *REGISTERS)),
+    Rule("tile too small", "buffer-short", r"([AB])_tile\[(2|STAGES)\];", r"\1_tile[\2 - 1];", ("double_buffer", "cp_async")),
+    Rule("tile too small", "no-pad", r"2 \* BK \* LD_A / VEC", "2 * BK * BM / VEC", ("warp_tiled",)),
+    Rule("tile too small", "no-pad", r"BUFFER = BM \* A_LD \+ BK \* B_LD", "BUFFER = BM * BK + BK * BN", ("wmma_tiled",)),
+    Rule("tile too small", "no-pad", r"STAGE_A = BK \* LD_A", "STAGE_A = BK * BM", ("fp32_best",)),
+    Rule("vector off alignment", "test-dropped", r"if \(rows_aligned[^{\n]*\) \{", "if (true) {",
+         (*FOURS, "warp_tiled", "fp32_best", *TENSOR[1:])),
+    Rule("vector off alignment", "column-plus-one", r"% \(BN / (VEC|TN)\) \* VEC;", r"% (BN / \1) * VEC + 1;", FOURS[:2]),
+    Rule("vector off alignment", "odd-pad", r"A_PAD = VEC", "A_PAD = 1", FOURS[:1]),
+    Rule("vector off alignment", "odd-pad", r"\bPAD = 4", "PAD = 2", ("warp_tiled", "fp32_best")),
+    Rule("tile not initialised", "no-zeros", r"(?m)^(\s*)([AB]_tile\[[^=\n]+\]) = ([^?\n]+) \? ([^\n]+) : (?:0\.0f|T\(0\));",
+         r"\1if (\3) \2 = \4;", ("tiled_16", "tiled_rect", *REGISTERS)),
+    Rule("tile not initialised", "no-store", r"(?m)^\s*vec4\(&B_tile\[[^=\n]+\) = [^\n]+;", "        ;", FOURS[:3]),
+    Rule("tile not initialised", "no-first-tile", r"(?m)^    put_down\(0\);", "    ;", ("double_buffer", "warp_tiled")),
+    Rule("tile not initialised", "no-copy", r"(?m)^\s+(?:store_chunks|gather_tile)<BK[^;]*;", "        ;",
+         ("wmma_tiled", "mma_ldmatrix", "mma_swizzle")),
+    Rule("tile not initialised", "no-copy", r"(?m)^\s+stage\(B_staged[^;]*;", "        ;", ("wmma",)),
+    Rule("asynchronous wait dropped", "no-wait", r"wait_groups<STAGES - 2>\(\);", ";", ("cp_async", "fp32_best", "mma_pipelined")),
+    Rule("asynchronous wait dropped", "one-group-less", r"wait_groups<STAGES - 2>\(\);", "wait_groups<STAGES - 1>();",
+         ("cp_async", "fp32_best", "mma_pipelined")),
+    Rule("asynchronous wait dropped", "no-commit", r"(?<=\n)(\s*)commit_group\(\);", r"\1;", ("cp_async", "fp32_best", "mma_pipelined")),
+)  # fmt: skip
+
+ARITHMETIC = frozenset({"loop wrong", "indices swapped"})
+"""Classes of which some mutants stay within every array: wrong arithmetic, and nothing else."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A kernel's source with one fault in it. line: where; old and new: the text there."""
+
+    name: str
+    fault: str
+    kernel: str
+    line: int
+    old: str
+    new: str
+    source: str = field(repr=False)
+
+
+@cache
+def mutants() -> tuple[Mutant, ...]:
+    """Every mutant, in the order of the rules; no two have the same source."""
+    return tuple(_made())
+
+
+def _made() -> Iterator[Mutant]:
+    seen = {catalog[k].source for k in TILES}
+    for rule in RULES:
+        for kernel in rule.kernels:
+            text = catalog[kernel].source
+            for match in re.finditer(rule.pattern, text):
+                start = match.start() + len(match[0]) - len(match[0].lstrip())
+                line = text.count("\n", 0, start) + 1
+                shown = text.split("\n")[line - 1]
+                before = text[text.rfind("\n", 0, start) + 1 : start]
+                if "//" in before or re.search(rule.but_not, shown):
+                    continue
+                new = match.expand(rule.new)
+                source = text[: match.start()] + new + text[match.end() :]
+                if source in seen:
+                    continue
+                seen.add(source)
+                place = f"{line}" if not before.strip() else f"{line}.{len(before)}"
+                yield Mutant(
+                    f"{kernel}:{place}:{rule.name}",
+                    rule.fault,
+                    kernel,
+                    line,
+                    _short(match[0]),
+                    _short(new),
+                    source,
+                )
+
+
+def _short(text: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"//[^\n]*", "", text)).strip()
+
+
+# -- running them ----------------------------------------------------------------------------------
+
+
+def _code(source: str, kernel: str) -> str:
+    """PTX without what only names lines: equal for two sources that compile to the same."""
+    k = catalog[kernel]
+    macros = defines(k, {**k.params, **TILES[kernel]})
+    text = toolchain.ptx(source, name=k.file, arch=launch.emulator_arch(k), defines=macros)
+    return re.sub(r"(?m)^\s*(?:\.loc|\.file|//).*\n", "", text)
+
+
+@cache
+def _clean_code(kernel: str) -> str:
+    return _code(catalog[kernel].source, kernel)
+
+
+def _counts(trace: launch.Trace) -> list[Any]:
+    """What a launch did, as numbers: to tell whether a fault changed it."""
+    rows = [
+        (r.space, r.op, r.width_bytes, r.requests, r.sectors, r.wavefronts, r.bytes)
+        for r in trace.by_line()
+    ]
+    return [sorted(rows), dict(trace.report.instructions)]
+
+
+@cache
+def clean(kernel: str, shape: str, schedule: str) -> launch.Trace:
+    """The kernel as it stands in the catalog, on the shape and with the tiles of its mutants."""
+    return launch.trace(kernel, *SHAPES[shape], schedule=schedule, **TILES[kernel])
+
+
+def shapes(kernel: str) -> tuple[str, ...]:
+    """The shapes that a kernel takes."""
+    return ("aligned",) if kernel == "tiled_padded" else tuple(SHAPES)
+
+
+def run(mutant: Mutant) -> dict[str, Any]:
+    """One row of the record: what the emulator finds, what the result check finds.
+
+    findings: kinds by shape, those of both schedules together. wrong: wrong elements of C by shape
+    and schedule. executed: whether anything that was counted, found or computed differs from the
+    clean kernel. state: "equivalent" (the same PTX), "does not compile", or "ran".
+    """
+    row: dict[str, Any] = {n: v for n, v in asdict(mutant).items() if n != "source"}
+    row |= {
+        "state": "ran", "findings": {}, "wrong": {}, "executed": False, "error": "",
+        "found": False, "wrong_result": False,
+        "compute_sanitizer": None,
+    }  # fmt: skip
+    try:
+        if _code(mutant.source, mutant.kernel) == _clean_code(mutant.kernel):
+            return row | {"state": "equivalent"}
+    except CompileError as error:
+        return row | {"state": "does not compile", "error": error.log.split("\n")[0]}
+    k = catalog[mutant.kernel]
+    twin = replace(k)
+    twin.__dict__["source"] = mutant.source  # what the cached property would have read
+    for shape in shapes(mutant.kernel):
+        kinds: set[str] = set()
+        wrong: dict[str, int] = {}
+        for schedule in SCHEDULES:
+            try:
+                trace = launch.trace(twin, *SHAPES[shape], schedule=schedule, **TILES[k.name])
+            except EmulationError as error:
+                kinds.add("refused")
+                row["error"] = str(error).split("\n")[0]
+                continue
+            kinds |= {f.kind for f in trace.report.findings}
+            wrong[schedule] = trace.wrong
+            if schedule == "ascending" and _counts(trace) != _counts(
+                clean(k.name, shape, schedule)
+            ):
+                row["executed"] = True
+        row["findings"][shape] = sorted(kinds)
+        row["wrong"][shape] = wrong
+        row["found"] |= bool(kinds)
+        row["wrong_result"] |= any(wrong.values())
+    row["executed"] |= row["found"] or row["wrong_result"]
+    return row
+
+
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By class, in the order of the rules: how many, and how many were caught by whom.
+
+    Mutants that compile to the same PTX, or not at all, are left out.
+    """
+    out = []
+    for fault in dict.fromkeys(r["fault"] for r in rows):
+        ran = [r for r in rows if r["fault"] == fault and r["state"] == "ran"]
+        out.append(
+            {
+                "fault": fault,
+                "mutants": len(ran),
+                "emulator": sum(r["found"] for r in ran),
+                "result_check": sum(r["wrong_result"] for r in ran),
+                "either": sum(r["found"] or r["wrong_result"] for r in ran),
+            }
+        )
+    return out
+
+
+def record(progress: bool = False) -> dict[str, Any]:
+    """The whole record: about three minutes on one core."""
+    rows = []
+    for i, mutant in enumerate(mutants()):
+        rows.append(run(mutant))
+        if progress:
+            print(f"\r{i + 1}/{len(mutants())}", end="", file=sys.stderr)
+    return {
+        "shapes": {n: list(s) for n, s in SHAPES.items()},
+        "schedules": list(SCHEDULES),
+        "tiles": {n: dict(plan(catalog[n], *ALIGNED, **p).params) for n, p in TILES.items()},
+        "compute_sanitizer": {"run": False, "reason": NOT_SANITIZED},
+        "equivalent": sum(r["state"] == "equivalent" for r in rows),
+        "does_not_compile": sum(r["state"] == "does not compile" for r in rows),
+        "classes": summary(rows),
+        "mutants": rows,
+    }
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--out", type=Path, help="where to write the record (JSON)")
+    parser.add_argument("--list", action="store_true", help="name the mutants, run nothing")
+    options = parser.parse_args()
+    if options.list or options.out is None:
+        for m in mutants():
+            print(f"{m.fault:26} {m.name:44} {m.old}  ->  {m.new}")
+        return
+    made = record(progress=True)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    for row in made["classes"]:
+        print(row)
+
+
+if __name__ == "__main__":
+    main()
