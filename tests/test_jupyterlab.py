@@ -1,4 +1,4 @@
-"""The explorers in a real JupyterLab: run in a notebook there, and their sliders moved."""
+"""The explorers and the live sliders in a real JupyterLab: run in a notebook, and moved there."""
 
 from __future__ import annotations
 
@@ -9,31 +9,36 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers import explorers
+from helpers import explorers, live
+from helpers.catalog import catalog
+from helpers.launch import trace
 from tests.conftest import ROOT
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: this test did not run")
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-CELLS = ("coalescing()", "banks()", "pipeline()")
+EXPLORERS = ("coalescing()", "banks()", "pipeline()")
+SOURCES = (
+    *(f"from helpers import explorers\nexplorers.{call}" for call in EXPLORERS),
+    "from helpers import live\nlive.tile('block_1d')",
+)
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a JupyterLab with one notebook, try.ipynb, of a cell for each explorer."""
+    """Address of a JupyterLab with one notebook, try.ipynb, of a cell for each of SOURCES."""
     import nbformat
 
     folder = tmp_path_factory.mktemp("lab")
     notebook = nbformat.v4.new_notebook(
-        cells=[
-            nbformat.v4.new_code_cell(f"from helpers import explorers\nexplorers.{call}")
-            for call in CELLS
-        ],
+        cells=[nbformat.v4.new_code_cell(source) for source in SOURCES],
         metadata={
             "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
         },
@@ -77,46 +82,73 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.wait(20)
 
 
+class Notebook:
+    """try.ipynb, open in a browser: its cells are run one after the other, as a person would."""
+
+    def __init__(self, page: Any, lab: str) -> None:
+        self.page = page
+        self.asked_elsewhere: list[str] = []
+        self.dialogs: list[str] = []
+        page.context.route("**/*", partial(self._route, lab))
+        # JupyterLab may ask something at any time ("the kernel has died and restarts"): answer as
+        # a person would, and say what was asked if the test fails for it.
+        page.add_locator_handler(page.locator(".jp-Dialog"), self._answer)
+        page.goto(f"{lab}/lab/tree/try.ipynb")
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=120_000)
+
+    def _route(self, lab: str, handler: Any) -> None:
+        if handler.request.url.startswith((lab, "data:", "blob:")):
+            handler.continue_()
+        else:
+            self.asked_elsewhere.append(handler.request.url)
+            handler.abort()
+
+    def _answer(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.first.inner_text())
+        dialog.first.locator(".jp-mod-accept").first.click()
+
+    def run(self, cell: int, shows: str) -> None:
+        """Run a cell until `shows`, JavaScript of its output element, is true."""
+        from playwright.sync_api import TimeoutError
+
+        code = self.page.locator(".jp-Notebook .jp-CodeCell").nth(cell)
+        for _ in range(12):  # a run that comes before the kernel listens is lost
+            with suppress(TimeoutError):
+                code.locator(".cm-content").click(timeout=10_000)
+                self.page.keyboard.press("Shift+Enter")
+                self.page.wait_for_function(
+                    f"e => ({shows})(e)", arg=code.element_handle(), timeout=10_000
+                )
+                self.page.wait_for_timeout(500)  # the focus moves on to the next cell
+                return
+        pytest.fail(
+            f"cell {cell} does not show what it should. It holds:\n{code.inner_text()[-2000:]}\n"
+            f"JupyterLab asked: {self.dialogs}"
+        )
+
+
+@pytest.fixture(scope="module")
+def notebook(browser: Any, lab: str) -> Iterator[Notebook]:
+    context = browser.new_context(viewport={"width": 1280, "height": 3200})
+    opened = Notebook(context.new_page(), lab)
+    yield opened
+    context.close()
+    assert [url for url in opened.asked_elsewhere if "tile" in url] == []
+
+
 SAID = """
 () => [...document.querySelectorAll('.tile-explorer')]
   .map(e => e.shadowRoot?.querySelector('.say').textContent)
 """
 
 
-def test_explorers_work_in_jupyterlab(browser: Any, lab: str) -> None:
-    from playwright import sync_api as playwright_api
-
-    context = browser.new_context(viewport={"width": 1280, "height": 2400})
-    page = context.new_page()
-    asked: list[str] = []
-
-    def route(handler: Any) -> None:
-        if handler.request.url.startswith((lab, "data:", "blob:")):
-            handler.continue_()
-        else:
-            asked.append(handler.request.url)
-            handler.abort()
-
-    context.route("**/*", route)
-    page.goto(f"{lab}/lab/tree/try.ipynb")
-    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=120_000)
+def test_explorers_work_in_jupyterlab(notebook: Notebook) -> None:
+    page = notebook.page
     made = [explorers.coalescing(), explorers.banks(), explorers.pipeline()]
     for i in range(len(made)):
-        for attempt in range(12):  # a run that comes before the kernel listens is lost
-            page.locator(".jp-Notebook .jp-CodeCell").nth(i).locator(".cm-content").click()
-            page.keyboard.press("Shift+Enter")
-            try:
-                page.wait_for_function(
-                    "n => document.querySelectorAll('.tile-explorer').length >= n",
-                    arg=i + 1,
-                    timeout=10_000,
-                )
-                break
-            except playwright_api.TimeoutError:
-                assert attempt < 11, f"cell {i} shows no explorer"
+        notebook.run(i, "e => e.querySelector('.tile-explorer')?.shadowRoot")
     assert page.evaluate(SAID) == [e.sentence() for e in made]
 
-    page.wait_for_timeout(1000)  # JupyterLab moves the focus to the next cell when a run ends
     for selector, key in (
         ("tile-coalescing input[data-name=stride]", "ArrowRight"),
         ("tile-banks input[data-name=pad]", "ArrowUp"),
@@ -129,6 +161,49 @@ def test_explorers_work_in_jupyterlab(browser: Any, lab: str) -> None:
         made[1].sentence(pad=1),
         made[2].sentence(stages=5),
     ]
-    assert [url for url in asked if "tile" in url] == []
-    context.close()
     assert Path(explorers.__file__).is_relative_to(ROOT)
+
+
+def test_live_sliders_run_a_tile_in_jupyterlab(notebook: Notebook) -> None:
+    """Sliders moved by keyboard; an illegal tile is told, a legal one runs in the emulator."""
+    cell = len(EXPLORERS)
+    notebook.run(cell, "e => e.querySelectorAll('.noUi-handle').length === 4")
+    output = notebook.page.locator(".jp-Notebook .jp-CodeCell").nth(cell).locator(".jp-OutputArea")
+    kernel = catalog["block_1d"]
+    at = {name: values.index(kernel.params[name]) for name, values in live.choices(kernel).items()}
+
+    def move(name: str, value: int) -> None:
+        """One press of an arrow key for each place between the slider's value and the wanted one."""
+        places = live.choices(kernel)[name].index(value) - at[name]
+        handle = output.locator(".widget-hslider", has_text=name).locator(".noUi-handle")
+        handle.focus()
+        for _ in range(abs(places)):
+            notebook.page.keyboard.press("ArrowRight" if places > 0 else "ArrowLeft")
+            notebook.page.wait_for_timeout(100)
+        at[name] += places
+
+    def words() -> str:
+        return " ".join(output.inner_text().split())
+
+    def until(text: str) -> None:
+        for _ in range(600):
+            if text in words():
+                return
+            notebook.page.wait_for_timeout(100)
+        pytest.fail(f"no {text!r} within a minute; the output says:\n{words()[:3000]}")
+
+    rows = max(live.choices(kernel)["TM"])
+    move("TM", rows)
+    bad = kernel.with_params(TM=rows)
+    assert (rule := live.broken(bad, 1024).replace("`", ""))
+    until(rule)
+    for name, value in (small := {"TM": 4, "BM": 32, "BN": 32}).items():
+        move(name, value)
+    chosen = kernel.with_params(**small)
+    until(f"{live.words(chosen)} is legal.")
+    output.get_by_role("button", name="Run this tile").click()
+    until(f"Done: {live.words(chosen)}")
+    t = trace(chosen, *live.small_shape(chosen))
+    assert live.verdict(t) in words()
+    assert f"{t.multiply_adds / t.wavefronts:.2f} multiply-adds" in words()
+    assert output.locator("svg").count() > 0
