@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
+from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from bs4.element import Tag
 
@@ -238,11 +239,12 @@ class Visit:
     math: list[str] = field(default_factory=list)
     wide: list[str] = field(default_factory=list)
     faint: list[str] = field(default_factory=list)
+    axe: list[str] = field(default_factory=list)
 
     @property
     def faults(self) -> list[str]:
         """Everything together."""
-        return self.outside + self.errors + self.math + self.wide + self.faint
+        return self.outside + self.errors + self.math + self.wide + self.faint + self.axe
 
 
 def visit(browser: Any, site: str, path: str, theme: str) -> Visit:
@@ -279,6 +281,11 @@ def visit(browser: Any, site: str, path: str, theme: str) -> Visit:
             for bad in page.locator("mjx-merror").all_inner_texts():
                 seen.math.append(f"math error: {bad}")
         seen.faint = page.evaluate(FIND_FAINT)
+        seen.axe = [
+            f"axe: {rule['id']} at {node['target']}: {node['failureSummary']}"
+            for rule in Axe().run(page, options={"preload": False}).response["violations"]
+            for node in rule["nodes"]
+        ]
         page.set_viewport_size({"width": 360, "height": 740})
         page.wait_for_timeout(50)
         seen.wide = page.evaluate(FIND_WIDE)

@@ -221,6 +221,7 @@ IN_A_BROWSER = {
     ),
     "wide": '<div style="width: 900px">wide</div>',
     "faint": '<p style="color: #999">hard to read</p>',
+    "axe": "<main><h1>x</h1><button></button></main>",
 }
 
 
@@ -256,9 +257,10 @@ def test_the_browser_sees_a_bad_page(browser: Any, bad_site: tuple[Path, str], k
 def test_the_browser_passes_a_good_page(browser: Any, bad_site: tuple[Path, str]) -> None:
     folder, address = bad_site
     (folder / "good.html").write_text(
-        '<!DOCTYPE html><html><head><link rel="icon" href="data:,"></head><body>'
+        '<!DOCTYPE html><html lang="en"><head><title>good</title><link rel="icon" href="data:,">'
+        "</head><body><main><h1>good</h1>"
         '<p>text</p><svg width="90" height="60"><text y="20">ink</text>'
         '<rect y="30" width="90" height="30" fill="#057"/>'
-        '<text x="5" y="50" fill="#fff">on a box</text></svg></body></html>'
+        '<text x="5" y="50" fill="#fff">on a box</text></svg></main></body></html>'
     )
     assert check.visit(browser, address, "good.html", "light").faults == []

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from helpers import device, emulator, explorers, model
 from helpers.catalog import broken_rules, catalog
@@ -533,7 +534,7 @@ def test_nothing_moves_by_itself() -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_violation(browser: Any, folder: tuple[Path, str], scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    axe = Axe()
     page, _ = opened(browser, folder, "all", color_scheme=scheme)
     found = axe.run(page)
     assert [

@@ -195,9 +195,11 @@ def test_live_sliders_run_a_tile_in_jupyterlab(notebook: Notebook) -> None:
     rows = max(live.choices(kernel)["TM"])
     move("TM", rows)
     bad = kernel.with_params(TM=rows)
-    assert (rule := live.broken(bad, 1024).replace("`", ""))
+    rule = live.broken(bad, 1024).replace("`", "")
+    assert rule
     until(rule)
-    for name, value in (small := {"TM": 4, "BM": 32, "BN": 32}).items():
+    small = {"TM": 4, "BM": 32, "BN": 32}
+    for name, value in small.items():
         move(name, value)
     chosen = kernel.with_params(**small)
     until(f"{live.words(chosen)} is legal.")
