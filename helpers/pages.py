@@ -459,9 +459,13 @@ def table(
     )
     out = (
         f'<div class="tile-table" style="margin:1em 0"><div role="group" tabindex="0" '
-        f'aria-label="{html.escape(_bare(caption))}" style="overflow-x:auto;max-width:100%;position:relative">'
+        f'aria-label="{html.escape(_bare(caption))}" style="overflow-x:auto;max-width:100%;'
+        'position:relative;container-type:inline-size">'
         '<table style="border-collapse:collapse;margin:0">'
-        f'<caption style="caption-side:top;text-align:left;padding:.3em 0">{inline(caption)}</caption>'
+        '<caption style="caption-side:top;text-align:left;padding:.3em 0">'
+        # The caption keeps to the frame's width, and its place, while a wide table scrolls.
+        '<span style="display:inline-block;position:sticky;left:0;max-width:100cqw">'
+        f"{inline(caption)}</span></caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>{foot}</div>"
     )
     widths = [max(len(line[i]) for line in text) for i in range(len(chosen))]

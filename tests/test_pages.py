@@ -409,7 +409,9 @@ def test_provenance_says_live_or_replayed() -> None:
 @pytest.mark.browser
 def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
     page = browser.new_page(viewport={"width": 360, "height": 800})
-    wide = table([{f"a long column {i}": 1234567 + i for i in range(12)}], caption="wide")
+    wide = table(
+        [{f"a long column {i}": 1234567 + i for i in range(12)}], caption="a wide table " * 12
+    )
     pieces = [
         quiz("Which?", OPTIONS, answer="No & never"),
         wide,
@@ -420,6 +422,13 @@ def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
         + "".join(piece._repr_html_() for piece in pieces)
     )
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    ends = """() => { const box = document.querySelector('.tile-table [role=group]');
+                      const at = scroll => { box.scrollLeft = scroll;
+                        const b = box.querySelector('caption span').getBoundingClientRect();
+                        return [b.left, b.right]; };
+                      return [at(0), at(200)]; }"""
+    for left, right in page.evaluate(ends):  # the caption stays in sight while the table scrolls
+        assert 0 <= left < right <= 360
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
     page.keyboard.press("Tab")
