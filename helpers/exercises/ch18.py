@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from helpers.exercises import Check, close_to, exercise
-from helpers.measure.streams import Step, crossover, makespan, schedule, simulate
+from helpers.measure.streams import Step, makespan, schedule, simulate
 
 STAGES = {"B": 1.0, "A": 2.0, "kernel": 6.0, "C": 2.0}
 """Times in ms of exercise 18.1."""
@@ -65,23 +65,7 @@ def _fault(found: list[tuple[int, int]], rows: int, count: int, tile: int) -> tu
     return "", ""
 
 
-@exercise("18.3", kind="number")
-def worth_it(answer: object) -> Check:
-    """Columns from which a 20 TFLOP/s kernel hides the copies over a 25 GB/s link."""
-    right = crossover(20_000, 25)
-    return close_to(
-        answer,
-        right,
-        what="columns of C",
-        wrong={
-            2 * right: "a multiply-add is two operations",
-            right / 4: "a float has four bytes",
-            right / 1e3: "tera and giga are a factor of a thousand apart",
-        },
-    )
-
-
-@exercise("18.4", kind="python")
+@exercise("18.3", kind="python")
 def order(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     """An order of copies and kernels that overlaps, and computes nothing before it has arrived."""
     for count, streams in ((1, 1), (4, 3), (8, 3)):
