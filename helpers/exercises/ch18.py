@@ -42,7 +42,7 @@ def cut(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         found = [(int(first), int(size)) for first, size in answer(rows, count, tile)]
         fault, hint = _fault(found, rows, count, tile)
         what = f"{rows} rows in {count} panels, tiles of {tile}"
-        yield Check(not fault, what, got=fault or str(found), hint=hint)
+        yield Check(not fault, what, got=fault, hint=hint)
 
 
 def _fault(found: list[tuple[int, int]], rows: int, count: int, tile: int) -> tuple[str, str]:
@@ -74,12 +74,13 @@ def order(answer: Callable[[int, int], Any]) -> Iterator[Check]:
             Step(str(w), int(panel), int(stream)) for w, panel, stream in answer(count, streams)
         ]
         used = {step.stream for step in steps}
-        yield Check(used <= set(range(streams)), f"{what}: streams from 0", got=str(sorted(used)))
         wanted = {("B", 0), *((w, i) for i in range(count) for w in ("A", "kernel", "C"))}
         names = [(step.what, step.panel) for step in steps]
-        once = len(names) == len(wanted) and set(names) == wanted
-        yield Check(once, f"{what}: B, and A, kernel and C of each panel, once each")
-        if not once:
+        fault = "" if used <= set(range(streams)) else f"streams {sorted(used)}"
+        if len(names) != len(wanted) or set(names) != wanted:
+            fault = f"{len(names)} steps; they are B, and A, kernel and C of each panel, once each"
+        if fault:
+            yield Check(False, f"{what}: the right steps, in streams from 0", got=fault)
             return
         took = makespan(simulate(steps, (1,) * count, STAGES))  # raises if the order is impossible
         best = makespan(simulate(schedule(count, streams), (1,) * count, STAGES))
