@@ -400,13 +400,15 @@ def table(
     headers: Mapping[str, str] | None = None,
     formats: Mapping[str, Format] | None = None,
     note: str = "",
+    turned: bool = False,
 ) -> Html:
     """A table with a caption, header cells for its columns and rows, and numbers to the right.
 
     rows: a DataFrame, or dicts or dataclasses. columns: which ones, in this order; the first heads
     its row. headers: what stands above a column, if not its name. formats: a format specification
     or a function for a column. A missing value is shown as a dash. On a narrow screen the table
-    scrolls inside its frame. Raises DataError if a column does not exist or there is no row.
+    scrolls inside its frame; turned: a row becomes a column, for few things with many properties.
+    Raises DataError if a column does not exist or there is no row.
     """
     records = _records(rows)
     known = list(dict.fromkeys(name for row in records for name in row))
@@ -420,16 +422,48 @@ def table(
     if not records or not chosen:
         raise DataError(f"the table {caption!r} has no rows; nothing to show")
     headers, formats = headers or {}, formats or {}
+
+    def title(name: str) -> str:
+        return headers.get(name, name.replace("_", " "))
+
+    if turned:
+        first, *rest = chosen
+        things = [_cell(row.get(first), formats.get(first)) for row in records]
+        if len(set(things)) < len(things) or title(first) in things:
+            raise DataError(f"{caption!r} cannot be turned: {things} would head two columns")
+        sides = [
+            {
+                title(first): title(name),
+                **{
+                    thing: None if _missing(row.get(name)) else _cell(row[name], formats.get(name))
+                    for thing, row in zip(things, records, strict=True)
+                },
+            }
+            for name in rest
+        ]
+        names = {thing: thing for thing in (title(first), *things)}
+        return _table(sides, list(names), names, {}, set(things), caption, note)
     numeric = {
         name
         for name in chosen
         if all(_missing(v) or _is_number(v) for v in (row.get(name) for row in records))
     }
+    titles = {name: title(name) for name in chosen}
+    return _table(records, chosen, titles, formats, numeric, caption, note)
 
-    def title(name: str) -> str:
-        return headers.get(name, name.replace("_", " "))
 
-    text = [[title(name) for name in chosen]]
+def _table(
+    records: list[dict[str, Any]],
+    chosen: list[str],
+    titles: Mapping[str, str],
+    formats: Mapping[str, Format],
+    numeric: set[str],
+    caption: str,
+    note: str,
+) -> Html:
+    """The rows of a table as HTML and as text. numeric: columns that stand to the right."""
+
+    text = [[titles[name] for name in chosen]]
     body = []
     for row in records:
         shown = [
@@ -449,7 +483,7 @@ def table(
         body.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(
         f'<th scope="col" style="text-align:{"right" if name in numeric else "left"};'
-        f'padding:.25em .7em;border-bottom:1px solid currentColor">{inline(title(name))}</th>'
+        f'padding:.25em .7em;border-bottom:1px solid currentColor">{inline(titles[name])}</th>'
         for name in chosen
     )
     foot = (

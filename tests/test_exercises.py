@@ -220,6 +220,8 @@ check("99.2", "right")
 @pytest.fixture()
 def ninety_nine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Two exercises that no chapter has."""
+    for chapter in exercises.chapters():  # once loaded they do not register a second time
+        exercises.load(chapter)
     monkeypatch.setattr(exercises, "_registry", dict(exercises._registry))
 
     @exercise("99.1", kind="number")
@@ -510,3 +512,55 @@ def test_a_kernel_that_is_not_text_is_told() -> None:
 def test_a_kernel_that_never_ends_is_told() -> None:
     endless = KERNEL.replace("++k", "k += 0").replace("k < K", "k < 1")
     assert kernel_faults(endless, shapes=((1, 1, 1),))
+
+
+# -- answers that are right in part ----------------------------------------------------------------
+
+
+def solution(name: str) -> str:
+    """The folded solution of an exercise, without the call that checks it."""
+    text = CHAPTERS[name[:2]].read_text(encoding="utf-8")
+    found = next(s for s in sections(text) if any(name in CALL.findall(c) for c in s.cells))
+    return found.solutions[0].replace(found.solutions[0].strip().splitlines()[-1], "")
+
+
+def changed(name: str, *swaps: tuple[str, str]) -> Result:
+    """What check says to the solution with pieces replaced."""
+    source = solution(name)
+    for old, new in swaps:
+        assert old in source
+        source = source.replace(old, new)
+    names: dict[str, Any] = {"np": np}
+    exec(source, names)
+    given = [v for k, v in names.items() if k != "np" and not k.startswith("__")]
+    return check(name, given[-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "swaps", "told"),
+    [
+        # every sum walks through K by itself: right, and B is read for each use
+        ("08.2", [("    for (int k0 = 0; k0 < K; k0 += T) {\n        for (int i = 0; i < TM; ++i) {",
+                   "    for (int s = 0; s < TM; ++s)\n    for (int k0 = 0; k0 < K; k0 += T) {\n"
+                   "        for (int i = 0; i < TM; ++i) {"),
+                  ("for (int i = 0; i < TM; ++i) sum[i] +=", "{ int i = s; sum[i] +="),
+                  ("[k] * b;", "[k] * b; }")],
+         "shared reads for each multiply-add"),
+        ("11.3", [("        buffer = 1 - buffer;", "        __syncthreads();\n        buffer = 1 - buffer;")],
+         "one barrier"),
+        ("17.2", [("column_major_gemm((B.ravel(), N, K), (A.ravel(), K, M))",
+                   "column_major_gemm((A.ravel(order='F'), M, K), (B.ravel(order='F'), K, N))"),
+                  ("flat.reshape(M, N)", "flat.reshape((M, N), order='F')")],
+         "in the order in which they lie"),
+        ("17.3", [(" + half", "")], "rounded to the nearest"),
+        ("17.3", [("2**32 - 2**drop", "2**32 - 2**(drop - 1)")], "low bits are zero"),
+    ],
+)  # fmt: skip
+def test_answers_that_are_right_in_part(name: str, swaps: list[tuple[str, str]], told: str) -> None:
+    result = changed(name, *swaps)
+    failed = [c.what for c in result.checks if not c.ok]
+    assert failed and all(told in what for what in failed), result
+
+
+def test_a_barrier_in_a_comment_is_no_barrier() -> None:
+    assert changed("11.3", ("int buffer = 0;", "int buffer = 0;  // __syncthreads() below")).passed

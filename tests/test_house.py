@@ -305,6 +305,35 @@ def test_a_chapter_keeps_the_contract(path: Path) -> None:
     assert contract(path.read_text(encoding="utf-8"), path.stem[:2]) == []
 
 
+SHOWN = ("table", "quiz", "say", "provenance", "show_kernel", "check")
+"""What a cell displays only if it is the cell's last expression, beside plots, explorers and live."""
+
+
+def lost(text: str) -> list[str]:
+    """Tables, figures and the like that no reader sees: their cell goes on after them."""
+    found = []
+    for cell in re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", text, re.M | re.S):
+        code = re.sub(r"^:tags:.*$", "", cell, flags=re.M)
+        for step in ast.parse(code).body[:-1]:
+            if isinstance(step, ast.Expr) and isinstance(step.value, ast.Call):
+                call = ast.unparse(step.value.func)
+                if call in SHOWN or call.split(".")[0] in ("plots", "explorers", "live"):
+                    found.append(ast.unparse(step)[:60])
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
+def test_what_a_cell_displays_is_its_last_expression(path: Path) -> None:
+    assert lost(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_table_that_is_not_shown_is_told() -> None:
+    cell = "```{code-cell} ipython3\n:tags: [remove-input]\nrows = []\ntable(rows)\n"
+    assert lost(cell + "```\n") == []
+    assert lost(cell + "glue('n', 1)\n```\n") == ["table(rows)"]
+    assert lost(cell.replace("table(rows)", "plots.bars(rows)") + "n = 1\n```\n") != []
+
+
 def test_every_chapter_is_in_the_table_of_contents() -> None:
     listed = re.findall(r"book/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
     assert sorted(listed) == sorted(path.stem for path in (ROOT / "book").glob("*.md"))

@@ -755,14 +755,12 @@ def test_exercises_admit_what_is_right_and_refuse_what_is_not() -> None:
     assert not passes("18.2", naive_cut)
     assert not passes("18.2", lambda rows, count, tile: [(0, rows)])
     assert not passes("18.2", lambda rows, count, tile: [(0, rows)] * count)
-    assert passes("18.3", 1600)
-    assert not any(passes("18.3", x) for x in (3200, 400, 800))
 
     def listed(count: int, over: int) -> list[tuple[str, int, int]]:
         return [(s.what, s.panel, s.stream) for s in streams.schedule(count, over)]
 
-    assert passes("18.4", listed)
-    assert not passes("18.4", lambda count, over: listed(count, 1))
-    assert not passes("18.4", lambda count, over: listed(count, over)[1:])
-    assert not passes("18.4", lambda count, over: listed(count, over)[::-1])
-    assert not passes("18.4", lambda count, over: listed(count, 8))
+    assert passes("18.3", listed)
+    assert not passes("18.3", lambda count, over: listed(count, 1))
+    assert not passes("18.3", lambda count, over: listed(count, over)[1:])
+    assert not passes("18.3", lambda count, over: listed(count, over)[::-1])
+    assert not passes("18.3", lambda count, over: listed(count, 8))

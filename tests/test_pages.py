@@ -357,6 +357,18 @@ def test_tables_of_frames_dataclasses_and_chosen_columns() -> None:
     assert "&lt;1&gt;" in words.html
 
 
+def test_a_turned_table_has_a_column_for_each_thing() -> None:
+    rows = [{"kernel": "a", "ms": 1.25, "n": 4096}, {"kernel": "b", "ms": None, "n": 8}]
+    t = table(rows, caption="c", headers={"ms": "time (ms)"}, formats={"ms": ".1f"}, turned=True)
+    lines = [line.split("  ") for line in t.text.splitlines()[1:]]
+    told = [[word.strip() for word in line if word.strip()] for line in lines]
+    assert told == [["kernel", "a", "b"], ["time (ms)", "1.2", "–"], ["n", "4096", "8"]]
+    assert t.html.count("text-align:right") == 6, "numbers stand to the right"
+    assert t.html.count('scope="row"') == 2
+    with pytest.raises(DataError, match="two columns"):
+        table([*rows, rows[0]], caption="c", turned=True)
+
+
 def test_code_in_a_cell_stays_code() -> None:
     t = table([{"source": "*p += a[i] * b[i] * c;"}], caption="c")
     assert "*p += a[i] * b[i] * c;" in t.html

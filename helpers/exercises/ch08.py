@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from helpers.exercises import Check, check_kernel_source, close_to, exercise
+import numpy as np
+
+from helpers import emulator
+from helpers.exercises import Check, check_kernel_source, close_to, exercise, matmul_problem
 
 
 @exercise("08.1", kind="number")
@@ -15,19 +18,39 @@ def reads(answer: object) -> Check:
         17 / 16,
         tolerance=1e-3,
         what="reads per multiply-add",
-        wrong={2: "that is one element a thread", 17: "divide by the multiply-adds"},
+        wrong={
+            2: "that is one element a thread",
+            17: "divide by the multiply-adds",
+            1 / 16: "the values of A are read, too",
+        },
     )
 
 
 @exercise("08.2", kind="kernel")
-def row_blocked(answer: object) -> Sequence[Check]:
-    """Four elements of a row a thread, in 16x16 threads."""
-    return check_kernel_source(
+def column(answer: object) -> Iterator[Check]:
+    """Four elements of a column a thread, 16 rows apart, in 16x16 threads."""
+    checks = check_kernel_source(
         answer,
-        "row_blocked",
+        "column",
         block=("16", "16", "1"),
-        grid=("cdiv(N, 64)", "cdiv(M, 16)", "1"),
+        grid=("cdiv(N, 16)", "cdiv(M, 64)", "1"),
         require=("__shared__",),
+    )
+    yield from checks
+    if not all(c.ok for c in checks):
+        return
+    edge = 64
+    made = matmul_problem(np.random.default_rng(8), edge, edge, edge, "float32")
+    report = emulator.launch(
+        str(answer), "column", (edge // 16, edge // 64, 1), (16, 16, 1), list(made.args)
+    )
+    shared = [a for a in report.by_line() if a.space == "shared" and a.op == "load"]
+    per = sum(a.requests for a in shared) / (edge**3 / 32)
+    yield Check(
+        per <= 1.25,
+        "shared reads for each multiply-add, at most (4 + 1) / 4",
+        got=f"{per:.2f}",
+        hint="walk through K once, and use each value of B_tile for all four sums",
     )
 
 

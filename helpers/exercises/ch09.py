@@ -15,7 +15,12 @@ def reads(answer: object) -> Check:
         20 / 64,
         tolerance=1e-3,
         what="reads per multiply-add",
-        wrong={0.25: "that is the 8x8 patch", 20: "divide by the multiply-adds"},
+        wrong={
+            0.25: "that is the 8x8 patch",
+            20: "divide by the multiply-adds",
+            1 / 20: "a patch of 4 by 16 has 64 multiply-adds, and they need 4 + 16 reads",
+            64 / 20: "that is multiply-adds per read",
+        },
     )
 
 

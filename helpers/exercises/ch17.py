@@ -37,5 +37,42 @@ def row_major(answer: Callable[..., Any]) -> Iterator[Check]:
     rng = np.random.default_rng(17)
     for m, n, k in ((2, 3, 4), (5, 1, 2), (1, 1, 6)):
         a, b = rng.integers(-9, 9, (m, k)), rng.integers(-9, 9, (k, n))
-        got = answer(a, b, _column_major_gemm)
-        yield same_array(got, a @ b, what=f"C for {m}x{k} times {k}x{n}")
+        passed: list[np.ndarray] = []
+
+        def library(x: Any, y: Any, seen: list[np.ndarray] = passed) -> Any:
+            seen += [np.asarray(x[0]), np.asarray(y[0])]
+            return _column_major_gemm(x, y)
+
+        got = answer(a, b, library)
+        case = f"{m}x{k} times {k}x{n}"
+        product = same_array(got, a @ b, what=f"C for {case}")
+        yield product
+        if not product.ok:
+            continue
+        moved = [x for x in passed if not any(np.array_equal(x, y.ravel()) for y in (a, b))]
+        yield Check(
+            bool(passed) and not moved,
+            f"the library gets the elements in the order in which they lie, for {case}",
+            hint="pass `A.ravel()` and `B.ravel()`; nothing needs transposing",
+        )
+
+
+@exercise("17.3", kind="python")
+def shorten(answer: Callable[[np.ndarray, int], np.ndarray]) -> Iterator[Check]:
+    """Rounding of float32 to fewer bits, to the nearest."""
+    x = np.random.default_rng(17).standard_normal(1000).astype(np.float32)
+    for name, bits in (("TF32", 11), ("BF16", 8)):
+        got = np.asarray(answer(x.copy(), bits))
+        if got.shape != x.shape or got.dtype != np.float32:
+            yield Check(False, f"{name}: float32 in, float32 out", got=f"{got.dtype} {got.shape}")
+            return
+        spare = got.view(np.uint32) & np.uint32(2 ** (24 - bits) - 1)
+        yield Check(not spare.any(), f"{name}: {24 - bits} low bits are zero")
+        step = 2.0 ** (np.floor(np.log2(np.abs(x.astype(np.float64)))) + 1 - bits)
+        off = np.abs(got.astype(np.float64) - x) / step
+        yield Check(
+            bool((off <= 0.5).all()),
+            f"{name}: rounded to the nearest",
+            got=f"off by up to {off.max():.2f} of a step",
+            hint="add half of a step before you cut" if off.max() <= 1 else "",
+        )
