@@ -12,9 +12,9 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from collections.abc import Mapping
 from random import Random
 from typing import Any
 

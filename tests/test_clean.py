@@ -14,7 +14,6 @@ from helpers.catalog import catalog
 from tests import clean
 from tests.conftest import ROOT
 
-
 CHAPTERS = {k.chapter for k in catalog.values() if k.host == "plain"}
 
 

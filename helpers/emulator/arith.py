@@ -182,7 +182,10 @@ def bf16_value(bits: Array) -> Array:
 
 
 def bf16_bits(x: Array, mode: str = "rn") -> Array:
-    """bfloat16 bits (int16) of float32 or float64 values; "rn": to nearest, ties to even."""
+    """bfloat16 bits (int16) of float32 or float64 values.
+
+    Modes: "rn" to nearest, ties to even; "rz" toward zero, "rm" minus, "rp" plus infinity.
+    """
     if x.dtype == f8:
         r = x.astype(f4)
         e = x - r
@@ -194,6 +197,9 @@ def bf16_bits(x: Array, mode: str = "rn") -> Array:
         bits = x.view(u4)
     if mode == "rz":
         out = bits >> u4.type(16)
+    elif mode in ("rm", "rp"):
+        away = (bits >> u4.type(31) == (mode == "rm")) & (bits & u4.type(0xFFFF) != 0)
+        out = (bits >> u4.type(16)) + away.astype(u4)
     else:
         out = (bits + u4.type(0x7FFF) + ((bits >> u4.type(16)) & u4.type(1))) >> u4.type(16)
     return np.where(np.isnan(x), u4.type(0x7FFF), out).astype(u2).view(i2)
@@ -465,13 +471,28 @@ def saturate_int(x: Array, kind: np.dtype[Any]) -> Array:
 
 
 def int_to_f32(x: Array, mode: str) -> Array:
-    """Integer to float32; 64-bit integers are rounded once."""
-    if x.dtype.itemsize < 8:
-        return x.astype(f4) if mode == "rn" else directed(x.astype(f8), mode)
+    """Integer to float32, rounded once."""
     if mode == "rn":
         return x.astype(f4)
-    near = x.astype(f8)
-    return directed(near, mode)
+    return directed(int_to_odd(x), mode)
+
+
+def int_to_odd(x: Array) -> Array:
+    """Integer to float64, rounded to odd: rounding that once more rounds the integer."""
+    return x.astype(f8) if x.dtype.itemsize < 8 else _to_odd(*_halves64(x))
+
+
+def int_to_f64(x: Array, mode: str) -> Array:
+    """Integer to float64, rounded once."""
+    if mode == "rn" or x.dtype.itemsize < 8:
+        return x.astype(f8)
+    return _directed64(*_halves64(x), mode)
+
+
+def _halves64(x: Array) -> tuple[Array, Array]:
+    """A 64-bit integer as the float64 nearest to it, and what that leaves: exact."""
+    low = x & x.dtype.type(0xFFFFFFFF)
+    return _two_sum((x - low).astype(f8), low.astype(f8))
 
 
 def f64_to_f16(x: Array, mode: str) -> Array:

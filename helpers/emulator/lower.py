@@ -500,7 +500,7 @@ def _half_arithmetic(e: Emitter, ins: P.Instruction, kind: str) -> None:
     if "sat" in ins.parts:
         result = f"saturate({result})"
     if "relu" in ins.parts:
-        result = f"fmax({result}, ({result}).dtype.type(0))"
+        result = f"maximum({result}, ({result}).dtype.type(0))"
     if kind == "f16x2":
         e.write(d, f"pack16({result})", "i4")
     elif kind == "bf16x2":
@@ -547,7 +547,7 @@ def _multiply_add(e: Emitter, ins: P.Instruction) -> None:
             call = f"fma16({x}, {y}, {z})"
         result = _float(e, ins, call)
         if "relu" in ins.parts:
-            result = f"fmax({result}, {e.constant(0, numpy)})"
+            result = f"maximum({result}, {e.constant(0, numpy)})"
         e.write(d, result, numpy)
         return
     if "cc" in ins.parts:
@@ -1013,7 +1013,7 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
     if to in ("f16x2", "bf16x2"):
         high, low = (_fread(e, ins, o, "f4") for o in sources[:2])
         if relu:
-            high, low = f"fmax({high}, f4.type(0))", f"fmax({low}, f4.type(0))"
+            high, low = (f"maximum({v}, f4.type(0))" for v in (high, low))
         if to == "f16x2":
             low, high = (f"f64_to_f16({v}, {mode!r}).view(i2)" for v in (low, high))
         else:
@@ -1031,9 +1031,9 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
         value = _fread(e, ins, source, have)
     if to == "bf16":
         if have[0] != "f":
-            value = f"{value}.astype(f8)"
+            value = f"int_to_odd({value})"
         if relu:
-            value = f"fmax({value}, {value}.dtype.type(0))"
+            value = f"maximum({value}, {value}.dtype.type(0))"
         e.write(d, f"bf16_bits({value}, {mode!r})", "i2")
         return
     want = NUMPY[to]
@@ -1050,7 +1050,7 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
         elif want == "f2":
             result = f"f64_to_f16({value}.astype(f8), {mode!r})"
         else:
-            result = f"{value}.astype(f8)"
+            result = f"int_to_f64({value}, {mode!r})"
         e.write(d, _float(e, ins, result), want)
     else:
         if integral:
@@ -1066,7 +1066,7 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
         if "sat" in parts:
             result = f"saturate({result})"
         if relu:
-            result = f"fmax({result}, {want}.type(0))"
+            result = f"maximum({result}, {want}.type(0))"
         if "ftz" in parts and want == "f4":
             result = f"flush32({result})"
         e.write(d, result, want)

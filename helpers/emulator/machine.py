@@ -5,9 +5,9 @@ p blockIdx.y and z, and q blockIdx.x of the blocks that run together. An axis al
 does not vary has size one, so a loop counter costs one element and a row index one per row. The
 blocks are the inner axes: what all blocks read at one shared address is one contiguous row.
 
-Control flow: groups of threads wait at basic blocks of the program, and the group at the lowest
-one runs next; groups that reach the same place merge. A barrier holds its threads until nothing
-else can run, then releases every block that is complete.
+Control flow: groups of threads wait at basic blocks of the program, and the group at the first one
+(in the order of `flow`) runs next; groups that reach the same place merge. A barrier holds its
+threads until nothing else can run, then releases every block that is complete.
 """
 
 from __future__ import annotations
@@ -360,7 +360,7 @@ class State:
         counts = self.launch.counts
         blocks = program.blocks
         launch = self.launch
-        budget = launch.max_steps
+        budget, rank = launch.max_steps, program.rank
         while pools:
             pool = pools[-1]
             if not pool:
@@ -368,7 +368,7 @@ class State:
                 if not pools:
                     pools = self._release(registers)
                 continue
-            at = min(pool)
+            at = min(pool) if rank is None else min(pool, key=rank.__getitem__)
             if len(pool) > 1:
                 # Threads that have nothing left but to return do so at once: the others then are
                 # all that live, and need no mask.
