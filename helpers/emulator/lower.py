@@ -1030,6 +1030,8 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
         have = NUMPY[frm]
         value = _fread(e, ins, source, have)
     if to == "bf16":
+        if integral:
+            value = f"round_integral({value}, {integral!r})"
         if have[0] != "f":
             value = f"int_to_odd({value})"
         if relu:
@@ -1206,7 +1208,7 @@ def _shfl(e: Emitter, ins: P.Instruction) -> None:
     member = e.read(ins.operands[4], "i4") if len(ins.operands) > 4 else "None"
     result = e.temporary(
         f"shuffle(S, {mode!r}, {e.read(a, 'i4')}, {e.read(b, 'i4')}, {e.read(c, 'i4')}, "
-        f"{member}, {e.active()})"
+        f"{member}, {e.active()}, {ins.line})"
     )
     if isinstance(target, P.Pair):
         e.write(target.first, f"{result}[0]", "i4")
@@ -1220,7 +1222,8 @@ def _shfl(e: Emitter, ins: P.Instruction) -> None:
 def _vote(e: Emitter, ins: P.Instruction) -> None:
     mode = next(p for p in ins.parts if p in ("all", "any", "uni", "ballot"))
     d, a = ins.operands[:2]
-    call = f"vote(S, {mode!r}, {e.read(a, 'b1')}, {e.active()})"
+    member = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
+    call = f"vote(S, {mode!r}, {e.read(a, 'b1')}, {member}, {e.active()}, {ins.line})"
     e.write(d, call, "i4" if mode == "ballot" else "b1")
 
 
@@ -1228,8 +1231,11 @@ def _vote(e: Emitter, ins: P.Instruction) -> None:
 def _match(e: Emitter, ins: P.Instruction) -> None:
     mode = next(p for p in ins.parts if p in ("any", "all"))
     kind = "i" + NUMPY[_types(ins)[-1]][1]
-    target, a = ins.operands[:2]
-    result = e.temporary(f"match_lanes(S, {mode!r}, {e.read(a, kind)}, {e.active()})")
+    target, a, member = ins.operands[:3]
+    result = e.temporary(
+        f"match_lanes(S, {mode!r}, {e.read(a, kind)}, {e.read(member, 'i4')}, {e.active()}, "
+        f"{ins.line})"
+    )
     if isinstance(target, P.Pair):
         e.write(target.first, f"{result}[0]", "i4")
         if target.second is not None:
@@ -1244,14 +1250,15 @@ def _redux(e: Emitter, ins: P.Instruction) -> None:
     kind = NUMPY[_types(ins)[-1]]
     if kind[0] == "f":
         raise e.fail("redux of floats is not emulated; use shuffles")
-    d, a = ins.operands[:2]
-    e.write(d, f"reduce_lanes(S, {operation!r}, {e.read(a, kind)}, {e.active()})", kind)
+    d, a, member = ins.operands[:3]
+    call = f"reduce_lanes(S, {operation!r}, {e.read(a, kind)}, {e.read(member, 'i4')}, "
+    e.write(d, f"{call}{e.active()}, {ins.line})", kind)
 
 
 @lowers("activemask")
 def _activemask(e: Emitter, ins: P.Instruction) -> None:
     true = e.constant(1, "b1")
-    e.write(ins.operands[0], f"vote(S, 'ballot', {true}, {e.active()})", "i4")
+    e.write(ins.operands[0], f"vote(S, 'ballot', {true}, None, {e.active()}, 0)", "i4")
 
 
 @lowers("bar", "barrier")
