@@ -205,6 +205,52 @@ def bf16_bits(x: Array, mode: str = "rn") -> Array:
     return np.where(np.isnan(x), u4.type(0x7FFF), out).astype(u2).view(i2)
 
 
+_FP8 = {"e4m3": (3, 7, 448.0), "e5m2": (2, 15, 57344.0)}
+"""8-bit floats: bits of fraction, exponent bias, largest finite value."""
+
+
+def fp8_bits(x: Array, kind: str) -> Array:
+    """8-bit floats (uint8) of float values: to nearest, ties to even, no larger than the largest.
+
+    Source: OCP 8-bit Floating Point Specification 1.0; NaN becomes 0x7f, as cvt.satfinite has it.
+    """
+    fraction, bias, largest = _FP8[kind]
+    a = np.minimum(np.abs(x.astype(f8)), largest)
+    a = np.where(np.isnan(a), 0.0, a)
+    exponent = np.where(a == 0, 1 - bias, np.maximum(np.frexp(a)[1] - 1, 1 - bias))
+    steps = np.rint(np.ldexp(a, fraction - exponent)).astype(i4)  # up to 2 << fraction: carries
+    bits = ((exponent + (bias - 1)) << fraction) + steps
+    bits = np.minimum(bits, ((0x7F if kind == "e4m3" else 0x7C) - 1))
+    sign = np.signbit(x).astype(i4) << 7
+    return np.where(np.isnan(x), 0x7F, bits | sign).astype(np.uint8)
+
+
+def fp8_value(bits: Array, kind: str) -> Array:
+    """float16 values of 8-bit floats (uint8); every one of them fits."""
+    fraction, bias, _ = _FP8[kind]
+    if kind == "e5m2":
+        return (bits.astype(u2) << u2.type(8)).view(f2)
+    magnitude = (bits & 0x7F).astype(i4)
+    exponent = np.maximum(magnitude >> fraction, 1)
+    steps = magnitude - ((exponent - 1) << fraction)
+    value = np.where(magnitude == 0x7F, np.nan, np.ldexp(1.0 * steps, exponent - bias - fraction))
+    return np.where(bits >> 7 == 1, -value, value).astype(f2)
+
+
+def fp8_pair(low: Array, high: Array, kind: str, relu: bool) -> Array:
+    """Two 8-bit floats in 16 bits."""
+    a, b = (np.maximum(v, v.dtype.type(0)) if relu else v for v in (low, high))
+    both = fp8_bits(a, kind).astype(u2) | fp8_bits(b, kind).astype(u2) << u2.type(8)
+    return both.view(i2)
+
+
+def fp8_halves(pair: Array, kind: str) -> Array:
+    """The two float16 values of a pair of 8-bit floats; (..., 2)."""
+    both = pair.view(u2)
+    parts = np.stack([both & u2.type(255), both >> u2.type(8)], axis=-1).astype(np.uint8)
+    return fp8_value(parts, kind)
+
+
 def tf32_bits(x: Array, mode: str = "rna") -> Array:
     """float32 bits rounded to TF32 (10 bits of fraction): nearest, ties away ("rna") or even."""
     bits = x.view(u4)
@@ -555,6 +601,11 @@ def add_carry(frame: dict[str, Any], a: Array, b: Array, carry: Array | None) ->
         s = t
     frame["carry"] = out
     return s
+
+
+def add_carry_in(frame: dict[str, Any], a: Array, b: Array, carry: Array) -> Array:
+    """Unsigned sum with the carry; the one in the frame stays."""
+    return a + b + carry.astype(a.dtype)
 
 
 def sub_borrow(frame: dict[str, Any], a: Array, b: Array, borrow: Array | None) -> Array:

@@ -152,7 +152,7 @@ class Emitter:
         self._guard = None
         self._active = "active"
         if ins.guard is not None and ins.root not in (
-            "bra", "brx", "ret", "exit", "trap", "bar", "barrier",
+            "bra", "brx", "ret", "exit", "bar", "barrier",
         ):  # fmt: skip
             predicate = self.guard()
             self._guard = self.temporary(predicate or "")
@@ -524,7 +524,18 @@ def _with_carry(e: Emitter, ins: P.Instruction) -> None:
     _carry(e, ins, NUMPY[_types(ins)[-1]])
 
 
-@lowers("fma", "mad")
+def _multiply_carry(e: Emitter, ins: P.Instruction, numpy: str) -> None:
+    """mad.cc, madc: half a product is added with carry."""
+    a, b = (e.read(o, numpy) for o in ins.operands[1:3])
+    half = f"mulhi({a}, {b})" if "hi" in ins.parts else f"({a} * {b})"
+    unsigned = "u" + numpy[1]
+    extra = "F['carry']" if ins.root == "madc" else "None"
+    added = f"{half}.view({unsigned}), {e.read(ins.operands[3], unsigned)}, {extra}"
+    name = "add_carry" if "cc" in ins.parts else "add_carry_in"
+    e.write(ins.operands[0], e.temporary(f"{name}(F, {added})"), unsigned)
+
+
+@lowers("fma", "mad", "madc")
 def _multiply_add(e: Emitter, ins: P.Instruction) -> None:
     kind = _types(ins)[-1]
     d, a, b, c = ins.operands
@@ -550,8 +561,9 @@ def _multiply_add(e: Emitter, ins: P.Instruction) -> None:
             result = f"maximum({result}, {e.constant(0, numpy)})"
         e.write(d, result, numpy)
         return
-    if "cc" in ins.parts:
-        raise e.fail("mad.cc is not emulated; write the wide product with 64-bit integers")
+    if "cc" in ins.parts or ins.root == "madc":
+        _multiply_carry(e, ins, numpy)
+        return
     if "wide" in ins.parts:
         wide = ("i" if numpy[0] == "i" else "u") + str(2 * int(numpy[1]))
         product = f"mul({e.read(a, numpy)}, {e.read(b, numpy)}, dtype={wide})"
@@ -1000,8 +1012,35 @@ def _isspacep(e: Emitter, ins: P.Instruction) -> None:
 # -- conversions ---------------------------------------------------------------------------------
 
 
+_BYTES = ("e4m3x2", "e5m2x2")
+
+
+def _cvt_bytes(e: Emitter, ins: P.Instruction) -> None:
+    """cvt between pairs of 8-bit floats and float32 or float16."""
+    to, frm = ins.parts[-2:]
+    d, *sources = ins.operands
+    relu = "relu" in ins.parts
+    if frm in _BYTES and to == "f16x2":
+        pair = f"fp8_halves({e.read(sources[0], 'i2')}, {frm[:4]!r})"
+        value = f"maximum({pair}, f2.type(0))" if relu else pair
+        e.write(d, f"pack16({value})", "i4")
+        return
+    if to not in _BYTES or frm not in ("f32", "f16x2") or "satfinite" not in ins.parts:
+        raise e.fail("of 8-bit floats, only conversions of e4m3x2 and e5m2x2 are emulated")
+    if frm == "f32":
+        high, low = (e.read(o, "f4") for o in sources)
+        pair = f"fp8_pair({low}, {high}, {to[:4]!r}, {relu})"
+    else:
+        both = e.temporary(f"half2({e.read(sources[0], 'i4')})")
+        pair = f"fp8_pair({both}[..., 0], {both}[..., 1], {to[:4]!r}, {relu})"
+    e.write(d, pair, "i2")
+
+
 @lowers("cvt")
 def _cvt(e: Emitter, ins: P.Instruction) -> None:
+    if any(p in _BYTES for p in ins.parts):
+        _cvt_bytes(e, ins)
+        return
     to, frm = _types(ins)[-2:]
     d, *sources = ins.operands
     parts = set(ins.parts)

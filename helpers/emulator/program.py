@@ -508,6 +508,8 @@ def _terminate(emitter: Emitter, block: Block, function: P.Function, ins: P.Inst
     elif ins.root in ("ret", "exit", "trap"):
         block.kind = "exit"
         block.ends_thread = ins.root != "ret"
+        if ins.root == "trap":
+            emitter.emit(f"trapped(S, {ins.line}, {emitter.active()})")
         if not guard:
             block.next = -1
         emitter.finish(guard or "None")

@@ -19,6 +19,8 @@ KINDS = (
     "uninitialised",
     "divergent-barrier",
     "step-budget",
+    "assert",
+    "trap",
     "wrong-result",
 )
 
