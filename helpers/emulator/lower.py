@@ -1313,8 +1313,13 @@ def _registers(operand: P.Operand | None) -> tuple[Any, ...]:
     return operand.items if isinstance(operand, P.Vector) else (operand,)
 
 
+def _whole_warps(e: Emitter, ins: P.Instruction) -> None:
+    e.emit(f"whole_warps(S, {'.'.join(ins.parts[:2])!r}, {ins.line}, {e.active()})")
+
+
 @lowers("ldmatrix")
 def _ldmatrix(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     if "b16" not in ins.parts or "m8n8" not in ins.parts:
         raise e.fail("only ldmatrix.m8n8 of b16 is emulated")
     targets = _registers(ins.operands[0])
@@ -1331,6 +1336,7 @@ def _ldmatrix(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("stmatrix")
 def _stmatrix(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     if "b16" not in ins.parts or "m8n8" not in ins.parts:
         raise e.fail("only stmatrix.m8n8 of b16 is emulated")
     base, offset = e.address(ins.operands[0])
@@ -1346,12 +1352,14 @@ def _stmatrix(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("movmatrix")
 def _movmatrix(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     d, a = ins.operands
     e.write(d, f"transpose_matrix(S, {e.read(a, 'i4')}, {e.active()})", "i4")
 
 
 @lowers("mma")
 def _mma(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     parts = ins.parts
     shape = next((p for p in parts if p.startswith("m") and "n" in p and "k" in p), "")
     types = _types(ins)
@@ -1379,6 +1387,7 @@ def _fragment_kind(kind: str) -> str:
 
 @lowers("wmma")
 def _wmma(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     parts = ins.parts
     shape = next(p for p in parts if p.startswith("m") and "n" in p and "k" in p)
     types = _types(ins)

@@ -35,12 +35,13 @@ i4, i8 = np.dtype("i4"), np.dtype("i8")
 class Mask:
     """A set of threads: a bool array of four axes, its size, and how many warps it touches."""
 
-    __slots__ = ("_active", "_reduced", "_warps", "arr", "n", "state")
+    __slots__ = ("_active", "_reduced", "_warps", "arr", "n", "state", "whole")
 
     def __init__(self, state: State, arr: Array, n: int) -> None:
         self.state = state
         self.arr = arr
         self.n = n
+        self.whole = False  # known to hold all lanes of each warp that it touches
         self._warps = -1
         self._active: ActiveLanes | None = None
         self._reduced: dict[tuple[int, ...], Array] = {}

@@ -1,4 +1,4 @@
-"""Operations between the 32 lanes of a warp: shuffle, vote, match, redux.
+"""Operations between the 32 lanes of a warp: shuffle, vote, match, redux; and who takes part.
 
 Lanes that name the same member mask act together. Lanes that are not there, and threads that do not
 exist, take no part; a shuffle from such a lane gives the reader its own value, as on the hardware it
@@ -84,6 +84,29 @@ def _absent(state: State, number: int, missing: Array, line: int) -> None:
         f"are not here ({lanes}). On a GPU the warp waits for them, or what it reads is undefined. "
         "Let every lane that the mask names come here, or name only those that do",
         int(np.count_nonzero(missing.any(axis=1))),
+        block=state.block_tuple(column),
+    )
+
+
+def whole_warps(state: State, what: str, line: int, mask: Mask | None) -> None:
+    """Report warps of which only some lanes come to a matrix instruction, which takes all 32."""
+    if (mask is None and state.threads % 32 == 0) or (mask is not None and mask.whole):
+        return
+    here = active_lanes(state, mask)
+    count = here.sum(axis=1)
+    partial = (count > 0) & (count < 32)
+    if mask is not None:
+        mask.whole = not partial.any()
+    if not partial.any():
+        return
+    warp, column = (int(i[0]) for i in np.nonzero(partial))
+    state.find(
+        "divergent-barrier",
+        line,
+        f"{int(count[warp, column])} of 32 lanes of warp {warp} of block {state.block_tuple(column)} "
+        f"come to {what}, which a whole warp executes together. Keep its lanes together here, and "
+        "give the block a multiple of 32 threads",
+        int(np.count_nonzero(partial)),
         block=state.block_tuple(column),
     )
 
