@@ -76,8 +76,8 @@ def _components(edges: Graph) -> list[list[int]]:
                 seen.add(new)
                 stack.append((new, iter(edges[new])))
     into: dict[int, list[int]] = {n: [] for n in edges}
-    for n, nexts in edges.items():
-        for m in nexts:
+    for n, targets in edges.items():
+        for m in targets:
             into[m].append(n)
     groups, placed = [], set[int]()
     for root in reversed(done):
