@@ -92,9 +92,11 @@ def error_bound(kernel: Kernel | str, A: np.ndarray, B: np.ndarray) -> np.ndarra
 
 def wrong_elements(kernel: Kernel | str, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> int:
     """How many elements of C lie outside the error bound; NaN always does."""
-    k = find(kernel)
-    error = np.abs(values(k.out_dtype, C) - reference(k, A, B))
-    return int(np.count_nonzero(~(error <= error_bound(k, A, B))))
+    return _beyond(find(kernel), C, reference(kernel, A, B), error_bound(kernel, A, B))
+
+
+def _beyond(k: Kernel, C: np.ndarray, want: np.ndarray, bound: np.ndarray) -> int:
+    return int(np.count_nonzero(~(np.abs(values(k.out_dtype, C) - want) <= bound)))
 
 
 def _is_cupy(x: object) -> bool:
@@ -262,13 +264,15 @@ def trace(
 ) -> Trace:
     """Run a kernel in the emulator on random operands and report its memory accesses.
 
-    Raises the errors of `matmul`, except that faults are returned in the report.
+    Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
+    which line and thread wrote them last. Raises the errors of `matmul`, except that faults are returned in the report.
     """
     k = find(kernel)
     p = plan(k, M, N, K, **params)
     A, B = operands(k, M, N, K, seed)
-    C, report = _emulate(p, A, B, schedule=schedule)
-    return Trace(p, report, C, wrong_elements(k, A, B, C))
+    want, bound = reference(k, A, B), error_bound(k, A, B)
+    C, report = _emulate(p, A, B, schedule=schedule, expect={"C": (want, bound)})
+    return Trace(p, report, C, _beyond(k, C, want, bound))
 
 
 # -- GPU -----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any
 
 from helpers import launch, toolchain
 from helpers.catalog import catalog, defines, plan
+from helpers.emulator import oracle
 from helpers.errors import CompileError, EmulationError
 
 ALIGNED, RAGGED = (64, 128, 96), (45, 83, 75)
@@ -238,15 +239,17 @@ def shapes(kernel: str) -> tuple[str, ...]:
 
 
 def run(mutant: Mutant) -> dict[str, Any]:
-    """One row of the record: what the emulator finds, what the result check finds.
+    """One row of the record: what the emulator finds, what its oracle and the result check find.
 
-    findings: kinds by shape, those of both schedules together. wrong: wrong elements of C by shape
-    and schedule. executed: whether anything that was counted, found or computed differs from the
+    findings: kinds by shape, those of both schedules together, of memory and barriers alone. oracle:
+    the source lines that the oracle of results names, given float64 NumPy's product; 0: a line of
+    another file. wrong: wrong elements of C by shape and schedule. found, wrong_result: whether
+    there are any findings, any wrong elements. executed: whether anything that was counted, found or computed differs from the
     clean kernel. state: "equivalent" (the same PTX), "does not compile", or "ran".
     """
     row: dict[str, Any] = {n: v for n, v in asdict(mutant).items() if n != "source"}
     row |= {
-        "state": "ran", "findings": {}, "wrong": {}, "executed": False, "error": "",
+        "state": "ran", "findings": {}, "oracle": [], "wrong": {}, "executed": False, "error": "",
         "found": False, "wrong_result": False,
         "compute_sanitizer": None,
     }  # fmt: skip
@@ -268,7 +271,9 @@ def run(mutant: Mutant) -> dict[str, Any]:
                 kinds.add("refused")
                 row["error"] = str(error).split("\n")[0]
                 continue
-            kinds |= {f.kind for f in trace.report.findings}
+            blamed = {f.line for f in trace.report.findings if f.kind == oracle.KIND}
+            row["oracle"] = sorted({*row["oracle"], *blamed})
+            kinds |= {f.kind for f in trace.report.findings} - {oracle.KIND}
             wrong[schedule] = trace.wrong
             if schedule == "ascending" and _counts(trace) != _counts(
                 clean(k.name, shape, schedule)
@@ -295,8 +300,8 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "fault": fault,
                 "mutants": len(ran),
                 "emulator": sum(r["found"] for r in ran),
+                "with_oracle": sum(r["found"] or bool(r["oracle"]) for r in ran),
                 "result_check": sum(r["wrong_result"] for r in ran),
-                "either": sum(r["found"] or r["wrong_result"] for r in ran),
             }
         )
     return out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -350,8 +352,6 @@ def test_fma_of_a_sum_that_lies_halfway_in_float64():
 @pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_directed_rounding_encloses_the_exact_result(mode, kind):
-    from fractions import Fraction
-
     dtype = "f4" if kind == "f32" else "f8"
     rng = np.random.default_rng(4)
     a, b, c = (rng.standard_normal(N).astype(dtype) for _ in range(3))
@@ -556,6 +556,133 @@ def test_integer_to_float_and_between_floats():
     same(run("cvt.rn.bf16.f32 %0, %1;", "u2", fine), bf16(fine))
     rounded = run("cvt.rna.tf32.f32 %0, %1;", "u4", fine)
     assert (rounded & 0x1FFF == 0)[np.isfinite(fine)].all()
+
+
+def rounded(exact: Fraction, digits: int, mode: str) -> float:
+    """An exact number rounded to so many binary digits: rn (ties to even), rz, rm or rp."""
+    if not exact:
+        return 0.0
+    size = abs(exact)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= Fraction(2) ** exponent > size
+    unit = Fraction(2) ** (exponent + 1 - digits)
+    whole, rest = divmod(size, unit)
+    away = {"rz": False, "rm": exact < 0, "rp": exact > 0}.get(mode)
+    if away is None:
+        away = rest > unit / 2 or (rest == unit / 2 and whole % 2 == 1)
+    value = float((whole + bool(rest and away)) * unit)
+    return value if exact > 0 else -value
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize(("to", "digits"), [("f32", 24), ("f64", 53)])
+@pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64"])
+def test_integers_become_floats_in_every_rounding_mode(kind, to, digits, mode):
+    a = words(60, f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}")
+    a[-2:] = [(1 << 24) + 1, (1 << 30) + 1]
+    got = run(f"cvt.{mode}.{to}.{kind} %0, %1;", f"f{int(to[1:]) // 8}", a)
+    same(got, np.array([rounded(Fraction(int(v)), digits, mode) for v in a]))
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("kind", ["f32", "s64", "u64"])
+def test_numbers_become_bfloat16_in_every_rounding_mode(kind, mode):
+    a = floats(61) if kind == "f32" else words(62, "i8" if kind == "s64" else "u8")
+    a = np.where(np.isfinite(a), a, 1).astype(a.dtype)
+    if kind != "f32":
+        a[-1] = (1 << 60) + (1 << 52) + 1  # just above the middle of two: float64 loses the 1
+    got = run(f"cvt.{mode}.bf16.{kind} %0, %1;", "u2", a, arch="sm_90").astype("u4") << 16
+    want = [rounded(Fraction(v.item()), 8, mode) for v in a]
+    normal = np.abs(np.array(want)) >= 2.0**-126
+    assert normal.sum() > N // 2
+    same(got.view("f4")[normal], np.array(want)[normal])
+
+
+def test_bfloat16_rounds_to_whole_numbers():
+    x = np.clip(np.nan_to_num(floats(63)), -300, 300).astype("f4")
+    bits = bf16(x)
+    value = (bits.astype("u4") << 16).view("f4")
+    for mode, function in (("rni", np.rint), ("rzi", np.trunc), ("rmi", np.floor)):
+        got = run(f"cvt.{mode}.bf16.bf16 %0, %1;", "u2", bits, arch="sm_90").astype("u4") << 16
+        same(got.view("f4"), function(value))
+
+
+def test_relu_keeps_nan():
+    x = np.resize(np.array([np.nan, -1, 2, -0.5], "f4"), 64)
+    one, zero = np.ones(64, "f2"), np.zeros(64, "f2")
+    got = run("fma.rn.relu.f16 %0, %1, %2, %3;", "f2", x.astype("f2"), one, zero)
+    same(got, np.where(np.isnan(x), np.nan, np.maximum(x, 0)))
+    same(run("cvt.rn.relu.f16.f32 %0, %1;", "f2", x), got)
+
+
+@pytest.mark.parametrize("kind", ["u4", "i4"])
+@pytest.mark.parametrize("half", ["lo", "hi"])
+def test_products_with_carry(kind, half):
+    a, b, c = words(64, kind), words(65, kind), words(66, kind)
+    ptx = f"{'u' if kind[0] == 'u' else 's'}32"
+    got = run(
+        f"{{.reg .b32 t; mad.{half}.cc.{ptx} t, %1, %2, %3; madc.hi.{ptx} %0, %1, %2, %3;}}",
+        "u4", a, b, c,
+    )  # fmt: skip
+    want = []
+    for x, y, z in zip(a, b, c, strict=True):
+        product, low = int(x) * int(y), int(z) & 0xFFFFFFFF
+        part = (product if half == "lo" else product >> 32) & 0xFFFFFFFF
+        want.append(((product >> 32) + low + ((part + low) >> 32)) & 0xFFFFFFFF)
+    same(got, np.array(want))
+
+
+FP8 = """
+#include <cuda_fp8.h>
+extern "C" __global__ void k(const float* x, unsigned char* bits, float* back)
+{
+    const int t = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+    const __nv_fp8_e4m3 a(x[t]), h(__float2half(x[t]));
+    const __nv_fp8_e5m2 b(x[t]);
+    bits[t] = a.__x, bits[n + t] = b.__x, bits[2 * n + t] = h.__x;
+    back[t] = float(a), back[n + t] = float(b);
+}
+"""
+
+
+def test_floats_of_8_bits_are_those_of_cudas_own_software():
+    """For sm_75 the header converts with integers; for sm_89 it names the instructions."""
+    rng = np.random.default_rng(67)
+    x = np.concatenate(
+        [floats(68)[:100], rng.standard_normal(140) * 10.0 ** rng.integers(-4, 5, 140)]
+    )
+    edge = [448, 464, 465, 57344, 61440, 7e4, 2.0**-9, 2.0**-10, 3 * 2.0**-11, 1.5 * 2.0**-17]
+    x = np.concatenate([x, edge, [np.nan, np.inf, -np.inf, -0.0, 17, 19]]).astype("f4")
+    got = {}
+    for arch in ("sm_75", "sm_89"):
+        bits, back = np.zeros(3 * N, "u1"), np.zeros(2 * N, "f4")
+        assert emulator.launch(FP8, "k", N // 64, 64, [x, bits, back], arch=arch).ok
+        got[arch] = bits, back
+    np.testing.assert_array_equal(got["sm_89"][0], got["sm_75"][0])
+    np.testing.assert_array_equal(got["sm_89"][1], got["sm_75"][1])
+    assert len(np.unique(got["sm_89"][0])) > 150
+
+
+HALF_FUNCTIONS = """
+#include <cuda_fp16.h>
+extern "C" __global__ void k(const half2* x, half2* y)
+{
+    const int t = threadIdx.x;
+    const half2 a = __habs2(x[t]);
+    y[t] = h2sqrt(a), y[32 + t] = h2rcp(a), y[64 + t] = h2exp(a), y[96 + t] = h2log2(a);
+    y[128 + t] = h2rsqrt(a), y[160 + t] = h2sin(a), y[192 + t] = h2cos(a);
+}
+"""
+
+
+def test_functions_of_half_precision():
+    """Their inline PTX declares registers in ways that no other PTX does."""
+    x = np.random.default_rng(69).uniform(0.1, 3, 64).astype("f2")
+    y = np.zeros((7, 64), "f2")
+    assert emulator.launch(HALF_FUNCTIONS, "k", 1, 32, [x, y]).ok
+    v = x.astype("f8")
+    want = [np.sqrt(v), 1 / v, np.exp(v), np.log2(v), v**-0.5, np.sin(v), np.cos(v)]
+    np.testing.assert_allclose(y.astype("f8"), np.array(want), rtol=2e-3, atol=1e-3)
 
 
 def test_moves_pack_and_unpack():

@@ -64,18 +64,25 @@ def test_what_breaks_a_rule_of_memory_is_found_wherever_the_result_shows_it(faul
     assert sum(r["found"] for r in of_class) >= sum(r["wrong_result"] for r in of_class)
 
 
-def test_no_mutant_passes_unseen():
-    """Findings and the comparison of the result, which a trace makes together, miss none."""
+def test_no_mutant_passes_unseen_once_the_product_is_known():
+    """Findings of memory and barriers, and the oracle's, which a trace makes together, miss none."""
     unseen = [
         r["name"]
         for r in rows().values()
-        if r["state"] == "ran" and r["executed"] and not (r["found"] or r["wrong_result"])
+        if r["state"] == "ran" and r["executed"] and not (r["found"] or r["oracle"])
     ]
     assert unseen == []
+    for c in record()["classes"]:
+        assert c["mutants"] >= c["with_oracle"] >= max(c["emulator"], c["result_check"]), c
 
 
-def test_arithmetic_that_is_only_wrong_is_no_finding():
-    """The other half: what the findings cannot show, so that nobody thinks that they do."""
+def test_the_oracle_speaks_if_and_only_if_the_result_is_wrong():
+    assert [n for n, r in rows().items() if bool(r["oracle"]) != r["wrong_result"]] == []
+    assert {bool(r["oracle"]) for r in rows().values()} == {True, False}
+
+
+def test_arithmetic_that_is_only_wrong_breaks_no_rule_of_memory():
+    """The other half: what needs the oracle, so that nobody thinks that it needs none."""
     silent = [r for r in rows().values() if r["wrong_result"] and not r["found"]]
     assert silent
     assert {r["fault"] for r in silent} == mutants.ARITHMETIC

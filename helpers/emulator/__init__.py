@@ -6,7 +6,8 @@ threads of many blocks in lock step. One call does it: `launch`.
 Rooms, each using only those above it: `arith` (bits of the arithmetic), `counts` (sectors and
 wavefronts), `memory`, `ptx` (the parser), `races`, `report`, `machine` (threads, barriers),
 `access` (loads and stores), `warp`, `tensor`, `atomics`, `asynchronous`, `calls`, `lower` (opcode
-by opcode), `program` (basic blocks), `arguments`, and `run`, which holds `launch`.
+by opcode), `flow` (where branches meet again), `program` (basic blocks), `arguments`, `oracle` (who
+wrote a wrong result), and `run`, which holds `launch`.
 """
 
 from helpers.emulator.report import Finding, LineAccess, Report

@@ -334,6 +334,11 @@ def _store_sound(
     for j, value in enumerate(values):
         value = value.view(site.kind)
         _put(data, index + j if j else index, value, mask, state)
+    if buffer.stores is not None:
+        everyone = np.broadcast_to(True if mask is None else mask.arr, state.shape)
+        element = np.broadcast_to(offset // buffer.itemsize, state.shape)[everyone]
+        thread = np.broadcast_to(state.global_thread, state.shape)[everyone]
+        buffer.stores.add(element, max(site.width // buffer.itemsize, 1), thread, site.index)
     if buffer.initialised is not None:
         shape = np.broadcast_shapes(offset.shape, *((mask.arr.shape,) if mask else ()))
         at = np.broadcast_to(offset // buffer.granule, shape)

@@ -268,6 +268,7 @@ def _buffer(
     data = value.reshape(-1).view(np.uint8) if value.size else np.zeros(0, np.uint8)
     buffer = heap.add(label, data, value.dtype.itemsize, value.shape)
     buffer.read_only = not value.flags.writeable
+    buffer.kind = value.dtype
     known[address] = buffer
     return buffer
 

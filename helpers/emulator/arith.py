@@ -182,7 +182,10 @@ def bf16_value(bits: Array) -> Array:
 
 
 def bf16_bits(x: Array, mode: str = "rn") -> Array:
-    """bfloat16 bits (int16) of float32 or float64 values; "rn": to nearest, ties to even."""
+    """bfloat16 bits (int16) of float32 or float64 values.
+
+    Modes: "rn" to nearest, ties to even; "rz" toward zero, "rm" minus, "rp" plus infinity.
+    """
     if x.dtype == f8:
         r = x.astype(f4)
         e = x - r
@@ -194,9 +197,58 @@ def bf16_bits(x: Array, mode: str = "rn") -> Array:
         bits = x.view(u4)
     if mode == "rz":
         out = bits >> u4.type(16)
+    elif mode in ("rm", "rp"):
+        away = (bits >> u4.type(31) == (mode == "rm")) & (bits & u4.type(0xFFFF) != 0)
+        out = (bits >> u4.type(16)) + away.astype(u4)
     else:
         out = (bits + u4.type(0x7FFF) + ((bits >> u4.type(16)) & u4.type(1))) >> u4.type(16)
     return np.where(np.isnan(x), u4.type(0x7FFF), out).astype(u2).view(i2)
+
+
+_FP8 = {"e4m3": (3, 7, 448.0), "e5m2": (2, 15, 57344.0)}
+"""8-bit floats: bits of fraction, exponent bias, largest finite value."""
+
+
+def fp8_bits(x: Array, kind: str) -> Array:
+    """8-bit floats (uint8) of float values: to nearest, ties to even, no larger than the largest.
+
+    Source: OCP 8-bit Floating Point Specification 1.0; NaN becomes 0x7f, as cvt.satfinite has it.
+    """
+    fraction, bias, largest = _FP8[kind]
+    a = np.minimum(np.abs(x.astype(f8)), largest)
+    a = np.where(np.isnan(a), 0.0, a)
+    exponent = np.where(a == 0, 1 - bias, np.maximum(np.frexp(a)[1] - 1, 1 - bias))
+    steps = np.rint(np.ldexp(a, fraction - exponent)).astype(i4)  # up to 2 << fraction: carries
+    bits = ((exponent + (bias - 1)) << fraction) + steps
+    bits = np.minimum(bits, ((0x7F if kind == "e4m3" else 0x7C) - 1))
+    sign = np.signbit(x).astype(i4) << 7
+    return np.where(np.isnan(x), 0x7F, bits | sign).astype(np.uint8)
+
+
+def fp8_value(bits: Array, kind: str) -> Array:
+    """float16 values of 8-bit floats (uint8); every one of them fits."""
+    fraction, bias, _ = _FP8[kind]
+    if kind == "e5m2":
+        return (bits.astype(u2) << u2.type(8)).view(f2)
+    magnitude = (bits & 0x7F).astype(i4)
+    exponent = np.maximum(magnitude >> fraction, 1)
+    steps = magnitude - ((exponent - 1) << fraction)
+    value = np.where(magnitude == 0x7F, np.nan, np.ldexp(1.0 * steps, exponent - bias - fraction))
+    return np.where(bits >> 7 == 1, -value, value).astype(f2)
+
+
+def fp8_pair(low: Array, high: Array, kind: str, relu: bool) -> Array:
+    """Two 8-bit floats in 16 bits."""
+    a, b = (np.maximum(v, v.dtype.type(0)) if relu else v for v in (low, high))
+    both = fp8_bits(a, kind).astype(u2) | fp8_bits(b, kind).astype(u2) << u2.type(8)
+    return both.view(i2)
+
+
+def fp8_halves(pair: Array, kind: str) -> Array:
+    """The two float16 values of a pair of 8-bit floats; (..., 2)."""
+    both = pair.view(u2)
+    parts = np.stack([both & u2.type(255), both >> u2.type(8)], axis=-1).astype(np.uint8)
+    return fp8_value(parts, kind)
 
 
 def tf32_bits(x: Array, mode: str = "rna") -> Array:
@@ -465,13 +517,28 @@ def saturate_int(x: Array, kind: np.dtype[Any]) -> Array:
 
 
 def int_to_f32(x: Array, mode: str) -> Array:
-    """Integer to float32; 64-bit integers are rounded once."""
-    if x.dtype.itemsize < 8:
-        return x.astype(f4) if mode == "rn" else directed(x.astype(f8), mode)
+    """Integer to float32, rounded once."""
     if mode == "rn":
         return x.astype(f4)
-    near = x.astype(f8)
-    return directed(near, mode)
+    return directed(int_to_odd(x), mode)
+
+
+def int_to_odd(x: Array) -> Array:
+    """Integer to float64, rounded to odd: rounding that once more rounds the integer."""
+    return x.astype(f8) if x.dtype.itemsize < 8 else _to_odd(*_halves64(x))
+
+
+def int_to_f64(x: Array, mode: str) -> Array:
+    """Integer to float64, rounded once."""
+    if mode == "rn" or x.dtype.itemsize < 8:
+        return x.astype(f8)
+    return _directed64(*_halves64(x), mode)
+
+
+def _halves64(x: Array) -> tuple[Array, Array]:
+    """A 64-bit integer as the float64 nearest to it, and what that leaves: exact."""
+    low = x & x.dtype.type(0xFFFFFFFF)
+    return _two_sum((x - low).astype(f8), low.astype(f8))
 
 
 def f64_to_f16(x: Array, mode: str) -> Array:
@@ -534,6 +601,11 @@ def add_carry(frame: dict[str, Any], a: Array, b: Array, carry: Array | None) ->
         s = t
     frame["carry"] = out
     return s
+
+
+def add_carry_in(frame: dict[str, Any], a: Array, b: Array, carry: Array) -> Array:
+    """Unsigned sum with the carry; the one in the frame stays."""
+    return a + b + carry.astype(a.dtype)
 
 
 def sub_borrow(frame: dict[str, Any], a: Array, b: Array, borrow: Array | None) -> Array:

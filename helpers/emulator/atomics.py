@@ -150,6 +150,11 @@ def _global(
                 access._check_global_init(state, site, buffer, offset, arr)
         at, x, y = _flat(state, sound, offset, b, b if c is None else c)
         old = _serve(buffer.view(site.kind), at // site.kind.itemsize, operation, kind, x, y)
+        if buffer.stores is not None:
+            wrote = old == x if operation == "cas" else np.ones(old.shape, bool)
+            (thread,) = _flat(state, sound, state.global_thread)
+            element, span = at[wrote] // buffer.itemsize, max(site.width // buffer.itemsize, 1)
+            buffer.stores.add(element, span, thread[wrote], number)
         result = np.where(arr, _unflat(state, sound, old), result)
     return result
 

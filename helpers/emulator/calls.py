@@ -1,4 +1,4 @@
-"""Device functions that were not inlined, printf and assert."""
+"""Device functions that were not inlined, printf, assert and trap."""
 
 from __future__ import annotations
 
@@ -147,6 +147,23 @@ def assert_failed(
         line,
         f"assert({text}) fails for thread {state.thread_text(thread)} of block "
         f"{state.block_tuple(column)}",
+        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
+        threads=(thread,),
+        block=state.block_tuple(column),
+    )
+
+
+def trapped(state: State, line: int, mask: Mask | None) -> None:
+    """trap: a finding; these threads end, the others go on."""
+    if mask is not None and mask.n == 0:
+        return
+    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
+    thread, column = state.first_lane(arr)
+    state.find(
+        "trap",
+        line,
+        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} comes to a trap. A "
+        "GPU stops the launch with an error here",
         int(np.count_nonzero(arr)) * (state.lanes // arr.size),
         threads=(thread,),
         block=state.block_tuple(column),

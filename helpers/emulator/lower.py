@@ -152,7 +152,7 @@ class Emitter:
         self._guard = None
         self._active = "active"
         if ins.guard is not None and ins.root not in (
-            "bra", "brx", "ret", "exit", "trap", "bar", "barrier",
+            "bra", "brx", "ret", "exit", "bar", "barrier",
         ):  # fmt: skip
             predicate = self.guard()
             self._guard = self.temporary(predicate or "")
@@ -500,7 +500,7 @@ def _half_arithmetic(e: Emitter, ins: P.Instruction, kind: str) -> None:
     if "sat" in ins.parts:
         result = f"saturate({result})"
     if "relu" in ins.parts:
-        result = f"fmax({result}, ({result}).dtype.type(0))"
+        result = f"maximum({result}, ({result}).dtype.type(0))"
     if kind == "f16x2":
         e.write(d, f"pack16({result})", "i4")
     elif kind == "bf16x2":
@@ -524,7 +524,18 @@ def _with_carry(e: Emitter, ins: P.Instruction) -> None:
     _carry(e, ins, NUMPY[_types(ins)[-1]])
 
 
-@lowers("fma", "mad")
+def _multiply_carry(e: Emitter, ins: P.Instruction, numpy: str) -> None:
+    """mad.cc, madc: half a product is added with carry."""
+    a, b = (e.read(o, numpy) for o in ins.operands[1:3])
+    half = f"mulhi({a}, {b})" if "hi" in ins.parts else f"({a} * {b})"
+    unsigned = "u" + numpy[1]
+    extra = "F['carry']" if ins.root == "madc" else "None"
+    added = f"{half}.view({unsigned}), {e.read(ins.operands[3], unsigned)}, {extra}"
+    name = "add_carry" if "cc" in ins.parts else "add_carry_in"
+    e.write(ins.operands[0], e.temporary(f"{name}(F, {added})"), unsigned)
+
+
+@lowers("fma", "mad", "madc")
 def _multiply_add(e: Emitter, ins: P.Instruction) -> None:
     kind = _types(ins)[-1]
     d, a, b, c = ins.operands
@@ -547,11 +558,12 @@ def _multiply_add(e: Emitter, ins: P.Instruction) -> None:
             call = f"fma16({x}, {y}, {z})"
         result = _float(e, ins, call)
         if "relu" in ins.parts:
-            result = f"fmax({result}, {e.constant(0, numpy)})"
+            result = f"maximum({result}, {e.constant(0, numpy)})"
         e.write(d, result, numpy)
         return
-    if "cc" in ins.parts:
-        raise e.fail("mad.cc is not emulated; write the wide product with 64-bit integers")
+    if "cc" in ins.parts or ins.root == "madc":
+        _multiply_carry(e, ins, numpy)
+        return
     if "wide" in ins.parts:
         wide = ("i" if numpy[0] == "i" else "u") + str(2 * int(numpy[1]))
         product = f"mul({e.read(a, numpy)}, {e.read(b, numpy)}, dtype={wide})"
@@ -1000,8 +1012,35 @@ def _isspacep(e: Emitter, ins: P.Instruction) -> None:
 # -- conversions ---------------------------------------------------------------------------------
 
 
+_BYTES = ("e4m3x2", "e5m2x2")
+
+
+def _cvt_bytes(e: Emitter, ins: P.Instruction) -> None:
+    """cvt between pairs of 8-bit floats and float32 or float16."""
+    to, frm = ins.parts[-2:]
+    d, *sources = ins.operands
+    relu = "relu" in ins.parts
+    if frm in _BYTES and to == "f16x2":
+        pair = f"fp8_halves({e.read(sources[0], 'i2')}, {frm[:4]!r})"
+        value = f"maximum({pair}, f2.type(0))" if relu else pair
+        e.write(d, f"pack16({value})", "i4")
+        return
+    if to not in _BYTES or frm not in ("f32", "f16x2") or "satfinite" not in ins.parts:
+        raise e.fail("of 8-bit floats, only conversions of e4m3x2 and e5m2x2 are emulated")
+    if frm == "f32":
+        high, low = (e.read(o, "f4") for o in sources)
+        pair = f"fp8_pair({low}, {high}, {to[:4]!r}, {relu})"
+    else:
+        both = e.temporary(f"half2({e.read(sources[0], 'i4')})")
+        pair = f"fp8_pair({both}[..., 0], {both}[..., 1], {to[:4]!r}, {relu})"
+    e.write(d, pair, "i2")
+
+
 @lowers("cvt")
 def _cvt(e: Emitter, ins: P.Instruction) -> None:
+    if any(p in _BYTES for p in ins.parts):
+        _cvt_bytes(e, ins)
+        return
     to, frm = _types(ins)[-2:]
     d, *sources = ins.operands
     parts = set(ins.parts)
@@ -1013,7 +1052,7 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
     if to in ("f16x2", "bf16x2"):
         high, low = (_fread(e, ins, o, "f4") for o in sources[:2])
         if relu:
-            high, low = f"fmax({high}, f4.type(0))", f"fmax({low}, f4.type(0))"
+            high, low = (f"maximum({v}, f4.type(0))" for v in (high, low))
         if to == "f16x2":
             low, high = (f"f64_to_f16({v}, {mode!r}).view(i2)" for v in (low, high))
         else:
@@ -1030,10 +1069,12 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
         have = NUMPY[frm]
         value = _fread(e, ins, source, have)
     if to == "bf16":
+        if integral:
+            value = f"round_integral({value}, {integral!r})"
         if have[0] != "f":
-            value = f"{value}.astype(f8)"
+            value = f"int_to_odd({value})"
         if relu:
-            value = f"fmax({value}, {value}.dtype.type(0))"
+            value = f"maximum({value}, {value}.dtype.type(0))"
         e.write(d, f"bf16_bits({value}, {mode!r})", "i2")
         return
     want = NUMPY[to]
@@ -1050,7 +1091,7 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
         elif want == "f2":
             result = f"f64_to_f16({value}.astype(f8), {mode!r})"
         else:
-            result = f"{value}.astype(f8)"
+            result = f"int_to_f64({value}, {mode!r})"
         e.write(d, _float(e, ins, result), want)
     else:
         if integral:
@@ -1066,7 +1107,7 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
         if "sat" in parts:
             result = f"saturate({result})"
         if relu:
-            result = f"fmax({result}, {want}.type(0))"
+            result = f"maximum({result}, {want}.type(0))"
         if "ftz" in parts and want == "f4":
             result = f"flush32({result})"
         e.write(d, result, want)
@@ -1206,7 +1247,7 @@ def _shfl(e: Emitter, ins: P.Instruction) -> None:
     member = e.read(ins.operands[4], "i4") if len(ins.operands) > 4 else "None"
     result = e.temporary(
         f"shuffle(S, {mode!r}, {e.read(a, 'i4')}, {e.read(b, 'i4')}, {e.read(c, 'i4')}, "
-        f"{member}, {e.active()})"
+        f"{member}, {e.active()}, {ins.line})"
     )
     if isinstance(target, P.Pair):
         e.write(target.first, f"{result}[0]", "i4")
@@ -1220,7 +1261,8 @@ def _shfl(e: Emitter, ins: P.Instruction) -> None:
 def _vote(e: Emitter, ins: P.Instruction) -> None:
     mode = next(p for p in ins.parts if p in ("all", "any", "uni", "ballot"))
     d, a = ins.operands[:2]
-    call = f"vote(S, {mode!r}, {e.read(a, 'b1')}, {e.active()})"
+    member = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
+    call = f"vote(S, {mode!r}, {e.read(a, 'b1')}, {member}, {e.active()}, {ins.line})"
     e.write(d, call, "i4" if mode == "ballot" else "b1")
 
 
@@ -1228,8 +1270,11 @@ def _vote(e: Emitter, ins: P.Instruction) -> None:
 def _match(e: Emitter, ins: P.Instruction) -> None:
     mode = next(p for p in ins.parts if p in ("any", "all"))
     kind = "i" + NUMPY[_types(ins)[-1]][1]
-    target, a = ins.operands[:2]
-    result = e.temporary(f"match_lanes(S, {mode!r}, {e.read(a, kind)}, {e.active()})")
+    target, a, member = ins.operands[:3]
+    result = e.temporary(
+        f"match_lanes(S, {mode!r}, {e.read(a, kind)}, {e.read(member, 'i4')}, {e.active()}, "
+        f"{ins.line})"
+    )
     if isinstance(target, P.Pair):
         e.write(target.first, f"{result}[0]", "i4")
         if target.second is not None:
@@ -1244,14 +1289,15 @@ def _redux(e: Emitter, ins: P.Instruction) -> None:
     kind = NUMPY[_types(ins)[-1]]
     if kind[0] == "f":
         raise e.fail("redux of floats is not emulated; use shuffles")
-    d, a = ins.operands[:2]
-    e.write(d, f"reduce_lanes(S, {operation!r}, {e.read(a, kind)}, {e.active()})", kind)
+    d, a, member = ins.operands[:3]
+    call = f"reduce_lanes(S, {operation!r}, {e.read(a, kind)}, {e.read(member, 'i4')}, "
+    e.write(d, f"{call}{e.active()}, {ins.line})", kind)
 
 
 @lowers("activemask")
 def _activemask(e: Emitter, ins: P.Instruction) -> None:
     true = e.constant(1, "b1")
-    e.write(ins.operands[0], f"vote(S, 'ballot', {true}, {e.active()})", "i4")
+    e.write(ins.operands[0], f"vote(S, 'ballot', {true}, None, {e.active()}, 0)", "i4")
 
 
 @lowers("bar", "barrier")
@@ -1267,8 +1313,13 @@ def _registers(operand: P.Operand | None) -> tuple[Any, ...]:
     return operand.items if isinstance(operand, P.Vector) else (operand,)
 
 
+def _whole_warps(e: Emitter, ins: P.Instruction) -> None:
+    e.emit(f"whole_warps(S, {'.'.join(ins.parts[:2])!r}, {ins.line}, {e.active()})")
+
+
 @lowers("ldmatrix")
 def _ldmatrix(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     if "b16" not in ins.parts or "m8n8" not in ins.parts:
         raise e.fail("only ldmatrix.m8n8 of b16 is emulated")
     targets = _registers(ins.operands[0])
@@ -1285,6 +1336,7 @@ def _ldmatrix(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("stmatrix")
 def _stmatrix(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     if "b16" not in ins.parts or "m8n8" not in ins.parts:
         raise e.fail("only stmatrix.m8n8 of b16 is emulated")
     base, offset = e.address(ins.operands[0])
@@ -1300,12 +1352,14 @@ def _stmatrix(e: Emitter, ins: P.Instruction) -> None:
 
 @lowers("movmatrix")
 def _movmatrix(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     d, a = ins.operands
     e.write(d, f"transpose_matrix(S, {e.read(a, 'i4')}, {e.active()})", "i4")
 
 
 @lowers("mma")
 def _mma(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     parts = ins.parts
     shape = next((p for p in parts if p.startswith("m") and "n" in p and "k" in p), "")
     types = _types(ins)
@@ -1333,6 +1387,7 @@ def _fragment_kind(kind: str) -> str:
 
 @lowers("wmma")
 def _wmma(e: Emitter, ins: P.Instruction) -> None:
+    _whole_warps(e, ins)
     parts = ins.parts
     shape = next(p for p in parts if p.startswith("m") and "n" in p and "k" in p)
     types = _types(ins)

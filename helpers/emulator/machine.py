@@ -5,9 +5,9 @@ p blockIdx.y and z, and q blockIdx.x of the blocks that run together. An axis al
 does not vary has size one, so a loop counter costs one element and a row index one per row. The
 blocks are the inner axes: what all blocks read at one shared address is one contiguous row.
 
-Control flow: groups of threads wait at basic blocks of the program, and the group at the lowest
-one runs next; groups that reach the same place merge. A barrier holds its threads until nothing
-else can run, then releases every block that is complete.
+Control flow: groups of threads wait at basic blocks of the program, and the group at the first one
+(in the order of `flow`) runs next; groups that reach the same place merge. A barrier holds its
+threads until nothing else can run, then releases every block that is complete.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ i4, i8 = np.dtype("i4"), np.dtype("i8")
 class Mask:
     """A set of threads: a bool array of four axes, its size, and how many warps it touches."""
 
-    __slots__ = ("_active", "_reduced", "_warps", "arr", "n", "state")
+    __slots__ = ("_active", "_reduced", "_warps", "arr", "n", "state", "whole")
 
     def __init__(self, state: State, arr: Array, n: int) -> None:
         self.state = state
         self.arr = arr
         self.n = n
+        self.whole = False  # known to hold all lanes of each warp that it touches
         self._warps = -1
         self._active: ActiveLanes | None = None
         self._reduced: dict[tuple[int, ...], Array] = {}
@@ -360,7 +361,7 @@ class State:
         counts = self.launch.counts
         blocks = program.blocks
         launch = self.launch
-        budget = launch.max_steps
+        budget, rank = launch.max_steps, program.rank
         while pools:
             pool = pools[-1]
             if not pool:
@@ -368,7 +369,7 @@ class State:
                 if not pools:
                     pools = self._release(registers)
                 continue
-            at = min(pool)
+            at = min(pool) if rank is None else min(pool, key=rank.__getitem__)
             if len(pool) > 1:
                 # Threads that have nothing left but to return do so at once: the others then are
                 # all that live, and need no mask.

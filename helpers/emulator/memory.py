@@ -24,6 +24,20 @@ i4, i8, u1, u2, u4, u8 = (np.dtype(t) for t in ("i4", "i8", "u1", "u2", "u4", "u
 
 
 @dataclass
+class StoreLog:
+    """Who wrote each element of an array last: thread of the launch and memory instruction."""
+
+    thread: Array  # int64; -1: nobody
+    site: Array  # int32
+
+    def add(self, element: Array, span: int, thread: Array, site: int) -> None:
+        """`span` elements from each place in `element` are written, in this order."""
+        for j in range(span):
+            self.thread[element + j] = thread
+            self.site[element + j] = site
+
+
+@dataclass
 class Buffer:
     """One array of global memory. `data` is its bytes as a flat uint8 view."""
 
@@ -40,6 +54,8 @@ class Buffer:
     writer_epoch: Array | None = None
     reader: Array | None = None
     reader_epoch: Array | None = None
+    kind: np.dtype[Any] | None = None  # element type of the caller's array
+    stores: StoreLog | None = None  # kept only where a result is asked after
 
     @property
     def nbytes(self) -> int:

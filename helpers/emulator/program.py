@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers.emulator import flow
 from helpers.emulator import ptx as P
 from helpers.emulator.lower import LOWER, REFUSED, Emitter, namespace
 from helpers.errors import EmulationError
@@ -79,6 +80,14 @@ class Block:
     opcodes: dict[str, int] = field(default_factory=dict)
     source: str = ""
 
+    @property
+    def followers(self) -> tuple[int, ...]:
+        """The blocks that may run after this one."""
+        if self.kind == "table":
+            return self.targets
+        own = {"jump": (self.target,), "branch": (self.target, self.next)}
+        return tuple(n for n in own.get(self.kind, (self.next,)) if n >= 0)
+
 
 @dataclass
 class FunctionProgram:
@@ -90,6 +99,7 @@ class FunctionProgram:
     kinds: list[str]
     locals_size: int
     exits: tuple[int, ...] = ()  # blocks that hold nothing but a return
+    rank: dict[int, int] | None = None  # place of each block in `flow.order`; None: as in the text
 
 
 @dataclass
@@ -381,6 +391,9 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
     )
     for block in result.blocks.values():
         block.run = names[f"block_{block.number}"]
+    ranked = flow.order({b.start: b.followers for b in result.blocks.values()}, spans[0][0])
+    if ranked != sorted(ranked):
+        result.rank = {start: i for i, start in enumerate(ranked)}
     return result
 
 
@@ -495,6 +508,8 @@ def _terminate(emitter: Emitter, block: Block, function: P.Function, ins: P.Inst
     elif ins.root in ("ret", "exit", "trap"):
         block.kind = "exit"
         block.ends_thread = ins.root != "ret"
+        if ins.root == "trap":
+            emitter.emit(f"trapped(S, {ins.line}, {emitter.active()})")
         if not guard:
             block.next = -1
         emitter.finish(guard or "None")

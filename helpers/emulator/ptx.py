@@ -389,7 +389,7 @@ class _Body:
 
     def _directive(self, text: str, label: str) -> None:
         if text.startswith(".reg"):
-            found = re.match(r"\.reg\s+((?:\.\w+\s*)+)(.*)$", text, re.DOTALL)
+            found = re.match(r"\.reg\s*((?:\.\w+\s*)+)(.*)$", text, re.DOTALL)
             types = (
                 [t for t in re.findall(r"\.(\w+)", found.group(1)) if t in BITS] if found else []
             )

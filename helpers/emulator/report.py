@@ -19,6 +19,9 @@ KINDS = (
     "uninitialised",
     "divergent-barrier",
     "step-budget",
+    "assert",
+    "trap",
+    "wrong-result",
 )
 
 

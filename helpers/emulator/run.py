@@ -13,6 +13,7 @@ import numpy as np
 
 from helpers import toolchain
 from helpers.device import limits
+from helpers.emulator import oracle
 from helpers.emulator import ptx as P
 from helpers.emulator.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
 from helpers.emulator.arguments import Formal, bind, resolve_type, signature, strip_comments
@@ -88,6 +89,7 @@ def launch(
     schedule: str = "ascending",
     seed: int = 0,
     lanes: int = LANES,
+    expect: Mapping[str, oracle.Expectation] | None = None,
 ) -> Report:
     """Run a kernel of CUDA C++ source in the emulator; arrays in `args` are changed in place.
 
@@ -100,7 +102,12 @@ def launch(
     instructions until an endless loop is reported; max_seconds: wall time. schedule "permuted"
     runs the warps between two barriers in a random order (seed), which turns races into wrong
     results; the findings stay the same. analyse=False: results only, no counts, races or
-    initialisation. lanes: threads run at once.
+    initialisation. lanes: threads run at once. expect: what arrays (by the names of parameters and
+    symbols) should hold afterwards, each alone or as a pair with the largest absolute error, a
+    number or one for each element. Elements that differ become findings of the kind "wrong-result"
+    by the source line and the thread that wrote them last. Without an error integers must be equal
+    and floats may be off by sqrt(eps) of the array's type times the largest magnitude expected;
+    uint16 beside floats is read as bfloat16. The launch runs twice if something is wrong.
 
     Returns a Report. Raises CompileError with NVRTC's log, UnknownNameError for the entry,
     ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
@@ -112,50 +119,79 @@ def launch(
     program, formals = _program(source, entry, arch, tuple(sorted(chosen.items())), name)
     grid3, block3 = _geometry("grid", grid), _geometry("block", block)
     total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
-
-    heap = Heap()
-    params, pointers, named = bind(program.entry, formals, args, heap, entry)
-    run = Launch(program, heap)
-    run.params = params
-    run.analyse = analyse
-    run.shared_bytes = total_shared
-    run.static_shared = program.static_shared
-    run.max_steps = max_steps
-    run.schedule = schedule
-    run.rng = np.random.default_rng(seed)
-    run.fences = program.fences
-    run.keep_samples = analyse
-    run.deadline = time.monotonic() + max_seconds
-    held = _place_symbols(program, heap, params, symbols or {}, entry)
-    for buffer in heap.slots.values():
-        buffer.granule = min(buffer.itemsize, program.granule)
-    _mark_uninitialised(named, uninitialised, entry)
-    if program.stored_params is not None:
-        slots = {pointers[p].base >> SLOT_BITS for p in program.stored_params if p in pointers}
-        run.writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
-
     chosen_blocks = _sample(grid3, sample_blocks)
-    blocks_run = 0
-    with np.errstate(all="ignore"):
-        try:
-            room = _room(program, total_shared, block3, lanes)
-            for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
-                state = State(run, grid3, block3, bx, by, bz)
-                state.run(program.run_function(), {})
-                state.finish()
-                blocks_run += state.blocks
-        except StepBudgetError:
-            pass
-        except TileError:
-            raise
-        except _INNER as e:
-            raise EmulationError(
-                f"the emulator failed on {entry} ({type(e).__name__}: {e}). The kernel does something "
-                "it does not model; simplify it, or run it on a GPU"
-            ) from e
-    for symbol, array in held:
-        np.copyto(array, symbol.data.view(array.dtype)[: array.size].reshape(array.shape))
+    if expect and chosen_blocks is not None:
+        raise ConfigError("expect needs the whole grid: leave sample_blocks out")
+    contents = symbols or {}
+
+    def once(analyse: bool, wrong: Sequence[oracle.Wrong] = ()) -> tuple[State, Heap, int, bool]:
+        """Run every block; the last batch, the memory, how many blocks ran, whether to the end."""
+        heap = Heap()
+        params, pointers, named = bind(program.entry, formals, args, heap, entry)
+        run = Launch(program, heap)
+        run.params = params
+        run.analyse = analyse
+        run.shared_bytes = total_shared
+        run.static_shared = program.static_shared
+        run.max_steps = max_steps
+        run.schedule = schedule
+        run.rng = np.random.default_rng(seed)
+        run.fences = program.fences
+        run.keep_samples = analyse
+        run.deadline = time.monotonic() + max_seconds
+        held = _place_symbols(program, heap, params, contents, entry)
+        for buffer in heap.slots.values():
+            buffer.granule = min(buffer.itemsize, program.granule)
+        _mark_uninitialised(named, uninitialised, entry)
+        if program.stored_params is not None:
+            slots = {pointers[p].base >> SLOT_BITS for p in program.stored_params if p in pointers}
+            run.writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
+        oracle.check(expect or {}, heap, entry)
+        oracle.watch(wrong, heap)
+
+        ended, blocks_run = True, 0
+        with np.errstate(all="ignore"):
+            try:
+                room = _room(program, total_shared, block3, lanes)
+                for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
+                    state = State(run, grid3, block3, bx, by, bz)
+                    state.run(program.run_function(), {})
+                    state.finish()
+                    blocks_run += state.blocks
+            except StepBudgetError:
+                ended = False
+            except TileError:
+                raise
+            except _INNER as e:
+                raise EmulationError(
+                    f"the emulator failed on {entry} ({type(e).__name__}: {e}). The kernel does "
+                    "something it does not model; simplify it, or run it on a GPU"
+                ) from e
+        for symbol, array in held:
+            np.copyto(array, symbol.data.view(array.dtype)[: array.size].reshape(array.shape))
+        return state, heap, blocks_run, ended
+
+    before = oracle.kept([*args, *contents.values()]) if expect else []
+    state, heap, blocks_run, ended = once(analyse)
+    run = state.launch
+    if expect and not ended:
+        run.notes.append("results were not compared: the launch was stopped")
+    elif expect and (wrong := oracle.compare(expect, heap)):
+        after = oracle.kept(array for array, _ in before)
+        oracle.restore(before)
+        again, logged, _, ended = once(False, wrong)
+        oracle.restore(after)
+        oracle.findings(again, wrong, logged, _entry_line(source, entry), ended)
+        run.faults |= {k: f for k, f in again.launch.faults.items() if f.kind == oracle.KIND}
     return _report(run, source, name, entry, grid3, block3, blocks_run, schedule)
+
+
+def _entry_line(source: str, entry: str) -> int:
+    """The line of the kernel's definition; 0 if it is not in this file."""
+    base = re.escape(re.split(r"[<(]", entry)[0].split("::")[-1].strip())
+    text = strip_comments(source)
+    found = re.search(rf"__global__[^;{{}}]*?\b({base})\s*\(", text)
+    return text.count("\n", 0, found.start(1)) + 1 if found else 0
 
 
 # -- compiling -----------------------------------------------------------------------------------
@@ -430,6 +466,7 @@ def _place_symbols(
                 )
             data[: array.nbytes] = array.reshape(-1).view(np.uint8)
             buffer.itemsize = array.dtype.itemsize
+            buffer.kind = array.dtype
             if isinstance(given, np.ndarray) and given.flags.writeable and not buffer.read_only:
                 held.append((buffer, given))
         heap.slots[SYMBOL_SLOT + slot] = buffer

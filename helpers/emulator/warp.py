@@ -1,7 +1,8 @@
-"""Operations between the 32 lanes of a warp: shuffle, vote, match, redux.
+"""Operations between the 32 lanes of a warp: shuffle, vote, match, redux; and who takes part.
 
-Lanes outside the mask, and threads that do not exist, take no part; a shuffle from such a lane
-gives the reader its own value, as on the hardware it would give an undefined one.
+Lanes that name the same member mask act together. Lanes that are not there, and threads that do not
+exist, take no part; a shuffle from such a lane gives the reader its own value, as on the hardware it
+would give an undefined one. A lane that the mask names and that runs elsewhere is a finding.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8, u4 = np.dtype("i4"), np.dtype("i8"), np.dtype("u4")
+_ALL = 0xFFFFFFFF
 
 
 def warps(state: State, a: Array) -> Array:
@@ -42,8 +44,82 @@ def active_lanes(state: State, mask: Mask | None) -> Array:
     return full.reshape(shape)
 
 
+def _groups(
+    state: State, member: Array | None, mask: Mask | None, line: int
+) -> list[tuple[int, Array]]:
+    """Member masks, and the active lanes of each: bool (warps, 32, blocks).
+
+    member None: whoever is there (activemask).
+    """
+    here = active_lanes(state, mask)
+    if member is None:
+        return [(_ALL, here)]
+    if member.size == 1:
+        number = int(member.reshape(())) & _ALL
+        groups = [(number, here)]
+    else:
+        named = warps(state, member).astype(i8) & _ALL
+        groups = [(int(m), here & (named == m)) for m in np.unique(named[here])]
+    bit = np.arange(32).reshape(1, 32, 1)
+    partial = mask is not None and mask is not state.live
+    out = []
+    for number, lanes in groups:
+        inside = (number >> bit) & 1 == 1
+        if partial or len(groups) > 1:
+            alive = active_lanes(state, state.live)
+            missing = inside & alive & ~lanes & lanes.any(axis=1, keepdims=True)
+            if missing.any():
+                _absent(state, number, missing, line)
+        out.append((number, lanes & inside if number != _ALL else lanes))
+    return out
+
+
+def _absent(state: State, number: int, missing: Array, line: int) -> None:
+    warp, _, column = (int(i[0]) for i in np.nonzero(missing))
+    lanes = ", ".join(str(int(lane)) for lane in np.flatnonzero(missing[warp, :, column]))
+    state.find(
+        "divergent-barrier",
+        line,
+        f"warp {warp} of block {state.block_tuple(column)}: the mask 0x{number:08x} names lanes that "
+        f"are not here ({lanes}). On a GPU the warp waits for them, or what it reads is undefined. "
+        "Let every lane that the mask names come here, or name only those that do",
+        int(np.count_nonzero(missing.any(axis=1))),
+        block=state.block_tuple(column),
+    )
+
+
+def whole_warps(state: State, what: str, line: int, mask: Mask | None) -> None:
+    """Report warps of which only some lanes come to a matrix instruction, which takes all 32."""
+    if (mask is None and state.threads % 32 == 0) or (mask is not None and mask.whole):
+        return
+    here = active_lanes(state, mask)
+    count = here.sum(axis=1)
+    partial = (count > 0) & (count < 32)
+    if mask is not None:
+        mask.whole = not partial.any()
+    if not partial.any():
+        return
+    warp, column = (int(i[0]) for i in np.nonzero(partial))
+    state.find(
+        "divergent-barrier",
+        line,
+        f"{int(count[warp, column])} of 32 lanes of warp {warp} of block {state.block_tuple(column)} "
+        f"come to {what}, which a whole warp executes together. Keep its lanes together here, and "
+        "give the block a multiple of 32 threads",
+        int(np.count_nonzero(partial)),
+        block=state.block_tuple(column),
+    )
+
+
 def shuffle(
-    state: State, mode: str, a: Array, b: Array, c: Array, member: Array | None, mask: Mask | None
+    state: State,
+    mode: str,
+    a: Array,
+    b: Array,
+    c: Array,
+    member: Array | None,
+    mask: Mask | None,
+    line: int,
 ) -> tuple[Array, Array]:
     """shfl.sync: (value from the other lane, whether that lane was in range)."""
     value = warps(state, a)
@@ -69,58 +145,77 @@ def shuffle(
     source = np.broadcast_to(source, value.shape)
     took = np.take_along_axis(value, source & 31, axis=1)
     there = np.take_along_axis(active_lanes(state, mask), source & 31, axis=1)
+    _groups(state, member, mask, line)
     state.warp_sync(mask)
     result = np.where(there, took, value)
     good = np.broadcast_to(good, value.shape)
     return threads(state, result), threads(state, good)
 
 
-def vote(state: State, mode: str, p: Array, mask: Mask | None) -> Array:
-    """vote.sync and activemask."""
-    here = active_lanes(state, mask)
-    true = warps(state, p) & here
+def vote(
+    state: State, mode: str, p: Array, member: Array | None, mask: Mask | None, line: int
+) -> Array:
+    """vote.sync, and activemask (member None)."""
+    bit = (np.int64(1) << np.arange(32)).reshape(1, 32, 1)
+    parts = []
+    for _, here in _groups(state, member, mask, line):
+        true = warps(state, p) & here
+        if mode == "ballot":
+            out = (true * bit).sum(axis=1, keepdims=True).astype(i4)
+        elif mode == "any":
+            out = true.any(axis=1, keepdims=True)
+        elif mode == "all":
+            out = (true | ~here).all(axis=1, keepdims=True)
+        else:
+            count, total = true.sum(axis=1, keepdims=True), here.sum(axis=1, keepdims=True)
+            out = (count == 0) | (count == total)
+        parts.append((here, out))
     state.warp_sync(mask)
-    if mode == "ballot":
-        bits = (true * (np.int64(1) << np.arange(32)).reshape(1, 32, 1)).sum(axis=1, keepdims=True)
-        return threads(state, np.broadcast_to(bits.astype(i4), here.shape))
-    if mode == "any":
-        out = true.any(axis=1, keepdims=True)
-    elif mode == "all":
-        out = (true | ~here).all(axis=1, keepdims=True)
-    else:
-        count, total = true.sum(axis=1, keepdims=True), here.sum(axis=1, keepdims=True)
-        out = (count == 0) | (count == total)
-    return threads(state, np.broadcast_to(out, here.shape))
+    return threads(state, _joined(parts))
 
 
-def match_lanes(state: State, mode: str, a: Array, mask: Mask | None) -> tuple[Array, Array]:
+def _joined(parts: list[tuple[Array, Array]]) -> Array:
+    """Each group's result at its lanes; (warps, 32, blocks)."""
+    here, out = parts[0]
+    total = np.broadcast_to(out, here.shape)
+    for here, out in parts[1:]:
+        total = np.where(here, out, total)
+    return total
+
+
+def match_lanes(
+    state: State, mode: str, a: Array, member: Array, mask: Mask | None, line: int
+) -> tuple[Array, Array]:
     """match.sync: (lanes with an equal value, whether all are equal)."""
     value = warps(state, a)
-    here = active_lanes(state, mask)
     bit = (np.int64(1) << np.arange(32)).reshape(1, 1, 32, 1)
-    equal = (value[:, :, None, :] == value[:, None, :, :]) & here[:, None, :, :]
-    bits = (equal * bit).sum(axis=2)
+    lanes, equals = [], []
+    for _, here in _groups(state, member, mask, line):
+        equal = (value[:, :, None, :] == value[:, None, :, :]) & here[:, None, :, :]
+        bits = (equal * bit).sum(axis=2)
+        everyone = (here * bit[0]).sum(axis=1, keepdims=True)
+        same = ((bits == everyone) | ~here).all(axis=1, keepdims=True)
+        lanes.append((here, (bits if mode == "any" else np.where(same, everyone, 0)).astype(i4)))
+        equals.append((here, same))
     state.warp_sync(mask)
-    if mode == "any":
-        return threads(state, bits.astype(i4)), threads(state, np.ones_like(here))
-    everyone = (here * bit[0]).sum(axis=1, keepdims=True)
-    same = (bits == everyone) | ~here
-    same = np.broadcast_to(same.all(axis=1, keepdims=True), here.shape)
-    out = np.where(same, everyone, 0).astype(i4)
-    return threads(state, out), threads(state, same)
+    return threads(state, _joined(lanes)), threads(state, _joined(equals))
 
 
-def reduce_lanes(state: State, operation: str, a: Array, mask: Mask | None) -> Array:
+def reduce_lanes(
+    state: State, operation: str, a: Array, member: Array, mask: Mask | None, line: int
+) -> Array:
     """redux.sync."""
     value = warps(state, a)
-    here = active_lanes(state, mask)
     info = np.iinfo(value.dtype)
     identity = {"add": 0, "or": 0, "xor": 0, "and": -1, "min": info.max, "max": info.min}[operation]
-    filled = np.where(here, value, np.array(identity).astype(value.dtype))
     function: Any = {
         "add": np.add, "or": np.bitwise_or, "xor": np.bitwise_xor, "and": np.bitwise_and,
         "min": np.minimum, "max": np.maximum,
     }[operation]  # fmt: skip
-    out = function.reduce(filled, axis=1, keepdims=True, dtype=value.dtype)
+    parts = []
+    for _, here in _groups(state, member, mask, line):
+        filled = np.where(here, value, np.array(identity).astype(value.dtype))
+        out = function.reduce(filled, axis=1, keepdims=True, dtype=value.dtype)
+        parts.append((here, out))
     state.warp_sync(mask)
-    return threads(state, np.broadcast_to(out, here.shape))
+    return threads(state, _joined(parts))

@@ -1,0 +1,167 @@
+"""Lanes of a warp: where they meet again after a branch, and who takes part in what they share."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from helpers import emulator, toolchain
+from helpers.emulator import flow
+
+T = np.arange(32)
+
+
+def run(body, block=32, **options):
+    """(out, report) of a kernel with this body; out is int32, one a thread."""
+    out = np.zeros(block, np.int32)
+    source = f'extern "C" __global__ void k(int* out, int n)\n{{ int t = threadIdx.x;\n{body}\n}}'
+    report = emulator.launch(source, "k", 1, block, [out, 20], arch="sm_80", **options)
+    return out, report
+
+
+# -- the order of blocks ---------------------------------------------------------------------------
+
+
+def test_a_branch_that_stands_behind_the_join_runs_before_it():
+    after = {0: [10, 20], 10: [30], 20: [10], 30: []}  # 20 is the unlikely way
+    assert flow.order(after, 0) == [0, 20, 10, 30]
+    straight = {0: [10, 20], 10: [20], 20: [30], 30: []}
+    assert flow.order(straight, 0) == [0, 10, 20, 30]
+
+
+def test_a_loop_comes_whole_before_what_follows_it():
+    after = {0: [1], 1: [2, 5], 2: [9], 5: [6], 6: [], 9: [1, 5]}  # 9 is the loop's end
+    assert flow.order(after, 0) == [0, 1, 2, 9, 5, 6]
+    inner = {0: [1], 1: [2], 2: [2, 7], 3: [], 7: [1, 3]}
+    assert flow.order(inner, 0) == [0, 1, 2, 7, 3]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_graph_has_each_block_once_and_edges_go_on_or_back_to_a_loop(seed):
+    rng = random.Random(seed)
+    n = rng.randint(1, 40)
+    after = {i: [rng.randrange(n) for _ in range(rng.randint(0, 2))] for i in range(n)}
+    ranked = flow.order(after, 0)
+    assert sorted(ranked) == list(range(n))
+    at = {b: i for i, b in enumerate(ranked)}
+
+    def reach(b):
+        seen, todo = set(), [b]
+        while todo:
+            for m in after[todo.pop()]:
+                if m not in seen:
+                    seen.add(m)
+                    todo.append(m)
+        return seen
+
+    for b, nexts in after.items():
+        assert all(at[m] > at[b] or b in reach(m) for m in nexts)
+
+
+UNLIKELY = """
+int v = t;
+if (__builtin_expect(v > 20, 0)) { out[t] = v; v *= 3; if (v == 100000) __trap(); }
+out[t] = __shfl_xor_sync(0xffffffff, v, 1) + 100 * __popc(__ballot_sync(0xffffffff, v > 3));
+"""
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_lanes_meet_again_where_an_unlikely_branch_joins(schedule):
+    ptx = toolchain.ptx(
+        'extern "C" __global__ void k(int* out, int n) { int t = threadIdx.x;' + UNLIKELY + "}"
+    )
+    assert ptx.index("shfl.sync") < ptx.index("mul.lo")  # else this is no test
+    out, report = run(UNLIKELY, schedule=schedule)
+    v = np.where(T > 20, 3 * T, T)
+    np.testing.assert_array_equal(out, v[T ^ 1] + 2800)
+    assert report.ok
+    assert report.instructions["shfl.sync.bfly.b32"] == 1  # once, by the whole warp
+
+
+# -- member masks ----------------------------------------------------------------------------------
+
+HALVES = "unsigned m = t < 20 ? 0xfffffu : 0xfff00000u;"
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        ("out[t] = __ballot_sync(m, t % 2);", np.where(T < 20, 0xAAAAA, 0xAAA00000 - 2**32)),
+        ("out[t] = __all_sync(m, t < 20) + 2 * __any_sync(m, t == 25);", np.where(T < 20, 1, 2)),
+        ("out[t] = __reduce_add_sync(m, t);", np.where(T < 20, 190, 306)),
+        ("out[t] = __reduce_max_sync(m, -t);", np.where(T < 20, 0, -20)),
+        ("out[t] = __popc(__match_any_sync(m, t / 32));", np.where(T < 20, 20, 12)),
+        ("int p; __match_all_sync(m, t / 20, &p); out[t] = p;", np.ones(32)),
+        ("out[t] = __shfl_sync(m, t, 25);", np.where(T < 20, 25, 25)),
+    ],
+)
+def test_lanes_that_name_the_same_mask_act_together(body, want):
+    out, report = run(HALVES + body)
+    np.testing.assert_array_equal(out, want)
+    assert report.ok
+
+
+SOUND = (
+    "if (t < 16) out[t] = __shfl_xor_sync(0xffffu, t, 1);",
+    "if (t >= n) return; out[t] = __shfl_xor_sync(0xffffffffu, t, 1);",  # the others have ended
+    "if (t % 3 == 0) out[t] = __shfl_sync(__activemask(), t, 3);",
+    "for (int d = 16; d > 0; d /= 2) out[t] += __shfl_down_sync(~0u, t, d);",
+)
+ABSENT = (
+    "if (t < 16) out[t] = __shfl_xor_sync(0xffffffffu, t, 1);",
+    "if (t < n) out[t] = __ballot_sync(0xffffffffu, t & 1);",
+    "for (int i = 0; i < t; ++i) out[t] += __reduce_add_sync(0xffffffffu, i);",
+    "out[t] = __match_any_sync(t < 16 ? 0x1ffffu : 0xffff0000u, t);",
+)
+
+
+@pytest.mark.parametrize("body", SOUND)
+def test_a_mask_of_those_who_are_there_is_sound(body):
+    assert run(body)[1].ok
+    assert run(body, block=45)[1].ok  # threads that do not exist are not missed
+
+
+@pytest.mark.parametrize("body", ABSENT)
+def test_a_mask_that_names_lanes_elsewhere_is_found(body):
+    (finding,) = run(body + " __syncthreads(); out[t] += 1;")[1].findings  # else they have ended
+    assert finding.kind == "divergent-barrier" and finding.line == 3
+    assert "lanes that are not here" in finding.message
+
+
+# -- matrix instructions ---------------------------------------------------------------------------
+
+MMA = """
+float c[4] = {0, 0, 0, 0};
+unsigned a[2] = {0x3c003c00u, 0x3c003c00u}, b = 0x3c003c00u;
+if (%s)
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%%0,%%1,%%2,%%3},{%%4,%%5},{%%6},"
+      "{%%0,%%1,%%2,%%3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
+out[t] = c[0];
+"""
+LDMATRIX = """
+__shared__ __align__(16) unsigned s[32];
+s[t % 32] = t % 32;
+__syncthreads();
+unsigned r = 0, at = (unsigned)__cvta_generic_to_shared(&s[t %% 8 * 4]);
+if (%s) asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%%0}, [%%1];" : "=r"(r) : "r"(at));
+out[t] = r;
+""".replace("s[t % 32] = t % 32", "s[t %% 32] = t %% 32")
+
+
+@pytest.mark.parametrize("body", [MMA, LDMATRIX])
+def test_matrix_instructions_take_whole_warps(body):
+    assert run(body % "n == 20")[1].ok
+    assert run(body % "t < 32", block=64)[1].ok
+    for condition, block in (("t < n", 32), ("t != 40", 64), ("n == 20", 40)):
+        (finding,) = run(body % condition, block=block)[1].findings
+        assert finding.kind == "divergent-barrier" and "of 32 lanes" in finding.message
+
+
+def test_a_trap_is_a_finding_and_ends_its_threads():
+    out, report = run("if (t >= n) __trap(); out[t] = 1;")
+    np.testing.assert_array_equal(out, T < 20)
+    (finding,) = report.findings
+    assert (finding.kind, finding.count, finding.threads) == ("trap", 12, ((20, 0, 0),))
+    assert run("if (t >= 2 * n) __trap(); out[t] = 1;")[1].ok
