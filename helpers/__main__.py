@@ -282,12 +282,21 @@ def parse_skip(given: Sequence[str]) -> dict[str, int]:
     return found
 
 
+def print_plan(steps: Sequence[tuple[str, float]]) -> int:
+    """Show what a command would do, with an estimate of its seconds."""
+    for what, seconds in steps:
+        print(f"{seconds:7.1f} s  {what}")
+    print(f"{sum(seconds for _, seconds in steps):7.1f} s  in all, by estimate")
+    return 0
+
+
 def run_record(args: argparse.Namespace) -> int:
     """Measure on this machine's GPU and merge the points into a measurement file."""
     from helpers import host
     from helpers.measure import point
-    from helpers.measure.record import SIZES, Request, record
+    from helpers.measure.record import SECTIONS, SIZES, Request, planned, record
 
+    asked = {name: getattr(args, name) or args.all for name in SECTIONS}
     request = Request(
         gpu=args.gpu,
         sizes=parse_sizes(args.sizes) if args.sizes else SIZES,
@@ -298,12 +307,11 @@ def run_record(args: argparse.Namespace) -> int:
         seconds=args.seconds,
         again=args.again,
         with_points=not args.no_points,
-        with_counters=args.counters or args.all,
-        with_transfers=args.transfers or args.all,
-        with_accuracy=args.accuracy or args.all,
-        with_flags=args.flags or args.all,
-        with_overlap=args.overlap or args.all,
+        **{f"with_{name}": wanted for name, wanted in asked.items()},
+        finish=not (args.kernels or args.sizes or args.host or any(asked.values())),
     )
+    if args.plan:
+        return print_plan(planned(request))
 
     def say(line: str) -> None:
         print(line, flush=True)
@@ -372,14 +380,6 @@ def run_sweep(args: argparse.Namespace) -> int:
 
 
 # -- verify --------------------------------------------------------------------------------------
-
-
-def print_plan(steps: Sequence[tuple[str, float]]) -> int:
-    """Show what a command would do, with an estimate of its seconds."""
-    for what, seconds in steps:
-        print(f"{seconds:7.1f} s  {what}")
-    print(f"{sum(seconds for _, seconds in steps):7.1f} s  in all, by estimate")
-    return 0
 
 
 def run_verify(args: argparse.Namespace) -> int:
@@ -489,6 +489,7 @@ def configure_record(command: argparse.ArgumentParser) -> None:
     add("--flags", action="store_true", help="a kernel built with other compiler flags")
     add("--overlap", action="store_true", help="copies overlapped with compute, over streams")
     add("--host", action="store_true", help="the CPU loops and NumPy on this machine")
+    add("--plan", action="store_true", help="show what would be measured, and for how long; no GPU")
     add("--all", action="store_true", help="all six of these")
 
 
@@ -520,7 +521,9 @@ def configure_verify(command: argparse.ArgumentParser) -> None:
     add("--out", type=Path, help="the folder of the records (default: data/validation)")
     add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
     add("--seconds", type=float, help="stop cleanly before this much time is spent")
-    add("--workers", type=int, help="processes side by side (default: 3/4 of the cores, 12 at most)")
+    add(
+        "--workers", type=int, help="processes side by side (default: 3/4 of the cores, 12 at most)"
+    )
     add("--count", type=int, help="shapes for each kernel")
     add("--limit", type=float, help="seconds after which one process counts as endless")
     add("--again", action="store_true", help="run what is in the files already, too")

@@ -322,7 +322,7 @@ def cuda_launch(p: Plan, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
 
     cubin: as for `cuda_function`.
     """
-    function = cuda_function(p, cubin)
+    function = cuda_function(p, cubin) if cubin else cuda_function(p)
     if p.kernel.host == "tma":
         from helpers import hopper
 

@@ -11,13 +11,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from helpers.catalog import ROOT, find, plan
+from helpers.catalog import ROOT, catalog, find, plan
 from helpers.errors import DataError, ToolchainError
+from helpers.launch import trace
+from helpers.measure.point import fingerprint
 
 METRICS: Mapping[str, str] = MappingProxyType(
     {
@@ -133,6 +136,39 @@ def assign(
                 "its counters to be read (see ERR_NVGPUCTRPERM in NVIDIA's documentation)"
             )
     return counted
+
+
+SMALL = 3 << 19
+"""Multiply-adds up to which a counted launch is run again in the emulator, to hold its counts against."""
+
+
+def comparable(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Entries of the section "counters" that the emulator can count too, in a second or two each.
+
+    Those of other code than the catalog holds now, of TMA kernels and of large shapes are left out.
+    """
+    return [
+        e
+        for e in entries
+        if e["m"] * e["n"] * e["k"] <= SMALL
+        and e["kernel"] in catalog
+        and catalog[e["kernel"]].host == "plain"
+        and e["source"] == fingerprint(e["kernel"])
+    ]
+
+
+def emulated(entry: Mapping[str, Any]) -> dict[str, int]:
+    """What the emulator counts for the launch of an entry, by the names of the hardware's counters."""
+    t = trace(entry["kernel"], entry["m"], entry["n"], entry["k"], **entry["params"])
+    shared = [row for row in t.by_line() if row.space == "shared"]
+    return {
+        "global_load_requests": t.requests("global"),
+        "global_load_sectors": t.sectors(),
+        "global_store_requests": t.requests("global", "store"),
+        "global_store_sectors": t.sectors("store"),
+        "shared_load_wavefronts": sum(row.wavefronts for row in shared if row.op == "load"),
+        "shared_store_wavefronts": sum(row.wavefronts for row in shared if row.op == "store"),
+    }
 
 
 def tool_path() -> str:
