@@ -430,7 +430,7 @@ def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
             with session.on_stream():
                 launch.cuda_launch(p, A, B, C)
             _, ratio = session.error(problem, C, k.out_dtype)
-        worst = ratio if not ratio <= worst else worst  # NaN stays
+        worst = ratio if math.isnan(ratio) or ratio > worst else worst  # and NaN stays
         if not ratio <= 1.0:
             wrong += count_wrong(problem, C, k.out_dtype)
             wrong_at.append([M, N, K])
