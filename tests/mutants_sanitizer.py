@@ -141,7 +141,7 @@ def run(
     say(f"{processes} processes to start, {count} at a time -> {out}")
     if not processes:
         return []
-    refused: list[str] = []
+    refused: dict[str, str] = {}  # the last round tries each of them once more
     with tempfile.TemporaryDirectory(prefix="tile-by-tile-") as folder:
         sources = verify.control_sources(arch)
         for s in missing.values():
@@ -157,8 +157,9 @@ def run(
                     tasks, workers=count, limit=limit, left=left
                 ):
                     if found.state == "unknown":
-                        refused.append(f"{t.what}: {found.log}")
+                        refused[t.what] = f"{t.what}: {found.log}"
                         continue
+                    refused.pop(t.what, None)
                     evidence.merge(data, row(t.row["of"], t.check, found, stamp))
                     done += 1
                     if time.monotonic() - wrote > verify.WRITE_EVERY:
@@ -171,7 +172,7 @@ def run(
     say(f"{out}: {done} of {processes} processes recorded, {len(refused)} not understood")
     if done + len(refused) < processes:
         say("Run the same command again to go on; what is in the file is not run twice.")
-    return refused
+    return list(refused.values())
 
 
 def show(out: Path) -> None:
