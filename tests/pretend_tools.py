@@ -2,7 +2,7 @@
 
 Run as a program with "sanitizer" or "launch" first, it reads a job file as the real ones do, and acts
 by what stands in place of the compiled kernel: {"faulty": bool, "acts": [words]}. Acts: "hang",
-"stop", "mumble" (an unknown log), "ragged" (only the ragged shape is faulty), "wrong" (the result).
+"late" (the program gives up), "stop", "mumble" (an unknown log), "ragged" (only the ragged shape is faulty), "wrong" (the result).
 A tool named in PRETEND_BLIND reports nothing. PRETEND_CALLS is a file that gets a line for each run.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 VERSION = "NVIDIA (R) Compute Sanitizer\nCopyright (c)\nVersion 2025.3.1.0 (build 1)\n"
-HELP = "  --tool arg\n  --report-api-errors arg\n  --padding arg\n  --port arg\n  --max-connections arg\n"
+HELP = "  --tool arg\n  --report-api-errors arg\n  --padding arg\n  --check-exit-code\n  --port arg\n  --max-connections arg\n"
 REPORT = """========= {what}
 =========     at naive+0x120 in /some/folder/04_naive.cu:45
 =========     by thread (1,0,0) in block (0,0,0)
@@ -47,6 +47,9 @@ def launch(jobs: list[dict[str, Any]]) -> int:
             print("@ " + json.dumps({"kernel": job["kernel"], **said}), flush=True)
             continue
         acts = kernel(job)["acts"]
+        if "late" in acts:
+            print('@ {"late": 1}', flush=True)
+            return at
         if "hang" in acts:
             time.sleep(60)
         if "stop" in acts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -92,8 +93,8 @@ def test_the_first_message_says_where_and_names_no_folder() -> None:
 
 
 def test_a_verdict_needs_the_launches_to_have_run() -> None:
-    def judged(text: str, status: int = 0, launches: int = 1, ended: bool = True) -> Verdict:
-        return sanitizer.judge(text, "memcheck", status, launches, ended)
+    def judged(text: str, status: int | None = 0, launches: int = 1) -> Verdict:
+        return sanitizer.judge(text, "memcheck", status, launches)
 
     assert verify.fine(judged(CLEAN))
     # the tool counts no error, and the program never came to its launches: that is not clean
@@ -104,9 +105,11 @@ def test_a_verdict_needs_the_launches_to_have_run() -> None:
     assert judged(DIRTY, 1).errors == 160
     assert judged("mumble").state == "unknown"
     # killed: what it had reported counts, and it is no clean run
-    killed = judged(DIRTY.split("@")[0], ended=False)
+    killed = judged(DIRTY.split("@")[0], None)
     assert (killed.state, killed.errors) == ("not finished", 1)
-    assert judged("", ended=False).errors == 0
+    assert judged("", None).errors == 0
+    late = judged('@ {"late": 10}\n' + CLEAN, 3)
+    assert (late.state, late.launches) == ("not finished", ({"kernel": "naive", "wrong": 0},))
 
 
 # -- running ---------------------------------------------------------------------------------------
@@ -179,13 +182,16 @@ def test_a_run_and_its_launches(calls: Any, tmp_path: Path) -> None:
 def test_a_kernel_that_never_ends_is_ended_and_is_not_caught(
     calls: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str
 ) -> None:
-    monkeypatch.setattr(sanitizer, "GRACE", 0.2)
+    monkeypatch.setattr(sanitizer, "STARTUP", 0.2)
     task = Task("endless", check, (pretend(tmp_path, "hang"),))
     started = time.monotonic()
     found = sanitizer.run(task, 0, 1.0, math.inf)
     assert time.monotonic() - started < 10
     assert (found.state, found.errors) == ("not finished", 0)
     assert sanitizer.run(task, 0, 30.0, 1.0).state == "cut"  # it had no fair time
+    monkeypatch.setattr(sanitizer, "STARTUP", 20.0)
+    gave_up = sanitizer.run(Task("late", check, (pretend(tmp_path, "late"),)), 0, 1.0, math.inf)
+    assert (gave_up.state, gave_up.errors) == ("not finished", 0)
 
 
 def test_a_killed_tool_takes_the_program_with_it(tmp_path: Path) -> None:
@@ -397,7 +403,9 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     stream = SimpleNamespace(synchronize=lambda: None)
     cuda = SimpleNamespace(
-        get_current_stream=lambda: stream, set_allocator=lambda how: allocators.append(how)
+        get_current_stream=lambda: stream,
+        set_allocator=lambda how: allocators.append(how),
+        runtime=SimpleNamespace(deviceSynchronize=lambda: None),
     )
     allocators: list[Any] = []
     fake = SimpleNamespace(asarray=asarray, empty=empty, cuda=cuda, allocators=allocators)
@@ -460,18 +468,34 @@ def test_the_program_says_what_it_did(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(one, "cuda_launch", multiply)
-    alarms: list[int] = []
-    monkeypatch.setattr(one.signal, "alarm", alarms.append)
+    watches: list[float] = []
+
+    def timer(seconds: float, do: Any, _: Any) -> Any:
+        watches.append(seconds)
+        assert do is one.give_up
+        return SimpleNamespace(start=lambda: None)
+
+    monkeypatch.setattr(one, "threading", SimpleNamespace(Timer=timer))
     file = tmp_path / "jobs.json"
     jobs = [{"kernel": "naive", "M": 5, "N": 4, "K": 3, "params": {}, "check": True}] * 2
     file.write_text(json.dumps({"jobs": jobs, "limit": 7}), encoding="utf-8")
     one.main(str(file))
     said = sanitizer.reported(capsys.readouterr().out)
     assert [s.get("wrong") for s in said] == [0, 0, None] and said[-1] == {"done": 2}
-    assert alarms == [7] and cupy.allocators == [None]
+    assert watches == [7] and cupy.allocators == [None]
     file.write_text(json.dumps(jobs[:1]), encoding="utf-8")  # as ncu gives them
     one.main(str(file))
     assert sanitizer.reported(capsys.readouterr().out)[-1] == {"done": 1}
+
+
+def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
+    code = (
+        "import threading, time; from helpers.measure import one;"
+        "threading.Timer(0.2, one.give_up, (0.2,)).start(); time.sleep(30)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25)
+    assert done.returncode == 3
+    assert sanitizer.reported(done.stdout) == [{"late": 0.2}]
 
 
 # -- shapes ----------------------------------------------------------------------------------------

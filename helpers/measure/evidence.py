@@ -227,7 +227,8 @@ def caught_by(rows: Sequence[Row]) -> dict[str, set[str]]:
 def mutants_table(path: Path | None = None, emulated: Path | None = None) -> Table | None:
     """Mutants by class: caught by the emulator, by compute-sanitizer, by the result on the GPU.
 
-    None where there is no record of the GPU. A mutant counts when all five of its runs are there.
+    None where there is no record of the GPU. A mutant counts when its result is there, and either a
+    tool reports it or all four have run.
     """
     data = _held(path, "mutants_sanitizer")
     if not data:
@@ -238,11 +239,16 @@ def mutants_table(path: Path | None = None, emulated: Path | None = None) -> Tab
     for r in data["rows"]:
         if r["fault"] and r["name"] in ours and ours[r["name"]]["state"] == "ran":
             runs.setdefault(r["name"], set()).add(r["check"])
-    whole = [name for name in ours if runs.get(name, set()) >= {"", *CHECKS}]
-    if not whole:
-        return None
     found = caught_by(data["rows"])
     tool = set().union(*(found[c] for c in CHECKS))
+
+    def known(name: str) -> bool:
+        have = runs.get(name, set())
+        return "" in have and (name in tool or have >= set(CHECKS))
+
+    whole = [name for name in ours if known(name)]
+    if not whole:
+        return None
     out = []
     for fault in dict.fromkeys(ours[name]["fault"] for name in whole):
         names = {name for name in whole if ours[name]["fault"] == fault}
@@ -270,6 +276,9 @@ def mutants_table(path: Path | None = None, emulated: Path | None = None) -> Tab
         )
     if endless:
         notes.append(f"{len(endless)} mutants did not end within their time in some run")
+    unrun = sum(not runs[name] >= set(CHECKS) for name in whole)
+    if unrun:
+        notes.append(f"{unrun} mutants that one tool reports were not given to all of the others")
     if left:
         notes.append(f"{left} more mutants have not been run on the GPU")
     return Table(

@@ -3,7 +3,7 @@
 python -m helpers.measure.one JOBS.json
 
 The file holds a list of launches {kernel, M, N, K, params}, or an object: {"jobs": the same list,
-"limit": seconds after which this process ends}. A launch may name its compiled kernel ("cubin", a
+"limit": seconds from the first launch after which this process says {"late"} and ends}. A launch may name its compiled kernel ("cubin", a
 file), and ask with "check" that C is compared with float64; one line "@ {...}" says how it went.
 A job {kernel, shapes, ...} instead is a test of many shapes (helpers.measure.verify.check_shapes).
 """
@@ -11,8 +11,9 @@ A job {kernel, shapes, ...} instead is a test of many shapes (helpers.measure.ve
 from __future__ import annotations
 
 import json
-import signal
+import os
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -68,19 +69,28 @@ def launch_once(job: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
+def give_up(limit: float) -> None:
+    """End this process while its main thread waits for a kernel that does not end."""
+    print("@ " + json.dumps({"late": limit}), flush=True)
+    os._exit(3)
+
+
 def main(path: str) -> None:
     """Run the jobs in order; nothing but our kernels and copies runs on the GPU, unless for shapes."""
     data = json.loads(Path(path).read_text(encoding="utf-8"))
     if isinstance(data, list):
         data = {"jobs": data}
-    if data.get("limit"):
-        signal.alarm(data["limit"])  # ends this process even while it waits for the GPU
     import cupy
 
     if not any("shapes" in job for job in data["jobs"]):
         # From the pool, a matrix would lie inside a larger piece of memory: what lies around it
         # would pass for its own.
         cupy.cuda.set_allocator(None)
+    cupy.cuda.runtime.deviceSynchronize()  # starts CUDA, which takes as long as it takes
+    if data.get("limit"):
+        watch = threading.Timer(data["limit"], give_up, (data["limit"],))
+        watch.daemon = True
+        watch.start()
     for job in data["jobs"]:
         if "shapes" in job:
             from helpers.measure import verify

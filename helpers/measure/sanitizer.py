@@ -26,7 +26,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,13 +41,14 @@ PROGRAM: tuple[str, ...] = (sys.executable, "-m", "helpers.measure.one")
 """What launches the kernels of a job file."""
 PORTS = 64
 """Ports that one run may try for the talk between the tool and the program."""
-GRACE = 5.0
-"""Seconds that a run may take beyond its limit to end by itself, before it is killed."""
+STARTUP = 60.0
+"""Seconds that a program may take to reach its first launch, and to end after its last."""
 
 _OPTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "": (
         # Calls that CuPy makes only to ask what a driver can do fail by design, and are no fault.
         ("--report-api-errors", "no"),
+        ("--check-exit-code", "no"),
         ("--target-processes", "all"),
         ("--launch-timeout", "120"),
         ("--show-backtrace", "device"),
@@ -88,7 +89,10 @@ def version(tool: str) -> str:
 
 @cache
 def _offered(tool: str) -> frozenset[str]:
-    return frozenset(re.findall(r"--[a-z][a-z-]+", _said(tool, "--help")))
+    found = frozenset(re.findall(r"--[a-z][a-z-]+", _said(tool, "--help")))
+    if "--tool" not in found:
+        raise ToolchainError(f"{tool} --help does not list its options")
+    return found
 
 
 def command(tool: str, check: str, job_file: Path, slot: int = 0) -> list[str]:
@@ -221,8 +225,8 @@ class Task:
 class Verdict:
     """What came of a task.
 
-    state: "ran", the program ended as it should; "stopped", it died on the way; "not finished", it
-    was ended at its time limit; "unknown", the log is not one that we know; "cut", there was no time
+    state: "ran", the program ended as it should; "stopped", it died on the way; "not finished", a
+    launch did not end in its time; "unknown", the log is not one that we know; "cut", there was no time
     left. errors and summary: as `read_log`; a task with no check has none. launches: what the
     program said of each launch. log: all that was said, for messages.
     """
@@ -241,12 +245,12 @@ def reported(text: str) -> list[dict[str, Any]]:
     return [json.loads(line[2:]) for line in text.splitlines() if line.startswith("@ {")]
 
 
-def judge(text: str, check: str, status: int, launches: int, ended: bool) -> Verdict:
-    """The verdict on a run by its output. ended: by itself, before its time limit."""
-    said = tuple(row for row in reported(text) if "done" not in row)
+def judge(text: str, check: str, status: int | None, launches: int) -> Verdict:
+    """The verdict on a run by its output. status: of its end; None if it had to be killed."""
+    said = tuple(row for row in reported(text) if not {"done", "late"} & set(row))
     whole = any(row.get("done") == launches for row in reported(text))
     first = first_message(text) if check else ""
-    if not ended:
+    if status is None or any("late" in row for row in reported(text)):
         # Killed: no summary, but what was reported until then was reported.
         count = len(_MESSAGE.findall(text)) if check else 0
         return Verdict("not finished", count, "", first, said, log=text)
@@ -261,26 +265,24 @@ def judge(text: str, check: str, status: int, launches: int, ended: bool) -> Ver
 
 
 def run(task: Task, slot: int, limit: float, seconds: float) -> Verdict:
-    """Run one task. limit: seconds after which it counts as endless. seconds: those that are left."""
+    """Run one task. limit: seconds from its first launch after which it counts as endless. seconds:
+    those that are left for the whole run.
+    """
     with tempfile.TemporaryDirectory(prefix="tile-by-tile-") as name:
-        folder, allowed = Path(name), min(limit, seconds)
+        folder, allowed = Path(name), limit + STARTUP
         jobs = [dict(job) for job in task.jobs]
         file, log = folder / "jobs.json", folder / "log"
-        file.write_text(json.dumps({"jobs": jobs, "limit": max(1, int(allowed))}), encoding="utf-8")
+        file.write_text(json.dumps({"jobs": jobs, "limit": limit}), encoding="utf-8")
         line = [*PROGRAM, str(file)]
         if task.check:
             line = command(tool_path(), task.check, file, slot)
         started = time.monotonic()
-        status = _wait(line, log, allowed + GRACE)
+        status = _wait(line, log, max(0.0, min(allowed, seconds)))
         spent = time.monotonic() - started
         text = log.read_text(encoding="utf-8", errors="replace")
-    whole = any("done" in row for row in reported(text))
-    ended = status is not None and (whole or spent < max(1, int(allowed)))
-    found = judge(text, task.check, status or 0, len(jobs), ended)
-    state = "cut" if found.state == "not finished" and allowed < limit else found.state
-    return Verdict(
-        state, found.errors, found.summary, found.first, found.launches, spent, found.log
-    )
+    if status is None and seconds < allowed:
+        return Verdict("cut", seconds=spent, log=text)
+    return replace(judge(text, task.check, status, len(jobs)), seconds=spent)
 
 
 def _wait(line: Sequence[str], log: Path, seconds: float) -> int | None:
@@ -305,7 +307,8 @@ def _wait(line: Sequence[str], log: Path, seconds: float) -> int | None:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=STARTUP)  # a driver may take its time to end a busy kernel
 
 
 def side_by_side(
@@ -318,8 +321,8 @@ def side_by_side(
 ) -> Iterator[tuple[Task, Verdict]]:
     """Run tasks, `workers` at a time, and yield each with its verdict as it ends.
 
-    limit: seconds for each. left: seconds until the last may begin and none may still run; tasks
-    that find too few are not begun, and not yielded.
+    limit: see `run`. left: seconds until none may still run; tasks that find too few of them are not
+    begun, and one that is cut short is not yielded.
     """
     slots: queue.SimpleQueue[int] = queue.SimpleQueue()
     for slot in range(workers):
@@ -329,7 +332,7 @@ def side_by_side(
     def one(task: Task) -> Verdict:
         slot = slots.get()
         try:
-            return do(task, slot, limit, left() - GRACE)
+            return do(task, slot, limit, left())
         finally:
             slots.put(slot)
 
@@ -337,7 +340,7 @@ def side_by_side(
     with ThreadPoolExecutor(workers) as pool:
         waiting: dict[Future[Verdict], Task] = {}
         while True:
-            while len(waiting) < workers and left() > 2 * typical + GRACE:
+            while len(waiting) < workers and left() > 2 * typical:
                 task = next(rest, None)
                 if task is None:
                     break

@@ -31,8 +31,8 @@ WATCHED: Mapping[str, Size] = {"aligned": (256, 768, 384), "ragged": (197, 523, 
 """Launches under compute-sanitizer: whole tiles of every kernel, several blocks and steps of k; neither."""
 FEW_SMS = {"SMS": 4}
 """For kernels that fill a number of SMs: so few that blocks take several tiles, and share some."""
-LIMIT = 90.0
-"""Seconds after which one process counts as endless."""
+LIMIT = 60.0
+"""Seconds from its first launch after which one process counts as endless."""
 WRITE_EVERY = 3.0
 SHAPES = 120
 SEED = 2026
@@ -92,7 +92,7 @@ CONTROLS = (
 class Request:
     """What to check. kernels: names of the catalog; empty: all that the GPU can run. out: the folder
     of the records. seconds: stop cleanly before this much time is spent. again: run even what is in
-    the file. count: shapes for each kernel. limit: seconds that one process may take.
+    the file. count: shapes for each kernel. limit: seconds that the launches of one process may take.
     """
 
     kernels: tuple[str, ...] = ()
