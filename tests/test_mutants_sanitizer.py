@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +159,14 @@ def test_an_unknown_log_is_not_taken_for_silence(
 # -- the merged table ------------------------------------------------------------------------------
 
 
-def recorded(tmp_path: Path, results: dict[tuple[str, str], tuple[str, int, int]]) -> Path:
+def recorded(
+    tmp_path: Path,
+    results: dict[tuple[str, str], tuple[str, int, int]],
+    checks: Sequence[str] = CHECKS,
+) -> Path:
     """A record: (name, check) -> state, errors, wrong elements."""
     data = evidence.empty(ms.KIND)
+    data["controls"] = [{"check": check, "errors": 1} for check in checks]
     named = {s.name: s for s in ms.subjects()}
     stamp = {"gpu": "NVIDIA H200", "date": "2026-11-20", "commit": "abc", "sanitizer": "1.0"}
     for (name, check), (state, errors, wrong) in results.items():
@@ -226,6 +231,26 @@ def test_an_alarm_on_the_clean_kernel_makes_its_reports_worthless(tmp_path: Path
     assert table is not None
     assert table.rows[0]["racecheck"] == table.rows[0]["sanitizer"] == 0
     assert "tiled_16 under racecheck" in table.note
+
+
+def test_a_tool_that_is_not_believed_has_no_column(tmp_path: Path) -> None:
+    race = of("tiled_16", "barrier dropped").name
+    results = {**all_runs(of("tiled_16", "").name, {}), **all_runs(race, {"synccheck": 5})}
+    del results[race, "racecheck"]
+    table = evidence.mutants_table(recorded(tmp_path, results, ("memcheck", "initcheck")))
+    assert table is not None and not {"racecheck", "synccheck"} & set(table.rows[0])
+    assert table.rows[0]["sanitizer"] == 0
+    assert evidence.mutants_table(recorded(tmp_path, results, ())) is None
+
+
+def test_a_blind_tool_is_left_out(
+    few: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRETEND_BLIND", "initcheck")
+    out = tmp_path / "m.json"
+    [why] = go(out, chosen=few[:3])
+    assert why.startswith("initcheck reports nothing")
+    assert {r["check"] for r in rows(out).values()} == {"", *CHECKS} - {"initcheck"}
 
 
 def test_an_endless_run_is_said_and_not_counted(tmp_path: Path) -> None:

@@ -270,9 +270,25 @@ def test_a_tool_that_misses_its_controls_is_not_believed(
     calls: Any, monkeypatch: pytest.MonkeyPatch, check: str
 ) -> None:
     monkeypatch.setenv("PRETEND_BLIND", check)
-    request = verify.Request(("naive",), workers=4, with_shapes=False)
-    with pytest.raises(ToolchainError, match=f"{check} reports nothing on a kernel with a known"):
-        verify.verify(request, lambda _: None)
+    outcome = watch(kernels=("naive",))
+    assert (outcome.done, outcome.left) == (6, 0)  # the three others
+    [why] = outcome.refused
+    assert why.startswith(f"{check} reports nothing on a kernel with a known fault")
+    assert check not in {r["check"] for r in rows()}
+    table = evidence.sanitizer_table()
+    assert table is not None and check not in table.rows[0] and check not in table.note
+    monkeypatch.delenv("PRETEND_BLIND")
+    assert watch(kernels=("naive",)).done == 2  # believed now: its rows are made
+    table = evidence.sanitizer_table()
+    assert table is not None and table.rows[0][check] == 0
+
+
+def test_a_tool_that_does_nothing_leaves_no_record(
+    calls: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRETEND_BLIND", ",".join(CHECKS))
+    with pytest.raises(ToolchainError, match="no kernel with a known fault is reported"):
+        watch(kernels=("naive",))
     assert not (evidence.FOLDER / "sanitizer.json").exists()
 
 

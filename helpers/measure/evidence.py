@@ -146,10 +146,18 @@ def said(rows: Sequence[Row]) -> int | str | None:
     return errors
 
 
+def believed(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The checks that reported a kernel with a known fault, by the controls in a file."""
+    return tuple(
+        c for c in CHECKS if any(r["check"] == c and r["errors"] for r in data["controls"])
+    )
+
+
 def sanitizer_table(path: Path | None = None) -> Table | None:
     """Every kernel under every check of compute-sanitizer; None where there is no record."""
     data = _held(path, "sanitizer")
-    rows = _current(data["rows"]) if data else []
+    checks = believed(data) if data else ()
+    rows = [r for r in _current(data["rows"]) if r["check"] in checks] if data else []
     if not data or not rows:
         return None
     out = []
@@ -157,10 +165,12 @@ def sanitizer_table(path: Path | None = None) -> Table | None:
         own = [r for r in rows if r["kernel"] == name]
         if own:
             sizes = dict.fromkeys(f"{r['m']}x{r['n']}x{r['k']}" for r in own)
-            found = {c: said([r for r in own if r["check"] == c]) for c in CHECKS}
+            found = {c: said([r for r in own if r["check"] == c]) for c in checks}
             out.append({"kernel": name, "shapes": ", ".join(sizes), **found})
     controls = "; ".join(
-        f"{c['check']}: {c['kernel']}, {c['why']}: {c['errors']}" for c in data["controls"]
+        f"{c['check']}: {c['kernel']}, {c['why']}: {c['errors']}"
+        for c in data["controls"]
+        if c["check"] in checks
     )
     return Table(
         out,
@@ -239,15 +249,15 @@ def mutants_table(path: Path | None = None, emulated: Path | None = None) -> Tab
     for r in data["rows"]:
         if r["fault"] and r["name"] in ours and ours[r["name"]]["state"] == "ran":
             runs.setdefault(r["name"], set()).add(r["check"])
-    found = caught_by(data["rows"])
-    tool = set().union(*(found[c] for c in CHECKS))
+    checks, found = believed(data), caught_by(data["rows"])
+    tool = set().union(*(found[c] for c in checks))
 
     def known(name: str) -> bool:
         have = runs.get(name, set())
-        return "" in have and (name in tool or have >= set(CHECKS))
+        return "" in have and (name in tool or have >= set(checks))
 
     whole = [name for name in ours if known(name)]
-    if not whole:
+    if not whole or not checks:
         return None
     out = []
     for fault in dict.fromkeys(ours[name]["fault"] for name in whole):
@@ -258,7 +268,7 @@ def mutants_table(path: Path | None = None, emulated: Path | None = None) -> Tab
                 "mutants": len(names),
                 "emulator": sum(ours[name]["found"] for name in names),
                 "sanitizer": len(names & tool),
-                **{check: len(names & found[check]) for check in CHECKS},
+                **{check: len(names & found[check]) for check in checks},
                 "result": len(names & found["result"]),
                 "either": len(names & (tool | found["result"])),
             }
@@ -276,7 +286,7 @@ def mutants_table(path: Path | None = None, emulated: Path | None = None) -> Tab
         )
     if endless:
         notes.append(f"{len(endless)} mutants did not end within their time in some run")
-    unrun = sum(not runs[name] >= set(CHECKS) for name in whole)
+    unrun = sum(not runs[name] >= set(checks) for name in whole)
     if unrun:
         notes.append(f"{unrun} mutants that one tool reports were not given to all of the others")
     if left:
