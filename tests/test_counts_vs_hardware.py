@@ -6,11 +6,11 @@ import pytest
 
 from helpers import instruction_mix, trace
 from helpers.catalog import catalog
-from helpers.measure import load, ncu
+from helpers.measure import fingerprint, load, ncu
 
 RECORDED = load("h200").counters
 ENTRIES = ncu.comparable(RECORDED)
-PLAIN = [e for e in ENTRIES if catalog[e["kernel"]].dtype in ("float32", "int32")]
+PLAIN = [e for e in ENTRIES if not ncu.on_tensor_cores(e["kernel"])]
 """Launches of kernels without Tensor Cores: of these every access is one that the source names."""
 
 
@@ -70,3 +70,39 @@ def test_what_is_compared_is_what_is_recorded_small_and_of_todays_code():
     for left_out in ({"m": 1024, "n": 1024, "k": 1024}, {"source": "0"}, {"kernel": "gone"}):
         assert ncu.comparable([{**entry, **left_out}]) == []
     assert len(ENTRIES) < len(RECORDED)
+
+
+def test_the_page_sums_up_the_same_comparison():
+    entries = [e for e in PLAIN if e["kernel"] in ("naive", "tiled_32")]
+    found = ncu.compare(entries)
+    assert found.launches == found.equal == len(entries)
+    by_kernel = {row["kernel"]: row for row in found.rows}
+    assert by_kernel["naive"]["launches"] >= 2
+    for what in ("requests", "sectors"):
+        theirs = sum(
+            e["values"][f"global_{op}_{what}"]
+            for e in entries
+            for op in ("load", "store")
+            if e["kernel"] == "naive"
+        )
+        assert by_kernel["naive"][what] == by_kernel["naive"][f"hardware_{what}"] == theirs
+    assert [row["kernel"] for row in found.shared] == ["tiled_32"]  # joined by the assembler
+    assert found.shared[0]["theirs"] < found.shared[0]["ours"]
+    assert found.differ == found.shared[0]["launches"]
+    assert ncu.compare(entries, tensor=True).rows == ()
+
+
+def test_the_page_says_where_the_hardware_counts_something_else():
+    values = dict(PLAIN[0]["values"])
+    values["global_load_sectors"] += 8
+    found = ncu.compare([{**PLAIN[0], "values": values}])
+    assert (found.launches, found.equal) == (1, 0)
+    assert found.rows[0]["hardware_sectors"] - found.rows[0]["sectors"] == 8
+
+
+def test_tensor_cores_are_compared_when_they_are_recorded():
+    entry = dict(PLAIN[0], kernel="mma_naive", source=fingerprint("mma_naive"))
+    entry["params"] = dict(catalog["mma_naive"].params)
+    found = ncu.compare([entry], tensor=True)
+    assert [row["kernel"] for row in found.rows] == ["mma_naive"]
+    assert ncu.compare([entry]).rows == ()

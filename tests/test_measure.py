@@ -1094,28 +1094,6 @@ def test_the_shipped_ladder_stands_where_the_book_says() -> None:
     assert rows["naive"]["gflops"] < rows["coalesced"]["gflops"] < rows["tiled_32"]["gflops"]
 
 
-@no_record
-@pytest.mark.parametrize("name", [k for k, v in catalog.items() if v.chapter <= 6])
-def test_counters_of_the_hardware_equal_the_emulators(name: str) -> None:
-    """Requests and sectors are exact: the GPU and the emulator must count the same."""
-    from helpers.launch import trace
-
-    entries = [
-        e
-        for e in load("h200").find("counters", kernel=name)
-        if max(e["m"], e["n"], e["k"]) <= 128 and e["source"] == points.fingerprint(name)
-    ]
-    if not entries:
-        pytest.skip(f"the record has no counters of {name} as it is now")
-    for entry in entries:
-        t = trace(name, entry["m"], entry["n"], entry["k"], **entry["params"])
-        for op in ("load", "store"):
-            lines = [x for x in t.by_line() if x.space == "global" and x.op == op]
-            for what in ("requests", "sectors"):
-                counted = sum(getattr(x, what) for x in lines)
-                assert entry["values"][f"global_{op}_{what}"] == counted, (entry["m"], op, what)
-
-
 # -- the house ---------------------------------------------------------------------------------
 
 

@@ -171,6 +171,76 @@ def emulated(entry: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Counts of the emulator beside the hardware's, over the recorded launches of some kernels.
+
+    rows: a kernel each, its launches summed up: "launches", "equal" (those that agree in every
+    global request and sector), "requests" and "sectors" of loads and stores, by the emulator and
+    ("hardware_...") by ncu. shared: a kernel each, its launches in which the wavefronts of shared
+    loads differ, and those wavefronts, "ours" and "theirs". One load of difference is left out: ncu
+    counts one more in a launch with asynchronous copies. entries: what was compared.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    shared: tuple[dict[str, Any], ...]
+    entries: tuple[Mapping[str, Any], ...]
+
+    @property
+    def launches(self) -> int:
+        """How many launches were compared."""
+        return len(self.entries)
+
+    @property
+    def equal(self) -> int:
+        """How many of them agree in every global request and sector."""
+        return sum(row["equal"] for row in self.rows)
+
+    @property
+    def differ(self) -> int:
+        """In how many of them the wavefronts of shared loads differ."""
+        return sum(row["launches"] for row in self.shared)
+
+
+def same_global(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
+    """Whether two sets of counts agree in every request and sector of global memory."""
+    return all(ours[name] == theirs[name] for name in ours if name.startswith("global"))
+
+
+def compare(entries: Iterable[Mapping[str, Any]], *, tensor: bool = False) -> Comparison:
+    """Run the small recorded launches again in the emulator and hold its counts beside ncu's.
+
+    tensor: kernels on Tensor Cores, or (default) the others, whose every access the source names.
+    """
+    chosen = [e for e in comparable(entries) if on_tensor_cores(e["kernel"]) == tensor]
+    rows: dict[str, dict[str, Any]] = {}
+    shared: dict[str, dict[str, Any]] = {}
+    for entry in chosen:
+        ours, theirs = emulated(entry), {n: int(v) for n, v in entry["values"].items()}
+        row = rows.setdefault(
+            entry["kernel"], {"kernel": entry["kernel"], "launches": 0, "equal": 0}
+        )
+        row["launches"] += 1
+        row["equal"] += same_global(ours, theirs)
+        for what in ("requests", "sectors"):
+            for prefix, counts in (("", ours), ("hardware_", theirs)):
+                total = sum(counts[f"global_{op}_{what}"] for op in ("load", "store"))
+                row[prefix + what] = row.get(prefix + what, 0) + total
+        loads = ours["shared_load_wavefronts"], theirs["shared_load_wavefronts"]
+        if abs(loads[0] - loads[1]) > 1:
+            fresh = {"kernel": entry["kernel"], "launches": 0, "ours": 0, "theirs": 0}
+            other = shared.setdefault(entry["kernel"], fresh)
+            other["launches"] += 1
+            other["ours"] += loads[0]
+            other["theirs"] += loads[1]
+    return Comparison(tuple(rows.values()), tuple(shared.values()), tuple(chosen))
+
+
+def on_tensor_cores(kernel: str) -> bool:
+    """Whether a kernel of the catalog multiplies on Tensor Cores."""
+    return catalog[kernel].dtype not in ("float32", "int32")
+
+
 def tool_path() -> str:
     """The path of ncu. Raises ToolchainError where there is none."""
     found = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
