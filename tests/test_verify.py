@@ -158,6 +158,16 @@ def test_only_options_that_the_tool_offers_are_given(calls: Any) -> None:
     assert len(ports) == 12 and max(map(int, ports)) + sanitizer.PORTS < 65536
 
 
+def test_a_help_that_lists_nothing_hides_no_option(
+    calls: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sanitizer, "_said", lambda *_: "usage: see the manual")
+    sanitizer._offered.cache_clear()
+    line = sanitizer.command(sanitizer.tool_path(), "memcheck", Path("jobs.json"))
+    sanitizer._offered.cache_clear()
+    assert {"--padding", "--launch-timeout", "--report-api-errors", "--port"} <= set(line)
+
+
 def test_no_tool_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sanitizer.shutil, "which", lambda *_, **__: None)
     with pytest.raises(ToolchainError, match="compute-sanitizer"):

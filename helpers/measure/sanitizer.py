@@ -57,7 +57,7 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     # An access beyond one matrix must not land in the next one.
     "memcheck": (("--padding", "1048576"),),
 }
-"""Options for every tool, and for one, each used where this version's --help names it."""
+"""Options for every tool, and for one. Where a version's --help lists options, only those are given."""
 
 
 def tool_path() -> str:
@@ -89,10 +89,9 @@ def version(tool: str) -> str:
 
 @cache
 def _offered(tool: str) -> frozenset[str]:
+    """The options that a tool's help lists; none where it lists nothing that we know."""
     found = frozenset(re.findall(r"--[a-z][a-z-]+", _said(tool, "--help")))
-    if "--tool" not in found:
-        raise ToolchainError(f"{tool} --help does not list its options")
-    return found
+    return found if "--tool" in found else frozenset()
 
 
 def command(tool: str, check: str, job_file: Path, slot: int = 0) -> list[str]:
@@ -101,7 +100,7 @@ def command(tool: str, check: str, job_file: Path, slot: int = 0) -> list[str]:
     chosen = [
         word
         for option in (*_OPTIONS[""], *_OPTIONS.get(check, ()), *ports)
-        if option[0] in _offered(tool)
+        if not _offered(tool) or option[0] in _offered(tool)
         for word in option
     ]
     return [tool, "--tool", check, *chosen, *PROGRAM, str(job_file)]

@@ -33,6 +33,8 @@ FEW_SMS = {"SMS": 4}
 """For kernels that fill a number of SMs: so few that blocks take several tiles, and share some."""
 LIMIT = 60.0
 """Seconds from its first launch after which one process counts as endless."""
+SHAPES_LIMIT = 180.0
+"""The same for all shapes of a kernel; CuPy compiles what compares them when it is first used."""
 WRITE_EVERY = 3.0
 SHAPES = 120
 SEED = 2026
@@ -539,7 +541,8 @@ def check_shapes_of(
         jobs = tuple({**given, "shifted": shifted} for shifted in (False, True))
         tasks.append(Task(f"shapes of {k.name}", "", jobs, given))
     done = 0
-    for t, found in sanitizer.side_by_side(tasks, workers=workers, limit=request.limit, left=left):
+    limit = max(request.limit, SHAPES_LIMIT)
+    for t, found in sanitizer.side_by_side(tasks, workers=workers, limit=limit, left=left):
         row = shapes_row(t, found, stamp)
         evidence.merge(data, row)
         evidence.write(path, data)
@@ -590,12 +593,14 @@ def planned(request: Request, key: str = "h200", arch: str = "sm_90") -> list[tu
         todo = missing_shapes(chosen, data, request)
         each = START_SECONDS + 0.02 * request.count
         if todo:
-            out.append((f"shapes of {len(todo)} kernels", 5 + each * cdiv(len(todo), workers)))
+            seconds = 20 + each * cdiv(len(todo), workers)
+            out.append((f"shapes of {len(todo)} kernels, {workers} at a time", seconds))
     if request.with_sanitizer:
         data = evidence.start(folder / "sanitizer.json", "sanitizer")
         lacking = missing_checks(chosen, data, request.again)
         if lacking:
             count = len(lacking) + len(CONTROLS)
             seconds = 10 + START_SECONDS * cdiv(count, workers)
-            out.append((f"compute-sanitizer in {count} processes", seconds))
+            what = f"compute-sanitizer in {count} processes, {workers} at a time"
+            out.append((what, seconds))
     return out
