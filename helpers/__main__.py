@@ -1,4 +1,4 @@
-"""The command line: python -m helpers info | ladder | trace | record | sweep | notebooks | figures.
+"""The command line: python -m helpers info | ladder | trace | record | sweep | verify | ...
 
 Errors go to stderr as one `error:` line with exit code 2; with --json, stdout is JSON alone.
 """
@@ -282,12 +282,21 @@ def parse_skip(given: Sequence[str]) -> dict[str, int]:
     return found
 
 
+def print_plan(steps: Sequence[tuple[str, float]]) -> int:
+    """Show what a command would do, with an estimate of its seconds."""
+    for what, seconds in steps:
+        print(f"{seconds:7.1f} s  {what}")
+    print(f"{sum(seconds for _, seconds in steps):7.1f} s  in all, by estimate")
+    return 0
+
+
 def run_record(args: argparse.Namespace) -> int:
     """Measure on this machine's GPU and merge the points into a measurement file."""
     from helpers import host
     from helpers.measure import point
-    from helpers.measure.record import SIZES, Request, record
+    from helpers.measure.record import SECTIONS, SIZES, Request, planned, record
 
+    asked = {name: getattr(args, name) or args.all for name in SECTIONS}
     request = Request(
         gpu=args.gpu,
         sizes=parse_sizes(args.sizes) if args.sizes else SIZES,
@@ -298,12 +307,11 @@ def run_record(args: argparse.Namespace) -> int:
         seconds=args.seconds,
         again=args.again,
         with_points=not args.no_points,
-        with_counters=args.counters or args.all,
-        with_transfers=args.transfers or args.all,
-        with_accuracy=args.accuracy or args.all,
-        with_flags=args.flags or args.all,
-        with_overlap=args.overlap or args.all,
+        **{f"with_{name}": wanted for name, wanted in asked.items()},
+        finish=not (args.kernels or args.sizes or args.host or any(asked.values())),
     )
+    if args.plan:
+        return print_plan(planned(request))
 
     def say(line: str) -> None:
         print(line, flush=True)
@@ -369,6 +377,41 @@ def run_sweep(args: argparse.Namespace) -> int:
     if outcome.left:
         print("Run the same command again to go on; what is in the file is not timed twice.")
     return 1 if outcome.refused else 0
+
+
+# -- verify --------------------------------------------------------------------------------------
+
+
+def run_verify(args: argparse.Namespace) -> int:
+    """Check every kernel on this machine's GPU: under compute-sanitizer, and over many shapes."""
+    from helpers.measure import verify
+
+    both = args.sanitizer == args.shapes
+    request = verify.Request(
+        kernels=parse_names(args.kernels),
+        gpu=args.gpu,
+        out=args.out,
+        commit=args.commit,
+        seconds=args.seconds,
+        workers=args.workers,
+        again=args.again,
+        with_sanitizer=args.sanitizer or both,
+        with_shapes=args.shapes or both,
+        count=args.count or verify.SHAPES,
+        limit=args.limit or verify.LIMIT,
+    )
+    if args.plan:
+        return print_plan(verify.planned(request, args.gpu or "h200"))
+    outcome = verify.verify(request, lambda line: print(line, flush=True))
+    print(
+        f"{outcome.done} rows recorded, {outcome.present} there already, {len(outcome.faults)} with "
+        f"a fault, {len(outcome.refused)} refused, {outcome.left} left for want of time"
+    )
+    for text in (*outcome.faults, *outcome.refused):
+        print(f"fault: {text}", file=sys.stderr)
+    if outcome.left:
+        print("Run the same command again to go on; what is in the files is not run twice.")
+    return 1 if outcome.faults or outcome.refused else 0
 
 
 # -- notebooks, figures --------------------------------------------------------------------------
@@ -446,6 +489,7 @@ def configure_record(command: argparse.ArgumentParser) -> None:
     add("--flags", action="store_true", help="a kernel built with other compiler flags")
     add("--overlap", action="store_true", help="copies overlapped with compute, over streams")
     add("--host", action="store_true", help="the CPU loops and NumPy on this machine")
+    add("--plan", action="store_true", help="show what would be measured, and for how long; no GPU")
     add("--all", action="store_true", help="all six of these")
 
 
@@ -465,6 +509,25 @@ def configure_sweep(command: argparse.ArgumentParser) -> None:
         "--compile", metavar="ARCHS", help="no timing: registers of every tile into data/tiles.json"
     )
     add("--list", action="store_true", help="show the tiles in their order; needs no GPU")
+
+
+def configure_verify(command: argparse.ArgumentParser) -> None:
+    """Arguments of `verify`."""
+    add = command.add_argument
+    add("--sanitizer", action="store_true", help="only compute-sanitizer's four tools")
+    add("--shapes", action="store_true", help="only the shapes")
+    add("--kernels", default="", help="comma-separated names (default: all that the GPU can run)")
+    add("--gpu", help="the record's name (default: this GPU's)")
+    add("--out", type=Path, help="the folder of the records (default: data/validation)")
+    add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
+    add("--seconds", type=float, help="stop cleanly before this much time is spent")
+    add(
+        "--workers", type=int, help="processes side by side (default: 3/4 of the cores, 12 at most)"
+    )
+    add("--count", type=int, help="shapes for each kernel")
+    add("--limit", type=float, help="seconds after which one process counts as endless")
+    add("--again", action="store_true", help="run what is in the files already, too")
+    add("--plan", action="store_true", help="show what would be run, and for how long; no GPU")
 
 
 def configure_figures(command: argparse.ArgumentParser) -> None:
@@ -494,6 +557,13 @@ COMMANDS: tuple[
     ),
     ("record", "measure on this GPU into data/measurements", run_record, configure_record, False),
     ("sweep", "time every legal tile of a kernel on this GPU", run_sweep, configure_sweep, False),
+    (
+        "verify",
+        "check every kernel on this GPU into data/validation",
+        run_verify,
+        configure_verify,
+        False,
+    ),
     (
         "notebooks",
         "make the Colab notebooks from the chapters",

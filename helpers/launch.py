@@ -321,15 +321,19 @@ def cuda_function(p: Plan, cubin: bytes = b"") -> Any:
     return function
 
 
-def cuda_launch(p: Plan, A: Any, B: Any, C: Any) -> None:
-    """Launch a plan on CuPy arrays, in the current stream, without waiting for it."""
+def cuda_launch(p: Plan, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
+    """Launch a plan on CuPy arrays, in the current stream, without waiting for it.
+
+    cubin: as for `cuda_function`.
+    """
+    function = cuda_function(p, cubin) if cubin else cuda_function(p)
     if p.kernel.host == "tma":
         from helpers import hopper
 
-        hopper.launch(p, cuda_function(p), A, B, C)
+        hopper.launch(p, function, A, B, C)
         return
     arguments = (A, B, C, np.int32(p.M), np.int32(p.N), np.int32(p.K))
-    cuda_function(p)(p.grid, p.block, arguments, shared_mem=p.shared_bytes)
+    function(p.grid, p.block, arguments, shared_mem=p.shared_bytes)
 
 
 def _on_gpu(p: Plan, A: Any, B: Any) -> Any:

@@ -536,9 +536,39 @@ def provenance(*measurements: Any) -> Html:
     return Html(f'<p class="tile-provenance"><small>{html.escape(text)}</small></p>', text)
 
 
+# -- records of a GPU that may not be there yet ----------------------------------------------------
+
+
+def evidence(of: str, otherwise: str = "") -> Html | Markdown | None:
+    """The table of a record in data/validation, or, where there is none, a sentence, or nothing.
+
+    of: "sanitizer", "shapes" or "mutants" (see helpers.measure.evidence). otherwise: the sentence.
+    """
+    from helpers.measure import evidence as records
+
+    tables = {
+        "sanitizer": records.sanitizer_table,
+        "shapes": records.shapes_table,
+        "mutants": records.mutants_table,
+    }
+    if of not in tables:
+        raise UnknownNameError(f"there is no evidence {of!r}. {near_matches(of, tables)}")
+    found = tables[of]()
+    if found is None:
+        return Markdown(otherwise) if otherwise else None
+    return table(
+        found.rows,
+        caption=found.caption,
+        headers=found.headers,
+        formats=found.formats,
+        note=found.note,
+    )
+
+
 __all__ = [
     "Html",
     "Markdown",
+    "evidence",
     "format_glued",
     "glue",
     "new_lines",

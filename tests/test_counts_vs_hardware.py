@@ -1,53 +1,108 @@
 """The emulator's counts against the hardware counters in the record, launch by launch."""
 
+from functools import cache
+
 import pytest
 
 from helpers import instruction_mix, trace
-from helpers.measure import load
+from helpers.catalog import catalog
+from helpers.measure import fingerprint, load, ncu
 
-SMALL = 100
-ENTRIES = [e for e in load("h200").counters if max(e["m"], e["n"], e["k"]) <= SMALL]
+RECORDED = load("h200").counters
+ENTRIES = ncu.comparable(RECORDED)
+PLAIN = [e for e in ENTRIES if not ncu.on_tensor_cores(e["kernel"])]
+"""Launches of kernels without Tensor Cores: of these every access is one that the source names."""
 
 
-def difference(entry, values):
-    """Names of global counters in which a trace and these hardware values differ."""
-    t = trace(entry["kernel"], entry["m"], entry["n"], entry["k"])
-    ours = {
-        "global_load_requests": t.requests("global"),
-        "global_load_sectors": t.sectors(),
-        "global_store_requests": t.requests("global", "store"),
-        "global_store_sectors": t.sectors("store"),
-    }
-    return {name for name in ours if ours[name] != values[name]}
+def difference(ours, values):
+    """Names of global counters in which the emulator and these hardware values differ."""
+    return {name for name in ours if name.startswith("global") and ours[name] != values[name]}
+
+
+@cache
+def counted(index):
+    return ncu.emulated(PLAIN[index])
 
 
 def name(entry):
     return f"{entry['kernel']}-{entry['m']}x{entry['n']}x{entry['k']}"
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=name)
-def test_global_requests_and_sectors_equal_ncu(entry):
-    assert not difference(entry, entry["values"])
+EACH = pytest.mark.parametrize("index", range(len(PLAIN)), ids=[name(e) for e in PLAIN])
+
+
+@EACH
+def test_global_requests_and_sectors_equal_ncu(index):
+    assert not difference(counted(index), PLAIN[index]["values"])
 
 
 def test_the_comparison_sees_a_wrong_sector():
-    entry = ENTRIES[0]
-    wrong = dict(entry["values"], global_load_sectors=entry["values"]["global_load_sectors"] + 1)
-    assert difference(entry, wrong) == {"global_load_sectors"}
+    right = PLAIN[0]["values"]
+    wrong = dict(right, global_load_sectors=right["global_load_sectors"] + 1)
+    assert difference(counted(0), wrong) == {"global_load_sectors"}
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=name)
-def test_shared_wavefronts_equal_ncu_or_the_assembler_joined_reads(entry):
-    t = trace(entry["kernel"], entry["m"], entry["n"], entry["k"])
-    loads = [r for r in t.by_line() if r.space == "shared" and r.op == "load"]
-    ours, theirs = sum(r.wavefronts for r in loads), entry["values"]["shared_load_wavefronts"]
+@EACH
+def test_shared_wavefronts_equal_ncu_or_the_assembler_joined_reads(index):
+    entry = PLAIN[index]
+    ours = counted(index)["shared_load_wavefronts"]
+    theirs = entry["values"]["shared_load_wavefronts"]
     if abs(ours - theirs) <= 1:  # ncu counts one more in a launch with asynchronous copies
         return
+    t = trace(entry["kernel"], entry["m"], entry["n"], entry["k"])
+    loads = [r for r in t.by_line() if r.space == "shared" and r.op == "load"]
     widest = max(r.width_bytes for r in loads)
     joined = [op for op in instruction_mix(entry["kernel"], arch="sm_90") if op.startswith("LDS.")]
     assert theirs < ours and widest == 4 and joined
 
 
-def test_both_a_whole_and_a_ragged_shape_are_compared():
-    assert {(e["m"], e["n"], e["k"]) for e in ENTRIES} >= {(64, 64, 64), (65, 33, 17)}
-    assert len({e["kernel"] for e in ENTRIES}) >= 20
+def test_both_whole_and_ragged_shapes_are_compared():
+    shapes = {(e["m"], e["n"], e["k"]) for e in PLAIN}
+    assert any(all(n % 32 == 0 for n in shape) for shape in shapes)
+    assert any(all(n % 2 for n in shape) for shape in shapes)
+    assert len({e["kernel"] for e in PLAIN}) >= 20
+
+
+def test_what_is_compared_is_what_is_recorded_small_and_of_todays_code():
+    entry = dict(PLAIN[0])
+    other = dict(entry, m=70, n=90, k=50)  # a shape that nobody listed
+    assert ncu.comparable([other]) == [other]
+    for left_out in ({"m": 1024, "n": 1024, "k": 1024}, {"source": "0"}, {"kernel": "gone"}):
+        assert ncu.comparable([{**entry, **left_out}]) == []
+    assert len(ENTRIES) < len(RECORDED)
+
+
+def test_the_page_sums_up_the_same_comparison():
+    entries = [e for e in PLAIN if e["kernel"] in ("naive", "tiled_32")]
+    found = ncu.compare(entries)
+    assert found.launches == found.equal == len(entries)
+    by_kernel = {row["kernel"]: row for row in found.rows}
+    assert by_kernel["naive"]["launches"] >= 2
+    for what in ("requests", "sectors"):
+        theirs = sum(
+            e["values"][f"global_{op}_{what}"]
+            for e in entries
+            for op in ("load", "store")
+            if e["kernel"] == "naive"
+        )
+        assert by_kernel["naive"][what] == by_kernel["naive"][f"hardware_{what}"] == theirs
+    assert [row["kernel"] for row in found.shared] == ["tiled_32"]  # joined by the assembler
+    assert found.shared[0]["theirs"] < found.shared[0]["ours"]
+    assert found.differ == found.shared[0]["launches"]
+    assert ncu.compare(entries, tensor=True).rows == ()
+
+
+def test_the_page_says_where_the_hardware_counts_something_else():
+    values = dict(PLAIN[0]["values"])
+    values["global_load_sectors"] += 8
+    found = ncu.compare([{**PLAIN[0], "values": values}])
+    assert (found.launches, found.equal) == (1, 0)
+    assert found.rows[0]["hardware_sectors"] - found.rows[0]["sectors"] == 8
+
+
+def test_tensor_cores_are_compared_when_they_are_recorded():
+    entry = dict(PLAIN[0], kernel="mma_naive", source=fingerprint("mma_naive"))
+    entry["params"] = dict(catalog["mma_naive"].params)
+    found = ncu.compare([entry], tensor=True)
+    assert [row["kernel"] for row in found.rows] == ["mma_naive"]
+    assert ncu.compare([entry]).rows == ()

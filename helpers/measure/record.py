@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from helpers import device
+from helpers import device, toolchain
 from helpers.catalog import Kernel, catalog, plan
 from helpers.errors import ConfigError, NoGPUError, TileError, UnknownKernelError, near_matches
 from helpers.measure import ncu, protocol, schema, streams
@@ -22,8 +25,15 @@ from helpers.measure.schema import Size
 from helpers.measure.telemetry import Telemetry, number, query
 
 SIZES: tuple[Size, ...] = tuple((n, n, n) for n in (512, 1024, 1025, 2048, 4096, 8192))
-COUNTER_SHAPES: tuple[Size, ...] = ((64, 64, 64), (65, 33, 17), (1024, 1024, 1024))
-"""Small shapes to hold against the emulator, whose counts are exact, and one that fills the GPU."""
+COUNTER_SHAPES: tuple[Size, ...] = (
+    (64, 64, 64), (128, 128, 64), (96, 160, 64), (160, 96, 32),
+    (65, 33, 17), (70, 90, 50), (129, 127, 33),
+    (1024, 1024, 1024),
+)  # fmt: skip
+"""Small shapes to hold against the emulator, whose counts are exact: whole tiles of 32, then ragged
+ones; and one that fills the GPU."""
+COUNTER_BATCH = 24
+"""Launches that one process of ncu counts: what it has counted is on disk before the next begins."""
 ACCURACY_SIZES = (1024, 4096)
 FLAG_KERNELS = ("tiled_32", "tiled_rect")
 FLAG_SIZES = (1024, 4096)
@@ -34,6 +44,8 @@ BUILDS: Mapping[str, tuple[tuple[str, ...], str | None]] = {
     "no unrolling": ((), "#pragma unroll 1"),
 }
 """Builds of one kernel: options of the compiler, and a pragma before its loop over k in the tile."""
+SLOW = "slow:"
+"""How the reason begins for a point that was left out on purpose."""
 TRANSFER_BYTES = tuple(1 << power for power in (16, 18, 20, 22, 24, 26, 28, 29))
 
 PROTOCOL = {
@@ -54,7 +66,8 @@ class Request:
     """What to record. kernels: names of the catalog or baselines; empty: all that the GPU can run.
 
     skip_above: kernel -> largest edge to measure it at. seconds: stop cleanly before this much time
-    is spent. again: measure even what is already in the file.
+    is spent. again: measure even what is already in the file. finish: complete the sections that the
+    file has begun, asked for or not.
     """
 
     gpu: str | None = None
@@ -71,6 +84,7 @@ class Request:
     with_accuracy: bool = False
     with_flags: bool = False
     with_overlap: bool = False
+    finish: bool = False
     counter_shapes: tuple[Size, ...] = COUNTER_SHAPES
 
 
@@ -116,13 +130,17 @@ def check_names(wanted: Sequence[str]) -> None:
             raise UnknownKernelError(f"no kernel is called {name!r}. {near_matches(name, known)}")
 
 
-def names(session: Session, wanted: Sequence[str]) -> list[str]:
+Supports = Callable[[str], bool]
+"""Whether the GPU is of at least an architecture."""
+
+
+def names(supports: Supports, wanted: Sequence[str]) -> list[str]:
     """Kernels and baselines to measure, cuBLAS first, so that an early stop leaves the yardstick.
 
     wanted: names; empty: all that this GPU can run.
     """
     known = [*BASELINES, *catalog]
-    return [name for name in known if (name in wanted if wanted else session.supports(_arch(name)))]
+    return [name for name in known if (name in wanted if wanted else supports(_arch(name)))]
 
 
 def _arch(name: str) -> str:
@@ -162,6 +180,14 @@ def output_path(request: Request, key: str) -> Path:
     return request.out or schema.FOLDER / f"{key}.json"
 
 
+def begun(path: Path, key: str) -> dict[str, Any] | None:
+    """The record to go on with: the file at path, else the book's own of this GPU, else None."""
+    for there in (path, schema.FOLDER / f"{key}.json"):
+        if there.exists():
+            return schema.read(there)
+    return None
+
+
 def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
     """Measure what the request asks for and merge it into the file, after every single point.
 
@@ -173,7 +199,7 @@ def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
     key = gpu_key(require_gpu(), request.gpu)
     check_names([*request.kernels, *request.skip_above])
     path = output_path(request, key)
-    data = schema.read(path) if path.exists() else None
+    data = begun(path, key)
     started = time.monotonic()
     session = Session()
     if data is None:
@@ -187,6 +213,7 @@ def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
     stamp = points.stamp(session.versions(), points.commit(request.commit))
     outcome = Outcome(path)
     budget = Budget(started, request.seconds)
+    budget.learn_from(data)
     with Telemetry(session.bus_id) as telemetry:
         say(
             f"{session.gpu.name}, driver {stamp['driver']}, CUDA {stamp['cuda']}, cuBLAS "
@@ -195,26 +222,92 @@ def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
         if request.with_points:
             session.warm_up()
             _points(session, telemetry, request, data, stamp, outcome, budget, say)
-        for name, wanted, step in (
-            ("accuracy", request.with_accuracy, _accuracy),
-            ("builds", request.with_flags, _flags),
-            ("transfers", request.with_transfers, _transfers),
-            ("overlap", request.with_overlap, _overlap),
-        ):
-            if not wanted:
-                continue
-            try:
-                with session.faults(name):
-                    step(session, request, data, stamp, outcome, budget, say)
-            except GpuFaultError:
-                raise
-            except TileError as fault:  # the other steps go on
-                outcome.refused.append(f"{name}: {fault}")
-                say(f"{name}: REFUSED: {fault}")
-    if request.with_counters:
-        _counters(session, request, data, stamp, outcome, budget, say)
+        _steps(session, request, data, stamp, outcome, budget, say, BESIDE)
+    _steps(session, request, data, stamp, outcome, budget, say, ("counters",))
     schema.write(path, data)
     return outcome
+
+
+@dataclass(frozen=True)
+class Step:
+    """A piece of a section that the file lacks: what it is, its seconds by estimate, and `run`, which
+    takes it, merges it into the file's data and says what came of it.
+    """
+
+    what: str
+    seconds: float
+    run: Callable[[Session, Mapping[str, Any]], str]
+
+
+def lacking(
+    request: Request, data: dict[str, Any], supports: Supports, section: str
+) -> Iterator[Step]:
+    """The steps of a section that was asked for, or is to be finished, and that the file lacks."""
+    wanted = getattr(request, f"with_{section}") or (request.finish and data[section])
+    return SECTIONS[section](request, data, supports) if wanted else iter(())
+
+
+def _steps(
+    session: Session,
+    request: Request,
+    data: dict[str, Any],
+    stamp: Mapping[str, Any],
+    outcome: Outcome,
+    budget: Budget,
+    say: Callable[[str], None],
+    sections: Sequence[str],
+) -> None:
+    """Take the steps that the file lacks, as far as the time goes; one that fails stops no other."""
+    for section in sections:
+        for step in list(lacking(request, data, session.supports, section)):
+            if not budget.allows(step.seconds):
+                outcome.left.append(step.what)
+                continue
+            try:
+                with session.faults(step.what):
+                    say(f"{step.what}: {step.run(session, stamp)}")
+            except GpuFaultError:
+                raise
+            except TileError as fault:
+                outcome.refused.append(f"{step.what}: {fault}")
+                say(f"{step.what}: REFUSED: {fault}")
+            schema.write(outcome.path, data)
+
+
+def planned(request: Request) -> list[tuple[str, float]]:
+    """What `record` would measure on the GPU that a record names, and seconds for each, by estimate.
+
+    Needs no GPU: whose record it is says request.gpu, or is the H200. Raises the errors of `record`.
+    """
+    key = request.gpu or "h200"
+    check_names([*request.kernels, *request.skip_above])
+    path = output_path(request, key)
+    data = begun(path, key) or schema.empty({"name": key, "arch": device.gpu(key).arch})
+    arch = toolchain.arch_number(data["gpu"]["arch"])
+    budget = Budget(0.0, None)
+    budget.learn_from(data)
+
+    def supports(least: str) -> bool:
+        return arch >= toolchain.arch_number(least)
+
+    out = []
+    if request.with_points:
+        for name, k, size in todo(supports, request, data, Outcome(path)):
+            limit = request.skip_above.get(name)
+            if (limit is None or max(size) <= limit) and (k is None or _allowed(k, size)):
+                out.append(("{} at {}x{}x{}".format(name, *size), budget.guess(name, size)))
+    for section in (*BESIDE, "counters"):
+        steps = lacking(request, data, supports, section)
+        out += [(step.what, step.seconds) for step in steps]
+    return out
+
+
+def _allowed(k: Kernel, size: Size) -> bool:
+    try:
+        plan(k, *size)
+    except TileError:
+        return False
+    return True
 
 
 class Budget:
@@ -241,6 +334,11 @@ class Budget:
         """Remember how fast a kernel was."""
         self._rates[name] = gflops
 
+    def learn_from(self, data: Mapping[str, Any]) -> None:
+        """Remember the rates in a file: of each kernel, that at its largest size."""
+        for entry in sorted(data["points"], key=lambda e: e["m"] * e["n"] * e["k"]):
+            self.learn(entry["kernel"], entry["gflops"])
+
     def guess(self, name: str, size: Size) -> float:
         """Seconds that a point of this kernel will take: fixed costs and its launches."""
         ms = protocol.gflops(*size, 1.0) / self._rates.get(name, 300.0)
@@ -250,10 +348,10 @@ class Budget:
 
 
 def todo(
-    session: Session, request: Request, data: Mapping[str, Any], outcome: Outcome
+    supports: Supports, request: Request, data: Mapping[str, Any], outcome: Outcome
 ) -> Iterator[tuple[str, Kernel | None, Size]]:
     """Points still to measure, small sizes first, grouped by operand type so that operands are shared."""
-    chosen = names(session, request.kernels)
+    chosen = names(supports, request.kernels)
     order = {"float32": 0, "int32": 1, "float16": 2, "bfloat16": 3}
 
     def dtype(name: str) -> str:
@@ -262,7 +360,9 @@ def todo(
     for size in sorted(request.sizes, key=lambda s: s[0] * s[1] * s[2]):
         for name in sorted(chosen, key=lambda n: order[dtype(n)]):
             k = catalog[name] if name in catalog else None
-            if not request.again and _present(data, name, k, size):
+            if not request.again and (
+                _present(data, name, k, size) or _left_out(request, data, name, size)
+            ):
                 outcome.present += 1
                 continue
             yield name, k, size
@@ -277,6 +377,14 @@ def _present(data: Mapping[str, Any], name: str, k: Kernel | None, size: Size) -
     return any(schema.key(e) == wanted and e["source"] == source for e in data["points"])
 
 
+def _left_out(request: Request, data: Mapping[str, Any], name: str, size: Size) -> bool:
+    """Whether the file says that this one is too slow to be measured; naming the kernel overrides it."""
+    return name not in request.kernels and any(
+        (e["kernel"], e["m"], e["n"], e["k"]) == (name, *size) and e["reason"].startswith(SLOW)
+        for e in data["skipped"]
+    )
+
+
 def _points(
     session: Session,
     telemetry: Telemetry,
@@ -287,7 +395,7 @@ def _points(
     budget: Budget,
     say: Callable[[str], None],
 ) -> None:
-    plans = list(todo(session, request, data, outcome))
+    plans = list(todo(session.supports, request, data, outcome))
     rng = np.random.default_rng()
     for index, (name, k, size) in enumerate(plans):
         m, n, kk = size
@@ -296,7 +404,7 @@ def _points(
         expected = budget.guess(name, size)
         limit = request.skip_above.get(name)
         if limit is not None and max(size) > limit:
-            _skip(data, name, k, size, f"slow: not measured above {limit}", stamp)
+            _skip(data, name, k, size, f"{SLOW} not measured above {limit}", stamp)
             say(f"{head}  left out above {limit}")
             schema.write(outcome.path, data)
             continue
@@ -353,27 +461,15 @@ def _skip(
     )
 
 
-# -- copies, accuracy, counters ------------------------------------------------------------------
+# -- sections beside the points ------------------------------------------------------------------
 
 
-def _transfers(
-    session: Session,
-    request: Request,
-    data: dict[str, Any],
-    stamp: Mapping[str, Any],
-    outcome: Outcome,
-    budget: Budget,
-    say: Callable[[str], None],
-) -> None:
+def _transfers(request: Request, data: dict[str, Any], supports: Supports) -> Iterator[Step]:
     """Bandwidth of copies in both directions, from pageable and from pinned host memory."""
-    if data["transfers"] and not request.again:
-        say("transfers: in the file already")
-        return
-    if not budget.allows(10.0):
-        outcome.left.append("transfers")
-        return
-    for direction in ("h2d", "d2h"):
-        for memory in ("pageable", "pinned"):
+
+    def run(session: Session, stamp: Mapping[str, Any]) -> str:
+        rates = []
+        for direction, memory in itertools.product(("h2d", "d2h"), ("pageable", "pinned")):
             for nbytes in TRANSFER_BYTES:
                 copies = session.copies(nbytes, direction, memory == "pinned", 7)
                 found = protocol.spread(np.array(copies[1:]))  # the first one warms up
@@ -388,35 +484,26 @@ def _transfers(
                     "recorded": dict(stamp),
                 }
                 schema.merge(data, "transfers", entry)
-            say(
-                f"transfers: {direction} {memory:8s} {entry['gbs']:6.1f} GB/s at {nbytes >> 20} MiB"
-            )
-    schema.write(outcome.path, data)
+            rates.append(f"{direction} {memory} {entry['gbs']:.1f} GB/s")
+        return f"{', '.join(rates)} at {nbytes >> 20} MiB"
+
+    if request.again or not data["transfers"]:
+        yield Step("transfers", 10.0, run)
 
 
-def _accuracy(
-    session: Session,
-    request: Request,
-    data: dict[str, Any],
-    stamp: Mapping[str, Any],
-    outcome: Outcome,
-    budget: Budget,
-    say: Callable[[str], None],
-) -> None:
+def _accuracy(request: Request, data: dict[str, Any], supports: Supports) -> Iterator[Step]:
     """Errors of every cuBLAS precision against float64."""
-    for n in ACCURACY_SIZES:
-        for name in BASELINES:
-            present = [e for e in data["accuracy"] if (e["kernel"], e["m"]) == (name, n)]
-            if not session.supports(BASELINES[name].min_arch) or (present and not request.again):
-                continue
-            if not budget.allows(2.0):
-                outcome.left.append(f"accuracy of {name} at {n}")
-                continue
-            errors = session.accuracy(name, n)
-            entry = {"kernel": name, "m": n, "n": n, "k": n, **errors, "recorded": dict(stamp)}
-            schema.merge(data, "accuracy", entry)
-            say(f"accuracy: {name:16s} {n}: relative error {errors['frobenius']:.2e} (Frobenius)")
-    schema.write(outcome.path, data)
+
+    def run(session: Session, stamp: Mapping[str, Any], name: str, n: int) -> str:
+        errors = session.accuracy(name, n)
+        entry = {"kernel": name, "m": n, "n": n, "k": n, **errors, "recorded": dict(stamp)}
+        schema.merge(data, "accuracy", entry)
+        return f"relative error {errors['frobenius']:.2e} (Frobenius)"
+
+    for n, name in itertools.product(ACCURACY_SIZES, BASELINES):
+        present = any((e["kernel"], e["m"]) == (name, n) for e in data["accuracy"])
+        if supports(BASELINES[name].min_arch) and (request.again or not present):
+            yield Step(f"accuracy of {name} at {n}", 2.0, partial(run, name=name, n=n))
 
 
 def with_pragma(source: str, pragma: str | None) -> str:
@@ -429,145 +516,138 @@ def with_pragma(source: str, pragma: str | None) -> str:
     return source.replace(loop, f"\n{pragma}\n{loop}")
 
 
-def _flags(
-    session: Session,
-    request: Request,
-    data: dict[str, Any],
-    stamp: Mapping[str, Any],
-    outcome: Outcome,
-    budget: Budget,
-    say: Callable[[str], None],
-) -> None:
+def _flags(request: Request, data: dict[str, Any], supports: Supports) -> Iterator[Step]:
     """The builds of BUILDS, each paired with the default build of the same kernel."""
-    for name in FLAG_KERNELS:
-        if name not in catalog:
-            continue
-        k = catalog[name]
-        for n in FLAG_SIZES:
-            here = [e for e in data["flags"] if (e["kernel"], e["m"]) == (name, n)]
-            same = all(e["source"] == points.fingerprint(k) for e in here)
-            if len(here) >= len(BUILDS) and same and not request.again:
-                continue
-            if not budget.allows(1.0 * len(BUILDS)):
-                outcome.left.append(f"builds of {name} at {n}")
-                continue
-            for build, (options, pragma) in BUILDS.items():
-                p = plan(k, n, n, n)
-                timed = session.compare_build(p, with_pragma(k.source, pragma), options)
-                assert timed.ratio is not None  # compare_build always has a baseline
-                speedup = timed.ratio
-                entry = {
-                    "kernel": name,
-                    "params": dict(p.params),
-                    "build": build,
-                    "m": n,
-                    "n": n,
-                    "k": n,
-                    "ms": timed.ms.median,
-                    "q1": timed.ms.q1,
-                    "q3": timed.ms.q3,
-                    "gflops": protocol.gflops(n, n, n, timed.ms.median),
-                    "speedup": speedup.median,
-                    "speedup_q1": speedup.q1,
-                    "speedup_q3": speedup.q3,
-                    "source": points.fingerprint(k),
-                    "recorded": dict(stamp),
-                }
-                schema.merge(data, "flags", entry)
-                say(f"builds: {name} at {n}, {build:12s} {100 * speedup.median:6.1f} % of default")
-            schema.write(outcome.path, data)
+
+    def run(session: Session, stamp: Mapping[str, Any], k: Kernel, n: int) -> str:
+        shares = []
+        for build, (options, pragma) in BUILDS.items():
+            p = plan(k, n, n, n)
+            timed = session.compare_build(p, with_pragma(k.source, pragma), options)
+            assert timed.ratio is not None  # compare_build always has a baseline
+            speedup = timed.ratio
+            entry = {
+                "kernel": k.name,
+                "params": dict(p.params),
+                "build": build,
+                "m": n,
+                "n": n,
+                "k": n,
+                "ms": timed.ms.median,
+                "q1": timed.ms.q1,
+                "q3": timed.ms.q3,
+                "gflops": protocol.gflops(n, n, n, timed.ms.median),
+                "speedup": speedup.median,
+                "speedup_q1": speedup.q1,
+                "speedup_q3": speedup.q3,
+                "source": points.fingerprint(k),
+                "recorded": dict(stamp),
+            }
+            schema.merge(data, "flags", entry)
+            shares.append(f"{build} {100 * speedup.median:.1f} %")
+        return ", ".join(shares)
+
+    for name, n in itertools.product(FLAG_KERNELS, FLAG_SIZES):
+        here = [e for e in data["flags"] if (e["kernel"], e["m"]) == (name, n)]
+        whole = len(here) >= len(BUILDS) and _same_code(here, name)
+        if request.again or not whole:
+            do = partial(run, k=catalog[name], n=n)
+            yield Step(f"builds of {name} at {n}", 1.0 * len(BUILDS), do)
 
 
-def _overlap(
-    session: Session,
-    request: Request,
-    data: dict[str, Any],
-    stamp: Mapping[str, Any],
-    outcome: Outcome,
-    budget: Budget,
-    say: Callable[[str], None],
-) -> None:
+def _same_code(entries: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return all(e["source"] == points.fingerprint(name) for e in entries)
+
+
+def _overlap(request: Request, data: dict[str, Any], supports: Supports) -> Iterator[Step]:
     """Products from host arrays to host result, serial and in row panels over several streams."""
-    session.warm_up()
-    for n in streams.EDGES:
-        for name in streams.KERNELS:
-            k, what = catalog[name], f"overlap of {name} at {n}"
-            here = [e for e in data["overlap"] if (e["kernel"], e["m"]) == (name, n)]
-            chosen = streams.variants(n, plan(k, n, n, n).tile[0])
-            same = all(e["source"] == points.fingerprint(k) for e in here)
-            if same and {streams.variant(e) for e in here} >= set(chosen) and not request.again:
-                continue
-            if not budget.allows(streams.seconds(n, n, n, len(chosen))):
-                outcome.left.append(what)
-                continue
-            found = streams.entries(session, k, n, n, n, recorded=stamp)
-            data["overlap"] = [e for e in data["overlap"] if e not in here] + found
-            serial = next(e for e in found if streams.variant(e) == streams.BASELINE)
-            best = min(found, key=lambda e: e["ms"])
-            say(
-                f"{what}: serial {serial['ms']:.4g} ms, {streams.variant(best).title} "
-                f"{best['ms']:.4g} ms, a factor of {best['speedup']:.2f}"
-            )
-            schema.write(outcome.path, data)
+
+    def here(name: str, n: int) -> list[dict[str, Any]]:
+        return [e for e in data["overlap"] if (e["kernel"], e["m"]) == (name, n)]
+
+    def run(session: Session, stamp: Mapping[str, Any], name: str, n: int) -> str:
+        session.warm_up()
+        found = streams.entries(session, catalog[name], n, n, n, recorded=stamp)
+        older = here(name, n)
+        data["overlap"] = [e for e in data["overlap"] if e not in older] + found
+        serial = next(e for e in found if streams.variant(e) == streams.BASELINE)
+        best = min(found, key=lambda e: e["ms"])
+        return (
+            f"serial {serial['ms']:.4g} ms, {streams.variant(best).title} "
+            f"{best['ms']:.4g} ms, a factor of {best['speedup']:.2f}"
+        )
+
+    for n, name in itertools.product(streams.EDGES, streams.KERNELS):
+        chosen = streams.variants(n, plan(catalog[name], n, n, n).tile[0])
+        held = here(name, n)
+        whole = {streams.variant(e) for e in held} >= set(chosen) and _same_code(held, name)
+        if request.again or not whole:
+            seconds = streams.seconds(n, n, n, len(chosen))
+            yield Step(f"overlap of {name} at {n}", seconds, partial(run, name=name, n=n))
 
 
-def counter_jobs(session: Session, request: Request, data: Mapping[str, Any]) -> list[ncu.Job]:
-    """Launches to count: every kernel with plain pointers, at every counter shape it may run at."""
+def counter_jobs(supports: Supports, request: Request, data: Mapping[str, Any]) -> list[ncu.Job]:
+    """Launches to count: every kernel at every counter shape that it may run at.
+
+    Those with tensor maps come last and at the largest shape alone: the emulator has no counts to
+    hold against theirs.
+    """
+    chosen = [catalog[name] for name in names(supports, request.kernels) if name in catalog]
+    largest = max(request.counter_shapes, key=math.prod, default=None)
     jobs = []
-    for name in names(session, request.kernels):
-        k = catalog[name] if name in catalog else None
-        if k is None or k.host != "plain":
-            continue
-        for m, n, kk in request.counter_shapes:
-            try:
-                tiles = dict(plan(k, m, n, kk).params)
-            except TileError:
+    for k in sorted(chosen, key=lambda k: k.host != "plain"):
+        for size in request.counter_shapes:
+            if not _allowed(k, size) or (k.host != "plain" and size != largest):
                 continue
-            wanted = schema.key({"kernel": name, "params": tiles, "m": m, "n": n, "k": kk})
+            m, n, kk = size
+            wanted = schema.key(
+                {"kernel": k.name, "params": dict(k.params), "m": m, "n": n, "k": kk}
+            )
             here = [e for e in data["counters"] if schema.key(e) == wanted]
-            if here and here[0]["source"] == points.fingerprint(k) and not request.again:
-                continue
-            jobs.append(ncu.Job(name, m, n, kk, tiles))
+            if request.again or not here or not _same_code(here, k.name):
+                jobs.append(ncu.Job(k.name, m, n, kk, dict(k.params)))
     return jobs
 
 
-def _counters(
-    session: Session,
-    request: Request,
-    data: dict[str, Any],
-    stamp: Mapping[str, Any],
-    outcome: Outcome,
-    budget: Budget,
-    say: Callable[[str], None],
-) -> None:
-    """Hardware counters of the catalog's kernels; ncu runs once for all of them."""
-    jobs = counter_jobs(session, request, data)
-    if not jobs:
-        say("counters: in the file already")
-        return
-    if not budget.allows(10.0 + 0.5 * len(jobs)):
-        outcome.left.append(f"counters of {len(jobs)} launches")
-        return
-    say(f"counters: ncu profiles {len(jobs)} launches")
-    try:
+def _counters(request: Request, data: dict[str, Any], supports: Supports) -> Iterator[Step]:
+    """Hardware counters of single launches, by ncu, a batch of launches at a time."""
+
+    def run(session: Session, stamp: Mapping[str, Any], jobs: Sequence[ncu.Job]) -> str:
         counted = ncu.count(jobs)
         tool = ncu.version(ncu.tool_path())
-    except TileError as fault:  # the times stand without them
-        outcome.refused.append(f"counters: {fault}")
-        say(f"counters: REFUSED: {fault}")
-        return
-    for job, values in zip(jobs, counted, strict=True):
-        entry = {
-            "kernel": job.kernel,
-            "params": dict(job.params),
-            "m": job.M,
-            "n": job.N,
-            "k": job.K,
-            "values": values,
-            "source": points.fingerprint(job.kernel),
-            "recorded": {**stamp, "ncu": tool},
-        }
-        schema.merge(data, "counters", entry)
-    occupied = [values["occupancy_percent"] for values in counted]
-    say(f"counters: done, median occupancy {statistics.median(occupied):.0f} %")
-    schema.write(outcome.path, data)
+        for job, values in zip(jobs, counted, strict=True):
+            entry = {
+                "kernel": job.kernel,
+                "params": dict(job.params),
+                "m": job.M,
+                "n": job.N,
+                "k": job.K,
+                "values": values,
+                "source": points.fingerprint(job.kernel),
+                "recorded": {**stamp, "ncu": tool},
+            }
+            schema.merge(data, "counters", entry)
+        occupied = statistics.median(values["occupancy_percent"] for values in counted)
+        return f"median occupancy {occupied:.0f} %"
+
+    for _, group in itertools.groupby(
+        counter_jobs(supports, request, data), lambda job: catalog[job.kernel].host
+    ):
+        jobs = list(group)
+        for at in range(0, len(jobs), COUNTER_BATCH):
+            batch = jobs[at : at + COUNTER_BATCH]
+            kernels = ", ".join(dict.fromkeys(job.kernel for job in batch))
+            what = f"counters of {len(batch)} launches ({kernels})"
+            yield Step(what, 5.0 + 0.6 * len(batch), partial(run, jobs=batch))
+
+
+SECTIONS: Mapping[str, Callable[[Request, dict[str, Any], Supports], Iterator[Step]]] = {
+    "accuracy": _accuracy,
+    "flags": _flags,
+    "transfers": _transfers,
+    "overlap": _overlap,
+    "counters": _counters,
+}
+"""Sections beside the points: what each of them lacks in a file."""
+BESIDE = ("accuracy", "flags", "transfers", "overlap")
+"""Those that this process measures; counters come after all of them, when nothing else runs."""

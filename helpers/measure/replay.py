@@ -365,7 +365,8 @@ def live_ladder(size: int | Size) -> list[dict[str, Any]]:
 
     session = _session()
     wanted: list[Wanted] = [
-        (catalog[name] if name in catalog else name, name, {}) for name in names(session, ())
+        (catalog[name] if name in catalog else name, name, {})
+        for name in names(session.supports, ())
     ]
     wanted.sort(key=lambda w: isinstance(w[0], str))  # the catalog first, then cuBLAS
     measured, _ = _measure_points(session, wanted, [_size(size)])

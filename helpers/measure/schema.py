@@ -323,7 +323,11 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
             )
         else:
             lines.append(f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}")
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
+    replace_file(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
