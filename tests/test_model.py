@@ -1,5 +1,7 @@
 """Closed formulas against numbers known from elsewhere and against each other."""
 
+from dataclasses import replace
+
 import pytest
 
 from helpers import model
@@ -102,11 +104,12 @@ def test_rounds_by_hand():
 
 
 def test_a_repeated_edge_costs_and_a_gpu_with_half_the_lanes_takes_longer():
-    whole = model.rounds("fp32_best", 128, 256, 8, gpu=H200, resident=1)
-    odd = model.rounds("fp32_best", 128, 255, 8, gpu=H200, resident=1)
-    ragged = model.rounds("fp32_best", 128, 129, 8, gpu=H200, resident=1)
+    repeats = replace(catalog["fp32_best"], repeats_edge=True)
+    whole = model.rounds(repeats, 128, 256, 8, gpu=H200, resident=1)
+    odd = model.rounds(repeats, 128, 255, 8, gpu=H200, resident=1)
+    ragged = model.rounds(repeats, 128, 129, 8, gpu=H200, resident=1)
     assert (odd.clocks - whole.clocks, ragged.clocks - whole.clocks) == (8 * 1, 8 * 127)
-    fours = model.rounds("fp32_best", 128, 132, 8, gpu=H200, resident=1)
+    fours = model.rounds(repeats, 128, 132, 8, gpu=H200, resident=1)
     assert fours.clocks - whole.clocks == 8 * 124 / 4
     plain = model.rounds("warp_tiled", 128, 129, 8, gpu=H200, resident=1)
     assert plain.clocks == whole.clocks  # its loads do not repeat at a price
