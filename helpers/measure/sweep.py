@@ -101,7 +101,9 @@ def _product(k: Kernel) -> Iterator[tuple[int, ...]]:
 
 
 def merit(kernel: Kernel | str, size: Size, gpu: device.Gpu, tile: Mapping[str, int]) -> float:
-    """Predicted share of the FP32 peak, 0 to 1: what to try first, no claim about the hardware.
+    """Predicted share of the FP32 peak: what to try first, no claim about the hardware.
+
+    Between 0 and 1 for FP32; of a kernel for Tensor Cores only the order means something.
 
     The rounds of blocks (`model.rounds`, with a guess at the registers); then, unless the kernel reads
     its fragments ahead as those with warp tiles do, the wavefronts of shared memory for each
