@@ -150,7 +150,7 @@ def parse_size(text: str) -> tuple[int, int, int]:
 
 def run_ladder(args: argparse.Namespace) -> int:
     """Show the recorded ladder of a GPU at one size, or measure it here."""
-    from helpers.measure import DEFAULT_GPU, known_gpus, ladder, skipped, tuned
+    from helpers.measure import DEFAULT_GPU, known_gpus, ladder, ragged, skipped, tuned
     from helpers.measure.replay import live_ladder
     from helpers.measure.tune import describe
 
@@ -188,6 +188,10 @@ def run_ladder(args: argparse.Namespace) -> int:
             best = tuned(row["kernel"], size, gpu) if row["kernel"] in catalog else None
             if best:
                 print(f"tuned: {row['kernel']}: {describe(best)}")
+        for over in filter(
+            None, (ragged(name, gpu) for name, k in catalog.items() if k.candidates)
+        ):
+            print(f"tile chosen by shape: {over}")
     if not args.live:
         print(f"recorded GPUs: {', '.join(known_gpus())}")
     return 0

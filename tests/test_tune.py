@@ -189,14 +189,23 @@ def test_a_record_shows_its_tuned_tiles_in_the_ladder(
     from helpers.__main__ import main
 
     request = recording.Request(sizes=(SIZE,), kernels=("block_1d", "cublas_fp32"))
+
+    class Plain(FakeSession):
+        """It counts its own openings, not those of the class that other tests look at."""
+
     with monkeypatch.context() as plain:
-        plain.setattr(recording, "Session", FakeSession)
+        plain.setattr(recording, "Session", Plain)
         recording.record(request, lambda _: None)
     assert main(["ladder", "--size", "256"]) == 0
     assert "tuned:" not in capsys.readouterr().out
     run("block_1d")
     assert main(["ladder", "--size", "256"]) == 0
-    assert "tuned: block_1d: BK=4 TM=16" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "tuned: block_1d: BK=4 TM=16" in out and "chosen by shape" not in out
+    monkeypatch.setattr(tune, "ragged_shapes", lambda: [(100, 70, 33)])
+    run("fp32_best", ragged=True)
+    assert main(["ladder", "--size", "256"]) == 0
+    assert "tile chosen by shape: fp32_best over 1 ragged shapes" in capsys.readouterr().out
 
 
 def test_tuning_needs_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
