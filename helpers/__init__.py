@@ -2,12 +2,13 @@
 
 from helpers import device, model
 from helpers.catalog import Kernel, catalog, plan
-from helpers.launch import matmul, trace
+from helpers.launch import choose, matmul, trace
 from helpers.toolchain import instruction_mix, resources
 
 __all__ = [
     "Kernel",
     "catalog",
+    "choose",
     "device",
     "instruction_mix",
     "matmul",

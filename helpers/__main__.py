@@ -1,4 +1,4 @@
-"""The command line: python -m helpers info | ladder | trace | record | sweep | verify | ...
+"""The command line: python -m helpers info | ladder | trace | record | sweep | tune | verify ...
 
 Errors go to stderr as one `error:` line with exit code 2; with --json, stdout is JSON alone.
 """
@@ -150,8 +150,9 @@ def parse_size(text: str) -> tuple[int, int, int]:
 
 def run_ladder(args: argparse.Namespace) -> int:
     """Show the recorded ladder of a GPU at one size, or measure it here."""
-    from helpers.measure import DEFAULT_GPU, known_gpus, ladder, skipped
+    from helpers.measure import DEFAULT_GPU, known_gpus, ladder, ragged, skipped, tuned
     from helpers.measure.replay import live_ladder
+    from helpers.measure.tune import describe
 
     size = parse_size(args.size)
     if args.live:
@@ -183,6 +184,14 @@ def run_ladder(args: argparse.Namespace) -> int:
     for reason in left_out:
         print(f"not measured here: {reason}")
     if not args.live:
+        for row in rows:
+            best = tuned(row["kernel"], size, gpu) if row["kernel"] in catalog else None
+            if best:
+                print(f"tuned: {row['kernel']}: {describe(best)}")
+        for over in filter(
+            None, (ragged(name, gpu) for name, k in catalog.items() if k.candidates)
+        ):
+            print(f"tile chosen by shape: {over}")
         print(f"recorded GPUs: {', '.join(known_gpus())}")
     return 0
 
@@ -379,6 +388,35 @@ def run_sweep(args: argparse.Namespace) -> int:
     return 1 if outcome.refused else 0
 
 
+# -- tune ----------------------------------------------------------------------------------------
+
+
+def run_tune(args: argparse.Namespace) -> int:
+    """Find a kernel's best tile on this GPU and confirm it, or measure the choice on ragged shapes."""
+    from helpers.measure import tune
+
+    request = tune.Request(
+        kernel=args.kernel,
+        size=parse_size(args.size),
+        ragged=args.shapes == "ragged",
+        gpu=args.gpu,
+        out=args.out,
+        commit=args.commit,
+        seconds=args.seconds,
+        limit=args.limit,
+        again=args.again,
+        workers=args.workers,
+    )
+    outcome = tune.tune(request, lambda line: print(line, flush=True))
+    print(
+        f"{outcome.path}: {outcome.recorded} confirmed, {outcome.present} there already, "
+        f"{len(outcome.refused)} refused, {outcome.left} left for want of time"
+    )
+    for text in outcome.refused:
+        print(f"refused: {text}", file=sys.stderr)
+    return 1 if outcome.refused else 0
+
+
 # -- verify --------------------------------------------------------------------------------------
 
 
@@ -511,6 +549,25 @@ def configure_sweep(command: argparse.ArgumentParser) -> None:
     add("--list", action="store_true", help="show the tiles in their order; needs no GPU")
 
 
+def configure_tune(command: argparse.ArgumentParser) -> None:
+    """Arguments of `tune`."""
+    add = command.add_argument
+    add("kernel", help="a kernel of the catalog")
+    add("--size", default="4096", help="edge, or MxNxK (default: %(default)s)")
+    add(
+        "--shapes",
+        choices=["ragged"],
+        help="measure the choice of tile on 20 ragged shapes instead",
+    )
+    add("--gpu", help="the record's name (default: this GPU's)")
+    add("--out", type=Path, help="the file (default: data/measurements/GPU.json)")
+    add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
+    add("--seconds", type=float, help="stop cleanly before this much time is spent")
+    add("--limit", type=int, help="the sweep times at most so many tiles, the best predicted")
+    add("--workers", type=int, help="compiling processes (default: cores less one, at most 15)")
+    add("--again", action="store_true", help="confirm what is in the file already, too")
+
+
 def configure_verify(command: argparse.ArgumentParser) -> None:
     """Arguments of `verify`."""
     add = command.add_argument
@@ -557,6 +614,7 @@ COMMANDS: tuple[
     ),
     ("record", "measure on this GPU into data/measurements", run_record, configure_record, False),
     ("sweep", "time every legal tile of a kernel on this GPU", run_sweep, configure_sweep, False),
+    ("tune", "a kernel's best tile on this GPU, confirmed", run_tune, configure_tune, False),
     (
         "verify",
         "check every kernel on this GPU into data/validation",

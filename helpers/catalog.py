@@ -83,6 +83,10 @@ class Kernel:
     reuse: str = "block"
     """Who shares an element fetched from global memory: "block" (staged in shared memory) or "warp"."""
     note: str = ""
+    repeats_edge: bool = False
+    """Whether cp.async lanes beyond the last column of B all copy that column again."""
+    candidates: tuple[Mapping[str, int], ...] = ()
+    """Tiles that `launch.choose` picks from by shape, as changes to params; empty: no choice."""
     host: str = "plain"
     """How arguments are passed: "plain" pointers, or "tma" (tensor-map descriptors, Hopper)."""
 
@@ -118,6 +122,8 @@ class Plan:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
+    why: str = ""
+    """Why these tile sizes, where `launch.choose` picked them."""
 
     @property
     def defines(self) -> dict[str, str]:
@@ -596,6 +602,7 @@ _WARP_CHOICES = {
     "TN": (4, 8, 16),
     "MIN_BLOCKS": (1, 2, 4, 8),
 }
+_SMALL_WARPS = {"BK": 16, "WM": 32, "WN": 32, "TM": 8, "TN": 4}
 _WARP_TILED: tuple[Kernel, ...] = (
     Kernel(
         name="warp_tiled",
@@ -652,6 +659,14 @@ _WARP_TILED: tuple[Kernel, ...] = (
         shared="4 * STAGES * BK * (BM + 4 + BN)",
         tile=("BM", "BN"),
         min_arch="sm_80",
+        repeats_edge=True,
+        # Each about a quarter of the one before, so that some tile fills the GPU at every shape.
+        candidates=(
+            {},
+            {"BM": 64, "BN": 128, "WM": 32, "TM": 8, "MIN_BLOCKS": 4},
+            {**_SMALL_WARPS, "BM": 64, "BN": 64, "MIN_BLOCKS": 4},
+            {**_SMALL_WARPS, "BM": 32, "BN": 32, "MIN_BLOCKS": 8},
+        ),
         note="compute capability 8.0 or newer; warp_tiled runs on older GPUs",
     ),
 )

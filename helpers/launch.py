@@ -6,15 +6,15 @@ import hashlib
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers import device, toolchain
-from helpers.catalog import Kernel, Plan, find, plan
+from helpers import device, model, toolchain
+from helpers.catalog import Kernel, Plan, catalog, find, plan
 from helpers.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
 
 if TYPE_CHECKING:
@@ -130,13 +130,61 @@ def _checked(name: str, x: Any, kernel: Kernel) -> Any:
     return x
 
 
+def facts() -> device.Gpu:
+    """The GPU at hand as a row of the GPU table; the H200's where there is none.
+
+    For a GPU that is not in the table, only what `choose` needs is its own: SMs, lanes, limits.
+    """
+    live, h200 = device.current(), device.gpu("h200")
+    if live is None:
+        return h200
+    lanes = 64 if live.arch in ("sm_75", "sm_80") else 128
+    own = replace(h200, key="", name=live.name, arch=live.arch, sms=live.sms,
+                  fp32_lanes_per_sm=lanes)  # fmt: skip
+    return live.known or own
+
+
+def choose(kernel: Kernel | str, M: int, N: int, K: int, *, gpu: device.Gpu | None = None) -> Plan:
+    """The plan with the fewest predicted clocks among the catalog's candidates for this shape.
+
+    gpu: default the one at hand, or the H200. Each candidate is compiled once a process, for the
+    blocks that an SM holds; `model.rounds` does the rest. plan.why says what was compared. Raises
+    ConfigError where the catalog names no candidates or the GPU is too old for the kernel.
+    """
+    k, gpu = find(kernel), gpu or facts()
+    if not k.candidates:
+        able = ", ".join(name for name, other in catalog.items() if other.candidates)
+        raise ConfigError(
+            f"{k.name} has one tile for all shapes: leave tile out, or name sizes. A choice by "
+            f"shape have: {able}"
+        )
+    found = []
+    for change in k.candidates:
+        p = plan(k, M, N, K, **change)
+        resident = toolchain.resources(k, gpu.arch, **change).occupancy.blocks
+        found.append((model.rounds(k, M, N, K, gpu=gpu, resident=resident, **change), p))
+    found.sort(key=lambda pair: pair[0].clocks)  # stable: the catalog's order among equals
+    said = [
+        f"{p.tile[0]}x{p.tile[1]}: {r.blocks} blocks, {r.busiest} on the busiest SM, "
+        f"{r.clocks / found[0][0].clocks:.2f} of the least clocks"
+        for r, p in found
+    ]
+    return replace(found[0][1], why=f"{M}x{N}x{K} on {gpu.name}. " + "; ".join(said))
+
+
 def matmul(
-    kernel: Kernel | str, A: Any, B: Any, *, backend: str | None = None, **params: int
+    kernel: Kernel | str,
+    A: Any,
+    B: Any,
+    *,
+    backend: str | None = None,
+    tile: str | None = None,
+    **params: int,
 ) -> Any:
     """C = A B by a kernel of the catalog. NumPy in, NumPy out; CuPy in, CuPy out.
 
     A: (M, K), B: (K, N), both in the kernel's dtype (bfloat16 as uint16 bits); C: (M, N) in its
-    out_dtype. params override tile sizes. backend: "cuda", "emulator", or None for the GPU where
+    out_dtype. params override tile sizes; tile="auto" takes them from `choose`. backend: "cuda", "emulator", or None for the GPU where
     there is one and the emulator where there is none. A view that is not contiguous is copied, with
     a warning. Raises ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and
     EmulationError if the emulator finds a fault in the kernel.
@@ -148,7 +196,12 @@ def matmul(
             f"A is {A.shape[0]}x{A.shape[1]} and B is {B.shape[0]}x{B.shape[1]}: the columns of A "
             "must be as many as the rows of B"
         )
-    p = plan(k, A.shape[0], B.shape[1], A.shape[1], **params)
+    M, N, K = A.shape[0], B.shape[1], A.shape[1]
+    if tile not in (None, "auto") or (tile and params):
+        raise ConfigError(
+            f'{tile=} with {params}: tile is "auto", or left out for sizes of your own'
+        )
+    p = choose(k, M, N, K) if tile else plan(k, M, N, K, **params)
     chosen = backend or ("cuda" if device.current() else "emulator")
     if chosen == "cuda":
         return _on_gpu(p, A, B)

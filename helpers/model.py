@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from helpers.catalog import ITEM_BYTES, Kernel, find, plan
@@ -156,3 +157,68 @@ def shared_roof(gpu: Gpu, fma_per_wavefront: float) -> float:
 def waves(gpu: Gpu, blocks: int, blocks_per_sm: int) -> float:
     """Rounds of resident blocks that a grid takes on this GPU; the last may be partly empty."""
     return blocks / (gpu.sms * blocks_per_sm)
+
+
+SM_FEED = 32
+"""Bytes of A and B a clock that an SM takes in while it computes: one sector.
+
+No data sheet says it. On an H200 it puts the predictions of `rounds` on the recorded times; for
+other GPUs it is assumed.
+"""
+SCHEDULERS = 4
+"""Warp schedulers of an SM, on every GPU from compute capability 7.0 on (architecture whitepapers)."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How a grid of tiles falls on a GPU's SMs, and the clocks that follow.
+
+    blocks: of the grid. busiest: of them on the SM that has most. resident: at once on an SM at most.
+    clocks: SM clocks of the whole product, predicted. peak: the share of the FP32 peak that this is.
+    """
+
+    blocks: int
+    busiest: int
+    resident: int
+    clocks: float
+    peak: float
+
+
+def rounds(
+    kernel: Kernel | str, M: int, N: int, K: int, *, gpu: Gpu, resident: int, **params: int
+) -> Rounds:
+    """Predict a product of an FP32 kernel with TM x TN sums a thread, by counting tiles.
+
+    resident: blocks of it that an SM holds (from the compiler's report). The SM with most blocks
+    decides. It takes them in rounds of `resident`, the last one smaller. For one k, a round of r
+    blocks costs
+
+    - the multiply-adds of its busiest scheduler: TM x TN for each of its ceil(r x warps / 4) warps
+      (twice that where an SM has 64 lanes);
+    - the bytes of A and B that the r blocks fetch, at SM_FEED.
+
+    They add up: both pass through the same issue slots and queues. Where the kernel's copies repeat
+    the last column (`Kernel.repeats_edge`), every repeated copy costs a clock more.
+    It knows nothing of latency, of the launch and of caches. Raises the errors of `plan`.
+    """
+    k = find(kernel)
+    p = plan(k, M, N, K, **params)
+    bm, bn = p.tile
+    tiles_m, tiles_n = -(-M // bm), -(-N // bn)
+    blocks = tiles_m * tiles_n
+    busiest = -(-blocks // gpu.sms)
+    warps = -(-p.threads // WARP)
+    sums = p.params.get("TM", 1) * p.params.get("TN", 1)
+    multiply_adds = sums * SCHEDULERS * WARP / gpu.fp32_lanes_per_sm
+    fetch = ITEM_BYTES[k.dtype] * (bm + bn) / SM_FEED
+
+    def one_k(r: int) -> float:
+        return math.ceil(r * warps / SCHEDULERS) * multiply_adds + r * fetch
+
+    full, rest = divmod(busiest, resident)
+    clocks = full * one_k(resident) + one_k(rest)
+    if k.repeats_edge:
+        width = 4 if N % 4 == 0 else 1  # floats to a copy
+        clocks += (tiles_n * bn - N) / width * max(1.0, tiles_m / gpu.sms)
+    least = M * N / (gpu.fp32_lanes_per_sm * gpu.sms)
+    return Rounds(blocks, busiest, resident, clocks * K, least / clocks)

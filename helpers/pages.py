@@ -22,6 +22,7 @@ import numpy as np
 from helpers.catalog import KERNELS, Kernel, find
 from helpers.errors import ConfigError, DataError, UnknownNameError, near_matches
 from helpers.exercises import without_comments
+from helpers.measure import DEFAULT_GPU, load, tuned
 from helpers.plots._svg import number
 
 HIDDEN = (
@@ -536,6 +537,31 @@ def provenance(*measurements: Any) -> Html:
     return Html(f'<p class="tile-provenance"><small>{html.escape(text)}</small></p>', text)
 
 
+# -- tiles found by the tuner --------------------------------------------------------------------
+
+
+def tuned_note(kernel: Kernel | str, size: int = 4096, gpu: str = DEFAULT_GPU) -> Markdown | None:
+    """A sentence on the confirmed best tile of a kernel on a GPU; None where none is recorded.
+
+    As the last line of a cell it shows the sentence or nothing, so the text around it must not need
+    it.
+    """
+    best = tuned(kernel, size, gpu)
+    if best is None:
+        return None
+    changed = ", ".join(f"{n} = {v}" for n, v in best["params"].items() if best["default"][n] != v)
+    name = load(gpu).gpu["name"]
+    timed = f"Of {best['tiles']} tiles timed on the {name} at {size}"
+    share = ""
+    if best["cublas_ratio"] is not None:
+        share = f"; it reaches {100 * best['cublas_ratio']:.1f} % of cuBLAS"
+    if best["gain"] is None:
+        return Markdown(f"{timed}, none is faster than the one used here.")
+    return Markdown(
+        f"{timed}, the best has {changed}: {best['gain']:.2f} times as fast as the one used here{share}."
+    )
+
+
 # -- records of a GPU that may not be there yet ----------------------------------------------------
 
 
@@ -577,4 +603,5 @@ __all__ = [
     "say",
     "show_kernel",
     "table",
+    "tuned_note",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import statistics
@@ -186,7 +185,7 @@ def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     record = load("h200")
-    data = json.loads(record.path.read_text(encoding="utf-8")) | {"sweep": []}
+    data = schema.read(record.path) | {"sweep": []}
     own = next(
         p for p in data["points"]
         if p["kernel"] == "block_1d" and p["m"] == 4096 and p["params"]["BM"] == 64

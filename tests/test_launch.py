@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from helpers import launch
+from helpers import device, launch
 from helpers.catalog import ROOT, catalog
 from helpers.errors import (
     ConfigError,
@@ -126,3 +127,50 @@ def test_importing_helpers_needs_numpy_only():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "naive", done.stderr
+
+
+SHAPES = ((1, 1, 1), (33, 65, 9), (131, 259, 19), (3, 513, 8), (129, 132, 17))
+
+
+@pytest.mark.parametrize("number", range(len(catalog["fp32_best"].candidates)))
+def test_every_candidate_is_right_on_awkward_shapes(number):
+    tile = catalog["fp32_best"].candidates[number]
+    for M, N, K in SHAPES:
+        A, B = launch.operands("fp32_best", M, N, K)
+        C = launch.matmul("fp32_best", A, B, backend="emulator", **tile)
+        assert launch.wrong_elements("fp32_best", A, B, C) == 0, (M, N, K, tile)
+
+
+def test_the_tile_follows_the_shape():
+    h200 = device.gpu("h200")
+
+    def tile(*shape: int, gpu: device.Gpu = h200) -> tuple[int, int]:
+        return launch.choose("fp32_best", *shape, gpu=gpu).tile
+
+    assert tile(4096, 4096, 4096) == tile(8192, 8192, 8192) == (128, 256)
+    assert tile(1024, 1024, 1024) == (64, 128)
+    assert tile(512, 512, 512) != (128, 256)
+    tiny = replace(h200, sms=8)  # eight tiles of the default fill eight SMs
+    assert tile(512, 512, 512, gpu=tiny) == (128, 256)
+    p = launch.choose("fp32_best", 1024, 1024, 1024, gpu=h200)
+    assert p.why.startswith("1024x1024x1024 on H200") and "32 blocks" in p.why
+    assert p.grid == (128, 1, 1) and p.params["BM"] == 64
+
+
+def test_matmul_takes_the_choice_only_when_asked(monkeypatch):
+    A, B = launch.operands("fp32_best", 70, 70, 33)
+    seen = []
+    emulate = launch._emulate
+    monkeypatch.setattr(launch, "_emulate", lambda p, *a: seen.append(p) or emulate(p, *a))
+    for options in ({}, {"tile": "auto"}):
+        C = launch.matmul("fp32_best", A, B, backend="emulator", **options)
+        assert launch.wrong_elements("fp32_best", A, B, C) == 0
+    assert seen[0].params == catalog["fp32_best"].params and not seen[0].why
+    assert seen[1].params != seen[0].params and seen[1].why
+    for bad in ({"tile": "best"}, {"tile": "auto", "BM": 64}):
+        with pytest.raises(ConfigError, match="auto"):
+            launch.matmul("fp32_best", A, B, **bad)
+    with pytest.raises(ConfigError, match="fp32_best"):
+        launch.choose("tiled_32", 64, 64, 64)
+    with pytest.raises(ConfigError, match="sm_80"):
+        launch.choose("fp32_best", 64, 64, 64, gpu=device.gpu("t4"))

@@ -1,5 +1,7 @@
 """Closed formulas against numbers known from elsewhere and against each other."""
 
+from dataclasses import replace
+
 import pytest
 
 from helpers import model
@@ -78,3 +80,61 @@ def test_shared_roof_is_half_the_peak_at_two_multiply_adds_a_wavefront():
 
 def test_waves():
     assert model.waves(gpu("h200"), 264, 2) == 1
+
+
+H200 = gpu("h200")
+
+
+def test_rounds_by_hand():
+    """512 tiles of 128x256 on 132 SMs: four on the busiest, 2 x 128 multiply-adds and 48 sectors each."""
+    r = model.rounds("fp32_best", 4096, 4096, 4096, gpu=H200, resident=1)
+    assert (r.blocks, r.busiest, r.clocks) == (512, 4, 4 * (256 + 48) * 4096)
+    assert r.peak == pytest.approx(4096 * 4096 / (132 * 128) / (4 * 304))
+    # Two blocks of four warps at once: two warps a scheduler. Five: two rounds, the second of one.
+    small = {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32, "TM": 8, "TN": 4}
+    two = model.rounds("fp32_best", 64, 64 * 264, 10, gpu=H200, resident=4, **small)
+    assert (two.busiest, two.clocks) == (2, 10 * (2 * 32 + 2 * 16))
+    five = model.rounds("fp32_best", 64, 64 * 5 * 132, 1, gpu=H200, resident=4, **small)
+    assert five.clocks == (4 * 32 + 4 * 16) + (32 + 16)
+    # Two blocks of one warp sit on two schedulers: no slower than one, but for their bytes.
+    tiny = {**small, "BM": 32, "BN": 32}
+    one = model.rounds("fp32_best", 32, 32 * 132, 1, gpu=H200, resident=16, **tiny)
+    pair = model.rounds("fp32_best", 32, 32 * 264, 1, gpu=H200, resident=16, **tiny)
+    assert (one.clocks, pair.clocks) == (32 + 8, 32 + 16)
+
+
+def test_a_repeated_edge_costs_and_a_gpu_with_half_the_lanes_takes_longer():
+    repeats = replace(catalog["fp32_best"], repeats_edge=True)
+    whole = model.rounds(repeats, 128, 256, 8, gpu=H200, resident=1)
+    odd = model.rounds(repeats, 128, 255, 8, gpu=H200, resident=1)
+    ragged = model.rounds(repeats, 128, 129, 8, gpu=H200, resident=1)
+    assert (odd.clocks - whole.clocks, ragged.clocks - whole.clocks) == (8 * 1, 8 * 127)
+    fours = model.rounds(repeats, 128, 132, 8, gpu=H200, resident=1)
+    assert fours.clocks - whole.clocks == 8 * 124 / 4
+    plain = model.rounds("warp_tiled", 128, 129, 8, gpu=H200, resident=1)
+    assert plain.clocks == whole.clocks  # its loads do not repeat at a price
+    a100 = model.rounds("fp32_best", 128, 256, 8, gpu=gpu("a100"), resident=1)
+    assert a100.clocks == 8 * (512 + 48)
+
+
+def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
+    """fp32_best on the H200, from 512 to 8192 and at 1025, with no constant fitted to these times."""
+    from helpers.measure import fingerprint, load
+
+    points = [
+        p
+        for p in load("h200").find("points", kernel="fp32_best")
+        if p["n"] % 256 == 0 or p["source"] == fingerprint("fp32_best")  # edges may have changed
+    ]
+    assert len(points) >= 5
+
+    def worst() -> float:
+        off = []
+        for p in points:
+            r = model.rounds("fp32_best", p["m"], p["n"], p["k"], gpu=H200, resident=1)
+            off.append(abs(p["ms"] * p["clock_mhz"] * 1e3 / r.clocks - 1))
+        return max(off)
+
+    assert worst() < 0.13
+    monkeypatch.setattr(model, "SM_FEED", 1e9)
+    assert worst() > 0.2

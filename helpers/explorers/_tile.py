@@ -97,7 +97,11 @@ def times(kernel: Kernel, gpu: str) -> Times:
 
     found = [
         e
-        for section in ("points", "sweep")  # the sweep's own time replaces the point's
+        for section in (
+            "points",
+            "sweep",
+            "tuned",
+        )  # a later section's time replaces an earlier one's
         for e in record.find(section, **where)
         if e["source"] == source and e["ms"] is not None and set(e["params"]) == set(kernel.params)
     ]

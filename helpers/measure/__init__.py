@@ -21,6 +21,7 @@ from helpers.measure.replay import (
     transfers,
 )
 from helpers.measure.schema import Record, known_gpus, load
+from helpers.measure.tune import ragged, ragged_shapes, tuned
 
 __all__ = [
     "DEFAULT_GPU",
@@ -38,7 +39,10 @@ __all__ = [
     "overlap",
     "published",
     "published_frame",
+    "ragged",
+    "ragged_shapes",
     "skipped",
     "stale",
     "transfers",
+    "tuned",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -97,28 +97,42 @@ def repeats(estimate_ms: float, effort: Effort) -> int:
     return max(1, min(effort.max_repeat, wanted))
 
 
-def paired(
+@dataclass(frozen=True)
+class Rounds:
+    """Samples of several operations, taken in turn: ms[name][i] is of round i, for every name.
+
+    Milliseconds a launch. repeat: launches in one sample of an operation. started, ended: seconds by
+    the clock that was given.
+    """
+
+    ms: Mapping[str, np.ndarray]
+    repeat: Mapping[str, int]
+    started: float
+    ended: float
+
+    def ratio(self, name: str, to: str) -> Spread:
+        """Time of `to` over time of `name`, round by round: above 1, `name` is the faster."""
+        return spread(self.ms[to] / self.ms[name])
+
+
+def interleaved(
     bench: Bench,
-    operation: str,
-    baseline: str | None,
+    names: Sequence[str],
     *,
     effort: Effort | None = None,
     rng: np.random.Generator | None = None,
-    estimate_ms: float | None = None,
+    estimates: Mapping[str, float] | None = None,
     before: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> Paired:
-    """Time an operation and its baseline interleaved, each pair in random order.
+) -> Rounds:
+    """Time operations interleaved: rounds of one sample each, every round in random order.
 
-    estimate_ms: an earlier time of the operation, if one is known; it spares a slow kernel a run.
-    before: called after the warm-up and before the first sample (poison the output there).
+    estimates: earlier times in ms, where known; they spare a slow kernel a run. before: called after
+    the warm-up and before the first sample (poison the output there).
     """
     effort = effort or RECORD
     order = rng or np.random.default_rng()
-    names = [operation] if baseline is None else [operation, baseline]
-    estimate: dict[str, float] = {}
-    if estimate_ms is not None:
-        estimate[operation] = estimate_ms
+    estimate = dict(estimates or {})
     for name in names:
         if name not in estimate or estimate[name] < effort.slow_ms:
             estimate[name] = bench.sample(name, 1)
@@ -139,21 +153,45 @@ def paired(
     samples: dict[str, list[float]] = {name: [] for name in names}
     least, most = (effort.slow_pairs,) * 2 if slow else (effort.pairs, effort.max_pairs)
     started = clock()
-    for pair in range(most):
-        if pair >= least and clock() - started >= effort.seconds:
+    for done in range(most):
+        if done >= least and clock() - started >= effort.seconds:
             break
         for index in order.permutation(len(names)):
             name = names[int(index)]
             samples[name].append(bench.sample(name, repeat[name]))
-    ended = clock()
+    ms = {name: np.array(values) for name, values in samples.items()}
+    return Rounds(ms, repeat, started, clock())
 
-    own = np.array(samples[operation])
-    if baseline is None:
-        return Paired(spread(own), None, None, repeat[operation], started, ended)
-    other = np.array(samples[baseline])
-    return Paired(
-        spread(own), spread(other), spread(other / own), repeat[operation], started, ended
+
+def paired(
+    bench: Bench,
+    operation: str,
+    baseline: str | None,
+    *,
+    effort: Effort | None = None,
+    rng: np.random.Generator | None = None,
+    estimate_ms: float | None = None,
+    before: Callable[[], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Paired:
+    """Time an operation and its baseline interleaved, each pair in random order.
+
+    estimate_ms: an earlier time of the operation, if one is known. The rest as `interleaved`.
+    """
+    done = interleaved(
+        bench,
+        [operation] if baseline is None else [operation, baseline],
+        effort=effort,
+        rng=rng,
+        estimates=None if estimate_ms is None else {operation: estimate_ms},
+        before=before,
+        clock=clock,
     )
+    repeat, own = done.repeat[operation], spread(done.ms[operation])
+    if baseline is None:
+        return Paired(own, None, None, repeat, done.started, done.ended)
+    other, ratio = spread(done.ms[baseline]), done.ratio(operation, baseline)
+    return Paired(own, other, ratio, repeat, done.started, done.ended)
 
 
 def gflops(M: int, N: int, K: int, ms: float) -> float:

@@ -25,6 +25,26 @@ _TEXT, _COUNT, _POSITIVE, _MAYBE, _MAPPING = "text", "count", "positive", "maybe
 _ZERO_OR_MORE, _MAYBE_TEXT = "zero or more", "maybe text"
 _OPERATIONS = "a list of [what, panel, stream, start, end]"
 
+_CONFIRMED: Mapping[str, str] = {
+    "ms": _POSITIVE,
+    "q1": _POSITIVE,
+    "q3": _POSITIVE,
+    "gflops": _POSITIVE,
+    "pairs": _COUNT,
+    "gain": _MAYBE,
+    "gain_q1": _MAYBE,
+    "gain_q3": _MAYBE,
+    "cublas_ratio": _MAYBE,
+    "ratio_q1": _MAYBE,
+    "ratio_q3": _MAYBE,
+    "max_error": _ZERO_OR_MORE,
+    "error_over_tolerance": _ZERO_OR_MORE,
+    "checked": _TEXT,
+    "source": _MAYBE_TEXT,
+    "recorded": _MAPPING,
+}
+"""A tile against the default tile (gain: null where it is the default) and against cuBLAS."""
+
 FIELDS: Mapping[str, Mapping[str, str]] = {
     "points": {
         "kernel": _TEXT,
@@ -176,9 +196,29 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "source": _MAYBE_TEXT,
         "recorded": _MAPPING,
     },
+    "tuned": {
+        "kernel": _TEXT,
+        "params": _MAPPING,
+        "default": _MAPPING,
+        "m": _COUNT,
+        "n": _COUNT,
+        "k": _COUNT,
+        "tiles": _COUNT,
+        **_CONFIRMED,
+    },
+    "ragged": {
+        "kernel": _TEXT,
+        "params": _MAPPING,
+        "default": _MAPPING,
+        "m": _COUNT,
+        "n": _COUNT,
+        "k": _COUNT,
+        "seed": _COUNT,
+        **_CONFIRMED,
+    },
 }
 """Fields of each section. "maybe" is a positive number, or null where it could not be measured."""
-OPTIONAL = ("overlap", "sweep")
+OPTIONAL = ("overlap", "sweep", "tuned", "ragged")
 """Sections that a file may lack: reading adds them, empty."""
 
 RECORDED = ("date", "commit", "driver", "cuda", "cublas", "nvrtc", "cupy")

@@ -39,6 +39,8 @@ MOST_SUMS = 224
 """Sums that a thread can keep: 255 registers less those for addresses and fragments."""
 MOST_SPILLS = 256
 """Bytes of spills, stores and loads together, from which on a tile is not timed."""
+REPEAT = 0.05
+"""What a tile falls back in the order for each tile before it that has the same merit."""
 WRITE_EVERY = 5.0
 """Seconds between two writes of the file; it is written at the end, too."""
 
@@ -99,29 +101,30 @@ def _product(k: Kernel) -> Iterator[tuple[int, ...]]:
 
 
 def merit(kernel: Kernel | str, size: Size, gpu: device.Gpu, tile: Mapping[str, int]) -> float:
-    """Predicted share of the FP32 peak, 0 to 1: what to try first, no claim about the hardware.
+    """Predicted share of the FP32 peak: what to try first, no claim about the hardware.
 
-    A multiply-add costs its own time, its share of the shared-memory wavefronts and its share of the
-    bytes from L2 (at three times the memory's bandwidth); that, times how full the last wave of
-    blocks is and how many multiply-adds are in flight.
+    Between 0 and 1 for FP32; of a kernel for Tensor Cores only the order means something.
+
+    The rounds of blocks (`model.rounds`, with a guess at the registers); then, unless the kernel reads
+    its fragments ahead as those with warp tiles do, the wavefronts of shared memory for each
+    multiply-add; a fifth of it for a tile that will spill.
     """
     k = find(kernel)
-    m, n, kk = size
-    p = plan(k, m, n, kk, **tile)
+    p = plan(k, *size, **tile)
     rows, columns = tile.get("TM", 1), tile.get("TN", 1)
     sums = rows * columns
     wide = 2 if "TN" in tile else 1  # several values a load
-    shared = gpu.fp32_lanes_per_sm / device.WARP * (rows + columns) / (wide * sums)
-    intensity = model.arithmetic_intensity(k, m, n, kk, **tile)
-    l2 = gpu.fp32_peak_gflops / (3 * intensity * gpu.bandwidth_gbs)
+    shared = 0.0
+    if "WM" not in tile:
+        shared = gpu.fp32_lanes_per_sm / device.WARP * (rows + columns) / (wide * sums)
     warps = math.ceil(p.threads / device.WARP)
     registers = min(255, 40 + sums + rows + columns)
     fit = gpu.limits.registers_per_sm // (registers * device.WARP * warps)
+    fit = max(fit, tile.get("MIN_BLOCKS", 1))
     blocks = max(1, min(fit, gpu.limits.max_warps_per_sm // warps, gpu.limits.max_blocks_per_sm))
-    waves = model.waves(gpu, math.prod(p.grid), blocks)
-    in_flight = min(1.0, blocks * warps * sums / 512)
+    peak = model.rounds(k, *size, gpu=gpu, resident=blocks, **tile).peak
     spill = 0.2 if 40 + sums + rows + columns > 255 else 1.0
-    return 1 / (1 + shared + l2) * waves / math.ceil(waves) * in_flight * spill
+    return spill / (1 / peak + shared)
 
 
 def build(name: str, tile: Params, arch: str, size: Size) -> Built:
@@ -148,16 +151,32 @@ def build(name: str, tile: Params, arch: str, size: Size) -> Built:
 def order(
     kernels: Sequence[str], size: Size, gpu: device.Gpu, limit: int | None = None
 ) -> list[tuple[str, Params]]:
-    """Tiles of several kernels, best predicted first, the kernels in turn; defaults before all."""
+    """Tiles of several kernels, best predicted first, the kernels in turn; defaults before all.
+
+    `merit` cannot tell some tiles apart (stages, the depth of a tile). Of those that share a merit the
+    nearest to the default comes first, and each further one waits for tiles that are REPEAT worse, so
+    that a limit does not fill up with variants of one shape.
+    """
     ranked: list[tuple[float, str, Params]] = []
     for name in kernels:
-        k = catalog[name]
-        tiles = sorted(legal_tiles(k, size), key=lambda t, k=k: -merit(k, size, gpu, t))  # type: ignore[misc]
-        default = dict(k.params)
-        tiles = [default, *(t for t in tiles if t != default)][:limit]
+        default = dict(catalog[name].params)
+        groups: dict[float, list[Params]] = {}
+        for tile in legal_tiles(name, size):
+            groups.setdefault(round(merit(name, size, gpu, tile), 9), []).append(tile)
+        scored = [
+            (value * (1 - REPEAT) ** i, tile)
+            for value, group in groups.items()
+            for i, tile in enumerate(sorted(group, key=lambda t: _changes(t, default)))
+        ]
+        scored.sort(key=lambda row: -row[0])
+        tiles = [default, *(tile for _, tile in scored if tile != default)][:limit]
         ranked += [(i / len(tiles), name, tile) for i, tile in enumerate(tiles)]
     ranked.sort(key=lambda row: row[0])
     return [(name, tile) for _, name, tile in ranked]
+
+
+def _changes(tile: Params, default: Params) -> int:
+    return sum(default[name] != value for name, value in tile.items())
 
 
 def _key(name: str, tile: Params, size: Size) -> tuple[Any, ...]:
