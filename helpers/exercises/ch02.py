@@ -56,7 +56,9 @@ def summary(answer: Callable[[list[float]], Any]) -> Iterator[Check]:
                 hint="Return the median and the range, as in `return median, spread`.",
             )
             return
-        yield close_to(got[0], float(median), what=f"median of {times}", hint="Sort, then take the middle.")
+        yield close_to(
+            got[0], float(median), what=f"median of {times}", hint="Sort, then take the middle."
+        )
         yield close_to(
             got[1],
             float(q3 - q1),
