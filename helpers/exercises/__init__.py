@@ -311,6 +311,8 @@ def same_array(
     if not bad.any():
         return Check(True, what)
     at = tuple(int(i) for i in np.argwhere(bad)[0])
+    if np.isnan(got[at]) and not hint:
+        hint = "An element that nothing wrote is NaN here."
     return Check(
         False,
         f"{what}: {np.count_nonzero(bad)} of {bad.size} elements differ",

@@ -7,9 +7,17 @@ from helpers.exercises import Check, close_to, exercise
 
 @exercise("01.1", kind="number")
 def warps(answer: object) -> Check:
-    """Warps of a block of 24x24 threads."""
+    """Warps of a block of 20x20 threads."""
     return close_to(
-        answer, 18, tolerance=0, what="number of warps", wrong={24: "rows are not padded to a warp"}
+        answer,
+        13,
+        tolerance=0,
+        what="number of warps",
+        wrong={
+            12: "the last 16 threads need a warp too",
+            12.5: "warps are whole",
+            20: "rows are not padded to a warp: threads are numbered through, row after row",
+        },
     )
 
 
@@ -22,7 +30,11 @@ def peak(answer: object) -> Check:
         right,
         what="peak",
         unit="TFLOP/s",
-        wrong={right / 2: "a multiply-add is two operations"},
+        wrong={
+            right / 2: "a multiply-add is two operations",
+            right * 1e3: "that is GFLOP/s",
+            right * 1e12: "that is FLOP/s",
+        },
     )
 
 
@@ -34,5 +46,8 @@ def fits(answer: object) -> Check:
         1,
         tolerance=0,
         what="blocks an SM",
-        wrong={2: "that is the limit by threads; count the registers too"},
+        wrong={
+            2: "that is the limit by threads; count the registers too",
+            65536 / (768 * 64): "blocks are whole: round down",
+        },
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.exercises import Check, close_to, exercise, one_of
+from helpers.device import gpu
+from helpers.exercises import Check, close_to, exercise
 
 
 @exercise("02.1", kind="number")
@@ -23,15 +24,21 @@ def rate(answer: object) -> Check:
     )
 
 
-@exercise("02.2", kind="choice")
-def verdict(answer: object) -> Check:
-    """Whether 5 ms at 4096 is possible on a T4."""
-    return one_of(
+@exercise("02.2", kind="number")
+def shortest(answer: object) -> Check:
+    """Shortest time of a 4096 product on a T4 that its FP32 peak allows, in ms."""
+    right = 2 * 4096**3 / gpu("t4").fp32_peak_gflops / 1e6
+    return close_to(
         answer,
-        "no",
-        options=("yes", "no"),
-        what="verdict",
-        wrong={"yes": "compute the rate, then look up the FP32 peak of a T4"},
+        right,
+        tolerance=0.02,
+        what="shortest time",
+        unit="ms",
+        wrong={
+            right / 2: "a multiply-add is two operations",
+            right / 1e3: "that is in seconds",
+            5: "that is the report; compute what the peak allows",
+        },
     )
 
 
@@ -40,8 +47,22 @@ def summary(answer: Callable[[list[float]], Any]) -> Iterator[Check]:
     """Median and interquartile range of three samples, one with an outlier."""
     for times in ([3.0, 1.0, 2.0, 5.0, 4.0], [1.0, 1.0, 1.1, 9.0], [2.5]):
         q1, median, q3 = np.percentile(times, [25, 50, 75])
-        got = answer(times)
-        yield close_to(got[0], float(median), what=f"median of {times}")
-        spread = float(q3 - q1)
-        ok = abs(float(got[1]) - spread) <= 1e-6
-        yield Check(ok, f"interquartile range of {times}", got=str(got[1]), hint="q3 - q1")
+        got = answer(list(times))
+        if not isinstance(got, (tuple, list, np.ndarray)) or len(got) != 2:
+            yield Check(
+                False,
+                "summary(times) returns two numbers",
+                got=type(got).__name__,
+                hint="Return the median and the range, as in `return median, spread`.",
+            )
+            return
+        yield close_to(
+            got[0], float(median), what=f"median of {times}", hint="Sort, then take the middle."
+        )
+        yield close_to(
+            got[1],
+            float(q3 - q1),
+            what=f"interquartile range of {times}",
+            hint="Third quartile minus first.",
+            wrong={float(max(times) - min(times)): "that is the whole range, outliers included"},
+        )

@@ -15,7 +15,12 @@ def cover(answer: object) -> Check:
         19 * 63,
         tolerance=0,
         what="number of blocks",
-        wrong={18 * 62: "rounding down leaves rows and columns without a thread"},
+        wrong={
+            18 * 62: "rounding down leaves rows and columns without a thread",
+            1172: "round up in each direction, then multiply: a block is 16 x 16, not 256 loose threads",
+            1000 * 300: "that is the number of threads",
+            19 + 63: "the grid is 19 by 63 blocks",
+        },
     )
 
 
@@ -38,5 +43,6 @@ def eightfold(answer: object) -> Check:
         wrong={
             260: "C has four times the elements, and each sum is twice as long",
             130: "that is linear in the dimension",
+            1040: "eight times, not sixteen: C four times, each sum twice",
         },
     )

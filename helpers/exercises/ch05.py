@@ -8,14 +8,19 @@ from helpers.exercises import Check, check_kernel_source, close_to, exercise
 
 
 @exercise("05.1", kind="number")
-def stride_of_two(answer: object) -> Check:
-    """Sectors of one request when lanes read every second float."""
+def stride_of_three(answer: object) -> Check:
+    """Sectors of one request when lanes read every third float."""
     return close_to(
         answer,
-        8,
+        12,
         tolerance=0,
         what="sectors of the request",
-        wrong={4: "four sectors hold 32 floats side by side", 16: "half of those sectors are full"},
+        wrong={
+            4: "four sectors hold 32 floats side by side",
+            11: "count the sector that holds the last float too",
+            11.75: "sectors are whole",
+            32: "a sector holds eight floats, and lanes are three apart",
+        },
     )
 
 

@@ -17,6 +17,7 @@ def rectangle(answer: object) -> Check:
         unit="FLOP/byte",
         wrong={
             3.2: "a multiply-add is two operations",
+            12.8: "a float has four bytes, and a multiply-add is two operations",
             25.6: "that is FLOP per float; a float has four bytes",
             8: "that is the square tile of the same area",
         },
@@ -46,6 +47,7 @@ def largest_tile(answer: object) -> Check:
         wrong={
             128: "two tiles of 128x128 floats take 128 KB",
             78: "that fits, but is not a power of two",
+            110: "one tile of 110x110 fits; there are two",
             32: "that is the limit by threads; the question is about memory",
         },
     )

@@ -18,7 +18,11 @@ def column_of_36(answer: object) -> Check:
         4,
         tolerance=0,
         what="wavefronts",
-        wrong={1: "36·i modulo 32 takes only eight values", 32: "that is with 32 words a row"},
+        wrong={
+            1: "36·i modulo 32 takes only eight values",
+            8: "eight banks are used; how many lanes meet in each?",
+            32: "that is with 32 words a row",
+        },
     )
 
 
@@ -30,31 +34,58 @@ def t4_blocks(answer: object) -> Check:
         3,
         tolerance=0,
         what="blocks an SM",
-        wrong={8: "that is by threads alone", 6: "that is by registers; count shared memory too"},
+        wrong={
+            8: "that is by threads alone",
+            6: "that is by registers; count shared memory too",
+            16: "that is the limit on blocks alone",
+            64 / 20: "blocks are whole: round down",
+        },
     )
+
+
+SHAPES = ((64, 64), (33, 70), (1, 40), (95, 2))
+"""Rows and columns of the matrices to transpose; requests are counted on the first."""
 
 
 @exercise("07.3", kind="kernel")
 def transpose(answer: object) -> Iterator[Check]:
     """A transpose of any shape, coalesced both ways and free of bank conflicts."""
-    for rows, cols in ((64, 64), (33, 70), (1, 40), (95, 2)):
+    faults: dict[tuple[str, int], str] = {}
+    wrong, counted = [], []
+    for rows, cols in SHAPES:
         x = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols) + 1
-        y = np.zeros((cols, rows), np.float32)
+        y = np.full((cols, rows), np.nan, np.float32)
         grid = (-(-cols // 32), -(-rows // 32), 1)
         report = emulator.launch(str(answer), "transpose", grid, (32, 32, 1), [x, y, rows, cols])
-        wrong = int((y != x.T).sum())
+        bad = int((y != x.T).sum())
+        if bad:
+            wrong.append(f"{bad} of {y.size} elements of {rows}x{cols}")
+        for f in report.findings:
+            where = f"at {rows}x{cols}, line {f.line}, {f.kind}: {f.message}"
+            faults.setdefault((f.kind, f.line), where)
+        if (rows, cols) == SHAPES[0]:
+            counted = [r for r in report.by_line() if r.requests]
+    shown = ", ".join(f"{rows}x{cols}" for rows, cols in SHAPES)
+    yield Check(
+        not wrong,
+        f"{shown} come out transposed",
+        got=("wrong: " + "; ".join(wrong)) if wrong else "",
+        hint="Each store needs the bounds of y, which has cols rows and rows columns.",
+    )
+    for text in faults.values():
+        yield Check(False, text)
+    if not faults:
+        yield Check(True, "no race, and nothing out of bounds")
+    for r in counted:
+        everywhere = r.space == "global"
+        cost = r.sectors_per_request if everywhere else r.wavefronts_per_request
+        least, unit = (4, "sectors") if everywhere else (1, "wavefront")
         yield Check(
-            wrong == 0, f"{rows}x{cols} comes out transposed", got=f"{wrong} wrong elements"
+            cost <= least,
+            f"{r.space} {r.op} on line {r.line}",
+            got=f"{cost:g} {unit if cost == 1 or everywhere else unit + 's'} a request",
+            expected=f"{least} {unit}",
+            hint="The 32 lanes go down a column of the matrix: let threadIdx.x run along its rows."
+            if everywhere
+            else "The 32 lanes go down a column of the tile: give its rows a word more.",
         )
-        faults = "; ".join(str(f) for f in report.findings)
-        yield Check(not report.findings, f"no fault on {rows}x{cols}", got=faults)
-        if (rows, cols) == (64, 64):
-            for r in report.by_line():
-                cost = r.sectors_per_request if r.space == "global" else r.wavefronts_per_request
-                least = 4 if r.space == "global" else 1
-                unit = "sectors" if r.space == "global" else "wavefronts"
-                yield Check(
-                    cost <= least,
-                    f"{r.space} {r.op} on line {r.line}: {least} {unit} a request",
-                    got=f"{cost:g}",
-                )

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from helpers import device, model, plots
-from helpers.catalog import Kernel, broken_rules, find, plan
+from helpers.catalog import Kernel, broken_rules, catalog, find, plan
 from helpers.errors import ConfigError, DataError, UnknownNameError
 from helpers.explorers._occupancy import gpu_control, plain_limits
 from helpers.explorers.core import Control, Explorer, Reading, State, text
@@ -83,29 +83,28 @@ class Times:
 def times(kernel: Kernel, gpu: str) -> Times:
     """Recorded times of a kernel's tiles at 4096: from the sweep where there is one.
 
-    A time of other code than the file now holds is left out.
+    Entries of the catalog that are the same code with other tiles (tiled_8, tiled_16, tiled_32)
+    share their times. A time of other code than the file now holds is left out.
     """
     try:
         record = load(gpu)
     except UnknownNameError:
         return Times({}, "", False)
-    where = {"kernel": kernel.name, **dict(zip("mnk", SIZE, strict=True))}
+    size = dict(zip("mnk", SIZE, strict=True))
     source = fingerprint(kernel)
+    same = [k.name for k in catalog.values() if k.file == kernel.file and fingerprint(k) == source]
 
     def key(entry: Mapping[str, Any]) -> Key:
         return tuple(entry["params"][name] for name in kernel.params)
 
     found = [
         e
-        for section in (
-            "points",
-            "sweep",
-            "tuned",
-        )  # a later section's time replaces an earlier one's
-        for e in record.find(section, **where)
+        for section in ("points", "sweep", "tuned")  # a later section's time replaces an earlier
+        for name in same
+        for e in record.find(section, kernel=name, **size)
         if e["source"] == source and e["ms"] is not None and set(e["params"]) == set(kernel.params)
     ]
-    swept = any(e["source"] == source for e in record.find("sweep", **where))
+    swept = any(e["source"] == source for e in record.find("sweep", kernel=kernel.name, **size))
     label = provenance(record.gpu["name"], found) if found else ""
     return Times({key(e): e["ms"] for e in found}, label, swept)
 
@@ -158,6 +157,12 @@ def _edges(k: Kernel) -> dict[str, str | int]:
     }
     edge |= {n: (n if n in p else 0) for n in ("WM", "WN")}
     return edge | {n: (n if n in p else 1) for n in ("TM", "TN")}
+
+
+def _timed(recorded: Times) -> str:
+    """How many tiles have a time, as the subject of a sentence."""
+    count = len(recorded.ms)
+    return "only the catalog's own tile was" if count == 1 else f"{count} tiles were"
 
 
 def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
@@ -225,7 +230,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
     what = (
         f"Times of every tile that fits, at 4096: {recorded.label}."
         if recorded.swept
-        else f"Of this kernel only the catalog's own tile was timed, at 4096: {recorded.label}."
+        else f"Of this kernel {_timed(recorded)} timed, at 4096: {recorded.label}."
         " Other tiles were not recorded."
         if recorded.label
         else f"No time of this kernel is recorded on {name}."

@@ -186,6 +186,8 @@ def bars(
         heads = len(groups) > 1
         names = unique(p.kernel for p in found)
         left = min(14 + max(text_width(name) for name in names), 190)
+        if heads:  # the sizes stand left of the axis too, in bold
+            left = max(left, 8 + 1.12 * max(text_width(shape_text(*size)) for size in groups))
         amounts = [_shown(value, p.get(value)) for p in found]
         right = 12 + max(text_width(number(a)) for a in amounts)
         spreads = [spread for p in found if (spread := _spread(p, value))]
