@@ -305,6 +305,34 @@ def test_a_chapter_keeps_the_contract(path: Path) -> None:
     assert contract(path.read_text(encoding="utf-8"), path.stem[:2]) == []
 
 
+SHOWN = re.compile(r"(table|quiz|show_kernel|provenance|check|plots\.\w+|explorers\.\w+)$")
+
+
+def lost(text: str) -> list[str]:
+    """Tables and figures that nobody sees: a cell shows its last expression only."""
+    found = []
+    for cell in re.findall(r"(?ms)^```\{code-cell\} ipython3\n(.*?)^```$", text):
+        body = ast.parse(re.sub(r"(?m)^:tags:.*$", "", cell)).body
+        calls = [
+            n.value for n in body[:-1] if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)
+        ]
+        found += [ast.unparse(c)[:60] for c in calls if SHOWN.match(ast.unparse(c.func))]
+    return found
+
+
+@pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
+def test_every_table_and_figure_is_shown(path: Path) -> None:
+    assert lost(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_lost_table_is_found() -> None:
+    cell = "```{{code-cell}} ipython3\n:tags: [hide-input]\n{}```\n"
+    assert lost(cell.format("table(rows, caption='x')\nglue('a', 1)\n")) == [
+        "table(rows, caption='x')"
+    ]
+    assert lost(cell.format("glue('a', 1)\ntable(rows, caption='x')\n")) == []
+
+
 def test_every_chapter_is_in_the_table_of_contents() -> None:
     listed = re.findall(r"book/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
     assert sorted(listed) == sorted(path.stem for path in (ROOT / "book").glob("*.md"))
