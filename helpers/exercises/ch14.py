@@ -56,7 +56,10 @@ def one_tile(answer: object) -> Iterator[Check]:
         report = emulator.launch(str(answer), "one_tile", grid, (32, 1, 1), [a, b, c, m, n, k])
         wrong = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
         never = int(np.isnan(c).sum())
-        got, hint = f"{wrong} wrong elements of {c.size}", "which leading dimension has each matrix?"
+        got, hint = (
+            f"{wrong} wrong elements of {c.size}",
+            "which leading dimension has each matrix?",
+        )
         if wrong:
             got += f", {never} of them never stored" if never else ""
             if never == c.size:
