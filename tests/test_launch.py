@@ -126,3 +126,16 @@ def test_importing_helpers_needs_numpy_only():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "naive", done.stderr
+
+
+def test_multiply_adds_are_those_of_elements_only():
+    """Loads and stores of fragments, and address arithmetic, are no multiply-adds."""
+    t = launch.trace("wmma", M=32, N=16, K=48)
+    assert t.multiply_adds == 32 * 16 * 48 // 16**3
+    assert (
+        sum(n for op, n in t.report.instructions.items() if op.startswith("wmma")) > t.multiply_adds
+    )
+    assert launch.trace("coalesced_int", M=32, N=32, K=8).multiply_adds == 32 * 8
+    t = launch.trace("warp_tiled", M=128, N=128, K=16)
+    assert t.multiply_adds == 128 * 128 * 16 // 32
+    assert any(op.startswith("mad.") for op in t.report.instructions)
