@@ -271,9 +271,13 @@ class Trace:
 
     @property
     def multiply_adds(self) -> int:
-        """Warp-level multiply-add instructions executed (fma, mad, mma: one a warp each)."""
-        ops = self.report.instructions.items()
-        return sum(n for op, n in ops if op.split(".")[0] in ("fma", "mad", "mma", "wmma"))
+        """Warp-level multiply-adds of matrix elements: fma and mma, mad if the elements are int32.
+
+        Address arithmetic (mad of a float kernel) and the loads and stores of wmma do not count.
+        """
+        integers = self.plan.kernel.dtype == "int32"
+        kinds = ("mad.",) if integers else ("fma.", "mma.", "wmma.mma.")
+        return sum(n for op, n in self.report.instructions.items() if op.startswith(kinds))
 
     @property
     def wavefronts(self) -> int:

@@ -270,7 +270,7 @@ PLACES = {
     "10_vectorised": ("banks",),
     "11_pipelining": ("pipeline",),
     "12_warp_tiling": ("hierarchy", "tile"),
-    "19_whole_ladder": ("ladder", "roofline"),
+    "19_whole_ladder": ("roofline", "ladder"),
 }
 
 

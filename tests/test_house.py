@@ -305,7 +305,10 @@ def test_a_chapter_keeps_the_contract(path: Path) -> None:
     assert contract(path.read_text(encoding="utf-8"), path.stem[:2]) == []
 
 
-SHOWN = ("table", "quiz", "say", "provenance", "show_kernel", "check")
+SHOWN = (
+    *("table", "quiz", "say", "provenance", "show_kernel", "check"),
+    *("evidence", "tuned_note", "Markdown"),
+)
 """What a cell displays only if it is the cell's last expression, beside plots, explorers and live."""
 
 

@@ -174,3 +174,17 @@ def test_matmul_takes_the_choice_only_when_asked(monkeypatch):
         launch.choose("tiled_32", 64, 64, 64)
     with pytest.raises(ConfigError, match="sm_80"):
         launch.choose("fp32_best", 64, 64, 64, gpu=device.gpu("t4"))
+
+
+def test_multiply_adds_are_those_of_elements_only():
+    """Loads and stores of fragments, and address arithmetic, are no multiply-adds."""
+    t = launch.trace("wmma", M=32, N=16, K=48)
+    assert t.multiply_adds == 32 * 16 * 48 // 16**3
+    assert (
+        sum(n for op, n in t.report.instructions.items() if op.startswith("wmma")) > t.multiply_adds
+    )
+    assert launch.trace("coalesced_int", M=32, N=32, K=8).multiply_adds == 32 * 8
+    p = catalog["warp_tiled"].params
+    t = launch.trace("warp_tiled", M=p["BM"], N=p["BN"], K=p["BK"])
+    assert t.multiply_adds == p["BM"] * p["BN"] * p["BK"] // 32
+    assert any(op.startswith("mad.") for op in t.report.instructions)

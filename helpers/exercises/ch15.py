@@ -14,6 +14,9 @@ from helpers.exercises import Check, exercise
 @exercise("15.1", kind="python")
 def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     """(lane, register, half) of every element of a 16x8 fragment read by ldmatrix without .trans."""
+    if not isinstance(answer(0, 0), (tuple, list)) or len(answer(0, 0)) != 3:
+        yield Check(False, "the function returns (lane, register, half)", got=str(answer(0, 0)))
+        return
     places = {}
     for k, col in np.ndindex(16, 8):
         lane, register, half = answer(k, col)
@@ -32,7 +35,17 @@ def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     }
     wrong = [element for element, place in places.items() if held.get(place) != element]
     first = f"B[{wrong[0][0]}, {wrong[0][1]}] is not at {places[wrong[0]]}" if wrong else ""
-    yield Check(not wrong, "every element is where ldmatrix puts it", got=first)
+    exchanged = all(  # the layout that mma.sync wants, which .trans would give
+        place == (col * 4 + k % 8 // 2, k // 8, k % 2) for (k, col), place in places.items()
+    )
+    yield Check(
+        not wrong,
+        "every element is where ldmatrix puts it",
+        got=first,
+        hint="that is B as mma.sync wants it; without .trans a lane holds two neighbours of a row of B"
+        if exchanged
+        else "a lane holds two neighbours of one row k",
+    )
 
 
 @exercise("15.2", kind="python")
@@ -58,6 +71,7 @@ def place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         most == 1,
         "eight neighbouring rows of a chunk lie in 32 different banks",
         got=f"up to {most} of them in the same four banks",
+        hint="two rows share a line of 128 bytes: the number to XOR with belongs to the line, not to the row",
     )
 
 

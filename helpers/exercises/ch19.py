@@ -23,3 +23,23 @@ def of_the_roof(answer: object) -> Check:
         unit="%",
         wrong={100 * 4 / 8.1: "that is the share of the peak; memory is the lower roof here"},
     )
+
+
+@exercise("19.3", kind="number")
+def naive_on_a_t4(answer: object) -> Check:
+    """GFLOP/s of the naive kernel on a T4 at one cache-line look-up a clock, 33 a step of a warp."""
+    clocks = 40 * 1590e6 / 1e9  # of all SMs, in GHz
+    return close_to(
+        answer,
+        clocks * 64 / 33,
+        tolerance=0.01,
+        what="the prediction",
+        unit="GFLOP/s",
+        wrong={
+            clocks * 32 / 33: "a multiply-add is two operations",
+            clocks * 64 / 32: "the line of B is looked up, too",
+            clocks * 64: "a step takes 33 clocks, not one",
+            1.590 * 64 / 33: "that is one SM",
+            clocks * 64 / 33 * 1e9: "give it in GFLOP/s",
+        },
+    )

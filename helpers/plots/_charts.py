@@ -222,8 +222,11 @@ def bars(
         last: tuple[int, int, int] | None = None
         for size, name, here in rows:
             if heads and size != last:
+                if last is not None:  # the axis stops where the next heading stands
+                    canvas.line(left, start, left, y - gap + 3, lw=0.8)
                 canvas.text(0, y + head / 2, shape_text(*size), weight="bold")
                 y += head
+                start = y
             last = size
             canvas.text(left - 7, y + thick * len(here) / 2, name, ha="right")
             for p in here:
