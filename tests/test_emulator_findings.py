@@ -267,7 +267,7 @@ def test_a_bound_that_is_off_by_one():
     report, _ = tiled(TILED.replace("row < M && k0 + tx < K", "row < M && k0 + tx <= K"))
     found = only(report, "out-of-bounds")
     assert {(f.line, f.array) for f in found} == {(10, "A")}
-    assert "1 element(s) past its end" in found[0].message
+    assert "1 element past its end" in found[0].message
     assert found[0].index == f"A[{40 * 33}]"
 
 
@@ -298,7 +298,7 @@ extern "C" __global__ void k(const float* x, float* y, long long where) { y[thre
     report, y = at(-3)
     found = only(report, "out-of-bounds")[0]
     assert (found.index, found.count) == ("x[-3]", 3)
-    assert "3 element(s) before its start" in found.message
+    assert "3 elements before its start" in found.message
     np.testing.assert_array_equal(y, [0] * 3 + [1] * 29)  # a load that faults gives 0
     report, _ = at(10**9)
     assert only(report, "out-of-bounds")[0].array == "x"

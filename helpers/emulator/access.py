@@ -392,6 +392,10 @@ def _report_wild(state: State, site: Site, target: Array, chosen: Array) -> None
     )
 
 
+def _elements(count: int) -> str:
+    return f"{count} element" if count == 1 else f"{count} elements"
+
+
 def _report_outside(
     state: State, site: Site, buffer: Buffer, offset: Array, outside: Array
 ) -> None:
@@ -399,15 +403,15 @@ def _report_outside(
     where = buffer.index_text(place)
     total = buffer.nbytes // buffer.itemsize
     if place < 0:
-        far = f"{-(place // buffer.itemsize)} element(s) before its start"
+        far = f"{_elements(-(place // buffer.itemsize))} before its start"
     else:
         last = (place + site.width - 1) // buffer.itemsize
-        far = f"{last - total + 1} element(s) past its end"
+        far = f"{_elements(last - total + 1)} past its end"
     state.find(
         "out-of-bounds",
         site.line,
         f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} {_verb(site)} "
-        f"{where}, {far}: {buffer.name} has {total} elements. Guard the access with the bounds",
+        f"{where}, {far}: {buffer.name} has {_elements(total)}. Guard the access with the bounds",
         _number(state, outside),
         array=buffer.name,
         index=where,

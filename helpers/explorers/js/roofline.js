@@ -21,7 +21,7 @@
       const px = v => X + (Math.log10(v) - low) / (high - low) * W, py = v => Y - (Math.log10(v) - floor) / 4 * H;
       let body = T.line(X, Y, X + W, Y) + T.line(X, Y, X, Y - H);
       for (let e = low; e <= high; e++) body += T.label(px(10 ** e), Y + 15, 10 ** e, 'class="small" text-anchor="middle"');
-      for (let e = floor; e <= top; e++) body += T.label(X - 4, py(10 ** e) + 4, e > 2 ? 10 ** (e - 3) + 'k' : 10 ** e, 'class="small" text-anchor="end"');
+      for (let e = floor; e <= top; e++) body += T.label(X - 4, py(10 ** e) + 4, e > 5 ? 10 ** (e - 6) + 'M' : e > 2 ? 10 ** (e - 3) + 'k' : 10 ** e, 'class="small" text-anchor="end"');
       body += T.label(X + W, Y + 30, 'FLOP per byte', 'class="small" text-anchor="end"') + T.label(0, 12, 'GFLOP/s', 'class="small"');
       const from = Math.max(10 ** low, 10 ** floor / gpu.bandwidth), ridge = peak / gpu.bandwidth;
       body += `<polyline points="${px(from).toFixed(1)},${py(from * gpu.bandwidth).toFixed(1)} ${px(ridge).toFixed(1)},${py(peak).toFixed(1)} ${X + W},${py(peak).toFixed(1)}" fill="none" stroke="currentColor" stroke-width="1.6"/>`;
