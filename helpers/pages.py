@@ -409,7 +409,7 @@ def table(
     its row. headers: what stands above a column, if not its name. formats: a format specification
     or a function for a column. A missing value is shown as a dash. On a narrow screen the table
     scrolls inside its frame; turned: a row becomes a column, for few things with many properties.
-    Raises DataError if a column does not exist or there is no row.
+    Raises DataError if a column does not exist or has no header, or there is no row.
     """
     records = _records(rows)
     known = list(dict.fromkeys(name for row in records for name in row))
@@ -426,6 +426,9 @@ def table(
 
     def title(name: str) -> str:
         return headers.get(name, name.replace("_", " "))
+
+    if any(not title(name).strip() for name in chosen):
+        raise DataError(f"the table {caption!r} has a column without a header: say what it holds")
 
     if turned:
         first, *rest = chosen

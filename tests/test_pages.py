@@ -380,6 +380,7 @@ def test_code_in_a_cell_stays_code() -> None:
         lambda: table([], caption="none"),
         lambda: table([{"a": 1}], caption="c", columns=["b"]),
         lambda: table([{"a": 1}], caption="c", headers={"b": "B"}),
+        lambda: table([{"a": 1}], caption="c", headers={"a": " "}),
         lambda: table([{"a": 1}], caption="c", formats={"b": ".1f"}),
         lambda: table([3], caption="c"),
     ],
