@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.catalog import KERNELS, Kernel, find
+from helpers.catalog import KERNELS, Kernel, catalog, find
 from helpers.errors import ConfigError, DataError, UnknownNameError, near_matches
 from helpers.exercises import without_comments
 from helpers.measure import DEFAULT_GPU, load, tuned
@@ -406,10 +406,11 @@ def table(
     """A table with a caption, header cells for its columns and rows, and numbers to the right.
 
     rows: a DataFrame, or dicts or dataclasses. columns: which ones, in this order; the first heads
-    its row. headers: what stands above a column, if not its name. formats: a format specification
-    or a function for a column. A missing value is shown as a dash. On a narrow screen the table
-    scrolls inside its frame; turned: a row becomes a column, for few things with many properties.
-    Raises DataError if a column does not exist or has no header, or there is no row.
+    its row. headers: what stands above a column, if not its name (a kernel's as it is written, others
+    with spaces). formats: a format specification or a function for a column. A missing value is shown
+    as a dash. On a narrow screen the table scrolls inside its frame; turned: a row becomes a column,
+    for few things with many properties. Raises DataError if a column does not exist or has no
+    header, or there is no row.
     """
     records = _records(rows)
     known = list(dict.fromkeys(name for row in records for name in row))
@@ -425,7 +426,7 @@ def table(
     headers, formats = headers or {}, formats or {}
 
     def title(name: str) -> str:
-        return headers.get(name, name.replace("_", " "))
+        return headers.get(name, name if name in catalog else name.replace("_", " "))
 
     if any(not title(name).strip() for name in chosen):
         raise DataError(f"the table {caption!r} has a column without a header: say what it holds")
