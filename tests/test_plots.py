@@ -107,6 +107,11 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "bars, three origins, log": lambda: plots.bars(
         [LIVE, RECORDED, PUBLISHED], log=True, sizes=[4096]
     ),
+    "roofline whose last tick stands at its edge": lambda: plots.roofline(
+        [{"kernel": "naive", "size": 1024, "gflops": 150.0, "origin": "published", "source": "x"}],
+        gpu="rtx3070_laptop",
+        intensity="kernel",
+    ),
     "bars of cuBLAS": lambda: plots.bars(RECORDED, value="cublas_ratio"),
     "ladder": lambda: plots.ladder([LIVE, RECORDED], 4096),
     "roofline": lambda: plots.roofline(RECORDED),

@@ -508,7 +508,9 @@ def roofline(
 
         for tick in _decades(lo_x, hi_x):
             canvas.line(px(tick), base, px(tick), top, alpha=0.14, lw=0.8)
-            canvas.text(px(tick), base + 5, number(tick), size=SMALL, ha="center", va="top")
+            words = number(tick)
+            middle = min(px(tick), WIDTH - text_width(words, SMALL) / 2)  # the last one stays inside
+            canvas.text(middle, base + 5, words, size=SMALL, ha="center", va="top")
         for tick in _decades(lo_y, hi_y):
             canvas.line(left, py(tick), right, py(tick), alpha=0.14, lw=0.8)
             canvas.text(left - 5, py(tick), number(tick), size=SMALL, ha="right")
