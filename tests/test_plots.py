@@ -634,7 +634,7 @@ def test_figures_fit_a_phone_and_a_desk(browser: Any, drawn: dict[str, Figure], 
             const box = svg.getBoundingClientRect();
             return [...svg.querySelectorAll('text')].filter(t => {
                 const b = t.getBoundingClientRect();
-                return b.left < box.left - 2 || b.right > box.right + 2
+                return b.left < box.left - 2 || b.right > box.right + 1
                     || b.top < box.top - 2 || b.bottom > box.bottom + 2;
             }).map(t => svg.getAttribute('aria-label').slice(0, 40) + ': ' + t.textContent);
         })"""
