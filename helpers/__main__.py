@@ -299,6 +299,11 @@ def print_plan(steps: Sequence[tuple[str, float]]) -> int:
     return 0
 
 
+def recording(args: argparse.Namespace) -> dict[str, Any]:
+    """What every command that records is asked, as fields of its request."""
+    return {name: getattr(args, name) for name in ("gpu", "out", "commit", "seconds", "again")}
+
+
 def run_record(args: argparse.Namespace) -> int:
     """Measure on this machine's GPU and merge the points into a measurement file."""
     from helpers import host
@@ -307,17 +312,13 @@ def run_record(args: argparse.Namespace) -> int:
 
     asked = {name: getattr(args, name) or args.all for name in SECTIONS}
     request = Request(
-        gpu=args.gpu,
         sizes=parse_sizes(args.sizes) if args.sizes else SIZES,
         kernels=parse_names(args.kernels),
         skip_above=parse_skip(args.skip_above),
-        out=args.out,
-        commit=args.commit,
-        seconds=args.seconds,
-        again=args.again,
         with_points=not args.no_points,
         **{f"with_{name}": wanted for name, wanted in asked.items()},
         finish=not (args.kernels or args.sizes or args.host or any(asked.values())),
+        **recording(args),
     )
     if args.plan:
         return print_plan(planned(request))
@@ -344,11 +345,11 @@ def run_record(args: argparse.Namespace) -> int:
 
 def run_sweep(args: argparse.Namespace) -> int:
     """Time every legal tile of one or more kernels on this machine's GPU."""
-    from helpers.measure import sweep
+    from helpers.measure import DEFAULT_GPU, sweep
 
     size = parse_size(args.size)
     if args.list:
-        table = device.gpu(args.gpu or "h200")
+        table = device.gpu(args.gpu or DEFAULT_GPU)
         names = sweep.chosen_kernels(args.kernel)
         rows = [
             {"kernel": name, "tile": ", ".join(f"{n}={v}" for n, v in tile.items()),
@@ -367,13 +368,9 @@ def run_sweep(args: argparse.Namespace) -> int:
     request = sweep.Request(
         kernels=tuple(args.kernel),
         size=size,
-        gpu=args.gpu,
-        out=args.out,
-        commit=args.commit,
-        seconds=args.seconds,
         limit=args.limit,
-        again=args.again,
         workers=args.workers,
+        **recording(args),
     )
     outcome = sweep.sweep(request, lambda line: print(line, flush=True))
     print(
@@ -399,13 +396,9 @@ def run_tune(args: argparse.Namespace) -> int:
         kernel=args.kernel,
         size=parse_size(args.size),
         ragged=args.shapes == "ragged",
-        gpu=args.gpu,
-        out=args.out,
-        commit=args.commit,
-        seconds=args.seconds,
         limit=args.limit,
-        again=args.again,
         workers=args.workers,
+        **recording(args),
     )
     outcome = tune.tune(request, lambda line: print(line, flush=True))
     print(
@@ -422,24 +415,20 @@ def run_tune(args: argparse.Namespace) -> int:
 
 def run_verify(args: argparse.Namespace) -> int:
     """Check every kernel on this machine's GPU: under compute-sanitizer, and over many shapes."""
-    from helpers.measure import verify
+    from helpers.measure import DEFAULT_GPU, verify
 
     both = args.sanitizer == args.shapes
     request = verify.Request(
         kernels=parse_names(args.kernels),
-        gpu=args.gpu,
-        out=args.out,
-        commit=args.commit,
-        seconds=args.seconds,
         workers=args.workers,
-        again=args.again,
         with_sanitizer=args.sanitizer or both,
         with_shapes=args.shapes or both,
         count=args.count or verify.SHAPES,
         limit=args.limit or verify.LIMIT,
+        **recording(args),
     )
     if args.plan:
-        return print_plan(verify.planned(request, args.gpu or "h200"))
+        return print_plan(verify.planned(request, args.gpu or DEFAULT_GPU))
     outcome = verify.verify(request, lambda line: print(line, flush=True))
     print(
         f"{outcome.done} rows recorded, {outcome.present} there already, {len(outcome.faults)} with "
@@ -503,10 +492,22 @@ def configure_trace(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0, help="of the random operands")
 
 
+def configure_recording(
+    command: argparse.ArgumentParser, out: str = "the file (default: data/measurements/GPU.json)"
+) -> None:
+    """Arguments of every command that records a GPU."""
+    add = command.add_argument
+    add("--gpu", help="the record's name (default: this GPU's)")
+    add("--out", type=Path, help=out)
+    add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
+    add("--seconds", type=float, help="stop cleanly before this much time is spent")
+    add("--again", action="store_true", help="do what is recorded already, too")
+
+
 def configure_record(command: argparse.ArgumentParser) -> None:
     """Arguments of `record`."""
     add = command.add_argument
-    add("--gpu", help="the record's name (default: this GPU's)")
+    configure_recording(command)
     add("--sizes", help="comma-separated edges or MxNxK (default: 512,1024,1025,2048,4096,8192)")
     add("--kernels", default="", help="comma-separated names, cublas_fp32 and the like included")
     add(
@@ -516,10 +517,6 @@ def configure_record(command: argparse.ArgumentParser) -> None:
         metavar="KERNEL:EDGE",
         help="leave a slow one out",
     )
-    add("--out", type=Path, help="the file (default: data/measurements/GPU.json)")
-    add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
-    add("--seconds", type=float, help="stop cleanly before this much time is spent")
-    add("--again", action="store_true", help="measure what is in the file already, too")
     add("--no-points", action="store_true", help="no kernel times, only what is asked for below")
     add("--counters", action="store_true", help="hardware counters, by ncu")
     add("--transfers", action="store_true", help="bandwidth of copies, pinned and pageable")
@@ -528,21 +525,17 @@ def configure_record(command: argparse.ArgumentParser) -> None:
     add("--overlap", action="store_true", help="copies overlapped with compute, over streams")
     add("--host", action="store_true", help="the CPU loops and NumPy on this machine")
     add("--plan", action="store_true", help="show what would be measured, and for how long; no GPU")
-    add("--all", action="store_true", help="all six of these")
+    add("--all", action="store_true", help="counters, transfers, accuracy, flags, overlap and host")
 
 
 def configure_sweep(command: argparse.ArgumentParser) -> None:
     """Arguments of `sweep`."""
     add = command.add_argument
+    configure_recording(command)
     add("kernel", nargs="*", help="kernels of the catalog (default: those of chapters 06 to 12)")
     add("--size", default="4096", help="edge, or MxNxK (default: %(default)s)")
-    add("--gpu", help="the record's name (default: this GPU's)")
-    add("--out", type=Path, help="the file (default: data/measurements/GPU.json)")
-    add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
-    add("--seconds", type=float, help="stop cleanly before this much time is spent")
     add("--limit", type=int, help="at most so many tiles a kernel, the best predicted")
     add("--workers", type=int, help="compiling processes (default: cores less one, at most 15)")
-    add("--again", action="store_true", help="time what is in the file already, too")
     add(
         "--compile", metavar="ARCHS", help="no timing: registers of every tile into data/tiles.json"
     )
@@ -552,6 +545,7 @@ def configure_sweep(command: argparse.ArgumentParser) -> None:
 def configure_tune(command: argparse.ArgumentParser) -> None:
     """Arguments of `tune`."""
     add = command.add_argument
+    configure_recording(command)
     add("kernel", help="a kernel of the catalog")
     add("--size", default="4096", help="edge, or MxNxK (default: %(default)s)")
     add(
@@ -559,31 +553,22 @@ def configure_tune(command: argparse.ArgumentParser) -> None:
         choices=["ragged"],
         help="measure the choice of tile on 20 ragged shapes instead",
     )
-    add("--gpu", help="the record's name (default: this GPU's)")
-    add("--out", type=Path, help="the file (default: data/measurements/GPU.json)")
-    add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
-    add("--seconds", type=float, help="stop cleanly before this much time is spent")
     add("--limit", type=int, help="the sweep times at most so many tiles, the best predicted")
     add("--workers", type=int, help="compiling processes (default: cores less one, at most 15)")
-    add("--again", action="store_true", help="confirm what is in the file already, too")
 
 
 def configure_verify(command: argparse.ArgumentParser) -> None:
     """Arguments of `verify`."""
     add = command.add_argument
+    configure_recording(command, out="the folder of the records (default: data/validation)")
     add("--sanitizer", action="store_true", help="only compute-sanitizer's four tools")
     add("--shapes", action="store_true", help="only the shapes")
     add("--kernels", default="", help="comma-separated names (default: all that the GPU can run)")
-    add("--gpu", help="the record's name (default: this GPU's)")
-    add("--out", type=Path, help="the folder of the records (default: data/validation)")
-    add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
-    add("--seconds", type=float, help="stop cleanly before this much time is spent")
     add(
         "--workers", type=int, help="processes side by side (default: 3/4 of the cores, 12 at most)"
     )
     add("--count", type=int, help="shapes for each kernel")
     add("--limit", type=float, help="seconds after which one process counts as endless")
-    add("--again", action="store_true", help="run what is in the files already, too")
     add("--plan", action="store_true", help="show what would be run, and for how long; no GPU")
 
 

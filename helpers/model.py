@@ -146,7 +146,8 @@ def shared_roof(gpu: Gpu, fma_per_wavefront: float) -> float:
 
     fma_per_wavefront: warp-level multiply-adds done for each shared-memory wavefront, as counted by
     the emulator. A warp-level multiply-add is 32 lanes x 2 FLOP.
-    Source: 32 banks of 4 bytes a clock, CUDA C++ Programming Guide, shared memory.
+    Source: 32 banks of 4 bytes a clock, CUDA C++ Programming Guide, shared memory. On a T4 about half
+    of it was measured (Jia et al., arXiv 1903.07486): there this roof is too high.
     """
     if fma_per_wavefront <= 0:
         raise ConfigError(f"{fma_per_wavefront=}: multiply-adds for a wavefront must be above 0")

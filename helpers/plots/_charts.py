@@ -509,7 +509,7 @@ def roofline(
         for tick in _decades(lo_x, hi_x):
             canvas.line(px(tick), base, px(tick), top, alpha=0.14, lw=0.8)
             words = number(tick)
-            middle = min(px(tick), WIDTH - text_width(words, SMALL) / 2)  # the last one stays inside
+            middle = min(px(tick), WIDTH - text_width(words, SMALL) / 2)  # inside the picture
             canvas.text(middle, base + 5, words, size=SMALL, ha="center", va="top")
         for tick in _decades(lo_y, hi_y):
             canvas.line(left, py(tick), right, py(tick), alpha=0.14, lw=0.8)
