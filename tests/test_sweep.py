@@ -135,8 +135,15 @@ def test_a_sweep_goes_on_where_it_stopped(gpu: type[Session]) -> None:
 
 def test_what_is_measured_already_stays(gpu: type[Session]) -> None:
     recording.record(recording.Request(sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
-    outcome = run("tiled_32")
+    outcome = run("tiled_32", limit=1)
     assert len(schema.read(outcome.path)["points"]) == 1
+
+
+def test_another_file_goes_on_from_the_record(gpu: type[Session], tmp_path: Path) -> None:
+    """A machine that hands back one folder only must not hand back half a record."""
+    recording.record(recording.Request(sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
+    assert run("tiled_32", out=tmp_path / "h200.json").path == tmp_path / "h200.json"
+    assert len(schema.read(tmp_path / "h200.json")["points"]) == 1
 
 
 def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu: type[Session]) -> None:

@@ -188,6 +188,24 @@ def begun(path: Path, key: str) -> dict[str, Any] | None:
     return None
 
 
+def opened(path: Path, key: str) -> tuple[Session, dict[str, Any]]:
+    """This machine's GPU, and the record to go on with or an empty one.
+
+    A damaged file is told before the GPU is opened. Raises DataError, NoGPUError, and ConfigError for
+    a record of another GPU.
+    """
+    data = begun(path, key)
+    session = Session()
+    if data is None:
+        return session, schema.empty(gpu_facts(session), PROTOCOL)
+    if data["gpu"]["name"] != session.gpu.name:
+        raise ConfigError(
+            f"{path} holds times of a {data['gpu']['name']}, and this machine has a "
+            f"{session.gpu.name}: give another file with --out"
+        )
+    return session, data
+
+
 def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
     """Measure what the request asks for and merge it into the file, after every single point.
 
@@ -199,16 +217,8 @@ def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
     key = gpu_key(require_gpu(), request.gpu)
     check_names([*request.kernels, *request.skip_above])
     path = output_path(request, key)
-    data = begun(path, key)
     started = time.monotonic()
-    session = Session()
-    if data is None:
-        data = schema.empty(gpu_facts(session), PROTOCOL)
-    elif data["gpu"]["name"] != session.gpu.name:
-        raise ConfigError(
-            f"{path} holds times of a {data['gpu']['name']}, and this machine has a "
-            f"{session.gpu.name}: give another file with --out"
-        )
+    session, data = opened(path, key)
     data["gpu"], data["protocol"] = gpu_facts(session), PROTOCOL
     stamp = points.stamp(session.versions(), points.commit(request.commit))
     outcome = Outcome(path)

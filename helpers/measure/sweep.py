@@ -321,13 +321,7 @@ def sweep(
     key = record.gpu_key(record.require_gpu(), request.gpu)
     path = request.out or schema.FOLDER / f"{key}.json"
     started = time.monotonic()
-    session = record.Session()
-    data = schema.read(path) if path.exists() else schema.empty(record.gpu_facts(session))
-    if data["gpu"]["name"] != session.gpu.name:
-        raise ConfigError(
-            f"{path} holds times of a {data['gpu']['name']}, and this machine has a "
-            f"{session.gpu.name}: give another file with --out"
-        )
+    session, data = record.opened(path, key)
     data["protocol"] = data["protocol"] or record.PROTOCOL
     stamp = points.stamp(session.versions(), points.commit(request.commit))
     table = session.gpu.known or device.gpu("h200")

@@ -261,13 +261,7 @@ def tune(
     else:
         jobs = [request.size]
         _sweep(request, say, pool)
-    session = record.Session()
-    data = schema.read(path) if path.exists() else schema.empty(record.gpu_facts(session))
-    if data["gpu"]["name"] != session.gpu.name:
-        raise ConfigError(
-            f"{path} holds times of a {data['gpu']['name']}, and this machine has a "
-            f"{session.gpu.name}: give another file with --out"
-        )
+    session, data = record.opened(path, key)
     data["protocol"] = data["protocol"] or record.PROTOCOL
     stamp = points.stamp(session.versions(), points.commit(request.commit))
     section = "ragged" if request.ragged else "tuned"
