@@ -67,8 +67,8 @@ _RC: dict[str, Any] = {
 class Figure:
     """A picture for a page: SVG text, its description in words, and a caption.
 
-    The SVG has no size of its own: it fills its column up to a maximum. On a phone it keeps the size
-    at which its labels can be read, and scrolls inside its frame.
+    The SVG has no size of its own: it fills its column up to a maximum and scales down on a phone,
+    where a part of a chart would mislead more than small labels do.
     """
 
     svg: str
@@ -77,10 +77,7 @@ class Figure:
 
     def _repr_html_(self) -> str:
         caption = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
-        return (
-            '<figure class="tile-figure" style="margin:1em 0"><div role="group" tabindex="0" '
-            f'aria-label="Figure" style="overflow-x:auto">{self.svg}</div>{caption}</figure>'
-        )
+        return f'<figure class="tile-figure" style="margin:1em 0">{self.svg}{caption}</figure>'
 
     def __repr__(self) -> str:
         return f"Figure: {self.alt}" + (f"\n{self.caption}" if self.caption else "")
@@ -188,10 +185,7 @@ def finish(figure: MplFigure, alt: str, caption: str = "") -> Figure:
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     body, width = _tidy(stream.getvalue())
-    style = (
-        f"width:100%;min-width:{width:.0f}px;max-width:{width * 1.35:.0f}px;height:auto;"
-        "display:block;margin:0 auto"
-    )
+    style = f"width:100%;max-width:{width * 1.35:.0f}px;height:auto;display:block;margin:0 auto"
     head = (
         f'<svg xmlns="{_SVG}" role="img" aria-label="{html.escape(alt)}" fill="none" '
         f'stroke-linejoin="round" style="{style}" '
