@@ -84,6 +84,22 @@ def test_a_log_that_is_not_known_is_refused_with_its_text(text: str, check: str)
     assert text.strip()[-40:] in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("Invalid __global__ read of size 4 bytes", True),
+        ("Uninitialized __global__ memory read of size 4 bytes", True),
+        ("Deadlock detected in block (0,0,0)", True),
+        ("Error: Potential RAW hazard detected at __shared__ 0x0 in block (0,0,0) :", True),
+        ("Warning: (Warp Level Programming) Potential WAR hazard detected at __shared__ 0x8", True),
+        ("Target application terminated before first instrumented API call", False),
+        ("RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", False),
+    ],
+)
+def test_every_kind_of_report_is_a_message_and_nothing_else(line: str, counts: bool) -> None:
+    assert sanitizer.first_message(f"========= {line}\n") == (line if counts else "")
+
+
 def test_the_first_message_says_where_and_names_no_folder() -> None:
     assert sanitizer.first_message(CLEAN) == ""
     said = sanitizer.first_message(DIRTY)

@@ -114,8 +114,9 @@ _RACES = re.compile(
     re.MULTILINE,
 )
 _MESSAGE = re.compile(
-    r"^=+ ((?:Invalid|Misaligned|Uninitialized|Barrier error|(?:Error: |Warning: )?Race reported"
-    r"|(?:Error: |Warning: )?Potential|Host API (?:uninit|memory)|Hardware|Fatal|Kernel hit)[^\n]*)"
+    r"^=+ ((?:Invalid|Misaligned|Uninitialized|Barrier error|Deadlock detected|Host API (?:uninit|memory)"
+    r"|(?:Error: |Warning: )?(?:Race reported|(?:\(Warp Level Programming\) )?Potential)"
+    r"|Hardware|Fatal|Kernel hit)[^\n]*)"
     r"(?:\n=+ +(at [^\n]*))?",
     re.MULTILINE,
 )
