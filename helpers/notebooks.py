@@ -586,7 +586,7 @@ class Exporter:
             elif child.type == "link_open":
                 href = str(child.attrs.get("href", ""))
                 if not re.match(r"https?://|mailto:", href):
-                    advice = "Use {doc}`page` or {ref}`label`."
+                    advice = "Use {doc}`text <page>` or {ref}`label`."
                     raise self.fail(here, f"a link to `{href}`", advice)
             elif child.type not in INLINE_AS_IS and child.type != "link_close":
                 raise self.fail(here, f"`{child.type}`", "Leave it out.")
@@ -676,7 +676,13 @@ class Exporter:
         page = self.book.pages.get(label.removesuffix(".md"))
         if page is None:
             raise self.unknown("page", label, self.book.pages, line)
-        return f"[{text or page.title}]({self.book.address(Target(page.stem, '', ''))})"
+        said, number = re.search(r"[Cc]hapter (\d+)", text), re.match(r"\d+", page.stem)
+        if not text or (said and (not number or int(said[1]) != int(number[0]))):
+            # The title that would stand there is too long for a sentence.
+            wrong = "with no text" if not text else f"with the text {text!r}"
+            advice = "Write {doc}`chapter 5 <05_coalescing>`."
+            raise self.fail(line, f"a {{doc}} to {label!r} {wrong}", advice)
+        return f"[{text}]({self.book.address(Target(page.stem, '', ''))})"
 
     def term(self, text: str, label: str, line: int) -> str:
         """Link to the glossary, with the definition as the link's title."""

@@ -142,7 +142,10 @@ def test_roles(book: Path) -> None:
     assert f"[go on]({COLAB}/02_other.ipynb#scrollTo={deep})" in markdown(
         book, "# A\n\nSee {ref}`go\non <other-deep>`.\n"
     )
-    assert f"[Other]({COLAB}/02_other.ipynb)" in markdown(book, "# A\n\n{doc}`02_other`\n")
+    assert f"[Other]({COLAB}/02_other.ipynb)" in markdown(book, "# A\n\n{doc}`Other <02_other>`\n")
+    assert f"[chapter 2]({COLAB}/02_other.ipynb)" in markdown(
+        book, "# A\n\nSee {doc}`chapter 2 <02_other>`.\n"
+    )
     assert f"[Glossary]({PAGES}/glossary.html)" in markdown(book, "# A\n\n{ref}`glossary`\n")
     definition = "A group of 32 threads, called lanes."
     assert f'[warps]({PAGES}/glossary.html#term-warp "{definition}")' in markdown(
@@ -233,7 +236,9 @@ OUTSIDE = {
     "directive in a list": "- a\n\n  :::{note}\n  x\n  :::",
     "math in a list": "- a\n\n  $$\n  x\n  $$",
     "unknown label": "{ref}`nowhere`",
-    "unknown page": "{doc}`99_nowhere`",
+    "unknown page": "{doc}`text <99_nowhere>`",
+    "page with its title for a text": "{doc}`02_other`",
+    "page by another chapter's number": "{doc}`chapter 3 <02_other>`",
     "unknown term": "{term}`nothing`",
     "unknown work": "{cite}`nobody1900`",
     "unknown equation": "{eq}`nothing`",
