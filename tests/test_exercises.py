@@ -317,7 +317,7 @@ def test_checks_may_be_yielded_and_none_is_not_a_pass(ninety_nine: list[str]) ->
             yield Check(i < 2, f"check {i}")
 
     assert check("99.4", 2).passed
-    assert check("99.4", 3).verdict == "not yet: 1 of 3 checks"
+    assert check("99.4", 3).verdict == "not yet: 2 of 3 checks pass"
     assert not check("99.4", 0).passed
 
 
@@ -564,3 +564,44 @@ def test_answers_that_are_right_in_part(name: str, swaps: list[tuple[str, str]],
 
 def test_a_barrier_in_a_comment_is_no_barrier() -> None:
     assert changed("11.3", ("int buffer = 0;", "int buffer = 0;  // __syncthreads() below")).passed
+
+
+ONE_BARRIER = """
+extern "C" __global__ void f(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    __shared__ float a[16][16];
+    __shared__ float b[16][16];
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        a[ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0.0f;
+        b[ty][tx] = col < N && k0 + ty < K ? B[(k0 + ty) * N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) sum += a[ty][k] * b[k][tx];
+    }
+    if (row < M && col < N) C[row * N + col] = sum;
+}
+"""
+TILES_16: dict[str, Any] = {"block": (16, 16), "grid": ("cdiv(N, 16)", "cdiv(M, 16)")}
+
+
+def test_the_barrier_that_covers_the_others_is_advised_first() -> None:
+    found = [str(c) for c in check_kernel_source(ONE_BARRIER, "f", **TILES_16) if not c.ok]
+    assert len(found) == 2
+    assert "Put __syncthreads()" in found[0] and "`b[ty][tx] = col < N" in found[0]
+    assert "put __syncwarp()" in found[1] and "line 10 `a[ty][tx] = row < M" in found[1]
+
+
+def test_a_compiler_error_stands_without_its_warnings() -> None:
+    broken = ONE_BARRIER.replace("float sum = 0.0f;", "float sum = q; int unused = 3;")
+    (found,) = check_kernel_source(broken, "f", **TILES_16)
+    assert '"q" is undefined' in found.got and "unused" not in found.got.split("^")[1]
+    assert "warning #" not in found.got and "Remark" not in found.got
+    assert not str(found).endswith("..")
+
+
+def test_a_sum_that_begins_with_what_was_there_is_told_so() -> None:
+    adding = ONE_BARRIER.replace("C[row * N + col] = sum", "C[row * N + col] += sum")
+    found = [str(c) for c in check_kernel_source(adding, "f", **TILES_16)]
+    assert "nan" in found[0] and "read, as by +=, before it was written" in found[0]

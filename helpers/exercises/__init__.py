@@ -34,6 +34,11 @@ ADVICE: Mapping[str, str] = {
 }
 
 
+def _ended(text: str) -> str:
+    """The text with a full stop, unless it ends a sentence already."""
+    return text if text.endswith((".", "?", "!")) else text + "."
+
+
 @dataclass(frozen=True)
 class Check:
     """One thing that was looked at: what, whether it holds, and what to think about if not."""
@@ -50,8 +55,8 @@ class Check:
             parts.append(f"got {self.got}")
         if self.expected:
             parts.append(f"expected {self.expected}")
-        text = "; ".join(parts)
-        return f"{text}. {self.hint}" if self.hint and not self.ok else f"{text}."
+        text = _ended("; ".join(parts))
+        return f"{text} {self.hint}" if self.hint and not self.ok else text
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,9 @@ class Result:
             return "not answered yet"
         if self.passed:
             return "passed"
-        wrong = sum(not check.ok for check in self.checks)
-        return (
-            "not yet" if len(self.checks) == 1 else f"not yet: {wrong} of {len(self.checks)} checks"
-        )
+        if len(self.checks) == 1:
+            return "not yet"
+        return f"not yet: {sum(c.ok for c in self.checks)} of {len(self.checks)} checks pass"
 
     def __repr__(self) -> str:
         mark = {True: "[x]", False: "[ ]"}
@@ -119,7 +123,7 @@ def _check_html(check: Check, answered: bool) -> str:
         elif value:
             text += f"; {lead} {html.escape(value)}"
     hint = f" {html.escape(check.hint)}" if check.hint and not check.ok else ""
-    return f"<li>{text}.{hint}{blocks}</li>"
+    return f"<li>{_ended(text)}{hint}{blocks}</li>"
 
 
 # -- registry ------------------------------------------------------------------------------------
@@ -217,9 +221,16 @@ def check(id: str, answer: Any, **options: Any) -> Result:
 
 def _raised(what: str, error: Exception) -> Check:
     if isinstance(error, CompileError) and error.log:
-        return Check(False, "the source compiles", got="\n" + error.log.strip())
+        return Check(False, "the source compiles", got="\n" + _errors(error.log))
     kind = "" if isinstance(error, TileError) else f"{type(error).__name__}: "
     return Check(False, what, got=f"{kind}{error}")
+
+
+def _errors(log: str) -> str:
+    """A compiler's log without its warnings and remarks, if it holds an error."""
+    blocks = [block.strip("\n") for block in re.split(r"\n\s*\n", log) if block.strip()]
+    kept = [block for block in blocks if not re.search(r": warning #|^Remark:", block)]
+    return "\n\n".join(kept or blocks).strip()
 
 
 # -- checkers for authors ------------------------------------------------------------------------
@@ -269,8 +280,7 @@ def close_to(
 
 def _sentence(text: str) -> str:
     text = text.strip()
-    text = text[:1].upper() + text[1:]
-    return text if text.endswith((".", "?", "!")) else text + "."
+    return _ended(text[:1].upper() + text[1:])
 
 
 def one_of(
@@ -312,7 +322,9 @@ def same_array(
         return Check(True, what)
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     if np.isnan(got[at]) and not hint:
-        hint = "An element that nothing wrote is NaN here."
+        hint = (
+            "NaN here: nothing wrote the element, or it was read, as by +=, before it was written."
+        )
     return Check(
         False,
         f"{what}: {np.count_nonzero(bad)} of {bad.size} elements differ",
@@ -448,7 +460,9 @@ def check_kernel_source(
         checks.append(Check(False, f"{len(wrong) - 2} more of {len(shapes)} shapes are wrong"))
     if must_be_clean:
         told = "no race, no access out of bounds, every barrier met by all threads"
-        checks += [Check(False, text) for text in findings.values()] or [Check(True, told)]
+        # A block's barrier orders what a warp's does, so the finding that asks for one comes first.
+        order = sorted(findings.values(), key=lambda text: "put __syncwarp" in text)
+        checks += [Check(False, text) for text in order] or [Check(True, told)]
     if max_sectors is not None or max_wavefronts is not None:
         try:
             _, report = run(count_shape)
@@ -459,7 +473,8 @@ def check_kernel_source(
 
 
 def _finding(finding: Any) -> str:
-    return f"line {finding.line}, {finding.kind}: {finding.message}"
+    source = f" `{finding.text.strip()}`" if finding.text.strip() else ""
+    return f"line {finding.line}{source}, {finding.kind}: {finding.message}"
 
 
 def _counted(
