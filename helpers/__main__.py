@@ -519,13 +519,18 @@ def configure_record(command: argparse.ArgumentParser) -> None:
     )
     add("--no-points", action="store_true", help="no kernel times, only what is asked for below")
     add("--counters", action="store_true", help="hardware counters, by ncu")
+    add("--stalls", action="store_true", help="what warps wait for, by ncu")
     add("--transfers", action="store_true", help="bandwidth of copies, pinned and pageable")
     add("--accuracy", action="store_true", help="errors of each cuBLAS precision against float64")
     add("--flags", action="store_true", help="a kernel built with other compiler flags")
     add("--overlap", action="store_true", help="copies overlapped with compute, over streams")
     add("--host", action="store_true", help="the CPU loops and NumPy on this machine")
     add("--plan", action="store_true", help="show what would be measured, and for how long; no GPU")
-    add("--all", action="store_true", help="counters, transfers, accuracy, flags, overlap and host")
+    add(
+        "--all",
+        action="store_true",
+        help="counters, stalls, transfers, accuracy, flags, overlap and host",
+    )
 
 
 def configure_sweep(command: argparse.ArgumentParser) -> None:

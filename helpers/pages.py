@@ -22,7 +22,7 @@ import numpy as np
 from helpers.catalog import KERNELS, Kernel, catalog, find
 from helpers.errors import ConfigError, DataError, UnknownNameError, near_matches
 from helpers.exercises import without_comments
-from helpers.measure import DEFAULT_GPU, load, tuned
+from helpers.measure import DEFAULT_GPU, load, stalls, tuned
 from helpers.plots._svg import number
 
 HIDDEN = (
@@ -566,6 +566,53 @@ def tuned_note(kernel: Kernel | str, size: int = 4096, gpu: str = DEFAULT_GPU) -
     )
 
 
+# -- what warps wait for -------------------------------------------------------------------------
+
+REASONS: Mapping[str, tuple[str, ...]] = {
+    "it issues": ("issues",),
+    "data from global memory or L1": ("long_scoreboard",),
+    "data from shared memory": ("short_scoreboard",),
+    "a full queue of memory instructions": ("mio_throttle", "lg_throttle"),
+    "a barrier": ("barrier", "membar"),
+    "a busy arithmetic unit": ("math_pipe_throttle",),
+    "the result before it, a few clocks": ("wait",),
+    "Tensor Cores (wgmma)": ("gmma",),
+    "its turn: another warp issues": ("not_selected", "dispatch_stall"),
+}
+"""Words for ncu's reasons, with the reasons that they stand for; the others are "other reasons"."""
+
+
+def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
+    """A table of what the warps of some kernels wait for on a GPU; None where none is recorded.
+
+    As the last line of a cell it shows the table or nothing, so the text around it must not need it.
+    """
+    found = stalls(kernels, gpu=gpu)
+    if not found:
+        return None
+    rows = []
+    for row in found:
+        told = {
+            words: sum(row["waits"].get(r, 0.0) for r in named) for words, named in REASONS.items()
+        }
+        rows.append(
+            {"kernel": row["kernel"], "scheduler issues (% of clocks)": row["issue_percent"],
+             "warps a scheduler": row["warps"], **told,
+             "other reasons": sum(row["waits"].values()) - sum(told.values())}
+        )  # fmt: skip
+    order = [name for name in rows[0] if name == "kernel" or max(row[name] for row in rows) >= 0.5]
+    record, size = load(gpu), found[0]["m"]
+    return table(
+        rows,
+        columns=order,
+        turned=True,
+        caption=f"What a warp does at {size}, in percent of its time: it issues, or waits for the thing "
+        "named. Read by ncu; a warp that waits costs nothing while another one issues.",
+        formats=dict.fromkeys(order[1:], ".1f"),
+        note=record.label([e for e in record.data["stalls"] if e["kernel"] in kernels]),
+    )
+
+
 # -- records of a GPU that may not be there yet ----------------------------------------------------
 
 
@@ -606,6 +653,7 @@ __all__ = [
     "quiz",
     "say",
     "show_kernel",
+    "stall_note",
     "table",
     "tuned_note",
 ]

@@ -41,6 +41,7 @@ from helpers.measure import (
     schema,
     skipped,
     stale,
+    stalls,
     telemetry,
     transfers,
 )
@@ -795,7 +796,7 @@ def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone() -> None
 def test_counters_are_recorded_and_replayed(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def count(jobs: list[counter_tool.Job]) -> list[dict[str, float]]:
+    def count(jobs: list[counter_tool.Job], **_: Any) -> list[dict[str, float]]:
         return [dict.fromkeys(counter_tool.METRICS, float(job.M)) for job in jobs]
 
     monkeypatch.setattr(counter_tool, "count", count)
@@ -818,7 +819,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[counter_tool.Job]:
     """A pretend ncu; the jobs that it was given, in the order."""
     given: list[counter_tool.Job] = []
 
-    def count(jobs: list[counter_tool.Job]) -> list[dict[str, float]]:
+    def count(jobs: list[counter_tool.Job], **_: Any) -> list[dict[str, float]]:
         given.extend(jobs)
         return [dict.fromkeys(counter_tool.METRICS, float(job.M)) for job in jobs]
 
@@ -853,7 +854,7 @@ def test_counters_are_counted_in_batches_that_stand_alone(
     monkeypatch.setattr(recording, "COUNTER_BATCH", 3)
     good = counter_tool.count
 
-    def fail(jobs: list[counter_tool.Job]) -> list[dict[str, float]]:
+    def fail(jobs: list[counter_tool.Job], **_: Any) -> list[dict[str, float]]:
         if any(job.kernel == "coalesced" for job in jobs):
             raise ToolchainError("ncu failed")
         return good(jobs)
@@ -940,7 +941,7 @@ def test_what_was_left_out_as_slow_stays_so_unless_it_is_named(gpu: type[FakeSes
 def test_times_stand_when_ncu_fails(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise ToolchainError("ncu failed")
 
     monkeypatch.setattr(counter_tool, "count", fail)
@@ -948,6 +949,67 @@ def test_times_stand_when_ncu_fails(
     assert outcome.measured == 3
     [said] = outcome.refused
     assert said.startswith("counters of ") and said.endswith(": ncu failed")
+
+
+# -- what warps wait for -----------------------------------------------------------------------
+
+PRETEND_NCU = """#!/bin/sh
+# Refuses two metrics by name, as ncu does, and counts the others.
+case "$*" in *stalled_gmma_per*|*pipe_tensor_cycles*)
+  echo "==ERROR== Failed to find metric smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio"
+  echo "==ERROR== Failed to find metric sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
+  exit 9;; esac
+echo '"ID","Kernel Name","Metric Name","Metric Value"'
+for m in $(echo "$6" | tr ',' ' '); do printf '"0","naive(float)","%s","2"\\n' "$m"; done
+"""
+
+
+def test_counters_that_ncu_refuses_by_name_are_left_out_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "ncu"
+    tool.write_text(PRETEND_NCU)
+    tool.chmod(0o755)
+    monkeypatch.setattr(counter_tool, "tool_path", lambda: str(tool))
+    [found] = counter_tool.count(JOBS[:1], what=counter_tool.WAITING)
+    everything = {**counter_tool.ISSUE, **counter_tool.STALLS}
+    assert set(found) == set(everything) - {"gmma", "tensor_percent"}
+    tool.write_text("#!/bin/sh\necho nothing that we know\nexit 1\n")
+    with pytest.raises(ToolchainError, match="nothing that we know"):
+        counter_tool.count(JOBS[:1], what=counter_tool.WAITING)
+
+
+def test_stalls_are_recorded_as_shares_of_a_warps_time(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = {"long_scoreboard": 3.0, "barrier": 0.5, "imc_miss": 0.5}
+
+    def count(jobs: list[counter_tool.Job], what: counter_tool.Counters) -> list[dict[str, float]]:
+        assert what is counter_tool.WAITING
+        return [{"issue_percent": 40.0, "warps": 2.0, **waits} for _ in jobs]
+
+    monkeypatch.setattr(counter_tool, "count", count)
+    monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
+    monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
+    from helpers.pages import stall_note
+
+    record(kernels=("naive",))
+    assert stalls("naive") == [] and stall_note(["naive"]) is None
+    record(with_points=False, with_stalls=True, kernels=("naive", "tiled_32"))
+    [row] = stalls("naive")
+    assert (row["m"], row["issue_percent"]) == (4096, 40.0)
+    # One warp issues in 40 of 100 clocks, of two: 20 % of a warp's time; three wait meanwhile.
+    assert row["waits"]["issues"] == 20.0
+    assert row["waits"]["long_scoreboard"] == pytest.approx(60.0)
+    assert sum(row["waits"].values()) == pytest.approx(100.0)
+    shown = repr(stall_note(["naive", "tiled_32", "tiled_8"]))
+    assert "data from global memory or L1" in shown and "60.0" in shown
+    assert "Tensor Cores" not in shown  # nobody waits for them
+    assert "tiled_8" not in shown
+    data = schema.read(schema.FOLDER / "h200.json")
+    data["stalls"][0]["source"] = "other code"
+    schema.write(schema.FOLDER / "h200.json", data)
+    assert [r["kernel"] for r in stalls(["naive", "tiled_32"])] == ["tiled_32"]
 
 
 # -- telemetry ---------------------------------------------------------------------------------

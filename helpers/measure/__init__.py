@@ -18,6 +18,7 @@ from helpers.measure.replay import (
     overlap,
     skipped,
     stale,
+    stalls,
     transfers,
 )
 from helpers.measure.schema import Record, known_gpus, load
@@ -43,6 +44,7 @@ __all__ = [
     "ragged_shapes",
     "skipped",
     "stale",
+    "stalls",
     "transfers",
     "tuned",
 ]

@@ -52,6 +52,43 @@ OPTIONAL: Mapping[str, str] = MappingProxyType(
 )
 """Counters that some GPUs or versions of ncu lack: the run is repeated without them if ncu refuses."""
 
+ISSUE: Mapping[str, str] = MappingProxyType(
+    {
+        "issue_percent": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+        "warps": "smsp__warps_active.avg.per_cycle_active",
+    }
+)
+"""Clocks in which a scheduler issues (percent), and the warps that it holds, while its SM works."""
+WAITS = (
+    "long_scoreboard", "short_scoreboard", "barrier", "mio_throttle", "lg_throttle",
+    "math_pipe_throttle", "wait", "not_selected", "dispatch_stall", "no_instruction", "membar",
+    "branch_resolving", "imc_miss", "drain", "gmma",
+)  # fmt: skip
+"""What a warp that does not issue waits for, by ncu's names (Nsight Compute, Profiling Guide, "Warp
+Stall Reasons"); gmma is Hopper's."""
+STALLS: Mapping[str, str] = MappingProxyType(
+    {name: f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio" for name in WAITS}
+    | {
+        "eligible": "smsp__warps_eligible.avg.per_cycle_active",
+        "tensor_percent": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+        "shared_percent": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
+    }
+)
+"""Warps that wait for each reason, in clocks that issue; warps that could issue; how busy (percent)
+the Tensor Cores are, and the path of L1 and shared memory."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """A set of counters to read together: ours -> ncu's. required: their absence is an error."""
+
+    required: Mapping[str, str]
+    optional: Mapping[str, str]
+
+
+TRAFFIC = Counters(METRICS, OPTIONAL)
+WAITING = Counters(ISSUE, STALLS)
+
 
 @dataclass(frozen=True)
 class Job:
@@ -113,7 +150,9 @@ def parse(text: str) -> list[tuple[str, dict[str, float]]]:
 
 
 def assign(
-    jobs: Sequence[Job], launches: Sequence[tuple[str, Mapping[str, float]]]
+    jobs: Sequence[Job],
+    launches: Sequence[tuple[str, Mapping[str, float]]],
+    what: Counters = TRAFFIC,
 ) -> list[dict[str, float]]:
     """Counters of each job under our names. Raises DataError unless the launches are the jobs'."""
     wanted = [find(job.kernel).entry for job in jobs]
@@ -123,13 +162,13 @@ def assign(
             f"ncu profiled {len(found)} launches ({', '.join(found[:5])} ...), and the jobs are "
             f"{len(wanted)} ({', '.join(wanted[:5])} ...): they cannot be told apart"
         )
-    names = {metric: name for name, metric in {**METRICS, **OPTIONAL}.items()}
+    names = {metric: name for name, metric in {**what.required, **what.optional}.items()}
     counted = [
         {names[metric]: value for metric, value in values.items() if metric in names}
         for _, values in launches
     ]
     for job, values in zip(jobs, counted, strict=True):
-        absent = [name for name in METRICS if name not in values]
+        absent = [name for name in what.required if name not in values]
         if absent:
             raise DataError(
                 f"ncu gave no value of {', '.join(absent)} for {job.kernel}; the GPU may not allow "
@@ -259,10 +298,19 @@ def version(tool: str) -> str | None:
     return match[1] if match else None
 
 
-def count(jobs: Sequence[Job], seconds: float = 300.0) -> list[dict[str, float]]:
+def _refused(what: Counters, said: str) -> dict[str, str]:
+    """The optional counters that are left after a refusal: without those it names, or none."""
+    named = {n for n, metric in what.optional.items() if re.search(rf"{re.escape(metric)}\b", said)}
+    return {n: m for n, m in what.optional.items() if n not in named} if named else {}
+
+
+def count(
+    jobs: Sequence[Job], seconds: float = 300.0, what: Counters = TRAFFIC
+) -> list[dict[str, float]]:
     """Run every job once under ncu on this machine's GPU and return its counters, in order.
 
-    Raises ToolchainError where ncu is missing or fails, DataError if its output is not as expected.
+    Optional counters that ncu refuses by name are left out, all of them if it names none. Raises
+    ToolchainError where ncu is missing or fails, DataError if its output is not as expected.
     """
     tool = tool_path()
     for job in jobs:  # an illegal launch is an error here, not in the profiled process
@@ -271,8 +319,9 @@ def count(jobs: Sequence[Job], seconds: float = 300.0) -> list[dict[str, float]]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "jobs.json"
         file.write_text(json.dumps([asdict(job) for job in jobs]), encoding="utf-8")
-        for metrics in ({**METRICS, **OPTIONAL}, METRICS):
-            line = command(jobs, file, list(metrics.values()), tool)
+        optional: Mapping[str, str] | None = what.optional
+        while optional is not None:
+            line = command(jobs, file, [*what.required.values(), *optional.values()], tool)
             try:
                 done = subprocess.run(
                     line,
@@ -288,11 +337,10 @@ def count(jobs: Sequence[Job], seconds: float = 300.0) -> list[dict[str, float]]
                     f"ncu did not finish {len(jobs)} launches in {seconds:.0f} s; count fewer"
                 ) from late
             if done.returncode == 0 and '"ID"' in done.stdout:
-                return assign(jobs, parse(done.stdout))
-    raise ToolchainError(
-        f"ncu failed (exit {done.returncode}). It said:\n"
-        f"{(done.stdout + done.stderr).strip()[-3000:]}"
-    )
+                return assign(jobs, parse(done.stdout), what)
+            said = done.stdout + done.stderr
+            optional = _refused(Counters(what.required, optional), said) if optional else None
+    raise ToolchainError(f"ncu failed (exit {done.returncode}). It said:\n{said.strip()[-3000:]}")
 
 
 def _python_path() -> str:

@@ -7,7 +7,7 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,8 @@ COUNTER_SHAPES: tuple[Size, ...] = (
 )  # fmt: skip
 """Small shapes to hold against the emulator, whose counts are exact: whole tiles of 32, then ragged
 ones; and one that fills the GPU."""
+STALL_SHAPE: Size = (4096, 4096, 4096)
+"""Where warps are asked what they wait for: the size that the ladder compares."""
 COUNTER_BATCH = 24
 """Launches that one process of ncu counts: what it has counted is on disk before the next begins."""
 ACCURACY_SIZES = (1024, 4096)
@@ -80,6 +82,7 @@ class Request:
     again: bool = False
     with_points: bool = True
     with_counters: bool = False
+    with_stalls: bool = False
     with_transfers: bool = False
     with_accuracy: bool = False
     with_flags: bool = False
@@ -233,7 +236,7 @@ def record(request: Request, say: Callable[[str], None] = print) -> Outcome:
             session.warm_up()
             _points(session, telemetry, request, data, stamp, outcome, budget, say)
         _steps(session, request, data, stamp, outcome, budget, say, BESIDE)
-    _steps(session, request, data, stamp, outcome, budget, say, ("counters",))
+    _steps(session, request, data, stamp, outcome, budget, say, ALONE)
     schema.write(path, data)
     return outcome
 
@@ -306,7 +309,7 @@ def planned(request: Request) -> list[tuple[str, float]]:
             limit = request.skip_above.get(name)
             if (limit is None or max(size) <= limit) and (k is None or _allowed(k, size)):
                 out.append(("{} at {}x{}x{}".format(name, *size), budget.guess(name, size)))
-    for section in (*BESIDE, "counters"):
+    for section in (*BESIDE, *ALONE):
         steps = lacking(request, data, supports, section)
         out += [(step.what, step.seconds) for step in steps]
     return out
@@ -604,26 +607,52 @@ def counter_jobs(supports: Supports, request: Request, data: Mapping[str, Any]) 
     """
     chosen = [catalog[name] for name in names(supports, request.kernels) if name in catalog]
     largest = max(request.counter_shapes, key=math.prod, default=None)
+    launches = [
+        (k, size)
+        for k in sorted(chosen, key=lambda k: k.host != "plain")
+        for size in request.counter_shapes
+        if k.host == "plain" or size == largest
+    ]
+    return _uncounted("counters", launches, request, data)
+
+
+def stall_jobs(supports: Supports, request: Request, data: Mapping[str, Any]) -> list[ncu.Job]:
+    """Launches to ask what their warps wait for: every kernel at STALL_SHAPE, integers left out."""
+    chosen = [catalog[name] for name in names(supports, request.kernels) if name in catalog]
+    launches = [
+        (k, STALL_SHAPE)
+        for k in sorted(chosen, key=lambda k: k.host != "plain")
+        if k.dtype != "int32"
+    ]
+    return _uncounted("stalls", launches, request, data)
+
+
+def _uncounted(
+    section: str,
+    launches: Iterable[tuple[Kernel, Size]],
+    request: Request,
+    data: Mapping[str, Any],
+) -> list[ncu.Job]:
+    """Those legal launches that a section lacks, or holds of other code."""
     jobs = []
-    for k in sorted(chosen, key=lambda k: k.host != "plain"):
-        for size in request.counter_shapes:
-            if not _allowed(k, size) or (k.host != "plain" and size != largest):
-                continue
-            m, n, kk = size
-            wanted = schema.key(
-                {"kernel": k.name, "params": dict(k.params), "m": m, "n": n, "k": kk}
-            )
-            here = [e for e in data["counters"] if schema.key(e) == wanted]
-            if request.again or not here or not _same_code(here, k.name):
-                jobs.append(ncu.Job(k.name, m, n, kk, dict(k.params)))
+    for k, size in launches:
+        if not _allowed(k, size):
+            continue
+        m, n, kk = size
+        wanted = schema.key({"kernel": k.name, "params": dict(k.params), "m": m, "n": n, "k": kk})
+        here = [e for e in data[section] if schema.key(e) == wanted]
+        if request.again or not here or not _same_code(here, k.name):
+            jobs.append(ncu.Job(k.name, m, n, kk, dict(k.params)))
     return jobs
 
 
-def _counters(request: Request, data: dict[str, Any], supports: Supports) -> Iterator[Step]:
-    """Hardware counters of single launches, by ncu, a batch of launches at a time."""
+def _counted(
+    section: str, jobs: Iterable[ncu.Job], what: ncu.Counters, data: dict[str, Any], each: float
+) -> Iterator[Step]:
+    """Counters of single launches, by ncu, a batch of launches at a time. each: seconds a launch."""
 
     def run(session: Session, stamp: Mapping[str, Any], jobs: Sequence[ncu.Job]) -> str:
-        counted = ncu.count(jobs)
+        counted = ncu.count(jobs, what=what)
         tool = ncu.version(ncu.tool_path())
         for job, values in zip(jobs, counted, strict=True):
             entry = {
@@ -636,19 +665,33 @@ def _counters(request: Request, data: dict[str, Any], supports: Supports) -> Ite
                 "source": points.fingerprint(job.kernel),
                 "recorded": {**stamp, "ncu": tool},
             }
-            schema.merge(data, "counters", entry)
-        occupied = statistics.median(values["occupancy_percent"] for values in counted)
-        return f"median occupancy {occupied:.0f} %"
+            schema.merge(data, section, entry)
+        name = next(n for n in HEADLINE if n in what.required)
+        return f"median {name} {statistics.median(c[name] for c in counted):.0f}"
 
-    for _, group in itertools.groupby(
-        counter_jobs(supports, request, data), lambda job: catalog[job.kernel].host
-    ):
-        jobs = list(group)
-        for at in range(0, len(jobs), COUNTER_BATCH):
-            batch = jobs[at : at + COUNTER_BATCH]
+    for _, group in itertools.groupby(jobs, lambda job: catalog[job.kernel].host):
+        alike = list(group)
+        for at in range(0, len(alike), COUNTER_BATCH):
+            batch = alike[at : at + COUNTER_BATCH]
             kernels = ", ".join(dict.fromkeys(job.kernel for job in batch))
-            what = f"counters of {len(batch)} launches ({kernels})"
-            yield Step(what, 5.0 + 0.6 * len(batch), partial(run, jobs=batch))
+            title = f"{section} of {len(batch)} launches ({kernels})"
+            yield Step(title, 5.0 + each * len(batch), partial(run, jobs=batch))
+
+
+def _counters(request: Request, data: dict[str, Any], supports: Supports) -> Iterator[Step]:
+    """Requests, sectors, wavefronts, instructions and bytes, as the hardware counts them."""
+    jobs = counter_jobs(supports, request, data)
+    return _counted("counters", jobs, ncu.TRAFFIC, data, 0.6)
+
+
+def _stalls(request: Request, data: dict[str, Any], supports: Supports) -> Iterator[Step]:
+    """What warps wait for, and how often their schedulers issue."""
+    jobs = stall_jobs(supports, request, data)
+    return _counted("stalls", jobs, ncu.WAITING, data, 1.5)
+
+
+HEADLINE = ("occupancy_percent", "issue_percent")
+"""The counter of a set that a line on the screen tells."""
 
 
 SECTIONS: Mapping[str, Callable[[Request, dict[str, Any], Supports], Iterator[Step]]] = {
@@ -657,7 +700,10 @@ SECTIONS: Mapping[str, Callable[[Request, dict[str, Any], Supports], Iterator[St
     "transfers": _transfers,
     "overlap": _overlap,
     "counters": _counters,
+    "stalls": _stalls,
 }
 """Sections beside the points: what each of them lacks in a file."""
 BESIDE = ("accuracy", "flags", "transfers", "overlap")
-"""Those that this process measures; counters come after all of them, when nothing else runs."""
+"""Those that this process measures."""
+ALONE = ("counters", "stalls")
+"""Those that ncu counts, after all others, when nothing else runs on the GPU."""

@@ -14,6 +14,7 @@ from helpers.errors import ConfigError, DataError, UnknownKernelError, near_matc
 from helpers.measure import point as points
 from helpers.measure import protocol, schema
 from helpers.measure.gpu import BASELINES
+from helpers.measure.ncu import WAITS
 from helpers.measure.schema import Point, Record, Size
 from helpers.toolchain import arch_number
 
@@ -423,6 +424,31 @@ def counters(
             )
         entry = max(found, key=lambda e: e["m"] * e["n"] * e["k"])
         rows.append({n: entry[n] for n in ("kernel", "m", "n", "k")} | _ratios(entry["values"]))
+    return rows
+
+
+def stalls(
+    kernels: str | Kernel | Sequence[str | Kernel], *, gpu: str = DEFAULT_GPU
+) -> list[dict[str, Any]]:
+    """What the warps of a kernel do with their time, by ncu: one dict a kernel, those not recorded, or
+    recorded of other code, left out.
+
+    Keys kernel, m, n, k; issue_percent, the clocks in which a scheduler issues, and warps, how many it
+    holds; and waits, the percent of a warp's time by `helpers.measure.ncu.WAITS`, and "issues". ncu
+    counts waiting warps in the clocks that issue; all of them together hold warps / issue clocks.
+    eligible, tensor_percent and shared_percent stand there where the GPU counts them. Raises
+    UnknownNameError for gpu.
+    """
+    record, rows = schema.load(gpu), []
+    for _, name, tiles in _wanted(kernels, {}):
+        for entry in record.find("stalls", kernel=name, params=tiles):
+            values = dict(entry["values"])
+            if _changed(entry) or not values["warps"]:
+                continue
+            each = values["issue_percent"] / values["warps"]
+            waits = {reason: each * values.pop(reason) for reason in WAITS if reason in values}
+            head = {n: entry[n] for n in ("kernel", "m", "n", "k")}
+            rows.append(head | values | {"waits": {"issues": each} | waits})
     return rows
 
 

@@ -118,6 +118,16 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "source": _MAYBE_TEXT,
         "recorded": _MAPPING,
     },
+    "stalls": {
+        "kernel": _TEXT,
+        "params": _MAPPING,
+        "m": _COUNT,
+        "n": _COUNT,
+        "k": _COUNT,
+        "values": _MAPPING,
+        "source": _MAYBE_TEXT,
+        "recorded": _MAPPING,
+    },
     "flags": {
         "kernel": _TEXT,
         "params": _MAPPING,
@@ -218,7 +228,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Fields of each section. "maybe" is a positive number, or null where it could not be measured."""
-OPTIONAL = ("overlap", "sweep", "tuned", "ragged")
+OPTIONAL = ("overlap", "sweep", "tuned", "ragged", "stalls")
 """Sections that a file may lack: reading adds them, empty."""
 
 RECORDED = ("date", "commit", "driver", "cuda", "cublas", "nvrtc", "cupy")
