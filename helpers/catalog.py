@@ -659,12 +659,11 @@ _WARP_TILED: tuple[Kernel, ...] = (
         shared="4 * STAGES * BK * (BM + 4 + BN)",
         tile=("BM", "BN"),
         min_arch="sm_80",
-        repeats_edge=True,
         # Each about a quarter of the one before, so that some tile fills the GPU at every shape.
         candidates=(
             {},
             {"BM": 64, "BN": 128, "WM": 32, "TM": 8, "MIN_BLOCKS": 4},
-            {**_SMALL_WARPS, "BM": 64, "BN": 64, "MIN_BLOCKS": 4},
+            {**_SMALL_WARPS, "BM": 64, "BN": 64, "MIN_BLOCKS": 5},
             {**_SMALL_WARPS, "BM": 32, "BN": 32, "MIN_BLOCKS": 8},
         ),
         note="compute capability 8.0 or newer; warp_tiled runs on older GPUs",
@@ -747,12 +746,12 @@ _MMA_PIPELINED = _mma(
     "mma.sync: a ring of cp.async tiles",
     "15_mma_pipelined.cu",
     min_arch="sm_80",
-    params={"BM": 128, "BN": 256, "BK": 64, "WM": 64, "WN": 64, "STAGES": 3, "GROUP": 8},
+    params={"BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "GROUP_M": 8},
     choices={
         **_MMA_CHOICES,
         "BK": (32, 64, 128),
         "STAGES": (2, 3, 4, 5, 6),
-        "GROUP": (1, 4, 8, 16),
+        "GROUP_M": (1, 4, 8, 16),
     },
     rules=(
         *_MMA_RULES,
@@ -783,7 +782,7 @@ _TENSOR: tuple[Kernel, ...] = (
         "WMMA, tiled",
         "14_wmma_tiled.cu",
         chapter=14,
-        params={"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "PAD": 8},
+        params={"BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "PAD": 8},
         choices={**_MMA_CHOICES, "BK": (32, 64), "PAD": (8, 16, 24)},
         rules=(
             *_MMA_RULES,
@@ -967,7 +966,41 @@ _HOPPER_6 = replace(
     note="every SM works to the end, for the price of handing sums over in global memory",
 )
 
+_MMA_TMA = Kernel(
+    name="mma_tma",
+    title="mma.sync, fed by the copy engine",
+    file="16_0_mma_tma.cu",
+    entry="mma_tma",
+    chapter=16,
+    params={"BM": 128, "BN": 256, "WM": 64, "WN": 64, "STAGES": 4, "GROUP_M": 8, "SMS": 132},
+    choices={
+        "BM": (64, 128, 192, 256),
+        "BN": (64, 128, 192, 256),
+        "WM": (16, 32, 64, 128),
+        "WN": (16, 32, 64),
+        "STAGES": (2, 3, 4, 5, 6),
+        "GROUP_M": (1, 4, 8, 16),
+        "SMS": (108, 132, 144),
+    },
+    rules=(
+        Rule("BM % WM == 0 and BN % WN == 0", "warp tiles must cover the block tile"),
+        Rule("WM * WN <= 4096", "a lane keeps WM * WN / 32 accumulators in registers: 128 at most"),
+        Rule("BM // WM * (BN // WN) in (4, 8)", "registers move between two or three warpgroups"),
+        _RING_FITS,
+    ),
+    block=("BM // WM * (BN // WN) * 32 + 128", "1", "1"),
+    grid=("min(SMS, cdiv(M, BM) * cdiv(N, BN))", "1", "1"),
+    shared=_RING_BYTES,
+    tile=("BM", "BN"),
+    dtype="float16",
+    min_arch="sm_90a",
+    baseline="cublas_fp16",
+    host="tma",
+    note="no thread issues 16-byte copies; wgmma comes next",
+)
+
 _HOPPER: tuple[Kernel, ...] = (
+    _MMA_TMA,
     _HOPPER_1,
     _HOPPER_2,
     _HOPPER_3,

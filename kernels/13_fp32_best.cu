@@ -71,6 +71,21 @@ static_assert(THREADS % SECTOR == 0 && BM % A_ROWS == 0, "threads copy equally m
 static_assert(STAGES >= 2, "one tile is used while the next arrives");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
 
+// Where a tile of the ring begins. NVRTC keeps a pointer to shared memory in 64 bits. Where several
+// blocks share an SM, registers are short and a number of floats serves better; a block that has the
+// SM for itself is faster with pointers (both measured: data/tries/fp32.md).
+#if MIN_BLOCKS > 1
+using Place = int;
+#define RING_START 0
+#define IN_RING(place) (ring + (place))
+#define NEXT_PLACE(place, slot) (place) == (STAGES - 1) * STAGE ? 0 : (place) + STAGE
+#else
+using Place = float*;
+#define RING_START ring
+#define IN_RING(place) (place)
+#define NEXT_PLACE(place, slot) ring + (slot = slot == STAGES - 1 ? 0 : slot + 1) * STAGE
+#endif
+
 // What one thread copies of every tile. WIDTH: floats of B to a copy.
 template <int WIDTH>
 struct Copier {
@@ -87,8 +102,9 @@ struct Copier {
     int a_to, b_to;   // their place in a stage of the ring
     ptrdiff_t row_b;  // elements from one row of B to the next
 
-    // The first tile begins at k = -skip. Rows of A and columns of B beyond the edge are replaced
-    // by the last one: what comes of them is not stored.
+    // The first tile begins at k = -skip. Rows of A beyond the edge are replaced by the last one,
+    // columns of B by those from the left edge on: what comes of them is not stored. (Were they
+    // all the last column, the lanes of a copy would queue for one address.)
     __device__ Copier(const float* A, const float* B, int m0, int n0, int M, int N, int K, int skip)
     {
         const int a_m = threadIdx.x / SECTOR;
@@ -104,7 +120,7 @@ struct Copier {
         }
 #pragma unroll
         for (int i = 0; i < B_SPANS; ++i) {
-            b[i] = B + (b_k - skip) * row_b + min(n0 + b_n + i * B_THREADS * WIDTH, N - WIDTH);
+            b[i] = B + (b_k - skip) * row_b + (n0 + b_n + i * B_THREADS * WIDTH) % N;
         }
     }
 
@@ -173,7 +189,8 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
     float acc[TM][TN] = {};
     float a_frag[2][TM];  // of this step of k and of the next
     float b_frag[2][TN];
-    auto read_frags = [&](const float* stage, int k) {
+    auto read_frags = [&](Place start, int k) {
+        const float* stage = IN_RING(start);
 #pragma unroll
         for (int i = 0; i < TM; i += VEC) {
             read4(a_frag[k % 2] + i, stage + k * LD_A + m_thread + i * LANES_M);
@@ -184,9 +201,9 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
         }
     };
 
-    int slot = 0;  // of the ring: where the tile in use is
-    float* used = ring;
-    float* filled = ring + (STAGES - 1) * STAGE;
+    [[maybe_unused]] int slot = 0;  // of the ring: where the tile in use is
+    Place used = RING_START;
+    Place filled = RING_START + (STAGES - 1) * STAGE;
     wait_groups<STAGES - 2>();
     __syncthreads();
     read_frags(used, 0);
@@ -198,13 +215,12 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
                 // The next tile is complete, and nobody reads this one any more.
                 wait_groups<STAGES - 2>();
                 __syncthreads();
-                slot = slot == STAGES - 1 ? 0 : slot + 1;
                 filled = used;
-                used = ring + slot * STAGE;
+                used = NEXT_PLACE(used, slot);
             }
             read_frags(used, (k + 1) % BK);
             if (k == 0) {
-                copier.copy(filled, 0, t + STAGES - 1 < tiles_k);
+                copier.copy(IN_RING(filled), 0, t + STAGES - 1 < tiles_k);
                 commit_group();
             }
             // Back and forth through the columns: every multiply-add shares an operand with the

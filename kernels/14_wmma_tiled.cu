@@ -2,10 +2,10 @@
 //
 // New since 14_wmma.cu: a block copies a BM x BK tile of A and a BK x BN tile of B to shared memory
 // once for all its warps, and a warp multiplies WM x WN of C from them: with 64 x 64, a fragment is
-// used four times. Rows are padded by PAD elements, so that the eight rows that a fragment load
-// takes at a time start in different banks. Shared memory holds two tiles of A and of B, and
-// registers a third: while one is multiplied, the next goes from registers to the other buffer, and
-// the one after that is fetched. Fragments are read one step ahead.
+// used four times. Rows are padded by PAD elements, so that the eight rows that a fragment load takes
+// at a time start in different banks. Shared memory holds two tiles of A and of B, and registers a
+// third: while one is multiplied, the next goes from registers to the other buffer, and the one after
+// that is fetched. Fragments are read one step ahead.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -22,7 +22,7 @@
 #define BM 128  // rows of C of a block
 #endif
 #ifndef BN
-#define BN 128  // columns of C of a block
+#define BN 256  // columns of C of a block
 #endif
 #ifndef BK
 #define BK 32  // depth of the tiles in shared memory
@@ -57,10 +57,11 @@ static_assert(BK % (2 * FRAG) == 0, "a tile holds an even number of steps of 16 
 static_assert(PAD % 8 == 0, "a row in shared memory must be a multiple of 16 bytes");
 static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
-static_assert(BM * BK / 8 % THREADS == 0, "every thread copies the same number of chunks of A");
-static_assert(BK * BN / 8 % THREADS == 0, "every thread copies the same number of chunks of B");
-static_assert(WARPS * FRAG * FRAG * 4 <= 2 * BUFFER * 2,
-              "a fragment of C a warp fits in the buffers");
+static_assert(whole_lines<BK> && whole_lines<BN>, "rows of a tile are 16, 32 or a multiple of 64 elements");
+static_assert(even_share<BM, BK, THREADS>, "every thread copies the same number of chunks of A");
+static_assert(even_share<BK, BN, THREADS>, "every thread copies the same number of chunks of B");
+static_assert(2 * BUFFER * 2 <= 227 * 1024, "no block has more than 227 KB of shared memory");
+static_assert(WARPS * FRAG * FRAG * 4 <= 2 * BUFFER * 2, "a fragment of C a warp fits in the buffers");
 
 using AFragment = wmma::fragment<wmma::matrix_a, FRAG, FRAG, FRAG, T, wmma::row_major>;
 using BFragment = wmma::fragment<wmma::matrix_b, FRAG, FRAG, FRAG, T, wmma::row_major>;
@@ -70,8 +71,7 @@ using CFragment = wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float>;
 extern __shared__ __align__(128) T buffers[];
 
 // Shared to registers: a column of fragments of A and a row of fragments of B.
-__device__ __forceinline__ void load_fragments(AFragment (&a_frag)[M_TILES],
-                                               BFragment (&b_frag)[N_TILES],
+__device__ __forceinline__ void load_fragments(AFragment (&a_frag)[M_TILES], BFragment (&b_frag)[N_TILES],
                                                const T* buffer, int warp_m, int warp_n, int k) {
     const T* A_tile = buffer;
     const T* B_tile = buffer + BM * A_LD;
@@ -99,9 +99,8 @@ __device__ __forceinline__ void multiply(CFragment (&c_frag)[M_TILES][N_TILES],
 }
 
 // The main loop where rows are aligned.
-__device__ __forceinline__ void accumulate(CFragment (&c_frag)[M_TILES][N_TILES], const T* A,
-                                           const T* B, int M, int N, int K, int m0, int n0,
-                                           int warp_m, int warp_n)
+__device__ __forceinline__ void accumulate(CFragment (&c_frag)[M_TILES][N_TILES], const T* A, const T* B,
+                                           int M, int N, int K, int m0, int n0, int warp_m, int warp_n)
 {
     // The first tiles go to buffer 0, the second ones stay in registers.
     uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
@@ -127,8 +126,8 @@ __device__ __forceinline__ void accumulate(CFragment (&c_frag)[M_TILES][N_TILES]
             if (last) {
                 __syncthreads();  // the next tiles are complete, and these are in registers
             }
-            load_fragments(a_frag[(step + 1) % 2], b_frag[(step + 1) % 2], last ? write : read,
-                           warp_m, warp_n, last ? 0 : (step + 1) * FRAG);
+            load_fragments(a_frag[(step + 1) % 2], b_frag[(step + 1) % 2], last ? write : read, warp_m,
+                           warp_n, last ? 0 : (step + 1) * FRAG);
             multiply(c_frag, a_frag[step % 2], b_frag[step % 2]);
             if (step == 0) {
                 // Registers to shared: the next tiles, to the buffer that nobody reads. Global to

@@ -44,8 +44,9 @@ static_assert(WM % 16 == 0 && WN % 16 == 0, "a warp tile is made of 16 x 16 piec
 static_assert(BK % 16 == 0, "one mma.sync takes 16 values of k");
 static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
-static_assert(BM * BK / 8 % THREADS == 0, "every thread copies the same number of chunks of A");
-static_assert(BK * BN / 8 % THREADS == 0, "every thread copies the same number of chunks of B");
+static_assert(whole_lines<BK> && whole_lines<BN>, "rows of a tile are 16, 32 or a multiple of 64 elements");
+static_assert(even_share<BM, BK, THREADS>, "every thread copies the same number of chunks of A");
+static_assert(even_share<BK, BN, THREADS>, "every thread copies the same number of chunks of B");
 static_assert((BM + BN) * BK * 2 <= 48 * 1024, "the tiles must fit in 48 KB of shared memory");
 
 // The tiles of A and of B in shared memory.

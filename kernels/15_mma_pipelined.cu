@@ -2,7 +2,7 @@
 //
 // New since 15_mma_swizzle.cu: cp.async fills a ring of STAGES shared-memory slots while the warps
 // multiply, so one barrier a tile is left; the fragments of the next step are read while the
-// current ones are multiplied, across the barrier too; blocks walk C in groups of GROUP tile rows,
+// current ones are multiplied, across the barrier too; blocks walk C in groups of GROUP_M tile rows,
 // so that blocks running together share rows of A and columns of B in the L2.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
@@ -24,7 +24,7 @@
 #define BN 256  // columns of C of a block
 #endif
 #ifndef BK
-#define BK 64  // depth of the tiles in shared memory
+#define BK 32  // depth of the tiles in shared memory
 #endif
 #ifndef WM
 #define WM 64  // rows of C of a warp
@@ -33,10 +33,10 @@
 #define WN 64  // columns of C of a warp
 #endif
 #ifndef STAGES
-#define STAGES 3  // slots of the ring
+#define STAGES 4  // slots of the ring
 #endif
-#ifndef GROUP
-#define GROUP 8  // tile rows of C that are walked together
+#ifndef GROUP_M
+#define GROUP_M 8  // tile rows of C that are walked together
 #endif
 
 using T = ELEMENT;
@@ -47,19 +47,25 @@ constexpr int THREADS = BM / WM * WARPS_N * 32;
 constexpr int M_TILES = WM / MMA_M;  // accumulators of a warp, down
 constexpr int N_TILES = WN / MMA_N;  // and across
 constexpr int STEPS = BK / MMA_K;    // fragments of k in a tile
+constexpr int PARTS = STEPS / 2;     // the copies of a tile are spread over half of its steps
 constexpr int SLOT = (BM + BN) * BK; // elements of one slot: a tile of A, then a tile of B
+
+// Where rows are ragged, two slots of twice the depth serve better, if shares come out even.
+constexpr bool DEEP = STAGES >= 4 && even_share<BM, 2 * BK, THREADS> && even_share<2 * BK, BN, THREADS>;
+constexpr int RAGGED_K = DEEP ? 2 * BK : BK;
 
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles must cover the block tile");
 static_assert(WM % 16 == 0 && WN % 16 == 0, "a warp tile is made of 16 x 16 pieces");
-static_assert(BK % 32 == 0, "a tile holds an even number of steps of 16 values of k");
-static_assert((BK & (BK - 1)) == 0 && (WN & (WN - 1)) == 0,
-              "BK and WN are powers of two: XOR steps");
-static_assert(can_swizzle<BK> && can_swizzle<BN>, "a row is swizzled by two, four or eight chunks");
+static_assert(BK == 32 || BK == 64 || BK == 128, "an even number of steps, each one XOR further");
+static_assert(WN == 16 || WN == 32 || WN == 64 || WN == 128, "a warp's columns are one XOR apart");
 static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
-static_assert(BM * BK / 8 % THREADS == 0, "every thread copies the same number of chunks of A");
-static_assert(BK * BN / 8 % THREADS == 0, "every thread copies the same number of chunks of B");
+static_assert(whole_lines<BK> && whole_lines<BN>, "rows of a tile are 16, 32 or a multiple of 64 elements");
+static_assert(even_share<BM, BK, THREADS>, "every thread copies the same number of chunks of A");
+static_assert(even_share<BK, BN, THREADS>, "every thread copies the same number of chunks of B");
+static_assert(THREADS % 64 == 0, "with an even number of warps, a thread copies rows swizzled alike");
 static_assert(STAGES >= 2, "one slot is read while another is filled");
+static_assert(STAGES * SLOT * 2 <= 227 * 1024, "no block has more than 227 KB of shared memory");
 
 // The ring: STAGES slots, each with a BM x BK tile of A and, behind it, a BK x BN tile of B.
 extern __shared__ __align__(1024) T ring[];
@@ -139,8 +145,8 @@ __device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], So
             const unsigned from = (last ? next : read) * ELEMENT_BYTES;
             load_fragments<BK, BN>(a_frag[(step + 1) % 2], b_frag[(step + 1) % 2], a_lane + from,
                                    b_lane + from, last ? 0 : (step + 1) * MMA_K);
-            if (!last) {
-                copy_slot(write, source, N, K, step, STEPS - 1);
+            if (step < PARTS) {
+                copy_slot(write, source, N, K, step, PARTS);
             }
             multiply<T, MMA_K>(acc, a_frag[step % 2], b_frag[step % 2]);
         }
@@ -153,7 +159,7 @@ __device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], So
 extern "C" __global__ void __launch_bounds__(THREADS)
 mma_pipelined(const T* A, const T* B, float* C, int M, int N, int K)
 {
-    const TileIndex tile = tile_at<GROUP>(blockIdx.x, (M + BM - 1) / BM, (N + BN - 1) / BN);
+    const TileIndex tile = tile_at<GROUP_M>(blockIdx.x, (M + BM - 1) / BM, (N + BN - 1) / BN);
     const int m0 = tile.row * BM;
     const int n0 = tile.col * BN;
     const int warp = threadIdx.x / 32;
@@ -170,8 +176,7 @@ mma_pipelined(const T* A, const T* B, float* C, int M, int N, int K)
                                M - A_row, K - A_col, K - B_row, N - B_col};
         accumulate(acc, source, N, K, warp_m, warp_n);
     } else {
-        accumulate_ragged<BM, BN, BK, THREADS, MMA_K>(acc, ring, A, B, M, N, K, m0, n0, warp_m,
-                                                      warp_n);
+        accumulate_ragged<BM, BN, RAGGED_K, THREADS, MMA_K>(acc, ring, A, B, M, N, K, m0, n0, warp_m, warp_n);
     }
 
     // Registers to global.

@@ -42,11 +42,11 @@ constexpr int N_TILES = WN / MMA_N;  // and across
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles must cover the block tile");
 static_assert(WM % 16 == 0 && WN % 16 == 0, "a warp tile is made of 16 x 16 pieces");
 static_assert(BK % 16 == 0, "one mma.sync takes 16 values of k");
-static_assert(can_swizzle<BK> && can_swizzle<BN>, "a row is swizzled by two, four or eight chunks");
 static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
-static_assert(BM * BK / 8 % THREADS == 0, "every thread copies the same number of chunks of A");
-static_assert(BK * BN / 8 % THREADS == 0, "every thread copies the same number of chunks of B");
+static_assert(whole_lines<BK> && whole_lines<BN>, "rows of a tile are 16, 32 or a multiple of 64 elements");
+static_assert(even_share<BM, BK, THREADS>, "every thread copies the same number of chunks of A");
+static_assert(even_share<BK, BN, THREADS>, "every thread copies the same number of chunks of B");
 static_assert((BM + BN) * BK * 2 <= 48 * 1024, "the tiles must fit in 48 KB of shared memory");
 
 // The tiles of A and of B in shared memory.
@@ -97,8 +97,7 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
 #pragma unroll
             for (int j = 0; j < N_TILES / 2; ++j) {
                 const int col = warp_n + j * 2 * MMA_N + lane_col;
-                ldmatrix_x4_trans(b_frag[j],
-                                  shared_address(&B_tile[swizzled<BN>(k + lane_row, col)]));
+                ldmatrix_x4_trans(b_frag[j], shared_address(&B_tile[swizzled<BN>(k + lane_row, col)]));
             }
             // Every fragment of A meets every fragment of B.
 #pragma unroll

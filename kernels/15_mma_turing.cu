@@ -2,8 +2,8 @@
 //
 // New since 15_mma_swizzle.cu: shared memory holds two tiles of A and of B, and registers a third.
 // While one is multiplied, the next goes from registers to the other buffer, and the one after that
-// is fetched from global memory: every load has a tile's time to arrive. Fragments are read one
-// step ahead, across the one barrier a tile that is left. The instruction is Turing's m16n8k8.
+// is fetched from global memory: every load has a tile's time to arrive, and one barrier a tile is
+// left. The instruction is Turing's m16n8k8 (MMA_K 8).
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -37,8 +37,7 @@
 
 using T = ELEMENT;
 
-constexpr int STEP = 16;          // values of k that one ldmatrix.x4 fetches
-constexpr int STEPS = BK / STEP;  // of a tile
+constexpr int STEP = 16;  // values of k that one ldmatrix.x4 fetches
 constexpr int WARPS_N = BN / WN;
 constexpr int THREADS = BM / WM * WARPS_N * 32;
 constexpr int M_TILES = WM / MMA_M;  // accumulators of a warp, down
@@ -46,24 +45,24 @@ constexpr int N_TILES = WN / MMA_N;  // and across
 
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles must cover the block tile");
 static_assert(WM % 16 == 0 && WN % 16 == 0, "a warp tile is made of 16 x 16 pieces");
-static_assert(BK % (2 * STEP) == 0, "a tile holds an even number of steps of 16 values of k");
+static_assert(BK == 16 || BK == 32 || BK == 64 || BK == 128, "steps of 16 values, each one XOR further");
 static_assert(MMA_K == 8 || MMA_K == 16, "mma.sync takes 8 or 16 values of k");
-static_assert((BK & (BK - 1)) == 0 && (WN & (WN - 1)) == 0,
-              "BK and WN are powers of two: XOR steps");
-static_assert(can_swizzle<BK> && can_swizzle<BN>, "a row is swizzled by two, four or eight chunks");
+static_assert(WN == 16 || WN == 32 || WN == 64 || WN == 128, "a warp's columns are one XOR apart");
 static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
-static_assert(BM * BK / 8 % THREADS == 0, "every thread copies the same number of chunks of A");
-static_assert(BK * BN / 8 % THREADS == 0, "every thread copies the same number of chunks of B");
+static_assert(whole_lines<BK> && whole_lines<BN>, "rows of a tile are 16, 32 or a multiple of 64 elements");
+static_assert(even_share<BM, BK, THREADS>, "every thread copies the same number of chunks of A");
+static_assert(even_share<BK, BN, THREADS>, "every thread copies the same number of chunks of B");
+
+static_assert(2 * (BM + BN) * BK * 2 <= 227 * 1024, "no block has more than 227 KB of shared memory");
 
 // Two buffers, each with a BM x BK tile of A and, behind it, a BK x BN tile of B.
 constexpr int BUFFER = (BM + BN) * BK;
 extern __shared__ __align__(1024) T buffers[];
 
 // The main loop where rows are aligned.
-__device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], const T* A,
-                                           const T* B, int M, int N, int K, int m0, int n0,
-                                           int warp_m, int warp_n)
+__device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], const T* A, const T* B,
+                                           int M, int N, int K, int m0, int n0, int warp_m, int warp_n)
 {
     // The first tiles go to buffer 0, the second ones stay in registers.
     uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
@@ -81,23 +80,16 @@ __device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], co
     const unsigned b_lane = b_address<BN>(buffers + BM * BK, warp_n);
     int read = 0;
     int write = BUFFER;
-    unsigned a_frag[2][M_TILES][4];
-    unsigned b_frag[2][N_TILES / 2][4];  // two fragments of B each
-    load_fragments<BK, BN>(a_frag[0], b_frag[0], a_lane, b_lane, 0);
-
     for (int k0 = 0; k0 < K; k0 += BK) {
+        const unsigned from = read * ELEMENT_BYTES;
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            const bool last = step == STEPS - 1;
-            if (last) {
-                __syncthreads();  // the next tiles are complete, and these are in registers
-            }
-            // Shared to registers: the fragments of the next step.
-            const unsigned from = (last ? write : read) * ELEMENT_BYTES;
-            load_fragments<BK, BN>(a_frag[(step + 1) % 2], b_frag[(step + 1) % 2], a_lane + from,
-                                   b_lane + from, last ? 0 : (step + 1) * STEP);
-            multiply<T, MMA_K>(acc, a_frag[step % 2], b_frag[step % 2]);
-            if (step == 0) {
+        for (int k = 0; k < BK; k += STEP) {
+            // Shared to registers: the fragments of one step (two fragments of B in four registers).
+            unsigned a_frag[M_TILES][4];
+            unsigned b_frag[N_TILES / 2][4];
+            load_fragments<BK, BN>(a_frag, b_frag, a_lane + from, b_lane + from, k);
+            multiply<T, MMA_K>(acc, a_frag, b_frag);
+            if (k == 0) {
                 // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
                 // registers: the tiles after them (zeros behind the last).
                 store_chunks<BM, BK, THREADS, swizzled<BK>>(buffers + write, A_chunk);
@@ -106,6 +98,7 @@ __device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], co
                 load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0 + 2 * BK, n0);
             }
         }
+        __syncthreads();  // the next tiles are complete, and everyone has read these
         read = BUFFER - read;
         write = BUFFER - write;
     }
@@ -124,8 +117,7 @@ mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
     if (rows_aligned(A, K) && rows_aligned(B, N)) {
         accumulate(acc, A, B, M, N, K, m0, n0, warp_m, warp_n);
     } else {
-        accumulate_ragged<BM, BN, BK, THREADS, MMA_K>(acc, buffers, A, B, M, N, K, m0, n0, warp_m,
-                                                      warp_n);
+        accumulate_ragged<BM, BN, BK, THREADS, MMA_K>(acc, buffers, A, B, M, N, K, m0, n0, warp_m, warp_n);
     }
 
     // Registers to global.

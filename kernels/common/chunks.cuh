@@ -12,6 +12,10 @@ __device__ __forceinline__ bool rows_aligned(const T* matrix, int cols) {
     return cols % CHUNK == 0 && reinterpret_cast<size_t>(matrix) % 16 == 0;
 }
 
+// Whether rows of COLS elements are whole lines of 128 bytes, or a half or a quarter of one.
+template <int COLS>
+constexpr bool whole_lines = COLS == 16 || COLS == 32 || COLS % 64 == 0;
+
 // Which chunks of a ROWS x COLS tile a thread moves. Eight neighbouring threads take a line of 128
 // bytes (or a whole row, if that is shorter), the next eight the same line of the next row. So a
 // thread's chunks of one row are a fixed distance apart, and one address serves them all.
@@ -21,17 +25,17 @@ struct Share {
     static constexpr int LINES = COLS / CHUNK / LANES;                 // lines of a row
     static constexpr int PASS = THREADS / LANES;                       // rows moved at a time
     static constexpr int COUNT = ROWS / PASS * LINES;                  // chunks of a thread
-    static_assert(COLS % (LANES * CHUNK) == 0 && THREADS % LANES == 0, "whole lines are moved");
-    static_assert(ROWS % PASS == 0, "every thread moves the same number of chunks");
 
     // Row and column, in the tile, of a thread's chunk i.
-    static __device__ __forceinline__ int row(int i) {
-        return threadIdx.x / LANES + i / LINES * PASS;
-    }
+    static __device__ __forceinline__ int row(int i) { return threadIdx.x / LANES + i / LINES * PASS; }
     static __device__ __forceinline__ int col(int i) {
         return threadIdx.x % LANES * CHUNK + i % LINES * (LANES * CHUNK);
     }
 };
+
+// Whether the threads of a block have equal shares of a tile.
+template <int ROWS, int COLS, int THREADS>
+constexpr bool even_share = ROWS % Share<ROWS, COLS, THREADS>::PASS == 0;
 
 // The first `count` of eight neighbouring elements, one by one, and zeros for the others.
 template <typename T>
@@ -51,9 +55,9 @@ __device__ __forceinline__ uint4 gather_chunk(const T* from, int count) {
 // (row0, col0), zeros outside the matrix.
 template <int ROWS, int COLS, int THREADS, typename T>
 __device__ __forceinline__ void load_chunks(uint4 (&chunk)[Share<ROWS, COLS, THREADS>::COUNT],
-                                            const T* matrix, int rows, int cols, int row0,
-                                            int col0) {
+                                            const T* matrix, int rows, int cols, int row0, int col0) {
     using Mine = Share<ROWS, COLS, THREADS>;
+    static_assert(even_share<ROWS, COLS, THREADS>, "every thread moves the same number of chunks");
 #pragma unroll
     for (int i = 0; i < Mine::COUNT; ++i) {
         const int row = row0 + Mine::row(i);
@@ -76,6 +80,7 @@ template <int ROWS, int COLS, int THREADS, int (*PLACE)(int, int), typename T>
 __device__ __forceinline__ void store_chunks(T* tile,
                                              const uint4 (&chunk)[Share<ROWS, COLS, THREADS>::COUNT]) {
     using Mine = Share<ROWS, COLS, THREADS>;
+    static_assert(even_share<ROWS, COLS, THREADS>, "every thread moves the same number of chunks");
 #pragma unroll
     for (int i = 0; i < Mine::COUNT; ++i) {
         *reinterpret_cast<uint4*>(&tile[PLACE(Mine::row(i), Mine::col(i))]) = chunk[i];
@@ -87,6 +92,7 @@ template <int ROWS, int COLS, int THREADS, int (*PLACE)(int, int), typename T>
 __device__ __forceinline__ void gather_tile(T* tile, const T* matrix, int rows, int cols, int row0,
                                             int col0) {
     using Mine = Share<ROWS, COLS, THREADS>;
+    static_assert(even_share<ROWS, COLS, THREADS>, "every thread moves the same number of chunks");
 #pragma unroll
     for (int i = 0; i < Mine::COUNT; ++i) {
         const int row = row0 + Mine::row(i);

@@ -1,4 +1,4 @@
-// The fragments of a whole warp tile, from swizzled tiles of A and B to registers (from sm_75 on).
+// The fragments of a whole warp tile, from swizzled tiles of A and B to registers (sm_75 and later).
 //
 // A warp's tile of C is 16 * M_TILES rows by 16 * N_PAIRS columns: M_TILES fragments of A and
 // N_PAIRS pairs of fragments of B for each 16 values of k. In a swizzled row (swizzle.cuh) whose
@@ -31,16 +31,14 @@ template <int A_COLS, int B_COLS, int M_TILES, int N_PAIRS>
 __device__ __forceinline__ void load_fragments(unsigned (&a_frag)[M_TILES][4],
                                                unsigned (&b_frag)[N_PAIRS][4], unsigned a_lane,
                                                unsigned b_lane, int k) {
-    static_assert((A_COLS & (A_COLS - 1)) == 0 && (N_PAIRS & (N_PAIRS - 1)) == 0,
-                  "powers of two: XOR steps");
+    static_assert((A_COLS & (A_COLS - 1)) == 0 && (N_PAIRS & (N_PAIRS - 1)) == 0, "powers of two: XOR steps");
 #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
         ldmatrix_x4(a_frag[i], (a_lane ^ k * ELEMENT_BYTES) + i * 16 * A_COLS * ELEMENT_BYTES);
     }
 #pragma unroll
     for (int j = 0; j < N_PAIRS; ++j) {
-        ldmatrix_x4_trans(b_frag[j],
-                          (b_lane ^ j * 16 * ELEMENT_BYTES) + k * B_COLS * ELEMENT_BYTES);
+        ldmatrix_x4_trans(b_frag[j], (b_lane ^ j * 16 * ELEMENT_BYTES) + k * B_COLS * ELEMENT_BYTES);
     }
 }
 

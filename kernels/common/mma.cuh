@@ -27,8 +27,7 @@ constexpr bool is_bfloat16<__nv_bfloat16> = true;
 
 // acc += A B over 8 values of k. FP16 from sm_75 on, BF16 from sm_80 on.
 template <typename T>
-__device__ __forceinline__ void mma_m16n8k8(float (&acc)[4], unsigned a0, unsigned a1,
-                                            unsigned b0) {
+__device__ __forceinline__ void mma_m16n8k8(float (&acc)[4], unsigned a0, unsigned a1, unsigned b0) {
     if constexpr (is_bfloat16<T>) {
         asm volatile(
             "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 "

@@ -1,16 +1,14 @@
-// The main loop of a block where the rows of A or B do not start at multiples of 16 bytes: there
-// are no 16-byte copies, so chunks are gathered element by element, through registers.
+// The main loop of a block where the rows of A or B do not start at multiples of 16 bytes: no 16-byte
+// copies, so chunks are gathered element by element, through registers.
 #pragma once
 
 #include "chunks.cuh"
 #include "fragments.cuh"
 
-// acc += the block's rows of A times its columns of B. `shared` holds two slots of a TILE_M x
-// TILE_K tile of A and a TILE_K x TILE_N tile of B, swizzled; (m0, n0) is the block's tile of C,
-// (warp_m, warp_n) the warp's tile in it. While slow warps multiply one slot, fast ones fill the
-// other.
-template <int TILE_M, int TILE_N, int TILE_K, int THREADS, int DEPTH, typename T, int M_TILES,
-          int N_TILES>
+// acc += the block's rows of A times its columns of B. `shared` holds two slots of a TILE_M x TILE_K
+// tile of A and a TILE_K x TILE_N tile of B, swizzled; (m0, n0) is the block's tile of C, (warp_m,
+// warp_n) the warp's tile in it. While slow warps still multiply one slot, fast ones fill the other.
+template <int TILE_M, int TILE_N, int TILE_K, int THREADS, int DEPTH, typename T, int M_TILES, int N_TILES>
 __device__ __forceinline__ void accumulate_ragged(float (&acc)[M_TILES][N_TILES][4], T* shared,
                                                   const T* A, const T* B, int M, int N, int K,
                                                   int m0, int n0, int warp_m, int warp_n) {

@@ -9,14 +9,10 @@
 
 #include "chunks.cuh"
 
-// Whether rows of COLS elements can be swizzled: two or four chunks, or whole lines.
-template <int COLS>
-constexpr bool can_swizzle = COLS == 16 || COLS == 32 || COLS % 64 == 0;
-
 // Index of element (row, col) in a swizzled tile; col is a multiple of 8.
 template <int COLS>
 __device__ __forceinline__ int swizzled(int row, int col) {
-    static_assert(can_swizzle<COLS>, "a swizzled row holds 16, 32 or a multiple of 64 elements");
+    static_assert(whole_lines<COLS>, "a swizzled row holds 16, 32 or a multiple of 64 elements");
     constexpr int CHUNKS = COLS / CHUNK;
     constexpr int CHUNKS_A_LINE = CHUNKS < 8 ? CHUNKS : 8;
     constexpr int ROWS_A_LINE = 8 / CHUNKS_A_LINE;
