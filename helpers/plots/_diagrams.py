@@ -648,7 +648,8 @@ def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
         note += "; colours change from warp to warp"
         low = max(low, canvas.lines(bx0, top + block_h + 8, note, width=at.width - bx0, size=tiny))
         words = f"warp 0: {lanes} lanes that run together (lane number; threadIdx.x, threadIdx.y)"
-        y = canvas.lines(0, low + 30, words, width=at.width * 0.94, size=title, weight="bold") + 10
+        room = at.width if at.narrow else math.inf
+        y = canvas.lines(0, low + 30, words, width=room, size=title, weight="bold") + 10
         line = WARP // 2 if at.narrow else WARP  # lanes drawn side by side
         lane_cell, tall = at.width / line, at.tiny + 8.5
         for first in range(0, lanes, line):

@@ -175,11 +175,12 @@ def _children(node: ET.Element) -> Iterator[ET.Element]:
             yield child
 
 
-def _tidy(raw: str) -> tuple[str, float]:
+def _tidy(raw: str, alt: str) -> tuple[str, float]:
     """Inline SVG and its width from matplotlib's file.
 
     Drops metadata, sizes, matplotlib's page-wide style and every id that nothing refers to; the
-    ids left begin with a digest of the picture, so two figures on a page never share one.
+    ids left begin with a digest of the picture and its description, so two figures on a page never
+    share one: a hatch of a hidden figure is not drawn.
     """
     root = ET.fromstring(raw)
     referenced = set(re.findall(r"(?:url\(#|href=\"#)([\w.-]+)", raw))
@@ -207,7 +208,7 @@ def _tidy(raw: str) -> tuple[str, float]:
     box = root.attrib["viewBox"]
     body = "".join(ET.tostring(child, encoding="unicode") for child in root)
     body = re.sub(r'\s?xmlns(:\w+)?="[^"]*"', "", body).replace("svg:", "").replace("ns0:", "")
-    digest = hashlib.sha1(body.encode()).hexdigest()[:8]
+    digest = hashlib.sha1((alt + body).encode()).hexdigest()[:8]
     for number, name in enumerate(sorted(referenced, key=lambda i: body.find(f'id="{i}"'))):
         body = re.sub(rf"(?<=[\"#]){re.escape(name)}(?=[\")])", f"t{digest}-{number}", body)
     return f'viewBox="{box}">{body}</svg>', float(box.split()[2])
@@ -217,7 +218,7 @@ def _inline(figure: MplFigure, alt: str) -> str:
     """The drawn matplotlib figure as inline SVG that is named by alt."""
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    body, width = _tidy(stream.getvalue())
+    body, width = _tidy(stream.getvalue(), alt)
     style = (
         f"width:100%;max-width:{width * ENLARGED:.0f}px;height:auto;display:block;margin:0 auto;"
         "fill:none;stroke-linejoin:round"
@@ -243,12 +244,12 @@ def text_width(text: str, size: float = FONT, weight: str = "normal") -> float:
     return float(TextToPath().get_text_width_height_descent(text, font, ismath=False)[0])
 
 
-def wrap(words: str, size: float, width: float) -> list[str]:
+def wrap(words: str, size: float, width: float, weight: str = "normal") -> list[str]:
     """Words broken into lines that are at most so many pixels wide, where they have spaces."""
     lines: list[str] = []
     for word in words.split(" "):
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, size) <= width:
+        if lines and text_width(longer, size, weight) <= width:
             lines[-1] = longer
         else:
             lines.append(word)
@@ -335,7 +336,7 @@ class Canvas:
         weight: str = "normal",
     ) -> float:  # fmt: skip
         """Text in lines that fit a width, the first with its middle at y; returns the last one's."""
-        for i, part in enumerate(wrap(words, size, width)):
+        for i, part in enumerate(wrap(words, size, width, weight)):
             y += (size + 4) * bool(i)
             self.text(x, y, part, size=size, ha=ha, weight=weight)
         return y
