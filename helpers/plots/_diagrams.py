@@ -773,9 +773,9 @@ def loop_orders(*, caption: str | None = None) -> Figure:
     colours = {"row": GREEN, "column": VERMILION, "stays": BLUE}
 
     def draw(at: Column) -> Canvas:
-        canvas, small, tiny = Canvas(at), at.small, at.tiny + 0.5
+        canvas, small, tiny = Canvas(at), at.small, at.tiny + 0.5 * (not at.narrow)
         # on a phone an order's name stands over its matrices
-        left, gap, over = (14.0, 34.0, 24.0) if at.narrow else (66.0, 46.0, 0.0)
+        left, gap, over = (17.0, 31.0, 24.0) if at.narrow else (66.0, 46.0, 0.0)
         pitch = side + over + 44 + small + tiny
         for i, (order, walks) in enumerate(_ORDERS.items()):
             y = 24.0 + over + i * pitch

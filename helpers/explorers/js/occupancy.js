@@ -27,7 +27,7 @@
         label: name, value: Math.min(n, o.by.blocks), words: T.plural(n, 'block') + (n === o.blocks ? ', the limit' : ''),
         colour: n === o.blocks ? T.VERMILION : T.BLUE, open: n !== o.blocks,
       }));
-      const top = T.bars(rows, o.by.blocks, W, {left: 96, right: 110});
+      const top = T.bars(rows, o.by.blocks, W, {left: 106, right: 110});
       // The warp slots of the SM, one square each, a frame's colour alternating by block.
       const warps = Math.ceil(s.threads / 32), n = limits.warps_sm, w = W / 32;
       let body = top.body, y0 = top.height + 18;
