@@ -638,7 +638,7 @@ def test_figures_fit_a_phone_and_a_desk(browser: Any, drawn: dict[str, Figure], 
     # every text of a figure can be read: inside it, on no other, in the browser's own font
     assert page.evaluate(FIND_CRAMPED) == []
     shown = page.evaluate(SHOWN)
-    assert set(map(tuple, shown)) == {(width > 540, width <= 540)}
+    assert set(map(tuple, shown)) == {(width > _svg.NARROW, width <= _svg.NARROW)}
     colour = page.evaluate("getComputedStyle(document.querySelector('svg text')).fill")
     assert colour == "rgb(206, 214, 221)"
     page.close()
@@ -651,7 +651,7 @@ def test_one_drawing_is_shown_even_where_styles_are_taken_away(browser: Any, wid
     page = browser.new_page(viewport={"width": width, "height": 800})
     column = f"<div style='width:340px'>{figure}</div>"  # a narrow output of a wide notebook
     page.set_content(figure + column)
-    assert page.evaluate(SHOWN) == [[width > 540, width <= 540], [False, True]]
+    assert page.evaluate(SHOWN) == [[width > _svg.NARROW, width <= _svg.NARROW], [False, True]]
     assert page.locator("svg[role=img]:visible").count() == 2
     bare = re.sub(r"<style>.*?</style>", "", figure)
     page.set_content(bare)

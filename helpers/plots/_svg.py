@@ -47,7 +47,7 @@ PHONE = Column(320, 12.5, 11.5, 10.8, narrow=True)
 """A phone 360 pixels wide leaves a figure 300 to 330 of them: no text may be under 10 there."""
 ENLARGED = 1.35
 """How many times its own width a drawing may take in a wider column."""
-NARROW = 540
+NARROW = 580
 """Below so many pixels a figure shows the drawing for a phone."""
 _SHOW = (
     f"@container(max-width:{NARROW}px){{.tile-figure>.tile-wide{{display:none!important}}"
