@@ -67,6 +67,11 @@ def inline(text: str) -> str:
     return "".join(parts)
 
 
+def _breakable(text: str) -> str:
+    """inline(), in which a long name may go on below after an underscore, as on a phone it must."""
+    return re.sub(r"(?<=\w)_(?=\w)", "_<wbr>", inline(text))
+
+
 # -- source listings -----------------------------------------------------------------------------
 
 
@@ -483,12 +488,12 @@ def _table(
             style = f"text-align:{align};font-variant-numeric:tabular-nums;padding:.25em .7em"
             weight = ";font-weight:normal" if i == 0 else ""
             gap = f'<span style="{HIDDEN}">no value</span>'
-            inner = f'<span aria-hidden="true">–</span>{gap}' if words == "–" else inline(words)
+            inner = f'<span aria-hidden="true">–</span>{gap}' if words == "–" else _breakable(words)
             cells.append(f'<{tag}{scope} style="{style}{weight}">{inner}</{tag}>')
         body.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(
         f'<th scope="col" style="text-align:{"right" if name in numeric else "left"};'
-        f'padding:.25em .7em;border-bottom:1px solid currentColor">{inline(titles[name])}</th>'
+        f'padding:.25em .7em;border-bottom:1px solid currentColor">{_breakable(titles[name])}</th>'
         for name in chosen
     )
     foot = (

@@ -220,9 +220,39 @@ IN_A_BROWSER = {
         '<span class="math">x</span>'
     ),
     "wide": '<div style="width: 900px">wide</div>',
+    "cramped": '<svg viewBox="0 0 720 30" width="340"><text y="20">small</text></svg>',
     "faint": '<p style="color: #999">hard to read</p>',
     "axe": "<main><h1>x</h1><button></button></main>",
 }
+
+OTHERS = {
+    "missing": ("errors", '<img src="gone.png" alt="x">'),
+    "svg": ("faint", '<svg width="90" height="30"><text y="20" fill="#eee">pale</text></svg>'),
+    "box": (
+        "faint",
+        '<svg width="90" height="30"><rect width="90" height="30" fill="#057"/>'
+        '<text y="20">dark on dark</text></svg>',
+    ),
+    "small in a dropdown": (
+        "cramped",
+        "<details><summary>x</summary><svg viewBox='0 0 720 30'><text y='20'>small</text></svg></details>",
+    ),
+    "small on a phone alone": (
+        "cramped",
+        '<svg viewBox="0 0 440 30" style="width:100%"><text y="20" font-size="11">small</text></svg>',
+    ),
+    "words on words": (
+        "cramped",
+        '<svg width="90" height="30"><text y="20">one</text><text x="9" y="24">two</text></svg>',
+    ),
+    "words on turned words": (
+        "cramped",
+        '<svg width="90" height="90"><text y="50">across</text>'
+        '<text transform="rotate(-90 20 80)" x="20" y="80">upwards</text></svg>',
+    ),
+    "words outside": ("cramped", '<svg width="90" height="30"><text x="70" y="20">cut off</text></svg>'),
+}  # fmt: skip
+"""Rules that a page breaks in another way: what finds it, and the page."""
 
 
 @pytest.fixture(scope="module")
@@ -235,21 +265,12 @@ def bad_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, s
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("kind", [*IN_A_BROWSER, "missing", "svg", "box"])
+@pytest.mark.parametrize("kind", [*IN_A_BROWSER, *OTHERS])
 def test_the_browser_sees_a_bad_page(browser: Any, bad_site: tuple[Path, str], kind: str) -> None:
     folder, address = bad_site
-    other = {
-        "missing": '<img src="gone.png" alt="x">',
-        "svg": '<svg width="90" height="30"><text y="20" fill="#eee">pale</text></svg>',
-        "box": (
-            '<svg width="90" height="30"><rect width="90" height="30" fill="#057"/>'
-            '<text y="20">dark on dark</text></svg>'
-        ),
-    }
-    body = IN_A_BROWSER.get(kind) or other[kind]
+    where, body = OTHERS.get(kind) or (kind, IN_A_BROWSER[kind])
     (folder / f"{kind}.html").write_text(f"<!DOCTYPE html><html><body>{body}</body></html>")
     seen = check.visit(browser, address, f"{kind}.html", "light")
-    where = {"missing": "errors", "svg": "faint", "box": "faint"}.get(kind, kind)
     assert getattr(seen, where) != []
 
 
@@ -261,6 +282,8 @@ def test_the_browser_passes_a_good_page(browser: Any, bad_site: tuple[Path, str]
         "</head><body><main><h1>good</h1>"
         '<p>text</p><svg width="90" height="60"><text y="20">ink</text>'
         '<rect y="30" width="90" height="30" fill="#057"/>'
-        '<text x="5" y="50" fill="#fff">on a box</text></svg></main></body></html>'
+        '<text x="5" y="50" fill="#fff">on a box</text></svg>'
+        '<svg width="90" height="90"><text y="20">one</text><text y="33">two</text>'
+        '<text transform="rotate(-40 15 80)" x="15" y="80">upwards</text></svg></main></body></html>'
     )
     assert check.visit(browser, address, "good.html", "light").faults == []

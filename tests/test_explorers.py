@@ -22,6 +22,7 @@ from helpers.explorers import _tile as tile_room
 from helpers.explorers.core import Control, Explorer, script, significant, text
 from helpers.measure import load, schema
 from tests.conftest import ROOT, serve
+from tests.pages_check import FIND_CRAMPED
 
 MAKE: dict[str, Callable[[], Explorer]] = {
     "coalescing": explorers.coalescing,
@@ -459,6 +460,35 @@ def test_nothing_overflows_on_a_phone(browser: Any, folder: tuple[Path, str]) ->
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("name", MAKE)
+def test_words_in_a_drawing_can_be_read_on_a_phone(
+    browser: Any, folder: tuple[Path, str], name: str
+) -> None:
+    page, _ = opened(browser, folder, name, viewport={"width": 360, "height": 740})
+    for state in states(made(name), 40):
+        page.evaluate(MOVE, [state])
+        assert page.evaluate(FIND_CRAMPED) == [], state
+    page.context.close()
+
+
+@pytest.mark.browser
+def test_a_drawing_follows_its_width(browser: Any, folder: tuple[Path, str]) -> None:
+    """It is drawn again when the page grows narrow; one that is only scaled has words too small."""
+    place, _ = folder
+    whole = made("tile_2d")._repr_html_()
+    stiff = whole.replace("new ResizeObserver(", "((_) => ({observe() {}}))(")
+    assert stiff != whole
+    for name, body in (("follows", whole), ("stiff", stiff)):
+        (place / f"{name}.html").write_text(PAGE.format(body=body, attributes=""), encoding="utf-8")
+        page, faults = opened(browser, folder, name)
+        assert page.evaluate(FIND_CRAMPED) == faults == []
+        page.set_viewport_size({"width": 360, "height": 740})
+        page.wait_for_timeout(100)
+        assert (page.evaluate(FIND_CRAMPED) == []) is (name == "follows")
+        page.context.close()
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1200])
 def test_without_script_a_picture_and_a_table_remain(
     browser: Any, folder: tuple[Path, str], width: int
@@ -468,10 +498,12 @@ def test_without_script_a_picture_and_a_table_remain(
     )
     for i, name in enumerate(MAKE):
         host = page.locator(".tile-explorer").nth(i)
-        assert host.locator("svg[role=img]").first.is_visible(), name
+        picture = host.locator("svg[role=img]:visible")
+        assert picture.count() == 1, name
         assert host.locator("table").is_visible(), name
         assert made(name).sentence() in host.inner_text()
-        assert host.locator("svg[role=img]").first.bounding_box()["width"] <= width
+        assert picture.bounding_box()["width"] <= width
+    assert page.evaluate(FIND_CRAMPED) == []
     page.context.close()
 
 

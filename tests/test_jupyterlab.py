@@ -208,4 +208,6 @@ def test_live_sliders_run_a_tile_in_jupyterlab(notebook: Notebook) -> None:
     t = trace(chosen, *live.small_shape(chosen))
     assert live.verdict(t) in words()
     assert f"{t.multiply_adds / t.wavefronts:.2f} multiply-adds" in words()
-    assert output.locator("svg").count() > 0
+    shown = output.locator("figure svg:visible")  # one of the two drawings of each figure
+    assert shown.count() == output.locator("figure").count() > 0
+    assert shown.first.bounding_box()["width"] > 300

@@ -76,15 +76,13 @@ def read(state: State) -> Reading:
 def _picture(state: State) -> str:
     """The wavefronts of a 4-byte request: one row each, lit where a bank delivers a word."""
     held = np.bincount(np.unique(first_words(state)) % counts.BANKS, minlength=counts.BANKS)
-    body = words(34, 9, "bank 0", size=9.5) + words(434, 9, "bank 31", "end", size=9.5)
+    body = words(0, 9, "bank 0", size=10.5) + words(320, 9, "bank 31", "end", size=10.5)
     for row in range(held.max()):
         for bank in range(counts.BANKS):
             lit = row < held[bank]
             paint = (VERMILION if row else BLUE) if lit else "currentColor"
-            body += rect(
-                34 + bank * 12.5, 14 + row * 7, 11, 5.5, paint, "" if lit else 'opacity=".1"'
-            )
-    return svg(436, 18 + 7 * int(held.max()), body, f"{held.max()} wavefronts over 32 banks.")
+            body += rect(bank * 10, 14 + row * 7, 8.8, 5.5, paint, "" if lit else 'opacity=".1"')
+    return svg(320, 18 + 7 * int(held.max()), body, f"{held.max()} wavefronts over 32 banks.")
 
 
 def banks(

@@ -55,14 +55,14 @@ def _picture(follows: str) -> str:
     taken = sorted({int(e) * 4 // counts.SECTOR for e in elements})
     body = ""
     for i, at in enumerate(taken):
-        x, y = i % 6 * 70 + 4, i // 6 * 30 + 12
+        x, y = i % 4 * 78 + 4, i // 4 * 32 + 13
         for c in range(8):
             if at * 8 + c in elements:
-                body += rect(x + c * 7.75, y, 7.75, 14, BLUE)
-        body += rect(x, y, 62, 14, "none", 'stroke="currentColor"')
-        body += words(x, y - 2, f"sector {at}", size=9.5)
+                body += rect(x + c * 8.5, y, 8.5, 14, BLUE)
+        body += rect(x, y, 68, 14, "none", 'stroke="currentColor"')
+        body += words(x, y - 2, f"sector {at}", size=10.5)
     return svg(
-        420, -(-len(taken) // 6) * 30 + 4, body, f"{len(taken)} sectors touched by 32 lanes."
+        312, -(-len(taken) // 4) * 32 + 4, body, f"{len(taken)} sectors touched by 32 lanes."
     )
 
 

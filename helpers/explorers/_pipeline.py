@@ -80,7 +80,7 @@ def pipeline(
         return Reading("stalls" if waits else "hidden", shown)
 
     first = run(TILES, stages, copy, compute)
-    scale, body, was = 388 / first.end, words(0, 12, "copies") + words(0, 38, "math"), 0
+    scale, body, was = 272 / first.end, words(0, 12, "copies") + words(0, 38, "math"), 0
     for t in range(TILES):
         body += rect(52 + first.issue[t] * scale, 3, copy * scale, 11, GREEN)
         wait = (first.start[t] - was) * scale
@@ -121,6 +121,6 @@ def pipeline(
         },
         data={"tiles": TILES, "bytes": tile_bytes},
         compute=read,
-        picture=svg(440, 46, body, "Copies and computation in turns, with one stage."),
+        picture=svg(324, 46, body, "Copies and computation in turns, with one stage."),
         examples=tuple({"stages": n} for n in (1, 2, 3, 4)),
     )

@@ -194,10 +194,10 @@ BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#808080"
 
 
 def svg(width: float, height: float, body: str, alt: str) -> str:
-    """Inline SVG with a name; text takes the page's colour."""
+    """Inline SVG with a name; text takes the page's colour. No wider than a phone, for its text."""
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{html.escape(alt)}" '
-        f'style="display:block;width:100%;max-width:600px;height:auto">{body}</svg>'
+        f'style="display:block;width:100%;max-width:{1.4 * width:.0f}px;height:auto">{body}</svg>'
     )
 
 
@@ -219,7 +219,7 @@ def bars(rows: Sequence[tuple[str, float, str]], alt: str) -> str:
     most = max((value for _, value, _ in rows), default=1.0) or 1.0
     body = ""
     for i, (name, value, said) in enumerate(rows):
-        y, wide = i * 20 + 3, 230 * value / most
+        y, wide = i * 20 + 3, 110 * value / most
         body += words(104, y + 11, name, "end") + rect(110, y, wide, 14, BLUE)
         body += words(115 + wide, y + 11, said)
-    return svg(440, len(rows) * 20 + 4, body, alt)
+    return svg(320, len(rows) * 20 + 4, body, alt)

@@ -28,7 +28,7 @@ LOOKS: Mapping[str, Look] = {
     RECORDED: Look(BLUE, "s", None),
     PUBLISHED: Look(GREEN, "^", "////"),
 }
-EXTRA_HATCH = ("....", "xxxx", "----")
+EXTRA_HATCH = ("\\\\\\\\", "xxxx", "----")  # dots would take a thousand curves each
 
 
 @dataclass(frozen=True)

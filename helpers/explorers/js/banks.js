@@ -45,8 +45,8 @@
         },
       };
     },
-    draw(d, s, {phases}) {
-      const w = 12.5, left = 34, top = 14, rows = phases.map(depth);
+    draw(d, s, {phases}, W) {
+      const left = W < 420 ? 22 : 34, w = (W - left - 2) / 32, top = 14, rows = phases.map(depth);
       const total = rows.reduce((a, b) => a + b, 0), h = total > 16 ? 7 : 12;
       let body = T.label(left, 9, 'bank 0', 'class="small"') + T.label(left + 32 * w, 9, 'bank 31', 'class="small" text-anchor="end"');
       let y = top;
@@ -54,8 +54,8 @@
         for (let r = 0; r < rows[p]; r++) {
           banks.forEach((held, b) => {
             body += r < held.length
-              ? T.rect(left + b * w, y, w - 1.5, h - 1.5, r ? T.VERMILION : T.BLUE)
-              : T.rect(left + b * w, y, w - 1.5, h - 1.5, 'currentColor', 'opacity=".1"');
+              ? T.rect(left + b * w, y, w - w / 8, h - 1.5, r ? T.VERMILION : T.BLUE)
+              : T.rect(left + b * w, y, w - w / 8, h - 1.5, 'currentColor', 'opacity=".1"');
           });
           const n = rows.slice(0, p).reduce((a, b) => a + b, 0) + r + 1;
           if (h > 7 || n % 4 === 0) body += T.label(left - 6, y + h - 2, n, 'class="small" text-anchor="end"');
@@ -65,7 +65,7 @@
       });
       if (!phases.length) { body += T.label(left, 34, 'not aligned: the hardware refuses this access'); y = 40; }
       body += T.label(0, y + 11, phases.length ? 'rows: wavefronts, one after another' : '', 'class="small"');
-      return {width: left + 32 * w + 2, height: y + 16, body};
+      return {width: W, height: y + 16, body};
     },
   });
 })();

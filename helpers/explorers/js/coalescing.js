@@ -22,8 +22,8 @@
         },
       };
     },
-    draw(d, s, {sectors, elements}) {
-      const perRow = sectors.size <= 8 ? 4 : 6, w = 420 / perRow, h = 44, taken = new Set(elements), cells = 32 / s.size;
+    draw(d, s, {sectors, elements}, W) {
+      const perRow = (sectors.size <= 8 ? 4 : 6) / (W < 420 ? 2 : 1), w = (W - 4) / perRow, h = 44, taken = new Set(elements), cells = 32 / s.size;
       let body = '', i = 0;
       for (const [at, lanes] of [...sectors].sort((a, b) => a[0] - b[0])) {
         const x = (i % perRow) * w + 4, y = Math.floor(i / perRow) * h + 12, wide = (w - 8) / cells;
@@ -35,7 +35,7 @@
         body += T.label(x, y + 27, first === last ? `lane ${first}` : `lanes ${first}–${last}`, 'class="small"');
         i++;
       }
-      return {width: 420, height: Math.ceil(i / perRow) * h + 4, body};
+      return {width: W, height: Math.ceil(i / perRow) * h + 4, body};
     },
   });
 })();

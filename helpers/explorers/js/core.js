@@ -1,5 +1,6 @@
 // What all explorers share: a custom element with native controls, a drawing and its words.
-// An explorer is {values(data, state) -> {say, text: {name: words}, ...}, draw(data, state, found)}.
+// An explorer is {values(data, state) -> {say, text: {name: words}, ...}, draw(data, state, found, W)}.
+// A drawing is made for W pixels, 440 or what a phone has, so that its text is never scaled down.
 (() => {
   if (window.TileExplorers) return;
   const STYLE = `
@@ -24,7 +25,6 @@ input:focus-visible, select:focus-visible { outline: 3px solid #d55e00; outline-
 svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { fill: currentColor; font-size: 12px; font-family: inherit; }
 svg .small { font-size: 10.5px; }
-@media (max-width: 480px) { svg text { font-size: 14px; } svg .small { font-size: 12.5px; } }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 8.6em), 1fr));
   gap: .4em 1.2em; margin: .7em 0 0; }
 dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric: tabular-nums;
@@ -50,10 +50,10 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
   const line = (x1, y1, x2, y2, more = '') =>
     `<line x1="${+x1.toFixed(1)}" y1="${+y1.toFixed(1)}" x2="${+x2.toFixed(1)}" y2="${+y2.toFixed(1)}" stroke="currentColor" ${more}/>`;
   // Horizontal bars: rows of {label, value, words, colour, open}; value relative to most.
-  const bars = (rows, most, {left = 96, right = 96, step = 20} = {}) => ({
-    width: 440, height: rows.length * step + 4,
+  const bars = (rows, most, W, {left = 96, right = 96, step = 20} = {}) => ({
+    width: W, height: rows.length * step + 4,
     body: rows.map((row, i) => {
-      const y = i * step + 3, room = 440 - left - right;
+      const y = i * step + 3, room = W - left - right;
       const wide = Math.max(row.value > 0 ? 1 : 0, most > 0 ? room * row.value / most : 0);
       const paint = row.open ? 'none' : row.colour;
       return label(left - 6, y + 11, row.label, 'text-anchor="end"')
@@ -117,8 +117,10 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
 <p class="aloud" role="status" aria-live="polite"></p></div>`;
       this.inputs = [...root.querySelectorAll('input, select')];
       this.cells = [...root.querySelectorAll('dd')];
+      this.drawing = root.querySelector('.drawing');
       root.addEventListener('input', () => { this.show(); this.tell(); });
       this.show();
+      new ResizeObserver(() => { if (this.width() !== this.drawn) this.show(); }).observe(this.drawing);
       this.tint();
       const again = () => this.tint();
       const watch = new MutationObserver(again);
@@ -131,6 +133,9 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       const dark = bright(getComputedStyle(this).color);
       this.toggleAttribute('data-dark', dark);
       this.style.colorScheme = dark ? 'dark' : 'light';
+    }
+    width() {
+      return Math.max(270, Math.min(440, this.drawing.clientWidth || 440));
     }
     state() {
       const found = {};
@@ -151,8 +156,9 @@ dt { font-size: .86em; } dd { margin: 0; font-weight: 600; font-variant-numeric:
       this.words = fill(data.sentences[found.say], found.text);
       root.querySelector('.say').textContent = this.words;
       for (const cell of this.cells) cell.textContent = found.text[cell.dataset.name] ?? '–';
-      const {width, height, body} = spec.draw(data.data, state, found);
-      root.querySelector('.drawing').innerHTML =
+      this.drawn = this.width();
+      const {width, height, body} = spec.draw(data.data, state, found, this.drawn);
+      this.drawing.innerHTML =
         `<svg viewBox="0 0 ${width} ${height.toFixed(0)}" role="img" aria-label="${escape(this.words)}">${body}</svg>`;
     }
     // A screen reader hears the words once the reader rests.

@@ -14,12 +14,12 @@
         worst: worst[0], worst_value: worst[2], span: T.number(span, 1),
         all: found.map(r => `${r[0]} ${r[2]}`).join('; ')}};
     },
-    draw(d, s, {rows, text}) {
-      if (!rows.length) return {width: 440, height: 24, body: T.label(0, 15, 'nothing recorded here')};
+    draw(d, s, {rows, text}, W) {
+      if (!rows.length) return {width: W, height: 24, body: T.label(0, 15, 'nothing recorded here')};
       const most = Math.max(...rows.map(r => r[1]));
       return T.bars(rows.map(([name, value, words]) => ({label: name, value, words,
-        colour: name.startsWith('cublas') ? T.GREY : s.source.includes(':') ? T.GREEN : T.BLUE})), most,
-        {left: 118, right: 74, step: 18});
+        colour: name.startsWith('cublas') ? T.GREY : s.source.includes(':') ? T.GREEN : T.BLUE})), most, W,
+        {left: 112, right: 64, step: 18});
     },
   });
 })();

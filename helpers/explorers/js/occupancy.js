@@ -21,22 +21,22 @@
         },
       };
     },
-    draw(d, s, {o, limits}) {
-      if (o.fault) return {width: 440, height: 24, body: T.label(0, 14, 'no block fits: the launch fails')};
+    draw(d, s, {o, limits}, W) {
+      if (o.fault) return {width: W, height: 24, body: T.label(0, 14, 'no block fits: the launch fails')};
       const rows = Object.entries(o.by).map(([name, n]) => ({
         label: name, value: Math.min(n, o.by.blocks), words: T.plural(n, 'block') + (n === o.blocks ? ', the limit' : ''),
         colour: n === o.blocks ? T.VERMILION : T.BLUE, open: n !== o.blocks,
       }));
-      const top = T.bars(rows, o.by.blocks, {left: 106, right: 110});
+      const top = T.bars(rows, o.by.blocks, W, {left: 106, right: 110});
       // The warp slots of the SM, one square each, a frame's colour alternating by block.
-      const warps = Math.ceil(s.threads / 32), n = limits.warps_sm, w = 440 / 32;
+      const warps = Math.ceil(s.threads / 32), n = limits.warps_sm, w = W / 32;
       let body = top.body, y0 = top.height + 18;
       body += T.label(0, y0 - 5, `${o.warps} of ${n} warp slots in use`);
       for (let i = 0; i < n; i++) {
         const used = i < o.warps, paint = used ? (Math.floor(i / warps) % 2 ? T.GREEN : T.BLUE) : 'currentColor';
-        body += T.rect((i % 32) * w, y0 + Math.floor(i / 32) * w, w - 2, w - 2, paint, used ? '' : 'opacity=".12"');
+        body += T.rect((i % 32) * w, y0 + Math.floor(i / 32) * w, w * .86, w * .86, paint, used ? '' : 'opacity=".12"');
       }
-      return {width: 440, height: y0 + Math.ceil(n / 32) * w + 2, body};
+      return {width: W, height: y0 + Math.ceil(n / 32) * w + 2, body};
     },
   });
 })();

@@ -22,8 +22,8 @@
         need: T.number(need), tiles: T.number(d.tiles), shared: T.number(s.stages * d.bytes),
         stages: T.plural(s.stages, 'stage')}};
     },
-    draw(d, s, {issue, start, end}) {
-      const X = 52, k = (440 - X) / end, h = 11, n = d.tiles;
+    draw(d, s, {issue, start, end}, W) {
+      const X = 46, k = (W - X) / end, h = 11, n = d.tiles;
       let body = T.label(0, 12, 'copies');
       for (let t = 0; t < n; t++) {
         const y = 3 + (t % s.stages) * (h + 2);
@@ -39,8 +39,8 @@
         if (s.compute * k > 14) body += T.label(X + start[t] * k + 3, y + 13, t + 1, 'class="small" style="fill:#fff"');
         was = start[t] + s.compute;
       }
-      body += T.label(X, y + 34, '0', 'class="small"') + T.label(440, y + 34, T.number(end) + ' clocks', 'class="small" text-anchor="end"');
-      return {width: 440, height: y + 38, body};
+      body += T.label(X, y + 34, '0', 'class="small"') + T.label(W, y + 34, T.number(end) + ' clocks', 'class="small" text-anchor="end"');
+      return {width: W, height: y + 38, body};
     },
   });
 })();

@@ -15,8 +15,8 @@
       Object.assign(text, {rate: T.number(point[0]), of_roof: T.number(100 * point[0] / roof, 1), origin: point[1]});
       return {say: 'measured', text, gpu, peak, roof};
     },
-    draw(d, s, {gpu, peak, roof}) {
-      const X = 44, W = 386, Y = 236, H = 214, low = -1, high = 3;
+    draw(d, s, {gpu, peak, roof}, width) {
+      const X = 44, W = width - 58, Y = 236, H = 214, low = -1, high = 3;
       const top = Math.ceil(Math.log10(peak) + .15), floor = top - 4;
       const px = v => X + (Math.log10(v) - low) / (high - low) * W, py = v => Y - (Math.log10(v) - floor) / 4 * H;
       let body = T.line(X, Y, X + W, Y) + T.line(X, Y, X, Y - H);
@@ -39,10 +39,10 @@
       }
       const mine = d.kernels[s.kernel];
       if (roof) {
-        const x = px(mine.intensity), end = x > 150;
+        const x = px(mine.intensity), end = x > width / 2.9;
         body += T.label(end ? x - 8 : x - 4, py(at(roof)) - (end ? 6 : 14), s.kernel, `text-anchor="${end ? 'end' : 'start'}"`);
       }
-      return {width: 440, height: Y + 36, body};
+      return {width, height: Y + 36, body};
     },
   });
 })();

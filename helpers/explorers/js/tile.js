@@ -33,7 +33,7 @@
       Object.assign(text, {occupancy: T.number(100 * o.fraction, 1), limited: o.limited.join(' and ')});
       return {...found, say: ms ? 'timed' : 'legal', text};
     },
-    draw(d, s, {code, intensity, roof, rate, gpu}) {
+    draw(d, s, {code, intensity, roof, rate, gpu}, W) {
       const [bm, bn, bk, wm, wn, tm, tn] = ['BM', 'BN', 'BK', 'WM', 'WN', 'TM', 'TN'].map(n => edge(d, s, n));
       const most = d.most, k = 150 / most, deep = 46, x = 14 + deep, y = 18 + deep, kk = Math.min(deep, bk * k * 2);
       const good = code >= 0, frame = 'stroke="currentColor"', dash = good ? frame : frame + ' stroke-dasharray="4 3"';
@@ -46,20 +46,22 @@
       body += T.label(x, 13, `B: ${bk} x ${bn}`, 'class="small"') + T.label(14, y + 163, `A: ${bm} x ${bk}`, 'class="small"');
       body += T.label(x + 150, y + 163, `C: ${bm} x ${bn}`, 'class="small" text-anchor="end"');
       if (!good) {
-        body += T.label(250, 100, 'not legal', 'font-weight="600"');
-        return {width: 440, height: y + 170, body};
+        body += T.label(W < 420 ? x + 75 : 250, 100, 'not legal', `font-weight="600" text-anchor="${W < 420 ? 'middle' : 'start'}"`);
+        return {width: W, height: y + 170, body};
       }
       // The roofline of the chosen GPU, both axes logarithmic: 1 to 1000 FLOP/byte, 100 GFLOP/s up.
-      const px = v => 262 + Math.log10(v) / 3 * 170, py = v => 200 - Math.log10(v / 100) / 3 * 165;
+      // It stands right of the tile, or below it where there is no room.
+      const below = W < 420, X = below ? 40 : 262, Y = below ? y + 378 : 200, end = W - 4;
+      const px = v => X + Math.log10(v) / 3 * (end - X - 4), py = v => Y - Math.log10(v / 100) / 3 * 165;
       const ridge = gpu.peak / gpu.bandwidth;
-      body += T.line(262, 200, 436, 200) + T.line(262, 28, 262, 200);
-      for (const v of [1, 10, 100]) body += T.label(px(v), 213, v, 'class="small" text-anchor="middle"');
-      for (const v of [100, 1000, 10000]) body += T.label(258, py(v) + 4, v >= 1000 ? v / 1000 + 'k' : v, 'class="small" text-anchor="end"');
-      body += T.label(436, 226, 'FLOP per byte', 'class="small" text-anchor="end"') + T.label(236, 18, 'GFLOP/s', 'class="small"');
-      body += `<polyline points="${px(1)},${py(Math.max(100, gpu.bandwidth)).toFixed(1)} ${px(ridge).toFixed(1)},${py(gpu.peak).toFixed(1)} 436,${py(gpu.peak).toFixed(1)}" fill="none" stroke="currentColor" stroke-width="1.5"/>`;
+      body += T.line(X, Y, end, Y) + T.line(X, Y - 172, X, Y);
+      for (const v of [1, 10, 100]) body += T.label(px(v), Y + 13, v, 'class="small" text-anchor="middle"');
+      for (const v of [100, 1000, 10000]) body += T.label(X - 4, py(v) + 4, v >= 1000 ? v / 1000 + 'k' : v, 'class="small" text-anchor="end"');
+      body += T.label(end, Y + 26, 'FLOP per byte', 'class="small" text-anchor="end"') + T.label(X - 26, Y - 182, 'GFLOP/s', 'class="small"');
+      body += `<polyline points="${px(1)},${py(Math.max(100, gpu.bandwidth)).toFixed(1)} ${px(ridge).toFixed(1)},${py(gpu.peak).toFixed(1)} ${end},${py(gpu.peak).toFixed(1)}" fill="none" stroke="currentColor" stroke-width="1.5"/>`;
       body += `<circle cx="${px(intensity).toFixed(1)}" cy="${py(Math.max(100, roof)).toFixed(1)}" r="4.5" fill="none" stroke="${T.VERMILION}" stroke-width="2"/>`;
       if (rate && s.gpu === d.timed_on) body += T.rect(px(intensity) - 4, py(Math.max(100, rate)) - 4, 8, 8, T.BLUE);
-      return {width: 440, height: Math.max(230, y + 170), body};
+      return {width: W, height: Math.max(Y + 30, y + 170), body};
     },
   });
 })();
