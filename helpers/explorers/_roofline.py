@@ -89,6 +89,11 @@ def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
 
     present = [n for n in kernels if n in gpus[gpu]["points"]] or [kernel]
     m = measure(present, SIZE, gpu=gpu if gpu in rates else DEFAULT_GPU)
+    own = kernels[kernel]["precision"]
+    picture = plots.roofline(
+        m, intensity="kernel", size=SIZE, precision=own,
+        kernels=[n for n in present if kernels[n]["precision"] == own],
+    )  # fmt: skip
     return Explorer(
         kind="roofline",
         title="Under which roof does a kernel stand?",
@@ -136,7 +141,7 @@ def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
         },
         data={"gpus": gpus, "kernels": kernels, "precisions": PRECISIONS},
         compute=read,
-        picture=plots.roofline(m, intensity="kernel", size=4096)._repr_html_(),
+        picture=picture._repr_html_(),
         examples=({}, *({"gpu": g} for g in ("t4", "a100", "rtx4090") if g != gpu)),
         note="; ".join(labels),
         wide=("origin",),

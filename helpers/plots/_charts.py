@@ -14,15 +14,13 @@ from helpers.errors import ConfigError, DataError
 from helpers.plots._rows import Look, Point, looks, select, unique
 from helpers.plots._svg import (
     BLUE,
-    FONT,
     GREEN,
     INK,
-    SMALL,
     VERMILION,
-    WIDTH,
     Canvas,
+    Column,
     Figure,
-    drawing,
+    both,
     join,
     number,
     shape_text,
@@ -81,35 +79,15 @@ def _spread(p: Point, value: str) -> tuple[float, float] | None:
     return None
 
 
-def _legend_rows(entries: Mapping[str, Look], width: float) -> list[list[str]]:
-    """Legend words broken into lines that fit."""
-    lines: list[list[str]] = [[]]
-    x = 0.0
-    for name in entries:
-        need = 26 + text_width(name, SMALL)
-        if lines[-1] and x + need > width:
-            lines.append([])
-            x = 0.0
-        lines[-1].append(name)
-        x += need
-    return lines
-
-
-def _draw_legend(canvas: Canvas, entries: Mapping[str, Look], top: float, markers: bool) -> float:
+def _draw_legend(canvas: Canvas, entries: Mapping[str, Look], markers: bool) -> float:
     """Draw the legend; returns the y below it."""
-    y = top
-    for line in _legend_rows(entries, canvas.width - 8):
-        x = 4.0
-        for name in line:
-            look = entries[name]
-            if markers:
-                _marker(canvas, x + 6, y + 7, look)
-            else:
-                _bar(canvas, x, y + 2, 14, 10, look)
-            canvas.text(x + 19, y + 7, name, size=SMALL)
-            x += 26 + text_width(name, SMALL)
-        y += 16
-    return y + 4
+
+    def patch(look: Look) -> Callable[[float, float], None]:
+        if markers:
+            return lambda x, y: _marker(canvas, x + 6, y + 5, look)
+        return lambda x, y: _bar(canvas, x, y, 14, 10, look)
+
+    return canvas.legend([(name, patch(look)) for name, look in entries.items()])
 
 
 PREDICTED = Look("none", "D", None)
@@ -179,56 +157,61 @@ def bars(
     value: "gflops", "ms", "cublas_ratio" or another numeric column. log: logarithmic length.
     Whiskers are the inter-quartile range. Raises DataError if there is nothing to draw.
     """
-    with drawing():
-        found = select(m, value, kernels, sizes)
-        entries = looks(found)
-        groups = unique(p.size for p in found)
-        heads = len(groups) > 1
-        names = unique(p.kernel for p in found)
-        left = min(14 + max(text_width(name) for name in names), 190)
-        if heads:  # the sizes stand left of the axis too, in bold
-            left = max(left, 8 + 1.12 * max(text_width(shape_text(*size)) for size in groups))
-        amounts = [_shown(value, p.get(value)) for p in found]
-        right = 12 + max(text_width(number(a)) for a in amounts)
-        spreads = [spread for p in found if (spread := _spread(p, value))]
-        top_amount = max([*amounts, *(high for _, high in spreads)])
-        if log and min(amounts) <= 0:
-            raise ConfigError(f"log=True needs values above 0; the smallest is {min(amounts)}")
-        floor = 10 ** math.floor(math.log10(min(amounts)) - 0.01) if log else 0.0
-        span = WIDTH - left - right
+    found = select(m, value, kernels, sizes)
+    entries = looks(found)
+    sized = unique(p.size for p in found)
+    heads = len(sized) > 1
+    names = unique(p.kernel for p in found)
+    amounts = [_shown(value, p.get(value)) for p in found]
+    spreads = [spread for p in found if (spread := _spread(p, value))]
+    longest = max([*amounts, *(high for _, high in spreads)])
+    if log and min(amounts) <= 0:
+        raise ConfigError(f"log=True needs values above 0; the smallest is {min(amounts)}")
+    floor = 10 ** math.floor(math.log10(min(amounts)) - 0.01) if log else 0.0
+    rows = [
+        (size, name, here)
+        for size in sized
+        for name in names
+        if (here := [p for p in found if p.size == size and p.kernel == name])
+    ]
+    unit = _unit(value)
+    _, words, better = UNITS.get(value, (unit, unit, ""))
+    if value == "gflops" and any(_integers(name) for name in names):
+        words += " (int32 kernels: billions of operations a second)"
+    note = words + (", logarithmic" if log else "")
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        if at.narrow:  # names stand over their bars
+            left = 1.0
+        else:
+            left = min(14 + max(text_width(name) for name in names), 190)
+            if heads:  # the sizes stand left of the axis too, in bold
+                left = max(left, 8 + 1.12 * max(text_width(shape_text(*size)) for size in sized))
+        span = at.width - left - 12 - max(text_width(number(a), at.font) for a in amounts)
 
         def length(amount: float) -> float:
             if log:
-                return span * math.log10(amount / floor) / math.log10(top_amount / floor)
-            return span * amount / top_amount if top_amount > 0 else 0.0
+                return span * math.log10(amount / floor) / math.log10(longest / floor)
+            return span * amount / longest if longest > 0 else 0.0
 
         thick, gap, head = 13.0, 7.0, 24.0
-        rows = [
-            (size, name, [p for p in found if p.size == size and p.kernel == name])
-            for size in groups
-            for name in names
-        ]
-        rows = [row for row in rows if row[2]]
-        height = (
-            16 * len(_legend_rows(entries, WIDTH - 8))
-            + 10
-            + sum(thick * len(row[2]) + gap for row in rows)
-            + (head * len(groups) if heads else 0)
-            + 20
-        )
-        canvas = Canvas(height)
-        y = _draw_legend(canvas, entries, 2, markers=False) + 4
-        start = y
+        start = y = _draw_legend(canvas, entries, markers=False) + 4
         last: tuple[int, int, int] | None = None
         for size, name, here in rows:
             if heads and size != last:
-                if last is not None:  # the axis stops where the next heading stands
+                if last is not None and not at.narrow:  # the axis stops where a heading stands
                     canvas.line(left, start, left, y - gap + 3, lw=0.8)
-                canvas.text(0, y + head / 2, shape_text(*size), weight="bold")
+                canvas.text(0, y + head / 2, shape_text(*size), size=at.font, weight="bold")
                 y += head
                 start = y
             last = size
-            canvas.text(left - 7, y + thick * len(here) / 2, name, ha="right")
+            if at.narrow:
+                canvas.text(0, y + 6, name, size=at.font)
+                y += 15
+                start = y
+            else:
+                canvas.text(left - 7, y + thick * len(here) / 2, name, ha="right")
             for p in here:
                 amount = _shown(value, p.get(value))
                 end = left + length(amount)
@@ -241,22 +224,23 @@ def bars(
                         for x in (low, high):
                             canvas.line(x, y + 3, x, y + thick - 3, lw=1.2)
                         end = max(end, high)
-                canvas.text(end + 5, y + thick / 2, number(amount), size=FONT - 0.5)
+                canvas.text(end + 5, y + thick / 2, number(amount), size=at.font - 0.5)
                 y += thick
+            if at.narrow:
+                canvas.line(left, start - 1, left, y + 1, lw=0.8)
             y += gap
-        canvas.line(left, start, left, y - gap + 3, lw=0.8)
-        unit = _unit(value)
-        _, words, better = UNITS.get(value, (unit, unit, ""))
-        if value == "gflops" and any(_integers(name) for name in names):
-            words += " (int32 kernels: billions of operations a second)"
-        note = words + (", logarithmic" if log else "")
-        canvas.text(left, y + 8, note + (f"; {better}" if better else ""), size=SMALL)
-        described = f"Bar chart: {note}. {_summary(found, value)} Source: {join(list(entries))}."
-        if caption is None:
-            caption = f"{note[0].upper()}{note[1:]}, {join(list(entries))}."
-            if spreads:
-                caption += " Whiskers: inter-quartile range."
-        return canvas.done(described, caption)
+        if not at.narrow:
+            canvas.line(left, start, left, y - gap + 3, lw=0.8)
+        x = 0.0 if at.narrow else left
+        told = note + (f"; {better}" if better else "")
+        return canvas.end(canvas.lines(x, y + 8, told, width=at.width - x, size=at.small) + 12)
+
+    alt = f"Bar chart: {note}. {_summary(found, value)} Source: {join(list(entries))}."
+    if caption is None:
+        caption = f"{note[0].upper()}{note[1:]}, {join(list(entries))}."
+        if spreads:
+            caption += " Whiskers: inter-quartile range."
+    return both(draw, alt, caption)
 
 
 def _largest(found: Sequence[Point], size: Size | None) -> tuple[int, int, int]:
@@ -282,59 +266,73 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
 
     Kernels with another baseline (FP16 Tensor Cores against cuBLAS FP16) form a group of their own.
     """
-    with drawing():
-        every = select(m, "cublas_ratio")
-        at = _largest(every, size)
-        order = {name: i for i, name in enumerate(catalog)}
-        found = [p for p in every if p.size == at and not p.kernel.startswith("cublas")]
-        if not found:
-            raise DataError(f"no kernel but cuBLAS itself was measured at {at}")
-        found.sort(key=lambda p: order.get(p.kernel, len(order)))
-        entries = looks(found)
-        baselines = unique(p.baseline or "cublas_fp32" for p in found)
-        names = unique(p.kernel for p in found)
-        left = min(14 + max(text_width(name) for name in names), 170)
-        tail = 14 + max(text_width(_ladder_text(p)) for p in found)
-        best = max(1.0, *(p.get("cublas_ratio") for p in found))
-        span = WIDTH - left - tail
-        row, head = 20.0, 26.0
-        count = len({(p.baseline, p.kernel, p.legend) for p in found})
-        height = 16 * len(_legend_rows(entries, WIDTH - 8)) + 12 + row * count
-        canvas = Canvas(height + head * len(baselines) + 6)
-        y = _draw_legend(canvas, entries, 2, markers=False)
+    every = select(m, "cublas_ratio")
+    size = _largest(every, size)
+    order = {name: i for i, name in enumerate(catalog)}
+    found = [p for p in every if p.size == size and not p.kernel.startswith("cublas")]
+    if not found:
+        raise DataError(f"no kernel but cuBLAS itself was measured at {size}")
+    found.sort(key=lambda p: order.get(p.kernel, len(order)))
+    entries = looks(found)
+    baselines = unique(p.baseline or "cublas_fp32" for p in found)
+    names = unique(p.kernel for p in found)
+    best = max(1.0, *(p.get("cublas_ratio") for p in found))
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        left, tail = 1.0, 2.0
+        if not at.narrow:  # on a phone the words stand over the bars
+            left = min(14 + max(text_width(name) for name in names), 170)
+            tail = 14 + max(text_width(_ladder_text(p)) for p in found)
+        span = at.width - left - tail
+        full = left + span / best
+        bar, over = 14.0, 17.0 if at.narrow else 0.0
+        row = over + bar + 6
+        y = _draw_legend(canvas, entries, markers=False)
         for base in baselines:
-            full = left + span / best
             title = f"100 % = {_BASELINES.get(base, base)}"
-            canvas.text(
-                full, y + 12, title, size=SMALL, ha="center" if full < WIDTH - 70 else "right"
-            )
-            y += head
+            half = text_width(title, at.small) / 2
+            canvas.text(min(full, at.width - half), y + 12, title, size=at.small, ha="center")
+            y += 26
             here = [p for p in found if (p.baseline or "cublas_fp32") == base]
-            canvas.line(full, y - 6, full, y + row * len(here) - 4, dash=True, lw=1.0)
-            canvas.line(left, y - 6, left, y + row * len(here) - 4, lw=0.8)
+            if not at.narrow:
+                canvas.line(full, y - 6, full, y + row * len(here) - 4, dash=True, lw=1.0)
+                canvas.line(left, y - 6, left, y + row * len(here) - 4, lw=0.8)
             for name in unique(p.kernel for p in here):
                 same = [p for p in here if p.kernel == name]
-                canvas.text(left - 7, y + (row * len(same) - 5) / 2, name, ha="right")
+                if at.narrow:
+                    canvas.text(0, y + 7, name, size=at.font)
+                else:
+                    canvas.text(left - 7, y + (row * len(same) - 5) / 2, name, ha="right")
                 for p in same:
+                    words, size_ = _ladder_text(p), at.font - 1
+                    if at.narrow:
+                        canvas.text(at.width, y + 7, words, size=size_, ha="right")
+                        y += over
+                        for x, dash in ((left, False), (full, True)):
+                            canvas.line(x, y - 2, x, y + bar + 2, lw=0.8 + 0.4 * dash, dash=dash)
+                    else:
+                        canvas.text(left + span + 8, y + bar / 2, words, size=size_)
                     width = max(span * p.get("cublas_ratio") / best, 1.0)
-                    _bar(canvas, left, y, width, row - 6, entries[p.legend])
-                    canvas.text(left + span + 8, y + (row - 6) / 2, _ladder_text(p), size=FONT - 1)
-                    y += row
-        where = shape_text(*at)
-        top = max(found, key=lambda p: p.get("cublas_ratio"))
-        low = min(found, key=lambda p: p.get("cublas_ratio"))
-        alt = (
-            f"The ladder at {where}: share of cuBLAS for {len(names)} kernels. Lowest: {low.kernel}, "
-            f"{_ladder_text(low)}. Highest: {top.kernel}, {_ladder_text(top)}. "
-            + "; ".join(f"{p.kernel} {_ladder_text(p)}" for p in found)
-            + f". Source: {join(list(entries))}."
+                    _bar(canvas, left, y, width, bar, entries[p.legend])
+                    y += row - over
+        return canvas.end(y + 6)
+
+    where = shape_text(*size)
+    top = max(found, key=lambda p: p.get("cublas_ratio"))
+    low = min(found, key=lambda p: p.get("cublas_ratio"))
+    alt = (
+        f"The ladder at {where}: share of cuBLAS for {len(names)} kernels. Lowest: {low.kernel}, "
+        f"{_ladder_text(low)}. Highest: {top.kernel}, {_ladder_text(top)}. "
+        + "; ".join(f"{p.kernel} {_ladder_text(p)}" for p in found)
+        + f". Source: {join(list(entries))}."
+    )
+    if caption is None:
+        caption = (
+            f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}, "
+            f"{join(list(entries))}."
         )
-        if caption is None:
-            caption = (
-                f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}, "
-                f"{join(list(entries))}."
-            )
-        return canvas.done(alt, caption)
+    return both(draw, alt, caption)
 
 
 def _ladder_text(p: Point) -> str:
@@ -419,22 +417,23 @@ def _place_labels(
     frame: Box,
     taken: Sequence[Box],
     roof: Callable[[float], float],
+    size: float,
 ) -> list[tuple[float, float, bool]]:
     """Where the words beside each (x, y, words) go: x, y, and whether they end there.
 
     As near as can be to their point, to its right if possible, inside the frame, off every marker
     and other label, and not across the roof, whose height is a function of x.
     """
-    boxes = list(taken)
+    boxes, half = list(taken), size / 2 + 1.25
     found = []
     for x, y, words in points:
-        width = text_width(words, SMALL)
+        width = text_width(words, size)
         best: tuple[float, Box, bool] | None = None
         for left in (False, True):
             for shift in range(-13, 14):
-                middle = y + 12 * shift
+                middle = y + 2 * half * shift
                 start = x - 14 - width if left else x + 14
-                box = (start, middle - 6, start + width, middle + 6)
+                box = (start, middle - half, start + width, middle + half)
                 cost = 12.0 * abs(shift) + (5 if left else 0) + (1 if shift < 0 else 0)
                 outside = (
                     box[0] < frame[0] or box[2] > frame[2] or box[1] < frame[1] or box[3] > frame[3]
@@ -448,7 +447,7 @@ def _place_labels(
         assert best is not None
         _, box, left = best
         boxes.append(box)
-        found.append((box[2] if left else box[0], box[1] + 6, left))
+        found.append((box[2] if left else box[0], box[1] + half, left))
     return found
 
 
@@ -475,30 +474,37 @@ def roofline(
     peak = card.peak_gflops(precision)
     slope = card.bandwidth_gbs
     ridge = peak / slope
-    with drawing():
-        found: list[Point] = []
-        if m is not None:
-            every = select(m, "gflops", kernels)
-            at = _largest(every, size)
-            found = [p for p in every if p.size == at]
-        placed = [(p, _intensity(p, intensity)) for p in found]
-        placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
-        entries = looks([p for p, _ in placed])
-        xs = [x for _, x in placed]
-        lo_x = min([ridge / 30, *(x / 5 for x in xs)])
-        hi_x = max([ridge * 30, *(x * 12 for x in xs)])
-        ys = [p.get("gflops") for p, _ in placed]
-        lo_y = min([lo_x * slope, *(y / 2 for y in ys)])
-        lo_y = max(lo_y, min([peak / 3000, *(y / 2 for y in ys)]))
-        hi_y = peak * 2.2
+    found: list[Point] = []
+    if m is not None:
+        every = select(m, "gflops", kernels)
+        largest = _largest(every, size)
+        found = [p for p in every if p.size == largest]
+    placed = [(p, _intensity(p, intensity)) for p in found]
+    placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
+    entries = looks([p for p, _ in placed])
+    placed.sort(key=lambda item: -item[0].get("gflops"))
+    xs = [x for _, x in placed]
+    lo_x = min([ridge / 30, *(x / 5 for x in xs)])
+    hi_x = max([ridge * 30, *(x * 12 for x in xs)])
+    ys = [p.get("gflops") for p, _ in placed]
+    lo_y = min([lo_x * slope, *(y / 2 for y in ys)])
+    lo_y = max(lo_y, min([peak / 3000, *(y / 2 for y in ys)]))
+    hi_y = peak * 2.2
 
-        legend = {**entries, "allowed by the roof": PREDICTED} if placed else {}
-        head = 16 * len(_legend_rows(legend, WIDTH - 8)) + 6 if legend else 4
-        left, bottom, plot_h = 58.0, 44.0, max(270.0, 130 + 13.0 * len(placed))
-        canvas = Canvas(head + plot_h + bottom)
-        top = (_draw_legend(canvas, legend, 2, markers=True) if legend else 0) + 4
-        right = WIDTH - 8.0
-        base = canvas.height - bottom
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        small = at.small
+        top = 4.0
+        if placed:
+            top = _draw_legend(canvas, {**entries, "allowed by the roof": PREDICTED}, True) + 4
+        ticks = [(tick, number(tick)) for tick in _decades(lo_y, hi_y)]
+        left = 58.0
+        if at.narrow:  # the unit of the rate stands over its axis
+            canvas.text(0, top + 4, "GFLOP/s", size=small)
+            top += 16
+            left = 8 + max(text_width(words, small) for _, words in ticks)
+        base = top + max(270.0, 130 + (small + 3.5) * len(placed))
+        right = at.width - 8.0
 
         def px(x: float) -> float:
             return left + (right - left) * math.log(x / lo_x) / math.log(hi_x / lo_x)
@@ -506,91 +512,105 @@ def roofline(
         def py(y: float) -> float:
             return base - (base - top) * math.log(y / lo_y) / math.log(hi_y / lo_y)
 
+        free = 0.0
         for tick in _decades(lo_x, hi_x):
             canvas.line(px(tick), base, px(tick), top, alpha=0.14, lw=0.8)
             words = number(tick)
-            middle = min(px(tick), WIDTH - text_width(words, SMALL) / 2)  # inside the picture
-            canvas.text(middle, base + 5, words, size=SMALL, ha="center", va="top")
-        for tick in _decades(lo_y, hi_y):
+            half = text_width(words, small) / 2
+            middle = min(px(tick), at.width - half)  # inside the picture
+            if middle - half > free:
+                canvas.text(middle, base + 5, words, size=small, ha="center", va="top")
+                free = middle + half + 3
+        for tick, words in ticks:
             canvas.line(left, py(tick), right, py(tick), alpha=0.14, lw=0.8)
-            canvas.text(left - 5, py(tick), number(tick), size=SMALL, ha="right")
+            canvas.text(left - 5, py(tick), words, size=small, ha="right")
         canvas.line(left, base, right, base, lw=0.8)
         canvas.line(left, base, left, top, lw=0.8)
-        canvas.text(
-            (left + right) / 2,
-            canvas.height - 12,
-            "arithmetic intensity, FLOP/byte",
-            ha="center",
-            size=SMALL + 0.5,
-        )
-        canvas.text(4, (top + base) / 2, "GFLOP/s", rotation=90, ha="center", size=SMALL + 0.5)
+        words = "arithmetic intensity, FLOP/byte"
+        canvas.text((left + right) / 2, base + 32, words, ha="center", size=small + 0.5)
+        if not at.narrow:
+            middle = (top + base) / 2
+            canvas.text(6, middle, "GFLOP/s", rotation=90, ha="center", size=small + 0.5)
 
         start = max(lo_x, lo_y / slope)
         canvas.line(px(start), py(start * slope), px(ridge), py(peak), lw=2.2)
         canvas.line(px(ridge), py(peak), right, py(peak), lw=2.2)
         rise = (py(start * slope) - py(peak)) / (px(ridge) - px(start))
         peak_words = f"{precision.upper()} peak {number(peak)} GFLOP/s"
-        canvas.text(right, py(peak) - 13, peak_words, ha="right", size=SMALL)
-        placed.sort(key=lambda item: -item[0].get("gflops"))
+        canvas.text(right, py(peak) - 13, peak_words, ha="right", size=small)
         places = [
             (px(x), py(p.get("gflops")), py(min(peak, x * slope)), p.kernel) for p, x in placed
         ]
-        markers = [(x - 6, at - 6, x + 6, at + 6) for x, y, roof, _ in places for at in (y, roof)]
+        markers = [(x - 6, z - 6, x + 6, z + 6) for x, y, roof, _ in places for z in (y, roof)]
+        # the memory roof's words stand along it where they are farthest from every marker
+        words = f"memory {number(slope)} GB/s"
+        angle = math.atan(rise)
+        half = text_width(words, small) / 2
+        reach, off = half * math.cos(angle), 5.0 + small / 2
+
+        def along(x: float) -> list[tuple[float, float]]:
+            spread = [x + reach * i / 4 for i in range(-4, 5)]
+            return [(u - off * math.sin(angle), roof_at(u) - off * math.cos(angle)) for u in spread]
+
+        def roof_at(x: float) -> float:
+            return max(py(peak), py(start * slope) - (x - px(start)) * rise)
+
+        first, last = px(start) + reach + 12, px(ridge) - reach
+        middle = max(
+            [first + max(last - first, 0) * i / 12 for i in range(13)],
+            key=lambda x: min(
+                (math.dist(at, (m[0] + 6, m[1] + 6)) for at in along(x) for m in markers),
+                default=-abs(x - (first + last) / 2),
+            ),
+        )
+        canvas.text(
+            middle - 5 * math.sin(angle), roof_at(middle) - 5 * math.cos(angle), words, size=small,
+            ha="center", va="baseline", rotation=math.degrees(angle),
+        )  # fmt: skip
+        label_boxes = [(x - 6, y - 6, x + 6, y + 6) for x, y in along(middle)]
+        peak_box = (right - text_width(peak_words, small), py(peak) - 20, right, py(peak) - 7)
         labels = _place_labels(
             [(x, y, name) for x, y, _, name in places],
             (left, top, right, base),
-            [*markers, (right - text_width(peak_words, SMALL), py(peak) - 20, right, py(peak) - 7)],
-            lambda at: max(py(peak), py(start * slope) - (at - px(start)) * rise),
+            [*markers, *label_boxes, peak_box],
+            roof_at,
+            small,
         )
-        parts = []
-        taken: list[tuple[float, float]] = []
         for (p, x), (label_x, label_y, ends) in zip(placed, labels, strict=True):
-            bound = min(peak, x * slope)
             rate = p.get("gflops")
-            _marker(canvas, px(x), py(bound), PREDICTED)
+            _marker(canvas, px(x), py(min(peak, x * slope)), PREDICTED)
             canvas.line(px(x), py(rate), label_x + (2 if ends else -2), label_y, lw=0.7, alpha=0.6)
             _marker(canvas, px(x), py(rate), entries[p.legend])
-            canvas.text(label_x, label_y, p.kernel, size=SMALL, ha="right" if ends else "left")
-            half = text_width(p.kernel, SMALL) / 2 * (-1 if ends else 1)
-            taken += [(px(x), py(rate)), (px(x), py(bound)), (label_x + half, label_y)]
+            canvas.text(label_x, label_y, p.kernel, size=small, ha="right" if ends else "left")
+        return canvas.end(base + 44)
+
+    alt = (
+        f"Roofline of {card.name}: the memory roof of {number(slope)} GB/s meets the "
+        f"{precision.upper()} peak of {number(peak)} GFLOP/s at {number(ridge)} FLOP/byte. "
+    )
+    if placed:
+        parts = []
+        for p, x in placed:
+            rate, bound = p.get("gflops"), min(peak, x * slope)
             parts.append(
                 f"{p.kernel} at {number(x)} FLOP/byte: {number(rate)} of {number(bound)} GFLOP/s, "
                 f"{number(100 * rate / bound)} %"
             )
-        # the memory roof's label goes where it is farthest from every marker and label
-        angle = math.degrees(math.atan(rise))
-        spots = [start * (ridge / start) ** share for share in (0.35, 0.45, 0.55, 0.65)]
-        middle = max(
-            spots,
-            key=lambda x: min(
-                (math.hypot(px(x) - ox, py(x * slope) - oy) for ox, oy in taken), default=0.0
-            ),
-        )
-        canvas.text(
-            px(middle) - 6 * math.sin(math.radians(angle)),
-            py(middle * slope) - 6 * math.cos(math.radians(angle)) - 2,
-            f"memory {number(slope)} GB/s", size=SMALL, ha="center", va="baseline", rotation=angle,
-        )  # fmt: skip
-        alt = (
-            f"Roofline of {card.name}: the memory roof of {number(slope)} GB/s meets the "
-            f"{precision.upper()} peak of {number(peak)} GFLOP/s at {number(ridge)} FLOP/byte. "
-        )
+        alt += f"At {shape_text(*placed[0][0].size)}: " + "; ".join(parts) + ". "
+        alt += f"Source: {join(list(entries))}."
+    if caption is None:
+        kind = {
+            "compulsory": "A, B and C moved once each",
+            "kernel": "the bytes that each kernel's tiling asks for",
+        }[intensity]
+        caption = f"Roofline of {card.name}"
         if placed:
-            alt += f"At {shape_text(*placed[0][0].size)}: " + "; ".join(parts) + ". "
-            alt += f"Source: {join(list(entries))}."
-        if caption is None:
-            kind = {
-                "compulsory": "A, B and C moved once each",
-                "kernel": "the bytes that each kernel's tiling asks for",
-            }[intensity]
-            caption = f"Roofline of {card.name}"
-            if placed:
-                caption += (
-                    f" at {shape_text(*placed[0][0].size)}; intensity from {kind}; "
-                    f"{join(list(entries))}"
-                )
-            caption += "."
-        return canvas.done(alt.strip(), caption)
+            caption += (
+                f" at {shape_text(*placed[0][0].size)}; intensity from {kind}; "
+                f"{join(list(entries))}"
+            )
+        caption += "."
+    return both(draw, alt.strip(), caption)
 
 
 # -- transfers -----------------------------------------------------------------------------------
@@ -607,49 +627,51 @@ def timeline(
 
     Needs the columns h2d_ms, ms and d2h_ms. Each bar is drawn to the scale of the longest total.
     """
-    with drawing():
-        found = [
-            p
-            for p in select(m, "ms", kernels, sizes)
-            if math.isfinite(p.get("h2d_ms")) and math.isfinite(p.get("d2h_ms"))
-        ]
-        if not found:
-            raise DataError("no row has h2d_ms, ms and d2h_ms: transfers were not recorded for it")
-        phases = (
-            ("h2d_ms", "host to device", BLUE, None),
-            ("ms", "kernel", VERMILION, None),
-            ("d2h_ms", "device to host", GREEN, "////"),
-        )
-        legend = {name: Look(colour, "s", hatch) for _, name, colour, hatch in phases}
-        totals = [sum(p.get(c) for c, *_ in phases) for p in found]
-        longest = max(totals)
-        tail = 8 + max(text_width(f"{number(t)} ms", FONT - 0.5) for t in totals)
-        row = 42.0
-        canvas = Canvas(24 + row * len(found) + 6)
-        y = _draw_legend(canvas, legend, 2, markers=False)
-        span = WIDTH - tail
-        told = []
-        for p, total in zip(found, totals, strict=True):
-            title = f"{p.kernel}, {shape_text(*p.size)}"
-            canvas.text(0, y + 8, title)
+    found = [
+        p
+        for p in select(m, "ms", kernels, sizes)
+        if math.isfinite(p.get("h2d_ms")) and math.isfinite(p.get("d2h_ms"))
+    ]
+    if not found:
+        raise DataError("no row has h2d_ms, ms and d2h_ms: transfers were not recorded for it")
+    phases = (
+        ("h2d_ms", "host to device", BLUE, None),
+        ("ms", "kernel", VERMILION, None),
+        ("d2h_ms", "device to host", GREEN, "////"),
+    )
+    legend = {name: Look(colour, "s", hatch) for _, name, colour, hatch in phases}
+    rows = [
+        (p, f"{p.kernel}, {shape_text(*p.size)}", sum(p.get(c) for c, *_ in phases)) for p in found
+    ]
+    longest = max(total for *_, total in rows)
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        y = _draw_legend(canvas, legend, markers=False)
+        tail = 8 + max(text_width(f"{number(t)} ms", at.font - 0.5) for *_, t in rows)
+        span = at.width - tail
+        for p, title, total in rows:
+            y = canvas.lines(0, y + 8, title, width=at.width, size=at.font) + 10
             x = 0.0
-            for column, _, colour, hatch in phases:
+            for column, name, *_ in phases:
                 w = span * p.get(column) / longest
-                _bar(canvas, x, y + 18, max(w, 0.6), 14, Look(colour, "s", hatch))
+                _bar(canvas, x, y, max(w, 0.6), 14, legend[name])
                 x += w
-            canvas.text(x + 5, y + 25, f"{number(total)} ms", size=FONT - 0.5)
-            share = p.get("ms") / total
-            told.append(
-                f"{title}: "
-                + ", ".join(f"{name} {number(p.get(c))} ms" for c, name, *_ in phases)
-                + f", together {number(total)} ms, of which the kernel is {number(100 * share)} %"
-            )
-            y += row
-        source = join(unique(p.legend for p in found))
-        alt = f"Time line of transfers and kernel. {'; '.join(told)}. Source: {source}."
-        if caption is None:
-            caption = f"Copy in, compute, copy out; the number is the total, {source}."
-        return canvas.done(alt, caption)
+            canvas.text(x + 5, y + 7, f"{number(total)} ms", size=at.font - 0.5)
+            y += 24
+        return canvas.end(y + 2)
+
+    told = [
+        f"{title}: "
+        + ", ".join(f"{name} {number(p.get(c))} ms" for c, name, *_ in phases)
+        + f", together {number(total)} ms, of which the kernel is {number(100 * p.get('ms') / total)} %"
+        for p, title, total in rows
+    ]
+    source = join(unique(p.legend for p in found))
+    alt = f"Time line of transfers and kernel. {'; '.join(told)}. Source: {source}."
+    if caption is None:
+        caption = f"Copy in, compute, copy out; the number is the total, {source}."
+    return both(draw, alt, caption)
 
 
 GANTT_KINDS: Mapping[str, Look] = {
@@ -705,64 +727,75 @@ def gantt(
                 f"{given['label']} of {given['group']} runs from {given['start_ms']} to "
                 f"{given['end_ms']} ms: a bar begins at 0 or later and ends after it begins"
             )
-    with drawing():
-        longest = max(row["end_ms"] for row in rows)
-        if longest <= 0:
-            raise DataError("every operation takes 0 ms: there is nothing to draw")
-        kinds = unique(row["kind"] for row in rows)
-        groups = unique(row["group"] for row in rows)
-        lanes = {g: unique(r["lane"] for r in rows if r["group"] == g) for g in groups}
-        left = 8 + max(text_width(lane, SMALL) for g in groups for lane in lanes[g])
-        tail = 8 + max(text_width(f"{number(longest)} ms", SMALL) for _ in groups)
-        span = WIDTH - left - tail
+    longest = max(row["end_ms"] for row in rows)
+    if longest <= 0:
+        raise DataError("every operation takes 0 ms: there is nothing to draw")
+    kinds = unique(row["kind"] for row in rows)
+    groups = {
+        name: [row for row in rows if row["group"] == name]
+        for name in unique(row["group"] for row in rows)
+    }
+    totals = {name: max(row["end_ms"] for row in here) for name, here in groups.items()}
+
+    def draw(at: Column) -> Canvas:
+        canvas, small = Canvas(at), at.small
+
+        def patch(look: Look) -> Callable[[float, float], None]:
+            return lambda x, y: _span_bar(canvas, x, y, 14, 11, look)
+
+        y = canvas.legend([(n, patch(look)) for n, look in GANTT_KINDS.items() if n in kinds])
+        # on a phone the lanes' names stand over their bars
+        left = 2 if at.narrow else 8 + max(text_width(row["lane"], small) for row in rows)
+        span = at.width - left - 8 - text_width(f"{number(longest)} ms", small)
         head, thick, gap = 24.0, 15.0, 4.0
-        height = 26 + sum(head + (thick + gap) * len(lanes[g]) + 6 for g in groups) + 34
-        canvas = Canvas(height)
-        x, y, told = 4.0, 22.0, []
-        for name in (name for name in GANTT_KINDS if name in kinds):
-            _span_bar(canvas, x, 3, 14, 11, GANTT_KINDS[name])
-            canvas.text(x + 19, 9, name, size=SMALL)
-            x += 30 + text_width(name, SMALL)
-        for group in groups:
-            here = [row for row in rows if row["group"] == group]
-            total = max(row["end_ms"] for row in here)
-            canvas.text(0, y + head / 2, group, weight="bold")
+        for group, here in groups.items():
+            canvas.text(0, y + head / 2, group, size=at.font, weight="bold")
             y += head
-            start_y, spent = y, []
-            for lane in lanes[group]:
-                bars_here = [row for row in here if row["lane"] == lane]
-                canvas.text(left - 6, y + thick / 2, lane, size=SMALL, ha="right")
-                for row in bars_here:
+            start_y = y
+            end_x = left + span * totals[group] / longest
+            for lane in unique(row["lane"] for row in here):
+                if at.narrow:
+                    canvas.text(left + 3, y + 6, lane, size=small)
+                    y += 15
+                else:
+                    canvas.text(left - 6, y + thick / 2, lane, size=small, ha="right")
+                for row in (row for row in here if row["lane"] == lane):
                     look = GANTT_KINDS[row["kind"]]
                     x = left + span * row["start_ms"] / longest
                     w = max(span * (row["end_ms"] - row["start_ms"]) / longest, 0.6)
                     _span_bar(canvas, x, y, w, thick, look)
-                    if w >= text_width(row["label"], SMALL) + 3:
-                        canvas.text(x + w / 2, y + thick / 2, row["label"], size=SMALL, ha="center")
-                covered = _covered([(row["start_ms"], row["end_ms"]) for row in bars_here])
-                spent.append(f"{lane} busy for {number(covered)} ms in {_pieces(len(bars_here))}")
+                    if w >= text_width(row["label"], small) + 3:
+                        canvas.text(x + w / 2, y + thick / 2, row["label"], size=small, ha="center")
                 y += thick + gap
-            end_x = left + span * total / longest
             canvas.line(end_x, start_y - 3, end_x, y, dash=True, lw=1.0)
-            canvas.text(end_x + 4, start_y + thick / 2, f"{number(total)} ms", size=SMALL)
+            words, middle = f"{number(totals[group])} ms", start_y + thick / 2
+            canvas.text(end_x + 4, middle + 15 * at.narrow, words, size=small)
             canvas.line(left, start_y - 3, left, y, lw=0.8)
-            told.append(f"{group}: {number(total)} ms in all, {', '.join(spent)}")
             y += 6
         canvas.line(left, y, left + span, y, lw=0.8)
-        step = _nice_step(longest)
+        step = _nice_step(longest, 4 if at.narrow else 6)
         for i in range(int(longest / step + 1e-9) + 1):
             x = left + span * i * step / longest
             canvas.line(x, y, x, y + 4, lw=0.8)
-            canvas.text(x, y + 11, number(i * step), size=SMALL, ha="center")
-        canvas.text(left + span / 2, y + 25, "ms after the first operation began", size=SMALL,
-                    ha="center")  # fmt: skip
-        words = source.strip().rstrip(".")
-        alt = f"Time line of copies and kernels. {'; '.join(told)}." + (
-            f" Source: {words}." if words else ""
-        )
-        if caption is None:
-            caption = (
-                "What each engine of the GPU does over time; B is all of B, a number is a panel"
-            )
-            caption += f"; {words}." if words else "."
-        return canvas.done(alt, caption)
+            half = text_width(number(i * step), small) / 2
+            canvas.text(max(x, half), y + 11, number(i * step), size=small, ha="center")
+        words = "ms after the first operation began"
+        middle = max(left + span / 2, text_width(words, small) / 2)
+        canvas.text(middle, y + 25, words, size=small, ha="center")
+        return canvas.end(y + 34)
+
+    told = []
+    for group, here in groups.items():
+        spent = []
+        for lane in unique(row["lane"] for row in here):
+            spans = [(row["start_ms"], row["end_ms"]) for row in here if row["lane"] == lane]
+            spent.append(f"{lane} busy for {number(_covered(spans))} ms in {_pieces(len(spans))}")
+        told.append(f"{group}: {number(totals[group])} ms in all, {', '.join(spent)}")
+    words = source.strip().rstrip(".")
+    alt = f"Time line of copies and kernels. {'; '.join(told)}." + (
+        f" Source: {words}." if words else ""
+    )
+    if caption is None:
+        caption = "What each engine of the GPU does over time; B is all of B, a number is a panel"
+        caption += f"; {words}." if words else "."
+    return both(draw, alt, caption)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,21 +13,20 @@ from helpers.device import gpu as find_gpu
 from helpers.errors import ConfigError, DataError
 from helpers.plots._svg import (
     BLUE,
-    FONT,
     GREEN,
     GREY,
     INK,
     PURPLE,
-    SMALL,
     VERMILION,
-    WIDTH,
     Canvas,
+    Column,
     Figure,
+    both,
     bytes_text,
-    drawing,
     join,
     number,
     text_width,
+    wrap,
 )
 
 SECTOR = 32
@@ -35,7 +34,6 @@ SECTOR = 32
 BANKS = 32
 WORD = 4
 """Shared memory: 32 banks, each one word of 4 bytes wide (CUDA C++ Programming Guide)."""
-TINY = 7.0
 
 
 @dataclass(frozen=True)
@@ -50,37 +48,16 @@ class _Mark:
     lw: float = 1.0
 
 
-def _key_lines(marks: Sequence[_Mark], width: float) -> list[list[_Mark]]:
-    lines: list[list[_Mark]] = [[]]
-    x = 0.0
-    for mark in marks:
-        need = 28 + text_width(mark.words, SMALL)
-        if lines[-1] and x + need > width:
-            lines.append([])
-            x = 0.0
-        lines[-1].append(mark)
-        x += need
-    return lines
-
-
-def _key_height(marks: Sequence[_Mark]) -> float:
-    return 16.0 * len(_key_lines(marks, WIDTH)) + 6
-
-
-def _draw_key(canvas: Canvas, marks: Sequence[_Mark], top: float) -> float:
+def _draw_key(canvas: Canvas, marks: Sequence[_Mark]) -> float:
     """Draw a legend; returns the y below it."""
-    y = top
-    for line in _key_lines(marks, canvas.width):
-        x = 0.0
-        for mark in line:
-            canvas.rect(
-                x + 1, y + 2, 13, 10, fill=mark.fill, alpha=mark.alpha, edge=mark.edge,
-                hatch=mark.hatch, lw=mark.lw,
-            )  # fmt: skip
-            canvas.text(x + 18, y + 7, mark.words, size=SMALL)
-            x += 28 + text_width(mark.words, SMALL)
-        y += 16
-    return y + 6
+
+    def patch(mark: _Mark) -> Callable[[float, float], None]:
+        return lambda x, y: canvas.rect(
+            x, y, 13, 10, fill=mark.fill, alpha=mark.alpha, edge=mark.edge, hatch=mark.hatch,
+            lw=mark.lw,
+        )  # fmt: skip
+
+    return canvas.legend([(mark.words, patch(mark)) for mark in marks]) + 2
 
 
 # -- access map ----------------------------------------------------------------------------------
@@ -173,11 +150,10 @@ def access_map(
             for element in range(offset // item, (offset + row.width_bytes - 1) // item + 1):
                 users.setdefault(element, []).append(lane)
     active = sum(offset >= 0 for offset in offsets)
-    with drawing():
-        if space == "shared":
-            return _bank_map(name, at, op, users, active, row, caption)
-        columns = _columns(report, name)
-        return _sector_map(name, at, op, users, active, item, columns, row, caption)
+    if space == "shared":
+        return _bank_map(name, at, op, users, active, row, caption)
+    columns = _columns(report, name)
+    return _sector_map(name, at, op, users, active, item, columns, row, caption)
 
 
 def _count(value: float, noun: str) -> str:
@@ -205,10 +181,6 @@ def _sector_map(
 ) -> Figure:  # fmt: skip
     per_sector = SECTOR // item
     sectors = sorted({element // per_sector for element in users})
-    per_row = 4 if per_sector <= 8 else 2
-    gap = 12.0
-    strip = (WIDTH - 2 - gap * (per_row - 1)) / per_row
-    cell = strip / per_sector
     used, moved = len(users) * item, len(sectors) * SECTOR
     shared = any(len(lanes) > 1 for lanes in users.values())
     verb, rest = ("used", "fetched for nothing") if op == "load" else ("written", "not written")
@@ -216,34 +188,41 @@ def _sector_map(
     marks = [_Mark(f"{verb}; {who}", BLUE, edge=BLUE)]
     if used < moved:
         marks.append(_Mark(rest, VERMILION, 0.25, VERMILION, "////"))
-    head = _key_height(marks)
-    rows = math.ceil(len(sectors) / per_row)
-    pitch = 33.0
-    canvas = Canvas(head + pitch * rows + 2)
-    _draw_key(canvas, marks, 0)
-    for i, sector in enumerate(sectors):
-        x = 1 + (i % per_row) * (strip + gap)
-        y = head + (i // per_row) * pitch + 12
-        first = sector * per_sector
-        label = _element(name, first, per_sector, columns)
-        canvas.text(x, y - 6, label, size=8)
-        for j in range(per_sector):
-            lanes = users.get(first + j)
-            if lanes:
-                canvas.rect(x + j * cell, y, cell, 14, fill=BLUE, edge=None)
-                words = _lane_words(lanes)
-                canvas.text(
-                    x + (j + 0.5) * cell, y + 7, words, size=TINY + 0.5, ha="center",
-                    colour="#ffffff",
-                )  # fmt: skip
-            else:
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        head = _draw_key(canvas, marks)
+        per_row = (4 if per_sector <= 8 else 2) // (2 if at.narrow else 1)
+        gap, tall = 12.0, at.tiny + 6.5
+        over = at.tiny + 5
+        pitch = tall + over + 6.5
+        strip = (at.width - 2 - gap * (per_row - 1)) / per_row
+        cell = strip / per_sector
+        for i, sector in enumerate(sectors):
+            x = 1 + (i % per_row) * (strip + gap)
+            y = head + (i // per_row) * pitch + over
+            first = sector * per_sector
+            label = _element(name, first, per_sector, columns)
+            canvas.text(x, y - at.tiny / 2 - 3, label, size=at.tiny + 0.5)
+            if any(first + j not in users for j in range(per_sector)):
                 canvas.rect(
-                    x + j * cell, y, cell, 14, fill=VERMILION, alpha=0.25, edge=VERMILION,
-                    hatch="////", lw=0,
+                    x, y, strip, tall, fill=VERMILION, alpha=0.25, edge=VERMILION, hatch="////",
+                    lw=0,
                 )  # fmt: skip
-            if j:
-                canvas.line(x + j * cell, y, x + j * cell, y + 14, lw=0.6, alpha=0.6)
-        canvas.rect(x, y, strip, 14, lw=1.2)
+            for j in range(per_sector):
+                lanes = users.get(first + j)
+                if not lanes:
+                    continue
+                canvas.rect(x + j * cell, y, cell, tall, fill=BLUE, edge=None)
+                words, middle = _lane_words(lanes), x + (j + 0.5) * cell
+                canvas.text(
+                    middle, y + tall / 2, words, size=at.tiny, ha="center", colour="#ffffff"
+                )
+            inner = [x + j * cell for j in range(1, per_sector)]
+            canvas.segments([(u, y, u, y + tall) for u in inner], lw=0.6, alpha=0.6)
+            canvas.rect(x, y, strip, tall, lw=1.2)
+        return canvas.end(head + pitch * math.ceil(len(sectors) / per_row) + 2)
+
     moves, uses = ("moved", "used") if op == "load" else ("in them", "written")
     finding = (
         f"One {op} of {name} in line {line} by {_count(active, 'lane')} touches "
@@ -253,7 +232,12 @@ def _sector_map(
     mean = f" The line's mean is {_count(row.sectors_per_request, 'sector')} a request."
     more = _sharing(users, "element")
     alt = f"Map of the sectors of one warp request. {finding}{more}{mean}"
-    return canvas.done(alt, finding + more if caption is None else caption)
+    return both(draw, alt, finding + more if caption is None else caption)
+
+
+def _span(group: int) -> str:
+    """The words of shared memory in one row of all banks, from the first to the last."""
+    return f"{group * BANKS}–{group * BANKS + BANKS - 1}"
 
 
 def _bank_map(
@@ -272,47 +256,51 @@ def _bank_map(
         marks.append(
             _Mark("bank that is asked for several words", VERMILION, edge=VERMILION, hatch=None)
         )
-    head = _key_height(marks) + 26
-    left = 46.0
-    cell = (WIDTH - 1 - left) / BANKS
-    tall = 14.0
-    canvas = Canvas(head + tall * len(lines) + 20)
-    _draw_key(canvas, marks, 0)
-    canvas.text(left + BANKS * cell / 2, head - 22, "bank", size=SMALL, ha="center")
-    canvas.text(left - 5, head - 22, "words", size=8, ha="right")
-    for bank in range(BANKS):
-        if bank % 4 == 0 or bank == BANKS - 1:
-            canvas.text(left + (bank + 0.5) * cell, head - 9, str(bank), size=8, ha="center")
-    for i, group in enumerate(lines):
-        y = head + i * tall
-        canvas.text(
-            left - 5,
-            y + tall / 2,
-            f"{group * BANKS}–{group * BANKS + BANKS - 1}",
-            size=8,
-            ha="right",
-        )
-        for bank in range(BANKS):
-            lanes = words.get(group * BANKS + bank)
-            x = left + bank * cell
-            if lanes:
-                clash = per_bank[bank] > 1 and not wide
-                canvas.rect(x, y, cell, tall, fill=BLUE, edge=None)
-                label = _lane_words(lanes)
-                canvas.text(
-                    x + cell / 2, y + tall / 2, label, size=TINY, ha="center", colour="#ffffff"
-                )
-                if clash:
-                    canvas.rect(x + 0.8, y + 0.8, cell - 1.6, tall - 1.6, edge=VERMILION, lw=1.8)
-        canvas.rect(left, y, BANKS * cell, tall, lw=0.6)
-    for bank in range(BANKS + 1):
-        x = left + bank * cell
-        canvas.line(x, head, x, head + tall * len(lines), lw=0.4, alpha=0.4)
-    y = head + tall * len(lines) + 11
-    for bank in range(BANKS):
-        if per_bank[bank]:
-            canvas.text(left + (bank + 0.5) * cell, y, str(per_bank[bank]), size=TINY, ha="center")
-    canvas.text(left - 5, y, "sum", size=8, ha="right")
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        tiny, tall = at.tiny, at.tiny + 6.5
+        left = 46.0 if not at.narrow else 8 + max(text_width(_span(g), tiny) for g in lines)
+        y = _draw_key(canvas, marks)
+        for banks in (range(16), range(16, BANKS)) if at.narrow else (range(BANKS),):
+            cell = (at.width - 1 - left) / len(banks)
+            x0 = left - banks[0] * cell
+            here = [g for g in lines if any(g * BANKS + bank in words for bank in banks)]
+            canvas.text(left + len(banks) * cell / 2, y + 4, "bank", size=at.small, ha="center")
+            canvas.text(left - 5, y + 4, "words", size=tiny + 0.5, ha="right")
+            for bank in banks:
+                if bank % 4 == 0 or bank == BANKS - 1:
+                    middle = x0 + (bank + 0.5) * cell
+                    canvas.text(middle, y + at.small + 7.5, str(bank), size=tiny, ha="center")
+            top = y = y + at.small + at.tiny + 7
+            for group in here:
+                canvas.text(left - 5, y + tall / 2, _span(group), size=tiny, ha="right")
+                for bank in banks:
+                    lanes = words.get(group * BANKS + bank)
+                    x = x0 + bank * cell
+                    if lanes:
+                        clash = per_bank[bank] > 1 and not wide
+                        canvas.rect(x, y, cell, tall, fill=BLUE, edge=None)
+                        canvas.text(
+                            x + cell / 2, y + tall / 2, _lane_words(lanes), size=tiny, ha="center",
+                            colour="#ffffff",
+                        )  # fmt: skip
+                        if clash:
+                            canvas.rect(
+                                x + 0.8, y + 0.8, cell - 1.6, tall - 1.6, edge=VERMILION, lw=1.8
+                            )
+                canvas.rect(left, y, len(banks) * cell, tall, lw=0.6)
+                y += tall
+            edges = [left + i * cell for i in range(len(banks) + 1)]
+            canvas.segments([(x, top, x, y) for x in edges], lw=0.4, alpha=0.4)
+            for bank in banks:
+                if per_bank[bank]:
+                    middle = x0 + (bank + 0.5) * cell
+                    canvas.text(middle, y + 11, str(per_bank[bank]), size=tiny, ha="center")
+            canvas.text(left - 5, y + 11, "sum" if here else "none", size=tiny + 0.5, ha="right")
+            y += 24
+        return canvas.end(y - 4)
+
     banks = f"the busiest bank holds {worst} of them" if worst > 1 else "no bank is asked for two"
     finding = (
         f"One {op} of {name} in line {line} by {_count(active, 'lane')} asks for "
@@ -322,7 +310,7 @@ def _bank_map(
     mean, ideal = row.wavefronts_per_request, row.ideal_wavefronts_per_request
     mean = f" The line takes {_count(mean, 'wavefront')} a request, {number(ideal)} at best."
     alt = f"Map of the 32 banks of shared memory in one warp request. {finding}{mean}"
-    return canvas.done(alt, finding + mean if caption is None else caption)
+    return both(draw, alt, finding + mean if caption is None else caption)
 
 
 # -- tiles ---------------------------------------------------------------------------------------
@@ -426,43 +414,37 @@ class _Product:
     def grid(self, matrix: str, rows: int, cols: int, **style: Any) -> None:
         """Lines every so many rows and columns (0: none); left out where they would crowd."""
         x, y, height, width = self._origin(matrix)
-        if rows and rows * self.scale >= 3.5:
-            for r in range(rows, height, rows):
-                self.canvas.line(
-                    x, y + r * self.scale, x + width * self.scale, y + r * self.scale, **style
-                )
-        if cols and cols * self.scale >= 3.5:
-            for c in range(cols, width, cols):
-                self.canvas.line(
-                    x + c * self.scale, y, x + c * self.scale, y + height * self.scale, **style
-                )
+        z, parts = self.scale, []
+        if rows and rows * z >= 3.5:
+            parts += [(x, y + r * z, x + width * z, y + r * z) for r in range(rows, height, rows)]
+        if cols and cols * z >= 3.5:
+            parts += [(x + c * z, y, x + c * z, y + height * z) for c in range(cols, width, cols)]
+        self.canvas.segments(parts, **style)
 
     def outlines(self) -> None:
         for matrix in "ABC":
             _, _, rows, cols = self._origin(matrix)
             self.box(matrix, 0, 0, rows, cols, lw=1.3)
 
-    def names(self, m: str, n: str, k: str, marks: str = "ABC") -> None:
+    def names(self, m: str, n: str, k: str) -> None:
         """Names beside the matrices and the three extents along their edges."""
+        canvas, small = self.canvas, self.canvas.at.small
         x, y, _, _ = self._origin("B")
-        self.canvas.text(x + self.n * self.scale / 2, y - 8, n, size=SMALL, ha="center")
-        self.canvas.text(
-            self.ax - 8, self.ay + self.m * self.scale / 2, m, size=SMALL, ha="center", rotation=90
-        )
-        wide = self.k * self.scale >= text_width(k, SMALL) - 4
-        if wide:
-            self.canvas.text(
-                self.ax + self.k * self.scale / 2, self.ay - 8, k, size=SMALL, ha="center"
-            )
+        canvas.text(x + self.n * self.scale / 2, y - 8, n, size=small, ha="center")
+        middle = self.ay + self.m * self.scale / 2
+        canvas.text(self.ax - 8, middle, m, size=small, ha="center", rotation=90)
+        width = text_width(k, small)
+        if self.k * self.scale >= width - 4:
+            canvas.text(self.ax + self.k * self.scale / 2, self.ay - 8, k, size=small, ha="center")
         else:
-            self.canvas.text(self.ax + self.k * self.scale, self.ay - 8, k, size=SMALL, ha="right")
-        for matrix, label in zip("ABC", marks, strict=True):
+            right = max(self.ax + self.k * self.scale, width)
+            canvas.text(right, self.ay - 8, k, size=small, ha="right")
+        for matrix in "ABC":
             ox, oy, rows, cols = self._origin(matrix)
             low, right = oy + rows * self.scale, ox + cols * self.scale
             if min(rows, cols) * self.scale >= 14:
-                self.canvas.text(
-                    right - 4, low - 8, label, ha="right", weight="bold", size=FONT + 1
-                )
+                size = canvas.at.font + 1
+                canvas.text(right - 4, low - 8, matrix, ha="right", weight="bold", size=size)
 
 
 def tile_diagram(
@@ -518,17 +500,13 @@ def tile_diagram(
         marks.append(_Mark(what, GREEN, edge=GREEN))
 
     gap, side, over = 14.0, 22.0, 20.0
-    scale = min((WIDTH - side - gap - 4) / (k + n), 330 / (k + m))
-    first_h = over + (k + m) * scale + gap
-    second_h, zoom = 0.0, 0.0
-    if magnified:
-        zoom = min((WIDTH - side - gap - 4) / (t.bk + t.bn), 270 / (t.bk + t.bm))
-        second_h = 40 + over + (t.bk + t.bm) * zoom + gap
-    with drawing():
-        head = _key_height(marks)
-        canvas = Canvas(head + first_h + second_h + 8)
-        _draw_key(canvas, marks, 0)
-        left = (WIDTH - ((k + n) * scale + gap)) / 2 + side / 2
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        room = at.width - side - gap - 4
+        head = _draw_key(canvas, marks)
+        scale = min(room / (k + n), 330 / (k + m))
+        left = (at.width - ((k + n) * scale + gap)) / 2 + side / 2
         big = _Product(canvas, left, head + over, m, n, k, scale, gap)
         big.box("A", row0, 0, t.bm, k, fill=BLUE, alpha=0.2, edge=None)
         big.box("B", 0, col0, k, t.bn, fill=BLUE, alpha=0.2, edge=None)
@@ -545,16 +523,13 @@ def tile_diagram(
                 big.box("C", row0 + r, col0 + c, rows, cols, fill=GREEN, edge=GREEN, lw=2)
         big.outlines()
         big.names(f"M = {m}", f"N = {n}", f"K = {k}")
+        low = head + over + (k + m) * scale + gap
         if magnified:
-            y = head + first_h + 22
-            canvas.text(
-                0,
-                y,
-                "The same block, magnified: its slices of A and B, its tile of C",
-                size=SMALL + 0.5,
-            )
-            left = (WIDTH - ((t.bk + t.bn) * zoom + gap)) / 2 + side / 2
-            small = _Product(canvas, left, y + 18 + over - 8, t.bm, t.bn, t.bk, zoom, gap)
+            zoom = min(room / (t.bk + t.bn), 270 / (t.bk + t.bm))
+            words = "The same block, magnified: its slices of A and B, its tile of C"
+            low = canvas.lines(0, low + 22, words, width=at.width, size=at.small + 0.5) + 18
+            left = (at.width - ((t.bk + t.bn) * zoom + gap)) / 2 + side / 2
+            small = _Product(canvas, left, low + over - 8, t.bm, t.bn, t.bk, zoom, gap)
             small.box(
                 "A", 0, 0, t.bm, t.bk, fill=VERMILION, alpha=0.3, edge=VERMILION, hatch="////"
             )
@@ -576,33 +551,36 @@ def tile_diagram(
                 wr, wc = element[0] // t.wm, element[1] // t.wn
                 small.box("C", wr * t.wm, wc * t.wn, t.wm, t.wn, edge=PURPLE, lw=2.6)
             small.outlines()
-            small.names(f"{t.bm}", f"{t.bn}", f"{t.bk}", ("A", "B", "C"))  # type: ignore[arg-type]
-        params_text = ", ".join(f"{name} = {value}" for name, value in p.params.items())
-        alt = (
-            f"Tiles of {p.kernel.name} ({params_text}) for A {m} by {k}, B {k} by {n}, C {m} by {n}: "
-            f"{counts[0]} by {counts[1]} blocks, each a {t.bm} by {t.bn} tile of C. The block in row "
-            f"{block[0]}, column {block[1]} computes rows {row0} to {min(row0 + t.bm, m) - 1} and "
-            f"columns {col0} to {min(col0 + t.bn, n) - 1}"
+            small.names(f"{t.bm}", f"{t.bn}", f"{t.bk}")
+            low += over - 8 + (t.bk + t.bm) * zoom + gap
+        return canvas.end(low + 8)
+
+    params_text = ", ".join(f"{name} = {value}" for name, value in p.params.items())
+    alt = (
+        f"Tiles of {p.kernel.name} ({params_text}) for A {m} by {k}, B {k} by {n}, C {m} by {n}: "
+        f"{counts[0]} by {counts[1]} blocks, each a {t.bm} by {t.bn} tile of C. The block in row "
+        f"{block[0]}, column {block[1]} computes rows {row0} to {min(row0 + t.bm, m) - 1} and "
+        f"columns {col0} to {min(col0 + t.bn, n) - 1}"
+    )
+    if t.bk:
+        alt += (
+            f", in {steps} steps along K; step {step + 1} uses k from {step * t.bk} to "
+            f"{min((step + 1) * t.bk, k) - 1}"
         )
-        if t.bk:
-            alt += (
-                f", in {steps} steps along K; step {step + 1} uses k from {step * t.bk} to "
-                f"{min((step + 1) * t.bk, k) - 1}"
-            )
-        alt += "."
-        if t.wm:
-            alt += f" A warp computes {t.wm} by {t.wn}."
-        if has_thread:
-            alt += f" A thread computes {t.tm} by {t.tn}" + (
-                f" in {len(pieces)} pieces." if len(pieces) > 1 else "."
-            )
-        if caption is None:
-            caption = (
-                f"{p.kernel.name} with {params_text}: {counts[0] * counts[1]} blocks; the marked one "
-                f"computes rows {row0}–{min(row0 + t.bm, m) - 1}, columns "
-                f"{col0}–{min(col0 + t.bn, n) - 1} of C."
-            )
-        return canvas.done(alt, caption)
+    alt += "."
+    if t.wm:
+        alt += f" A warp computes {t.wm} by {t.wn}."
+    if has_thread:
+        alt += f" A thread computes {t.tm} by {t.tn}" + (
+            f" in {len(pieces)} pieces." if len(pieces) > 1 else "."
+        )
+    if caption is None:
+        caption = (
+            f"{p.kernel.name} with {params_text}: {counts[0] * counts[1]} blocks; the marked one "
+            f"computes rows {row0}–{min(row0 + t.bm, m) - 1}, columns "
+            f"{col0}–{min(col0 + t.bn, n) - 1} of C."
+        )
+    return both(draw, alt, caption)
 
 
 # -- threads -------------------------------------------------------------------------------------
@@ -614,27 +592,21 @@ def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
     bx, by, bz = p.block
     threads = bx * by * bz
     warps = math.ceil(threads / WARP)
-    colours = (BLUE, VERMILION, GREEN, PURPLE)
-    with drawing():
-        top, left = 20.0, 4.0
-        shown_x, shown_y = min(gx, 12), min(gy, 12)
+    lanes = min(WARP, threads)
+    # rows of a block: as it is numbered, or 32 a row where it has one dimension
+    cols = bx if by * bz > 1 else min(bx, WARP)
+    rows = math.ceil(threads / cols)
+    shown_x, shown_y, shown_rows = min(gx, 12), min(gy, 12), min(rows, 40)
+
+    def draw(at: Column) -> Canvas:
+        canvas, left, top = Canvas(at), 4.0 * (not at.narrow), 20.0
+        tiny, title = at.tiny + 0.5, at.small + 0.5
         edge = min(150 / max(shown_x, shown_y), 30.0)
-        # rows of a block: as it is numbered, or 32 a row where it has one dimension
-        cols = bx if by * bz > 1 else min(bx, WARP)
-        rows = math.ceil(threads / cols)
-        shown_rows = min(rows, 40)
         cell = min(240 / cols, 240 / shown_rows, 16.0)
         grid_h, block_h = shown_y * edge, shown_rows * cell
-        lane_cell = WIDTH / WARP
-        height = top + max(grid_h + 14, block_h + 14) + 74
-        canvas = Canvas(height)
-        canvas.text(
-            left,
-            8,
-            f"grid: {gx} × {gy}{f' × {gz}' if gz > 1 else ''} blocks",
-            size=SMALL + 0.5,
-            weight="bold",
-        )
+        bx0 = at.width - max(cols * cell, 150)
+        words = f"grid: {gx} × {gy}{f' × {gz}' if gz > 1 else ''} blocks"
+        canvas.text(left, 8, words, size=title, weight="bold")
         for i in range(shown_y):
             for j in range(shown_x):
                 chosen = i == 0 and j == 0
@@ -642,18 +614,18 @@ def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
                     left + j * edge, top + i * edge, edge - 2, edge - 2,
                     fill=BLUE if chosen else GREY, alpha=0.5 if chosen else 0.18, lw=1.4 if chosen else 0.7,
                 )  # fmt: skip
+        low = top + grid_h
         if shown_x < gx or shown_y < gy:
-            canvas.text(left, top + grid_h + 8, f"{shown_x} × {shown_y} of them drawn", size=8)
-        bx0 = WIDTH - max(cols * cell, 150)
-        canvas.text(
-            bx0,
-            8,
-            f"block: {bx} × {by}{f' × {bz}' if bz > 1 else ''} = {threads} threads",
-            size=SMALL + 0.5,
-            weight="bold",
-        )
-        canvas.line(left + edge - 2, top, bx0 - 3, top, lw=0.7, alpha=0.5)
-        canvas.line(left + edge - 2, top + edge - 2, bx0 - 3, top + block_h, lw=0.7, alpha=0.5)
+            canvas.text(left, low + 8, f"{shown_x} × {shown_y} of them drawn", size=tiny)
+            low += 8
+        words = f"block: {bx} × {by}{f' × {bz}' if bz > 1 else ''} = {threads} threads"
+        from_x, from_y = left + edge - 2, top + edge - 2
+        if at.narrow:  # the block stands below the grid
+            bx0, top = 0.0, low + 38
+        else:
+            canvas.line(from_x, from_y - edge + 2, bx0 - 3, top, lw=0.7, alpha=0.5)
+            canvas.line(from_x, from_y, bx0 - 3, top + block_h, lw=0.7, alpha=0.5)
+        canvas.text(bx0, top - 12, words, size=title, weight="bold")
         shown = min(threads, shown_rows * cols)
         for warp in range(math.ceil(shown / WARP)):
             t, end = warp * WARP, min((warp + 1) * WARP, shown)
@@ -661,56 +633,59 @@ def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
                 count = min(cols - t % cols, end - t)
                 canvas.rect(
                     bx0 + t % cols * cell, top + t // cols * cell, count * cell, cell,
-                    fill=colours[warp % 4], alpha=0.9 if warp == 0 else 0.35, edge=None,
+                    fill=(BLUE, VERMILION, GREEN, PURPLE)[warp % 4], alpha=0.9 if warp == 0 else 0.35,
+                    edge=None,
                 )  # fmt: skip
                 t += count
-        for j in range(cols + 1):
-            if cell >= 5:
-                canvas.line(bx0 + j * cell, top, bx0 + j * cell, top + block_h, lw=0.3, alpha=0.4)
-        for i in range(shown_rows + 1):
-            canvas.line(bx0, top + i * cell, bx0 + cols * cell, top + i * cell, lw=0.3, alpha=0.5)
+        if cell >= 5:
+            edges = [bx0 + j * cell for j in range(cols + 1)]
+            canvas.segments([(x, top, x, top + block_h) for x in edges], lw=0.3, alpha=0.4)
+        edges = [top + i * cell for i in range(shown_rows + 1)]
+        canvas.segments([(bx0, y, bx0 + cols * cell, y) for y in edges], lw=0.3, alpha=0.5)
         note = f"{warps} warps" + (
             f", {shown_rows * cols // WARP} drawn" if shown_rows < rows else ""
         )
-        canvas.text(bx0, top + block_h + 8, note + "; colours change from warp to warp", size=8)
-        y = height - 50
-        lanes = min(WARP, threads)
-        canvas.text(
-            0,
-            y,
-            f"warp 0: {lanes} lanes that run together (lane number; threadIdx.x, threadIdx.y)",
-            size=SMALL + 0.5,
-            weight="bold",
+        note += "; colours change from warp to warp"
+        low = max(low, canvas.lines(bx0, top + block_h + 8, note, width=at.width - bx0, size=tiny))
+        words = f"warp 0: {lanes} lanes that run together (lane number; threadIdx.x, threadIdx.y)"
+        y = canvas.lines(0, low + 30, words, width=at.width * 0.94, size=title, weight="bold") + 10
+        line = WARP // 2 if at.narrow else WARP  # lanes drawn side by side
+        lane_cell, tall = at.width / line, at.tiny + 8.5
+        for first in range(0, lanes, line):
+            last = min(first + line, lanes) - 1
+            for lane in range(first, last + 1):
+                x = (lane - first) * lane_cell
+                canvas.rect(x, y, lane_cell, tall, fill=BLUE, alpha=0.9, edge=None)
+                canvas.text(
+                    x + lane_cell / 2, y + tall / 2, str(lane), size=tiny, ha="center",
+                    colour="#ffffff",
+                )  # fmt: skip
+                canvas.line(x, y, x, y + tall, lw=0.5, alpha=0.6)
+            middle = (first, lanes // 2) if lanes > 2 and line == WARP else (first,)
+            for lane in dict.fromkeys((*middle, last)):
+                ha: Any = "left" if lane == first else "right" if lane == last else "center"
+                where = {"left": 0.0, "right": 1.0, "center": 0.5}[ha]
+                x = (lane - first + where) * lane_cell
+                canvas.text(x, y + tall + 10, f"({lane % bx}, {lane // bx})", size=tiny, ha=ha)
+            y += tall + 22
+        return canvas.end(y - 2)
+
+    along = (
+        "32 neighbours in x" if bx % WARP == 0
+        else f"{WARP // bx} rows of {bx} threads" if WARP % bx == 0
+        else "32 threads in the order of their numbers, across rows"
+    )  # fmt: skip
+    alt = (
+        f"Launch of {p.kernel.name} for M = {p.M}, N = {p.N}, K = {p.K}: a grid of {gx} by {gy} "
+        f"blocks, each of {bx} by {by} threads, {threads} in all, in {warps} warps of 32. Warp 0 is "
+        f"threads 0 to {lanes - 1}: {along}."
+    )
+    if caption is None:
+        caption = (
+            f"{p.kernel.name} for M = {p.M}, N = {p.N}: {gx * gy * gz} blocks of {warps} warps. "
+            f"threadIdx.x counts fastest, so a warp is {along}."
         )
-        for lane in range(lanes):
-            x = lane * lane_cell
-            canvas.rect(x, y + 10, lane_cell, 16, fill=BLUE, alpha=0.9, edge=None)
-            canvas.text(
-                x + lane_cell / 2, y + 18, str(lane), size=TINY + 0.5, ha="center", colour="#ffffff"
-            )
-            canvas.line(x, y + 10, x, y + 26, lw=0.5, alpha=0.6)
-        for lane in (0, lanes // 2, lanes - 1) if lanes > 2 else (0,):
-            ha: Any = "left" if lane == 0 else "right" if lane == lanes - 1 else "center"
-            where = {"left": 0.0, "right": 1.0, "center": 0.5}[ha]
-            canvas.text(
-                (lane + where) * lane_cell, y + 36, f"({lane % bx}, {lane // bx})", size=8, ha=ha
-            )
-        along = (
-            "32 neighbours in x" if bx % WARP == 0
-            else f"{WARP // bx} rows of {bx} threads" if WARP % bx == 0
-            else "32 threads in the order of their numbers, across rows"
-        )  # fmt: skip
-        alt = (
-            f"Launch of {p.kernel.name} for M = {p.M}, N = {p.N}, K = {p.K}: a grid of {gx} by {gy} "
-            f"blocks, each of {bx} by {by} threads, {threads} in all, in {warps} warps of 32. Warp 0 is "
-            f"threads 0 to {lanes - 1}: {along}."
-        )
-        if caption is None:
-            caption = (
-                f"{p.kernel.name} for M = {p.M}, N = {p.N}: {gx * gy * gz} blocks of {warps} warps. "
-                f"threadIdx.x counts fastest, so a warp is {along}."
-            )
-        return canvas.done(alt, caption)
+    return both(draw, alt, caption)
 
 
 # -- memories ------------------------------------------------------------------------------------
@@ -736,42 +711,47 @@ def memory_hierarchy(gpu: str | Gpu = "h200", *, caption: str | None = None) -> 
         ("L2 cache", "the whole GPU", bytes_text(card.l2_bytes), ""),
         ("global memory (DRAM)", "the whole GPU", bytes_text(card.memory_bytes), f"{number(card.bandwidth_gbs)} GB/s"),
     ]  # fmt: skip
-    with drawing():
-        box, gap = 46.0, 22.0
-        canvas = Canvas(len(levels) * (box + gap) + 12)
-        fills = (BLUE, GREEN, GREY, VERMILION)
+
+    def draw(at: Column) -> Canvas:
+        canvas, small, gap = Canvas(at), at.small, 22.0
+        # on a phone every fact of a memory has a line of its own
+        box, step = (82.0, 8.0) if at.narrow else (46.0, 26.0)
         y = 2.0
         for i, (name, scope, size, rate) in enumerate(levels):
-            inset = (len(levels) - 1 - i) * 26.0
-            w = WIDTH - 2 * inset - 2
-            canvas.rect(inset + 1, y, w, box, fill=fills[i], alpha=0.2, edge=fills[i], lw=1.6)
-            canvas.text(inset + 12, y + 15, name, weight="bold")
-            canvas.text(inset + w - 8, y + 15, f"seen by {scope}", size=SMALL, ha="right")
-            canvas.text(inset + 12, y + 33, size, size=SMALL)
-            if rate:
-                canvas.text(inset + w - 8, y + 33, rate, size=SMALL, ha="right")
+            colour = (BLUE, GREEN, GREY, VERMILION)[i]
+            inset = (len(levels) - 1 - i) * step
+            w, x = at.width - 2 * inset - 2, inset + 12
+            canvas.rect(inset + 1, y, w, box, fill=colour, alpha=0.2, edge=colour, lw=1.6)
+            canvas.text(x, y + 15, name, size=at.font, weight="bold")
+            seen = f"seen by {scope}"
+            if at.narrow:
+                lines = [seen, *([rate] if rate else []), *wrap(size, small, w - 16)]
+                for k, words in enumerate(lines):
+                    canvas.text(x, y + 33 + k * (small + 4), words, size=small)
+            else:
+                canvas.text(inset + w - 8, y + 15, seen, size=small, ha="right")
+                canvas.text(x, y + 33, size, size=small)
+                canvas.text(inset + w - 8, y + 33, rate, size=small, ha="right")
             if i < len(levels) - 1:
-                canvas.arrow(WIDTH / 2, y + box + 1.5, WIDTH / 2, y + box + gap - 1.5, both=True)
+                middle = at.width / 2
+                canvas.arrow(middle, y + box + 1.5, middle, y + box + gap - 1.5, both=True)
             y += box + gap
-        canvas.text(
-            WIDTH / 2,
-            y - 2,
-            "smaller, nearer, faster above; larger, farther, slower below",
-            size=SMALL,
-            ha="center",
+        words = "smaller, nearer, faster above; larger, farther, slower below"
+        y = canvas.lines(at.width / 2, y - 2, words, width=at.width, size=small, ha="center")
+        return canvas.end(y + 14)
+
+    ratio = shared_rate / card.bandwidth_gbs
+    alt = (
+        f"Memories of {card.name}, from the nearest: "
+        + "; ".join(
+            f"{name}, {size}, seen by {scope}{f', {rate}' if rate else ''}"
+            for name, scope, size, rate in levels
         )
-        ratio = shared_rate / card.bandwidth_gbs
-        alt = (
-            f"Memories of {card.name}, from the nearest: "
-            + "; ".join(
-                f"{name}, {size}, seen by {scope}{f', {rate}' if rate else ''}"
-                for name, scope, size, rate in levels
-            )
-            + f". Shared memory delivers {number(ratio)} times as many bytes a second as DRAM."
-        )
-        if caption is None:
-            caption = f"{card.name}, {card.sms} SMs. Sizes and DRAM bandwidth: {card.source}."
-        return canvas.done(alt, caption)
+        + f". Shared memory delivers {number(ratio)} times as many bytes a second as DRAM."
+    )
+    if caption is None:
+        caption = f"{card.name}, {card.sms} SMs. Sizes and DRAM bandwidth: {card.source}."
+    return both(draw, alt, caption)
 
 
 # -- loop orders ---------------------------------------------------------------------------------
@@ -785,70 +765,71 @@ _ORDERS: Mapping[str, Mapping[str, str]] = {
 
 def loop_orders(*, caption: str | None = None) -> Figure:
     """Which way the inner loop of the orders ijk, ikj and jki walks through A, B and C (row-major)."""
-    cells, cell, gap = 5, 15.0, 46.0
-    side = cells * cell
+    cells, cell = 5, 15.0
+    side, mid = cells * cell, 2.5 * cell
     words = {"row": "along a row", "column": "down a column", "stays": "stays"}
     stride = {"row": "1 element", "column": "a whole row", "stays": "none"}
-    with drawing():
-        pitch = side + 62
-        canvas = Canvas(3 * pitch + 8)
-        left = 66.0
-        told = []
+    colours = {"row": GREEN, "column": VERMILION, "stays": BLUE}
+
+    def draw(at: Column) -> Canvas:
+        canvas, small, tiny = Canvas(at), at.small, at.tiny + 0.5
+        # on a phone an order's name stands over its matrices
+        left, gap, over = (14.0, 34.0, 24.0) if at.narrow else (66.0, 46.0, 0.0)
+        pitch = side + over + 44 + small + tiny
         for i, (order, walks) in enumerate(_ORDERS.items()):
-            y = 24.0 + i * pitch
-            canvas.text(0, y + side / 2 - 8, order, weight="bold", size=FONT + 2)
-            canvas.text(0, y + side / 2 + 8, f"inner loop: {order[-1]}", size=8.5)
+            y = 24.0 + over + i * pitch
+            inner = f"inner loop: {order[-1]}"
+            if at.narrow:
+                canvas.text(0, y - 38, order, size=at.font + 2, weight="bold")
+                canvas.text(36, y - 38, inner, size=small)
+            else:
+                canvas.text(0, y + side / 2 - 8, order, size=at.font + 2, weight="bold")
+                canvas.text(0, y + side / 2 + 8, inner, size=tiny + 0.5)
             for j, matrix in enumerate("ABC"):
                 x = left + j * (side + gap)
                 walk = walks[matrix]
-                rows = {"A": "i", "B": "k", "C": "i"}[matrix]
-                cols = {"A": "k", "B": "j", "C": "j"}[matrix]
+                rows, cols = {"A": ("i", "k"), "B": ("k", "j"), "C": ("i", "j")}[matrix]
                 canvas.text(
-                    x + side / 2, y - 9, f"{matrix}[{rows}, {cols}]", size=SMALL, ha="center"
+                    x + side / 2, y - 9, f"{matrix}[{rows}, {cols}]", size=small, ha="center"
                 )
-                for r in range(cells):
-                    for c in range(cells):
-                        hot = (
-                            (walk == "row" and r == 2)
-                            or (walk == "column" and c == 2)
-                            or (walk == "stays" and r == c == 2)
-                        )
-                        colour = {"row": GREEN, "column": VERMILION, "stays": BLUE}[walk]
-                        canvas.rect(
-                            x + c * cell,
-                            y + r * cell,
-                            cell,
-                            cell,
-                            fill=colour if hot else None,
-                            alpha=0.45,
-                            lw=0.5,
-                        )
+                hot = {
+                    "row": (0, 2, cells, 1), "column": (2, 0, 1, cells), "stays": (2, 2, 1, 1)
+                }[walk]  # fmt: skip
+                u, v, across, down = (cell * part for part in hot)
+                canvas.rect(x + u, y + v, across, down, fill=colours[walk], alpha=0.45, edge=None)
+                steps = [cell * i for i in range(cells + 1)]
+                canvas.segments(
+                    [(x, y + z, x + side, y + z) for z in steps]
+                    + [(x + z, y, x + z, y + side) for z in steps],
+                    lw=0.5,
+                )
                 if walk == "row":
-                    canvas.arrow(x + 3, y + 2.5 * cell, x + side - 3, y + 2.5 * cell, lw=1.6)
+                    canvas.arrow(x + 3, y + mid, x + side - 3, y + mid, lw=1.6)
                 elif walk == "column":
-                    canvas.arrow(x + 2.5 * cell, y + 3, x + 2.5 * cell, y + side - 3, lw=1.6)
+                    canvas.arrow(x + mid, y + 3, x + mid, y + side - 3, lw=1.6)
                 else:
-                    canvas.axes.plot(
-                        [x + 2.5 * cell], [y + 2.5 * cell], "o", ms=6, color=INK, mew=0
-                    )
-                canvas.text(x + side / 2, y + side + 10, words[walk], size=SMALL, ha="center")
-                canvas.text(
-                    x + side / 2, y + side + 22, f"stride: {stride[walk]}", size=8, ha="center"
-                )
-            told.append(
-                f"{order}: " + join([f"{matrix} {words[walk]}" for matrix, walk in walks.items()])
-            )
-        alt = (
-            "Which way the inner loop walks through the row-major matrices. "
-            + "; ".join(told)
-            + ". Walking along a row touches neighbours in memory; down a column skips a whole row each time."
+                    canvas.axes.plot([x + mid], [y + mid], "o", ms=6, color=INK, mew=0)
+                low = y + side + 10
+                canvas.text(x + side / 2, low, words[walk], size=small, ha="center")
+                low += small + 2.5
+                canvas.text(x + side / 2, low, f"stride: {stride[walk]}", size=tiny, ha="center")
+        return canvas.end(len(_ORDERS) * pitch + 8)
+
+    told = [
+        f"{order}: " + join([f"{matrix} {words[walk]}" for matrix, walk in walks.items()])
+        for order, walks in _ORDERS.items()
+    ]
+    alt = (
+        "Which way the inner loop walks through the row-major matrices. "
+        + "; ".join(told)
+        + ". Walking along a row touches neighbours in memory; down a column skips a whole row each time."
+    )
+    if caption is None:
+        caption = (
+            "One step of the inner loop, for three loop orders. Arrows show which way it walks; "
+            "a dot means that the element stays."
         )
-        if caption is None:
-            caption = (
-                "One step of the inner loop, for three loop orders. Arrows show which way it walks; "
-                "a dot means that the element stays."
-            )
-        return canvas.done(alt, caption)
+    return both(draw, alt, caption)
 
 
 # -- a ring of stages ----------------------------------------------------------------------------
@@ -883,65 +864,76 @@ def ring(
     """
     if not stages or min(stages) < 1 or steps < 1 or not 0 <= fill < math.inf:
         raise DataError(f"{stages=}, {steps=}, {fill=}: give at least 1 stage and step, fill >= 0")
-    with drawing():
-        plans = [(count, _ring_schedule(count, steps, fill)) for count in stages]
-        longest = max(plan_[-1][3] for _, plan_ in plans)
-        copies = _Mark("tile on its way", BLUE, 0.28, BLUE)
-        waits = _Mark("landed, waits", None, 1.0, GREY)
-        products = _Mark("its products run", VERMILION, 0.4, VERMILION)
-        marks = [copies, waits, products]
-        left, thick, gap, head = 96.0, 16.0, 4.0, 24.0
-        span = WIDTH - left - 8
-        lanes = sum(min(count, steps) for count, _ in plans) + len(plans)
-        canvas = Canvas(_key_height(marks) + lanes * (thick + gap) + len(plans) * (head + 8) + 32)
-        y = _draw_key(canvas, marks, 0.0)
-        told = []
+    plans = [(count, _ring_schedule(count, steps, fill)) for count in stages]
+    longest = max(schedule[-1][3] for _, schedule in plans)
+    copies = _Mark("tile on its way", BLUE, 0.28, BLUE)
+    waits = _Mark("landed, waits", None, 1.0, GREY)
+    products = _Mark("its products run", VERMILION, 0.4, VERMILION)
 
-        def bar(mark: _Mark, at: float, begin: float, end: float, words: str) -> None:
+    def draw(at: Column) -> Canvas:
+        canvas, small = Canvas(at), at.small
+        thick, gap, head = 16.0, 4.0, 24.0
+        left = 2.0 if at.narrow else 96.0  # on a phone a lane's name stands over it
+        span = at.width - left - 8
+        y = _draw_key(canvas, [copies, waits, products])
+
+        def bar(mark: _Mark, begin: float, end: float, words: str) -> None:
             if end <= begin:
                 return
             x, w = left + span * begin / longest, span * (end - begin) / longest
-            canvas.rect(x, at, w, thick, fill=mark.fill, alpha=mark.alpha, edge=mark.edge, lw=0.9)
-            if w >= text_width(words, SMALL) + 3:
-                canvas.text(x + w / 2, at + thick / 2, words, size=SMALL, ha="center")
+            canvas.rect(x, y, w, thick, fill=mark.fill, alpha=mark.alpha, edge=mark.edge, lw=0.9)
+            if w >= text_width(words, small) + 3:
+                canvas.text(x + w / 2, y + thick / 2, words, size=small, ha="center")
+
+        def lane(name: str) -> None:
+            nonlocal y
+            if at.narrow:
+                canvas.text(left + 3, y + 6, name, size=small)
+                y += 15
+            else:
+                canvas.text(left - 6, y + thick / 2, name, size=small, ha="right")
 
         for count, schedule in plans:
-            total = schedule[-1][3]
-            busy = 100 * steps / total
             title = f"{count} stage{'s' * (count != 1)}"
-            canvas.text(0, y + head / 2, title, weight="bold")
+            canvas.text(0, y + head / 2, title, size=at.font, weight="bold")
             y += head
             top = y
             for stage in range(min(count, steps)):
-                canvas.text(left - 6, y + thick / 2, f"stage {stage}", size=SMALL, ha="right")
+                lane(f"stage {stage}")
                 for step in range(stage, steps, count):
                     asked, landed, begin, end = schedule[step]
-                    bar(copies, y, asked, landed, str(step))
-                    bar(waits, y, landed, begin, "")
-                    bar(products, y, begin, end, str(step))
+                    bar(copies, asked, landed, str(step))
+                    bar(waits, landed, begin, "")
+                    bar(products, begin, end, str(step))
                 y += thick + gap
-            canvas.text(left - 6, y + thick / 2, "Tensor Cores", size=SMALL, ha="right")
+            lane("Tensor Cores")
             for step, (_, _, begin, end) in enumerate(schedule):
-                bar(products, y, begin, end, str(step))
+                bar(products, begin, end, str(step))
             y += thick + gap
             canvas.line(left, top - 3, left, y, lw=0.8)
             y += 8
-            told.append(
-                f"{title}: {steps} steps take {number(total)}, the Tensor Cores are busy for "
-                f"{number(busy)} % of the time"
-            )
         canvas.line(left, y, left + span, y, lw=0.8)
         for tick in range(int(longest + 1e-9) + 1):
             x = left + span * tick / longest
             canvas.line(x, y, x, y + 4, lw=0.8)
             if tick % 5 == 0:
-                canvas.text(x, y + 11, str(tick), size=SMALL, ha="center")
-        canvas.text(left + span / 2, y + 25, "time, in products of one step", size=SMALL,
-                    ha="center")  # fmt: skip
-        alt = (
-            f"A model of a ring of stages, where a copy takes {number(fill)} times as long as the "
-            f"products of a step. {'; '.join(told)}."
+                half = text_width(str(tick), small) / 2
+                canvas.text(max(x, half), y + 11, str(tick), size=small, ha="center")
+        words = "time, in products of one step"
+        canvas.text(left + span / 2, y + 25, words, size=small, ha="center")
+        return canvas.end(y + 34)
+
+    told = []
+    for count, schedule in plans:
+        total = schedule[-1][3]
+        told.append(
+            f"{count} stage{'s' * (count != 1)}: {steps} steps take {number(total)}, the Tensor Cores "
+            f"are busy for {number(100 * steps / total)} % of the time"
         )
-        if caption is None:
-            caption = f"A model: a copy takes {number(fill)} steps. {'; '.join(told)}."
-        return canvas.done(alt, caption)
+    alt = (
+        f"A model of a ring of stages, where a copy takes {number(fill)} times as long as the "
+        f"products of a step. {'; '.join(told)}."
+    )
+    if caption is None:
+        caption = f"A model: a copy takes {number(fill)} steps. {'; '.join(told)}."
+    return both(draw, alt, caption)

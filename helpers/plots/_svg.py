@@ -9,7 +9,7 @@ import math
 import re
 import threading
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,10 +27,33 @@ PALETTE = (BLUE, VERMILION, GREEN, PURPLE, GREY)
 """Okabe and Ito's colours, the purple darkened: each has a contrast of at least 3:1 on white and
 on the book's dark background, so one picture serves both. Shapes and words always say it too."""
 
-WIDTH = 440
-"""Pixels of a figure before it is scaled to the page: small, so that phones can read the text."""
-FONT = 11.5
-SMALL = 9.5
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a page that a picture is drawn for: its width and its sizes of text, in pixels.
+
+    On the narrow one, labels stand over what they name, and panels below each other.
+    """
+
+    width: float
+    font: float
+    small: float
+    tiny: float
+    narrow: bool = False
+
+
+DESK = Column(440, 11.5, 9.5, 7.5)
+PHONE = Column(320, 12.5, 11.5, 10.8, narrow=True)
+"""A phone 360 pixels wide leaves a figure 300 to 330 of them: no text may be under 10 there."""
+ENLARGED = 1.35
+"""How many times its own width a drawing may take in a wider column."""
+NARROW = 540
+"""Below so many pixels a figure shows the drawing for a phone."""
+_SHOW = (
+    f"@container(max-width:{NARROW}px){{.tile-figure>.tile-wide{{display:none!important}}"
+    ".tile-figure>.tile-narrow{display:block!important}}"
+)
+FONT = DESK.font
 
 Align = Literal["left", "center", "right"]
 
@@ -54,8 +77,8 @@ _RC: dict[str, Any] = {
     "axes.spines.right": False,
     "xtick.color": INK,
     "ytick.color": INK,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
+    "xtick.labelsize": 9.5,
+    "ytick.labelsize": 9.5,
     "grid.color": INK,
     "grid.alpha": 0.16,
     "grid.linewidth": 0.7,
@@ -65,19 +88,24 @@ _RC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture for a page: SVG text, its description in words, and a caption.
+    """A picture for a page: SVG text, its description in words, a caption, and SVG for a phone.
 
-    The SVG has no size of its own: it fills its column up to a maximum and scales down on a phone,
-    where a part of a chart would mislead more than small labels do.
+    The SVG has no size of its own: it fills its column up to a maximum. A page shows one of the two
+    drawings, by the width of the column; where styles are taken away, the wide one.
     """
 
     svg: str
     alt: str
     caption: str = ""
+    narrow: str = ""
 
     def _repr_html_(self) -> str:
         caption = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
-        return f'<figure class="tile-figure" style="margin:1em 0">{self.svg}{caption}</figure>'
+        return (
+            '<figure class="tile-figure" style="margin:1em 0;container-type:inline-size">'
+            f'<style>{_SHOW}</style><div class="tile-wide">{self.svg}</div>'
+            f'<div class="tile-narrow" hidden>{self.narrow}</div>{caption}</figure>'
+        )
 
     def __repr__(self) -> str:
         return f"Figure: {self.alt}" + (f"\n{self.caption}" if self.caption else "")
@@ -108,13 +136,17 @@ def drawing() -> Iterator[None]:
         yield
 
 
+_DEFAULTS = {("fill", "none"), ("text-anchor", "start"), ("stroke-linejoin", "miter")}
+"""What the whole picture says already, and no element need repeat."""
+
+
 def _clean_style(style: str) -> str:
-    """Matplotlib's style without its font list (the page's font is used) and with our ink."""
+    """Matplotlib's style without its fonts (the page's is used), short, and with our ink."""
     kept = []
     for part in style.split(";"):
         name, _, value = part.strip().partition(":")
         value = value.strip()
-        if name == "font-family" or not name:
+        if name == "font-family" or not name or (name, value) in _DEFAULTS:
             continue
         if name == "font":  # shorthand of older matplotlib: "[weight] 10px 'DejaVu Sans', ..."
             words = re.match(r"(?:(\w+) )?([\d.]+px)", value)
@@ -130,7 +162,8 @@ def _clean_style(style: str) -> str:
 def _round(text: str) -> str:
     """Coordinates to a hundredth of a pixel, which no eye tells apart."""
     short = re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), text)
-    return " ".join(short.split()).replace("-0 ", "0 ")
+    short = " ".join(short.split()).replace("-0 ", "0 ")
+    return re.sub(r" ?([MLCQz]) ?", r"\1", short)  # the letters of a path need no spaces
 
 
 def _children(node: ET.Element) -> Iterator[ET.Element]:
@@ -180,17 +213,24 @@ def _tidy(raw: str) -> tuple[str, float]:
     return f'viewBox="{box}">{body}</svg>', float(box.split()[2])
 
 
-def finish(figure: MplFigure, alt: str, caption: str = "") -> Figure:
-    """The drawn matplotlib figure as a Figure. alt says what the picture shows, with units."""
+def _inline(figure: MplFigure, alt: str) -> str:
+    """The drawn matplotlib figure as inline SVG that is named by alt."""
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     body, width = _tidy(stream.getvalue())
-    style = f"width:100%;max-width:{width * 1.35:.0f}px;height:auto;display:block;margin:0 auto"
-    head = (
-        f'<svg xmlns="{_SVG}" role="img" aria-label="{html.escape(alt)}" fill="none" '
-        f'stroke-linejoin="round" style="{style}" '
+    style = (
+        f"width:100%;max-width:{width * ENLARGED:.0f}px;height:auto;display:block;margin:0 auto;"
+        "fill:none;stroke-linejoin:round"
     )
-    return Figure(head + body, alt, caption)
+    head = f'<svg xmlns="{_SVG}" role="img" aria-label="{html.escape(alt)}" style="{style}" '
+    return head + body
+
+
+def both(draw: Callable[[Column], Canvas], alt: str, caption: str = "") -> Figure:
+    """The Figure that `draw` makes, once for each column. alt says what it shows, with units."""
+    with drawing():
+        wide, narrow = (_inline(draw(at).figure, alt) for at in (DESK, PHONE))
+    return Figure(wide, alt, caption, narrow)
 
 
 @lru_cache(maxsize=4096)
@@ -203,21 +243,39 @@ def text_width(text: str, size: float = FONT, weight: str = "normal") -> float:
     return float(TextToPath().get_text_width_height_descent(text, font, ismath=False)[0])
 
 
+def wrap(words: str, size: float, width: float) -> list[str]:
+    """Words broken into lines that are at most so many pixels wide, where they have spaces."""
+    lines: list[str] = []
+    for word in words.split(" "):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
 class Canvas:
-    """A drawing surface in pixels, y downwards, for diagrams that are not charts.
+    """A drawing surface in pixels for diagrams and charts, y downwards; it grows with what it holds.
 
     Use inside drawing(). Colours default to the ink of the page.
     """
 
-    def __init__(self, height: float, width: float = WIDTH) -> None:
+    def __init__(self, at: Column) -> None:
         from matplotlib.figure import Figure as MplFigure
 
-        self.width, self.height = width, height
-        self.figure = MplFigure(figsize=(width / 72, height / 72), dpi=72)
+        self.at, self.width = at, at.width
+        self.figure = MplFigure(dpi=72)
         self.axes = self.figure.add_axes((0, 0, 1, 1))
         self.axes.set_axis_off()
-        self.axes.set_xlim(0, width)
+        self.axes.set_xlim(0, at.width)
+        self.figure.patch.set_visible(False)
+
+    def end(self, height: float) -> Canvas:
+        """Itself, cut off at this height. Call it when everything is drawn."""
+        self.figure.set_size_inches(self.width / 72, height / 72)
         self.axes.set_ylim(height, 0)
+        return self
 
     def rect(
         self,
@@ -272,6 +330,33 @@ class Canvas:
             fontweight=weight, rotation=rotation, rotation_mode="anchor", clip_on=False,
         )  # fmt: skip
 
+    def lines(
+        self, x: float, y: float, words: str, *, width: float, size: float, ha: Align = "left",
+        weight: str = "normal",
+    ) -> float:  # fmt: skip
+        """Text in lines that fit a width, the first with its middle at y; returns the last one's."""
+        for i, part in enumerate(wrap(words, size, width)):
+            y += (size + 4) * bool(i)
+            self.text(x, y, part, size=size, ha=ha, weight=weight)
+        return y
+
+    def legend(self, entries: Sequence[tuple[str, Callable[[float, float], None]]]) -> float:
+        """Patches with words at the top, in as many rows as they need; returns the y below.
+
+        Each entry: its words, and what draws its patch, 14 by 10 pixels, at a corner.
+        """
+        size, x, y = self.at.small, 1.0, 2.0
+        for words, patch in entries:
+            room = self.width - 20 - 1
+            if x > 1 and x + 19 + text_width(words, size) > self.width:
+                x, y = 1.0, y + size + 6.5
+            patch(x, y)
+            low = self.lines(x + 19, y + 5, words, width=room, size=size)
+            x += 29 + text_width(words, size)
+            if low > y + 5:
+                x, y = self.width, low - 5
+        return y + size + 10.5
+
     def line(
         self, x0: float, y0: float, x1: float, y1: float, *, colour: str = INK, lw: float = 1.0,
         dash: bool = False, alpha: float = 1.0,
@@ -281,6 +366,15 @@ class Canvas:
         self.axes.plot(
             [x0, x1], [y0, y1], color=colour, lw=lw, linestyle=style, alpha=alpha, clip_on=False
         )
+
+    def segments(self, parts: Sequence[tuple[float, float, float, float]], **style: Any) -> None:
+        """Straight lines of one style, as x0, y0, x1, y1: one path, however many there are."""
+        gap = math.nan
+        if parts:
+            xs = [x for x0, _, x1, _ in parts for x in (x0, x1, gap)]
+            ys = [y for _, y0, _, y1 in parts for y in (y0, y1, gap)]
+            colour = style.pop("colour", INK)
+            self.axes.plot(xs, ys, color=colour, linestyle="-", clip_on=False, **style)
 
     def arrow(
         self, x0: float, y0: float, x1: float, y1: float, *, colour: str = INK, lw: float = 1.2,
@@ -298,10 +392,6 @@ class Canvas:
                 (x - ux * back + uy * side, y - uy * back - ux * side),
             ]
             self.axes.fill(*zip(*head, strict=True), color=colour, lw=0, clip_on=False)
-
-    def done(self, alt: str, caption: str = "") -> Figure:
-        """The finished Figure."""
-        return finish(self.figure, alt, caption)
 
 
 def number(value: float, digits: int = 3) -> str:
