@@ -69,7 +69,7 @@ def sets_used(answer: Callable[[int], Any]) -> Iterator[Check]:
             yield Check(False, "the function returns a number", got=str(got))
             return
         lines = len({address // LINE for address in range(0, 4 * n * n, 4 * n)})
-        wrong = {
+        wrong: dict[float, str] = {
             lines: "that is the number of different lines; take them modulo the number of sets",
             len({r * n // LINE % SETS for r in range(n)}): "an address counts bytes: a float has 4",
             len({4 * r // LINE % SETS for r in range(n)}): "that walks along a row",
