@@ -599,7 +599,7 @@ def test_a_warp_tiles_threads_lie_in_pieces_of_four() -> None:
 
 def test_the_hierarchies_tell_sizes() -> None:
     alt = plots.memory_hierarchy("t4").alt
-    assert "registers, 256 KiB an SM, 10 MiB in all" in alt
+    assert "registers, 256 KB an SM, 10 MB in all" in alt
     assert "320 GB/s" in alt
     alt = plots.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).alt
     assert "grid of 4 by 3 blocks" in alt

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from helpers.exercises import Check, close_to, exercise
+from collections.abc import Sequence
+
+import numpy as np
+
+from helpers.catalog import cdiv
+from helpers.device import WARP
+from helpers.exercises import Check, Problem, check_kernel_source, close_to, exercise
 
 
 @exercise("01.1", kind="number")
-def warps(answer: object) -> Check:
-    """Warps of a block of 20x20 threads."""
+def requests(answer: object) -> Check:
+    """Requests of a load by 1000 threads in blocks of 100."""
+    n, block = 1000, 100
     return close_to(
         answer,
-        13,
+        cdiv(n, block) * cdiv(block, WARP),
         tolerance=0,
-        what="number of warps",
+        what="number of requests",
         wrong={
-            12: "the last 16 threads need a warp too",
-            12.5: "warps are whole",
-            20: "rows are not padded to a warp: threads are numbered through, row after row",
+            cdiv(n, WARP): "a warp does not cross the end of its block",
+            n / WARP: "warps are whole, and do not cross the end of a block",
+            n // block * (block // WARP): "the last threads of a block need a warp too",
+            n: "the threads of a warp load together, with one request",
+            cdiv(n, block): "that is the number of blocks",
         },
     )
 
@@ -50,4 +59,24 @@ def fits(answer: object) -> Check:
             2: "that is the limit by threads; count the registers too",
             65536 / (768 * 64): "blocks are whole: round down",
         },
+    )
+
+
+def _vector(rng: np.random.Generator, M: int, N: int, K: int, dtype: str) -> Problem:
+    """Arguments x, y, n of `reverse` for n = M, with y poisoned."""
+    x = rng.permutation(M).astype(dtype)
+    return Problem((x, np.full(M, np.nan, dtype), M), {1: x[::-1].copy()})
+
+
+@exercise("01.4", kind="kernel")
+def reverse(answer: object) -> Sequence[Check]:
+    """A vector turned around, one thread an element."""
+    lengths = (1, 31, 256, 257, 1000)
+    return check_kernel_source(
+        answer,
+        "reverse",
+        block=("256", "1", "1"),
+        grid=("cdiv(M, 256)", "1", "1"),
+        shapes=tuple((n, 1, 1) for n in lengths),
+        problem=_vector,
     )

@@ -51,17 +51,28 @@ def outer_products(answer: Callable[[Any, Any], Any]) -> Iterator[Check]:
         yield same_array(got, a @ b, what=f"C for {m}x{k} times {k}x{n}", hint=hint)
 
 
-@exercise("03.3", kind="number")
-def operations(answer: object) -> Check:
-    """Operations of a 1024x768 by 768x1024 product, in GFLOP."""
-    return close_to(
-        answer,
-        2 * 1024 * 1024 * 768 / 1e9,
-        what="operations",
-        unit="GFLOP",
-        wrong={
-            1024 * 1024 * 768 / 1e9: "a multiply and an add are two operations",
-            2 * 1024 * 1024 * 768: "that is in operations; a GFLOP is a billion",
-            2 * 1024 * 768 * 768 / 1e9: "C is 1024 x 1024, and each sum has 768 terms",
-        },
-    )
+SETS, LINE = 64, 64
+"""Sets of the cache of exercise 03.3, and bytes of a line in it."""
+
+
+def _sets(n: int) -> int:
+    """Sets that the first column of an n x n matrix of float32 touches."""
+    return len({address // LINE % SETS for address in range(0, 4 * n * n, 4 * n)})
+
+
+@exercise("03.3", kind="python")
+def sets_used(answer: Callable[[int], Any]) -> Iterator[Check]:
+    """Sets of a cache that a column lies in, for seven sizes."""
+    for n in (1, 17, 256, 512, 1000, 1024, 1025):
+        got = answer(n)
+        if got is ... or got is None:
+            yield Check(False, "the function returns a number", got=str(got))
+            return
+        lines = len({address // LINE for address in range(0, 4 * n * n, 4 * n)})
+        wrong: dict[float, str] = {
+            lines: "that is the number of different lines; take them modulo the number of sets",
+            len({r * n // LINE % SETS for r in range(n)}): "an address counts bytes: a float has 4",
+            len({4 * r // LINE % SETS for r in range(n)}): "that walks along a row",
+        }
+        wrong.pop(_sets(n), None)
+        yield close_to(got, _sets(n), tolerance=0, what=f"sets used at n = {n}", wrong=wrong)

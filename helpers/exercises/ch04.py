@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from helpers.device import gpu
 from helpers.exercises import Check, check_kernel_source, close_to, exercise
+from helpers.model import compulsory_bytes, flops
 
 
 @exercise("04.1", kind="number")
@@ -33,16 +35,20 @@ def flat(answer: object) -> Sequence[Check]:
 
 
 @exercise("04.3", kind="number")
-def eightfold(answer: object) -> Check:
-    """Time when all three dimensions double at a constant rate."""
+def floor(answer: object) -> Check:
+    """Least time of a 4096x4096 matrix times a vector on a T4, in ms."""
+    card, n = gpu("t4"), 4096
+    by_bytes = compulsory_bytes(n, 1, n) / (card.bandwidth_gbs * 1e6)
+    by_flop = flops(n, 1, n) / (card.fp32_peak_gflops * 1e6)
     return close_to(
         answer,
-        520,
+        max(by_bytes, by_flop),
         what="time",
         unit="ms",
         wrong={
-            260: "C has four times the elements, and each sum is twice as long",
-            130: "that is linear in the dimension",
-            1040: "eight times, not sixteen: C four times, each sum twice",
+            by_flop: "that is the floor of the arithmetic; the other one is higher",
+            by_bytes + by_flop: "the two may overlap: the larger one is the floor",
+            max(by_bytes, by_flop) / 1e3: "that is in seconds",
+            compulsory_bytes(n, n, n) / (card.bandwidth_gbs * 1e6): "B and C have one column",
         },
     )

@@ -3,6 +3,7 @@
 Every function returns a Figure, whose alternative text says what the picture shows.
 """
 
+from helpers.plots._beginnings import cache_sets, vector_blocks
 from helpers.plots._charts import bars, gantt, ladder, roofline, timeline
 from helpers.plots._diagrams import (
     access_map,
@@ -18,6 +19,7 @@ __all__ = [
     "Figure",
     "access_map",
     "bars",
+    "cache_sets",
     "gantt",
     "ladder",
     "loop_orders",
@@ -27,4 +29,5 @@ __all__ = [
     "thread_hierarchy",
     "tile_diagram",
     "timeline",
+    "vector_blocks",
 ]

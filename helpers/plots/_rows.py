@@ -62,7 +62,9 @@ def legend_of(measurement: Any) -> str:
     """ "measured here, Tesla T4" or "recorded on NVIDIA H200, 2026-11-20"."""
     parts = [part.strip() for part in str(measurement.label).split(",")]
     if measurement.live:
-        gpu = getattr(measurement, "gpu", "") or re.sub(r"^measured (here )?(on )?", "", parts[0])
+        gpu = getattr(measurement, "gpu", "") or re.sub(
+            r"^measured (here |now )?(on )?", "", parts[0]
+        )
         return f"measured here, {gpu}"
     return ", ".join(parts[:2])
 

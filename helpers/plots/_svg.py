@@ -407,9 +407,10 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """Bytes in the largest binary unit that leaves at least 1: "48 KiB"."""
+    """Bytes in the largest unit that leaves at least 1, counted in powers of two as NVIDIA's tables
+    of memories do: 49,152 is "48 KB"."""
     value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB"):
+    for larger in ("KB", "MB", "GB"):
         if value < 1024:
             break
         value, unit = value / 1024, larger
