@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from helpers.catalog import ITEM_BYTES, Kernel, find, plan
@@ -153,6 +155,27 @@ def shared_roof(gpu: Gpu, fma_per_wavefront: float) -> float:
         raise ConfigError(f"{fma_per_wavefront=}: multiply-adds for a wavefront must be above 0")
     rate = gpu.sms * gpu.boost_mhz / 1e3 * WARP * 2 * fma_per_wavefront
     return min(rate, gpu.fp32_peak_gflops)
+
+
+L1_LINE, L1_LINES_A_CLOCK, L1_BANKS, L1_WORD = 128, 4, 32, 4
+"""Bytes of a line, lines found in a clock, banks, and bytes that a bank delivers in a clock."""
+
+
+def l1_clocks(addresses: Iterable[int]) -> float:
+    """Clocks that L1 takes for one request of a warp that hits, by a hypothesis of chapter 5.
+
+    addresses: of the 32-bit words that the lanes read, in bytes. Lines are found four a clock; then
+    each bank delivers one word a clock, as in shared memory, with which L1 shares its store. The
+    slower of the two counts. Raises ConfigError if there is no address.
+    Source of the look-up: NVIDIA Developer Forums, 312884 ("4 sets x 4 sectors per cycle"). That the
+    banks hold for L1 as well is inferred from recorded times, not from a document or a counter.
+    """
+    words = {address // L1_WORD for address in addresses}
+    if not words:
+        raise ConfigError("a request without an address: give those of the active lanes")
+    lines = {word * L1_WORD // L1_LINE for word in words}
+    queues = Counter(word % L1_BANKS for word in words)
+    return max(len(lines) / L1_LINES_A_CLOCK, max(queues.values()))
 
 
 def waves(gpu: Gpu, blocks: int, blocks_per_sm: int) -> float:

@@ -69,6 +69,28 @@ def test_roofline_has_two_roofs_that_meet_at_the_ridge():
         model.roofline(t4, 0)
 
 
+@pytest.mark.parametrize(
+    ("addresses", "clocks"),
+    [
+        (range(0, 128, 4), 1),  # 32 neighbours
+        ([64] * 32, 1),  # one word for all
+        (range(0, 32 * 4096, 4096), 32),  # one bank
+        (range(0, 32 * 4100, 4100), 8),  # 32 banks: the look-up of 32 lines decides
+        (range(0, 32 * 16, 16), 4),  # 4 lines, 8 banks
+        ([4096 * row + 4 * col for row in range(4) for col in range(8)], 4),  # an 8x8 tile
+        ([0], 1),
+    ],
+)
+def test_l1_takes_the_longer_of_look_up_and_delivery(addresses, clocks):
+    assert model.l1_clocks(addresses) == clocks
+    assert model.l1_clocks([*addresses, *(128 * 40 + 4096 * i for i in range(40))]) > clocks
+
+
+def test_l1_needs_an_address():
+    with pytest.raises(ConfigError):
+        model.l1_clocks([])
+
+
 def test_shared_roof_is_half_the_peak_at_two_multiply_adds_a_wavefront():
     """128 lanes do four warp multiply-adds a clock; one wavefront a clock feeds two of them."""
     h200 = gpu("h200")

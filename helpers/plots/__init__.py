@@ -14,20 +14,24 @@ from helpers.plots._diagrams import (
     tile_diagram,
 )
 from helpers.plots._svg import Figure
+from helpers.plots._worked import barriers, line_queues, tile_phases
 
 __all__ = [
     "Figure",
     "access_map",
+    "barriers",
     "bars",
     "cache_sets",
     "gantt",
     "ladder",
+    "line_queues",
     "loop_orders",
     "memory_hierarchy",
     "ring",
     "roofline",
     "thread_hierarchy",
     "tile_diagram",
+    "tile_phases",
     "timeline",
     "vector_blocks",
 ]

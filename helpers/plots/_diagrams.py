@@ -260,7 +260,8 @@ def _bank_map(
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
         tiny, tall = at.tiny, at.tiny + 6.5
-        left = 46.0 if not at.narrow else 8 + max(text_width(_span(g), tiny) for g in lines)
+        beside = [text_width("words", tiny + 0.5), *(text_width(_span(g), tiny) for g in lines)]
+        left = 8 + max(beside) if at.narrow else 46.0
         y = _draw_key(canvas, marks)
         for banks in (range(16), range(16, BANKS)) if at.narrow else (range(BANKS),):
             cell = (at.width - 1 - left) / len(banks)
