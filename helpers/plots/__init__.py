@@ -12,6 +12,7 @@ from helpers.plots._diagrams import (
     thread_hierarchy,
     tile_diagram,
 )
+from helpers.plots._lanes import lane_map, load_cover, wide_reads
 from helpers.plots._svg import Figure
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "bars",
     "gantt",
     "ladder",
+    "lane_map",
+    "load_cover",
     "loop_orders",
     "memory_hierarchy",
     "ring",
@@ -27,4 +30,5 @@ __all__ = [
     "thread_hierarchy",
     "tile_diagram",
     "timeline",
+    "wide_reads",
 ]
