@@ -220,8 +220,9 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
         }
     }
 
-    // Registers to C. Adding zero moves a sum to another register: the four of a 16-byte store
-    // must be neighbours, but sums that stayed there would share register banks with b_frag.
+    // Registers to C. The four registers of a 16-byte store must be neighbours. Adding zero moves
+    // each sum to another register at the end, so that in the loop the compiler may choose places
+    // for them that suit the register file, which delivers operands bank by bank.
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = m0 + m_thread + i / VEC * LANES_M * VEC + i % VEC;

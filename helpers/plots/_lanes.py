@@ -193,7 +193,7 @@ def wide_reads(
     """
     reads = {title: first_read(report, array) for title, report in cases.items()}
     marks = [
-        _Mark("lanes 0–7, the first phase", BLUE, 0.45, BLUE),
+        _Mark("lanes 0–7, the first quarter", BLUE, 0.45, BLUE),
         _Mark("lanes 8–15, the second", VERMILION, 0.2, VERMILION),
     ]
     costs = {title: (phases(words), wide_load(words)) for title, words in reads.items()}
@@ -238,17 +238,20 @@ def wide_reads(
                 canvas.segments([(left, z, edges[-1], z) for z in (y, y + tall)], lw=0.5)
                 y += tall
             served, whole = costs[title]
-            words_ = f"lanes 0–7: {_count(served[0].wavefronts, 'wavefront')}; the warp: {whole}"
+            waves = _count(served[0].wavefronts, "wavefront")
+            words_ = f"{_lanes_text(served[0].lanes)}: {waves}; the warp: {whole}"
             y = canvas.lines(left, y + 11, words_, width=at.width - left, size=at.small) + 14
         return canvas.end(y - 4)
 
     told = []
     for title, words in reads.items():
         served, whole = costs[title]
-        wants = {f"{word % BANKS}–{word % BANKS + GROUP - 1}" for word in words[:QUARTER]}
+        wants = {
+            f"{word % BANKS}–{word % BANKS + GROUP - 1}" for word in words[: len(served[0].lanes)]
+        }
         banks = join(sorted(wants, key=lambda text: int(text.split("–")[0])))
         told.append(
-            f"{title}: lanes 0 to 7 want {served[0].groups} groups of four words in banks {banks}, "
+            f"{title}: {_lanes_text(served[0].lanes)} want {served[0].groups} groups of four words in banks {banks}, "
             f"{_count(served[0].wavefronts, 'wavefront')}; the whole read takes {whole}"
         )
     alt = f"Words of shared memory over the banks, one line for all {BANKS}. {'. '.join(told)}."
