@@ -2,9 +2,9 @@
 //
 // Each block computes a BM x BN tile of C, each warp a WM x WN part of it, each thread TM x TN
 // elements of that, in pieces of 4 x 4 that lie LANES_M * 4 rows and LANES_N * 4 columns apart.
-// New since 11_double_buffer.cu: what the 32 lanes of a warp compute lies close together, so for
-// one k they read only WM + WN different floats, and neighbouring lanes read the same ones: no
-// 16-byte read of shared memory takes more than two wavefronts. Fragments for the next k are
+// New since 11_double_buffer.cu: the kernel says which lane of a warp computes which patches.
+// Every four lanes form a square of two by two, so that neighbouring lanes read the same floats:
+// no 16-byte read of shared memory takes more than two wavefronts. Fragments for the next k are
 // read while this k is multiplied.
 //
 // A is M x K, B is K x N, C is M x N, all row-major; any M, N, K >= 1.
@@ -205,8 +205,8 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
         }
     }
 
-    // Registers to C. Adding zero moves a sum to another register: the four of a 16-byte store
-    // must be neighbours, but sums that stayed there would share register banks with b_frag.
+    // Registers to C. A 16-byte store takes four neighbouring registers. Adding zero moves the sums
+    // there at the end, so that in the loop the compiler may keep each wherever suits it best.
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = m0 + m_thread + i / VEC * LANES_M * VEC + i % VEC;

@@ -236,8 +236,8 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
         }
     }
 
-    // Registers to C. Adding zero moves a sum to another register: the four of a 16-byte store
-    // must be neighbours, but sums that stayed there would share register banks with b_frag.
+    // Registers to C. A 16-byte store takes four neighbouring registers. Adding zero moves the sums
+    // there at the end, so that in the loop the compiler may keep each wherever suits it best.
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = m0 + m_thread + i / VEC * LANES_M * VEC + i % VEC;

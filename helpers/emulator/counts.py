@@ -18,6 +18,7 @@ warp (so that a value shared by all lanes keeps size one), and the two of the bl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -188,3 +189,9 @@ def _wide(lanes: Array, width: int, load: bool) -> Array:
         merged = _bank_depth(words.reshape(n * phases // 2, -1)).reshape(n, phases // 2)
         depth = np.where(agree, merged, depth)
     return depth.sum(axis=1)
+
+
+def wide_load(words: Sequence[int]) -> int:
+    """Wavefronts of one 16-byte load by a warp; words: each lane's first, below 0 if inactive."""
+    lanes = np.asarray(words, np.int64).reshape(1, WARP)
+    return int(_wide(np.where(lanes < 0, _NONE, lanes), 16, True)[0])

@@ -7,21 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from helpers import emulator
+from helpers.catalog import broken_rules, catalog
 from helpers.exercises import Check, check_kernel_source, close_to, exercise, matmul_problem
 
 
 @exercise("08.1", kind="number")
-def reads(answer: object) -> Check:
-    """Shared reads per multiply-add with a column of 16."""
+def longer(answer: object) -> Check:
+    """Multiply-adds per wavefront with a column of 16: A at half a wavefront, B at one."""
     return close_to(
         answer,
-        17 / 16,
+        1 / (1 / 2 + 1 / 16),
         tolerance=1e-3,
-        what="reads per multiply-add",
+        what="multiply-adds per wavefront",
         wrong={
-            2: "that is one element a thread",
-            17: "divide by the multiply-adds",
-            1 / 16: "the values of A are read, too",
+            1.6: "that is TM = 8",
+            3.2: "only the reads of B halve",
+            16 / 17: "a value of A costs half a wavefront",
+            1 / 2 + 1 / 16: "that is wavefronts for each multiply-add",
         },
     )
 
@@ -54,9 +56,20 @@ def column(answer: object) -> Iterator[Check]:
     )
 
 
-@exercise("08.3", kind="number")
-def threads(answer: object) -> Check:
-    """Threads of a 128x128 tile with 16 elements each."""
-    return close_to(
-        answer, 1024, tolerance=0, what="threads", wrong={16384: "that is one element a thread"}
-    )
+@exercise("08.3", kind="choice")
+def tile(answer: object) -> Iterator[Check]:
+    """A legal tile of block_1d with columns of 16 and 256 threads."""
+    names = ("BM", "BN", "BK", "TM")
+    if not isinstance(answer, dict) or set(answer) != set(names):
+        yield Check(False, "a dictionary of BM, BN, BK and TM", got=repr(answer))
+        return
+    given = {name: answer[name] for name in names}
+    whole = all(type(value) is int and value > 0 for value in given.values())
+    yield Check(whole, "four whole numbers", got=repr(answer))
+    if not whole:
+        return
+    yield Check(given["TM"] == 16, "a column of 16", got=str(given["TM"]))
+    count = given["BM"] * given["BN"] / given["TM"]
+    yield Check(count == 256, "256 threads", got=f"{count:g}", hint="BM * BN / TM")
+    broken = broken_rules(catalog["block_1d"], **given)
+    yield Check(not broken, "legal", got=broken[0].reason if broken else "")

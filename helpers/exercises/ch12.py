@@ -2,50 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from helpers.emulator.counts import wide_load
 from helpers.exercises import Check, close_to, exercise
 
 
 @exercise("12.1", kind="number")
-def values(answer: object) -> Check:
-    """Different operands of a 32x64 warp tile for one k."""
+def strip(answer: object) -> Check:
+    """Wavefronts for each k of a warp that is one row of 32 patches of 16x8."""
     return close_to(
         answer,
-        96,
+        16,
         tolerance=0,
-        what="different values",
-        wrong={2048: "that is the multiply-adds"},
-    )
-
-
-@exercise("12.2", kind="number")
-def lane_row(answer: object) -> Check:
-    """First row of lane 13's 8x16 thread tile in an 8x4 grid of lanes."""
-    return close_to(
-        answer,
-        24,
-        tolerance=0,
-        what="row",
+        what="wavefronts",
         wrong={
-            3: "that is the row of thread tiles; each is eight rows tall",
-            8: "lanes run along rows",
+            12: "that takes squares of lanes, and one row of lanes has none",
+            6: "those are the reads",
+            24: "all lanes want the same of A: two quarters pass together",
         },
     )
 
 
+def _maps() -> Iterator[tuple[str, list[int]]]:
+    """Groups that 32 lanes want: those of lane maps, and some at random."""
+    yield "all alike", [0] * 32
+    yield "all different", list(range(32))
+    yield "rows of eight lanes", [lane % 8 for lane in range(32)]
+    yield "rows of two lanes", [lane % 2 for lane in range(32)]
+    yield "rows of A in squares", [lane // 2 % 4 for lane in range(32)]
+    yield "columns of B in squares", [lane // 8 * 2 + lane % 2 for lane in range(32)]
+    yield "every second group", [2 * lane for lane in range(32)]
+    yield "pairs of alike, far apart", [4 * (lane // 2) for lane in range(32)]
+    chance = random.Random(12)
+    for trial in (1, 2, 3):
+        yield f"random groups, {trial}", [chance.randrange(12) for _ in range(32)]
+    yield "one half in pairs", [lane // 2 if lane < 16 else lane for lane in range(32)]
+
+
+@exercise("12.2", kind="python")
+def count_a_read(answer: Callable[[list[int]], Any]) -> Iterator[Check]:
+    """Wavefronts of a 16-byte read, against the emulator's count."""
+    for what, groups in _maps():
+        want, got = wide_load([4 * group for group in groups]), answer(list(groups))
+        hint = f"the emulator counts {want}; lanes want {groups}"
+        yield Check(got == want, f"wavefronts: {what}", got=str(got), hint=hint)
+
+
+def _cost(groups: Sequence[int]) -> int:
+    return wide_load([4 * group for group in groups])
+
+
 @exercise("12.3", kind="python")
-def split(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
-    """Warp tiles of a block that need the fewest operands for each k."""
-    for bm, bn, warps, best in (
-        (128, 128, 4, 128),
-        (128, 256, 8, 128),
-        (64, 256, 8, 96),
-        (32, 32, 1, 64),
-    ):
-        wm, wn = answer(bm, bn, warps)
-        fills = bm % wm == 0 and bn % wn == 0 and (bm // wm) * (bn // wn) == warps
-        case = f"{warps} warps in {bm}x{bn}"
-        yield Check(fills, f"tiles fill the block: {case}", got=f"{wm}x{wn}")
-        yield Check(wm + wn == best, f"fewest values: {case}", got=f"{wm + wn} for each k")
+def place(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
+    """A lane map in squares for every even shape of a warp."""
+    for down, across in ((2, 16), (4, 8), (8, 4), (16, 2)):
+        case = f"{down} x {across} lanes"
+        places = [tuple(answer(lane, down, across)) for lane in range(32)]
+        every = {(row, column) for row in range(down) for column in range(across)}
+        yield Check(set(places) == every, f"every place is taken once: {case}")
+        rows, columns = ([int(at[i]) for at in places] for i in (0, 1))
+        cost = _cost(rows), _cost(columns)
+        yield Check(
+            cost == (2, 2),
+            f"two wavefronts for A and for B: {case}",
+            got=f"{cost[0]} and {cost[1]}",
+            hint="every four lanes a square of two by two patches",
+        )

@@ -8,6 +8,7 @@ from helpers import device, plots
 from helpers.catalog import Kernel, find, plan
 from helpers.errors import ConfigError
 from helpers.explorers.core import Control, Explorer, Reading, State, text
+from helpers.launch import trace
 
 ORDER = ("matrix", "block", "warp", "thread")
 
@@ -23,6 +24,18 @@ def warp_tile(k: Kernel) -> tuple[int, int]:
     return p["TM"] * (device.WARP // across), p["BN"]
 
 
+def reads_and_wavefronts(k: Kernel) -> tuple[float, float]:
+    """Of one warp and one k: shared-memory reads of a thread, and their wavefronts, traced."""
+    p = k.params
+    reads = waves = 0.0
+    for row in trace(k, M=p["BM"], N=p["BN"], K=p["BK"]).by_line():
+        wanted = {"A_tile": p["TM"], "B_tile": p["TN"]}.get(row.array)
+        if wanted and (row.space, row.op) == ("shared", "load"):
+            count = 4 * wanted / row.width_bytes
+            reads, waves = reads + count, waves + count * row.wavefronts_per_request
+    return reads, waves
+
+
 def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explorer:
     """Grid, block tile, warp tile and thread tile of a kernel with BM, BN, TM, TN (and WM, WN)."""
     k = find(kernel)
@@ -33,17 +46,18 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
     p, (wm, wn) = plan(k, size, size, size), warp_tile(k)
     bm, bn, bk, tm, tn = (k.params[n] for n in ("BM", "BN", "BK", "TM", "TN"))
     tiles = {"matrix": (size, size), "block": (bm, bn), "warp": (wm, wn), "thread": (tm, tn)}
+    reads, waves = reads_and_wavefronts(k)
     kept = {
         "matrix": "global memory",
         "block": "shared memory",
-        "warp": "the lanes' registers, shared words broadcast",
+        "warp": "registers, a copy in every lane that needs it",
         "thread": "registers",
     }
-    shared = {
-        "matrix": "the whole grid",
-        "block": "the warps of a block",
-        "warp": "the lanes of a warp",
-        "thread": "the multiply-adds of a thread",
+    cost = {
+        "matrix": "nothing, they lie there",
+        "block": f"{bm + bn} floats from global memory, each once",
+        "warp": f"{text(waves)} wavefronts of shared memory, for {device.WARP * (tm + tn)} copies",
+        "thread": f"{text(reads)} reads of shared memory",
     }
     counts = {
         "matrix": 1,
@@ -65,10 +79,9 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
             "tile": f"{rows} x {columns}",
             "count": f"{counts[name]:,} {inside[name]}" if name != "matrix" else inside[name],
             "kept": kept[name],
-            "shared": shared[name],
             "values": text(values),
             "products": text(products),
-            "reuse": text(products / values, 1),
+            "cost": cost[name],
         }
 
     def read(state: State) -> Reading:
@@ -87,7 +100,7 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
         caption=(
             f"C of {size} x {size}, the marked tile magnified from left to right. The threads of a "
             "warp are drawn side by side; in the kernel each thread's elements may lie in pieces "
-            "spread over the warp's tile, which changes the addresses and not these counts."
+            "spread over the warp's tile. Wavefronts and reads are counted in the emulator."
         ),
         controls=(
             Control(
@@ -103,14 +116,13 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
             "tile": "rows x columns of C",
             "count": "how many",
             "kept": "operands kept in",
-            "shared": "shared by",
-            "values": "values of A and B for each k",
+            "values": "different values of A and B for each k",
             "products": "multiply-adds for each k",
-            "reuse": "multiply-adds per value",
+            "cost": "brought by, for each k",
         },
         sentences={
-            "level": "{level} is {tile} elements, {count}. For each k it needs {values} values of A "
-            "and B and does {products} multiply-adds with them: {reuse} for each value."
+            "level": "{level} is {tile} elements, {count}. For each k it needs {values} different "
+            "values of A and B for {products} multiply-adds. What brings them: {cost}."
         },
         data={"levels": levels, "panels": panels, "order": ORDER},
         compute=read,

@@ -13,6 +13,7 @@ from helpers.plots._diagrams import (
     thread_hierarchy,
     tile_diagram,
 )
+from helpers.plots._lanes import lane_map, load_cover, wide_reads
 from helpers.plots._svg import Figure
 from helpers.plots._worked import barriers, line_queues, tile_phases
 
@@ -24,7 +25,9 @@ __all__ = [
     "cache_sets",
     "gantt",
     "ladder",
+    "lane_map",
     "line_queues",
+    "load_cover",
     "loop_orders",
     "memory_hierarchy",
     "ring",
@@ -34,4 +37,5 @@ __all__ = [
     "tile_phases",
     "timeline",
     "vector_blocks",
+    "wide_reads",
 ]
