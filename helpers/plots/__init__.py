@@ -12,6 +12,7 @@ from helpers.plots._diagrams import (
     thread_hierarchy,
     tile_diagram,
 )
+from helpers.plots._order import tile_order
 from helpers.plots._svg import Figure
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "roofline",
     "thread_hierarchy",
     "tile_diagram",
+    "tile_order",
     "timeline",
 ]
