@@ -239,6 +239,13 @@ GPUS: Mapping[str, Gpu] = MappingProxyType(
     }
 )
 
+HOPPER_PRINTED_TENSOR_GFLOPS = 989_400.0
+"""Dense FP16 and BF16 peak, FP32 accumulation, that NVIDIA prints for the H100 and H200 SXM.
+
+It is computed at a lower clock than the boost clock, with which this table computes every peak.
+Source: NVIDIA H100 Tensor Core GPU Architecture whitepaper, table of peak rates.
+"""
+
 
 def gpu(key: str) -> Gpu:
     """A GPU of the table by its key, such as "t4". Raises UnknownNameError with near matches."""

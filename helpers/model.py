@@ -186,8 +186,8 @@ def waves(gpu: Gpu, blocks: int, blocks_per_sm: int) -> float:
 SM_FEED = 32
 """Bytes of A and B a clock that an SM takes in while it computes: one sector.
 
-No data sheet says it. On an H200 it puts the predictions of `rounds` on the recorded times; for
-other GPUs it is assumed.
+No data sheet says it. It was read off trial runs of fp32_best on an H200, at 4095 and 4097
+(data/tries/fp32.md), and fits that kernel; for other kernels and GPUs it is assumed.
 """
 SCHEDULERS = 4
 """Warp schedulers of an SM, on every GPU from compute capability 7.0 on (architecture whitepapers)."""
@@ -221,9 +221,9 @@ def rounds(
       (twice that where an SM has 64 lanes);
     - the bytes of A and B that the r blocks fetch, at SM_FEED.
 
-    They add up: both pass through the same issue slots and queues. Where the kernel's copies repeat
-    the last column (`Kernel.repeats_edge`), every repeated copy costs a clock more.
-    It knows nothing of latency, of the launch and of caches. Raises the errors of `plan`.
+    That they add up, and do not overlap, is part of the fit. Where the kernel's copies repeat the
+    last column (`Kernel.repeats_edge`), every repeated copy costs a clock more. Equation (13.1).
+    It knows nothing of shared memory, latency, the launch and caches. Raises the errors of `plan`.
     """
     k = find(kernel)
     p = plan(k, M, N, K, **params)
@@ -246,3 +246,23 @@ def rounds(
         clocks += (tiles_n * bn - N) / width * max(1.0, tiles_m / gpu.sms)
     least = M * N / (gpu.fp32_lanes_per_sm * gpu.sms)
     return Rounds(blocks, busiest, resident, clocks * K, least / clocks)
+
+
+def tile_order(
+    rows: int, columns: int, group: int, *, turn: bool = False
+) -> tuple[tuple[int, int], ...]:
+    """Row and column of the tile of C that each block computes, by the block's number.
+
+    Blocks are numbered in bands of `group` rows of tiles: down a band's first column of tiles, then
+    down its next one; the last band may be lower. group = 1 is the order of rows. turn: every second
+    band runs back. Source: kernels/13_fp32_best.cu; with turn, kernels/common/tile_order.cuh.
+    Raises ConfigError for a number below 1.
+    """
+    if min(rows, columns, group) < 1:
+        raise ConfigError(f"{rows=}, {columns=}, {group=}: each must be at least 1")
+    return tuple(
+        (row, columns - 1 - column if turn and band // group % 2 else column)
+        for band in range(0, rows, group)
+        for column in range(columns)
+        for row in range(band, min(band + group, rows))
+    )

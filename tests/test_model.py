@@ -1,11 +1,14 @@
 """Closed formulas against numbers known from elsewhere and against each other."""
 
+import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from helpers import model
-from helpers.catalog import catalog
+from helpers.catalog import catalog, plan
 from helpers.device import gpu, limits
 from helpers.errors import ConfigError
 
@@ -140,7 +143,7 @@ def test_a_repeated_edge_costs_and_a_gpu_with_half_the_lanes_takes_longer():
 
 
 def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
-    """fp32_best on the H200, from 512 to 8192 and at 1025, with no constant fitted to these times."""
+    """fp32_best on the H200, from 512 to 8192 and at 1025; the constants are from trials of it."""
     from helpers.measure import fingerprint, load
 
     points = [
@@ -160,3 +163,92 @@ def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
     assert worst() < 0.13
     monkeypatch.setattr(model, "SM_FEED", 1e9)
     assert worst() > 0.2
+
+
+# -- equation (13.1) as the chapter prints it ------------------------------------------------------
+
+PAGE = Path(__file__).parent.parent / "book" / "13_autotuning.md"
+
+
+def printed() -> str:
+    """The LaTeX of the equation in chapter 13."""
+    text = PAGE.read_text(encoding="utf-8")
+    [found] = re.findall(r"(?s)\$\$\n(.*?)\n\$\$ \(rounds\)", text)
+    return found
+
+
+def in_python(latex: str) -> dict[str, str]:
+    """The left sides of the aligned equations, and each right side as a Python expression."""
+    text = re.sub(r"\\(?:begin|end)\{aligned\}|\\left|\\right|\\,", " ", latex)
+    text = text.replace(r"\text{clocks}", "clocks").replace(r"\sum_{\text{rounds}} t(r)", "total")
+    text = text.replace(r"\max", "max").replace(r"\lceil", "ceil(").replace(r"\rceil", ")")
+    while r"\frac" in text:  # the innermost first
+        text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"((\1) / (\2))", text)
+    assert "\\" not in text.replace("\\\\", ""), text
+    found = {}
+    for line in text.split("\\\\"):
+        left, right = line.split("&=")
+        tokens = re.findall(r"[A-Za-z]+|\d+|[-+/(),]", right)
+        joined = ""
+        for before, token in zip(
+            ["(", *tokens[:-1]], tokens, strict=True
+        ):  # two values side by side are a product
+            value = before not in ("max", "ceil") and (before == ")" or before.isalnum())
+            joined += " * " * (value and (token == "(" or token.isalnum())) + token
+        found[left.strip()] = joined
+    return found
+
+
+def by_the_page(
+    latex: str, shape: tuple[int, int, int], resident: int, lanes: int, tile: dict[str, int]
+) -> float:
+    """Clocks by the printed equation for fp32_best: every letter as the text around it defines it."""
+    M, N, K = shape
+    p = plan(catalog["fp32_best"], M, N, K, **tile)
+    q, right = p.params, in_python(latex)
+    busiest = -(-(-(-M // q["BM"]) * -(-N // q["BN"])) // H200.sms)
+    letters = {
+        **{name: q[name] for name in ("BM", "BN", "TM", "TN")}, "M": M, "N": N, "K": K,
+        "S": H200.sms, "w": p.threads // 32, "c": {128: 1, 64: 2}[lanes], "v": 4 if N % 4 == 0 else 1,
+        "ceil": math.ceil, "max": max,
+    }  # fmt: skip
+    full, rest = divmod(busiest, resident)
+    rounds = [resident] * full + [rest] * (rest > 0)
+    letters["total"] = sum(eval(right["t(r)"], {**letters, "r": r}) for r in rounds)
+    letters["e"] = eval(right["e"], letters)
+    return float(eval(right["clocks"], letters))
+
+
+TILES = [({}, 1), ({"BM": 64, "BN": 128, "WM": 32, "TM": 8, "MIN_BLOCKS": 4}, 4)]
+SHAPES = [
+    *[(n, n, n) for n in (512, 1024, 1025, 2048, 4096, 8192)],
+    (1000, 700, 300), (20000, 129, 8), (1, 1, 1), (898, 898, 811), (3705, 3897, 3182),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("tile", "resident"), TILES)
+@pytest.mark.parametrize("lanes", [128, 64])
+def test_the_printed_equation_is_the_model(shape, tile, resident, lanes):
+    card = replace(H200, fp32_lanes_per_sm=lanes)
+    r = model.rounds("fp32_best", *shape, gpu=card, resident=resident, **tile)
+    assert by_the_page(printed(), shape, resident, lanes, tile) == pytest.approx(r.clocks)
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [(" + e", ""), ("{32}", "{64}"), (" c ", " "), (r"\max", ""), ("{v}", "{4}"), (r"\lceil N / BN \rceil", "N / BN")],
+)  # fmt: skip
+def test_another_equation_is_told_from_the_model(was, now):
+    right = printed()
+    assert right.count(was) >= 1
+    off = []
+    for shape in SHAPES:
+        card = replace(H200, fp32_lanes_per_sm=64)
+        clocks = model.rounds("fp32_best", *shape, gpu=card, resident=1).clocks
+        try:
+            wrong = by_the_page(right.replace(was, now, 1), shape, 1, 64, {})
+        except TypeError:  # what is left of the term is no number
+            wrong = math.nan
+        off.append(wrong != pytest.approx(clocks))
+    assert any(off)

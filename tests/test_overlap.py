@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -474,38 +475,67 @@ def test_a_cut_that_loses_rows_is_found_out(
     assert broken(kernels) == 20
 
 
-def chapters_loop() -> Callable[..., None]:
-    """The loop that chapter 18 prints."""
+def chapters_program() -> Callable[..., None]:
+    """The program that chapter 18 prints: its cell alone, with nothing of this book imported."""
     text = (Path(__file__).parent.parent / "book" / "18_streams.md").read_text(encoding="utf-8")
-    source = re.search(r"(?ms)^def product_in_panels.*?(?=^\S)", text.replace("\n\n\nif", "\nif"))
-    assert source is not None
-    names: dict[str, Any] = {"plan": plan, "catalog": catalog, "launch": launch}
-    exec(source[0], {**names, "row_panels": streams.row_panels}, names)
+    [cell] = re.findall(r"(?ms)^```{code-cell} ipython3\n(def product_in_panels.*?)^```$", text)
+    assert "helpers" not in cell
+    names: dict[str, Any] = {}
+    exec(compile(cell, "chapter 18", "exec"), names)
     return names["product_in_panels"]  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_the_loop_of_the_chapter_is_right(
-    kernels: list[Any], monkeypatch: pytest.MonkeyPatch, waits: bool
+def run_the_program(seed: int, monkeypatch: pytest.MonkeyPatch, rows: int = 103) -> int:
+    """Wrong elements after the chapter's program has run on a pretend GPU of its own."""
+    session = PretendGpu(seed)
+    world, cuda = session.world, session.cupy.cuda
+
+    def empty(shape: Any, dtype: Any) -> DeviceArray:
+        return np.full(shape, np.nan, dtype).view(DeviceArray)
+
+    def dot(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+        def multiply() -> None:
+            out[...] = np.asarray(a, np.float64) @ np.asarray(b, np.float64)
+
+        world.queue(multiply)
+
+    session.cupy.empty, session.cupy.dot = empty, dot
+    cuda.get_current_stream = lambda: session.stream
+    monkeypatch.setitem(sys.modules, "cupy", session.cupy)
+    A, B = launch.operands("tiled_32", rows, 45, 37)
+    C = np.full((rows, 45), np.nan, np.float32)
+    chapters_program()(A, B, C, count=4, streams=3)
+    return launch.wrong_elements("tiled_32", A, B, C)
+
+
+@pytest.mark.parametrize("rows", [103, 1, 4, 5, 100])
+def test_the_program_of_the_chapter_is_right(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [run_the_program(seed, monkeypatch, rows) for seed in range(20)] == [0] * 20
+
+
+@pytest.mark.parametrize("broken", ["wait_event", "synchronize", "record"])
+def test_the_program_without_one_of_its_calls_is_found_out(
+    broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its wait for B; without, it is found out."""
-    if not waits:
-        monkeypatch.setattr(Stream, "wait_event", lambda self, event: None)
-    right = 0
-    for seed in range(20):
-        session = PretendGpu(seed)
-        kernels.append(session.world)
+    owner = Event if broken == "record" else Stream
+    monkeypatch.setattr(owner, broken, lambda *_: None)
+    assert sum(run_the_program(seed, monkeypatch) > 0 for seed in range(20)) >= 10
 
-        def empty(shape: Any, dtype: Any) -> DeviceArray:
-            return np.full(shape, np.nan, dtype).view(DeviceArray)
 
-        session.cupy.empty = empty
-        monkeypatch.setitem(sys.modules, "cupy", session.cupy)
-        A, B = launch.operands("tiled_32", 103, 45, 37)
-        C = np.full((103, 45), np.nan, np.float32)
-        chapters_loop()("tiled_32", A, B, C, count=4, streams=3)
-        right += launch.wrong_elements("tiled_32", A, B, C) == 0
-    assert right == 20 if waits else right <= 10
+def test_every_call_of_the_program_is_one_of_cupys() -> None:
+    """Names and keywords, against the CuPy that is installed; no GPU is asked for."""
+    cupy = pytest.importorskip("cupy")
+    import cupyx
+
+    stream, event = cupy.cuda.Stream, cupy.cuda.Event
+    for owner, name in ((stream, "synchronize"), (stream, "wait_event"), (stream, "__enter__"),
+                        (event, "record"), (cupy.cuda, "get_current_stream"), (cupyx, "empty_pinned")):  # fmt: skip
+        assert callable(getattr(owner, name))
+    assert "out" in inspect.signature(cupy.dot).parameters
+    told = {name: str(getattr(cupy.ndarray, name).__doc__) for name in ("get", "set")}
+    assert all(word in told["get"] for word in ("stream", "out", "blocking"))
+    assert "stream" in told["set"]
+    assert "blocked" not in told["set"]  # a keyword that there is not
 
 
 @pytest.mark.gpu
@@ -523,7 +553,7 @@ def test_every_variant_is_right_on_a_gpu() -> None:
     A, B = launch.operands("vectorised", 1000, 900, 700)
     hosts = [cupyx.empty_pinned(s, np.float32) for s in (A.shape, B.shape, (1000, 900))]
     hosts[0][...], hosts[1][...], hosts[2][...] = A, B, np.nan
-    chapters_loop()("vectorised", *hosts, count=3, streams=3)
+    chapters_program()(*hosts, count=3, streams=3)
     assert launch.wrong_elements("vectorised", A, B, hosts[2]) == 0
 
 

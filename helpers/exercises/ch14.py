@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from helpers import emulator
+from helpers.catalog import cdiv
 from helpers.exercises import Check, close_to, exercise
 
 
-@exercise("14.1", kind="number")
-def instructions(answer: object) -> Check:
-    """Millions of 16x16x16 instructions for a product at 4096."""
-    right = 256**3 / 1e6
-    return close_to(
-        answer,
-        right,
-        what="instructions",
-        unit="million",
-        wrong={
-            2 * right: "count multiply-adds, not operations",
-            256**3: "give it in millions",
-            256**2 / 1e6: "those are the tiles of C; each takes steps along K, too",
-            4096**3 / 32 / 1e6: "that is FP32: a step of WMMA does 16 x 16 x 16",
-        },
-    )
+@exercise("14.1", kind="python")
+def grid(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
+    """Blocks in x and y for a tile a warp, and the warps that find none."""
+    for m, n, warps in ((8192, 8192, 32), (100, 100, 32), (16, 528, 32), (1, 1, 1), (33, 64, 4)):
+        x, y = cdiv(m, 16), cdiv(n, 16 * warps)
+        right = (x, y, x * (y * warps - cdiv(n, 16)))
+        found = answer(m, n, warps)
+        got = tuple(found) if isinstance(found, (tuple, list)) else found
+        hint = ""
+        if isinstance(got, tuple) and len(got) == 3 and got != right:
+            hint = (
+                "how many columns of C does a block cover?"
+                if got[:2] != right[:2]
+                else ("each row of tiles has its own warps to spare")
+            )
+        yield Check(
+            got == right, f"{m} x {n}, {warps} warps a block", got=f"{got}", expected=f"{right}",
+            hint=hint,
+        )  # fmt: skip
 
 
 @exercise("14.2", kind="number")
@@ -44,16 +49,16 @@ def per_load(answer: object) -> Check:
 
 
 @exercise("14.3", kind="kernel")
-def one_tile(answer: object) -> Iterator[Check]:
-    """One 16x16 tile of C a warp, on sizes that are multiples of 16."""
+def two_tiles(answer: object) -> Iterator[Check]:
+    """Two 16x16 tiles of C a warp, and every fragment of A loaded once."""
     rng = np.random.default_rng(14)
-    used = False
-    for m, n, k in ((16, 16, 16), (48, 32, 64), (16, 80, 32)):
+    loads = multiplies = 0
+    for m, n, k in ((32, 32, 32), (64, 32, 64), (32, 96, 32)):
         a = rng.integers(-8, 9, (m, k)).astype(np.float16)
         b = rng.integers(-8, 9, (k, n)).astype(np.float16)
         c = np.full((m, n), np.nan, np.float32)
-        grid = (n // 16, m // 16, 1)
-        report = emulator.launch(str(answer), "one_tile", grid, (32, 1, 1), [a, b, c, m, n, k])
+        shape = (n // 32, m // 16, 1)
+        report = emulator.launch(str(answer), "two_tiles", shape, (32, 1, 1), [a, b, c, m, n, k])
         wrong = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
         never = int(np.isnan(c).sum())
         got, hint = (
@@ -64,10 +69,20 @@ def one_tile(answer: object) -> Iterator[Check]:
             got += f", {never} of them never stored" if never else ""
             if never == c.size:
                 hint = "store c at the end"
-            elif (m, n, k) == (16, 16, 16):
+            elif never:
+                hint = "each warp has 32 columns: where do they begin, and are both tiles stored?"
+            elif (m, n, k) == (32, 32, 32):
                 hint = "does c start at zero, and is every step along K added?"
         yield Check(wrong == 0, f"{m}x{n}x{k} is right", got=got, hint=hint)
         faults = "; ".join(str(f) for f in report.findings)
         yield Check(not report.findings, f"no fault on {m}x{n}x{k}", got=faults)
-        used = used or any(op.startswith("wmma.mma") for op in report.instructions)
-    yield Check(used, "the Tensor Cores do the work", hint="use wmma::mma_sync")
+        for op, count in report.instructions.items():
+            loads += count * op.startswith(("wmma.load.a", "wmma.load.b"))
+            multiplies += count * op.startswith("wmma.mma")
+    yield Check(multiplies > 0, "the Tensor Cores do the work", hint="use wmma::mma_sync")
+    yield Check(
+        multiplies > 0 and 2 * loads == 3 * multiplies,
+        "two multiplies for three loads",
+        got=f"{loads} loads, {multiplies} multiplies",
+        hint="a fragment of A serves both tiles: load it once a step",
+    )

@@ -14,6 +14,7 @@ from helpers.plots._diagrams import (
     tile_diagram,
 )
 from helpers.plots._lanes import lane_map, load_cover, wide_reads
+from helpers.plots._order import tile_order
 from helpers.plots._svg import Figure
 from helpers.plots._worked import barriers, line_queues, tile_phases
 
@@ -34,6 +35,7 @@ __all__ = [
     "roofline",
     "thread_hierarchy",
     "tile_diagram",
+    "tile_order",
     "tile_phases",
     "timeline",
     "vector_blocks",
