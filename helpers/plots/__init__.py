@@ -12,18 +12,30 @@ from helpers.plots._diagrams import (
     thread_hierarchy,
     tile_diagram,
 )
+from helpers.plots._fragments import (
+    bit_fields,
+    fragment_layout,
+    hopper_block,
+    stream_k,
+    stream_k_share,
+)
 from helpers.plots._svg import Figure
 
 __all__ = [
     "Figure",
     "access_map",
     "bars",
+    "bit_fields",
+    "fragment_layout",
     "gantt",
+    "hopper_block",
     "ladder",
     "loop_orders",
     "memory_hierarchy",
     "ring",
     "roofline",
+    "stream_k",
+    "stream_k_share",
     "thread_hierarchy",
     "tile_diagram",
     "timeline",
