@@ -122,12 +122,12 @@ def fragment_layout(
                 part = [p for p in found[name] if p.pair == pair]
                 if part:
                     u, v = min(p.col for p in part), min(p.row for p in part)
-                    w = max(p.col + p.cols for p in part) - u
-                    h = max(p.row + p.rows for p in part) - v
-                    if w * h != 2 * len(part):
+                    across = max(p.col + p.cols for p in part) - u
+                    down = max(p.row + p.rows for p in part) - v
+                    if across * down != 2 * len(part):
                         raise DataError(f"slots {2 * pair}, {2 * pair + 1} of {name} lie apart")
                     canvas.rect(
-                        x + u * cell, y + v * cell, w * cell, h * cell, fill=COLOURS[pair],
+                        x + u * cell, y + v * cell, across * cell, down * cell, fill=COLOURS[pair],
                         alpha=0.3, edge=None,
                     )  # fmt: skip
             one = found[name][0]
