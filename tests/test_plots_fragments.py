@@ -276,3 +276,48 @@ def test_stream_k_says_rounds_and_shares() -> None:
     assert "cut, 1.25 and 100 %" in figure.alt
     assert "SM 1: 1 steps 2 to 7 and 2 steps 0 to 3" in figure.alt
     assert "cut, 2 and" not in figure.alt
+
+
+# -- wide reads of shared memory -----------------------------------------------------------------
+
+WIDE = """
+extern "C" __global__ void wide(float4* out)
+{
+    __shared__ float4 tile[256];
+    for (int i = threadIdx.x; i < 256; i += 32) tile[i] = make_float4(i, i, i, i);
+    __syncthreads();
+    out[threadIdx.x] = tile[PLACE];  // the read
+}
+"""
+
+
+def bank_map(place: str) -> Figure:
+    out = np.zeros((32, 4), np.float32)
+    report = emulator.launch(
+        WIDE, "wide", (1, 1, 1), (32, 1, 1), [out], defines={"PLACE": place}, arch="sm_80"
+    )
+    return plots.access_map(report, "// the read", space="shared")
+
+
+@pytest.mark.parametrize(
+    ("place", "depth", "wavefronts"), [("threadIdx.x * 8", 8, 32), ("threadIdx.x * 2", 2, 8)]
+)
+def test_a_bank_map_counts_the_turns_of_a_wide_read(
+    place: str, depth: int, wavefronts: int
+) -> None:
+    figure = bank_map(place)
+    assert "served in 4 turns of 8 lanes" in figure.caption
+    assert f"the busiest bank holds {depth} of them in a turn" in figure.caption
+    assert f"takes {wavefronts} wavefronts a request" in figure.caption
+    assert "several words in a turn" in figure.svg
+
+
+def test_a_wide_read_without_conflicts_marks_no_bank() -> None:
+    figure = bank_map("threadIdx.x")
+    assert "no bank is asked for two in a turn" in figure.caption
+    assert "several words" not in figure.svg
+
+
+def test_turns_that_are_merged_are_not_claimed() -> None:
+    figure = bank_map("threadIdx.x / 2")  # neighbours agree: two quarters are one phase
+    assert "takes 2 wavefronts a request" in figure.caption and "turn" not in figure.caption

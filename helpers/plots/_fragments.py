@@ -121,13 +121,13 @@ def fragment_layout(
             for pair in range(most + 1):  # the pairs of a slot fill a rectangle: one patch for all
                 part = [p for p in found[name] if p.pair == pair]
                 if part:
-                    u, v = min(p.col for p in part), min(p.row for p in part)
-                    across = max(p.col + p.cols for p in part) - u
-                    down = max(p.row + p.rows for p in part) - v
+                    left, top = min(p.col for p in part), min(p.row for p in part)
+                    across = max(p.col + p.cols for p in part) - left
+                    down = max(p.row + p.rows for p in part) - top
                     if across * down != 2 * len(part):
                         raise DataError(f"slots {2 * pair}, {2 * pair + 1} of {name} lie apart")
                     canvas.rect(
-                        x + u * cell, y + v * cell, across * cell, down * cell, fill=COLOURS[pair],
+                        x + left * cell, y + top * cell, across * cell, down * cell, fill=COLOURS[pair],
                         alpha=0.3, edge=None,
                     )  # fmt: skip
             one = found[name][0]
