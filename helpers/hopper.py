@@ -8,6 +8,7 @@ the matrix's place; the columns added are never looked at.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +28,79 @@ TENSOR_MAP = np.dtype([("opaque", np.uint64, 16)])
 """The 128 bytes of a CUtensorMap, passed to the kernel by value."""
 CONSUMERS = 2
 """Warpgroups of a block that hold sums (kernels/16_6_stream_k.cu)."""
+BOX_BYTES = 64 * BOX_COLS * ITEM_BYTES
+"""A box of A or B in shared memory (kernels/common/tma.cuh)."""
+SWIZZLE_BYTES = 1024
+"""Eight rows of a swizzled box: the pattern repeats after them, and buffers start at multiples."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """Some bits of a descriptor: its name, the first and the last bit, and bytes a unit (0: none)."""
+
+    name: str
+    first: int
+    last: int
+    unit: int = 16
+
+    def of(self, word: int) -> int:
+        """What stands in these bits of a word."""
+        return word >> self.first & ((1 << self.last - self.first + 1) - 1)
+
+
+DESCRIPTOR = (
+    Field("start address", 0, 13),
+    Field("leading stride", 16, 29),
+    Field("stride", 32, 45),
+    Field("base offset", 49, 51, unit=0),
+    Field("swizzle", 62, 63, unit=0),
+)
+"""The fields of wgmma's 64-bit matrix descriptor; the other bits are zero.
+
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout", Matrix Descriptor Format.
+"""
+
+
+def wgmma_descriptor(address: int, leading_bytes: int, stride_bytes: int) -> int:
+    """What describe() in kernels/common/wgmma.cuh builds: 64 bits, with the 128-byte swizzle.
+
+    address: in shared memory, where upper bits may name a block of the cluster; all in bytes.
+    """
+    within_block = address & ((1 << 18) - 1)
+    return 1 << 62 | stride_bytes >> 4 << 32 | leading_bytes >> 4 << 16 | within_block >> 4
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Steps begin to end, the last one not included, of the k loop of one tile."""
+
+    tile: int
+    begin: int
+    end: int
+
+
+def stream_k_pieces(worker: int, workers: int, tiles: int, steps: int) -> tuple[Piece, ...]:
+    """What one worker (a block or a cluster) does, in order, when the last tiles are cut along k.
+
+    Walk in kernels/common/tile_order.cuh: whole tiles, one a round, and of the last one to two rounds
+    an equal range of the steps. Raises ConfigError if there is no such worker, no tile or no step.
+    """
+    if not 0 <= worker < workers or min(tiles, steps) < 1:
+        raise ConfigError(
+            f"{worker=} of {workers=}, {tiles=}, {steps=}: give one of them, and work"
+        )
+    cut = tiles > workers and tiles % workers != 0
+    whole_end = (tiles // workers - 1) * workers if cut else tiles
+    pieces = [Piece(tile, 0, steps) for tile in range(worker, whole_end, workers)]
+    if cut:
+        left = (tiles - whole_end) * steps
+        at, end = left * worker // workers, left * (worker + 1) // workers
+        while at < end:
+            begin = at % steps
+            piece = Piece(whole_end + at // steps, begin, min(steps, begin + end - at))
+            pieces.append(piece)
+            at += piece.end - piece.begin
+    return tuple(pieces)
 
 
 def rows_aligned(matrix: Any) -> bool:

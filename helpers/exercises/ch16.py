@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from helpers.exercises import Check, close_to, exercise
+from helpers.hopper import BOX_BYTES, BOX_COLS, DESCRIPTOR, stream_k_pieces, wgmma_descriptor
 
-BOX_COLS = 64
 CHUNK = 8
 """Elements of two bytes in the 16 bytes that the swizzle moves as one."""
 
@@ -45,21 +45,34 @@ def ring_place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
             yield Check(True, f"a ring of {stages}, three rounds and a step")
 
 
+BOX_ROWS = 64
+
+
 def _swizzled(row: int, col: int) -> int:
-    """Byte offset of an element of a swizzled box (kernels/common/tma.cuh)."""
+    """Byte offset of an element of a tile of B, box after box (kernels/common/tma.cuh)."""
+    box, col = divmod(col, BOX_COLS)
     chunk = col // CHUNK ^ row % 8
-    return 2 * (row * BOX_COLS + chunk * CHUNK + col % CHUNK)
+    return BOX_BYTES * box + 2 * (row * BOX_COLS + chunk * CHUNK + col % CHUNK)
 
 
 @exercise("16.2", kind="python")
 def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """The 128-byte swizzle of a box of 64 x 64 elements of two bytes."""
-    places = [(row, col) for row in range(64) for col in range(BOX_COLS)]
+    """A 64 x 256 tile of two-byte elements: four boxes with the 128-byte swizzle."""
+    if answer(0, 0) is ...:
+        yield Check(False, "the function returns a number of bytes", got="...")
+        return
+    places = [(row, col) for row in range(BOX_ROWS) for col in range(4 * BOX_COLS)]
     given = {place: int(answer(*place)) for place in places}
     apart = len(set(given.values())) == len(places)
     yield Check(apart, "every element has a place of its own", hint="move chunks, not elements")
-    stays = all(given[row, col] // 128 == row for row, col in places)
-    yield Check(stays, "an element stays in its row", hint="a row is 128 bytes")
+    boxes = all(given[row, col] // BOX_BYTES == col // BOX_COLS for row, col in places)
+    yield Check(
+        boxes,
+        "a box is whole before the next one begins",
+        hint="64 columns are a box of 64 rows of 128 bytes; the next 64 lie behind all of them",
+    )
+    stays = all(given[row, col] % BOX_BYTES // 128 == row for row, col in places)
+    yield Check(stays, "an element stays in its row of the box", hint="a row is 128 bytes")
     banks = {given[row, 0] % 128 // 16 for row in range(8)}
     yield Check(
         len(banks) == 8,
@@ -76,36 +89,106 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     )
 
 
-@exercise("16.3", kind="number")
-def stages_that_fit(answer: object) -> Check:
-    """Stages of 128x64 and 64x256 two-byte tiles in 225 KB, beside 32 KB for C."""
-    return close_to(
-        answer,
-        4,
-        tolerance=0,
-        what="stages",
-        wrong={
-            2: "an element has two bytes, not four",
-            14: "a stage holds a tile of A and one of B",
-            6: "a stage holds a tile of A, too",
-            9: "count in bytes: 1 KB is 1024 bytes, an element takes two",
-        },
-    )
+def _deepest(stage_bytes: int, c_bytes: int) -> int:
+    """Stages that fit beside the boxes of C, by the rule that the catalog states."""
+    return (225 * 1024 - c_bytes) // stage_bytes
 
 
-@exercise("16.4", kind="number")
-def last_round(answer: object) -> Check:
-    """Percent of the SMs' time with work: 5120 cubed, clusters of two 128x256 tiles, 66 clusters."""
-    return close_to(
-        answer,
-        100 * 400 / (7 * 66),
-        tolerance=0.005,
-        what="time with work",
-        unit="%",
-        wrong={
-            400 / (7 * 66): "give it in percent",
-            100 * (400 % 66) / 66: "that is the last round alone",
-            100: "the last round takes as long as a full one",
-            100 * 400 / (6 * 66): "six rounds do not hold all tiles",
-        },
-    )
+@exercise("16.3", kind="python")
+def announced_and_deepest(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
+    """Bytes that a producer announces for a stage, and the deepest ring that fits."""
+    if not isinstance(answer(128, 128, 1, 0), (tuple, list)):
+        yield Check(False, "the function returns two numbers", got=str(answer(128, 128, 1, 0)))
+        return
+    for bm, bn, cluster, c_bytes in (
+        (128, 128, 1, 0),
+        (128, 256, 1, 0),
+        (128, 256, 2, 0),
+        (128, 256, 2, 32 * 1024),
+        (64, 256, 2, 16 * 1024),
+    ):
+        announced, stages = (int(value) for value in answer(bm, bn, cluster, c_bytes))
+        stage = 2 * BOX_COLS * (bm + bn)
+        what = (
+            f"{bm} x {bn}, {cluster} block{'s' * (cluster > 1)} a cluster, {c_bytes:,} bytes for C"
+        )
+        fetched = 2 * BOX_COLS * (bm + bn // cluster)
+        yield Check(
+            announced == stage,
+            f"bytes announced, {what}",
+            got=f"{announced:,}",
+            hint="its own part is not all that lands: the other block's part counts at this barrier, too"
+            if announced == fetched
+            else "a stage holds BM x 64 elements of A and 64 x BN of B, two bytes each",
+        )
+        deepest = _deepest(stage, c_bytes)
+        yield Check(
+            stages == deepest,
+            f"deepest ring, {what}",
+            got=str(stages),
+            hint="one more would not fit beside C"
+            if stages > deepest
+            else "a whole tile of A and of B lies in each block's stage, whoever fetched it",
+        )
+
+
+@exercise("16.4", kind="python")
+def descriptor(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
+    """The 64 bits that wgmma finds an operand by, from three numbers of bytes."""
+    if answer(0x400, 16, 1024) is ...:
+        yield Check(False, "the function returns a number", got="...")
+        return
+    for start, leading, stride in (
+        (0x400, 16, 1024),
+        (0x4400, 8192, 1024),
+        (3 << 24 | 0x4400, 8192, 1024),
+        (0x37C20, 64, 512),
+    ):
+        word, right = int(answer(start, leading, stride)), wgmma_descriptor(start, leading, stride)
+        wrong = [f for f in DESCRIPTOR if f.of(word) != f.of(right)]
+        what = f"start {start:#x}, leading stride {leading}, stride {stride}"
+        if word == right:
+            yield Check(True, what, got=f"{word:#018x}")
+            continue
+        hint = "some bit is set that belongs to no field"
+        if wrong:
+            field = wrong[0]
+            hint = (
+                f"bits {field.first} to {field.last}, {field.name}, should hold {field.of(right)}"
+            )
+            if start >> 18:
+                hint += "; the upper bits of this address name the block of the cluster"
+        yield Check(False, what, got=f"{word:#018x}", hint=hint)
+
+
+@exercise("16.5", kind="python")
+def rounds(answer: Callable[[int, int], Any]) -> Iterator[Check]:
+    """Time of tiles over workers, in tiles: whole, and with the last ones cut along k."""
+    if not isinstance(answer(5, 4), (tuple, list)):
+        yield Check(False, "the function returns two numbers", got=str(answer(5, 4)))
+        return
+    for tiles, workers in ((5, 4), (3, 4), (8, 4), (400, 66), (2048, 132)):
+        whole, cut = (float(value) for value in answer(tiles, workers))
+        what = f"{tiles} tiles on {workers}"
+        yield close_to(
+            whole,
+            -(-tiles // workers),
+            tolerance=0,
+            what=f"{what}, whole",
+            wrong={tiles / workers: "a tile that has begun takes its whole time: round up"},
+        )
+        steps = 64 * workers  # of k in a tile: as many as divide evenly
+        longest = max(
+            sum(piece.end - piece.begin for piece in stream_k_pieces(w, workers, tiles, steps))
+            for w in range(workers)
+        )
+        yield close_to(
+            cut,
+            longest / steps,
+            tolerance=1e-6,
+            what=f"{what}, cut",
+            wrong={
+                tiles / workers: "with no more tiles than workers nothing is cut",
+                float(-(-tiles // workers)): "all get an equal share, and nobody waits",
+            },
+        )

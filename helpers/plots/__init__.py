@@ -13,6 +13,13 @@ from helpers.plots._diagrams import (
     thread_hierarchy,
     tile_diagram,
 )
+from helpers.plots._fragments import (
+    bit_fields,
+    fragment_layout,
+    hopper_block,
+    stream_k,
+    stream_k_share,
+)
 from helpers.plots._lanes import lane_map, load_cover, wide_reads
 from helpers.plots._order import tile_order
 from helpers.plots._svg import Figure
@@ -23,8 +30,11 @@ __all__ = [
     "access_map",
     "barriers",
     "bars",
+    "bit_fields",
     "cache_sets",
+    "fragment_layout",
     "gantt",
+    "hopper_block",
     "ladder",
     "lane_map",
     "line_queues",
@@ -33,6 +43,8 @@ __all__ = [
     "memory_hierarchy",
     "ring",
     "roofline",
+    "stream_k",
+    "stream_k_share",
     "thread_hierarchy",
     "tile_diagram",
     "tile_order",

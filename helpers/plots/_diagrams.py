@@ -246,15 +246,27 @@ def _bank_map(
 ) -> Figure:  # fmt: skip
     per_bank = [sum(1 for word in words if word % BANKS == bank) for bank in range(BANKS)]
     lines = sorted({word // BANKS for word in words})
-    worst = max(per_bank)
-    wide = row.width_bytes > WORD
+    # more than a word a lane is served in turns of so many lanes (helpers/emulator/counts.py)
+    at_once = WARP * WORD // max(row.width_bytes, WORD)
+    turns = [
+        [word for word, lanes in words.items() if any(i // at_once == turn for i in lanes)]
+        for turn in range(WARP // at_once)
+    ]
+    depths = [[sum(word % BANKS == bank for word in t) for bank in range(BANKS)] for t in turns]
+    wide, worst = len(turns) > 1, max(map(max, depths))
+    clash = [any(depth[bank] > 1 for depth in depths) for bank in range(BANKS)]
     verb = "read" if op == "load" else "written"
     shared = any(len(lanes) > 1 for lanes in words.values())
     who = "a lane, or • for several" if shared else "the number is its lane"
     marks = [_Mark(f"word {verb}; {who}", BLUE, edge=BLUE)]
-    if worst > 1 and not wide:
+    if worst > 1:
         marks.append(
-            _Mark("bank that is asked for several words", VERMILION, edge=VERMILION, hatch=None)
+            _Mark(
+                f"bank that is asked for several words{' in a turn' * wide}",
+                VERMILION,
+                edge=VERMILION,
+                hatch=None,
+            )
         )
 
     def draw(at: Column) -> Canvas:
@@ -280,13 +292,12 @@ def _bank_map(
                     lanes = words.get(group * BANKS + bank)
                     x = x0 + bank * cell
                     if lanes:
-                        clash = per_bank[bank] > 1 and not wide
                         canvas.rect(x, y, cell, tall, fill=BLUE, edge=None)
                         canvas.text(
                             x + cell / 2, y + tall / 2, _lane_words(lanes), size=tiny, ha="center",
                             colour="#ffffff",
                         )  # fmt: skip
-                        if clash:
+                        if clash[bank]:
                             canvas.rect(
                                 x + 0.8, y + 0.8, cell - 1.6, tall - 1.6, edge=VERMILION, lw=1.8
                             )
@@ -302,10 +313,15 @@ def _bank_map(
             y += 24
         return canvas.end(y - 4)
 
-    banks = f"the busiest bank holds {worst} of them" if worst > 1 else "no bank is asked for two"
+    asked, most = _count(len(words), "word"), max(per_bank)
+    in_turns = wide and sum(map(max, depths)) == row.wavefronts_per_request  # else they are merged
+    if in_turns:
+        asked += f", served in {len(turns)} turns of {at_once} lanes"
+        most = worst
+    banks = f"the busiest bank holds {most} of them" if most > 1 else "no bank is asked for two"
+    banks += " in a turn" * in_turns
     finding = (
-        f"One {op} of {name} in line {line} by {_count(active, 'lane')} asks for "
-        f"{_count(len(words), 'word')}; "
+        f"One {op} of {name} in line {line} by {_count(active, 'lane')} asks for {asked}; "
         f"{banks}.{_sharing(words, 'word')}"
     )
     mean, ideal = row.wavefronts_per_request, row.ideal_wavefronts_per_request
