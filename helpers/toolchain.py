@@ -26,6 +26,14 @@ INSTALL_HINT = (
     "nvidia-cuda-runtime nvidia-cuda-crt (they need no GPU; there are none for macOS), "
     "or a CUDA toolkit with CUDA_HOME set."
 )
+_HEADERS = {
+    r"(?:cuda|cub|thrust|nv)/\S+": ("nvidia-cuda-cccl", "nvidia-cuda-cccl-cu12"),
+    r"crt/\S+": ("nvidia-cuda-crt", "nvidia-cuda-nvcc-cu12"),
+    r"mma\.h|cuComplex\.h|(?:cuda_|cooperative_groups)\S*": (
+        "nvidia-cuda-runtime",
+        "nvidia-cuda-runtime-cu12",
+    ),
+}  # what CUDA's headers are called: the wheels for CUDA 13 and CUDA 12 that bring them
 
 
 @dataclass(frozen=True)
@@ -95,12 +103,10 @@ def _include_folders(library: Path) -> tuple[str, ...]:
     guesses += [w / "cu13" / "include" for w in wheels]
     guesses += [w / part / "include" for w in wheels for part in ("cuda_runtime", "cuda_nvcc")]
     guesses += [Path(r) / "include" for r in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if r]
-    seen: list[str] = []
-    for guess in guesses:
-        if (guess / "cuda_fp16.h").is_file() or (guess / "crt" / "mma.h").is_file():
-            if str(guess) not in seen:
-                seen.append(str(guess))
-    return tuple(seen)
+    cccl = [guess / "cccl" for guess in guesses] + [w / "cuda_cccl" / "include" for w in wheels]
+    marks = ("cuda_fp16.h", "crt/mma.h", "cuda/std/type_traits")
+    found = [g for g in (*guesses, *cccl) if any((g / mark).is_file() for mark in marks)]
+    return tuple(dict.fromkeys(str(g) for g in found))
 
 
 @cache
@@ -162,6 +168,19 @@ def _kernel_resources(log: str) -> dict[str, KernelResources]:
     return found
 
 
+def _missing_header(log: str, version: tuple[int, int]) -> str:
+    """Which wheel brings the header of CUDA's that the compiler did not find, or nothing."""
+    missing = re.search(r'cannot open source file "([^"]+)"', log)
+    for pattern, wheels in _HEADERS.items():
+        if missing and re.fullmatch(pattern, missing[1]):
+            wheel = wheels[0] if version[0] >= 13 else wheels[1]
+            return (
+                f"The header {missing[1]} is CUDA's own and is not installed: pip install "
+                f'"{wheel}=={version[0]}.{version[1]}.*"\n'
+            )
+    return ""
+
+
 def compile(
     source: str,
     *,
@@ -219,7 +238,8 @@ def _compile(
             reason = lib.nvrtcGetErrorString(status).decode()
             detail = log.strip() or f"NVRTC {tool.version[0]}.{tool.version[1]}: {reason}"
             raise CompileError(
-                f"{name} does not compile for {arch} ({reason}). The compiler says:\n{detail}",
+                f"{name} does not compile for {arch} ({reason}). "
+                f"{_missing_header(log, tool.version)}The compiler says:\n{detail}",
                 log=log,
                 source_name=name,
             )
