@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator import access, arith, asynchronous, atomics, calls, tensor, warp
+from helpers.emulator import access, arith, asynchronous, atomics, calls, mbarrier, tensor, warp
 from helpers.emulator import ptx as P
 from helpers.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW
 from helpers.errors import EmulationError
@@ -39,7 +39,7 @@ _TEXTURE = "textures and surfaces are not emulated. Read from a pointer instead"
 REFUSED = {
     **dict.fromkeys(
         (
-            "wgmma", "mbarrier", "mapa", "getctarank", "clusterlaunchcontrol", "setmaxnreg",
+            "wgmma", "mapa", "getctarank", "clusterlaunchcontrol", "setmaxnreg",
             "multimem", "tcgen05", "tensormap", "elect", "griddepcontrol", "red@async",
             "st@async", "cp@bulk", "createpolicy",
         ),
@@ -84,7 +84,7 @@ def namespace() -> dict[str, Any]:
         "minimum": np.minimum, "maximum": np.maximum, "isnan": np.isnan, "absolute": np.abs,
         "copysign": np.copysign, "sqrt": np.sqrt, "contiguous": np.ascontiguousarray,
     }  # fmt: skip
-    for module in (access, arith, asynchronous, atomics, calls, tensor, warp):
+    for module in (access, arith, asynchronous, atomics, calls, mbarrier, tensor, warp):
         for name in dir(module):
             value = getattr(module, name)
             if callable(value) and getattr(value, "__module__", "") == module.__name__:
@@ -283,7 +283,16 @@ class Emitter:
             special = name[1:]
             if special.startswith(("cluster", "ncluster", "is_explicit")):
                 raise EmulationError(self._complain(_HOPPER))
-            if special.startswith(("envreg", "pm", "reserved")):
+            if special.startswith("envreg"):
+                return self.constant(0, kind)  # a launch without a cooperative grid
+            if special.startswith("reserved"):
+                raise EmulationError(
+                    self._complain(
+                        f"{name} is not emulated: cooperative groups need it for tiles of more than "
+                        "32 threads. Use tiled_partition<32> and add up the warps in shared memory"
+                    )
+                )
+            if special.startswith("pm"):
                 raise EmulationError(self._complain(f"{name} is not emulated; remove it"))
             if special == "WARP_SZ":
                 return self.constant(32, kind)
@@ -1445,8 +1454,12 @@ def _wmma(e: Emitter, ins: P.Instruction) -> None:
 @lowers("cp")
 def _cp(e: Emitter, ins: P.Instruction) -> None:
     parts = ins.parts
-    if "bulk" in parts or "mbarrier" in parts or "reduce" in parts:
+    if "bulk" in parts or "reduce" in parts:
         raise e.fail(_HOPPER)
+    if "mbarrier" in parts:
+        number, base = _barrier_at(e, ins, ins.operands[0])
+        e.emit(f"async_arrive(S, {number}, {base}, {'noinc' in parts}, {e.active()})")
+        return
     if "commit_group" in parts:
         e.emit(f"commit_group(S, {e.active()})")
         return
@@ -1475,6 +1488,51 @@ def _cp(e: Emitter, ins: P.Instruction) -> None:
     reads = e.site("global", "load", "u4", words, from_offset)
     writes = e.site("shared", "store", "u4", words, to_offset)
     e.emit(f"copy_async(S, {reads}, {writes}, {from_base}, {to_base}, {limit}, {e.active()})")
+
+
+# -- mbarriers -----------------------------------------------------------------------------------
+
+
+def _barrier_at(e: Emitter, ins: P.Instruction, operand: P.Operand | None) -> tuple[int, str]:
+    """(number of the access, expression of the address) of an mbarrier."""
+    if _space(ins) == "cluster":
+        raise e.fail(_HOPPER)
+    base, offset = e.address(operand)
+    return e.site(_space(ins), "atomic", "i8", 1, offset), base
+
+
+@lowers("mbarrier")
+def _mbarrier(e: Emitter, ins: P.Instruction) -> None:
+    what, parts = ins.parts[1], ins.parts
+    if what == "pending_count":
+        e.write(ins.operands[0], f"pending_count({e.read(ins.operands[1], 'i8')})", "i4")
+        return
+    if what in ("expect_tx", "complete_tx") or "expect_tx" in parts:
+        raise e.fail(_HOPPER)
+    operands = list(ins.operands)
+    target = None if isinstance(operands[0], P.Address) else operands.pop(0)
+    number, base = _barrier_at(e, ins, operands[0])
+    count = e.read(operands[1], "i4") if len(operands) > 1 else e.constant(1, "i4")
+    if what == "init":
+        e.emit(f"init_barrier(S, {number}, {base}, {count}, {e.active()})")
+    elif what == "inval":
+        e.emit(f"end_barrier(S, {number}, {base}, {e.active()})")
+    elif what in ("arrive", "arrive_drop"):
+        call = f"arrive(S, {number}, {base}, {count}, {what == 'arrive_drop'}, {e.active()})"
+        e.write(target, call, "i8")
+    else:
+        raise e.fail("it is not among the operations on mbarriers that the emulator knows")
+
+
+def poll_barrier(e: Emitter, ins: P.Instruction) -> str:
+    """The result of a block that ends by asking whether a phase is complete."""
+    target, address, want = ins.operands[:3]
+    if ins.guard is not None or not isinstance(target, P.Register):
+        raise e.fail("a question after an mbarrier under a predicate is not emulated")
+    number, base = _barrier_at(e, ins, address)
+    parity = "parity" in ins.parts
+    value = e.read(want, "i4" if parity else "i8")
+    return f"({number}, {base}, {value}, {parity}, {e.numbers[target.name]})"
 
 
 # -- calls ---------------------------------------------------------------------------------------

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator import mbarrier
 from helpers.emulator.counts import ActiveLanes, WarpShape
 from helpers.emulator.memory import Heap, Words
+from helpers.emulator.ordered import OrderedLog
 from helpers.emulator.races import WARP_SYNC, SharedLog
 from helpers.emulator.report import SiteStats
 
@@ -170,10 +172,14 @@ class State:
         self.shared = Words(max(launch.shared_bytes, 4), columns)
         self.log: SharedLog | None = None
         if self.analyse and launch.shared_bytes:
-            self.log = SharedLog(self, launch.shared_bytes, launch.program.granule)
+            log = OrderedLog if launch.program.mbarriers else SharedLog
+            self.log = log(self, launch.shared_bytes, launch.program.granule)
         self.local: Words | None = None
         self.local_base = 0
         self.waiting: list[Waiting] = []
+        self.parked: list[mbarrier.Parked] = []  # those that wait for an mbarrier
+        self.completed = False  # a phase of an mbarrier was completed
+        self.fruitless = 0  # questions after such a phase since the last one was completed
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
         self.copies: Any = None  # pending cp.async, made on first use
         self._constants: dict[str, Array] = {}
@@ -357,6 +363,7 @@ class State:
         for number, kind in enumerate(program.kinds):
             registers[number] = zero[kind]
         outer_waiting, self.waiting = self.waiting, []
+        outer_parked, self.parked = self.parked, []
         pools = self._start()
         counts = self.launch.counts
         blocks = program.blocks
@@ -414,7 +421,11 @@ class State:
                     )
             elif kind == "table":
                 self._table(pool, block.targets, mask, result)
-        self.waiting = outer_waiting
+            elif kind == "poll":
+                mbarrier.poll(self, pool, block, mask, result, registers)
+            if self.completed:
+                mbarrier.wake(self, pool, registers)
+        self.waiting, self.parked = outer_waiting, outer_parked
 
     def _start(self) -> list[dict[int, Mask | None]]:
         if self.launch.schedule == "ascending" or self.depth:
@@ -564,7 +575,7 @@ class State:
     def _release(self, registers: list[Any]) -> list[dict[int, Mask | None]]:
         """Nothing runs any more: open the barriers that are complete, report those that never are."""
         if not self.waiting:
-            return []
+            return mbarrier.time_out(self, registers) if self.parked else []
         first = self.waiting[0]
         if (
             len(self.waiting) == 1
@@ -607,6 +618,8 @@ class State:
                 self._join_clocks(ready)
                 return self._open(ready, np.zeros_like(opened), registers)
             return self._open(ready, opened, registers)
+        if self.parked:
+            return mbarrier.time_out(self, registers)
         # Deadlock: some threads wait for others that never come. Say so, and go on.
         for w in self.waiting:
             base = self.live if w.mask is None else w.mask
@@ -697,6 +710,11 @@ class State:
     def _join_clocks(self, ready: list[Waiting]) -> None:
         """A barrier of some warps: what each did before it is now known to the others."""
         if self.log is None:
+            return
+        if isinstance(self.log, OrderedLog):
+            for barrier in {w.barrier for w in ready}:
+                masks = [w.mask or self.live for w in ready if w.barrier == barrier]
+                self.log.join(masks)
             return
         nwarps = self.warp_shape.warps
         clocks = self.log.clocks

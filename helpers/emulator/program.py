@@ -17,7 +17,7 @@ import numpy as np
 
 from helpers.emulator import flow
 from helpers.emulator import ptx as P
-from helpers.emulator.lower import LOWER, REFUSED, Emitter, namespace
+from helpers.emulator.lower import LOWER, REFUSED, Emitter, namespace, poll_barrier
 from helpers.errors import EmulationError
 
 TERMINATORS = {"bra", "brx", "ret", "exit", "trap"}
@@ -118,6 +118,7 @@ class Program:
     local_bytes: int = 0
     dynamic_shared: bool = False
     fences: bool = False
+    mbarriers: bool = False
     stored_params: set[int] | None = None  # byte offsets of pointer parameters stored through
     global_symbols: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (slot, size)
     param_offsets: dict[str, int] = field(default_factory=dict)
@@ -268,6 +269,7 @@ def _survey(program: Program, functions: list[P.Function]) -> None:
                 granule = min(granule, max(P.BITS[kinds[-1]] // 8, 1))
             if ins.root == "wmma" or ins.root == "stmatrix":
                 granule = min(granule, 2)
+            program.mbarriers = program.mbarriers or "mbarrier" in ins.parts
             if ins.root in ("membar", "fence") and not {"cta"} & set(ins.parts):
                 program.fences = True
             if {"acquire", "release", "acq_rel"} & set(ins.parts) and "cta" not in ins.parts:
@@ -335,7 +337,7 @@ def _split_blocks(function: P.Function) -> list[tuple[int, int]]:
     code = function.code
     leaders = {0, *function.labels.values()}
     for i, ins in enumerate(code):
-        if ins.root in TERMINATORS or ins.root == "call" or _is_barrier(ins):
+        if ins.root in TERMINATORS or ins.root == "call" or _is_barrier(ins) or _is_poll(ins):
             leaders.add(i + 1)
     starts = sorted(s for s in leaders if s <= len(code))
     pairs = list(zip(starts, [*starts[1:], len(code)], strict=True))
@@ -344,6 +346,11 @@ def _split_blocks(function: P.Function) -> list[tuple[int, int]]:
 
 def _is_barrier(ins: P.Instruction) -> bool:
     return ins.root in ("bar", "barrier") and ins.parts[1:2] != ("warp",)
+
+
+def _is_poll(ins: P.Instruction) -> bool:
+    """Whether threads ask here if a phase of an mbarrier is complete."""
+    return ins.root == "mbarrier" and ins.parts[1] in ("test_wait", "try_wait")
 
 
 def _translate_function(program: Program, function: P.Function) -> FunctionProgram:
@@ -464,7 +471,7 @@ def _cross_block(function: P.Function, spans: list[tuple[int, int]]) -> set[str]
                 if home.setdefault(name, number) != number:
                     out.add(name)
                 written.add(name)
-            if _is_barrier(ins):
+            if _is_barrier(ins) or _is_poll(ins):
                 out.update(writes)  # set when the barrier opens
     return out
 
@@ -476,7 +483,7 @@ def _emit_block(emitter: Emitter, block: Block, function: P.Function, start: int
     for position, ins in enumerate(code):
         emitter.begin(ins, position)
         opcodes[ins.opcode] = opcodes.get(ins.opcode, 0) + 1
-        if ins.root in TERMINATORS or _is_barrier(ins):
+        if ins.root in TERMINATORS or _is_barrier(ins) or _is_poll(ins):
             _terminate(emitter, block, function, ins)
             return
         reason = REFUSED.get(ins.root)
@@ -524,6 +531,9 @@ def _terminate(emitter: Emitter, block: Block, function: P.Function, ins: P.Inst
             function.labels[n] for n in function.tables[table.name] if n in function.labels
         )
         emitter.finish(emitter.read(ins.operands[0], "i4"))
+    elif _is_poll(ins):
+        block.kind = "poll"
+        emitter.finish(poll_barrier(emitter, ins))
     else:
         _barrier(emitter, block, ins, guard)
 

@@ -158,8 +158,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+([^\n]*)")
-_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)")
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"[^\n]*')
 _FUNC = re.compile(r"((?:\.(?:visible|extern|weak|common|noreturn)\s+)*)\.(entry|func)\b")
 _INT = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
@@ -347,6 +347,7 @@ class _Body:
         self.scopes: list[dict[str, str]] = []
         self.families: list[tuple[str, str]] = []  # (prefix, type) of %r<12>
         self.renamed = 0
+        self.places: dict[tuple[str, ...], int] = {}  # (file, line, column): line of the main file
 
     def read(self) -> None:
         scan = self.scan
@@ -379,13 +380,16 @@ class _Body:
 
     def _locate(self, loc: re.Match[str]) -> None:
         file, line = int(loc.group(1)), int(loc.group(2))
-        inlined = _INLINED.search(loc.group(3))
+        inlined = _INLINED.search(loc.group(4))
         if file == self.main:
             # Line 0 means "no line": keep the last one, or the function's own.
             self.line = line or self.line
         elif inlined and int(inlined.group(1)) == self.main:
             self.line = int(inlined.group(2)) or self.line
-        # else: a header inside a header; the line of the main file stands.
+        elif inlined:
+            # A header inside a header: where that place was last inlined to.
+            self.line = self.places.get(inlined.groups(), self.line)
+        self.places[loc.groups()[:3]] = self.line
 
     def _directive(self, text: str, label: str) -> None:
         if text.startswith(".reg"):

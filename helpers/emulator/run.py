@@ -30,6 +30,7 @@ MAX_STEPS = 3_000_000  # PTX instructions of one path through the program
 MAX_SECONDS = 600.0
 _SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
 _LOCAL_ROOM = 1 << 28  # bytes of their local memory
+_ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept
 _REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
 SCHEDULES = ("ascending", "permuted")
 
@@ -399,6 +400,8 @@ def _room(program: Program, shared: int, block: tuple[int, int, int], lanes: int
         limit = min(limit, _SHARED_ROOM // shared * threads)
     if program.local_bytes:
         limit = min(limit, _LOCAL_ROOM // program.local_bytes)
+    if program.mbarriers:  # the last accesses to each place are kept, warp by warp
+        limit = min(limit, _ORDER_ROOM // max(shared // program.granule, 1) * 32)
     return max(limit, threads)
 
 
