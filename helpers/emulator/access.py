@@ -225,6 +225,9 @@ def _split(
             continue
         offset = target - buffer.base
         outside = here & ((offset < 0) | (offset > buffer.nbytes - site.width))
+        if buffer.owned is not None:
+            at = np.clip(offset, 0, buffer.nbytes - site.width)
+            outside = here & ~(~outside & buffer.owned[at] & buffer.owned[at + site.width - 1])
         if outside.any():
             _report_outside(state, site, buffer, offset, outside)
         crooked = here & ~outside & (offset & (site.width - 1) != 0)
@@ -296,7 +299,7 @@ def store_global(
     buffer: Buffer | None = stats.buffer
     if buffer is None:
         buffer = stats.buffer = _first_buffer(state, site, address, mask)
-    if buffer is not None and not buffer.read_only:
+    if buffer is not None and not buffer.read_only and buffer.owned is None:
         offset = address + (site.offset - buffer.base)
         if _clean(offset, site, buffer, mask):
             _store_sound(state, site, stats, buffer, offset, values, mask)
@@ -402,7 +405,12 @@ def _report_outside(
     thread, column, place = _first(state, offset, outside)
     where = buffer.index_text(place)
     total = buffer.nbytes // buffer.itemsize
-    if place < 0:
+    has = f"{buffer.name} has {_elements(total)}"
+    arena = state.launch.heap.arena
+    if arena is not None and arena.buffer is buffer:
+        where, far = f"byte {place} of the device heap", arena.beyond(place + site.width - 1)
+        has = "malloc and new did not give it out, or it was freed"
+    elif place < 0:
         far = f"{_elements(-(place // buffer.itemsize))} before its start"
     else:
         last = (place + site.width - 1) // buffer.itemsize
@@ -411,7 +419,7 @@ def _report_outside(
         "out-of-bounds",
         site.line,
         f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} {_verb(site)} "
-        f"{where}, {far}: {buffer.name} has {_elements(total)}. Guard the access with the bounds",
+        f"{where}, {far}: {has}. Guard the access with the bounds",
         _number(state, outside),
         array=buffer.name,
         index=where,

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator import access, arith, asynchronous, atomics, calls, mbarrier, tensor, warp
+from helpers.emulator import (
+    access,
+    arena,
+    arith,
+    asynchronous,
+    atomics,
+    calls,
+    mbarrier,
+    tensor,
+    warp,
+)
 from helpers.emulator import ptx as P
 from helpers.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW
 from helpers.errors import EmulationError
@@ -40,7 +50,7 @@ REFUSED = {
     **dict.fromkeys(
         (
             "wgmma", "mapa", "getctarank", "clusterlaunchcontrol", "setmaxnreg",
-            "multimem", "tcgen05", "tensormap", "elect", "griddepcontrol", "red@async",
+            "multimem", "tcgen05", "tensormap", "red@async",
             "st@async", "cp@bulk", "createpolicy",
         ),
         _HOPPER,
@@ -84,7 +94,7 @@ def namespace() -> dict[str, Any]:
         "minimum": np.minimum, "maximum": np.maximum, "isnan": np.isnan, "absolute": np.abs,
         "copysign": np.copysign, "sqrt": np.sqrt, "contiguous": np.ascontiguousarray,
     }  # fmt: skip
-    for module in (access, arith, asynchronous, atomics, calls, mbarrier, tensor, warp):
+    for module in (access, arena, arith, asynchronous, atomics, calls, mbarrier, tensor, warp):
         for name in dir(module):
             value = getattr(module, name)
             if callable(value) and getattr(value, "__module__", "") == module.__name__:
@@ -284,7 +294,8 @@ class Emitter:
             if special.startswith(("cluster", "ncluster", "is_explicit")):
                 raise EmulationError(self._complain(_HOPPER))
             if special.startswith("envreg"):
-                return self.constant(0, kind)  # a launch without a cooperative grid
+                self.program.cooperative = True
+                return self.constant(0, kind)  # no cooperative grid
             if special.startswith("reserved"):
                 raise EmulationError(
                     self._complain(
@@ -319,6 +330,8 @@ class Emitter:
             return access.symbol_address(program.global_symbols[name][0])
         if name in program.param_offsets:
             return access.PARAM_BASE + program.param_offsets[name]
+        if name in program.pointed:
+            return program.function_address(name)
         return None
 
     def _convert(self, expression: str, have: str, want: str) -> str:
@@ -1204,10 +1217,18 @@ def _store(e: Emitter, ins: P.Instruction) -> None:
 
 
 @lowers(
-    "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence", "nanosleep", "pmevent"
+    "prefetch",
+    "prefetchu",
+    "discard",
+    "applypriority",
+    "membar",
+    "fence",
+    "nanosleep",
+    "pmevent",
+    "griddepcontrol",
 )
 def _nothing(e: Emitter, ins: P.Instruction) -> None:
-    """Instructions that change nothing that the emulator models."""
+    """Instructions that change nothing that the emulator models: kernels run one after the other."""
     if "proxy" in ins.parts or "mbarrier_init" in ins.parts or "cluster" in ins.parts:
         raise e.fail(_HOPPER)
 
@@ -1303,6 +1324,18 @@ def _redux(e: Emitter, ins: P.Instruction) -> None:
     e.write(d, f"{call}{e.active()}, {ins.line})", kind)
 
 
+@lowers("elect")
+def _elect(e: Emitter, ins: P.Instruction) -> None:
+    target, member = ins.operands[:2]
+    call = f"elect_lane(S, {e.read(member, 'i4')}, {e.active()}, {ins.line})"
+    result = e.temporary(call)
+    first, second = (target.first, target.second) if isinstance(target, P.Pair) else (target, None)
+    if first is not None:
+        e.write(first, f"{result}[0]", "i4")
+    if second is not None:
+        e.write(second, f"{result}[1]", "b1")
+
+
 @lowers("activemask")
 def _activemask(e: Emitter, ins: P.Instruction) -> None:
     true = e.constant(1, "b1")
@@ -1371,7 +1404,7 @@ def _mma(e: Emitter, ins: P.Instruction) -> None:
     _whole_warps(e, ins)
     parts = ins.parts
     shape = next((p for p in parts if p.startswith("m") and "n" in p and "k" in p), "")
-    types = _types(ins)
+    types = [p for p in parts[1:] if p in P.BITS or p in ("e4m3", "e5m2")]
     reason = tensor.mma_refusal(shape, types, parts)
     if reason:
         raise e.fail(reason)
@@ -1542,8 +1575,21 @@ def poll_barrier(e: Emitter, ins: P.Instruction) -> str:
 def _call(e: Emitter, ins: P.Instruction) -> None:
     assert ins.call is not None
     returns, name, arguments = ins.call
+    if not name:
+        pointer = e.read(ins.operands[0], "i8")
+        e.emit(
+            f"call_pointed(S, F, {pointer}, {arguments!r}, {returns!r}, {e.locals_size}, {ins.line}, "
+            f"{e.active()})"
+        )
+        return
     callee = e.program.module.functions[name]
     if not callee.has_body:
+        if name == "malloc":
+            e.emit(f"device_malloc(S, F, {arguments!r}, {returns!r}, {e.active()})")
+            return
+        if name == "free":
+            e.emit(f"device_free(S, F, {arguments!r}, {ins.line}, {e.active()})")
+            return
         if name == "vprintf":
             e.emit(f"print_formatted(S, F, {arguments!r}, {returns!r}, {e.active()})")
             return
@@ -1551,8 +1597,8 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
             e.emit(f"assert_failed(S, F, {arguments!r}, {ins.line}, {e.active()})")
             return
         raise e.fail(
-            f"the function {name!r} of CUDA's device runtime is not emulated. Use fixed-size arrays "
-            "instead of malloc, and no kernel launches from kernels"
+            f"the function {name!r} of CUDA's device runtime is not emulated. Launch kernels from the "
+            "host, and use malloc and free for memory"
         )
     formal = tuple(p.name for p in callee.params)
     formal_returns = tuple(p.name for p in callee.returns)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 i8, u4 = np.dtype("i8"), np.dtype("u4")
-_COUNT_BITS = 20  # as on the hardware: at most 2^20 - 1 arrivals a phase
+_COUNT_BITS = 29  # of PTX's 20; nvcuda::experimental counts each arrival 2^15 + 1 times
 _COUNT = (1 << _COUNT_BITS) - 1
 _PHASES = 1 << (32 - _COUNT_BITS)
 _POLLS = 64  # fruitless questions after which a phase counts as never complete
@@ -210,12 +210,12 @@ def poll(
     number, address, want, parity, register = result
     base = state.live if mask is None else mask
     plan = _plan(state, number, address, base, ATOMIC)
-    _sort(state, pool, Parked(block, mask, plan.offset, want.astype(i8), parity, register), registers)
+    _sort(
+        state, pool, Parked(block, mask, plan.offset, want.astype(i8), parity, register), registers
+    )
 
 
-def _sort(
-    state: State, pool: dict[int, Mask | None], parked: Parked, registers: list[Any]
-) -> None:
+def _sort(state: State, pool: dict[int, Mask | None], parked: Parked, registers: list[Any]) -> None:
     base = state.live if parked.mask is None else parked.mask
     done = _complete(state, parked)
     go = state.narrowed(base, done)

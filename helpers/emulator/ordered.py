@@ -199,7 +199,7 @@ class OrderedLog(SharedLog):
             return
         for j in range(count):
             place = at + j * s.blocks
-            self._judge(site, kind, place, thread, column)
+            self._compare(site, kind, place, thread, column)
             self._enter(site, kind, place, thread, column)
             if kind == WRITE and values is not None:
                 met = self.writes.thread[place] != thread
@@ -209,7 +209,7 @@ class OrderedLog(SharedLog):
                     flat = full.reshape(-1) if chosen is None else full[chosen]
                     self._collision(site, place, thread, column, met, flat)
 
-    def _judge(self, site: int, kind: int, place: Array, thread: Array, column: Array) -> None:
+    def _compare(self, site: int, kind: int, place: Array, thread: Array, column: Array) -> None:
         self._against(self.writes, place, site, kind, WRITE, place, thread, column)
         if kind != READ:
             for warp in range(len(self.now)):

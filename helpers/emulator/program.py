@@ -21,6 +21,8 @@ from helpers.emulator.lower import LOWER, REFUSED, Emitter, namespace, poll_barr
 from helpers.errors import EmulationError
 
 TERMINATORS = {"bra", "brx", "ret", "exit", "trap"}
+FUNCTION_BASE = 1 << 59
+"""Addresses of device functions, for pointers to them."""
 _NUMPY_KIND = {1: "b1", 8: "i2", 16: "i2", 32: "i4", 64: "i8"}
 
 
@@ -119,9 +121,23 @@ class Program:
     dynamic_shared: bool = False
     fences: bool = False
     mbarriers: bool = False
+    cooperative: bool = False  # asks whether the launch is
+    pointed: set[str] = field(default_factory=set)  # functions that pointers may point to
     stored_params: set[int] | None = None  # byte offsets of pointer parameters stored through
     global_symbols: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (slot, size)
     param_offsets: dict[str, int] = field(default_factory=dict)
+
+    def function_address(self, name: str) -> int:
+        """What a pointer to a device function holds."""
+        return FUNCTION_BASE + 16 * list(self.module.functions).index(name)
+
+    def function_at(self, address: int) -> str:
+        """The function that a pointer points to, or an empty text."""
+        place, rest = divmod(address - FUNCTION_BASE, 16)
+        names = list(self.module.functions)
+        if rest or not 0 <= place < len(names) or names[place] not in self.functions:
+            return ""
+        return names[place]
 
     def run_function(self) -> FunctionProgram:
         """The translated entry."""
@@ -154,7 +170,8 @@ def translate(module: P.Module, entry: str) -> Program:
     function = module.functions[entry]
     program = Program(module, function)
     _lay_out_params(program)
-    reachable = _reachable(module, function)
+    program.pointed = _pointed(module)
+    reachable = _reachable(module, function, program.pointed)
     _lay_out_shared(program, reachable)
     for slot, variable in enumerate(module.variables.values()):
         if variable.space in ("global", "const") and variable.size:
@@ -170,12 +187,10 @@ def _local_need(program: Program, name: str, path: tuple[str, ...]) -> int:
     function = program.functions.get(name)
     if function is None:
         return 0
-    calls = {
-        i.call[1] for i in program.module.functions[name].code if i.call and i.call[1] not in path
-    }
-    recursive = any(
-        i.call and i.call[1] in (*path, name) for i in program.module.functions[name].code
-    )
+    named = {i.call[1] for i in program.module.functions[name].code if i.call}
+    calls = named | (program.pointed if "" in named else set())
+    recursive = bool(calls & {*path, name})
+    calls -= {*path, name}
     below = max((_local_need(program, c, (*path, name)) for c in calls), default=0)
     return function.locals_size * (64 if recursive else 1) + below
 
@@ -188,22 +203,37 @@ def _lay_out_params(program: Program) -> None:
         at += p.size
 
 
-def _reachable(module: P.Module, entry: P.Function) -> list[P.Function]:
+def _reachable(module: P.Module, entry: P.Function, pointed: set[str]) -> list[P.Function]:
     order, todo = [entry], [entry]
     while todo:
         for ins in todo.pop().code:
             if ins.call is None:
                 continue
-            callee = module.functions.get(ins.call[1])
-            if callee is None:
-                raise EmulationError(
-                    f"line {ins.line}: the kernel calls through a pointer or calls "
-                    f"{ins.call[1]!r}, which has no definition. Call device functions directly"
-                )
-            if callee.has_body and callee not in order:
-                order.append(callee)
-                todo.append(callee)
+            names = [ins.call[1]] if ins.call[1] else sorted(pointed)
+            for name in names:
+                callee = module.functions.get(name)
+                if callee is None:
+                    raise EmulationError(
+                        f"line {ins.line}: the kernel calls {name!r}, which has no definition. "
+                        "Define the function in this source"
+                    )
+                if callee.has_body and callee not in order:
+                    order.append(callee)
+                    todo.append(callee)
     return order
+
+
+def _pointed(module: P.Module) -> set[str]:
+    """Functions whose address is taken, in code or in tables such as those of virtual functions."""
+    linked = {name for v in module.variables.values() for _, name, _ in v.links}
+    used = {
+        o.name
+        for f in module.functions.values()
+        for i in f.code
+        for o in _flat(i.operands)
+        if isinstance(o, P.Symbol)
+    }
+    return {n for n, f in module.functions.items() if f.has_body and n in linked | used}
 
 
 def _lay_out_shared(program: Program, functions: list[P.Function]) -> None:
@@ -444,7 +474,7 @@ def _touched(ins: P.Instruction) -> tuple[list[str], list[str]]:
         is_target = position == 0 and not isinstance(operand, P.Address)
         if is_target and ins.root not in (
             "st", "red", "bra", "brx", "bar", "barrier", "ret", "exit", "cp", "membar", "fence",
-            "prefetch", "prefetchu", "stmatrix", "discard", "applypriority", "nanosleep",
+            "prefetch", "prefetchu", "stmatrix", "call", "discard", "applypriority", "nanosleep",
         ) and not (ins.root == "wmma" and "store" in ins.parts):  # fmt: skip
             writes += registers
             if ins.guard:

@@ -94,6 +94,7 @@ class Instruction:
     line: int
     guard: str | None = None
     guard_negated: bool = False
+    # (returns, function, arguments); through a register: no name, and the register is the operand
     call: tuple[tuple[str, ...], str, tuple[str, ...]] | None = None
     text: str = ""
 
@@ -459,7 +460,10 @@ class _Body:
         parts = tuple(p.replace("@", "::") for p in parts)
         ins = Instruction(head, parts, (), self.line, guard, negated, text=source)
         if parts[0] == "call":
-            ins.call = self._call(rest, source)
+            returns, name, arguments = self._call(rest, source)
+            if register := self._register(name):
+                name, ins.operands = "", (register,)
+            ins.call = (returns, name, arguments)
         else:
             ins.operands = tuple(self._operand(item, source) for item in _split(rest))
         self.function.code.append(ins)

@@ -454,6 +454,8 @@ def _place_symbols(
             if target in program.global_symbols:
                 address = symbol_address(program.global_symbols[target][0]) + offset
                 raw[at : at + 8] = address.to_bytes(8, "little")
+            elif target in program.pointed:
+                raw[at : at + 8] = program.function_address(target).to_bytes(8, "little")
         data[: len(raw)] = np.frombuffer(bytes(raw), np.uint8)
         plain = demangle(mangled)
         itemsize = variable.align if size % variable.align == 0 else 1
