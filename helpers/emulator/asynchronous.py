@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator import access
-from helpers.emulator.races import WRITE
 
 if TYPE_CHECKING:
     from helpers.emulator.machine import Mask, State
@@ -37,6 +36,7 @@ class Copy:
     span: int
     mask: Mask | None
     group: Array  # groups that each lane had committed before
+    values: tuple[Array, ...]
 
 
 @dataclass(eq=False)
@@ -78,11 +78,18 @@ class Copies:
         at = at.reshape(-1)
         return np.concatenate([at + j * columns for j in range(span)])
 
-    def start(self, site: int, granule: Array, span: int, mask: Mask | None) -> None:
+    def start(
+        self,
+        site: int,
+        granule: Array,
+        span: int,
+        mask: Mask | None,
+        values: tuple[Array, ...],
+    ) -> None:
         """A copy begins."""
         places = self._places(granule, span, mask)
         self.pending.reshape(-1)[places] += 1
-        self.open.append(Copy(site, granule, span, mask, self.commits))
+        self.open.append(Copy(site, granule, span, mask, self.commits, values))
 
     def commit(self, mask: Mask | None) -> None:
         """cp.async.commit_group."""
@@ -98,7 +105,9 @@ class Copies:
             lanes = self._finish(copy, done if mask is None else done & mask.arr)
             if lanes is None or lanes.n:
                 assert self.state.log is not None
-                self.state.log.add(copy.site, WRITE, copy.granule, copy.span, lanes)
+                self.state.log.add_copy(
+                    copy.site, copy.granule, copy.span, lanes, copy.values, done=True
+                )
 
     def _finish(self, copy: Copy, done: Array) -> Mask | None:
         """The lanes of a copy, among those given, whose bytes have arrived."""
@@ -235,8 +244,8 @@ def copy_async(
             state.copies = Copies(state)
         state.copies.check(to_site, plan.granule, span, plan.mask)
         log.mark(plan.granule, span, arr)
-        log.add(target, WRITE, plan.granule, span, plan.mask)
-        state.copies.start(target, plan.granule, span, plan.mask)
+        log.add_copy(target, plan.granule, span, plan.mask, values, done=False)
+        state.copies.start(target, plan.granule, span, plan.mask, values)
         for j, value in enumerate(values):
             access.store_words(state.shared, plan.offset + 4 * j, value, arr)
     finally:

@@ -186,15 +186,7 @@ class OrderedLog(SharedLog):
             return
         s = self.state
         assert granule is not None
-        column = np.broadcast_to(s.block_index, s.shape)
-        at = np.broadcast_to(granule, s.shape) * s.blocks + column
-        thread = np.broadcast_to(s.thread, s.shape)
-        if mask is None:
-            at, column, thread = at.reshape(-1), column.reshape(-1), thread.reshape(-1)
-            chosen = None
-        else:
-            chosen = np.broadcast_to(mask.arr, s.shape)
-            at, column, thread = at[chosen], column[chosen], thread[chosen]
+        at, thread, column, chosen = self._flat(granule, mask)
         if not len(at):
             return
         for j in range(count):
@@ -208,6 +200,39 @@ class OrderedLog(SharedLog):
                     full = np.broadcast_to(value, s.shape)
                     flat = full.reshape(-1) if chosen is None else full[chosen]
                     self._collision(site, place, thread, column, met, flat)
+
+    def _flat(self, granule: Array, mask: Mask | None) -> tuple[Array, Array, Array, Array | None]:
+        """Places, threads and blocks of the active lanes, and which lanes they are (None: all)."""
+        s = self.state
+        column = np.broadcast_to(s.block_index, s.shape)
+        at = np.broadcast_to(granule, s.shape) * s.blocks + column
+        thread = np.broadcast_to(s.thread, s.shape)
+        if mask is None:
+            return at.reshape(-1), thread.reshape(-1), column.reshape(-1), None
+        chosen = np.broadcast_to(mask.arr, s.shape)
+        return at[chosen], thread[chosen], column[chosen], chosen
+
+    def add_copy(
+        self,
+        site: int,
+        granule: Array,
+        count: int,
+        mask: Mask | None,
+        values: tuple[Array, ...] | None,
+        *,
+        done: bool,
+    ) -> None:
+        """Judge that cp.async begins to write; when it has, the write happens at that time."""
+        if not done:
+            self.add(site, WRITE, granule, count, mask, values)
+            return
+        at, thread, column, _ = self._flat(granule, mask)
+        for j in range(count):
+            place = at + j * self.state.blocks
+            # Where its own beginning was the last write, several lanes may copy the same bytes.
+            new = self.writes.site[place] != site
+            self._compare(site, WRITE, place[new], thread[new], column[new])
+            self._enter(site, WRITE, place, thread, column)
 
     def _compare(self, site: int, kind: int, place: Array, thread: Array, column: Array) -> None:
         self._against(self.writes, place, site, kind, WRITE, place, thread, column)

@@ -48,6 +48,7 @@ class Access:
     clocks: Array | None  # vector clocks of the warps, once named barriers are in use
     bounds: tuple[Array, Array] | None = None  # of many accesses: first and last thread by place
     synced: bool = False  # there were warp synchronisations among these many
+    copied: bool = False  # by a cp.async
 
     @property
     def nbytes(self) -> int:
@@ -202,9 +203,35 @@ class SharedLog:
         values: tuple[Array, ...] | None = None,
     ) -> None:
         """Log an access of the current interval."""
+        self._keep(site, kind, granule, count, mask, values, copied=False)
+
+    def add_copy(
+        self,
+        site: int,
+        granule: Array,
+        count: int,
+        mask: Mask | None,
+        values: tuple[Array, ...] | None,
+        *,
+        done: bool,
+    ) -> None:
+        """Log that cp.async begins to write, or has written."""
+        self._keep(site, WRITE, granule, count, mask, values, copied=True)
+
+    def _keep(
+        self,
+        site: int,
+        kind: int,
+        granule: Array | None,
+        count: int,
+        mask: Mask | None,
+        values: tuple[Array, ...] | None,
+        *,
+        copied: bool,
+    ) -> None:
         if kind == WRITE:
             self.has_write = True
-        access = Access(site, kind, granule, count, mask, values, self.clocks)
+        access = Access(site, kind, granule, count, mask, values, self.clocks, copied=copied)
         self.log.append(access)
         self.held += access.nbytes
         if self.held > _MAX_LOG:
@@ -402,35 +429,38 @@ class SharedLog:
         places = table[0][order]
         for place in racing[: _SAMPLE * 64]:
             rows = order[np.searchsorted(places, place) : np.searchsorted(places, place, "right")]
-            sequences = np.unique(table[1][rows[table[3][rows] == WRITE]])
+            writes = [log[q] for q in np.unique(table[1][rows[table[3][rows] == WRITE]])]
             others = (table[3][rows] != WRITE).any() and len(np.unique(table[2][rows])) > 1
-            if len(sequences) == 1 and not others and self._same(log[sequences[0]], place, columns):
+            # A copy is entered twice, when it begins and when it is complete.
+            once = len(writes) == 1 or (len(writes) == 2 and all(w.copied for w in writes))
+            if once and not others and self._same(writes, place, columns):
                 self.forgiven = True  # for these values: the next may differ
                 continue
             keep.append(place)
         return np.array([*keep, *racing[_SAMPLE * 64 :]], np.int64) if keep else racing[:0]
 
-    def _same(self, access: Access, place: int, columns: int) -> bool:
-        """Whether all lanes of a write put the same value at a place."""
+    def _same(self, writes: list[Access], place: int, columns: int) -> bool:
+        """Whether all lanes of writes put the same value at a place."""
         s = self.state
-        if access.values is None or access.granule is None or access.bounds is not None:
-            return False
-        size = access.values[0].dtype.itemsize
-        seen: set[bytes] = set()
         granule, column = place // columns, place % columns
-        arr = np.ones((1, 1, 1, 1), bool) if access.mask is None else access.mask.arr
-        for j in range(access.count):
-            here = np.broadcast_to(access.granule + j == granule, s.shape) & arr
-            value = np.broadcast_to(access.values[j * self.granule // size], s.shape)[here]
-            where = np.broadcast_to(s.block_index, s.shape)[here]
-            if columns > 1:
-                value = value[where == column]
-                where = where[where == column]
-            for block in np.unique(where)[:4]:
-                mine = {v.tobytes() for v in value[where == block]}
-                if len(mine) > 1:
-                    return False
-                seen |= mine
+        seen: dict[int, set[bytes]] = {}  # values by block
+        for access in writes:
+            if access.values is None or access.granule is None or access.bounds is not None:
+                return False
+            size = access.values[0].dtype.itemsize
+            arr = np.ones((1, 1, 1, 1), bool) if access.mask is None else access.mask.arr
+            for j in range(access.count):
+                here = np.broadcast_to(access.granule + j == granule, s.shape) & arr
+                value = np.broadcast_to(access.values[j * self.granule // size], s.shape)[here]
+                where = np.broadcast_to(s.block_index, s.shape)[here]
+                if columns > 1:
+                    value = value[where == column]
+                    where = where[where == column]
+                for block in np.unique(where)[:4]:
+                    mine = seen.setdefault(int(block), set())
+                    mine |= {v.tobytes() for v in value[where == block]}
+                    if len(mine) > 1:
+                        return False
         return True
 
     def _unordered(self, table: Array, log: list[Access] | None) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from helpers import toolchain
 from helpers.device import limits
-from helpers.emulator import oracle
+from helpers.emulator import oracle, request
 from helpers.emulator import ptx as P
 from helpers.emulator.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
 from helpers.emulator.arguments import Formal, bind, resolve_type, signature, strip_comments
@@ -32,7 +32,6 @@ _SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
 _LOCAL_ROOM = 1 << 28  # bytes of their local memory
 _ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept
 _REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
-SCHEDULES = ("ascending", "permuted")
 
 _QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", re.M)
@@ -114,13 +113,15 @@ def launch(
     ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
     not fit and for PTX that is not emulated.
     """
-    chosen = {k: str(v) for k, v in (defines or {}).items()}
-    if schedule not in SCHEDULES:
-        raise ConfigError(f"{schedule=}: choose one of {', '.join(SCHEDULES)}")
+    request.words(source, entry, name, arch)
+    chosen = request.macros(defines)
+    args = request.arguments(args)
+    grid3, block3 = request.geometry("grid", grid), request.geometry("block", block)
+    shared_bytes = request.whole("shared_bytes", shared_bytes, 0)
+    request.options(uninitialised, symbols, expect, schedule, seed, lanes, max_steps, max_seconds)
+    chosen_blocks = request.sample(grid3, sample_blocks)
     program, formals = _program(source, entry, arch, tuple(sorted(chosen.items())), name)
-    grid3, block3 = _geometry("grid", grid), _geometry("block", block)
     total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
-    chosen_blocks = _sample(grid3, sample_blocks)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
     contents = symbols or {}
@@ -228,6 +229,11 @@ def program_of_ptx(
         kernels = {n: f for n, f in module.functions.items() if f.is_entry and f.has_body}
         if mangled not in kernels:
             plain = {_plain_name(n): n for n in kernels}
+            if not plain:
+                raise UnknownNameError(
+                    f"{name} has no kernel {entry!r}, nor any other. Mark one with __global__; a "
+                    "template needs its arguments: 'tile<16>'"
+                )
             if mangled not in plain:
                 raise UnknownNameError(
                     f"{name} has no kernel {entry!r}. {near_matches(entry, sorted(plain))}"
@@ -309,17 +315,6 @@ def _evaluate(expression: str, values: Mapping[str, str], depth: int = 0) -> int
 # -- geometry ------------------------------------------------------------------------------------
 
 
-def _geometry(what: str, value: int | Sequence[int]) -> tuple[int, int, int]:
-    single = isinstance(value, int | np.integer) or not isinstance(value, Sequence | np.ndarray)
-    numbers: list[Any] = [value] if single else list(value)  # type: ignore[arg-type]
-    if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int | np.integer) for n in numbers):
-        raise ConfigError(f"{what}={value!r}: give one to three whole numbers")
-    if any(n < 1 for n in numbers):
-        raise ConfigError(f"{what}={value!r}: each dimension is at least 1")
-    x, y, z = (*map(int, numbers), 1, 1)[:3]
-    return x, y, z
-
-
 def _check_limits(
     program: Program,
     grid: tuple[int, int, int],
@@ -351,8 +346,6 @@ def _check_limits(
             f"{entry} is compiled for at most {int(np.prod(bounds))} threads a block "
             f"(__launch_bounds__); {block=} has {threads}. Launch fewer, or raise the bound"
         )
-    if dynamic < 0:
-        raise ConfigError(f"shared_bytes={dynamic}: give 0 or more bytes")
     static = program.static_shared
     if program.dynamic_shared:
         start = max(program.shared_offsets.values())
@@ -367,28 +360,6 @@ def _check_limits(
             "tiles"
         )
     return total
-
-
-def _sample(
-    grid: tuple[int, int, int], wanted: int | Sequence[tuple[int, int, int]] | None
-) -> list[tuple[int, int, int]] | None:
-    if wanted is None:
-        return None
-    gx, gy, gz = grid
-    total = gx * gy * gz
-    if isinstance(wanted, int | np.integer):
-        if wanted < 1:
-            raise ConfigError(f"sample_blocks={wanted}: give at least 1")
-        if wanted >= total:
-            return None
-        # Corners first: ragged edges are where bounds matter.
-        numbers = np.unique(np.linspace(0, total - 1, int(wanted)).astype(np.int64))
-        return [(int(n % gx), int(n // gx % gy), int(n // (gx * gy))) for n in numbers]
-    blocks = [tuple((*b, 0, 0)[:3]) for b in wanted]
-    for b in blocks:
-        if not all(0 <= i < n for i, n in zip(b, grid, strict=True)):
-            raise ConfigError(f"sample_blocks: block {b} is outside the grid {grid}")
-    return [(int(b[0]), int(b[1]), int(b[2])) for b in blocks]
 
 
 def _room(program: Program, shared: int, block: tuple[int, int, int], lanes: int) -> int:
