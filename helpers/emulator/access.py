@@ -616,9 +616,9 @@ def load_shared(state: State, number: int, address: Array, mask: Mask | None) ->
         span = max(site.width >> log.shift, 1)
         if not plan.initialised:
             plan.initialised = _check_init(state, site, plan, span)
-        log.add(number, READ, plan.granule, span, plan.mask)
         if state.copies is not None:
             state.copies.check(site, plan.granule, span, plan.mask)
+        log.add(number, READ, plan.granule, span, plan.mask)
     if site.count == 1:
         return load_words(state.shared, plan.offset, site.kind)
     size = site.kind.itemsize
@@ -660,9 +660,9 @@ def store_shared(
         assert plan.granule is not None
         span = max(site.width >> log.shift, 1)
         log.mark(plan.granule, span, arr)
-        log.add(number, WRITE, plan.granule, span, plan.mask, values)
         if state.copies is not None:
             state.copies.check(site, plan.granule, span, plan.mask)
+        log.add(number, WRITE, plan.granule, span, plan.mask, values)
     size = site.kind.itemsize
     for j, value in enumerate(values):
         offset = plan.offset + j * size if j else plan.offset
