@@ -212,7 +212,11 @@ def test_tiles_of_more_than_a_warp_are_refused_by_name():
 @pytest.mark.parametrize(
     ("header", "hidden", "says"),
     [
-        ("cooperative_groups.h", "cccl", r'cuda/std/type_traits .*"nvidia-cuda-cccl==\d+\.\d+\.\*"'),
+        (
+            "cooperative_groups.h",
+            "cccl",
+            r'cuda/std/type_traits .*"nvidia-cuda-cccl==\d+\.\d+\.\*"',
+        ),
         ("cub/block/block_reduce.cuh", "cccl", r"nvidia-cuda-cccl"),
         ("cuda_fp8.h", "", r"nvidia-cuda-runtime"),
         ("my_own.h", "cccl", None),

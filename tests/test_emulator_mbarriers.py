@@ -49,7 +49,9 @@ def run(body: str, threads: int = 128, n: int = 4, arch: str = "sm_80", blocks: 
 
 
 SETUP = "if (t == 0) { init(&bar, 128); init(&other, 128); } __syncthreads();"
-EXCHANGE = SETUP + """
+EXCHANGE = (
+    SETUP
+    + """
     int sum = 0;
     for (int i = 0; i < n; ++i) {
         s[t] = x[t] + i;
@@ -61,6 +63,7 @@ EXCHANGE = SETUP + """
     }
     y[128 * blockIdx.x + t] = sum;
 """
+)
 
 
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
@@ -89,7 +92,9 @@ def test_an_exchange_with_something_left_out(old, new, kind, line):
 
 
 def test_the_same_by_parity_and_in_the_form_of_sm_90():
-    body = SETUP + """
+    body = (
+        SETUP
+        + """
         for (int i = 0; i < n; ++i) {
             s[t] = x[t] + i;
             arrive(&bar);
@@ -99,6 +104,7 @@ def test_the_same_by_parity_and_in_the_form_of_sm_90():
             while (!over_parity(&other, i & 1)) {}
         }
     """
+    )
     for arch in ("sm_80", "sm_90"):
         source = body
         report, y = run(source, arch=arch)
@@ -145,12 +151,15 @@ def test_counts_tokens_and_threads_that_leave():
     assert "divergent-barrier" in {f.kind for f in wrong.findings}
 
 
-COPY = SETUP + """
+COPY = (
+    SETUP
+    + """
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(at(&s[t])), "l"(x + t) : "memory");
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at(&bar)) : "memory");
     while (!over_parity(&bar, 0)) {}
     y[t] = s[127 - t];
 """
+)
 
 
 def test_copies_arrive_when_they_are_done():
@@ -169,13 +178,16 @@ def test_copies_arrive_when_they_are_done():
 
 def test_lanes_that_did_not_wait_themselves_need_their_warp():
     """One lane asks for the others: they know after __syncwarp(), not before."""
-    body = SETUP + """
+    body = (
+        SETUP
+        + """
         s[t] = x[t];
         arrive(&bar);
         if (t % 32 == 0) while (!over_parity(&bar, 0)) {}
         __syncwarp();
         y[t] = s[127 - t];
     """
+    )
     report, y = run(body)
     assert report.ok, report
     np.testing.assert_array_equal(y, np.arange(128)[::-1] * 3)
@@ -184,7 +196,9 @@ def test_lanes_that_did_not_wait_themselves_need_their_warp():
 
 
 def test_named_barriers_and_mbarriers_in_one_kernel():
-    body = SETUP + """
+    body = (
+        SETUP
+        + """
         s[t] = x[t];
         if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
         int v = t < 64 ? s[63 - t] : 0;
@@ -192,6 +206,7 @@ def test_named_barriers_and_mbarriers_in_one_kernel():
         while (!over_parity(&bar, 0)) {}
         y[t] = s[127 - t] + v;
     """
+    )
     report, _ = run(body)
     assert report.ok, report
     wrong, _ = run(body.replace("t < 64 ? s[63 - t]", "t < 64 ? s[127 - t]"))
