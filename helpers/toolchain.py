@@ -23,17 +23,25 @@ from helpers.model import Occupancy, occupancy
 
 INSTALL_HINT = (
     "Install the compiler's wheels: pip install cuda-pathfinder nvidia-cuda-nvrtc "
-    "nvidia-cuda-runtime nvidia-cuda-crt (they need no GPU; there are none for macOS), "
+    "nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl (they need no GPU; there are none for "
+    "macOS), "
     "or a CUDA toolkit with CUDA_HOME set."
 )
-_HEADERS = {
-    r"(?:cuda|cub|thrust|nv)/\S+": ("nvidia-cuda-cccl", "nvidia-cuda-cccl-cu12"),
-    r"crt/\S+": ("nvidia-cuda-crt", "nvidia-cuda-nvcc-cu12"),
-    r"mma\.h|cuComplex\.h|(?:cuda_|cooperative_groups)\S*": (
+_HEADERS = (
+    ("cuda/std/type_traits", r"(?:cuda|cub|thrust|nv)/\S+", "nvidia-cuda-cccl", "-cccl-cu12"),
+    ("crt/mma.h", r"crt/\S+", "nvidia-cuda-crt", "-nvcc-cu12"),
+    (
+        "cuda_fp16.h",
+        r"mma\.h|cuComplex\.h|(?:cuda_|cooperative_groups)\S*",
         "nvidia-cuda-runtime",
-        "nvidia-cuda-runtime-cu12",
+        "-runtime-cu12",
     ),
-}  # what CUDA's headers are called: the wheels for CUDA 13 and CUDA 12 that bring them
+)
+"""A header, the names of those that come with it, and the wheels of CUDA 13 and 12 that bring them."""
+_STANDARD = re.compile(
+    r"c?(?:assert|float|limits|math|std(?:arg|def|int|io|lib)|string|time)(?:\.h)?|algorithm|array"
+    r"|functional|iostream|limits|memory|numeric|string|tuple|type_traits|utility|vector"
+)
 
 
 @dataclass(frozen=True)
@@ -168,16 +176,28 @@ def _kernel_resources(log: str) -> dict[str, KernelResources]:
     return found
 
 
-def _missing_header(log: str, version: tuple[int, int]) -> str:
-    """Which wheel brings the header of CUDA's that the compiler did not find, or nothing."""
+def _header_hint(log: str, tool: Nvrtc) -> str:
+    """One line on a header that the compiler does not find or cannot read, or nothing."""
     missing = re.search(r'cannot open source file "([^"]+)"', log)
-    for pattern, wheels in _HEADERS.items():
-        if missing and re.fullmatch(pattern, missing[1]):
-            wheel = wheels[0] if version[0] >= 13 else wheels[1]
+    for mark, pattern, *wheels in _HEADERS:
+        here = any((Path(folder) / mark).is_file() for folder in tool.includes)
+        if missing and not here and re.fullmatch(pattern, missing[1]):
+            wheel = wheels[0] if tool.version[0] >= 13 else f"nvidia-cuda{wheels[1]}"
+            version = "{}.{}".format(*tool.version)
             return (
                 f"The header {missing[1]} is CUDA's own and is not installed: pip install "
-                f'"{wheel}=={version[0]}.{version[1]}.*"\n'
+                f'"{wheel}=={version}.*"\n'
             )
+    if re.search(r"/(?:thrust/(?:system|detail)|cub/device)/", log):
+        return (
+            "NVRTC compiles no host code, which <cub/cub.cuh> and most of Thrust hold: include what "
+            "the kernel uses alone, such as <cub/block/block_reduce.cuh>\n"
+        )
+    if missing and _STANDARD.fullmatch(missing[1]):
+        return (
+            f"NVRTC has no C++ standard library, so no <{missing[1]}>: leave it out (printf, assert and "
+            "the functions of mathematics need no header), or include <cuda/std/...>\n"
+        )
     return ""
 
 
@@ -239,7 +259,7 @@ def _compile(
             detail = log.strip() or f"NVRTC {tool.version[0]}.{tool.version[1]}: {reason}"
             raise CompileError(
                 f"{name} does not compile for {arch} ({reason}). "
-                f"{_missing_header(log, tool.version)}The compiler says:\n{detail}",
+                f"{_header_hint(log, tool)}The compiler says:\n{detail}",
                 log=log,
                 source_name=name,
             )

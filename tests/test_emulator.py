@@ -161,7 +161,7 @@ def test_a_schedule_that_does_not_exist():
         (lambda a: a[:3], r"called with 3 arguments.*const float\* x, float\* y, float a, int n"),
         (lambda a: [a[0].astype("f8"), *a[1:]], r"x of saxpy.*float64.*astype\('float32'\)"),
         (lambda a: [a[0][::2], *a[1:]], r"x of saxpy is a view that is not contiguous"),
-        (lambda a: [3, *a[1:]], r"x of saxpy is 'const float\* x'; a int was given"),
+        (lambda a: [3, *a[1:]], r"x of saxpy is 'const float\* x'; an int was given"),
         (lambda a: [*a[:2], np.ones(3, "f4"), a[3]], r"a of saxpy.*Give a number"),
         (lambda a: [*a[:3], 2.5], r"n of saxpy is 'int n', an integer; 2.5"),
         (lambda a: [*a[:3], 2**40], r"n of saxpy.*holds -2147483648 to 2147483647"),

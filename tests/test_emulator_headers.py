@@ -220,9 +220,12 @@ def test_tiles_of_more_than_a_warp_are_refused_by_name():
         ("cub/block/block_reduce.cuh", "cccl", r"nvidia-cuda-cccl"),
         ("cuda_fp8.h", "", r"nvidia-cuda-runtime"),
         ("my_own.h", "cccl", None),
+        ("cuda/not_in_this_version", "nothing", None),
+        ("cub/cub.cuh", "nothing", r"include what the kernel uses alone"),
+        ("cassert", "nothing", r"no <cassert>: leave it out"),
     ],
 )
-def test_a_missing_header_of_cudas_says_what_to_install(header, hidden, says, monkeypatch):
+def test_a_header_that_cannot_be_had_says_what_to_do(header, hidden, says, monkeypatch):
     tool = toolchain.nvrtc()
     left = tuple(f for f in tool.includes if hidden and hidden not in f)
     found = toolchain.Nvrtc(tool.library, tool.version, left)

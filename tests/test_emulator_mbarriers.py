@@ -227,3 +227,22 @@ def test_what_belongs_to_hopper_is_refused_by_name():
             ':: "r"(at(&bar)) : "memory");',
             arch="sm_90",
         )
+
+
+def test_global_memory_too_is_ordered_by_phases():
+    body = """
+        __shared__ unsigned long long z;
+        if (t == 0) init(&bar, 128);
+        __syncthreads();
+        y[t] = x[t];
+        auto token = arrive(&bar);
+        while (!over(&bar, token)) {}
+        s[t] = y[t ^ 64];
+        y[t] = s[t];
+    """
+    after = "arrive(&bar); while (!over_parity(&bar, 1)) {} y[t] = s[t];"
+    report, y = run(body.replace("y[t] = s[t];", after))
+    assert report.ok, report
+    np.testing.assert_array_equal(y, (np.arange(128) ^ 64) * 3)
+    wrong, _ = run(body)
+    assert {f.kind for f in wrong.findings} == {"race"}

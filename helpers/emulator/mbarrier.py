@@ -145,6 +145,10 @@ def arrive(
     token[order] = (own % _PHASES) << 32 | np.maximum(pending[group] - before, 0)
     if done.any():
         state.completed = True
+        # In global memory a phase counts as a barrier of its block.
+        blocks = np.zeros(memory.ncolumns, bool)
+        blocks[barrier[done > 0] % memory.ncolumns] = True
+        state.epoch = state.epoch + blocks.reshape(state.epoch.shape)
         if log:
             complete = np.zeros(memory.flat.shape, bool)
             complete[barrier] = done > 0

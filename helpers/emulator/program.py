@@ -8,7 +8,7 @@ block alone are never masked: nobody reads what the other threads hold there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -125,6 +125,7 @@ class Program:
     pointed: set[str] = field(default_factory=set)  # functions that pointers may point to
     stored_params: set[int] | None = None  # byte offsets of pointer parameters stored through
     global_symbols: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (slot, size)
+    used: set[str] = field(default_factory=set)  # of these, by the entry: headers bring many more
     param_offsets: dict[str, int] = field(default_factory=dict)
 
     def function_address(self, name: str) -> int:
@@ -176,6 +177,7 @@ def translate(module: P.Module, entry: str) -> Program:
     for slot, variable in enumerate(module.variables.values()):
         if variable.space in ("global", "const") and variable.size:
             program.global_symbols[variable.name] = (slot, variable.size)
+    program.used = _used(program, reachable)
     _survey(program, reachable)
     for f in reachable:
         program.functions[f.name] = _translate_function(program, f)
@@ -226,24 +228,31 @@ def _reachable(module: P.Module, entry: P.Function, pointed: set[str]) -> list[P
 def _pointed(module: P.Module) -> set[str]:
     """Functions whose address is taken, in code or in tables such as those of virtual functions."""
     linked = {name for v in module.variables.values() for _, name, _ in v.links}
-    used = {
-        o.name
-        for f in module.functions.values()
-        for i in f.code
-        for o in _flat(i.operands)
-        if isinstance(o, P.Symbol)
-    }
+    used = _named(module.functions.values())
     return {n for n, f in module.functions.items() if f.has_body and n in linked | used}
 
 
+def _named(functions: Iterable[P.Function]) -> set[str]:
+    """What the code of functions names: variables, functions, labels."""
+    symbols = (o for f in functions for i in f.code for o in _flat(i.operands))
+    return {o.name for o in symbols if isinstance(o, P.Symbol)}
+
+
+def _used(program: Program, functions: list[P.Function]) -> set[str]:
+    """Module variables that functions name, or that the contents of such variables point to."""
+    variables = program.module.variables
+    todo = list(_named(functions))
+    found: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in variables and name not in found:
+            found.add(name)
+            todo += [target for _, target, _ in variables[name].links]
+    return found
+
+
 def _lay_out_shared(program: Program, functions: list[P.Function]) -> None:
-    used = {
-        o.name
-        for f in functions
-        for i in f.code
-        for o in _flat(i.operands)
-        if isinstance(o, P.Symbol)
-    }
+    used = _named(functions)
     variables = [v for v in program.module.variables.values() if v.space == "shared"]
     variables += [v for f in functions for v in f.variables if v.space == "shared"]
     at = 0

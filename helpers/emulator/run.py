@@ -220,12 +220,15 @@ def _compile(
     return compiled.ptx, compiled.name_map[entry]
 
 
+_parsed = lru_cache(maxsize=4)(P.parse)  # the kernels of a source share its module
+
+
 def program_of_ptx(
     text: str, mangled: str, entry: str, source: str, defines: Mapping[str, str], name: str
 ) -> tuple[Program, list[Formal] | None]:
     """Parse and translate PTX; the parameters are named after the CUDA source."""
     try:
-        module = P.parse(text, name)
+        module = _parsed(text, name)
         kernels = {n: f for n, f in module.functions.items() if f.is_entry and f.has_body}
         if mangled not in kernels:
             plain = {_plain_name(n): n for n in kernels}
@@ -410,14 +413,17 @@ def _place_symbols(
 ) -> list[tuple[Buffer, Array]]:
     """Put module variables at their addresses, filled as the source or the caller says."""
     held = []
-    names = {demangle(n): n for n in program.global_symbols}
+    names = {demangle(n): n for n in program.global_symbols} if contents else {}
     for wanted in contents:
         if wanted not in names:
             raise UnknownNameError(
                 f"symbols: {entry} has no __constant__ or __device__ variable {wanted!r}. "
                 + near_matches(wanted, names)
             )
+    asked = {names[wanted] for wanted in contents}
     for mangled, (slot, size) in program.global_symbols.items():
+        if mangled not in program.used and mangled not in asked:
+            continue
         variable = program.module.variables[mangled]
         data = np.zeros(-(-size // 16) * 16, np.uint8)[:size]
         raw = bytearray(variable.data[:size])
