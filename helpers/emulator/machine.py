@@ -177,7 +177,7 @@ class State:
         self.local: Words | None = None
         self.local_base = 0
         self.waiting: list[Waiting] = []
-        self.parked: list[mbarrier.Parked] = []  # those that wait for an mbarrier
+        self.asking: list[mbarrier.Asking] = []  # those that wait for an mbarrier
         self.completed = False  # a phase of an mbarrier was completed
         self.fruitless = 0  # questions after such a phase since the last one was completed
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
@@ -363,7 +363,7 @@ class State:
         for number, kind in enumerate(program.kinds):
             registers[number] = zero[kind]
         outer_waiting, self.waiting = self.waiting, []
-        outer_parked, self.parked = self.parked, []
+        outer_asking, self.asking = self.asking, []
         pools = self._start()
         counts = self.launch.counts
         blocks = program.blocks
@@ -425,7 +425,7 @@ class State:
                 mbarrier.poll(self, pool, block, mask, result, registers)
             if self.completed:
                 mbarrier.wake(self, pool, registers)
-        self.waiting, self.parked = outer_waiting, outer_parked
+        self.waiting, self.asking = outer_waiting, outer_asking
 
     def _start(self) -> list[dict[int, Mask | None]]:
         if self.launch.schedule == "ascending" or self.depth:
@@ -575,7 +575,7 @@ class State:
     def _release(self, registers: list[Any]) -> list[dict[int, Mask | None]]:
         """Nothing runs any more: open the barriers that are complete, report those that never are."""
         if not self.waiting:
-            return mbarrier.time_out(self, registers) if self.parked else []
+            return mbarrier.time_out(self, registers) if self.asking else []
         first = self.waiting[0]
         if (
             len(self.waiting) == 1
@@ -618,7 +618,7 @@ class State:
                 self._join_clocks(ready)
                 return self._open(ready, np.zeros_like(opened), registers)
             return self._open(ready, opened, registers)
-        if self.parked:
+        if self.asking:
             return mbarrier.time_out(self, registers)
         # Deadlock: some threads wait for others that never come. Say so, and go on.
         for w in self.waiting:

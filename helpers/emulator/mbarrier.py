@@ -2,7 +2,7 @@
 
 A barrier is two words of shared memory: arrivals still missing in this phase, and the arrivals that
 a phase takes together with the number of the phase. A thread that asks whether a phase is complete
-is parked while it is not, as a slow thread would be; it learns "no" only when nothing else can run.
+is set aside while it is not, as a slow thread would be; it learns "no" only when nothing else can run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _POLLS = 64  # fruitless questions after which a phase counts as never complete
 
 
 @dataclass
-class Parked:
+class Asking:
     """Threads that wait for a phase of a barrier."""
 
     block: Block
@@ -195,11 +195,11 @@ def _phase(state: State, offset: Array) -> Array:
     return word.astype(i8) >> _COUNT_BITS
 
 
-def _complete(state: State, parked: Parked) -> Array:
-    now = _phase(state, parked.offset)
-    if parked.parity:
-        return np.asarray((now & 1) != (parked.want & 1))
-    return np.asarray(now != (parked.want >> 32))
+def _complete(state: State, asking: Asking) -> Array:
+    now = _phase(state, asking.offset)
+    if asking.parity:
+        return np.asarray((now & 1) != (asking.want & 1))
+    return np.asarray(now != (asking.want >> 32))
 
 
 def poll(
@@ -210,58 +210,59 @@ def poll(
     result: tuple[int, Array, Array, bool, int],
     registers: list[Any],
 ) -> None:
-    """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are parked."""
+    """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are set aside."""
     number, address, want, parity, register = result
     base = state.live if mask is None else mask
     plan = _plan(state, number, address, base, ATOMIC)
     _sort(
-        state, pool, Parked(block, mask, plan.offset, want.astype(i8), parity, register), registers
+        state, pool, Asking(block, mask, plan.offset, want.astype(i8), parity, register), registers
     )
 
 
-def _sort(state: State, pool: dict[int, Mask | None], parked: Parked, registers: list[Any]) -> None:
-    base = state.live if parked.mask is None else parked.mask
-    done = _complete(state, parked)
+def _sort(state: State, pool: dict[int, Mask | None], asking: Asking, registers: list[Any]) -> None:
+    base = state.live if asking.mask is None else asking.mask
+    done = _complete(state, asking)
     go = state.narrowed(base, done)
     if go is not None and go.n == 0:
-        state.parked.append(parked)
+        state.asking.append(asking)
         return
     everyone = state.lanes if base is None else base.n
     if go is None or go.n == everyone:
-        _resume(state, pool, parked, parked.mask, True, registers)
+        _resume(state, pool, asking, asking.mask, True, registers)
         return
     stay = state.narrowed(base, ~done)
-    _resume(state, pool, parked, go, True, registers)
-    rest = Parked(parked.block, stay, parked.offset, parked.want, parked.parity, parked.register)
-    state.parked.append(rest)
+    _resume(state, pool, asking, go, True, registers)
+    rest = Asking(asking.block, stay, asking.offset, asking.want, asking.parity, asking.register)
+    state.asking.append(rest)
 
 
 def _resume(
     state: State,
     pool: dict[int, Mask | None],
-    parked: Parked,
+    asking: Asking,
     mask: Mask | None,
     answer: bool,
     registers: list[Any],
 ) -> None:
     base = state.live if mask is None else mask
     if answer and state.copies is not None:
-        state.copies.phase_over(parked.offset, base, _phase)
+        state.copies.phase_over(asking.offset, base, _phase)
     if answer and (log := _order(state)):
-        log.acquire(parked.offset, base)
+        log.acquire(asking.offset, base)
     value = np.full((1, 1, 1, 1), answer)
-    old = registers[parked.register]
-    registers[parked.register] = value if mask is None else np.where(mask.arr, value, old)
-    state._push(pool, parked.block.next, mask)
+    old = registers[asking.register]
+    registers[asking.register] = value if mask is None else np.where(mask.arr, value, old)
+    state._push(pool, asking.block.next, mask)
 
 
 def wake(state: State, pool: dict[int, Mask | None], registers: list[Any]) -> None:
     """A phase was completed: threads that waited for it go on."""
     state.completed = False
-    state.fruitless = 0
-    parked, state.parked = state.parked, []
-    for p in parked:
+    asking, state.asking = state.asking, []
+    for p in asking:
         _sort(state, pool, p, registers)
+    if pool:
+        state.fruitless = 0
 
 
 def time_out(state: State, registers: list[Any]) -> list[dict[int, Mask | None]]:
@@ -269,19 +270,22 @@ def time_out(state: State, registers: list[Any]) -> list[dict[int, Mask | None]]
 
     If they come back again and again it never will be: that is a finding, and they go on.
     """
+    pool: dict[int, Mask | None] = {}
+    wake(state, pool, registers)
+    if pool:
+        return [pool]
     state.fruitless += 1
     never = state.fruitless > _POLLS
     if never:
         state.fruitless = 0
         if state.depth:
             raise EmulationError(
-                f"line {state.parked[0].block.line}: threads wait for an mbarrier inside a function "
+                f"line {state.asking[0].block.line}: threads wait for an mbarrier inside a function "
                 "that is not inlined, and those that should arrive are not in it. Mark the function "
                 "__forceinline__"
             )
-    parked, state.parked = state.parked, []
-    pool: dict[int, Mask | None] = {}
-    for p in parked:
+    asking, state.asking = state.asking, []
+    for p in asking:
         if never:
             _report(state, p)
         base = state.live if p.mask is None else p.mask
@@ -292,17 +296,17 @@ def time_out(state: State, registers: list[Any]) -> list[dict[int, Mask | None]]
     return [pool]
 
 
-def _report(state: State, parked: Parked) -> None:
-    arr = np.ones((1, 1, 1, 1), bool) if parked.mask is None else parked.mask.arr
+def _report(state: State, asking: Asking) -> None:
+    arr = np.ones((1, 1, 1, 1), bool) if asking.mask is None else asking.mask.arr
     thread, column = state.first_lane(arr)
-    full = np.broadcast_to(parked.offset, state.shape).reshape(state.threads, state.blocks)
+    full = np.broadcast_to(asking.offset, state.shape).reshape(state.threads, state.blocks)
     at = int(full[thread, column])
     words = state.shared.data[at >> 2 : (at >> 2) + 2, column]
     name, where = state.shared_name(at)
     missing, takes = int(words[0]), int(words[1]) & _COUNT
     state.find(
         "divergent-barrier",
-        parked.block.line,
+        asking.block.line,
         f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} waits at {where} "
         f"for a phase that never completes: {missing} of its {takes} arrivals are missing. Let as "
         "many threads arrive as the barrier was initialised with, before they wait for others",
