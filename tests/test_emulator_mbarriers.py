@@ -42,9 +42,8 @@ def run(body: str, threads: int = 128, n: int = 4, arch: str = "sm_80", blocks: 
     x = np.arange(128, dtype=np.int32) * 3
     y = np.full((blocks, 128), -1, np.int32)
     source = HEAD + body + "\n}\n"
-    report = emulator.launch(
-        source, "k", blocks, threads, [x, y, n], arch=arch, max_steps=100_000, **options
-    )
+    asked = {"max_steps": 100_000, **options}
+    report = emulator.launch(source, "k", blocks, threads, [x, y, n], arch=arch, **asked)
     return report, y[0] if blocks == 1 else y
 
 
@@ -246,3 +245,24 @@ def test_global_memory_too_is_ordered_by_phases():
     np.testing.assert_array_equal(y, (np.arange(128) ^ 64) * 3)
     wrong, _ = run(body)
     assert {f.kind for f in wrong.findings} == {"race"}
+
+
+def test_who_asks_now_and_then_may_be_told_no_for_long():
+    """A block that asks between its own barriers goes on, however often the answer is no."""
+    body = """
+        __shared__ int rounds;
+        if (t == 0) { init(&bar, 1); rounds = 0; }
+        __syncthreads();
+        bool done = false;
+        while (!done) {
+            done = over_parity(&bar, 0);
+            if (t == 0 && ++rounds == n) arrive(&bar);
+            done = __syncthreads_and(done);
+        }
+        y[t] = rounds;
+    """
+    report, y = run(body, n=100)
+    assert report.ok, report
+    assert (y == 101).all()
+    report, _ = run(body.replace("++rounds == n", "++rounds < 0"), n=100, max_steps=5000)
+    assert {f.kind for f in report.findings} == {"step-budget"}

@@ -734,6 +734,7 @@ class State:
         self, ready: list[Waiting], opened: Array | None, registers: list[Any]
     ) -> list[dict[int, Mask | None]]:
         """Resume the threads of open barriers. opened: blocks whose interval ends (None: all)."""
+        self.fruitless = 0
         if opened is None or opened.any():
             if self.log is not None:
                 self.log.end_interval()
