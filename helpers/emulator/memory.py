@@ -54,6 +54,8 @@ class Buffer:
     writer_epoch: Array | None = None
     reader: Array | None = None
     reader_epoch: Array | None = None
+    strong: Array | None = None  # places whose last write was a volatile, relaxed or atomic one
+    versions: Array | None = None  # what the value of a place has released (see `order`)
     kind: np.dtype[Any] | None = None  # element type of the caller's array
     stores: StoreLog | None = None  # kept only where a result is asked after
 
