@@ -329,6 +329,8 @@ def _store_sound(
         _count_global(state, site, stats, buffer, offset, mask)
         track_global(state, site.index, buffer, offset, site.width, mask, True)
     state.launch.writes += 1
+    if site.strong:
+        state.launch.flagged = True
     size = site.kind.itemsize
     data = buffer.view(site.kind)
     index = offset >> (size.bit_length() - 1) if size > 1 else offset
@@ -657,6 +659,8 @@ def store_shared(
         if state.copies is not None:
             state.copies.check(site, plan.granule, span, plan.mask)
     state.launch.writes += 1
+    if site.strong:
+        state.launch.flagged = True
     size = site.kind.itemsize
     for j, value in enumerate(values):
         offset = plan.offset + j * size if j else plan.offset

@@ -121,7 +121,9 @@ def _changed(
     if launch.program.waits:
         after = c if operation == "cas" else b
         changed = wrote & (old != after) if operation in ("cas", "exch") else wrote
-        launch.writes += bool(changed.any())
+        if changed.any():
+            launch.writes += 1
+            launch.flagged = True
     return wrote
 
 

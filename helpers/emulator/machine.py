@@ -145,6 +145,7 @@ class Launch:
         self.writable: set[int] | None = None  # slots that the kernel may write; None: all
         self.order = False  # fences and flags may order threads: kept track of
         self.ledger = Ledger()
+        self.flagged = False  # a value that others may wait for was just written
         self.writes = 0  # stores and atomics that changed memory
         self.remaining = 0  # blocks that have not been started
         self.sampled = False
@@ -210,7 +211,7 @@ class State:
         self.parked: dict[int, Mask | None] = {}  # threads that wait in a loop, by its head
         self.rounds: dict[int, Round] = {}
         self.held: list[Held] = []
-        self.lines: dict[int, int] = {}  # of loops that wait, by their head
+        self.spins: dict[int, Spin] = {}  # the loops that threads wait in, by their head
         self.still: tuple[Any, ...] | None = None  # all there was when they last went round
         self.idle = 0
         self.moved = False  # a barrier or a gate has opened since
@@ -397,8 +398,8 @@ class State:
         for number, kind in enumerate(program.kinds):
             registers[number] = zero[kind]
         outer_waiting, self.waiting = self.waiting, []
-        outer = self.parked, self.rounds, self.held, self.lines, self.still
-        self.parked, self.rounds, self.held, self.lines, self.still = {}, {}, [], {}, None
+        outer = self.parked, self.rounds, self.held, self.spins, self.still
+        self.parked, self.rounds, self.held, self.spins, self.still = {}, {}, [], {}, None
         pools = self._start()
         counts = self.launch.counts
         blocks = program.blocks
@@ -461,8 +462,12 @@ class State:
             if block.spins is not None:
                 for spin in block.spins:
                     self._spin(pool, spin, registers)
+            if launch.flagged:
+                launch.flagged = False
+                if launch.program.waits:
+                    self._hand_on(pools, active)
         self.waiting = outer_waiting
-        self.parked, self.rounds, self.held, self.lines, self.still = outer
+        self.parked, self.rounds, self.held, self.spins, self.still = outer
 
     def _start(self) -> list[dict[int, Mask | None]]:
         if self.launch.schedule == "ascending" or self.depth:
@@ -625,29 +630,51 @@ class State:
             return
         rest = None if aside is None else self.narrowed(base, ~same)
         self._push(self.parked, spin.head, aside)
-        self.lines[spin.head] = spin.line
+        self.spins[spin.head] = spin
         if rest is None or rest.n == 0:
             del pool[spin.head]
         else:
             pool[spin.head] = rest
 
+    def _hand_on(self, pools: list[dict[int, Mask | None]], mask: Mask | None) -> None:
+        """A flag was set: the other warps go on first, above all those that wait for flags.
+
+        So what they do comes before what the setter does next, and accesses that only the setter's
+        haste would keep apart meet.
+        """
+        if self.launch.schedule != "ascending" and self.launch.rng.random() < 0.5:
+            return
+        own = self._lanes_of(mask).any(axis=1, keepdims=True)
+        shape = (self.warp_shape.warps, 32, self.blocks)
+        others = ~np.asarray(self.warp_shape.back(np.broadcast_to(own, shape), (self.p, self.q)))
+        first, self.parked = self.parked, {}
+        pool = pools[-1]
+        for at, group in list(pool.items()):
+            base = self.live if group is None else group
+            part, stay = self.narrowed(base, others), self.narrowed(base, ~others)
+            if part is not None and part.n == 0:
+                continue
+            self._push(first, at, part)
+            if stay is None or stay.n:
+                pool[at] = stay
+            else:
+                del pool[at]
+        if first:
+            pools.append(first)
+
     def _gate(
         self, pool: dict[int, Mask | None], after: int, mask: Mask | None, member: Array, line: int
     ) -> None:
-        """Lanes come to where their warp acts together: hold them if some that they name wait."""
-        if not self.parked and not self.held:
+        """Lanes come to where their warp acts together: hold them until those that they name come."""
+        if mask is None or mask.n == mask.warps * 32:
             self._push(pool, after, mask)
             return
-        base = self.live if mask is None else mask
-        held = Held(after, base, self._members(member), line)
-        go = self._complete(held, self.held)
-        stay = self.narrowed(base, ~go)
-        if stay is not None and stay.n == 0:
-            self._push(pool, after, mask)
-            return
-        held.mask = stay
-        self.held.append(held)
-        part = self.narrowed(base, go)
+        held = Held(after, mask, self._members(member), line)
+        go = self._complete(held, [held])
+        stay, part = self.narrowed(mask, ~go), self.narrowed(mask, go)
+        if stay is None or stay.n:
+            held.mask = stay
+            self.held.append(held)
         if part is None or part.n:
             self._push(pool, after, part)
 
@@ -664,28 +691,32 @@ class State:
         lanes.reshape(-1, self.blocks)[self.threads :] = False
         return lanes
 
-    def _complete(self, held: Held, others: list[Held]) -> Array:
-        """bool (four axes): held lanes that name none who waits in a loop or among the others."""
-        away = np.zeros((self.warp_shape.warps, 32, self.blocks), bool)
-        for group in self.parked.values():
-            away |= self._lanes_of(self.live if group is None else group)
-        for other in others:
-            away |= self._lanes_of(other.mask)
+    def _complete(self, held: Held, together: list[Held]) -> Array:
+        """bool (four axes): held lanes that name no living lane but those that are held together."""
+        away = self._lanes_of(self.live)
+        for other in together:
+            away &= ~self._lanes_of(other.mask)
         bit = np.int64(1) << np.arange(32, dtype=i8).reshape(1, 32, 1)
         absent = (away * bit).sum(axis=1, keepdims=True)
-        free = (held.member & absent) == 0
-        return np.asarray(self.warp_shape.back(free, (self.p, self.q)))
+        return np.asarray(self.warp_shape.back((held.member & absent) == 0, (self.p, self.q)))
 
     def _next(self, registers: list[Any]) -> list[dict[int, Mask | None]]:
         """Nothing runs: open gates and barriers; then let those go round who wait in a loop."""
         if not self.parked and not self.held:
             return self._release(registers)
         pools = self._open_gates() or self._release(registers, stuck=False)
+        if not pools and not self.parked:
+            # Lanes wait for others of their warp that never come: they go on without them, and the
+            # operation that they come to says so.
+            pool: dict[int, Mask | None] = {}
+            for held in self.held:
+                self._push(pool, held.resume, held.mask)
+            self.held, pools = [], [pool]
         if pools:
             self.moved = True
             return pools
         now = (self.launch.writes, dict(self.parked), list(registers))
-        if not self.parked or (self._nothing_changed(now) and self.idle in (1, _IDLE)):
+        if self._nothing_changed(now) and self.idle in (1, _IDLE):
             self._deadlock()
         self.still, self.moved = now, False
         groups, self.parked = self.parked, {}
@@ -699,7 +730,7 @@ class State:
         pool: dict[int, Mask | None] = {}
         waiting, keep = self.held, []
         for held, go in [
-            (h, self._complete(h, [o for o in waiting if o.resume != h.resume])) for h in waiting
+            (h, self._complete(h, [o for o in waiting if o.resume == h.resume])) for h in waiting
         ]:
             part, stay = self.narrowed(held.mask, go), self.narrowed(held.mask, ~go)
             if part is None or part.n:
@@ -734,7 +765,7 @@ class State:
     def _who_waits(self) -> tuple[int, str]:
         """(line, words): which threads wait, and where."""
         parts, line = [], 0
-        places = [(self.lines[at], "in the loop at", m) for at, m in self.parked.items()]
+        places = [(self.spins[at].line, "in the loop at", m) for at, m in self.parked.items()]
         places += [(h.line, "for their warp at", h.mask) for h in self.held]
         places += [(w.line, "at the barrier of", w.mask) for w in self.waiting]
         for at, where, mask in places:
@@ -759,7 +790,12 @@ class State:
                 "function runs to its end before other threads go on. Mark it __forceinline__"
             )
         why = "No thread that runs changes what they wait for"
-        if launch.sampled:
+        if any(self.spins[at].endless for at in self.parked):
+            why = (
+                "The loop has no way out: what it waits for is read once, before it. Declare the flag "
+                "volatile, or read it by an atomic operation"
+            )
+        elif launch.sampled:
             why += (
                 ". Only a sample of the blocks was run: the one that does may not be among them. "
                 "Run the whole grid"

@@ -55,6 +55,7 @@ class Buffer:
     reader: Array | None = None
     reader_epoch: Array | None = None
     strong: Array | None = None  # places whose last write was a volatile, relaxed or atomic one
+    copied: Array | None = None  # places that were loaded before they were last written
     versions: Array | None = None  # what the value of a place has released (see `order`)
     kind: np.dtype[Any] | None = None  # element type of the caller's array
     stores: StoreLog | None = None  # kept only where a result is asked after

@@ -6,6 +6,10 @@ fence. What came before the release then happens before what comes after the acq
 the block stands between: what its threads did before it counts for each of them after it, fences
 too. Warps are the unit; the lanes of a warp count as one.
 
+The fence of an acquire is not asked for where a GPU does without it, as much working code does:
+within a block, and for data of other blocks that nobody has loaded before they were written, so that
+no cache of an SM (L1) can hold an older copy of them.
+
 An access has a stamp: the barriers of its block so far, and the fences of its warp. What a warp
 knows of another is the highest stamp of which it knows: of the warps of its own block always (`known`),
 of all others only after it acquired something (`far`). A release keeps a copy of both, as of the
@@ -103,6 +107,7 @@ class Order:
         self.fences = np.zeros((nb, nw), np.int64)
         self.known = np.full((nb, nw, nw), -1, np.int64)
         self.far = np.empty((nb, nw), object)
+        self.seen = np.empty((nb, nw), object)  # as far, but without a fence on the reading side
         # As of the last fence, by its scope: 0 the block, 1 the device.
         self.near_out = [np.full((nb, nw, nw), -1, np.int64) for _ in range(2)]
         self.far_out = [np.empty((nb, nw), object) for _ in range(2)]
@@ -168,18 +173,28 @@ class Order:
                 self.pending[at] = later
 
     def _learn(self, at: tuple[int, int], item: Released, scope: int) -> None:
+        """A fence after a read: the warp knows what was released."""
+        if item.block == self.linear[at[0]]:
+            self.far[at] = _joined(self.far[at], item.near_far)
+        if scope == 1:
+            self.far[at] = _joined(self.far[at], item.row)
+        self.dirty[at[0]] = True
+
+    def _see(self, at: tuple[int, int], item: Released) -> None:
+        """A strong read: the warp has seen what was released."""
         column, warp = at
         if self.viewed is not None:
             self.known, self.viewed = self.known.copy(), None
         near = self.known[column, warp]
+        if item.row is not None:
+            np.maximum(near, item.row[self._own(column)], out=near)
+        seen = _joined(self.seen[at], item.row)
         if item.block == self.linear[column]:
             np.maximum(near, item.near, out=near)
-            self.far[at] = _joined(self.far[at], item.near_far)
+            seen = _joined(seen, item.near_far)
             if item.warp == warp and self.state.log is not None:
                 self._hand_over(column, warp)
-        if scope == 1 and item.row is not None:
-            self.far[at] = _joined(self.far[at], item.row)
-            np.maximum(near, item.row[self._own(column)], out=near)
+        self.seen[at] = seen
         self.dirty[column] = True
 
     def _own(self, column: int) -> slice:
@@ -241,9 +256,10 @@ class Order:
 
     def _pend(self, who: set[tuple[int, int, int]]) -> None:
         for c, w, n in who:
-            self.pending.setdefault((c, w), {})[n] = self.ledger.items[n]
+            item = self.ledger.items[n]
+            self.pending.setdefault((c, w), {})[n] = item
             self.last[c, w] = n
-            self.dirty[c] = True
+            self._see((c, w), item)
 
     def write(
         self,
@@ -322,7 +338,7 @@ class Order:
                 self.known[c][square] = best
             for s in range(2):
                 self.near_out[s][c][square] = self.near_out[s][c][warps].max(axis=0)
-            for rows in (self.far, *self.far_out):
+            for rows in (self.far, self.seen, *self.far_out):
                 joint = None
                 for w in warps:
                     joint = _joined(joint, rows[c, w])
@@ -341,8 +357,13 @@ class Order:
 
     # -- what is ordered -------------------------------------------------------------------------
 
-    def before(self, gid: Array, stamp: Array, column: Array, warp: Array) -> Array:
-        """Whether accesses of threads `gid` of the launch happen before what warps do now."""
+    def before(
+        self, gid: Array, stamp: Array, column: Array, warp: Array, fresh: Array | None
+    ) -> Array:
+        """Whether accesses of threads `gid` of the launch happen before what warps do now.
+
+        fresh: places of which no cache can hold an older copy; None: all of them.
+        """
         s = self.state
         block, other = gid // s.threads, gid % s.threads // 32
         here = block == self.linear[column]
@@ -356,14 +377,17 @@ class Order:
         if len(apart):
             mine = column[apart] * self.warps + warp[apart]
             theirs = block[apart] * self.warps + other[apart]
-            rows: dict[int, tuple[Array, list[int]]] = {}
-            for w in np.unique(mine):
-                row = self.far.reshape(-1)[w]
-                if row is not None:
-                    rows.setdefault(id(row), (row, []))[1].append(int(w))
-            for row, warps in rows.values():
-                sel = np.isin(mine, warps)
-                out[apart[sel]] = stamp[apart[sel]] <= row[theirs[sel]]
+            for what, may in ((self.far, None), (self.seen, fresh)):
+                rows: dict[int, tuple[Array, list[int]]] = {}
+                for w in np.unique(mine):
+                    row = what.reshape(-1)[w]
+                    if row is not None:
+                        rows.setdefault(id(row), (row, []))[1].append(int(w))
+                for row, warps in rows.values():
+                    sel = np.isin(mine, warps)
+                    at = apart[sel]
+                    known = stamp[at] <= row[theirs[sel]]
+                    out[at] |= known if may is None or what is self.far else known & may[at]
         return np.asarray(out)
 
     def what_is_missing(self, gid: int, stamp: int, column: int, warp: int) -> str:
@@ -371,8 +395,9 @@ class Order:
         s = self.state
         if self.pending.get((column, warp)):
             return (
-                "The second has read a flag or a lock that the first had set, but no __threadfence() "
-                "stands between that read and this access"
+                "The second has read a flag or a lock that another block had set, but no "
+                "__threadfence() stands between that read and this access: a cache of its SM may hold "
+                "an older value"
             )
         block, other = gid // s.threads, gid % s.threads // 32
         at = np.flatnonzero(self.linear == block)

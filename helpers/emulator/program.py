@@ -76,6 +76,7 @@ class Spin:
     registers: tuple[int, ...]
     strong: bool
     line: int
+    endless: bool
 
 
 @dataclass
@@ -417,7 +418,7 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
     )
     for wait in found:
         registers = tuple(sorted(numbers[r] for r in wait.registers if r in numbers))
-        spin = Spin(wait.head, registers, wait.strong, wait.line)
+        spin = Spin(wait.head, registers, wait.strong, wait.line, not wait.reads)
         for start in wait.latches:
             block = result.blocks[start]
             block.spins = (*(block.spins or ()), spin)

@@ -812,6 +812,8 @@ def _enter(
         buffer.writer_epoch = np.zeros(size, kind)
         buffer.reader = np.full(size, -1, np.int64)
         buffer.reader_epoch = np.zeros(size, kind)
+        if order is not None:
+            buffer.copied = np.zeros(size, bool)
     assert buffer.writer is not None
     assert buffer.writer_epoch is not None
     assert buffer.reader is not None
@@ -826,13 +828,16 @@ def _enter(
     for j in range(max(width // buffer.granule, 1)):
         place = at + j
         before, then = buffer.writer[place], buffer.writer_epoch[place]
-        bad = _unordered_global(s, before, then, gid, epoch, who)
+        fresh = None if buffer.copied is None or strong else ~buffer.copied[place]
+        bad = _unordered_global(s, before, then, gid, epoch, who, fresh)
         if strong and buffer.strong is not None:
             bad = bad & ~buffer.strong[place]
         _global_race(s, site, buffer, place, before, then, gid, bad, who, "writes", store)
         if store:
             reader, then = buffer.reader[place], buffer.reader_epoch[place]
-            bad = _unordered_global(s, reader, then, gid, epoch, who)
+            bad = _unordered_global(s, reader, then, gid, epoch, who, None)
+            if buffer.copied is not None:
+                buffer.copied[place] |= reader >= 0
             _global_race(s, site, buffer, place, reader, then, gid, bad, who, "reads", True)
             buffer.writer[place] = gid
             buffer.writer_epoch[place] = stamp
@@ -860,6 +865,7 @@ def _unordered_global(
     gid: Array,
     epoch: Array,
     who: tuple[Array, Array] | None,
+    fresh: Array | None,
 ) -> Array:
     other = (before >= 0) & (before != gid)
     if not other.any():
@@ -868,7 +874,13 @@ def _unordered_global(
         assert who is not None
         at = np.flatnonzero(other)
         column, warp = who
-        other[at] = ~s.order.before(before[at], before_epoch[at], column[at], warp[at])
+        other[at] = ~s.order.before(
+            before[at],
+            before_epoch[at],
+            column[at],
+            warp[at],
+            None if fresh is None else fresh[at],
+        )
         return other
     threads = s.threads
     elsewhere = before // threads != gid // threads
@@ -901,8 +913,8 @@ def _global_race(
             a, int(then[first]), int(who[0][first]), int(who[1][first])
         )
         cure = f"{missing}. {_HOW}"
-    elif program.waits:
-        cure = f"The kernel waits for flags or locks, but it has no __threadfence(). {_HOW}"
+    elif program.waits or any(t.op == "atomic" for t in s.sites):
+        cure += f". The kernel has no __threadfence(), without which no flag orders them. {_HOW}"
     s.find(
         "race",
         s.sites[site].line,

@@ -31,8 +31,8 @@ _ALL = P.Immediate(0xFFFFFFFF)
 class Wait:
     """A loop that waits. head: the place of its first block; latches: of those that go back to it.
 
-    strong: it reads what only synchronisation reads. reads: the instructions whose values decide.
-    line: of the first. registers: names of those that it writes.
+    strong: it reads what only synchronisation reads. reads: the instructions whose values decide;
+    none if it has no end. line: of the first. registers: names of those that it writes.
     """
 
     head: int
@@ -67,9 +67,9 @@ def loops(function: P.Function, spans: Sequence[Span], touched: Touched) -> list
                 todo += into.get(node, ())
         strong, plain = _what_it_reads(function, body, ends, after, touched)
         reads = strong or plain
-        if reads:
+        if reads or _has_no_end(function, body, ends, after):
             written = frozenset(r for a in body for i in range(a, ends[a]) for r in touched[i][1])
-            line = function.code[min(reads)].line
+            line = function.code[min(reads, default=head)].line
             out.append(
                 Wait(head, frozenset(tails), bool(strong), line, frozenset(reads), written)
             )
@@ -93,6 +93,16 @@ def _followers(function: P.Function, spans: Sequence[Span], at: int) -> tuple[in
     if last.root in ("ret", "exit", "trap"):
         return nxt if last.guard else ()
     return nxt
+
+
+def _has_no_end(
+    function: P.Function, body: set[int], ends: dict[int, int], after: dict[int, tuple[int, ...]]
+) -> bool:
+    """Whether nothing leads out of a loop."""
+    ways = ("ret", "exit", "trap", "call")
+    return all(n in body for a in body for n in after[a]) and not any(
+        function.code[i].root in ways for a in body for i in range(a, ends[a])
+    )
 
 
 def _what_it_reads(
