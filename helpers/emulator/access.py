@@ -20,7 +20,7 @@ from helpers.emulator.memory import (
     load_words,
     store_words,
 )
-from helpers.emulator.races import READ, WRITE, track_global
+from helpers.emulator.races import track_global
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def load_global(state: State, number: int, address: Array, mask: Mask | None) ->
         return _load_checked(state, site, stats, address, mask)
     if state.analyse:
         _count_global(state, site, stats, buffer, offset, mask)
-        if _tracked(state, buffer):
+        if site.strong or _tracked(state, buffer):
             track_global(state, number, buffer, offset, site.width, mask, False)
     return _take(buffer, site, offset)
 
@@ -250,7 +250,7 @@ def _load_checked(
     for buffer, offset, sound_mask, sound in parts:
         if state.analyse:
             _count_global(state, site, stats, buffer, offset, sound_mask)
-            if _tracked(state, buffer):
+            if site.strong or _tracked(state, buffer):
                 track_global(state, site.index, buffer, offset, site.width, sound_mask, False)
             if buffer.initialised is not None:
                 _check_global_init(state, site, buffer, offset, sound)
@@ -331,6 +331,9 @@ def _store_sound(
     if state.analyse:
         _count_global(state, site, stats, buffer, offset, mask)
         track_global(state, site.index, buffer, offset, site.width, mask, True)
+    state.launch.writes += 1
+    if site.strong:
+        state.launch.flagged = True
     size = site.kind.itemsize
     data = buffer.view(site.kind)
     index = offset >> (size.bit_length() - 1) if size > 1 else offset
@@ -618,7 +621,7 @@ def load_shared(state: State, number: int, address: Array, mask: Mask | None) ->
             plan.initialised = _check_init(state, site, plan, span)
         if state.copies is not None:
             state.copies.check(site, plan.granule, span, plan.mask)
-        log.add(number, READ, plan.granule, span, plan.mask)
+        log.load(site, plan.granule, span, plan.mask)
     if site.count == 1:
         return load_words(state.shared, plan.offset, site.kind)
     size = site.kind.itemsize
@@ -662,7 +665,10 @@ def store_shared(
         log.mark(plan.granule, span, arr)
         if state.copies is not None:
             state.copies.check(site, plan.granule, span, plan.mask)
-        log.add(number, WRITE, plan.granule, span, plan.mask, values)
+        log.store(site, plan.granule, span, plan.mask, values)
+    state.launch.writes += 1
+    if site.strong:
+        state.launch.flagged = True
     size = site.kind.itemsize
     for j, value in enumerate(values):
         offset = plan.offset + j * size if j else plan.offset
@@ -724,6 +730,7 @@ def store_local(
     if sound is not mask:
         offset = np.where(sound.arr, offset, 0)  # type: ignore[union-attr]
     size = site.kind.itemsize
+    state.launch.writes += 1
     arr = None if sound is None else sound.arr
     for j, value in enumerate(values):
         store_words(memory, offset + j * size, value.view(site.kind), arr)

@@ -25,6 +25,7 @@ from helpers.emulator import (
 )
 from helpers.emulator import ptx as P
 from helpers.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW
+from helpers.emulator.waits import STRONG
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class Emitter:
         self.last: dict[str, int] = {}
         self.ending: list[list[str]] = []
         self.position = 0
+        self.waiting: frozenset[int] = frozenset()  # positions of reads that decide over a wait
         self.ins: P.Instruction | None = None
         self.temporaries = 0
         self._guard: str | None = None
@@ -384,10 +386,18 @@ class Emitter:
         from helpers.emulator.program import Site
 
         assert self.ins is not None
-        number = len(self.program.sites)
+        number, ins = len(self.program.sites), self.ins
+        parts = set(ins.parts)
+        scope = 0 if "cta" in parts else 1
         self.program.sites.append(
-            Site(number, self.ins.line, self.ins.text, space, op, np.dtype(kind), count, offset)
-        )
+            Site(
+                number, ins.line, ins.text, space, op, np.dtype(kind), count, offset,
+                bool(STRONG & parts) or op == "atomic",
+                scope if {"acquire", "acq_rel"} & parts else None,
+                scope if {"release", "acq_rel"} & parts else None,
+                self.position in self.waiting,
+            )
+        )  # fmt: skip
         return number
 
     def address(self, operand: P.Operand | None) -> tuple[str, int]:
@@ -1216,21 +1226,18 @@ def _store(e: Emitter, ins: P.Instruction) -> None:
     e.emit(f"store_{space}(S, {number}, {base}, ({', '.join(values)},), {e.active()})")
 
 
+@lowers("membar", "fence")
+def _fence(e: Emitter, ins: P.Instruction) -> None:
+    if "proxy" in ins.parts or "mbarrier_init" in ins.parts or "cluster" in ins.parts:
+        raise e.fail(_HOPPER)
+    e.emit(f"S.fence({0 if 'cta' in ins.parts else 1}, {e.active()})")
+
+
 @lowers(
-    "prefetch",
-    "prefetchu",
-    "discard",
-    "applypriority",
-    "membar",
-    "fence",
-    "nanosleep",
-    "pmevent",
-    "griddepcontrol",
+    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent", "griddepcontrol"
 )
 def _nothing(e: Emitter, ins: P.Instruction) -> None:
     """Instructions that change nothing that the emulator models: kernels run one after the other."""
-    if "proxy" in ins.parts or "mbarrier_init" in ins.parts or "cluster" in ins.parts:
-        raise e.fail(_HOPPER)
 
 
 @lowers("atom", "red")

@@ -57,6 +57,9 @@ class Buffer:
     writer_epoch: Array | None = None
     reader: Array | None = None
     reader_epoch: Array | None = None
+    strong: Array | None = None  # last write of a place: 0 plain, 1 volatile, 2 atomic or relaxed
+    copied: Array | None = None  # places that were loaded before they were last written
+    versions: Array | None = None  # what the value of a place has released (see `order`)
     kind: np.dtype[Any] | None = None  # element type of the caller's array
     stores: StoreLog | None = None  # kept only where a result is asked after
     owned: Array | None = None  # bool by byte, of the device heap: what malloc gave out

@@ -12,13 +12,14 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from helpers import toolchain
-from helpers.device import limits
+from helpers.device import GPUS, WARP, limits
 from helpers.emulator import oracle, request
 from helpers.emulator import ptx as P
 from helpers.emulator.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
 from helpers.emulator.arguments import Formal, bind, resolve_type, signature, strip_comments
 from helpers.emulator.machine import Launch, State, StepBudgetError
 from helpers.emulator.memory import SLOT_BITS, Buffer, Heap
+from helpers.emulator.order import MAX_WARPS
 from helpers.emulator.program import Program, SharedSymbol, demangle, translate
 from helpers.emulator.report import Finding, LineAccess, Report
 from helpers.errors import ConfigError, EmulationError, TileError, UnknownNameError, near_matches
@@ -101,7 +102,10 @@ def launch(
     spread over the grid (or those given), for counts of large launches. max_steps: PTX
     instructions until an endless loop is reported; max_seconds: wall time. schedule "permuted"
     runs the warps between two barriers in a random order (seed), which turns races into wrong
-    results; the findings stay the same. analyse=False: results only, no counts, races or
+    results; the findings stay the same, but where flags or locks order threads: there what one order
+    hides another may show. Threads that wait for others let them run, and all blocks that a GPU holds
+    at a time run together, lower ones first; a wait that nothing ends is a finding ("deadlock").
+    analyse=False: results only, no counts, races or
     initialisation. lanes: threads run at once. expect: what arrays (by the names of parameters and
     symbols) should hold afterwards, each alone or as a pair with the largest absolute error, a
     number or one for each element. Elements that differ become findings of the kind "wrong-result"
@@ -125,6 +129,7 @@ def launch(
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
     contents = symbols or {}
+    total = int(np.prod(grid3 if chosen_blocks is None else [len(chosen_blocks)]))
 
     def once(analyse: bool, wrong: Sequence[oracle.Wrong] = ()) -> tuple[State, Heap, int, bool]:
         """Run every block; the last batch, the memory, how many blocks ran, whether to the end."""
@@ -138,7 +143,8 @@ def launch(
         run.max_steps = max_steps
         run.schedule = schedule
         run.rng = np.random.default_rng(seed)
-        run.fences = program.fences
+        run.order = analyse and program.fences and _warps(grid3, block3) <= MAX_WARPS
+        run.sampled = chosen_blocks is not None
         run.keep_samples = analyse
         run.deadline = time.monotonic() + max_seconds
         held = _place_symbols(program, heap, params, contents, entry)
@@ -155,8 +161,12 @@ def launch(
         with np.errstate(all="ignore"):
             try:
                 room = _room(program, total_shared, block3, lanes)
+                run.together = _at_a_time(room, block3)
+                if program.polls and chosen_blocks is None:
+                    room, run.together = _resident(program, total_shared, block3, lanes, arch)
                 for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
                     state = State(run, grid3, block3, bx, by, bz)
+                    run.remaining = total - blocks_run - state.blocks
                     state.run(program.run_function(), {})
                     state.finish()
                     blocks_run += state.blocks
@@ -379,6 +389,39 @@ def _room(program: Program, shared: int, block: tuple[int, int, int], lanes: int
     return max(limit, threads)
 
 
+def _warps(grid: tuple[int, int, int], block: tuple[int, int, int]) -> int:
+    """Warps of a launch."""
+    return int(np.prod(grid)) * -(-int(np.prod(block)) // WARP)
+
+
+def _resident(
+    program: Program, shared: int, block: tuple[int, int, int], lanes: int, arch: str
+) -> tuple[int, str]:
+    """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
+
+    As many blocks as the largest known GPU of the architecture holds at a time, so far as threads
+    and shared memory decide (registers may allow fewer), if the memory here allows. lanes: as many
+    threads at most, if the caller chose another number than `LANES`.
+    """
+    device, threads = limits(arch), block[0] * block[1] * block[2]
+    gpus = [g for g in GPUS.values() if g.arch == device.arch]
+    each = min(device.max_blocks_per_sm, device.max_warps_per_sm // -(-threads // WARP))
+    if shared:
+        each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
+    gpu = max(gpus, key=lambda g: g.sms, default=None)
+    held = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
+    room = _room(program, shared, block, held * threads)
+    if lanes != LANES:
+        room = max(min(room, lanes), threads)
+    if gpu and room // threads >= held:
+        return room, f"a {gpu.name} holds at most {held} blocks of this kernel at a time"
+    return room, _at_a_time(room, block)
+
+
+def _at_a_time(room: int, block: tuple[int, int, int]) -> str:
+    return f"the emulator runs {room // int(np.prod(block))} blocks of this kernel at a time"
+
+
 def _batches(
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
@@ -510,9 +553,10 @@ def _report(
             f"counts are of {blocks_run} of {total} blocks; the others were not run and their "
             "results are missing"
         )
-    if run.fences and run.analyse:
+    if run.analyse and run.program.fences and not run.order:
         notes.append(
-            "the kernel uses fences: races between blocks in global memory were not judged"
+            f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
+            "kept, and races between blocks in global memory were not judged"
         )
     return Report(
         kernel=entry,
