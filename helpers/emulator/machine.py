@@ -713,8 +713,7 @@ class State:
             return
         if isinstance(self.log, OrderedLog):
             for barrier in {w.barrier for w in ready}:
-                masks = [w.mask or self.live for w in ready if w.barrier == barrier]
-                self.log.join(masks)
+                self.log.join([w.mask or self.live for w in ready if w.barrier == barrier])
             return
         nwarps = self.warp_shape.warps
         clocks = self.log.clocks

@@ -161,13 +161,14 @@ class OrderedLog(SharedLog):
         if live is not None:
             self.anyone = bool(self.some.any())
 
-    def end_interval(self) -> None:
-        """A barrier of the whole block: everybody knows everything."""
+    def end_interval(self, but: Array | None = None) -> None:
+        """A barrier of the whole block: everybody knows everything. but: not in these blocks."""
         self._judge_unset(None, None, 1)
-        self.known[:] = np.repeat(self.now, 32, axis=0)
-        self.some[:] = False
-        self.anyone = False
-        self.now += 1
+        here = np.ones(self.state.blocks, bool) if but is None else ~but.reshape(-1)
+        self.known[..., here] = np.repeat(self.now, 32, axis=0)[..., here]
+        self.some[:, here] = False
+        self.anyone = bool(self.some.any())
+        self.now[:, here] += 1
 
     # -- accesses --------------------------------------------------------------------------------
 
@@ -186,6 +187,7 @@ class OrderedLog(SharedLog):
             return
         s = self.state
         assert granule is not None
+        kind = kind if kind in (READ, WRITE) else ATOMIC
         at, thread, column, chosen = self._flat(granule, mask)
         if not len(at):
             return
