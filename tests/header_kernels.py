@@ -255,7 +255,7 @@ extern "C" __global__ void two_stages(const float* A, const float* B, float* C, 
 enter(
     "sm_80",
     """
-// Four warps copy, four multiply; two barriers for each stage pass it to and fro.
+// Four warps copy, four multiply; two barriers for each stage pass it back and forth.
 extern "C" __global__ void copy_and_multiply(const float* A, const float* B, float* C,
                                              int M, int N, int K) {
     constexpr int T = 16, HALF = 128;

@@ -26,6 +26,7 @@ from helpers.errors import ConfigError, EmulationError, TileError, UnknownNameEr
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+SCHEDULES = request.SCHEDULES
 LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
 MAX_STEPS = 3_000_000  # PTX instructions of one path through the program
 MAX_SECONDS = 600.0
