@@ -120,7 +120,7 @@ __device__ __forceinline__ float part_of(const float* A, const float* B, int row
     Twin("no-barrier-before-release", "            __threadfence();\n            __syncthreads();\n            if", "            __threadfence();\n            if"),
     Twin("flag-first", "        if (row < M && col < N) C[row * N + col] = z ? C[row * N + col] + sum : sum;\n        s.release(z + 1 == gridDim.z ? 0 : z + 1);",
          "        float old = z && row < M && col < N ? C[row * N + col] : 0;\n        s.release(z + 1 == gridDim.z ? 0 : z + 1);\n        if (row < M && col < N) C[row * N + col] = old + sum;"),
-    Twin("plain-flag", "volatile int* at", "int* at", "deadlock", "Declare the flag volatile"),
+    Twin("plain-flag", "volatile int* at", "int* at", "step-budget", "declare it volatile"),
     Twin("never-set", "if (leader) *at = turn;", "", "deadlock", "line"),
     Twin("waits-for-higher", "if (z > 0) s.wait(z);", "s.wait(z + 1);", "deadlock", "in the loop at"),
 )  # fmt: skip
@@ -536,7 +536,7 @@ def shared_lock(source: str, M: int, N: int, K: int, **options: Any) -> Outcome:
     }
     """,
     Twin("no-fence", "            __threadfence();\n            *serving", "            *serving", says="no __threadfence() since"),
-    Twin("plain-serving", "volatile int* serving", "int* serving", "deadlock", "Declare the flag volatile"),
+    Twin("plain-serving", "volatile int* serving", "int* serving", "step-budget", "declare it volatile"),
     Twin("served-early", "        __syncthreads();\n        if (threadIdx.x == 0) {\n            __threadfence();\n            *serving", "        if (threadIdx.x == 0) {\n            __threadfence();\n            *serving"),
     Twin("nobody-served", "*serving = turn + 1;", "", "deadlock"),
     shape=(5, 33, 40),

@@ -789,13 +789,21 @@ class State:
                 f"line {line}: threads wait in a device function that is not inlined, and such a "
                 "function runs to its end before other threads go on. Mark it __forceinline__"
             )
-        why = "No thread that runs changes what they wait for"
+        block = self.block_tuple(self._first_waiting())
+        stopped = "The launch was stopped; its results are incomplete"
         if any(self.spins[at].endless for at in self.parked):
-            why = (
-                "The loop has no way out: what it waits for is read once, before it. Declare the flag "
-                "volatile, or read it by an atomic operation"
+            self.find(
+                "step-budget",
+                line,
+                f"an endless loop, which nothing leads out of: {who}. If it is to wait for a flag, the "
+                "compiler has read that once, before the loop: declare it volatile, or read it by an "
+                f"atomic operation. {stopped}",
+                1,
+                block=block,
             )
-        elif launch.sampled:
+            raise StepBudgetError
+        why = "No thread that runs changes what they wait for"
+        if launch.sampled:
             why += (
                 ". Only a sample of the blocks was run: the one that does may not be among them. "
                 "Run the whole grid"
@@ -808,14 +816,12 @@ class State:
             )
         else:
             why += ". Check who sets the flag or gives the lock back, and whether it can get there"
-        column = self._first_waiting()
         self.find(
             "deadlock",
             line,
-            f"all threads that are left wait: {who}. {why}. The launch was stopped; its results are "
-            "incomplete",
+            f"all threads that are left wait: {who}. {why}. {stopped}",
             1,
-            block=self.block_tuple(column),
+            block=block,
         )
         raise StepBudgetError
 

@@ -377,18 +377,32 @@ class Order:
         if len(apart):
             mine = column[apart] * self.warps + warp[apart]
             theirs = block[apart] * self.warps + other[apart]
-            for what, may in ((self.far, None), (self.seen, fresh)):
-                rows: dict[int, tuple[Array, list[int]]] = {}
-                for w in np.unique(mine):
-                    row = what.reshape(-1)[w]
-                    if row is not None:
-                        rows.setdefault(id(row), (row, []))[1].append(int(w))
-                for row, warps in rows.values():
-                    sel = np.isin(mine, warps)
-                    at = apart[sel]
-                    known = stamp[at] <= row[theirs[sel]]
-                    out[at] |= known if may is None or what is self.far else known & may[at]
+            self._by_fences(out, apart, mine, theirs, stamp, self.far)
+            if fresh is None or fresh.any():
+                left = np.flatnonzero(~out[apart] & (True if fresh is None else fresh[apart]))
+                self._by_fences(out, apart[left], mine[left], theirs[left], stamp, self.seen)
         return np.asarray(out)
+
+    def _by_fences(
+        self, out: Array, lanes: Array, mine: Array, theirs: Array, stamp: Array, what: Array
+    ) -> None:
+        """Set those of `out` at `lanes` whose warp's row of `what` knows of the other's stamp."""
+        if not len(lanes):
+            return
+        rows = what.reshape(-1)
+        numbers: dict[int, int] = {}
+        group = np.full(len(rows), -1, np.int64)
+        for w in np.unique(mine):
+            if rows[w] is not None:
+                group[w] = numbers.setdefault(id(rows[w]), int(w))
+        of = group[mine]
+        order = np.argsort(of, kind="stable")
+        edges = np.flatnonzero(np.diff(of[order], prepend=-2, append=-2))
+        for low, high in zip(edges[:-1], edges[1:], strict=True):
+            sel = order[low:high]
+            if of[sel[0]] >= 0:
+                at = lanes[sel]
+                out[at] = stamp[at] <= rows[of[sel[0]]][theirs[sel]]
 
     def what_is_missing(self, gid: int, stamp: int, column: int, warp: int) -> str:
         """Which half of a release and acquire two accesses lack, in words; "" if none was begun."""
