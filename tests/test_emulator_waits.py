@@ -123,7 +123,9 @@ def test_who_waits_at_a_barrier_is_said():
     (found,) = emulator.launch(source, "k", 1, 64, [np.zeros(1, np.int32)]).findings
     assert (found.kind, found.line) == ("deadlock", 4)
     assert "thread (0, 0, 0) of block (0, 0, 0) in the loop at line 4" in found.message
-    assert "thread (1, 0, 0) of block (0, 0, 0) and 62 more at the barrier of line 5" in found.message
+    assert (
+        "thread (1, 0, 0) of block (0, 0, 0) and 62 more at the barrier of line 5" in found.message
+    )
 
 
 @pytest.mark.parametrize("schedule", run.SCHEDULES)
@@ -302,6 +304,80 @@ def test_the_acquire_and_release_forms_of_ptx_need_no_fence_beside_them():
         report = emulator.launch(source.replace("FORM", form), "k", 9, 1, args)
         assert {f.kind for f in report.findings} == kinds, (form, report)
         assert out[0] == 36
+
+
+def test_volatile_is_no_atomic():
+    source = """
+    extern "C" __global__ void k(volatile int* sum) { *sum += 1; FENCE }
+    """
+    for fence in ("", "__threadfence();"):
+        report = emulator.launch(source.replace("FENCE", fence), "k", 4, 1, [np.zeros(1, np.int32)])
+        assert {f.kind for f in report.findings} == {"race"}, report
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+@pytest.mark.parametrize("pause", ["", "__nanosleep(20);"])
+def test_a_flag_in_shared_memory_that_is_read_before_the_loop_too(pause, schedule):
+    source = """
+    extern "C" __global__ void k(int* out)
+    {
+        __shared__ int data[32];
+        __shared__ volatile int ready;
+        if (threadIdx.x == 0) ready = 0;
+        __syncthreads();
+        if (threadIdx.x >= 32) {
+            data[threadIdx.x - 32] = threadIdx.x;
+            __threadfence_block();
+            __syncwarp();
+            if (threadIdx.x == 32) ready = 1;
+        } else {
+            int seen = ready;
+            while (!seen) { PAUSE seen = ready; }
+            out[threadIdx.x] = data[31 - threadIdx.x];
+        }
+    }
+    """
+    out = np.zeros(32, np.int32)
+    text = source.replace("PAUSE", pause)
+    report = emulator.launch(text, "k", 1, 64, [out], schedule=schedule)
+    assert report.ok, report
+    assert (out == 63 - np.arange(32)).all()
+    for wrong in (
+        text.replace("__threadfence_block();", ""),
+        text.replace("            while (!seen)", "            if (0) while (!seen)"),
+    ):
+        report = emulator.launch(wrong, "k", 1, 64, [out], schedule=schedule)
+        assert "race" in {f.kind for f in report.findings}, report
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+def test_every_lane_of_a_warp_takes_a_lock_in_shared_memory(schedule):
+    source = """
+    extern "C" __global__ void k(int* out)
+    {
+        __shared__ int lock, sum;
+        if (threadIdx.x == 0) lock = sum = 0;
+        __syncthreads();
+        for (bool done = false; !done;) {
+            if (atomicExch(&lock, 1) == 0) {
+                __threadfence_block();
+                sum += threadIdx.x;
+                FENCE
+                atomicExch(&lock, 0);
+                done = true;
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) *out = sum;
+    }
+    """
+    for fence, kinds in (("__threadfence_block();", set()), ("", {"race"})):
+        out = np.zeros(1, np.int32)
+        report = emulator.launch(
+            source.replace("FENCE", fence), "k", 1, 96, [out], schedule=schedule
+        )
+        assert {f.kind for f in report.findings} == kinds, report
+        assert out[0] == 96 * 95 // 2
 
 
 def test_a_kernel_without_waits_has_no_gates_and_no_turns():

@@ -107,9 +107,7 @@ def atomic(
     return _global(state, number, operation, kind, address, b, c, mask)
 
 
-def _changed(
-    state: State, operation: str, kind: str, old: Array, b: Array, c: Array
-) -> Array:
+def _changed(state: State, operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
     """Lanes that put something else in place of the value they found, or all if nobody asks."""
     launch = state.launch
     if operation == "cas":

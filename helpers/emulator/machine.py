@@ -23,7 +23,7 @@ import numpy as np
 
 from helpers.emulator.counts import ActiveLanes, WarpShape
 from helpers.emulator.memory import Heap, Words
-from helpers.emulator.order import MAX_WARPS, Ledger, Order
+from helpers.emulator.order import Ledger, Order
 from helpers.emulator.races import WARP_SYNC, SharedLog
 from helpers.emulator.report import SiteStats
 from helpers.errors import EmulationError
@@ -721,9 +721,7 @@ class State:
         self.still, self.moved = now, False
         groups, self.parked = self.parked, {}
         if self.launch.schedule != "ascending" and self.depth == 0:
-            return self._permuted(
-                [(at, self.live if m is None else m) for at, m in groups.items()]
-            )
+            return self._permuted([(at, self.live if m is None else m) for at, m in groups.items()])
         return [groups]
 
     def _open_gates(self) -> list[dict[int, Mask | None]]:
@@ -756,7 +754,9 @@ class State:
             self.idle = 0
             return False
         assert then is not None
-        if all(a is b or bool(_same_bits(a, b).all()) for a, b in zip(then[2], now[2], strict=True)):
+        if all(
+            a is b or bool(_same_bits(a, b).all()) for a, b in zip(then[2], now[2], strict=True)
+        ):
             self.idle = 1
         else:
             self.idle = max(self.idle, 1) + 1
@@ -770,7 +770,9 @@ class State:
         places += [(w.line, "at the barrier of", w.mask) for w in self.waiting]
         for at, where, mask in places:
             base = self.live if mask is None else mask
-            thread, column = self.first_lane(np.ones((1, 1, 1, 1), bool) if base is None else base.arr)
+            thread, column = self.first_lane(
+                np.ones((1, 1, 1, 1), bool) if base is None else base.arr
+            )
             n = self.lanes if base is None else base.n
             more = f" and {n - 1} more" if n > 1 else ""
             parts.append(
@@ -847,9 +849,7 @@ class State:
         warps = self.warps_active(base).sum(axis=0).reshape(1, 1, self.p, self.q) * 32
         self.arrived[barrier] = self.arrived.get(barrier, 0) + warps
 
-    def _release(
-        self, registers: list[Any], stuck: bool = True
-    ) -> list[dict[int, Mask | None]]:
+    def _release(self, registers: list[Any], stuck: bool = True) -> list[dict[int, Mask | None]]:
         """Nothing runs any more: open the barriers that are complete, report those that never are.
 
         stuck: whether no thread waits elsewhere, so that those which are not complete never will be.

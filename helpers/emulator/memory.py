@@ -54,7 +54,7 @@ class Buffer:
     writer_epoch: Array | None = None
     reader: Array | None = None
     reader_epoch: Array | None = None
-    strong: Array | None = None  # places whose last write was a volatile, relaxed or atomic one
+    strong: Array | None = None  # last write of a place: 0 plain, 1 volatile, 2 atomic or relaxed
     copied: Array | None = None  # places that were loaded before they were last written
     versions: Array | None = None  # what the value of a place has released (see `order`)
     kind: np.dtype[Any] | None = None  # element type of the caller's array

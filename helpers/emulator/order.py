@@ -20,6 +20,7 @@ Source: PTX ISA, Memory Consistency Model (release and acquire patterns, causali
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -398,7 +399,7 @@ class Order:
         of = group[mine]
         order = np.argsort(of, kind="stable")
         edges = np.flatnonzero(np.diff(of[order], prepend=-2, append=-2))
-        for low, high in zip(edges[:-1], edges[1:], strict=True):
+        for low, high in pairwise(edges):
             sel = order[low:high]
             if of[sel[0]] >= 0:
                 at = lanes[sel]
@@ -420,6 +421,4 @@ class Order:
                 "The first has made no __threadfence() since, so a flag or a lock that its block sets "
                 "does not say that the data are there"
             )
-        return (
-            "The second has not seen, by a flag or a lock and __syncthreads(), that the first is done"
-        )
+        return "The second has not seen, by a flag or a lock and __syncthreads(), that the first is done"

@@ -136,6 +136,7 @@ class Program:
     dynamic_shared: bool = False
     fences: bool = False
     waits: bool = False  # some loop waits for other threads
+    polls: bool = False  # by reads that are made for synchronisation: perhaps for other blocks
     stored_params: set[int] | None = None  # byte offsets of pointer parameters stored through
     global_symbols: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (slot, size)
     param_offsets: dict[str, int] = field(default_factory=dict)
@@ -300,9 +301,13 @@ def _stored_params(program: Program, functions: list[P.Function]) -> set[int] | 
     written = ("st", "atom", "red") if program.fences else ("st",)
     for f in functions[1:]:
         for ins in f.code:
-            if ins.root in (*written, "wmma") and not {"param", "local", "shared", "load", "mma"} & set(
-                ins.parts
-            ):
+            if ins.root in (*written, "wmma") and not {
+                "param",
+                "local",
+                "shared",
+                "load",
+                "mma",
+            } & set(ins.parts):
                 return None
     origin: dict[str, frozenset[int]] = {}
     moves = []
@@ -372,11 +377,13 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
     spans, touched = _split_blocks(function), [_touched(i) for i in function.code]
     if found := waits.loops(function, spans, touched):
         program.waits = True
+        program.polls = program.polls or any(w.strong for w in found)
         whole = waits.gated(function)
         if whole is not function:
             function, touched = whole, [_touched(i) for i in whole.code]
             spans = _split_blocks(function)
             found = waits.loops(function, spans, touched)
+    reads = waits.same_reads(function, found) if found else frozenset()
     kinds = _register_kinds(function)
     shared_by_blocks = _cross_block(function, spans, touched)
     numbers = {name: i for i, name in enumerate(sorted(shared_by_blocks))}
@@ -401,7 +408,7 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
         program.blocks.append(block)
         result.blocks[start] = block
         emitter = Emitter(program, function, kinds, numbers, names, local_at, locals_size)
-        emitter.waiting = frozenset(i - start for w in found for i in w.reads)
+        emitter.waiting = frozenset(i - start for i in reads)
         _emit_block(emitter, block, function, start, end, touched)
         name = f"block_{block.number}"
         block.source = emitter.source(name)
@@ -490,9 +497,7 @@ def _cross_block(
     out: set[str] = set()
     for number, (start, end) in enumerate(spans):
         written: set[str] = set()
-        for ins, (reads, writes) in zip(
-            function.code[start:end], touched[start:end], strict=True
-        ):
+        for ins, (reads, writes) in zip(function.code[start:end], touched[start:end], strict=True):
             for name in reads:
                 if home.setdefault(name, number) != number or name not in written:
                     out.add(name)

@@ -13,8 +13,8 @@ different blocks by nothing.
 
 In kernels with fences, flags and locks order threads too, within blocks and between them (`order`).
 Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones; in global
-memory also volatile ones, in shared memory volatile reads in a loop that waits for them) do not race
-with each other, only with others.
+memory also volatile loads and stores, in shared memory those of places that a loop waits for) do not
+race with each other, only with others; two volatile stores do.
 """
 
 from __future__ import annotations
@@ -307,7 +307,9 @@ class SharedLog:
             mask = self.state.narrowed(a.mask or self.state.live, blocks)
             if a.bounds is None and (mask is None or mask.n):
                 log.append(
-                    Access(a.site, a.kind, a.granule, a.count, mask, a.values, a.clocks, view=a.view)
+                    Access(
+                        a.site, a.kind, a.granule, a.count, mask, a.values, a.clocks, view=a.view
+                    )
                 )
         for site, lanes, granule, count in self.unset:
             if (lanes & blocks).any():
@@ -492,6 +494,7 @@ class SharedLog:
                         )
                     )
         table = np.concatenate(rows, axis=1)
+        self._read_flags(table, log)
         if self.state.order is not None:
             return self._unordered_by_fences(table, log, columns)
         named = any(a.clocks is not None for a in log)
@@ -501,6 +504,15 @@ class SharedLog:
         if not len(racing):
             return []
         return self._pairs(table, racing, log)
+
+    def _read_flags(self, table: Array, log: list[Access]) -> None:
+        """Volatile reads of what others wait for are made for synchronisation too (ATOMIC)."""
+        sites = [self.state.sites[a.site] for a in log]
+        strong = np.array([s.strong and s.op == "load" for s in sites])
+        if strong.any():
+            place, sequence, _, kind = table[:4]
+            waits = strong[sequence] & (kind == ATOMIC)
+            kind[strong[sequence] & (kind == READ) & np.isin(place, place[waits])] = ATOMIC
 
     def _not_harmless(self, table: Array, racing: Array, log: list[Access], columns: int) -> Array:
         """Leave out places where one instruction of several threads wrote one and the same value."""
@@ -807,11 +819,11 @@ def _enter(
     order = s.order
     if buffer.writer is None:
         size = -(-buffer.nbytes // buffer.granule)
-        kind = np.int32 if order is None else np.int64
+        wide = np.int32 if order is None else np.int64
         buffer.writer = np.full(size, -1, np.int64)
-        buffer.writer_epoch = np.zeros(size, kind)
+        buffer.writer_epoch = np.zeros(size, wide)
         buffer.reader = np.full(size, -1, np.int64)
-        buffer.reader_epoch = np.zeros(size, kind)
+        buffer.reader_epoch = np.zeros(size, wide)
         if order is not None:
             buffer.copied = np.zeros(size, bool)
     assert buffer.writer is not None
@@ -819,19 +831,21 @@ def _enter(
     assert buffer.reader is not None
     assert buffer.reader_epoch is not None
     if strong and buffer.strong is None:
-        buffer.strong = np.zeros(len(buffer.writer), bool)
+        buffer.strong = np.zeros(len(buffer.writer), np.int8)
     stamp = epoch
     if order is not None:
         assert who is not None
         stamp = (order.strong_stamp() if strong else order.stamp())[who]
     atomic = s.sites[site].op == "atomic"
+    kind = 0 if not strong else 1 if "volatile" in s.sites[site].text else 2
     for j in range(max(width // buffer.granule, 1)):
         place = at + j
         before, then = buffer.writer[place], buffer.writer_epoch[place]
         fresh = None if buffer.copied is None or strong else ~buffer.copied[place]
         bad = _unordered_global(s, before, then, gid, epoch, who, fresh)
         if strong and buffer.strong is not None:
-            bad = bad & ~buffer.strong[place]
+            # Two volatile stores: the one that comes first is lost.
+            bad = bad & ((buffer.strong[place] == 0) | (store & (buffer.strong[place] + kind == 2)))
         _global_race(s, site, buffer, place, before, then, gid, bad, who, "writes", store)
         if store:
             reader, then = buffer.reader[place], buffer.reader_epoch[place]
@@ -842,7 +856,7 @@ def _enter(
             buffer.writer[place] = gid
             buffer.writer_epoch[place] = stamp
             if buffer.strong is not None:
-                buffer.strong[place] = strong
+                buffer.strong[place] = kind
             if not atomic:
                 after, bad = buffer.writer[place], buffer.writer[place] != gid
                 _global_race(s, site, buffer, place, after, stamp, gid, bad, who, "writes", True)

@@ -102,7 +102,10 @@ def launch(
     spread over the grid (or those given), for counts of large launches. max_steps: PTX
     instructions until an endless loop is reported; max_seconds: wall time. schedule "permuted"
     runs the warps between two barriers in a random order (seed), which turns races into wrong
-    results; the findings stay the same. analyse=False: results only, no counts, races or
+    results; the findings stay the same, but where flags or locks order threads: there what one order
+    hides another may show. Threads that wait for others let them run, and all blocks that a GPU holds
+    at a time run together, lower ones first; a wait that nothing ends is a finding ("deadlock").
+    analyse=False: results only, no counts, races or
     initialisation. lanes: threads run at once. expect: what arrays (by the names of parameters and
     symbols) should hold afterwards, each alone or as a pair with the largest absolute error, a
     number or one for each element. Elements that differ become findings of the kind "wrong-result"
@@ -156,7 +159,8 @@ def launch(
         with np.errstate(all="ignore"):
             try:
                 room = _room(program, total_shared, block3, lanes)
-                if program.waits and chosen_blocks is None:
+                run.together = _at_a_time(room, block3)
+                if program.polls and chosen_blocks is None:
                     room, run.together = _resident(program, total_shared, block3, lanes, arch)
                 for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
                     state = State(run, grid3, block3, bx, by, bz)
@@ -434,7 +438,11 @@ def _resident(
         room = max(min(room, lanes), threads)
     if gpu and room // threads >= held:
         return room, f"a {gpu.name} holds at most {held} blocks of this kernel at a time"
-    return room, f"the emulator runs {room // threads} blocks of this kernel at a time"
+    return room, _at_a_time(room, block)
+
+
+def _at_a_time(room: int, block: tuple[int, int, int]) -> str:
+    return f"the emulator runs {room // int(np.prod(block))} blocks of this kernel at a time"
 
 
 def _batches(

@@ -70,9 +70,7 @@ def loops(function: P.Function, spans: Sequence[Span], touched: Touched) -> list
         if reads or _has_no_end(function, body, ends, after):
             written = frozenset(r for a in body for i in range(a, ends[a]) for r in touched[i][1])
             line = function.code[min(reads, default=head)].line
-            out.append(
-                Wait(head, frozenset(tails), bool(strong), line, frozenset(reads), written)
-            )
+            out.append(Wait(head, frozenset(tails), bool(strong), line, frozenset(reads), written))
     return out
 
 
@@ -160,6 +158,21 @@ def _read_kind(function: P.Function, ins: P.Instruction) -> str:
             return "" if own else "strong"  # what a called function returned
         return "" if _PRIVATE & set(ins.parts) else "plain"
     return ""
+
+
+def same_reads(function: P.Function, found: Sequence[Wait]) -> frozenset[int]:
+    """The deciding reads of loops, and others like them: compilers put one before the loop."""
+    code = function.code
+    decide = frozenset(i for w in found for i in w.reads)
+    lines = {code[i].line for i in decide}
+    places = [code[i].operands[1] for i in decide if code[i].root == "ld"]
+    return decide | {
+        i
+        for i, ins in enumerate(code)
+        if ins.root == "ld"
+        and STRONG & set(ins.parts)
+        and (ins.line in lines or ins.operands[1] in places)
+    }
 
 
 def gated(function: P.Function) -> P.Function:
