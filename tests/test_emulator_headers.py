@@ -248,3 +248,10 @@ def test_code_of_headers_within_headers_is_told_by_the_line_that_called_it():
         i for i, text in enumerate(GROUPS.split("\n"), 1) if "cg::memcpy_async(block" in text
     )
     assert {a.line for a in report.by_line() if (a.space, a.op) == ("global", "load")} == {line}
+
+
+def test_tiles_of_more_than_a_warp_are_right_before_compute_capability_8():
+    """Their lanes store one value together, which is reported: the page says so."""
+    report, y = groups("wide_tile", arch="sm_75")
+    np.testing.assert_array_equal(y, np.repeat(_tiles(64).sum(axis=1), 64))
+    assert {f.kind for f in report.findings} <= {"race"}
