@@ -62,6 +62,8 @@ class ExportError(TileError):
 def near_matches(given: str, known: Iterable[str]) -> str:
     """A sentence for an unknown name: the nearest known names, or all of them if none is near."""
     names = sorted(known)
+    if not names:
+        return "There are none."
     close = get_close_matches(given, names, n=3, cutoff=0.5)
     if close:
         return "Did you mean " + " or ".join(repr(name) for name in close) + "?"

@@ -23,8 +23,24 @@ from helpers.model import Occupancy, occupancy
 
 INSTALL_HINT = (
     "Install the compiler's wheels: pip install cuda-pathfinder nvidia-cuda-nvrtc "
-    "nvidia-cuda-runtime nvidia-cuda-crt (they need no GPU; there are none for macOS), "
+    "nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl (they need no GPU; there are none for "
+    "macOS), "
     "or a CUDA toolkit with CUDA_HOME set."
+)
+_HEADERS = (
+    ("cuda/std/type_traits", r"(?:cuda|cub|thrust|nv)/\S+", "nvidia-cuda-cccl", "-cccl-cu12"),
+    ("crt/mma.h", r"crt/\S+", "nvidia-cuda-crt", "-nvcc-cu12"),
+    (
+        "cuda_fp16.h",
+        r"mma\.h|cuComplex\.h|(?:cuda_|cooperative_groups)\S*",
+        "nvidia-cuda-runtime",
+        "-runtime-cu12",
+    ),
+)
+"""A header, the names of those that come with it, and the wheels of CUDA 13 and 12 that bring them."""
+_STANDARD = re.compile(
+    r"c?(?:assert|float|limits|math|std(?:arg|def|int|io|lib)|string|time)(?:\.h)?|algorithm|array"
+    r"|functional|iostream|limits|memory|numeric|string|tuple|type_traits|utility|vector"
 )
 
 
@@ -95,12 +111,10 @@ def _include_folders(library: Path) -> tuple[str, ...]:
     guesses += [w / "cu13" / "include" for w in wheels]
     guesses += [w / part / "include" for w in wheels for part in ("cuda_runtime", "cuda_nvcc")]
     guesses += [Path(r) / "include" for r in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if r]
-    seen: list[str] = []
-    for guess in guesses:
-        if (guess / "cuda_fp16.h").is_file() or (guess / "crt" / "mma.h").is_file():
-            if str(guess) not in seen:
-                seen.append(str(guess))
-    return tuple(seen)
+    cccl = [guess / "cccl" for guess in guesses] + [w / "cuda_cccl" / "include" for w in wheels]
+    marks = ("cuda_fp16.h", "crt/mma.h", "cuda/std/type_traits")
+    found = [g for g in (*guesses, *cccl) if any((g / mark).is_file() for mark in marks)]
+    return tuple(dict.fromkeys(str(g) for g in found))
 
 
 @cache
@@ -162,6 +176,31 @@ def _kernel_resources(log: str) -> dict[str, KernelResources]:
     return found
 
 
+def _header_hint(log: str, tool: Nvrtc) -> str:
+    """One line on a header that the compiler does not find or cannot read, or nothing."""
+    missing = re.search(r'cannot open source file "([^"]+)"', log)
+    for mark, pattern, *wheels in _HEADERS:
+        here = any((Path(folder) / mark).is_file() for folder in tool.includes)
+        if missing and not here and re.fullmatch(pattern, missing[1]):
+            wheel = wheels[0] if tool.version[0] >= 13 else f"nvidia-cuda{wheels[1]}"
+            version = "{}.{}".format(*tool.version)
+            return (
+                f"The header {missing[1]} is CUDA's own and is not installed: pip install "
+                f'"{wheel}=={version}.*"\n'
+            )
+    if re.search(r"/(?:thrust/(?:system|detail)|cub/device)/", log):
+        return (
+            "NVRTC compiles no host code, which <cub/cub.cuh> and most of Thrust hold: include what "
+            "the kernel uses alone, such as <cub/block/block_reduce.cuh>\n"
+        )
+    if missing and _STANDARD.fullmatch(missing[1]):
+        return (
+            f"NVRTC has no C++ standard library, so no <{missing[1]}>: leave it out (printf, assert and "
+            "the functions of mathematics need no header), or include <cuda/std/...>\n"
+        )
+    return ""
+
+
 def compile(
     source: str,
     *,
@@ -219,7 +258,8 @@ def _compile(
             reason = lib.nvrtcGetErrorString(status).decode()
             detail = log.strip() or f"NVRTC {tool.version[0]}.{tool.version[1]}: {reason}"
             raise CompileError(
-                f"{name} does not compile for {arch} ({reason}). The compiler says:\n{detail}",
+                f"{name} does not compile for {arch} ({reason}). "
+                f"{_header_hint(log, tool)}The compiler says:\n{detail}",
                 log=log,
                 source_name=name,
             )

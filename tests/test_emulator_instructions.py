@@ -705,7 +705,7 @@ def test_moves_pack_and_unpack():
     ("template", "says"),
     [
         ("mapa.u64 %0, %1, 0;", "wgmma, TMA and clusters"),
-        ("mbarrier.arrive.shared.b64 %0, [%1];", "cp.async"),
+        ("mbarrier.arrive.expect_tx.shared::cta.b64 %0, [%1], 16;", "cp.async"),
     ],
 )
 def test_hopper_instructions_are_refused_by_name(template, says):

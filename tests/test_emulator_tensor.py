@@ -481,3 +481,73 @@ def test_movmatrix_transposes():
     out = np.zeros_like(x)
     assert emulator.launch(source, "k", 1, 32, [x.view("u4"), out.view("u4")], arch="sm_75").ok
     np.testing.assert_array_equal(out, x.T)
+
+
+FP8 = """
+extern "C" __global__ void k(const unsigned* A, const unsigned* B, OUT* D) {
+    int g = threadIdx.x / 4, t = threadIdx.x % 4;  // rows of A and columns of B are 8 words long
+    unsigned a[4] = {A[8 * g + t], A[8 * (g + 8) + t], A[8 * g + t + 4], A[8 * (g + 8) + t + 4]};
+    unsigned b[2] = {B[8 * g + t], B[8 * g + t + 4]};
+    ASM
+    STORE
+}
+"""
+
+
+@pytest.mark.parametrize(("left", "right"), [("e4m3", "e4m3"), ("e5m2", "e4m3"), ("e5m2", "e5m2")])
+@pytest.mark.parametrize("out", ["f32", "f16"])
+def test_mma_of_eight_bit_floats(left, right, out):
+    """Every finite bit pattern, beside values built from exponent and fraction by the format."""
+
+    def values(kind):
+        fraction, bias = (3, 7) if kind == "e4m3" else (2, 15)
+        bits = np.arange(256)
+        exponent, rest = bits >> fraction & (1 << 7 - fraction) - 1, bits & (1 << fraction) - 1
+        normal = np.ldexp(1.0 + rest / (1 << fraction), exponent - bias)
+        value = np.where(exponent == 0, np.ldexp(rest / (1 << fraction), 1 - bias), normal)
+        return np.where(bits > 127, -value, value)
+
+    small = {"e4m3": 0x50, "e5m2": 0x48}  # magnitudes below: sums stay in the range of float16
+    rng = np.random.default_rng(4)
+
+    def matrix(rows, kind):
+        magnitude = rng.integers(0, small[kind], (rows, 32))
+        return (magnitude | rng.integers(0, 2, (rows, 32)) << 7).astype(np.uint8)
+
+    A, B = matrix(16, left), matrix(8, right)
+    registers = 4 if out == "f32" else 2
+    names = [f"%{i}" for i in range(registers + 6)]
+    d, a, b = names[:registers], names[registers : registers + 4], names[registers + 4 :]
+    zero = ["0f00000000"] * 4 if out == "f32" else [f"%{registers + 6}"] * 2
+    groups = ", ".join("{" + ", ".join(g) + "}" for g in (d, a, b, zero))
+    letter = "f" if out == "f32" else "r"
+    asm = (
+        f"{'float' if out == 'f32' else 'unsigned'} d[{registers}];"
+        f'asm volatile("{{mma.sync.aligned.m16n8k32.row.col.{out}.{left}.{right}.{out} {groups};}}" : '
+        + ", ".join(f'"={letter}"(d[{i}])' for i in range(registers)) + " : "
+        + ", ".join(f'"r"(a[{i}])' for i in range(4)) + ', "r"(b[0]), "r"(b[1]), "r"(0));'
+    )  # fmt: skip
+    if out == "f32":
+        store = "for (int i = 0; i < 4; ++i) D[8 * (g + 8 * (i / 2)) + 2 * t + i % 2] = d[i];"
+        D = np.zeros((16, 8), np.float32)
+    else:
+        store = "for (int i = 0; i < 2; ++i) D[4 * (g + 8 * i) + t] = d[i];"
+        D = np.zeros((16, 8), np.float16)
+    source = FP8.replace("ASM", asm).replace("STORE", store)
+    source = source.replace("OUT", "float" if out == "f32" else "unsigned")
+    words = D if out == "f32" else D.view(np.uint32)
+    args = [A.view(np.uint32), B.view(np.uint32), words]
+    report = emulator.launch(source, "k", 1, 32, args, arch="sm_89")
+    assert report.ok, report
+    want = values(left)[A] @ values(right)[B].T
+    np.testing.assert_array_equal(D, want.astype(D.dtype))
+
+
+def test_mma_of_types_that_do_not_go_together_is_refused():
+    source = """
+    extern "C" __global__ void k(int* d) {
+        asm volatile("mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%0, %1}, {%2}, {%2}, {%0, %1};"
+                     : "+r"(d[0]), "+r"(d[1]) : "r"(d[2]));
+    }"""
+    with pytest.raises(EmulationError, match=r"m16n8k32 e4m3/e5m2/s8/u8"):
+        emulator.launch(source, "k", 1, 32, [np.zeros(4, np.int32)], arch="sm_80")

@@ -20,7 +20,7 @@ from helpers.emulator.memory import (
     load_words,
     store_words,
 )
-from helpers.emulator.races import READ, WRITE, track_global
+from helpers.emulator.races import track_global
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def load_global(state: State, number: int, address: Array, mask: Mask | None) ->
         return _load_checked(state, site, stats, address, mask)
     if state.analyse:
         _count_global(state, site, stats, buffer, offset, mask)
-        if _tracked(state, buffer):
+        if site.strong or _tracked(state, buffer):
             track_global(state, number, buffer, offset, site.width, mask, False)
     return _take(buffer, site, offset)
 
@@ -225,6 +225,9 @@ def _split(
             continue
         offset = target - buffer.base
         outside = here & ((offset < 0) | (offset > buffer.nbytes - site.width))
+        if buffer.owned is not None:
+            at = np.clip(offset, 0, buffer.nbytes - site.width)
+            outside = here & ~(~outside & buffer.owned[at] & buffer.owned[at + site.width - 1])
         if outside.any():
             _report_outside(state, site, buffer, offset, outside)
         crooked = here & ~outside & (offset & (site.width - 1) != 0)
@@ -247,7 +250,7 @@ def _load_checked(
     for buffer, offset, sound_mask, sound in parts:
         if state.analyse:
             _count_global(state, site, stats, buffer, offset, sound_mask)
-            if _tracked(state, buffer):
+            if site.strong or _tracked(state, buffer):
                 track_global(state, site.index, buffer, offset, site.width, sound_mask, False)
             if buffer.initialised is not None:
                 _check_global_init(state, site, buffer, offset, sound)
@@ -296,7 +299,7 @@ def store_global(
     buffer: Buffer | None = stats.buffer
     if buffer is None:
         buffer = stats.buffer = _first_buffer(state, site, address, mask)
-    if buffer is not None and not buffer.read_only:
+    if buffer is not None and not buffer.read_only and buffer.owned is None:
         offset = address + (site.offset - buffer.base)
         if _clean(offset, site, buffer, mask):
             _store_sound(state, site, stats, buffer, offset, values, mask)
@@ -328,6 +331,9 @@ def _store_sound(
     if state.analyse:
         _count_global(state, site, stats, buffer, offset, mask)
         track_global(state, site.index, buffer, offset, site.width, mask, True)
+    state.launch.writes += 1
+    if site.strong:
+        state.launch.flagged = True
     size = site.kind.itemsize
     data = buffer.view(site.kind)
     index = offset >> (size.bit_length() - 1) if size > 1 else offset
@@ -402,7 +408,12 @@ def _report_outside(
     thread, column, place = _first(state, offset, outside)
     where = buffer.index_text(place)
     total = buffer.nbytes // buffer.itemsize
-    if place < 0:
+    has = f"{buffer.name} has {_elements(total)}"
+    arena = state.launch.heap.arena
+    if arena is not None and arena.buffer is buffer:
+        where, far = f"byte {place} of the device heap", arena.beyond(place + site.width - 1)
+        has = "malloc and new did not give it out, or it was freed"
+    elif place < 0:
         far = f"{_elements(-(place // buffer.itemsize))} before its start"
     else:
         last = (place + site.width - 1) // buffer.itemsize
@@ -411,7 +422,7 @@ def _report_outside(
         "out-of-bounds",
         site.line,
         f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} {_verb(site)} "
-        f"{where}, {far}: {buffer.name} has {_elements(total)}. Guard the access with the bounds",
+        f"{where}, {far}: {has}. Guard the access with the bounds",
         _number(state, outside),
         array=buffer.name,
         index=where,
@@ -608,9 +619,9 @@ def load_shared(state: State, number: int, address: Array, mask: Mask | None) ->
         span = max(site.width >> log.shift, 1)
         if not plan.initialised:
             plan.initialised = _check_init(state, site, plan, span)
-        log.add(number, READ, plan.granule, span, plan.mask)
         if state.copies is not None:
             state.copies.check(site, plan.granule, span, plan.mask)
+        log.load(site, plan.granule, span, plan.mask)
     if site.count == 1:
         return load_words(state.shared, plan.offset, site.kind)
     size = site.kind.itemsize
@@ -652,9 +663,12 @@ def store_shared(
         assert plan.granule is not None
         span = max(site.width >> log.shift, 1)
         log.mark(plan.granule, span, arr)
-        log.add(number, WRITE, plan.granule, span, plan.mask, values)
         if state.copies is not None:
             state.copies.check(site, plan.granule, span, plan.mask)
+        log.store(site, plan.granule, span, plan.mask, values)
+    state.launch.writes += 1
+    if site.strong:
+        state.launch.flagged = True
     size = site.kind.itemsize
     for j, value in enumerate(values):
         offset = plan.offset + j * size if j else plan.offset
@@ -716,6 +730,7 @@ def store_local(
     if sound is not mask:
         offset = np.where(sound.arr, offset, 0)  # type: ignore[union-attr]
     size = site.kind.itemsize
+    state.launch.writes += 1
     arr = None if sound is None else sound.arr
     for j, value in enumerate(values):
         store_words(memory, offset + j * size, value.view(site.kind), arr)

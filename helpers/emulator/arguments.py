@@ -213,7 +213,19 @@ def _bind_one(
     pointers: dict[int, Buffer],
     known: dict[int, Buffer],
 ) -> bytes:
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+        if isinstance(value, np.ma.MaskedArray):
+            raise EmulationError(
+                f"{label} of {name} is a masked array; a kernel knows no mask. Give x.filled(0)"
+            )
+        value = np.asarray(value)
     if isinstance(value, tuple | list):
+        if param.type != "bytes":
+            what = "a NumPy array" if formal and formal.pointers else "a number"
+            raise EmulationError(
+                f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
+                f"Give {what}"
+            )
         members = formal.members if formal and len(formal.members) == len(value) else ()
         return _structure(value, members, heap, label, name, at, pointers, known)
     if isinstance(value, np.ndarray) and value.ndim:
@@ -229,10 +241,21 @@ def _bind_one(
         if value is None or (isinstance(value, int) and value == 0):
             return bytes(8)
         raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}; a {type(value).__name__} was given. "
+            f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
             "Give a NumPy array"
         )
     return _scalar(param, formal, value, label, name)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return "an array without dimensions, which is one number,"
+    if value is None:
+        return "None"
+    module, kind = type(value).__module__, type(value).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" + (
+        f" of {module.split('.')[0]}" if module != "builtins" else ""
+    )
 
 
 def _wanted(param: P.Parameter, formal: Formal | None) -> str:
@@ -252,8 +275,14 @@ def _buffer(
             f"{label} of {name} is a view that is not contiguous (strides {value.strides}): a "
             "kernel sees memory without strides. Give np.ascontiguousarray(x) and copy results back"
         )
-    if value.dtype.hasobject:
-        raise EmulationError(f"{label} of {name} holds Python objects; give an array of numbers")
+    if value.dtype.hasobject or value.dtype.kind in "USMm":
+        held = "Python objects" if value.dtype.hasobject else f"{value.dtype}, no numbers"
+        raise EmulationError(f"{label} of {name} holds {held}; give an array of numbers")
+    if not value.dtype.isnative:
+        raise EmulationError(
+            f"{label} of {name} holds its bytes in the order of another machine ({value.dtype.str}). "
+            "Give x.astype(x.dtype.newbyteorder('='))"
+        )
     allowed = C_TYPES.get(formal.type) if formal and formal.pointers == 1 else None
     if allowed and dtype_name(value) not in allowed:
         assert formal is not None
@@ -292,7 +321,7 @@ def _scalar(param: P.Parameter, formal: Formal | None, value: Any, label: str, n
         isinstance(value, np.ndarray) and value.ndim == 0
     ):
         raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}; a {type(value).__name__} was given. "
+            f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
             "Give a number"
         )
     value = value.item() if isinstance(value, np.generic | np.ndarray) else value

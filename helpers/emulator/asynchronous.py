@@ -3,18 +3,19 @@
 The data is copied when the instruction runs, but its place in shared memory counts as pending
 until the copying thread has waited for the group. Touching a pending place is a race, for the
 copying thread too. When a copy is waited for it becomes an ordinary write of that thread: other
-threads still need a barrier.
+threads still need a barrier. A copy that an mbarrier waits for is complete for those that waited for
+the barrier's phase.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from helpers.emulator import access
-from helpers.emulator.races import WRITE
 
 if TYPE_CHECKING:
     from helpers.emulator.machine import Mask, State
@@ -23,14 +24,29 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass
+PhaseAt = Callable[["State", Array], Array]
+
+
+@dataclass(eq=False)
 class Copy:
-    """One executed cp.async."""
+    """One executed cp.async, and the lanes whose copies are still under way (None: all)."""
 
     site: int
     granule: Array
     span: int
     mask: Mask | None
+    group: Array  # groups that each lane had committed before
+    values: tuple[Array, ...]
+
+
+@dataclass(eq=False)
+class Tracked:
+    """Copies that an mbarrier waits for: done when the phase that the lanes arrived at is over."""
+
+    copies: list[Copy]
+    mask: Mask | None
+    offset: Array  # of the barrier
+    phase: Array
 
 
 class Copies:
@@ -38,11 +54,11 @@ class Copies:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.open: list[Copy] = []  # since the last commit
-        self.groups: list[list[Copy]] = []
+        self.open: list[Copy] = []
+        self.commits = np.zeros((1, 1, 1, 1), np.int32)  # groups that each thread has committed
+        self.tracked: list[Tracked] = []
         assert state.log is not None
         self.pending = np.zeros((state.log.size, 1), np.int32)
-        self.lines: dict[int, int] = {}
 
     def _places(self, granule: Array, span: int, mask: Mask | None) -> Array:
         """Flat places in `pending` of the active lanes' granules."""
@@ -62,33 +78,82 @@ class Copies:
         at = at.reshape(-1)
         return np.concatenate([at + j * columns for j in range(span)])
 
-    def start(self, copy: Copy) -> None:
+    def start(
+        self,
+        site: int,
+        granule: Array,
+        span: int,
+        mask: Mask | None,
+        values: tuple[Array, ...],
+    ) -> None:
         """A copy begins."""
-        places = self._places(copy.granule, copy.span, copy.mask)
+        places = self._places(granule, span, mask)
         self.pending.reshape(-1)[places] += 1
-        self.open.append(copy)
+        self.open.append(Copy(site, granule, span, mask, self.commits, values))
 
-    def commit(self) -> None:
+    def commit(self, mask: Mask | None) -> None:
         """cp.async.commit_group."""
-        self.groups.append(self.open)
-        self.open = []
+        self.commits = self.commits + (np.int32(1) if mask is None else mask.arr)
 
-    def wait(self, left: int, everything: bool) -> None:
-        """cp.async.wait_group: all but the latest `left` groups are complete."""
+    def wait(self, left: int, everything: bool, mask: Mask | None) -> None:
+        """cp.async.wait_group: all but the latest `left` groups of each thread are complete."""
         if everything:
-            self.commit()
+            self.commit(mask)
             left = 0
-        done = self.groups[: len(self.groups) - left] if left else self.groups
-        self.groups = self.groups[len(done) :]
-        for copy in (c for group in done for c in group):
-            places = self._places(copy.granule, copy.span, copy.mask)
-            np.subtract.at(self.pending.reshape(-1), np.unique(places), 1)
-            assert self.state.log is not None
-            self.state.log.add(copy.site, WRITE, copy.granule, copy.span, copy.mask)
+        for copy in list(self.open):
+            done = copy.group < self.commits - left
+            lanes = self._finish(copy, done if mask is None else done & mask.arr)
+            if lanes is None or lanes.n:
+                assert self.state.log is not None
+                self.state.log.add_copy(
+                    copy.site, copy.granule, copy.span, lanes, copy.values, done=True
+                )
+
+    def _finish(self, copy: Copy, done: Array) -> Mask | None:
+        """The lanes of a copy, among those given, whose bytes have arrived."""
+        state = self.state
+        lanes = state.narrowed(copy.mask, done)
+        if lanes is not None and not lanes.n:
+            return lanes
+        everyone = state.lanes if copy.mask is None else copy.mask.n
+        if lanes is None or lanes.n == everyone:
+            self.open.remove(copy)
+            lanes = copy.mask
+        else:
+            copy.mask = state.narrowed(copy.mask, ~done)
+        places = self._places(copy.granule, copy.span, lanes)
+        np.subtract.at(self.pending.reshape(-1), np.unique(places), 1)
+        return lanes
+
+    def track(self, offset: Array, phase: Array, mask: Mask | None) -> None:
+        """cp.async.mbarrier.arrive: the barrier waits for what these threads have begun to copy."""
+        if self.open:
+            self.tracked.append(Tracked(list(self.open), mask, offset, phase))
+
+    def phase_over(self, offset: Array, mask: Mask | None, phase_at: PhaseAt) -> None:
+        """Threads know that a phase is complete: the copies that it waited for are."""
+        state = self.state
+        known = True if mask is None else mask.arr.any(axis=(0, 1), keepdims=True)
+        for t in list(self.tracked):
+            done = (phase_at(state, t.offset) != t.phase) & known
+            if offset.size == 1:
+                done = done & (t.offset == offset)
+            if t.mask is not None:
+                done = done & t.mask.arr
+            if not done.any():
+                continue
+            t.copies = [c for c in t.copies if c in self.open]
+            for copy in t.copies:
+                self._finish(copy, done)
+            rest = state.narrowed(t.mask, ~done)
+            if rest is not None and not rest.n:
+                self.tracked.remove(t)
+            else:
+                t.mask = rest
 
     def check(self, site: Site, granule: Array, span: int, mask: Mask | None) -> None:
         """Report lanes that touch a place whose copy is still under way."""
-        if not (self.open or any(self.groups)):
+        if not self.open:
             return
         flat = self._lookup(granule, span)
         if not flat.any():
@@ -128,7 +193,7 @@ class Copies:
         return hit
 
     def _line_of(self, granule: int, column: int) -> int:
-        for copy in (c for group in [*self.groups, self.open] for c in group):
+        for copy in self.open:
             for j in range(copy.span):
                 if (copy.granule + j == granule).any():
                     return self.state.sites[copy.site].line
@@ -179,8 +244,8 @@ def copy_async(
             state.copies = Copies(state)
         state.copies.check(to_site, plan.granule, span, plan.mask)
         log.mark(plan.granule, span, arr)
-        log.add(target, WRITE, plan.granule, span, plan.mask)
-        state.copies.start(Copy(target, plan.granule, span, plan.mask))
+        log.add_copy(target, plan.granule, span, plan.mask, values, done=False)
+        state.copies.start(target, plan.granule, span, plan.mask, values)
         for j, value in enumerate(values):
             access.store_words(state.shared, plan.offset + 4 * j, value, arr)
     finally:
@@ -228,10 +293,10 @@ def _partial(
 def commit_group(state: State, mask: Mask | None) -> None:
     """cp.async.commit_group."""
     if state.copies is not None:
-        state.copies.commit()
+        state.copies.commit(mask)
 
 
 def wait_group(state: State, left: int, everything: bool, mask: Mask | None) -> None:
     """cp.async.wait_group and wait_all."""
     if state.copies is not None:
-        state.copies.wait(left, everything)
+        state.copies.wait(left, everything, mask)

@@ -12,7 +12,7 @@ import numpy as np
 
 from helpers.emulator import access, arith
 from helpers.emulator.memory import SHARED_WINDOW
-from helpers.emulator.races import ATOMIC
+from helpers.emulator.races import ATOMIC, track_atomic
 
 if TYPE_CHECKING:
     from helpers.emulator.machine import Mask, State
@@ -107,6 +107,24 @@ def atomic(
     return _global(state, number, operation, kind, address, b, c, mask)
 
 
+def _changed(state: State, operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
+    """Lanes that put something else in place of the value they found, or all if nobody asks."""
+    launch = state.launch
+    if operation == "cas":
+        wrote = old == b
+    elif operation == "exch" or not launch.program.waits:
+        wrote = np.ones(old.shape, bool)
+    else:
+        wrote = _apply(operation, kind, old, b, c) != old
+    if launch.program.waits:
+        after = c if operation == "cas" else b
+        changed = wrote & (old != after) if operation in ("cas", "exch") else wrote
+        if changed.any():
+            launch.writes += 1
+            launch.flagged = True
+    return wrote
+
+
 def _flat(state: State, mask: Mask | None, *values: Array) -> list[Array]:
     out = []
     for v in values:
@@ -149,7 +167,12 @@ def _global(
             if buffer.initialised is not None:
                 access._check_global_init(state, site, buffer, offset, arr)
         at, x, y = _flat(state, sound, offset, b, b if c is None else c)
+        if state.order is not None:
+            thread, column = _flat(state, sound, state.thread, state.block_index)
         old = _serve(buffer.view(site.kind), at // site.kind.itemsize, operation, kind, x, y)
+        changed = _changed(state, operation, kind, old, x, y)
+        if state.order is not None:
+            track_atomic(state, site, buffer, at, thread, column, changed)
         if buffer.stores is not None:
             wrote = old == x if operation == "cas" else np.ones(old.shape, bool)
             (thread,) = _flat(state, sound, state.global_thread)
@@ -183,6 +206,8 @@ def _shared(
             plan.initialised = access._check_init(state, site, plan, span)
         log.mark(plan.granule, span, None if plan.mask is None else plan.mask.arr)
         log.add(number, ATOMIC, plan.granule, span, plan.mask)
+        if state.order is not None:
+            granule, thread = _flat(state, plan.mask, plan.granule, state.thread)
         if state.copies is not None:
             state.copies.check(site, plan.granule, span, plan.mask)
     size = site.kind.itemsize
@@ -198,4 +223,14 @@ def _shared(
         flat = whole.reshape(-1).view(site.kind)
         old = _serve(flat, (column * memory.rows * 4 + at) // size, operation, kind, x, y)
         memory.data[:] = whole.T
+    wrote = _changed(state, operation, kind, old, x, y)
+    if log is not None and state.order is not None:
+        state.order.update(
+            log.versions(),
+            granule * state.blocks + column,
+            column,
+            thread // 32,
+            wrote,
+            (site.acquire, site.release),
+        )
     return _unflat(state, plan.mask, old)

@@ -56,6 +56,61 @@ def call_function(
         frame[r] = inner.get(f, {})
 
 
+def call_pointed(
+    state: State,
+    frame: dict[str, Any],
+    pointer: Array,
+    actual: tuple[str, ...],
+    returns: tuple[str, ...],
+    locals_size: int,
+    line: int,
+    mask: Mask | None,
+) -> None:
+    """A call through a pointer or of a virtual function: one call for each function meant."""
+    held: dict[str, dict[int, Array]] = {r: {} for r in returns}
+    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
+    both, here = np.broadcast_arrays(pointer, arr)
+    for address in np.unique(both[here]):
+        lanes = state.narrowed(mask, pointer == address)
+        name = state.launch.program.function_at(int(address))
+        if not name:
+            _no_function(state, int(address), line, lanes)
+            continue
+        callee = state.launch.program.module.functions[name]
+        if (len(callee.params), len(callee.returns)) != (len(actual), len(returns)):
+            raise EmulationError(
+                f"line {line}: {name!r} is called through a pointer with {len(actual)} arguments and "
+                f"takes {len(callee.params)}. Cast the pointer to the function's own type"
+            )
+        formal = tuple(p.name for p in callee.params)
+        formal_returns = tuple(p.name for p in callee.returns)
+        call_function(
+            state, frame, name, formal, actual, formal_returns, returns, locals_size, lanes
+        )
+        for r in returns:
+            for at, value in frame[r].items():
+                old = held[r].get(at)
+                merged = value if old is None or lanes is None else np.where(lanes.arr, value, old)
+                held[r][at] = merged
+    for r in returns:
+        frame[r] = held[r] or {k * 4: np.zeros((1, 1, 1, 1), "i4") for k in range(16)}
+
+
+def _no_function(state: State, address: int, line: int, mask: Mask | None) -> None:
+    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
+    thread, column = state.first_lane(arr)
+    state.find(
+        "out-of-bounds",
+        line,
+        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} calls through a "
+        f"pointer that holds {address:#x}, which is no device function. Set the pointer in device "
+        "code: an address taken on the host means nothing there",
+        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
+        threads=(thread,),
+        block=state.block_tuple(column),
+    )
+
+
 _FORMAT = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|z|j|t|L)?([a-zA-Z%])")
 
 
@@ -159,11 +214,17 @@ def trapped(state: State, line: int, mask: Mask | None) -> None:
         return
     arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
     thread, column = state.first_lane(arr)
+    why = (
+        "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes it. "
+        "End the kernel there, and launch a second one for what follows"
+        if state.launch.program.cooperative
+        else "A GPU stops the launch with an error here"
+    )
     state.find(
         "trap",
         line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} comes to a trap. A "
-        "GPU stops the launch with an error here",
+        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} comes to a trap. "
+        f"{why}",
         int(np.count_nonzero(arr)) * (state.lanes // arr.size),
         threads=(thread,),
         block=state.block_tuple(column),

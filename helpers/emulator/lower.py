@@ -12,9 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator import access, arith, asynchronous, atomics, calls, tensor, warp
+from helpers.emulator import (
+    access,
+    arena,
+    arith,
+    asynchronous,
+    atomics,
+    calls,
+    mbarrier,
+    tensor,
+    warp,
+)
 from helpers.emulator import ptx as P
 from helpers.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW
+from helpers.emulator.waits import STRONG
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
@@ -39,8 +50,8 @@ _TEXTURE = "textures and surfaces are not emulated. Read from a pointer instead"
 REFUSED = {
     **dict.fromkeys(
         (
-            "wgmma", "mbarrier", "mapa", "getctarank", "clusterlaunchcontrol", "setmaxnreg",
-            "multimem", "tcgen05", "tensormap", "elect", "griddepcontrol", "red@async",
+            "wgmma", "mapa", "getctarank", "clusterlaunchcontrol", "setmaxnreg",
+            "multimem", "tcgen05", "tensormap", "red@async",
             "st@async", "cp@bulk", "createpolicy",
         ),
         _HOPPER,
@@ -84,7 +95,7 @@ def namespace() -> dict[str, Any]:
         "minimum": np.minimum, "maximum": np.maximum, "isnan": np.isnan, "absolute": np.abs,
         "copysign": np.copysign, "sqrt": np.sqrt, "contiguous": np.ascontiguousarray,
     }  # fmt: skip
-    for module in (access, arith, asynchronous, atomics, calls, tensor, warp):
+    for module in (access, arena, arith, asynchronous, atomics, calls, mbarrier, tensor, warp):
         for name in dir(module):
             value = getattr(module, name)
             if callable(value) and getattr(value, "__module__", "") == module.__name__:
@@ -120,6 +131,7 @@ class Emitter:
         self.last: dict[str, int] = {}
         self.ending: list[list[str]] = []
         self.position = 0
+        self.waiting: frozenset[int] = frozenset()  # positions of reads that decide over a wait
         self.ins: P.Instruction | None = None
         self.temporaries = 0
         self._guard: str | None = None
@@ -283,7 +295,17 @@ class Emitter:
             special = name[1:]
             if special.startswith(("cluster", "ncluster", "is_explicit")):
                 raise EmulationError(self._complain(_HOPPER))
-            if special.startswith(("envreg", "pm", "reserved")):
+            if special.startswith("envreg"):
+                self.program.cooperative = True
+                return self.constant(0, kind)  # no cooperative grid
+            if special.startswith("reserved"):
+                raise EmulationError(
+                    self._complain(
+                        f"{name} is not emulated: cooperative groups need it for tiles of more than "
+                        "32 threads. Use tiled_partition<32> and add up the warps in shared memory"
+                    )
+                )
+            if special.startswith("pm"):
                 raise EmulationError(self._complain(f"{name} is not emulated; remove it"))
             if special == "WARP_SZ":
                 return self.constant(32, kind)
@@ -310,6 +332,8 @@ class Emitter:
             return access.symbol_address(program.global_symbols[name][0])
         if name in program.param_offsets:
             return access.PARAM_BASE + program.param_offsets[name]
+        if name in program.pointed:
+            return program.function_address(name)
         return None
 
     def _convert(self, expression: str, have: str, want: str) -> str:
@@ -362,10 +386,18 @@ class Emitter:
         from helpers.emulator.program import Site
 
         assert self.ins is not None
-        number = len(self.program.sites)
+        number, ins = len(self.program.sites), self.ins
+        parts = set(ins.parts)
+        scope = 0 if "cta" in parts else 1
         self.program.sites.append(
-            Site(number, self.ins.line, self.ins.text, space, op, np.dtype(kind), count, offset)
-        )
+            Site(
+                number, ins.line, ins.text, space, op, np.dtype(kind), count, offset,
+                bool(STRONG & parts) or op == "atomic",
+                scope if {"acquire", "acq_rel"} & parts else None,
+                scope if {"release", "acq_rel"} & parts else None,
+                self.position in self.waiting,
+            )
+        )  # fmt: skip
         return number
 
     def address(self, operand: P.Operand | None) -> tuple[str, int]:
@@ -1194,13 +1226,18 @@ def _store(e: Emitter, ins: P.Instruction) -> None:
     e.emit(f"store_{space}(S, {number}, {base}, ({', '.join(values)},), {e.active()})")
 
 
-@lowers(
-    "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence", "nanosleep", "pmevent"
-)
-def _nothing(e: Emitter, ins: P.Instruction) -> None:
-    """Instructions that change nothing that the emulator models."""
+@lowers("membar", "fence")
+def _fence(e: Emitter, ins: P.Instruction) -> None:
     if "proxy" in ins.parts or "mbarrier_init" in ins.parts or "cluster" in ins.parts:
         raise e.fail(_HOPPER)
+    e.emit(f"S.fence({0 if 'cta' in ins.parts else 1}, {e.active()})")
+
+
+@lowers(
+    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent", "griddepcontrol"
+)
+def _nothing(e: Emitter, ins: P.Instruction) -> None:
+    """Instructions that change nothing that the emulator models: kernels run one after the other."""
 
 
 @lowers("atom", "red")
@@ -1294,6 +1331,18 @@ def _redux(e: Emitter, ins: P.Instruction) -> None:
     e.write(d, f"{call}{e.active()}, {ins.line})", kind)
 
 
+@lowers("elect")
+def _elect(e: Emitter, ins: P.Instruction) -> None:
+    target, member = ins.operands[:2]
+    call = f"elect_lane(S, {e.read(member, 'i4')}, {e.active()}, {ins.line})"
+    result = e.temporary(call)
+    first, second = (target.first, target.second) if isinstance(target, P.Pair) else (target, None)
+    if first is not None:
+        e.write(first, f"{result}[0]", "i4")
+    if second is not None:
+        e.write(second, f"{result}[1]", "b1")
+
+
 @lowers("activemask")
 def _activemask(e: Emitter, ins: P.Instruction) -> None:
     true = e.constant(1, "b1")
@@ -1362,7 +1411,7 @@ def _mma(e: Emitter, ins: P.Instruction) -> None:
     _whole_warps(e, ins)
     parts = ins.parts
     shape = next((p for p in parts if p.startswith("m") and "n" in p and "k" in p), "")
-    types = _types(ins)
+    types = [p for p in parts[1:] if p in P.BITS or p in ("e4m3", "e5m2")]
     reason = tensor.mma_refusal(shape, types, parts)
     if reason:
         raise e.fail(reason)
@@ -1445,8 +1494,12 @@ def _wmma(e: Emitter, ins: P.Instruction) -> None:
 @lowers("cp")
 def _cp(e: Emitter, ins: P.Instruction) -> None:
     parts = ins.parts
-    if "bulk" in parts or "mbarrier" in parts or "reduce" in parts:
+    if "bulk" in parts or "reduce" in parts:
         raise e.fail(_HOPPER)
+    if "mbarrier" in parts:
+        number, base = _barrier_at(e, ins, ins.operands[0])
+        e.emit(f"async_arrive(S, {number}, {base}, {'noinc' in parts}, {e.active()})")
+        return
     if "commit_group" in parts:
         e.emit(f"commit_group(S, {e.active()})")
         return
@@ -1477,6 +1530,51 @@ def _cp(e: Emitter, ins: P.Instruction) -> None:
     e.emit(f"copy_async(S, {reads}, {writes}, {from_base}, {to_base}, {limit}, {e.active()})")
 
 
+# -- mbarriers -----------------------------------------------------------------------------------
+
+
+def _barrier_at(e: Emitter, ins: P.Instruction, operand: P.Operand | None) -> tuple[int, str]:
+    """(number of the access, expression of the address) of an mbarrier."""
+    if _space(ins) == "cluster":
+        raise e.fail(_HOPPER)
+    base, offset = e.address(operand)
+    return e.site(_space(ins), "atomic", "i8", 1, offset), base
+
+
+@lowers("mbarrier")
+def _mbarrier(e: Emitter, ins: P.Instruction) -> None:
+    what, parts = ins.parts[1], ins.parts
+    if what == "pending_count":
+        e.write(ins.operands[0], f"pending_count({e.read(ins.operands[1], 'i8')})", "i4")
+        return
+    if what in ("expect_tx", "complete_tx") or "expect_tx" in parts:
+        raise e.fail(_HOPPER)
+    operands = list(ins.operands)
+    target = None if isinstance(operands[0], P.Address) else operands.pop(0)
+    number, base = _barrier_at(e, ins, operands[0])
+    count = e.read(operands[1], "i4") if len(operands) > 1 else e.constant(1, "i4")
+    if what == "init":
+        e.emit(f"init_barrier(S, {number}, {base}, {count}, {e.active()})")
+    elif what == "inval":
+        e.emit(f"end_barrier(S, {number}, {base}, {e.active()})")
+    elif what in ("arrive", "arrive_drop"):
+        call = f"arrive(S, {number}, {base}, {count}, {what == 'arrive_drop'}, {e.active()})"
+        e.write(target, call, "i8")
+    else:
+        raise e.fail("it is not among the operations on mbarriers that the emulator knows")
+
+
+def poll_barrier(e: Emitter, ins: P.Instruction) -> str:
+    """The result of a block that ends by asking whether a phase is complete."""
+    target, address, want = ins.operands[:3]
+    if ins.guard is not None or not isinstance(target, P.Register):
+        raise e.fail("a question after an mbarrier under a predicate is not emulated")
+    number, base = _barrier_at(e, ins, address)
+    parity = "parity" in ins.parts
+    value = e.read(want, "i4" if parity else "i8")
+    return f"({number}, {base}, {value}, {parity}, {e.numbers[target.name]})"
+
+
 # -- calls ---------------------------------------------------------------------------------------
 
 
@@ -1484,8 +1582,21 @@ def _cp(e: Emitter, ins: P.Instruction) -> None:
 def _call(e: Emitter, ins: P.Instruction) -> None:
     assert ins.call is not None
     returns, name, arguments = ins.call
+    if not name:
+        pointer = e.read(ins.operands[0], "i8")
+        e.emit(
+            f"call_pointed(S, F, {pointer}, {arguments!r}, {returns!r}, {e.locals_size}, {ins.line}, "
+            f"{e.active()})"
+        )
+        return
     callee = e.program.module.functions[name]
     if not callee.has_body:
+        if name == "malloc":
+            e.emit(f"device_malloc(S, F, {arguments!r}, {returns!r}, {e.active()})")
+            return
+        if name == "free":
+            e.emit(f"device_free(S, F, {arguments!r}, {ins.line}, {e.active()})")
+            return
         if name == "vprintf":
             e.emit(f"print_formatted(S, F, {arguments!r}, {returns!r}, {e.active()})")
             return
@@ -1493,8 +1604,8 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
             e.emit(f"assert_failed(S, F, {arguments!r}, {ins.line}, {e.active()})")
             return
         raise e.fail(
-            f"the function {name!r} of CUDA's device runtime is not emulated. Use fixed-size arrays "
-            "instead of malloc, and no kernel launches from kernels"
+            f"the function {name!r} of CUDA's device runtime is not emulated. Launch kernels from the "
+            "host, and use malloc and free for memory"
         )
     formal = tuple(p.name for p in callee.params)
     formal_returns = tuple(p.name for p in callee.returns)

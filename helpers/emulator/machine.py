@@ -7,7 +7,9 @@ blocks are the inner axes: what all blocks read at one shared address is one con
 
 Control flow: groups of threads wait at basic blocks of the program, and the group at the first one
 (in the order of `flow`) runs next; groups that reach the same place merge. A barrier holds its
-threads until nothing else can run, then releases every block that is complete.
+threads until nothing else can run, then releases every block that is complete. Threads that go
+round a loop which waits for others (`waits`) are set aside without change in the same way, and go
+round again when nothing else can run: so all threads of a launch get on, whoever waits for whom.
 """
 
 from __future__ import annotations
@@ -19,17 +21,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator import mbarrier
 from helpers.emulator.counts import ActiveLanes, WarpShape
 from helpers.emulator.memory import Heap, Words
+from helpers.emulator.order import Ledger, Order
+from helpers.emulator.ordered import OrderedLog
 from helpers.emulator.races import WARP_SYNC, SharedLog
 from helpers.emulator.report import SiteStats
+from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.program import FunctionProgram, Program, Site
+    from helpers.emulator.program import FunctionProgram, Program, Site, Spin
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8 = np.dtype("i4"), np.dtype("i8")
+
+_PATIENCE = 64  # rounds of a loop made for waiting after which its threads let others run
+_IDLE = 20_000  # rounds in which threads wait, count, and nothing else happens
 
 
 class Mask:
@@ -85,6 +94,25 @@ class Waiting:
 
 
 @dataclass
+class Held:
+    """Lanes that wait where their whole warp acts together. member: the lanes that each names."""
+
+    resume: int
+    mask: Mask | None
+    member: Array  # int64 (warps, 32, blocks)
+    line: int
+
+
+@dataclass
+class Round:
+    """The last time that threads went round a loop that waits: who, with what, how often so far."""
+
+    arr: Array
+    values: list[Array]
+    count: int
+
+
+@dataclass
 class Fault:
     """A finding in the making."""
 
@@ -117,7 +145,13 @@ class Launch:
         self.deadline = float("inf")
         self.steps = 0
         self.writable: set[int] | None = None  # slots that the kernel may write; None: all
-        self.fences = False
+        self.order = False  # fences and flags may order threads: kept track of
+        self.ledger = Ledger()
+        self.flagged = False  # a value that others may wait for was just written
+        self.writes = 0  # stores and atomics that changed memory
+        self.remaining = 0  # blocks that have not been started
+        self.sampled = False
+        self.together = ""  # why no more blocks run together, in words
         self.schedule = "ascending"
         self.rng = np.random.default_rng(0)
         self.notes: list[str] = []
@@ -164,16 +198,29 @@ class State:
         self._global_thread: Array | None = None
         self.live: Mask | None = None
         self.analyse = launch.analyse
-        self.fences = launch.fences
+        self.order: Order | None = None
         self.epoch = np.zeros((1, 1, self.p, self.q), np.int32)
         columns = self.block_index
         self.shared = Words(max(launch.shared_bytes, 4), columns)
         self.log: SharedLog | None = None
         if self.analyse and launch.shared_bytes:
-            self.log = SharedLog(self, launch.shared_bytes, launch.program.granule)
+            log = OrderedLog if launch.program.mbarriers else SharedLog
+            self.log = log(self, launch.shared_bytes, launch.program.granule)
+        if launch.order:
+            self.order = Order(self, launch.ledger)
         self.local: Words | None = None
         self.local_base = 0
         self.waiting: list[Waiting] = []
+        self.asking: list[mbarrier.Asking] = []  # those that wait for an mbarrier
+        self.completed = False  # a phase of an mbarrier was completed
+        self.fruitless = 0  # questions after such a phase since the last one was completed
+        self.parked: dict[int, Mask | None] = {}  # threads that wait in a loop, by its head
+        self.rounds: dict[int, Round] = {}
+        self.held: list[Held] = []
+        self.spins: dict[int, Spin] = {}  # the loops that threads wait in, by their head
+        self.still: tuple[Any, ...] | None = None  # all there was when they last went round
+        self.idle = 0
+        self.moved = False  # a barrier or a gate has opened since
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
         self.copies: Any = None  # pending cp.async, made on first use
         self._constants: dict[str, Array] = {}
@@ -357,6 +404,9 @@ class State:
         for number, kind in enumerate(program.kinds):
             registers[number] = zero[kind]
         outer_waiting, self.waiting = self.waiting, []
+        outer_asking, self.asking = self.asking, []
+        outer = self.parked, self.rounds, self.held, self.spins, self.still
+        self.parked, self.rounds, self.held, self.spins, self.still = {}, {}, [], {}, None
         pools = self._start()
         counts = self.launch.counts
         blocks = program.blocks
@@ -367,7 +417,7 @@ class State:
             if not pool:
                 pools.pop()
                 if not pools:
-                    pools = self._release(registers)
+                    pools = self._next(registers)
                 continue
             at = min(pool) if rank is None else min(pool, key=rank.__getitem__)
             if len(pool) > 1:
@@ -414,7 +464,21 @@ class State:
                     )
             elif kind == "table":
                 self._table(pool, block.targets, mask, result)
-        self.waiting = outer_waiting
+            elif kind == "poll":
+                mbarrier.poll(self, pool, block, mask, result, registers)
+            if self.completed:
+                mbarrier.wake(self, pool, registers)
+            elif kind == "gate":
+                self._gate(pool, block.next, mask, result, block.line)
+            if block.spins is not None:
+                for spin in block.spins:
+                    self._spin(pool, spin, registers)
+            if launch.flagged:
+                launch.flagged = False
+                if launch.program.waits:
+                    self._hand_on(pools, active)
+        self.waiting, self.asking = outer_waiting, outer_asking
+        self.parked, self.rounds, self.held, self.spins, self.still = outer
 
     def _start(self) -> list[dict[int, Mask | None]]:
         if self.launch.schedule == "ascending" or self.depth:
@@ -544,6 +608,241 @@ class State:
             if 0 <= int(value) < len(targets):
                 self._push(pool, targets[int(value)], part)
 
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def _spin(self, pool: dict[int, Mask | None], spin: Spin, registers: list[Any]) -> None:
+        """Threads have gone back to the start of a loop that waits: set aside those it did not change.
+
+        What their registers held a round ago they hold now, so they go on only when another thread
+        has changed memory. Loops that also count (tries, a growing pause) have some patience.
+        """
+        if spin.head not in pool:
+            self.rounds.pop(spin.head, None)
+            return
+        group = pool[spin.head]
+        base = self.live if group is None else group
+        arr = np.ones((1, 1, 1, 1), bool) if base is None else base.arr
+        values = [registers[n] for n in spin.registers]
+        old = self.rounds.get(spin.head)
+        count = 1 if old is None else old.count + 1
+        self.rounds[spin.head] = Round(arr, values, count)
+        if old is None:
+            return
+        same = arr
+        if not spin.strong or count <= _PATIENCE:
+            same = arr & old.arr
+            for now, then in zip(values, old.values, strict=True):
+                if now is not then:
+                    same = same & _same_bits(now, then)
+                if not same.any():
+                    return
+        aside = self.narrowed(base, same)
+        if aside is not None and aside.n == 0:
+            return
+        rest = None if aside is None else self.narrowed(base, ~same)
+        self._push(self.parked, spin.head, aside)
+        self.spins[spin.head] = spin
+        if rest is None or rest.n == 0:
+            del pool[spin.head]
+        else:
+            pool[spin.head] = rest
+
+    def _hand_on(self, pools: list[dict[int, Mask | None]], mask: Mask | None) -> None:
+        """A flag was set: the other warps go on first, above all those that wait for flags.
+
+        So what they do comes before what the setter does next, and accesses that only the setter's
+        haste would keep apart meet.
+        """
+        if self.launch.schedule != "ascending" and self.launch.rng.random() < 0.5:
+            return
+        own = self._lanes_of(mask).any(axis=1, keepdims=True)
+        shape = (self.warp_shape.warps, 32, self.blocks)
+        others = ~np.asarray(self.warp_shape.back(np.broadcast_to(own, shape), (self.p, self.q)))
+        first, self.parked = self.parked, {}
+        pool = pools[-1]
+        for at, group in list(pool.items()):
+            base = self.live if group is None else group
+            part, stay = self.narrowed(base, others), self.narrowed(base, ~others)
+            if part is not None and part.n == 0:
+                continue
+            self._push(first, at, part)
+            if stay is None or stay.n:
+                pool[at] = stay
+            else:
+                del pool[at]
+        if first:
+            pools.append(first)
+
+    def _gate(
+        self, pool: dict[int, Mask | None], after: int, mask: Mask | None, member: Array, line: int
+    ) -> None:
+        """Lanes come to where their warp acts together: hold them until those that they name come."""
+        if mask is None or mask.n == mask.warps * 32:
+            self._push(pool, after, mask)
+            return
+        held = Held(after, mask, self._members(member), line)
+        go = self._complete(held, [held])
+        stay, part = self.narrowed(mask, ~go), self.narrowed(mask, go)
+        if stay is None or stay.n:
+            held.mask = stay
+            self.held.append(held)
+        if part is None or part.n:
+            self._push(pool, after, part)
+
+    def _members(self, member: Array) -> Array:
+        full = self.warp_shape.full(member, (self.p, self.q))
+        shape = (self.warp_shape.warps, 32, self.blocks)
+        return np.broadcast_to(full.astype(i8) & 0xFFFFFFFF, shape)
+
+    def _lanes_of(self, mask: Mask | None) -> Array:
+        """bool (warps, 32, blocks): the threads of a mask."""
+        arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
+        full = self.warp_shape.full(np.broadcast_to(arr, self.shape), (self.p, self.q))
+        lanes = np.asarray(full, bool).copy()
+        lanes.reshape(-1, self.blocks)[self.threads :] = False
+        return lanes
+
+    def _complete(self, held: Held, together: list[Held]) -> Array:
+        """bool (four axes): held lanes that name no living lane but those that are held together."""
+        away = self._lanes_of(self.live)
+        for other in together:
+            away &= ~self._lanes_of(other.mask)
+        bit = np.int64(1) << np.arange(32, dtype=i8).reshape(1, 32, 1)
+        absent = (away * bit).sum(axis=1, keepdims=True)
+        return np.asarray(self.warp_shape.back((held.member & absent) == 0, (self.p, self.q)))
+
+    def _next(self, registers: list[Any]) -> list[dict[int, Mask | None]]:
+        """Nothing runs: open gates and barriers; then let those go round who wait in a loop."""
+        if not self.parked and not self.held:
+            return self._release(registers)
+        pools = self._open_gates() or self._release(registers, stuck=False)
+        if not pools and not self.parked:
+            # Lanes wait for others of their warp that never come: they go on without them, and the
+            # operation that they come to says so.
+            pool: dict[int, Mask | None] = {}
+            for held in self.held:
+                self._push(pool, held.resume, held.mask)
+            self.held, pools = [], [pool]
+        if pools:
+            self.moved = True
+            return pools
+        now = (self.launch.writes, dict(self.parked), list(registers))
+        if self._nothing_changed(now) and self.idle in (1, _IDLE):
+            self._deadlock()
+        self.still, self.moved = now, False
+        groups, self.parked = self.parked, {}
+        if self.launch.schedule != "ascending" and self.depth == 0:
+            return self._permuted([(at, self.live if m is None else m) for at, m in groups.items()])
+        return [groups]
+
+    def _open_gates(self) -> list[dict[int, Mask | None]]:
+        pool: dict[int, Mask | None] = {}
+        waiting, keep = self.held, []
+        for held, go in [
+            (h, self._complete(h, [o for o in waiting if o.resume == h.resume])) for h in waiting
+        ]:
+            part, stay = self.narrowed(held.mask, go), self.narrowed(held.mask, ~go)
+            if part is None or part.n:
+                self._push(pool, held.resume, part)
+            if part is not None and (stay is None or stay.n):
+                held.mask = stay
+                keep.append(held)
+        self.held = keep
+        return [pool] if pool else []
+
+    def _nothing_changed(self, now: tuple[Any, ...]) -> bool:
+        """Whether all is as it was a round ago. Sets idle: 1 if to the last bit, else rounds so far
+        in which only registers changed."""
+        then = self.still
+        same = (
+            then is not None
+            and not self.moved
+            and then[0] == now[0]
+            and then[1].keys() == now[1].keys()
+            and all(_same_threads(m, now[1][at]) for at, m in then[1].items())
+        )
+        if not same:
+            self.idle = 0
+            return False
+        assert then is not None
+        if all(
+            a is b or bool(_same_bits(a, b).all()) for a, b in zip(then[2], now[2], strict=True)
+        ):
+            self.idle = 1
+        else:
+            self.idle = max(self.idle, 1) + 1
+        return True
+
+    def _who_waits(self) -> tuple[int, str]:
+        """(line, words): which threads wait, and where."""
+        parts, line = [], 0
+        places = [(self.spins[at].line, "in the loop at", m) for at, m in self.parked.items()]
+        places += [(h.line, "for their warp at", h.mask) for h in self.held]
+        places += [(w.line, "at the barrier of", w.mask) for w in self.waiting]
+        for at, where, mask in places:
+            base = self.live if mask is None else mask
+            thread, column = self.first_lane(
+                np.ones((1, 1, 1, 1), bool) if base is None else base.arr
+            )
+            n = self.lanes if base is None else base.n
+            more = f" and {n - 1} more" if n > 1 else ""
+            parts.append(
+                f"thread {self.thread_text(thread)} of block {self.block_tuple(column)}{more} "
+                f"{where} line {at}"
+            )
+            line = line or at
+        return line, "; ".join(parts)
+
+    def _deadlock(self) -> None:
+        """Threads wait for what nobody does: say who, and stop."""
+        line, who = self._who_waits()
+        launch = self.launch
+        if self.depth:
+            raise EmulationError(
+                f"line {line}: threads wait in a device function that is not inlined, and such a "
+                "function runs to its end before other threads go on. Mark it __forceinline__"
+            )
+        block = self.block_tuple(self._first_waiting())
+        stopped = "The launch was stopped; its results are incomplete"
+        if any(self.spins[at].endless for at in self.parked):
+            self.find(
+                "step-budget",
+                line,
+                f"an endless loop, which nothing leads out of: {who}. If it is to wait for a flag, the "
+                "compiler has read that once, before the loop: declare it volatile, or read it by an "
+                f"atomic operation. {stopped}",
+                1,
+                block=block,
+            )
+            raise StepBudgetError
+        why = "No thread that runs changes what they wait for"
+        if launch.sampled:
+            why += (
+                ". Only a sample of the blocks was run: the one that does may not be among them. "
+                "Run the whole grid"
+            )
+        elif launch.remaining:
+            why += (
+                f", and {launch.remaining} blocks of higher index have not been started: "
+                f"{launch.together}. A block may wait for a higher one only if a GPU holds both at "
+                "the same time. Launch no more blocks than it does, or wait for lower ones"
+            )
+        else:
+            why += ". Check who sets the flag or gives the lock back, and whether it can get there"
+        self.find(
+            "deadlock",
+            line,
+            f"all threads that are left wait: {who}. {why}. {stopped}",
+            1,
+            block=block,
+        )
+        raise StepBudgetError
+
+    def _first_waiting(self) -> int:
+        masks = [*self.parked.values(), *(h.mask for h in self.held)]
+        base = self.live if masks[0] is None else masks[0]
+        return 0 if base is None else self.first_lane(base.arr)[1]
+
     # -- barriers --------------------------------------------------------------------------------
 
     def by_block(self, mask: Mask | None) -> Array:
@@ -561,10 +860,13 @@ class State:
         warps = self.warps_active(base).sum(axis=0).reshape(1, 1, self.p, self.q) * 32
         self.arrived[barrier] = self.arrived.get(barrier, 0) + warps
 
-    def _release(self, registers: list[Any]) -> list[dict[int, Mask | None]]:
-        """Nothing runs any more: open the barriers that are complete, report those that never are."""
+    def _release(self, registers: list[Any], stuck: bool = True) -> list[dict[int, Mask | None]]:
+        """Nothing runs any more: open the barriers that are complete, report those that never are.
+
+        stuck: whether no thread waits elsewhere, so that those which are not complete never will be.
+        """
         if not self.waiting:
-            return []
+            return mbarrier.time_out(self, registers) if self.asking and stuck else []
         first = self.waiting[0]
         if (
             len(self.waiting) == 1
@@ -607,6 +909,10 @@ class State:
                 self._join_clocks(ready)
                 return self._open(ready, np.zeros_like(opened), registers)
             return self._open(ready, opened, registers)
+        if not stuck:
+            return []
+        if self.asking:
+            return mbarrier.time_out(self, registers)
         # Deadlock: some threads wait for others that never come. Say so, and go on.
         for w in self.waiting:
             base = self.live if w.mask is None else w.mask
@@ -696,7 +1002,16 @@ class State:
 
     def _join_clocks(self, ready: list[Waiting]) -> None:
         """A barrier of some warps: what each did before it is now known to the others."""
+        if self.order is not None:
+            for barrier in {w.barrier for w in ready}:
+                here = [w for w in ready if w.barrier == barrier]
+                masks = (self.live if w.mask is None else w.mask for w in here)
+                self.order.join(np.any([self.warps_active(m) for m in masks], axis=0).T, False)
         if self.log is None:
+            return
+        if isinstance(self.log, OrderedLog):
+            for barrier in {w.barrier for w in ready}:
+                self.log.join([w.mask or self.live for w in ready if w.barrier == barrier])
             return
         nwarps = self.warp_shape.warps
         clocks = self.log.clocks
@@ -716,10 +1031,17 @@ class State:
         self, ready: list[Waiting], opened: Array | None, registers: list[Any]
     ) -> list[dict[int, Mask | None]]:
         """Resume the threads of open barriers. opened: blocks whose interval ends (None: all)."""
+        self.fruitless = 0
         if opened is None or opened.any():
             if self.log is not None:
-                self.log.end_interval()
+                others = opened is not None and (self.waiting or self.parked or self.held)
+                self.log.end_interval(~opened if others and opened is not None else None)
+            if self.order is not None:
+                every = np.ones((self.blocks, self.warp_shape.warps), bool)
+                self.order.join(every if opened is None else every & opened.reshape(-1, 1), True)
             self.epoch = self.epoch + (1 if opened is None else opened.astype(np.int32))
+            if self.order is not None:
+                self.order.viewed = None
         for w in ready:
             if w.reduce is not None:
                 self._reduce(ready, w, registers)
@@ -760,6 +1082,11 @@ class State:
         if self.log is not None and self.log.log:
             self.log.add(-1, WARP_SYNC, None, 0, mask)
 
+    def fence(self, scope: int, mask: Mask | None) -> None:
+        """membar and fence. scope: 0 for the block, 1 for the device and beyond."""
+        if self.order is not None:
+            self.order.fence(scope, mask)
+
     def _out_of_steps(self, line: int) -> None:
         launch = self.launch
         what = (
@@ -771,7 +1098,8 @@ class State:
             "step-budget",
             line,
             f"{what} and the threads are still here: an endless loop, or a launch too large. The "
-            "launch was stopped; its results are incomplete. Give max_steps for more",
+            "launch was stopped; its results are incomplete. Give max_steps for more"
+            + (f". Waiting: {self._who_waits()[1]}" if self.parked or self.held else ""),
             1,
         )
         raise StepBudgetError
@@ -791,3 +1119,15 @@ class State:
             size = max(self.launch.program.local_bytes, 16)
             self.local = Words(size, columns)
         return self.local
+
+
+def _same_bits(a: Array, b: Array) -> Array:
+    """Where two values of one register are the same; NaN equals itself."""
+    kind = "u1" if a.dtype == bool else f"u{a.dtype.itemsize}"
+    return np.asarray(a.view(kind) == b.view(kind))
+
+
+def _same_threads(a: Mask | None, b: Mask | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a is b or (a.n == b.n and bool((a.arr == b.arr).all()))

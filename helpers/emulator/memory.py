@@ -9,9 +9,12 @@ address is one contiguous row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from helpers.emulator.arena import Arena
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -54,8 +57,12 @@ class Buffer:
     writer_epoch: Array | None = None
     reader: Array | None = None
     reader_epoch: Array | None = None
+    strong: Array | None = None  # last write of a place: 0 plain, 1 volatile, 2 atomic or relaxed
+    copied: Array | None = None  # places that were loaded before they were last written
+    versions: Array | None = None  # what the value of a place has released (see `order`)
     kind: np.dtype[Any] | None = None  # element type of the caller's array
     stores: StoreLog | None = None  # kept only where a result is asked after
+    owned: Array | None = None  # bool by byte, of the device heap: what malloc gave out
 
     @property
     def nbytes(self) -> int:
@@ -84,6 +91,7 @@ class Heap:
 
     def __init__(self) -> None:
         self.slots: dict[int, Buffer] = {}
+        self.arena: Arena | None = None  # of malloc, made when first asked
 
     def add(self, name: str, data: Array, itemsize: int, shape: tuple[int, ...] = ()) -> Buffer:
         """Give a flat uint8 array an address (512-byte aligned)."""

@@ -47,7 +47,7 @@ def check(expect: Mapping[str, Expectation], heap: Heap, entry: str) -> None:
             raise UnknownNameError(
                 f"expect: {entry} was given no array {name!r}. {near_matches(name, buffers)}"
             )
-        want, bound = _parts(expected)
+        want, bound = parts(expected)
         have = buffers[name].nbytes // buffers[name].itemsize
         if want.size != have:
             raise EmulationError(
@@ -67,7 +67,7 @@ def compare(expect: Mapping[str, Expectation], heap: Heap) -> list[Wrong]:
     for name, expected in expect.items():
         buffer = buffers[name]
         assert buffer.kind is not None
-        want, bound = _parts(expected)
+        want, bound = parts(expected)
         got = _values(buffer.data.view(buffer.kind), want)
         if bound is None:
             bound = np.asarray(_default_bound(buffer.kind, want))
@@ -83,7 +83,7 @@ def _named(heap: Heap) -> dict[str, Buffer]:
     return {b.name: b for b in heap.slots.values() if b.kind is not None}
 
 
-def _parts(expected: Expectation) -> tuple[Array, Array | None]:
+def parts(expected: Expectation) -> tuple[Array, Array | None]:
     want, bound = expected if isinstance(expected, tuple) else (expected, None)
     return np.asarray(want), None if bound is None else np.asarray(bound)
 

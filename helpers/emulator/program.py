@@ -8,19 +8,22 @@ block alone are never masked: nobody reads what the other threads hold there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from helpers.emulator import flow
+from helpers.emulator import flow, waits
 from helpers.emulator import ptx as P
-from helpers.emulator.lower import LOWER, REFUSED, Emitter, namespace
+from helpers.emulator.lower import LOWER, REFUSED, Emitter, namespace, poll_barrier
 from helpers.errors import EmulationError
 
-TERMINATORS = {"bra", "brx", "ret", "exit", "trap"}
+TERMINATORS = {"bra", "brx", "ret", "exit", "trap", "gate"}
+ORDERING = {"acquire", "release", "acq_rel"}
+FUNCTION_BASE = 1 << 59
+"""Addresses of device functions, for pointers to them."""
 _NUMPY_KIND = {1: "b1", 8: "i2", 16: "i2", 32: "i4", 64: "i8"}
 
 
@@ -36,6 +39,10 @@ class Site:
     kind: np.dtype[Any]  # of one element
     count: int  # elements a lane
     offset: int  # constant added to the address register
+    strong: bool = False  # volatile, relaxed, acquire, release: made for synchronisation
+    acquire: int | None = None  # scope of an acquire: 0 the block, 1 the device
+    release: int | None = None
+    waits: bool = False  # a read in a loop that waits for other threads
 
     @property
     def width(self) -> int:
@@ -63,6 +70,17 @@ class SharedSymbol:
         return f"{self.name}[{element}]"
 
 
+@dataclass(frozen=True)
+class Spin:
+    """A loop that waits (see `waits`), as the machine needs it. registers: their numbers."""
+
+    head: int
+    registers: tuple[int, ...]
+    strong: bool
+    line: int
+    endless: bool
+
+
 @dataclass
 class Block:
     """A basic block."""
@@ -79,6 +97,7 @@ class Block:
     run: Callable[..., Any] = lambda *a: None
     opcodes: dict[str, int] = field(default_factory=dict)
     source: str = ""
+    spins: tuple[Spin, ...] | None = None  # loops that this block goes back to the start of
 
     @property
     def followers(self) -> tuple[int, ...]:
@@ -118,9 +137,27 @@ class Program:
     local_bytes: int = 0
     dynamic_shared: bool = False
     fences: bool = False
+    mbarriers: bool = False
+    cooperative: bool = False  # asks whether the launch is
+    pointed: set[str] = field(default_factory=set)  # functions that pointers may point to
+    waits: bool = False  # some loop waits for other threads
+    polls: bool = False  # by reads that are made for synchronisation: perhaps for other blocks
     stored_params: set[int] | None = None  # byte offsets of pointer parameters stored through
     global_symbols: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (slot, size)
+    used: set[str] = field(default_factory=set)  # of these, by the entry: headers bring many more
     param_offsets: dict[str, int] = field(default_factory=dict)
+
+    def function_address(self, name: str) -> int:
+        """What a pointer to a device function holds."""
+        return FUNCTION_BASE + 16 * list(self.module.functions).index(name)
+
+    def function_at(self, address: int) -> str:
+        """The function that a pointer points to, or an empty text."""
+        place, rest = divmod(address - FUNCTION_BASE, 16)
+        names = list(self.module.functions)
+        if rest or not 0 <= place < len(names) or names[place] not in self.functions:
+            return ""
+        return names[place]
 
     def run_function(self) -> FunctionProgram:
         """The translated entry."""
@@ -153,11 +190,13 @@ def translate(module: P.Module, entry: str) -> Program:
     function = module.functions[entry]
     program = Program(module, function)
     _lay_out_params(program)
-    reachable = _reachable(module, function)
+    program.pointed = _pointed(module)
+    reachable = _reachable(module, function, program.pointed)
     _lay_out_shared(program, reachable)
     for slot, variable in enumerate(module.variables.values()):
         if variable.space in ("global", "const") and variable.size:
             program.global_symbols[variable.name] = (slot, variable.size)
+    program.used = _used(program, reachable)
     _survey(program, reachable)
     for f in reachable:
         program.functions[f.name] = _translate_function(program, f)
@@ -169,12 +208,10 @@ def _local_need(program: Program, name: str, path: tuple[str, ...]) -> int:
     function = program.functions.get(name)
     if function is None:
         return 0
-    calls = {
-        i.call[1] for i in program.module.functions[name].code if i.call and i.call[1] not in path
-    }
-    recursive = any(
-        i.call and i.call[1] in (*path, name) for i in program.module.functions[name].code
-    )
+    named = {i.call[1] for i in program.module.functions[name].code if i.call}
+    calls = named | (program.pointed if "" in named else set())
+    recursive = bool(calls & {*path, name})
+    calls -= {*path, name}
     below = max((_local_need(program, c, (*path, name)) for c in calls), default=0)
     return function.locals_size * (64 if recursive else 1) + below
 
@@ -187,32 +224,54 @@ def _lay_out_params(program: Program) -> None:
         at += p.size
 
 
-def _reachable(module: P.Module, entry: P.Function) -> list[P.Function]:
+def _reachable(module: P.Module, entry: P.Function, pointed: set[str]) -> list[P.Function]:
     order, todo = [entry], [entry]
     while todo:
         for ins in todo.pop().code:
             if ins.call is None:
                 continue
-            callee = module.functions.get(ins.call[1])
-            if callee is None:
-                raise EmulationError(
-                    f"line {ins.line}: the kernel calls through a pointer or calls "
-                    f"{ins.call[1]!r}, which has no definition. Call device functions directly"
-                )
-            if callee.has_body and callee not in order:
-                order.append(callee)
-                todo.append(callee)
+            names = [ins.call[1]] if ins.call[1] else sorted(pointed)
+            for name in names:
+                callee = module.functions.get(name)
+                if callee is None:
+                    raise EmulationError(
+                        f"line {ins.line}: the kernel calls {name!r}, which has no definition. "
+                        "Define the function in this source"
+                    )
+                if callee.has_body and callee not in order:
+                    order.append(callee)
+                    todo.append(callee)
     return order
 
 
+def _pointed(module: P.Module) -> set[str]:
+    """Functions whose address is taken, in code or in tables such as those of virtual functions."""
+    linked = {name for v in module.variables.values() for _, name, _ in v.links}
+    used = _named(module.functions.values())
+    return {n for n, f in module.functions.items() if f.has_body and n in linked | used}
+
+
+def _named(functions: Iterable[P.Function]) -> set[str]:
+    """What the code of functions names: variables, functions, labels."""
+    symbols = (o for f in functions for i in f.code for o in _flat(i.operands))
+    return {o.name for o in symbols if isinstance(o, P.Symbol)}
+
+
+def _used(program: Program, functions: list[P.Function]) -> set[str]:
+    """Module variables that functions name, or that the contents of such variables point to."""
+    variables = program.module.variables
+    todo = list(_named(functions))
+    found: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in variables and name not in found:
+            found.add(name)
+            todo += [target for _, target, _ in variables[name].links]
+    return found
+
+
 def _lay_out_shared(program: Program, functions: list[P.Function]) -> None:
-    used = {
-        o.name
-        for f in functions
-        for i in f.code
-        for o in _flat(i.operands)
-        if isinstance(o, P.Symbol)
-    }
+    used = _named(functions)
     variables = [v for v in program.module.variables.values() if v.space == "shared"]
     variables += [v for f in functions for v in f.variables if v.space == "shared"]
     at = 0
@@ -268,9 +327,10 @@ def _survey(program: Program, functions: list[P.Function]) -> None:
                 granule = min(granule, max(P.BITS[kinds[-1]] // 8, 1))
             if ins.root == "wmma" or ins.root == "stmatrix":
                 granule = min(granule, 2)
-            if ins.root in ("membar", "fence") and not {"cta"} & set(ins.parts):
+            program.mbarriers = program.mbarriers or "mbarrier" in ins.parts
+            if ins.root in ("membar", "fence") and "proxy" not in ins.parts:
                 program.fences = True
-            if {"acquire", "release", "acq_rel"} & set(ins.parts) and "cta" not in ins.parts:
+            if ins.root in ("ld", "st", "atom", "red") and ORDERING & set(ins.parts):
                 program.fences = True
     program.granule = granule
     program.stored_params = _stored_params(program, functions)
@@ -278,11 +338,17 @@ def _survey(program: Program, functions: list[P.Function]) -> None:
 
 def _stored_params(program: Program, functions: list[P.Function]) -> set[int] | None:
     """Offsets of the parameters through whose pointers the entry stores; None if unknown."""
+    # Where fences order accesses, flags and locks are looked at too: atomics write them.
+    written = ("st", "atom", "red") if program.fences else ("st",)
     for f in functions[1:]:
         for ins in f.code:
-            if ins.root in ("st", "wmma") and not {"param", "local", "shared", "load", "mma"} & set(
-                ins.parts
-            ):
+            if ins.root in (*written, "wmma") and not {
+                "param",
+                "local",
+                "shared",
+                "load",
+                "mma",
+            } & set(ins.parts):
                 return None
     origin: dict[str, frozenset[int]] = {}
     moves = []
@@ -317,11 +383,11 @@ def _stored_params(program: Program, functions: list[P.Function]) -> set[int] | 
                     changed = True
     stored: set[int] = set()
     for ins in program.entry.code:
-        plain = ins.root == "st" and not {"param", "local", "shared"} & set(ins.parts)
+        plain = ins.root in written and not {"param", "local", "shared"} & set(ins.parts)
         matrix = ins.root == "wmma" and "store" in ins.parts and "shared" not in ins.parts
         if not plain and not matrix:
             continue
-        address = ins.operands[0]
+        address = ins.operands[1 if ins.root == "atom" else 0]
         base = address.base if isinstance(address, P.Address) else None
         if isinstance(base, P.Register):
             found = origin.get(base.name, frozenset())
@@ -335,24 +401,37 @@ def _split_blocks(function: P.Function) -> list[tuple[int, int]]:
     code = function.code
     leaders = {0, *function.labels.values()}
     for i, ins in enumerate(code):
-        if ins.root in TERMINATORS or ins.root == "call" or _is_barrier(ins):
+        if ins.root in TERMINATORS or ins.root == "call" or _is_barrier(ins) or _is_poll(ins):
             leaders.add(i + 1)
     starts = sorted(s for s in leaders if s <= len(code))
     pairs = list(zip(starts, [*starts[1:], len(code)], strict=True))
-    return [(a, b) for a, b in pairs if a < b or a == len(code)]
+    spans = [(a, b) for a, b in pairs if a < b or a == len(code)]
+    # A label at the very end needs a block to jump to.
+    return spans if spans[-1][0] == len(code) else [*spans, (len(code), len(code))]
 
 
 def _is_barrier(ins: P.Instruction) -> bool:
     return ins.root in ("bar", "barrier") and ins.parts[1:2] != ("warp",)
 
 
+def _is_poll(ins: P.Instruction) -> bool:
+    """Whether threads ask here if a phase of an mbarrier is complete."""
+    return ins.root == "mbarrier" and ins.parts[1] in ("test_wait", "try_wait")
+
+
 def _translate_function(program: Program, function: P.Function) -> FunctionProgram:
-    spans = _split_blocks(function)
-    # A label at the very end needs a block to jump to.
-    if spans[-1][0] != len(function.code):
-        spans.append((len(function.code), len(function.code)))
+    spans, touched = _split_blocks(function), [_touched(i) for i in function.code]
+    if found := waits.loops(function, spans, touched):
+        program.waits = True
+        program.polls = program.polls or any(w.strong for w in found)
+        whole = waits.gated(function)
+        if whole is not function:
+            function, touched = whole, [_touched(i) for i in whole.code]
+            spans = _split_blocks(function)
+            found = waits.loops(function, spans, touched)
+    reads = waits.same_reads(function, found) if found else frozenset()
     kinds = _register_kinds(function)
-    shared_by_blocks = _cross_block(function, spans)
+    shared_by_blocks = _cross_block(function, spans, touched)
     numbers = {name: i for i, name in enumerate(sorted(shared_by_blocks))}
     local_at: dict[str, int] = {}
     at = 0
@@ -375,7 +454,8 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
         program.blocks.append(block)
         result.blocks[start] = block
         emitter = Emitter(program, function, kinds, numbers, names, local_at, locals_size)
-        _emit_block(emitter, block, function, start, end)
+        emitter.waiting = frozenset(i - start for i in reads)
+        _emit_block(emitter, block, function, start, end, touched)
         name = f"block_{block.number}"
         block.source = emitter.source(name)
         sources.append(block.source)
@@ -389,6 +469,12 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
     result.exits = tuple(
         b.start for b in result.blocks.values() if b.kind == "exit" and b.cost <= 2 and b.next < 0
     )
+    for wait in found:
+        registers = tuple(sorted(numbers[r] for r in wait.registers if r in numbers))
+        spin = Spin(wait.head, registers, wait.strong, wait.line, not wait.reads)
+        for start in wait.latches:
+            block = result.blocks[start]
+            block.spins = (*(block.spins or ()), spin)
     for block in result.blocks.values():
         block.run = names[f"block_{block.number}"]
     ranked = flow.order({b.start: b.followers for b in result.blocks.values()}, spans[0][0])
@@ -437,7 +523,7 @@ def _touched(ins: P.Instruction) -> tuple[list[str], list[str]]:
         is_target = position == 0 and not isinstance(operand, P.Address)
         if is_target and ins.root not in (
             "st", "red", "bra", "brx", "bar", "barrier", "ret", "exit", "cp", "membar", "fence",
-            "prefetch", "prefetchu", "stmatrix", "discard", "applypriority", "nanosleep",
+            "prefetch", "prefetchu", "stmatrix", "call", "discard", "applypriority", "nanosleep", "gate",
         ) and not (ins.root == "wmma" and "store" in ins.parts):  # fmt: skip
             writes += registers
             if ins.guard:
@@ -449,14 +535,15 @@ def _touched(ins: P.Instruction) -> tuple[list[str], list[str]]:
     return reads, writes
 
 
-def _cross_block(function: P.Function, spans: list[tuple[int, int]]) -> set[str]:
+def _cross_block(
+    function: P.Function, spans: list[tuple[int, int]], touched: list[tuple[list[str], list[str]]]
+) -> set[str]:
     """Registers that more than one block uses, or that a block reads before it writes them."""
     home: dict[str, int] = {}
     out: set[str] = set()
     for number, (start, end) in enumerate(spans):
         written: set[str] = set()
-        for ins in function.code[start:end]:
-            reads, writes = _touched(ins)
+        for ins, (reads, writes) in zip(function.code[start:end], touched[start:end], strict=True):
             for name in reads:
                 if home.setdefault(name, number) != number or name not in written:
                     out.add(name)
@@ -464,19 +551,27 @@ def _cross_block(function: P.Function, spans: list[tuple[int, int]]) -> set[str]
                 if home.setdefault(name, number) != number:
                     out.add(name)
                 written.add(name)
-            if _is_barrier(ins):
+            if _is_barrier(ins) or _is_poll(ins):
                 out.update(writes)  # set when the barrier opens
     return out
 
 
-def _emit_block(emitter: Emitter, block: Block, function: P.Function, start: int, end: int) -> None:
+def _emit_block(
+    emitter: Emitter,
+    block: Block,
+    function: P.Function,
+    start: int,
+    end: int,
+    touched: list[tuple[list[str], list[str]]],
+) -> None:
     code = function.code[start:end]
     opcodes = block.opcodes
-    emitter.plan(code, [_touched(i) for i in code])
+    emitter.plan(code, touched[start:end])
     for position, ins in enumerate(code):
         emitter.begin(ins, position)
-        opcodes[ins.opcode] = opcodes.get(ins.opcode, 0) + 1
-        if ins.root in TERMINATORS or _is_barrier(ins):
+        if ins.root != "gate":
+            opcodes[ins.opcode] = opcodes.get(ins.opcode, 0) + 1
+        if ins.root in TERMINATORS or _is_barrier(ins) or _is_poll(ins):
             _terminate(emitter, block, function, ins)
             return
         reason = REFUSED.get(ins.root)
@@ -513,6 +608,9 @@ def _terminate(emitter: Emitter, block: Block, function: P.Function, ins: P.Inst
         if not guard:
             block.next = -1
         emitter.finish(guard or "None")
+    elif ins.root == "gate":
+        block.kind = "gate"
+        emitter.finish(emitter.read(ins.operands[0], "i4"))
     elif ins.root == "brx":
         table = ins.operands[1]
         if guard or not isinstance(table, P.Symbol) or table.name not in function.tables:
@@ -524,6 +622,9 @@ def _terminate(emitter: Emitter, block: Block, function: P.Function, ins: P.Inst
             function.labels[n] for n in function.tables[table.name] if n in function.labels
         )
         emitter.finish(emitter.read(ins.operands[0], "i4"))
+    elif _is_poll(ins):
+        block.kind = "poll"
+        emitter.finish(poll_barrier(emitter, ins))
     else:
         _barrier(emitter, block, ins, guard)
 

@@ -94,6 +94,7 @@ class Instruction:
     line: int
     guard: str | None = None
     guard_negated: bool = False
+    # (returns, function, arguments); through a register: no name, and the register is the operand
     call: tuple[tuple[str, ...], str, tuple[str, ...]] | None = None
     text: str = ""
 
@@ -158,8 +159,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+([^\n]*)")
-_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)")
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"[^\n]*')
 _FUNC = re.compile(r"((?:\.(?:visible|extern|weak|common|noreturn)\s+)*)\.(entry|func)\b")
 _INT = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
@@ -347,6 +348,7 @@ class _Body:
         self.scopes: list[dict[str, str]] = []
         self.families: list[tuple[str, str]] = []  # (prefix, type) of %r<12>
         self.renamed = 0
+        self.places: dict[tuple[str, ...], int] = {}  # (file, line, column): line of the main file
 
     def read(self) -> None:
         scan = self.scan
@@ -379,13 +381,16 @@ class _Body:
 
     def _locate(self, loc: re.Match[str]) -> None:
         file, line = int(loc.group(1)), int(loc.group(2))
-        inlined = _INLINED.search(loc.group(3))
+        inlined = _INLINED.search(loc.group(4))
         if file == self.main:
             # Line 0 means "no line": keep the last one, or the function's own.
             self.line = line or self.line
         elif inlined and int(inlined.group(1)) == self.main:
             self.line = int(inlined.group(2)) or self.line
-        # else: a header inside a header; the line of the main file stands.
+        elif inlined:
+            # A header inside a header: where that place was last inlined to.
+            self.line = self.places.get(inlined.groups(), self.line)
+        self.places[loc.groups()[:3]] = self.line
 
     def _directive(self, text: str, label: str) -> None:
         if text.startswith(".reg"):
@@ -455,7 +460,10 @@ class _Body:
         parts = tuple(p.replace("@", "::") for p in parts)
         ins = Instruction(head, parts, (), self.line, guard, negated, text=source)
         if parts[0] == "call":
-            ins.call = self._call(rest, source)
+            returns, name, arguments = self._call(rest, source)
+            if register := self._register(name):
+                name, ins.operands = "", (register,)
+            ins.call = (returns, name, arguments)
         else:
             ins.operands = tuple(self._operand(item, source) for item in _split(rest))
         self.function.code.append(ins)

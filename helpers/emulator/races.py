@@ -10,6 +10,11 @@ that both passed. An interval with the same accesses as one already found clean 
 Global memory. The last writer and reader of each granule are kept for the whole launch, for the
 arrays that the kernel may write. Threads of one block are ordered by its barriers, threads of
 different blocks by nothing.
+
+In kernels with fences, flags and locks order threads too, within blocks and between them (`order`).
+Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones; in global
+memory also volatile loads and stores, in shared memory those of places that a loop waits for) do not
+race with each other, only with others; two volatile stores do.
 """
 
 from __future__ import annotations
@@ -23,10 +28,16 @@ from helpers.emulator.memory import Buffer
 
 if TYPE_CHECKING:
     from helpers.emulator.machine import Mask, State
+    from helpers.emulator.program import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-READ, WRITE, ATOMIC, WARP_SYNC = 0, 1, 2, 3
+READ, WRITE, ATOMIC, WARP_SYNC, FLAG = 0, 1, 2, 3, 4
+"""Kinds of accesses. FLAG: a volatile write, a race with all but those who wait for it (ATOMIC)."""
+_CONFLICTS = (
+    (WRITE, WRITE), (WRITE, READ), (WRITE, ATOMIC), (ATOMIC, READ),
+    (FLAG, FLAG), (FLAG, WRITE), (FLAG, READ),
+)  # fmt: skip
 _MEMO = 64  # clean intervals remembered
 _MAX_MEMO = 1 << 20  # bytes of the largest of them
 _MAX_EXAMINED = 64  # intervals with races that are looked at in detail
@@ -48,6 +59,8 @@ class Access:
     clocks: Array | None  # vector clocks of the warps, once named barriers are in use
     bounds: tuple[Array, Array] | None = None  # of many accesses: first and last thread by place
     synced: bool = False  # there were warp synchronisations among these many
+    copied: bool = False  # by a cp.async
+    view: tuple[Array, Array] | None = None  # stamps and knowledge of the warps, if fences order
 
     @property
     def nbytes(self) -> int:
@@ -88,6 +101,7 @@ class SharedLog:
         self.summarised = False
         self.held = 0  # bytes that the log keeps alive
         self.unset: list[tuple[int, Array, Array, int]] = []  # site, lanes, granule, granules
+        self.ordered = False  # the last interval was judged with the order that fences make
 
     # -- initialised -----------------------------------------------------------------------------
 
@@ -202,13 +216,95 @@ class SharedLog:
         values: tuple[Array, ...] | None = None,
     ) -> None:
         """Log an access of the current interval."""
-        if kind == WRITE:
+        self._keep(site, kind, granule, count, mask, values, copied=False)
+
+    def add_copy(
+        self,
+        site: int,
+        granule: Array,
+        count: int,
+        mask: Mask | None,
+        values: tuple[Array, ...] | None,
+        *,
+        done: bool,
+    ) -> None:
+        """Log that cp.async begins to write, or has written."""
+        self._keep(site, WRITE, granule, count, mask, values, copied=True)
+
+    def _keep(
+        self,
+        site: int,
+        kind: int,
+        granule: Array | None,
+        count: int,
+        mask: Mask | None,
+        values: tuple[Array, ...] | None,
+        *,
+        copied: bool,
+    ) -> None:
+        if kind in (WRITE, FLAG):
             self.has_write = True
-        access = Access(site, kind, granule, count, mask, values, self.clocks)
+        access = Access(site, kind, granule, count, mask, values, self.clocks, copied=copied)
+        if self.state.order is not None:
+            access.view = self.state.order.view()
         self.log.append(access)
         self.held += access.nbytes
         if self.held > _MAX_LOG:
-            self._summarise()
+            if self.state.order is None:
+                self._summarise()
+            else:
+                self._judge_early()
+
+    def load(self, site: Site, granule: Array, count: int, mask: Mask | None) -> None:
+        """Log a load. One that is made for synchronisation may acquire."""
+        if not site.strong:
+            self.add(site.index, READ, granule, count, mask)
+            return
+        waits = site.waits or "volatile" not in site.text
+        self.add(site.index, ATOMIC if waits else READ, granule, count, mask)
+        order = self.state.order
+        if order is not None and order.shared is not None:
+            order.read(order.shared, *self._whose(granule, mask), site.acquire)
+
+    def store(
+        self,
+        site: Site,
+        granule: Array,
+        count: int,
+        mask: Mask | None,
+        values: tuple[Array, ...] | None,
+    ) -> None:
+        """Log a store. One that is made for synchronisation may release."""
+        kind = WRITE if not site.strong else FLAG if "volatile" in site.text else ATOMIC
+        self.has_write = True
+        self.add(site.index, kind, granule, count, mask, values)
+        order = self.state.order
+        if order is not None and (site.strong or order.shared is not None):
+            versions = self.versions()
+            order.write(versions, *self._whose(granule, mask), site.release, site.strong)
+
+    def versions(self) -> Array:
+        """What the values in shared memory have released, by granule and block, flat."""
+        order = self.state.order
+        assert order is not None
+        if order.shared is None:
+            order.shared = order.ledger.places(self.size * self.state.blocks)
+        return order.shared
+
+    def _whose(self, granule: Array, mask: Mask | None) -> tuple[Array, Array, Array]:
+        """(place in `versions`, block, warp) of each active lane, flat."""
+        s = self.state
+        chosen = np.broadcast_to(True if mask is None else mask.arr, s.shape)
+        column = np.broadcast_to(s.block_index, s.shape)[chosen]
+        warp = np.broadcast_to(s.thread // 32, s.shape)[chosen]
+        return np.broadcast_to(granule, s.shape)[chosen] * s.blocks + column, column, warp
+
+    def _judge_early(self) -> None:
+        """A very long interval with fences: judge what there is, and go on with an empty log."""
+        unset, self.unset = self.unset, []
+        for race in self._judge(self.log):
+            self._finding(race)
+        self.log, self.unset, self.held = [], unset, 0
 
     def _summarise(self) -> None:
         """A very long interval: keep the lowest and highest thread of each place, by instruction."""
@@ -231,8 +327,38 @@ class SharedLog:
         ]
         self.held = 0
 
-    def end_interval(self) -> None:
-        """A barrier of the whole block: judge the log and start a new one."""
+    def _kept(self, blocks: Array) -> tuple[list[Access], list[tuple[int, Array, Array, int]]]:
+        """The log and the suspects of blocks (bool, four axes) whose interval goes on."""
+        log, unset = [], []
+        for a in self.log:
+            mask = self.state.narrowed(a.mask or self.state.live, blocks)
+            if a.bounds is None and (mask is None or mask.n):
+                log.append(
+                    Access(
+                        a.site, a.kind, a.granule, a.count, mask, a.values, a.clocks, view=a.view
+                    )
+                )
+        for site, lanes, granule, count in self.unset:
+            if (lanes & blocks).any():
+                unset.append((site, lanes & blocks, granule, count))
+        self.unset = [(s, a & ~blocks, g, c) for s, a, g, c in self.unset]
+        return log, unset
+
+    def end_interval(self, but: Array | None = None) -> None:
+        """A barrier of the whole block: judge the log and start a new one.
+
+        but: blocks (bool, four axes) that have not come to it: their interval goes on.
+        """
+        if but is None:
+            self._end_interval()
+            return
+        log, unset = self._kept(but)
+        self._end_interval()
+        self.log, self.unset = log, unset
+        self.has_write = any(a.kind in (WRITE, FLAG) for a in log)
+        self.held = sum(a.nbytes for a in log)
+
+    def _end_interval(self) -> None:
         log, self.log = self.log, []
         held, self.held = self.held, 0
         self.clocks = None
@@ -246,11 +372,11 @@ class SharedLog:
             for race in known[1]:
                 self._finding(race)
             return
-        self.forgiven = False
+        self.forgiven = self.ordered = False
         races = self._judge(log)
         for race in races:
             self._finding(race)
-        if held < _MAX_MEMO and not self.forgiven:
+        if held < _MAX_MEMO and not self.forgiven and not self.ordered:
             for access in log:
                 access.values = None
             if len(self.seen) >= _MEMO:
@@ -275,7 +401,8 @@ class SharedLog:
         ]
         for access in log:
             if access.kind != WARP_SYNC:
-                self._spread(access, columns, *bounds[access.kind])
+                kind = WRITE if access.kind == FLAG else access.kind
+                self._spread(access, columns, *bounds[kind])
         (w0, w1), (a0, a1) = bounds[WRITE], bounds[ATOMIC]
         r0, r1 = bounds[READ]
         written = w1 >= 0
@@ -337,6 +464,15 @@ class SharedLog:
         """Look at the accesses to conflicting places one by one: which are races?"""
         if self.examined >= _MAX_EXAMINED:
             return []  # the same lines have been reported many times by now
+        if self.state.order is not None:
+            self.ordered = True
+            found = self._examine(log, places, columns)
+            self.examined += bool(found)
+            scale = self.state.blocks if columns == 1 else 1
+            return [
+                _Race(pair, example, hits * scale, example[0] % columns, columns)
+                for pair, example, hits in found
+            ]
         by_column = places % columns
         for column in np.unique(by_column):
             here = places[by_column == column]
@@ -385,6 +521,9 @@ class SharedLog:
                         )
                     )
         table = np.concatenate(rows, axis=1)
+        self._read_flags(table, log)
+        if self.state.order is not None:
+            return self._unordered_by_fences(table, log, columns)
         named = any(a.clocks is not None for a in log)
         self.summarised = any(a.synced for a in log)
         racing = self._unordered(table, log if named else None)
@@ -392,6 +531,15 @@ class SharedLog:
         if not len(racing):
             return []
         return self._pairs(table, racing, log)
+
+    def _read_flags(self, table: Array, log: list[Access]) -> None:
+        """Volatile reads of what others wait for are made for synchronisation too (ATOMIC)."""
+        sites = [self.state.sites[a.site] for a in log]
+        strong = np.array([s.strong and s.op == "load" for s in sites])
+        if strong.any():
+            place, sequence, _, kind = table[:4]
+            waits = strong[sequence] & (kind == ATOMIC)
+            kind[strong[sequence] & (kind == READ) & np.isin(place, place[waits])] = ATOMIC
 
     def _not_harmless(self, table: Array, racing: Array, log: list[Access], columns: int) -> Array:
         """Leave out places where one instruction of several threads wrote one and the same value."""
@@ -402,35 +550,39 @@ class SharedLog:
         places = table[0][order]
         for place in racing[: _SAMPLE * 64]:
             rows = order[np.searchsorted(places, place) : np.searchsorted(places, place, "right")]
-            sequences = np.unique(table[1][rows[table[3][rows] == WRITE]])
-            others = (table[3][rows] != WRITE).any() and len(np.unique(table[2][rows])) > 1
-            if len(sequences) == 1 and not others and self._same(log[sequences[0]], place, columns):
+            written = np.isin(table[3][rows], (WRITE, FLAG))
+            writes = [log[q] for q in np.unique(table[1][rows[written]])]
+            others = (~written).any() and len(np.unique(table[2][rows])) > 1
+            # A copy is entered twice, when it begins and when it is complete.
+            once = len(writes) == 1 or (len(writes) == 2 and all(w.copied for w in writes))
+            if once and not others and self._same(writes, place, columns):
                 self.forgiven = True  # for these values: the next may differ
                 continue
             keep.append(place)
         return np.array([*keep, *racing[_SAMPLE * 64 :]], np.int64) if keep else racing[:0]
 
-    def _same(self, access: Access, place: int, columns: int) -> bool:
-        """Whether all lanes of a write put the same value at a place."""
+    def _same(self, writes: list[Access], place: int, columns: int) -> bool:
+        """Whether all lanes of writes put the same value at a place."""
         s = self.state
-        if access.values is None or access.granule is None or access.bounds is not None:
-            return False
-        size = access.values[0].dtype.itemsize
-        seen: set[bytes] = set()
         granule, column = place // columns, place % columns
-        arr = np.ones((1, 1, 1, 1), bool) if access.mask is None else access.mask.arr
-        for j in range(access.count):
-            here = np.broadcast_to(access.granule + j == granule, s.shape) & arr
-            value = np.broadcast_to(access.values[j * self.granule // size], s.shape)[here]
-            where = np.broadcast_to(s.block_index, s.shape)[here]
-            if columns > 1:
-                value = value[where == column]
-                where = where[where == column]
-            for block in np.unique(where)[:4]:
-                mine = {v.tobytes() for v in value[where == block]}
-                if len(mine) > 1:
-                    return False
-                seen |= mine
+        seen: dict[int, set[bytes]] = {}  # values by block
+        for access in writes:
+            if access.values is None or access.granule is None or access.bounds is not None:
+                return False
+            size = access.values[0].dtype.itemsize
+            arr = np.ones((1, 1, 1, 1), bool) if access.mask is None else access.mask.arr
+            for j in range(access.count):
+                here = np.broadcast_to(access.granule + j == granule, s.shape) & arr
+                value = np.broadcast_to(access.values[j * self.granule // size], s.shape)[here]
+                where = np.broadcast_to(s.block_index, s.shape)[here]
+                if columns > 1:
+                    value = value[where == column]
+                    where = where[where == column]
+                for block in np.unique(where)[:4]:
+                    mine = seen.setdefault(int(block), set())
+                    mine |= {v.tobytes() for v in value[where == block]}
+                    if len(mine) > 1:
+                        return False
         return True
 
     def _unordered(self, table: Array, log: list[Access] | None) -> Array:
@@ -444,11 +596,11 @@ class SharedLog:
             start = np.flatnonzero(np.r_[True, k[1:] != k[:-1]])
             out = np.zeros(len(start), bool)
             lows, highs = {}, {}
-            for what in (READ, WRITE, ATOMIC):
+            for what in (READ, WRITE, ATOMIC, FLAG):
                 mine = kind[order] == what
                 lows[what] = np.minimum.reduceat(np.where(mine, who[order], 1 << 40), start)
                 highs[what] = np.maximum.reduceat(np.where(mine, who[order], -1), start)
-            for a, b in ((WRITE, WRITE), (WRITE, READ), (WRITE, ATOMIC), (ATOMIC, READ)):
+            for a, b in _CONFLICTS:
                 both = (highs[a] >= 0) & (highs[b] >= 0)
                 differ = (lows[a] != highs[b]) | (highs[a] != lows[b])
                 out |= both & differ
@@ -477,7 +629,7 @@ class SharedLog:
             items = sorted(seen)
             if any(
                 wa != wb
-                and (WRITE in (ka, kb) or {ka, kb} == {READ, ATOMIC})
+                and ((ka, kb) in _CONFLICTS or (kb, ka) in _CONFLICTS)
                 and self._clock(log[sb], zero)[wb, wa] < self._clock(log[sa], zero)[wa, wa]
                 for i, (sa, ka, wa) in enumerate(items)
                 for sb, kb, wb in items[i + 1 :]
@@ -488,6 +640,65 @@ class SharedLog:
     @staticmethod
     def _clock(access: Access, zero: Array) -> Array:
         return zero if access.clocks is None else access.clocks
+
+    def _unordered_by_fences(
+        self, table: Array, log: list[Access], columns: int
+    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+        """Pairs of accesses that neither a warp's nor a fence's order keeps apart, by lines.
+
+        Each access is held against the last write before it and the first one after it, in the
+        order in which the emulator ran them: if all these are ordered, then all accesses are.
+        """
+        t = table[:, np.lexsort((table[2], table[1], table[0]))]
+        place, sequence, tid, kind, warp, epoch = t
+        n = len(place)
+        at = np.arange(n)
+        start = np.maximum.accumulate(np.where(np.r_[True, place[1:] != place[:-1]], at, 0))
+        last = np.r_[place[1:] != place[:-1], True]
+        end = np.minimum.accumulate(np.where(last, at, n)[::-1])[::-1]
+        earlier: list[Array] = []
+        later: list[Array] = []
+        for target in (np.isin(kind, (WRITE, FLAG)), kind == ATOMIC):
+            before = np.r_[-1, np.maximum.accumulate(np.where(target, at, -1))[:-1]]
+            after = np.r_[np.minimum.accumulate(np.where(target, at, n)[::-1])[::-1][1:], n]
+            some = before >= start
+            earlier.append(before[some])
+            later.append(at[some])
+            some = after <= end
+            earlier.append(at[some])
+            later.append(after[some])
+        i, j = np.concatenate(earlier), np.concatenate(later)
+        conflicts = np.zeros((5, 5), bool)
+        for a, b in _CONFLICTS:
+            conflicts[a, b] = conflicts[b, a] = True
+        keep = conflicts[kind[i], kind[j]] & (tid[i] != tid[j])
+        i, j = i[keep], j[keep]
+        stamps, column = np.zeros(n, np.int64), place % columns
+        views = {id(a.view): a.view for a in log if a.view is not None}
+        of = np.array([id(a.view) for a in log])[sequence]
+        for number, view in views.items():
+            sel = of == number
+            stamps[sel] = view[0][column[sel], warp[sel]]
+        ordered = (warp[i] == warp[j]) & (epoch[i] != epoch[j])
+        for number, view in views.items():
+            sel = (of[j] == number) & (warp[i] != warp[j])
+            a, b = i[sel], j[sel]
+            ordered[sel] = stamps[a] <= view[1][column[b], warp[b], warp[a]]
+        i, j = i[~ordered], j[~ordered]
+        racing = self._not_harmless(t, np.unique(place[i]), log, columns)
+        keep = np.isin(place[i], racing)
+        found: dict[tuple[int, int], tuple[tuple[int, int, int, int], set[int]]] = {}
+        lines = np.array([self.state.sites[a.site].line for a in log])
+        for a, b in zip(i[keep], j[keep], strict=True):
+            if (int(kind[a]), int(kind[b])) not in _CONFLICTS:
+                a, b = b, a  # the writing one first
+            pair = (int(lines[sequence[a]]), int(lines[sequence[b]]))
+            both = kind[b] in (WRITE, FLAG)
+            if both:
+                pair = (max(pair), min(pair))
+            example = (int(place[a]), int(tid[a]), int(tid[b]), int(both))
+            found.setdefault(pair, (example, set()))[1].add(int(place[a]))
+        return [(pair, example, len(where)) for pair, (example, where) in sorted(found.items())]
 
     def _pairs(
         self, table: Array, racing: Array, log: list[Access]
@@ -505,16 +716,15 @@ class SharedLog:
             here: dict[tuple[int, int], tuple[int, int, int, int]] = {}
             for w in [i for i in items if i[1] != READ][:128]:
                 for o in items:
-                    if o[2] == w[2] or (o[1] == ATOMIC and w[1] == ATOMIC):
-                        continue
-                    if w[1] == ATOMIC and o[1] == WRITE:
-                        continue  # reported from the other side
+                    if o[2] == w[2] or (w[1], o[1]) not in _CONFLICTS:
+                        continue  # no conflict, or reported from the other side
                     if o[3] == w[3] and o[4] != w[4]:
                         continue  # one warp, synchronised in between
                     pair = (w[0], o[0])
-                    if o[1] == WRITE:
+                    both = o[1] in (WRITE, FLAG)
+                    if both:
                         pair = (max(pair), min(pair))
-                    example = (int(place), w[2], o[2], int(o[1] == WRITE))
+                    example = (int(place), w[2], o[2], int(both))
                     old = here.get(pair)
                     if old is None or (o[3] != w[3] and old[1] // 32 == old[2] // 32):
                         here[pair] = example  # threads of two warps make the better example
@@ -541,6 +751,12 @@ class SharedLog:
             if warp
             else "Put __syncthreads() between the accesses"
         )
+        program = s.launch.program
+        if not warp and program.waits:
+            cure += (
+                ", or let the second wait for a volatile flag or a lock that the first sets, with "
+                "__threadfence_block() before it is set and after it is read"
+            )
         s.find(
             "race",
             pair[0],
@@ -573,16 +789,6 @@ def track_global(
 ) -> None:
     """Check an access to a writable array against earlier ones of other threads, and enter it."""
     s = state
-    size = -(-buffer.nbytes // buffer.granule)
-    if buffer.writer is None:
-        buffer.writer = np.full(size, -1, np.int64)
-        buffer.writer_epoch = np.zeros(size, np.int32)
-        buffer.reader = np.full(size, -1, np.int64)
-        buffer.reader_epoch = np.zeros(size, np.int32)
-    assert buffer.writer is not None
-    assert buffer.writer_epoch is not None
-    assert buffer.reader is not None
-    assert buffer.reader_epoch is not None
     shape = (s.rows, s.x, s.p, s.q)
     at = np.broadcast_to(offset // buffer.granule, shape)
     gid = np.broadcast_to(s.global_thread, shape)
@@ -592,38 +798,138 @@ def track_global(
         at, gid, epoch = at[chosen], gid[chosen], epoch[chosen]
     else:
         at, gid, epoch = at.reshape(-1), gid.reshape(-1), epoch.reshape(-1)
-    threads = s.threads
+    strong = s.sites[site].strong
+    who = None
+    if s.order is not None:
+        thread = np.broadcast_to(s.thread, shape)
+        column = np.broadcast_to(s.block_index, shape)
+        if mask is not None:
+            thread, column = thread[chosen], column[chosen]
+        who = column.reshape(-1), thread.reshape(-1) // 32
+    _enter(s, site, buffer, at, width, gid, epoch, who, store, strong)
+
+
+def track_atomic(
+    state: State, site: Site, buffer: Buffer, at: Array, thread: Array, column: Array, wrote: Array
+) -> None:
+    """Check and enter atomics in the order in which they were served, in a kernel with fences.
+
+    at: byte offsets of the lanes, flat; wrote: those that changed the value.
+    """
+    s = state
+    assert s.order is not None
+    gid = s.linear_block.reshape(-1)[column] * s.threads + thread
+    epoch = s.epoch.reshape(-1)[column]
+    place, who = at // buffer.granule, (column, thread // 32)
+    _enter(s, site.index, buffer, place, site.width, gid, epoch, who, True, True)
+    order = s.order
+    order.update(_versions(s, buffer), place, *who, wrote, (site.acquire, site.release))
+
+
+def _versions(s: State, buffer: Buffer) -> Array:
+    """What the values in an array have released, by granule."""
+    if buffer.versions is None:
+        buffer.versions = s.launch.ledger.places(-(-buffer.nbytes // buffer.granule))
+    return buffer.versions
+
+
+def _enter(
+    s: State,
+    site: int,
+    buffer: Buffer,
+    at: Array,
+    width: int,
+    gid: Array,
+    epoch: Array,
+    who: tuple[Array, Array] | None,
+    store: bool,
+    strong: bool,
+) -> None:
+    """Check accesses to granules from `at` on, flat, and enter them. who: block and warp of each."""
+    order = s.order
+    if buffer.writer is None:
+        size = -(-buffer.nbytes // buffer.granule)
+        wide = np.int32 if order is None else np.int64
+        buffer.writer = np.full(size, -1, np.int64)
+        buffer.writer_epoch = np.zeros(size, wide)
+        buffer.reader = np.full(size, -1, np.int64)
+        buffer.reader_epoch = np.zeros(size, wide)
+        if order is not None:
+            buffer.copied = np.zeros(size, bool)
+    assert buffer.writer is not None
+    assert buffer.writer_epoch is not None
+    assert buffer.reader is not None
+    assert buffer.reader_epoch is not None
+    if strong and buffer.strong is None:
+        buffer.strong = np.zeros(len(buffer.writer), np.int8)
+    stamp = epoch
+    if order is not None:
+        assert who is not None
+        stamp = (order.strong_stamp() if strong else order.stamp())[who]
+    atomic = s.sites[site].op == "atomic"
+    kind = 0 if not strong else 1 if "volatile" in s.sites[site].text else 2
     for j in range(max(width // buffer.granule, 1)):
         place = at + j
-        before = buffer.writer[place]
-        bad = _unordered_global(s, before, buffer.writer_epoch[place], gid, epoch, threads)
-        _global_race(s, site, buffer, place, before, gid, bad, "write", store)
+        before, then = buffer.writer[place], buffer.writer_epoch[place]
+        fresh = None if buffer.copied is None or strong else ~buffer.copied[place]
+        bad = _unordered_global(s, before, then, gid, epoch, who, fresh)
+        if strong and buffer.strong is not None:
+            # Two volatile stores: the one that comes first is lost.
+            bad = bad & ((buffer.strong[place] == 0) | (store & (buffer.strong[place] + kind == 2)))
+        _global_race(s, site, buffer, place, before, then, gid, bad, who, "writes", store)
         if store:
-            reader = buffer.reader[place]
-            bad = _unordered_global(s, reader, buffer.reader_epoch[place], gid, epoch, threads)
-            _global_race(s, site, buffer, place, reader, gid, bad, "read", True)
+            reader, then = buffer.reader[place], buffer.reader_epoch[place]
+            bad = _unordered_global(s, reader, then, gid, epoch, who, None)
+            if buffer.copied is not None:
+                buffer.copied[place] |= reader >= 0
+            _global_race(s, site, buffer, place, reader, then, gid, bad, who, "reads", True)
             buffer.writer[place] = gid
-            buffer.writer_epoch[place] = epoch
-            after = buffer.writer[place]
-            _global_race(s, site, buffer, place, after, gid, after != gid, "write", True)
-        else:
+            buffer.writer_epoch[place] = stamp
+            if buffer.strong is not None:
+                buffer.strong[place] = kind
+            if not atomic:
+                after, bad = buffer.writer[place], buffer.writer[place] != gid
+                _global_race(s, site, buffer, place, after, stamp, gid, bad, who, "writes", True)
+        elif not strong:
             buffer.reader[place] = gid
-            buffer.reader_epoch[place] = epoch
+            buffer.reader_epoch[place] = stamp
+    if order is None or atomic or who is None:
+        return
+    described = s.sites[site]
+    if store and (strong or buffer.versions is not None):
+        order.write(_versions(s, buffer), at, *who, described.release, strong)
+    elif strong and buffer.versions is not None:
+        order.read(buffer.versions, at, *who, described.acquire)
 
 
 def _unordered_global(
-    s: State, before: Array, before_epoch: Array, gid: Array, epoch: Array, threads: int
+    s: State,
+    before: Array,
+    before_epoch: Array,
+    gid: Array,
+    epoch: Array,
+    who: tuple[Array, Array] | None,
+    fresh: Array | None,
 ) -> Array:
     other = (before >= 0) & (before != gid)
     if not other.any():
         return other
+    if s.order is not None:
+        assert who is not None
+        at = np.flatnonzero(other)
+        column, warp = who
+        other[at] = ~s.order.before(
+            before[at],
+            before_epoch[at],
+            column[at],
+            warp[at],
+            None if fresh is None else fresh[at],
+        )
+        return other
+    threads = s.threads
     elsewhere = before // threads != gid // threads
-    if s.fences:
-        elsewhere = np.zeros_like(elsewhere)  # flags and fences may order blocks: not judged
-    same_warp = (before // threads == gid // threads) & (
-        before % threads // 32 == gid % threads // 32
-    )
-    return other & (elsewhere | ((before_epoch == epoch) & ~elsewhere & ~same_warp))
+    same_warp = ~elsewhere & (before % threads // 32 == gid % threads // 32)
+    return other & (elsewhere | ((before_epoch == epoch) & ~same_warp))
 
 
 def _global_race(
@@ -632,8 +938,10 @@ def _global_race(
     buffer: Buffer,
     place: Array,
     before: Array,
+    then: Array,
     gid: Array,
     bad: Array,
+    who: tuple[Array, Array] | None,
     earlier: str,
     store: bool,
 ) -> None:
@@ -642,15 +950,30 @@ def _global_race(
     first = int(np.flatnonzero(bad)[0])
     where = buffer.index_text(int(place[first]) * buffer.granule)
     a, b = int(before[first]), int(gid[first])
+    cure = "Give each element to one thread, or use an atomic operation"
+    program = s.launch.program
+    if s.order is not None and who is not None:
+        missing = s.order.what_is_missing(
+            a, int(then[first]), int(who[0][first]), int(who[1][first])
+        )
+        cure = f"{missing}. {_HOW}"
+    elif program.waits or any(t.op == "atomic" for t in s.sites):
+        cure += f". The kernel has no __threadfence(), without which no flag orders them. {_HOW}"
     s.find(
         "race",
         s.sites[site].line,
         f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and thread "
-        f"{s.global_thread_text(a)} {earlier}s it in the same launch, in no order. Give each "
-        "element to one thread, or use an atomic operation",
+        f"{s.global_thread_text(a)} {earlier} it in the same launch, in no order. {cure}",
         int(bad.sum()),
         array=buffer.name,
         index=where,
         threads=(b % s.threads, a % s.threads),
         block=s.block_of(b // s.threads),
     )
+
+
+_HOW = (
+    "To order blocks by a flag or a lock: store, __syncthreads(), __threadfence() and only then set "
+    "the flag by an atomic or a volatile store; read the flag by an atomic or a volatile load, "
+    "__threadfence(), __syncthreads(), load"
+)

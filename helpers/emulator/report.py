@@ -19,6 +19,7 @@ KINDS = (
     "uninitialised",
     "divergent-barrier",
     "step-budget",
+    "deadlock",
     "assert",
     "trap",
     "wrong-result",

@@ -12,26 +12,28 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from helpers import toolchain
-from helpers.device import limits
-from helpers.emulator import oracle
+from helpers.device import GPUS, WARP, limits
+from helpers.emulator import oracle, request
 from helpers.emulator import ptx as P
 from helpers.emulator.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
 from helpers.emulator.arguments import Formal, bind, resolve_type, signature, strip_comments
 from helpers.emulator.machine import Launch, State, StepBudgetError
 from helpers.emulator.memory import SLOT_BITS, Buffer, Heap
+from helpers.emulator.order import MAX_WARPS
 from helpers.emulator.program import Program, SharedSymbol, demangle, translate
 from helpers.emulator.report import Finding, LineAccess, Report
 from helpers.errors import ConfigError, EmulationError, TileError, UnknownNameError, near_matches
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+SCHEDULES = request.SCHEDULES
 LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
 MAX_STEPS = 3_000_000  # PTX instructions of one path through the program
 MAX_SECONDS = 600.0
 _SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
 _LOCAL_ROOM = 1 << 28  # bytes of their local memory
+_ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept
 _REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
-SCHEDULES = ("ascending", "permuted")
 
 _QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", re.M)
@@ -101,7 +103,10 @@ def launch(
     spread over the grid (or those given), for counts of large launches. max_steps: PTX
     instructions until an endless loop is reported; max_seconds: wall time. schedule "permuted"
     runs the warps between two barriers in a random order (seed), which turns races into wrong
-    results; the findings stay the same. analyse=False: results only, no counts, races or
+    results; the findings stay the same, but where flags or locks order threads: there what one order
+    hides another may show. Threads that wait for others let them run, and all blocks that a GPU holds
+    at a time run together, lower ones first; a wait that nothing ends is a finding ("deadlock").
+    analyse=False: results only, no counts, races or
     initialisation. lanes: threads run at once. expect: what arrays (by the names of parameters and
     symbols) should hold afterwards, each alone or as a pair with the largest absolute error, a
     number or one for each element. Elements that differ become findings of the kind "wrong-result"
@@ -113,16 +118,19 @@ def launch(
     ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
     not fit and for PTX that is not emulated.
     """
-    chosen = {k: str(v) for k, v in (defines or {}).items()}
-    if schedule not in SCHEDULES:
-        raise ConfigError(f"{schedule=}: choose one of {', '.join(SCHEDULES)}")
+    request.words(source, entry, name, arch)
+    chosen = request.macros(defines)
+    args = request.arguments(args)
+    grid3, block3 = request.geometry("grid", grid), request.geometry("block", block)
+    shared_bytes = request.whole("shared_bytes", shared_bytes, 0)
+    request.options(uninitialised, symbols, expect, schedule, seed, lanes, max_steps, max_seconds)
+    chosen_blocks = request.sample(grid3, sample_blocks)
     program, formals = _program(source, entry, arch, tuple(sorted(chosen.items())), name)
-    grid3, block3 = _geometry("grid", grid), _geometry("block", block)
     total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
-    chosen_blocks = _sample(grid3, sample_blocks)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
     contents = symbols or {}
+    total = int(np.prod(grid3 if chosen_blocks is None else [len(chosen_blocks)]))
 
     def once(analyse: bool, wrong: Sequence[oracle.Wrong] = ()) -> tuple[State, Heap, int, bool]:
         """Run every block; the last batch, the memory, how many blocks ran, whether to the end."""
@@ -136,7 +144,8 @@ def launch(
         run.max_steps = max_steps
         run.schedule = schedule
         run.rng = np.random.default_rng(seed)
-        run.fences = program.fences
+        run.order = analyse and program.fences and _warps(grid3, block3) <= MAX_WARPS
+        run.sampled = chosen_blocks is not None
         run.keep_samples = analyse
         run.deadline = time.monotonic() + max_seconds
         held = _place_symbols(program, heap, params, contents, entry)
@@ -153,8 +162,12 @@ def launch(
         with np.errstate(all="ignore"):
             try:
                 room = _room(program, total_shared, block3, lanes)
+                run.together = _at_a_time(room, block3)
+                if program.polls and chosen_blocks is None:
+                    room, run.together = _resident(program, total_shared, block3, lanes, arch)
                 for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
                     state = State(run, grid3, block3, bx, by, bz)
+                    run.remaining = total - blocks_run - state.blocks
                     state.run(program.run_function(), {})
                     state.finish()
                     blocks_run += state.blocks
@@ -218,15 +231,23 @@ def _compile(
     return compiled.ptx, compiled.name_map[entry]
 
 
+_parsed = lru_cache(maxsize=4)(P.parse)  # the kernels of a source share its module
+
+
 def program_of_ptx(
     text: str, mangled: str, entry: str, source: str, defines: Mapping[str, str], name: str
 ) -> tuple[Program, list[Formal] | None]:
     """Parse and translate PTX; the parameters are named after the CUDA source."""
     try:
-        module = P.parse(text, name)
+        module = _parsed(text, name)
         kernels = {n: f for n, f in module.functions.items() if f.is_entry and f.has_body}
         if mangled not in kernels:
             plain = {_plain_name(n): n for n in kernels}
+            if not plain:
+                raise UnknownNameError(
+                    f"{name} has no kernel {entry!r}, nor any other. Mark one with __global__; a "
+                    "template needs its arguments: 'tile<16>'"
+                )
             if mangled not in plain:
                 raise UnknownNameError(
                     f"{name} has no kernel {entry!r}. {near_matches(entry, sorted(plain))}"
@@ -308,17 +329,6 @@ def _evaluate(expression: str, values: Mapping[str, str], depth: int = 0) -> int
 # -- geometry ------------------------------------------------------------------------------------
 
 
-def _geometry(what: str, value: int | Sequence[int]) -> tuple[int, int, int]:
-    single = isinstance(value, int | np.integer) or not isinstance(value, Sequence | np.ndarray)
-    numbers: list[Any] = [value] if single else list(value)  # type: ignore[arg-type]
-    if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int | np.integer) for n in numbers):
-        raise ConfigError(f"{what}={value!r}: give one to three whole numbers")
-    if any(n < 1 for n in numbers):
-        raise ConfigError(f"{what}={value!r}: each dimension is at least 1")
-    x, y, z = (*map(int, numbers), 1, 1)[:3]
-    return x, y, z
-
-
 def _check_limits(
     program: Program,
     grid: tuple[int, int, int],
@@ -350,8 +360,6 @@ def _check_limits(
             f"{entry} is compiled for at most {int(np.prod(bounds))} threads a block "
             f"(__launch_bounds__); {block=} has {threads}. Launch fewer, or raise the bound"
         )
-    if dynamic < 0:
-        raise ConfigError(f"shared_bytes={dynamic}: give 0 or more bytes")
     static = program.static_shared
     if program.dynamic_shared:
         start = max(program.shared_offsets.values())
@@ -368,28 +376,6 @@ def _check_limits(
     return total
 
 
-def _sample(
-    grid: tuple[int, int, int], wanted: int | Sequence[tuple[int, int, int]] | None
-) -> list[tuple[int, int, int]] | None:
-    if wanted is None:
-        return None
-    gx, gy, gz = grid
-    total = gx * gy * gz
-    if isinstance(wanted, int | np.integer):
-        if wanted < 1:
-            raise ConfigError(f"sample_blocks={wanted}: give at least 1")
-        if wanted >= total:
-            return None
-        # Corners first: ragged edges are where bounds matter.
-        numbers = np.unique(np.linspace(0, total - 1, int(wanted)).astype(np.int64))
-        return [(int(n % gx), int(n // gx % gy), int(n // (gx * gy))) for n in numbers]
-    blocks = [tuple((*b, 0, 0)[:3]) for b in wanted]
-    for b in blocks:
-        if not all(0 <= i < n for i, n in zip(b, grid, strict=True)):
-            raise ConfigError(f"sample_blocks: block {b} is outside the grid {grid}")
-    return [(int(b[0]), int(b[1]), int(b[2])) for b in blocks]
-
-
 def _room(program: Program, shared: int, block: tuple[int, int, int], lanes: int) -> int:
     """Threads that may run together so that memory stays bounded."""
     threads = block[0] * block[1] * block[2]
@@ -399,7 +385,42 @@ def _room(program: Program, shared: int, block: tuple[int, int, int], lanes: int
         limit = min(limit, _SHARED_ROOM // shared * threads)
     if program.local_bytes:
         limit = min(limit, _LOCAL_ROOM // program.local_bytes)
+    if program.mbarriers:  # the last accesses to each place are kept, warp by warp
+        limit = min(limit, _ORDER_ROOM // max(shared // program.granule, 1) * 32)
     return max(limit, threads)
+
+
+def _warps(grid: tuple[int, int, int], block: tuple[int, int, int]) -> int:
+    """Warps of a launch."""
+    return int(np.prod(grid)) * -(-int(np.prod(block)) // WARP)
+
+
+def _resident(
+    program: Program, shared: int, block: tuple[int, int, int], lanes: int, arch: str
+) -> tuple[int, str]:
+    """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
+
+    As many blocks as the largest known GPU of the architecture holds at a time, so far as threads
+    and shared memory decide (registers may allow fewer), if the memory here allows. lanes: as many
+    threads at most, if the caller chose another number than `LANES`.
+    """
+    device, threads = limits(arch), block[0] * block[1] * block[2]
+    gpus = [g for g in GPUS.values() if g.arch == device.arch]
+    each = min(device.max_blocks_per_sm, device.max_warps_per_sm // -(-threads // WARP))
+    if shared:
+        each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
+    gpu = max(gpus, key=lambda g: g.sms, default=None)
+    held = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
+    room = _room(program, shared, block, held * threads)
+    if lanes != LANES:
+        room = max(min(room, lanes), threads)
+    if gpu and room // threads >= held:
+        return room, f"a {gpu.name} holds at most {held} blocks of this kernel at a time"
+    return room, _at_a_time(room, block)
+
+
+def _at_a_time(room: int, block: tuple[int, int, int]) -> str:
+    return f"the emulator runs {room // int(np.prod(block))} blocks of this kernel at a time"
 
 
 def _batches(
@@ -436,14 +457,17 @@ def _place_symbols(
 ) -> list[tuple[Buffer, Array]]:
     """Put module variables at their addresses, filled as the source or the caller says."""
     held = []
-    names = {demangle(n): n for n in program.global_symbols}
+    names = {demangle(n): n for n in program.global_symbols} if contents else {}
     for wanted in contents:
         if wanted not in names:
             raise UnknownNameError(
                 f"symbols: {entry} has no __constant__ or __device__ variable {wanted!r}. "
                 + near_matches(wanted, names)
             )
+    asked = {names[wanted] for wanted in contents}
     for mangled, (slot, size) in program.global_symbols.items():
+        if mangled not in program.used and mangled not in asked:
+            continue
         variable = program.module.variables[mangled]
         data = np.zeros(-(-size // 16) * 16, np.uint8)[:size]
         raw = bytearray(variable.data[:size])
@@ -451,6 +475,8 @@ def _place_symbols(
             if target in program.global_symbols:
                 address = symbol_address(program.global_symbols[target][0]) + offset
                 raw[at : at + 8] = address.to_bytes(8, "little")
+            elif target in program.pointed:
+                raw[at : at + 8] = program.function_address(target).to_bytes(8, "little")
         data[: len(raw)] = np.frombuffer(bytes(raw), np.uint8)
         plain = demangle(mangled)
         itemsize = variable.align if size % variable.align == 0 else 1
@@ -528,9 +554,10 @@ def _report(
             f"counts are of {blocks_run} of {total} blocks; the others were not run and their "
             "results are missing"
         )
-    if run.fences and run.analyse:
+    if run.analyse and run.program.fences and not run.order:
         notes.append(
-            "the kernel uses fences: races between blocks in global memory were not judged"
+            f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
+            "kept, and races between blocks in global memory were not judged"
         )
     return Report(
         kernel=entry,

@@ -37,7 +37,7 @@ _MMA = {
     "m16n8k8": {"f16", "bf16", "tf32"},
     "m16n8k16": {"f16", "bf16", "s8", "u8"},
     "m16n8k4": {"tf32"},
-    "m16n8k32": {"s8", "u8"},
+    "m16n8k32": {"s8", "u8", "e4m3", "e5m2"},
     "m8n8k16": {"s8", "u8"},
     "m8n8k4": {"f16", "f64"},
 }
@@ -48,7 +48,8 @@ _WMMA = {
     "m16n16k8": {"tf32"},
     "m8n8k4": {"f64"},
 }
-_UNIT = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "tf32": 1, "f64": 1}
+_UNIT = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "tf32": 1, "f64": 1}
+_MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # types that may be multiplied with each other
 _BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f64": 8, "f32": 4, "s32": 4}
 
 
@@ -56,7 +57,8 @@ def mma_refusal(shape: str, types: list[str], parts: tuple[str, ...]) -> str:
     """Why an mma instruction is not emulated, or an empty text."""
     if "sp" in parts or any(p.startswith("sp::") for p in parts):
         return "sparse matrices are not emulated; use the dense instruction"
-    if len(types) < 4 or types[1] != types[2] or types[1] not in _MMA.get(shape, set()):
+    a, b = types[1:3] if len(types) > 3 else ("", "")
+    if a not in _MMA.get(shape, set()) or not (a == b or any({a, b} == m for m in _MIXED)):
         known = ", ".join(f"{s} {'/'.join(sorted(t))}" for s, t in _MMA.items())
         return f"this shape and type are not emulated. Emulated are {known}"
     return ""
@@ -144,6 +146,9 @@ def _elements(state: State, registers: tuple[Array, ...], kind: str, repeat: int
         elif kind in ("s8", "u8"):
             part = i1 if kind == "s8" else u1
             out += [(w >> i4.type(8 * e)).astype(part).astype(i8) for e in range(4)]
+        elif kind in ("e4m3", "e5m2"):
+            values = arith.fp8_value(np.arange(256, dtype=u1), kind).astype(f8)
+            out += [values[(w >> i4.type(8 * e)).astype(u1)] for e in range(4)]
         elif kind == "s32":
             out.append(w.astype(i8))
         else:

@@ -201,6 +201,16 @@ def match_lanes(
     return threads(state, _joined(lanes)), threads(state, _joined(equals))
 
 
+def elect_lane(state: State, member: Array, mask: Mask | None, line: int) -> tuple[Array, Array]:
+    """elect.sync: (the lane elected, whether it is this one); the lowest of those named."""
+    leaders = []
+    for _, here in _groups(state, member, mask, line):
+        leaders.append((here, here.argmax(axis=1, keepdims=True).astype(i4)))
+    state.warp_sync(mask)
+    leader = threads(state, _joined(leaders))
+    return leader, leader == state.thread % 32
+
+
 def reduce_lanes(
     state: State, operation: str, a: Array, member: Array, mask: Mask | None, line: int
 ) -> Array:

@@ -1,0 +1,223 @@
+"""Calls through pointers, virtual functions, malloc, and what a launch beside others would do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+from helpers.errors import EmulationError
+
+X = np.arange(256, dtype=np.float32) - 100
+
+SOURCE = """
+typedef float (*Op)(float, float);
+__device__ __noinline__ float sum(float a, float b) { return a + b; }
+__device__ __noinline__ float product(float a, float b) { return a * b; }
+__device__ __noinline__ float scaled(float a, float b) {
+    float parts[4];
+    for (int i = 0; i < 4; ++i) parts[(i + (int)b) % 4] = a * i;
+    return parts[3] + b;
+}
+__device__ Op table[3] = {sum, product, scaled};
+__device__ Op unset[2];
+struct Shape {
+    __device__ virtual float area(float x) const { return x; }
+    __device__ virtual ~Shape() {}
+};
+struct Square : Shape { __device__ __noinline__ float area(float x) const override { return x * x; } };
+struct Frame : Shape {
+    float edge;
+    __device__ Frame(float e) : edge(e) {}
+    __device__ __noinline__ float area(float x) const override { return twice(x) - edge; }
+    __device__ virtual __noinline__ float twice(float x) const { return 2 * x; }
+};
+__device__ __noinline__ float measured(const Shape* s, float x) { return s->area(x); }
+
+extern "C" __global__ void by_table(const float* x, float* y, int n) {
+    int t = threadIdx.x;
+    y[t] = table[t % n](x[t], 3.f);
+}
+extern "C" __global__ void chosen(const float* x, float* y, int n) {
+    Op op = n > 2 ? sum : product;
+    y[threadIdx.x] = op(x[threadIdx.x], 3.f);
+}
+extern "C" __global__ void by_nothing(const float* x, float* y, int n) {
+    int t = threadIdx.x;
+    y[t] = t < n ? unset[t % 2](x[t], 3.f) : 1.f;
+}
+extern "C" __global__ void by_object(const float* x, float* y, int n) {
+    Square square;
+    Frame frame(7.f);
+    Shape plain;
+    const Shape* all[3] = {&square, &frame, &plain};
+    y[threadIdx.x] = measured(all[threadIdx.x % n], x[threadIdx.x]);
+}
+extern "C" __global__ void own_blocks(const float* x, float* y, int n) {
+    float* p = (float*)malloc(4 * sizeof(float));
+    for (int i = 0; i < n; ++i) p[i] = x[threadIdx.x] + i;
+    y[threadIdx.x] = p[0] + p[n - 1];
+    free(p);
+}
+extern "C" __global__ void one_block(const float* x, float* y, int n) {
+    __shared__ float* tile;
+    if (threadIdx.x == 0) tile = new float[256];
+    __syncthreads();
+    if (n != 1) tile[threadIdx.x] = x[threadIdx.x];
+    if (n != 2) __syncthreads();
+    y[threadIdx.x] = tile[threadIdx.x ^ 37];
+    __syncthreads();
+    if (threadIdx.x == 0) delete[] tile;
+    __syncthreads();
+    if (n == 3) y[threadIdx.x] = tile[threadIdx.x];
+    if (n == 4 && threadIdx.x == 0) delete[] tile;
+    if (n == 5 && threadIdx.x == 0) free((char*)y);
+}
+extern "C" __global__ void too_much(const float* x, float* y, int n) {
+    float* p = (float*)malloc(n);
+    y[threadIdx.x] = p != nullptr;
+}
+extern "C" __global__ void again_and_again(const float* x, float* y, int n) {
+    float kept = 0;
+    for (int i = 0; i < n; ++i) {
+        float* p = new float[64];
+        p[i % 64] = x[threadIdx.x];
+        kept += p[i % 64];
+        delete[] p;
+    }
+    y[threadIdx.x] = kept;
+}
+"""
+
+
+def run(entry: str, n: int, blocks: int = 1, **options):
+    """Report and y of a kernel of SOURCE for 256 threads."""
+    y = np.full(256, np.nan, np.float32)
+    return emulator.launch(SOURCE, entry, blocks, 256, [X, y, n], **options), y
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_functions_by_pointer(schedule):
+    report, y = run("by_table", 3, schedule=schedule)
+    assert report.ok, report
+    which = np.arange(256) % 3
+    np.testing.assert_array_equal(y, np.select([which == 0, which == 1], [X + 3, X * 3], 0 * X + 3))
+    for n, want in ((3, X + 3), (2, X * 3)):
+        report, y = run("chosen", n)
+        assert report.ok, report
+        np.testing.assert_array_equal(y, want)
+
+
+def test_a_pointer_to_no_function():
+    report, y = run("by_nothing", 5)
+    (finding,) = report.findings
+    assert (finding.kind, finding.count) == ("out-of-bounds", 5)
+    assert "0x0, which is no device function" in finding.message
+    assert (y[:5] == 0).all() and (y[5:] == 1).all()
+    report, _ = run("by_nothing", 0)
+    assert report.ok
+
+
+def test_virtual_functions():
+    report, y = run("by_object", 3)
+    assert report.ok, report
+    which = np.arange(256) % 3
+    np.testing.assert_array_equal(y, np.select([which == 0, which == 1], [X * X, 2 * X - 7], X))
+
+
+def test_each_thread_may_ask_for_memory():
+    report, y = run("own_blocks", 4)
+    assert report.ok, report
+    np.testing.assert_array_equal(y, 2 * X + 3)
+    report, _ = run("own_blocks", 5)
+    assert {f.kind for f in report.findings} == {"out-of-bounds"}
+    (finding,) = {f.message: f for f in report.findings if "writes" in f.message}.values()
+    assert "of the device heap, 4 byte(s) past the end of a block of 16 bytes" in finding.message
+    assert finding.array == "heap"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "says"),
+    [
+        (0, None, ""),
+        (1, "uninitialised", "heap"),
+        (2, "race", "heap"),
+        (3, "out-of-bounds", "it was freed"),
+        (4, "out-of-bounds", "Free each block once"),
+        (5, "out-of-bounds", "Free each block once"),
+    ],
+)
+def test_memory_for_all_threads_of_a_block(fault, kind, says):
+    report, y = run("one_block", fault)
+    if kind is None:
+        assert report.ok, report
+        np.testing.assert_array_equal(y, X[np.arange(256) ^ 37])
+    else:
+        assert {f.kind for f in report.findings} == {kind}, report
+        assert says in report.findings[0].message
+
+
+def test_the_heap_is_as_large_as_cudas():
+    report, y = run("too_much", 4 << 20)
+    assert report.ok and y.sum() == 1  # one such block fits, beside its gap
+    report, y = run("too_much", 16)
+    assert report.ok and y.all()
+    report, y = run("again_and_again", 40)  # 2.6 MB in all, but what is freed is used again
+    assert report.ok, report
+    np.testing.assert_array_equal(y, 40 * X)
+
+
+def test_a_call_that_does_not_fit_its_function():
+    source = """
+    __device__ __noinline__ float one(float a) { return a + 1; }
+    __device__ float (*table[1])(float) = {one};
+    extern "C" __global__ void k(float* y, int n) {
+        y[0] = ((float (*)(float, float))table[n])(1.f, 2.f);
+    }"""
+    with pytest.raises(EmulationError, match=r"line 5.*2 arguments and takes 1"):
+        emulator.launch(source, "k", 1, 1, [np.zeros(1, np.float32), 0])
+
+
+def test_one_lane_is_elected():
+    source = """
+    extern "C" __global__ void k(int* y, unsigned mask) {
+        unsigned lane, chosen, here = mask >> threadIdx.x % 32 & 1;
+        if (here) {
+            asm volatile("{.reg .pred p; elect.sync %0|p, %2; selp.b32 %1, 1, 0, p;}"
+                         : "=r"(lane), "=r"(chosen) : "r"(mask));
+            y[threadIdx.x] = 100 * chosen + lane;
+        }
+        __syncthreads();
+    }"""
+    for mask in (0xFFFFFFFF, 0x00F0F000):
+        y = np.full(64, -1, np.int32)
+        report = emulator.launch(source, "k", 1, 64, [y, mask], arch="sm_90")
+        assert report.ok, report
+        lanes = np.flatnonzero([mask >> i & 1 for i in range(32)])
+        want = np.full(32, -1)
+        want[lanes] = lanes[0]
+        want[lanes[0]] += 100
+        np.testing.assert_array_equal(y, np.tile(want, 2))
+    with_others = source.replace("if (here)", "if (here && threadIdx.x % 2)")
+    report = emulator.launch(with_others, "k", 1, 64, [y, 0xFFFFFFFF], arch="sm_90")
+    assert {f.kind for f in report.findings} == {"divergent-barrier"}
+
+
+def test_kernels_run_one_after_the_other():
+    """griddepcontrol waits for the launch before, which has ended."""
+    source = """
+    extern "C" __global__ void k(int* y) {
+        asm volatile("griddepcontrol.wait;" ::: "memory");
+        y[threadIdx.x] += 1;
+        asm volatile("griddepcontrol.launch_dependents;");
+    }"""
+    y = np.zeros(32, np.int32)
+    assert emulator.launch(source, "k", 1, 32, [y], arch="sm_90").ok
+    assert (y == 1).all()
+
+
+def test_assertions_are_findings():
+    source = 'extern "C" __global__ void k(int n) { assert((int)threadIdx.x < n); }'
+    assert emulator.launch(source, "k", 1, 64, [64]).ok
+    (finding,) = emulator.launch(source, "k", 1, 64, [60]).findings
+    assert (finding.kind, finding.count) == ("assert", 4)

@@ -1,0 +1,257 @@
+"""CUDA's own headers in the emulator: what their functions return, and what is refused by name."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+from helpers import emulator, toolchain
+from helpers.errors import CompileError, EmulationError
+
+pytestmark = pytest.mark.xdist_group("headers")
+
+GROUPS = """
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+namespace cg = cooperative_groups;
+#define KERNEL(name) extern "C" __global__ void name(const int* x, int* y, int n)
+
+KERNEL(shuffles) {
+    auto tile = cg::tiled_partition<16>(cg::this_thread_block());
+    int i = threadIdx.x, v = x[i];
+    y[8 * i + 0] = tile.shfl(v, 5);
+    y[8 * i + 1] = tile.shfl_down(v, 3);
+    y[8 * i + 2] = tile.shfl_up(v, 2);
+    y[8 * i + 3] = tile.shfl_xor(v, 9);
+    y[8 * i + 4] = tile.ballot(v & 1);
+    y[8 * i + 5] = tile.match_any(v & 3);
+    y[8 * i + 6] = 2 * tile.any(v == 7) + tile.all(v >= 0);
+    y[8 * i + 7] = 1000 * tile.meta_group_rank() + tile.thread_rank();
+}
+KERNEL(sums) {
+    auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+    int i = threadIdx.x, v = x[i];
+    y[4 * i + 0] = cg::reduce(tile, v, cg::plus<int>());
+    y[4 * i + 1] = cg::reduce(tile, v, cg::greater<int>());
+    y[4 * i + 2] = cg::inclusive_scan(tile, v, cg::plus<int>());
+    y[4 * i + 3] = cg::exclusive_scan(tile, v, cg::plus<int>());
+}
+KERNEL(sizes_at_run_time) {
+    auto tile = cg::tiled_partition(cg::this_thread_block(), n);
+    tile.sync();
+    y[threadIdx.x] = 100 * tile.size() + tile.thread_rank();
+}
+KERNEL(together) {
+    int i = threadIdx.x;
+    y[i] = -1;
+    if (x[i] % 3 == 0) {
+        auto here = cg::coalesced_threads();
+        int first = here.shfl(i, 0), total = cg::reduce(here, x[i], cg::plus<int>());
+        y[i] = 10000 * first + 100 * here.size() + here.thread_rank() + 1000000 * (total % 100);
+    }
+}
+KERNEL(partitions) {
+    auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+    int i = threadIdx.x;
+    auto same = cg::labeled_partition(warp, x[i] % 5);
+    auto two = cg::binary_partition(warp, x[i] % 7 < 3);
+    y[i] = 10000 * cg::reduce(same, x[i], cg::plus<int>()) + 100 * same.size() + two.size();
+}
+KERNEL(copied) {
+    __shared__ __align__(16) int s[256];
+    auto block = cg::this_thread_block();
+    cg::memcpy_async(block, s, x, sizeof(int) * n);
+    cg::wait(block);
+    y[threadIdx.x] = s[n - 1 - threadIdx.x];
+}
+KERNEL(arrive_and_wait) {
+    __shared__ int s[256];
+    auto block = cg::this_thread_block();
+    s[threadIdx.x] = x[threadIdx.x];
+    auto token = block.barrier_arrive();
+    int mine = 2 * x[threadIdx.x];
+    block.barrier_wait(std::move(token));
+    y[threadIdx.x] = s[threadIdx.x ^ 37] + mine;
+}
+KERNEL(arrive_only) {
+    __shared__ int s[256];
+    auto block = cg::this_thread_block();
+    s[threadIdx.x] = x[threadIdx.x];
+    block.sync();
+    int v = s[threadIdx.x ^ 37];
+    y[threadIdx.x] = v;
+    s[threadIdx.x] = v;
+}
+KERNEL(whole_grid) {
+    auto grid = cg::this_grid();
+    y[grid.thread_rank()] = grid.is_valid() + 10 * grid.num_blocks();
+    if (n) grid.sync();
+    y[grid.thread_rank()] += 100;
+}
+KERNEL(wide_tile) {
+    __shared__ cg::block_tile_memory<256> memory;
+    auto tile = cg::tiled_partition<64>(cg::this_thread_block(memory));
+    y[threadIdx.x] = cg::reduce(tile, x[threadIdx.x], cg::plus<int>());
+}
+"""
+X = (np.arange(256, dtype=np.int32) * 37) % 101
+
+
+@cache
+def _tiles(size: int) -> np.ndarray:
+    return X.reshape(-1, size).astype(np.int64)
+
+
+def groups(entry: str, per_thread: int = 1, n: int = 256, arch: str = "sm_80", blocks: int = 1):
+    """Report and y of a kernel of GROUPS for 256 threads."""
+    y = np.full(256 * per_thread * blocks, -7, np.int32)
+    report = emulator.launch(GROUPS, entry, blocks, 256, [X, y, n], arch=arch)
+    return report, y.reshape(-1, per_thread) if per_thread > 1 else y
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+def test_tiles_exchange_values(arch):
+    report, y = groups("shuffles", 8, arch=arch)
+    assert report.ok, report
+    t, lane = _tiles(16), np.arange(16)
+    low = (np.arange(256) // 16 % 2 * 16).reshape(-1, 16)  # of the tile in its warp
+    bit = 1 << lane
+    same = ((t & 3)[:, :, None] == (t & 3)[:, None, :]) * bit
+    want = [
+        np.repeat(t[:, 5:6], 16, axis=1),
+        t[:, np.minimum(lane + 3, 15) * (lane + 3 < 16) + lane * (lane + 3 >= 16)],
+        t[:, np.where(lane >= 2, lane - 2, lane)],
+        t[:, lane ^ 9],
+        np.repeat(((t & 1) * bit).sum(axis=1, keepdims=True), 16, axis=1),
+        same.sum(axis=2),
+        np.repeat(2 * (t == 7).any(axis=1, keepdims=True) + 1, 16, axis=1),
+        1000 * np.arange(16)[:, None] + lane,
+    ]
+    assert low.max() == 16  # half of the tiles lie in the upper half of a warp
+    for column, values in enumerate(want):
+        np.testing.assert_array_equal(y[:, column], values.reshape(-1), err_msg=str(column))
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+def test_tiles_reduce_and_scan(arch):
+    report, y = groups("sums", 4, arch=arch)
+    assert report.ok, report
+    t = _tiles(8)
+    scan = np.cumsum(t, axis=1)
+    for column, values in enumerate(
+        (t.sum(1, keepdims=True) + 0 * t, t.max(1, keepdims=True) + 0 * t, scan, scan - t)
+    ):
+        np.testing.assert_array_equal(y[:, column], values.reshape(-1))
+
+
+@pytest.mark.parametrize("size", [1, 4, 32])
+def test_tiles_whose_size_is_known_at_run_time(size):
+    report, y = groups("sizes_at_run_time", n=size)
+    assert report.ok, report
+    np.testing.assert_array_equal(y, 100 * size + np.arange(256) % size)
+
+
+def test_threads_that_are_together():
+    report, y = groups("together")
+    assert report.ok, report
+    i = np.arange(256)
+    want = np.full(256, -1)
+    for warp in range(8):
+        here = i[32 * warp : 32 * warp + 32]
+        here = here[X[here] % 3 == 0]
+        head = 10000 * here[0] + 100 * len(here) + 1000000 * (X[here].sum() % 100)
+        want[here] = head + np.arange(len(here))
+    np.testing.assert_array_equal(y, want)
+
+
+def test_labelled_and_binary_partitions():
+    report, y = groups("partitions")
+    assert report.ok, report
+    w = _tiles(32)
+    same = (w % 5)[:, :, None] == (w % 5)[:, None, :]
+    two = (w % 7 < 3)[:, :, None] == (w % 7 < 3)[:, None, :]
+    want = 10000 * (same * w[:, None, :]).sum(2) + 100 * same.sum(2) + two.sum(2)
+    np.testing.assert_array_equal(y, want.reshape(-1))
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+def test_copies_and_split_barriers(arch):
+    report, y = groups("copied", arch=arch)
+    assert report.ok, report
+    np.testing.assert_array_equal(y, X[::-1])
+    assert any("cp.async" in op for op in report.instructions) == (arch == "sm_80")
+    report, y = groups("arrive_and_wait", arch=arch)
+    assert report.ok, report
+    np.testing.assert_array_equal(y, X[np.arange(256) ^ 37] + 2 * X)
+    report, _ = groups("arrive_only", arch=arch)  # its last store is not ordered after the loads
+    assert {f.kind for f in report.findings} == {"race"}
+
+
+def test_a_grid_cannot_wait_for_itself_in_a_normal_launch():
+    report, y = groups("whole_grid", n=0, blocks=3)
+    assert report.ok and (y == 130).all()  # is_valid() is false: this is no cooperative launch
+    report, _ = groups("whole_grid", n=1, blocks=3)
+    (finding,) = report.findings
+    assert finding.kind == "trap" and "grid.sync()" in finding.text
+    assert "cooperative launch" in finding.message and "second one" in finding.message
+
+
+def test_tiles_of_more_than_a_warp_are_refused_by_name():
+    with pytest.raises(EmulationError, match=r"tiled_partition<32>"):
+        groups("wide_tile")
+
+
+# -- headers that are not there --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "hidden", "says"),
+    [
+        (
+            "cooperative_groups.h",
+            "cccl",
+            r'cuda/std/type_traits .*"nvidia-cuda-cccl==\d+\.\d+\.\*"',
+        ),
+        ("cub/block/block_reduce.cuh", "cccl", r"nvidia-cuda-cccl"),
+        ("cuda_fp8.h", "", r"nvidia-cuda-runtime"),
+        ("my_own.h", "cccl", None),
+        ("cuda/not_in_this_version", "nothing", None),
+        ("cub/cub.cuh", "nothing", r"include what the kernel uses alone"),
+        ("cassert", "nothing", r"no <cassert>: leave it out"),
+    ],
+)
+def test_a_header_that_cannot_be_had_says_what_to_do(header, hidden, says, monkeypatch):
+    tool = toolchain.nvrtc()
+    left = tuple(f for f in tool.includes if hidden and hidden not in f)
+    found = toolchain.Nvrtc(tool.library, tool.version, left)
+    monkeypatch.setattr(toolchain, "nvrtc", lambda: found)
+    toolchain._compile.cache_clear()
+    source = f"#include <{header}>\n__global__ void missing() {{}}"
+    with pytest.raises(CompileError) as caught:
+        toolchain.compile(source, arch="sm_80")
+    first = str(caught.value).splitlines()[0]
+    if says is None:
+        assert "pip install" not in str(caught.value)
+    else:
+        assert re.search(says, first), first
+
+
+def test_code_of_headers_within_headers_is_told_by_the_line_that_called_it():
+    """A load inside cg::memcpy_async has the line of the kernel, and not that of the line before."""
+    report, _ = groups("copied")
+    line = next(
+        i for i, text in enumerate(GROUPS.split("\n"), 1) if "cg::memcpy_async(block" in text
+    )
+    assert {a.line for a in report.by_line() if (a.space, a.op) == ("global", "load")} == {line}
+
+
+def test_tiles_of_more_than_a_warp_are_right_before_compute_capability_8():
+    """Their lanes store one value together, which is reported: the page says so."""
+    report, y = groups("wide_tile", arch="sm_75")
+    np.testing.assert_array_equal(y, np.repeat(_tiles(64).sum(axis=1), 64))
+    assert {f.kind for f in report.findings} <= {"race"}

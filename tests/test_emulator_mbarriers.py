@@ -1,0 +1,268 @@
+"""mbarriers, instruction by instruction: phases, tokens, and what they order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+from helpers.errors import EmulationError
+
+HEAD = """
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ void init(unsigned long long* b, int n) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "r"(at(b)), "r"(n) : "memory");
+}
+__device__ unsigned long long arrive(unsigned long long* b) {
+    unsigned long long token;
+    asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(token) : "r"(at(b)) : "memory");
+    return token;
+}
+__device__ bool over(unsigned long long* b, unsigned long long token) {
+    int done;
+    asm volatile("{.reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}"
+        : "=r"(done) : "r"(at(b)), "l"(token) : "memory");
+    return done;
+}
+__device__ bool over_parity(unsigned long long* b, int parity) {
+    int done;
+    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;"
+        "selp.b32 %0, 1, 0, p;}" : "=r"(done) : "r"(at(b)), "r"(parity) : "memory");
+    return done;
+}
+extern "C" __global__ void k(const int* x, int* y, int n) {
+    __shared__ unsigned long long bar, other;
+    __shared__ int s[128];
+    int t = threadIdx.x;
+"""
+
+
+def run(body: str, threads: int = 128, n: int = 4, arch: str = "sm_80", blocks: int = 1, **options):
+    """Report and y of a kernel body."""
+    x = np.arange(128, dtype=np.int32) * 3
+    y = np.full((blocks, 128), -1, np.int32)
+    source = HEAD + body + "\n}\n"
+    asked = {"max_steps": 100_000, **options}
+    report = emulator.launch(source, "k", blocks, threads, [x, y, n], arch=arch, **asked)
+    return report, y[0] if blocks == 1 else y
+
+
+SETUP = "if (t == 0) { init(&bar, 128); init(&other, 128); } __syncthreads();"
+EXCHANGE = (
+    SETUP
+    + """
+    int sum = 0;
+    for (int i = 0; i < n; ++i) {
+        s[t] = x[t] + i;
+        auto token = arrive(&bar);
+        while (!over(&bar, token)) {}
+        sum += s[(t + 37) % 128];
+        token = arrive(&other);
+        while (!over(&other, token)) {}
+    }
+    y[128 * blockIdx.x + t] = sum;
+"""
+)
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("analyse", [True, False])
+def test_phases_follow_each_other(schedule, analyse):
+    for blocks in (1, 3):
+        report, y = run(EXCHANGE, blocks=blocks, schedule=schedule, analyse=analyse, seed=5)
+        assert report.ok, report
+        want = np.roll(np.arange(128) * 3, -37) * 4 + 6
+        np.testing.assert_array_equal(y, np.broadcast_to(want, y.shape))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "line"),
+    [
+        ("while (!over(&bar, token)) {}", "", "race", "sum += s"),
+        ("while (!over(&other, token)) {}", "", "race", "s[t] ="),
+        ("token = arrive(&other);", "if (t) token = arrive(&other);", "divergent-barrier", ""),
+    ],
+)
+def test_an_exchange_with_something_left_out(old, new, kind, line):
+    assert EXCHANGE.count(old) == 1
+    report, _ = run(EXCHANGE.replace(old, new))
+    found = [f for f in report.findings if f.kind == kind]
+    assert any(line in f.text or line in f.other_text for f in found), report
+
+
+def test_the_same_by_parity_and_in_the_form_of_sm_90():
+    body = (
+        SETUP
+        + """
+        for (int i = 0; i < n; ++i) {
+            s[t] = x[t] + i;
+            arrive(&bar);
+            while (!over_parity(&bar, i & 1)) {}
+            y[t] = s[t ^ 64];
+            arrive(&other);
+            while (!over_parity(&other, i & 1)) {}
+        }
+    """
+    )
+    for arch in ("sm_80", "sm_90"):
+        source = body
+        report, y = run(source, arch=arch)
+        assert report.ok, report
+        np.testing.assert_array_equal(y, np.arange(128) * 3 + (np.arange(128) ^ 64) * 3
+                                      - np.arange(128) * 3 + 3)  # fmt: skip
+    wrong, _ = run(body.replace("over_parity(&bar, i & 1)", "over_parity(&bar, ~i & 1)"))
+    assert "race" in {f.kind for f in wrong.findings}
+
+
+def test_one_barrier_is_enough_for_phases_in_turn():
+    """A token is of one phase: who is late sees that it is over, though the next has begun."""
+    body = """
+        if (t == 0) init(&bar, 32);
+        __syncthreads();
+        if (t < 32) { for (int i = 0; i < n; ++i) { auto token = arrive(&bar); while (!over(&bar, token)) {} } }
+        __syncthreads();
+        y[t] = over_parity(&bar, 0) + 2 * over_parity(&bar, 1);
+    """
+    for n, want in ((1, 1), (2, 2), (3, 1)):
+        report, y = run(body, n=n)
+        assert report.ok, report
+        assert (y == want).all()
+
+
+def test_counts_tokens_and_threads_that_leave():
+    body = """
+        if (t == 0) init(&bar, 128);
+        __syncthreads();
+        unsigned long long token;
+        if (t < 32) asm volatile("mbarrier.arrive_drop.shared.b64 %0, [%1];" : "=l"(token) : "r"(at(&bar)) : "memory");
+        else if (t % 2 == 0) asm volatile("mbarrier.arrive.noComplete.shared.b64 %0, [%1], 2;" : "=l"(token) : "r"(at(&bar)) : "memory");
+        int pending = -1;
+        if (t < 32 || t % 2 == 0) asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(pending) : "l"(token));
+        y[t] = pending;
+        __syncthreads();
+        if (t >= 32) { token = arrive(&bar); while (!over(&bar, token)) {} }  // 96 are left
+    """
+    report, y = run(body)
+    assert report.ok, report
+    assert sorted(y[:32]) == list(range(97, 129))
+    assert sorted(y[32::2]) == list(range(2, 97, 2)) and (y[33::2] == -1).all()
+    wrong, _ = run(body.replace("arrive_drop", "arrive"))  # the next phase then takes 128
+    assert "divergent-barrier" in {f.kind for f in wrong.findings}
+
+
+COPY = (
+    SETUP
+    + """
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(at(&s[t])), "l"(x + t) : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(at(&bar)) : "memory");
+    while (!over_parity(&bar, 0)) {}
+    y[t] = s[127 - t];
+"""
+)
+
+
+def test_copies_arrive_when_they_are_done():
+    report, y = run(COPY)
+    assert report.ok, report
+    np.testing.assert_array_equal(y, np.arange(128)[::-1] * 3)
+    wrong, _ = run(COPY.replace("while (!over_parity(&bar, 0)) {}", ""))
+    assert any(f.kind == "race" and "cp.async" in f.message for f in wrong.findings)
+    # Without .noinc the copies come on top of the arrivals that are counted.
+    never, _ = run(COPY.replace(".noinc", ""))
+    (finding,) = [f for f in never.findings if f.kind == "divergent-barrier"]
+    assert "128 of its 128 arrivals are missing" in finding.message
+    counted, y = run(COPY.replace(".noinc", "").replace("while", "arrive(&bar); while"))
+    assert counted.ok and (y == np.arange(128)[::-1] * 3).all()
+
+
+def test_lanes_that_did_not_wait_themselves_need_their_warp():
+    """One lane asks for the others: they know after __syncwarp(), not before."""
+    body = (
+        SETUP
+        + """
+        s[t] = x[t];
+        arrive(&bar);
+        if (t % 32 == 0) while (!over_parity(&bar, 0)) {}
+        __syncwarp();
+        y[t] = s[127 - t];
+    """
+    )
+    report, y = run(body)
+    assert report.ok, report
+    np.testing.assert_array_equal(y, np.arange(128)[::-1] * 3)
+    wrong, _ = run(body.replace("__syncwarp();", ""))
+    assert {f.kind for f in wrong.findings} == {"race"}
+
+
+def test_named_barriers_and_mbarriers_in_one_kernel():
+    body = (
+        SETUP
+        + """
+        s[t] = x[t];
+        if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
+        int v = t < 64 ? s[63 - t] : 0;
+        arrive(&bar);
+        while (!over_parity(&bar, 0)) {}
+        y[t] = s[127 - t] + v;
+    """
+    )
+    report, _ = run(body)
+    assert report.ok, report
+    wrong, _ = run(body.replace("t < 64 ? s[63 - t]", "t < 64 ? s[127 - t]"))
+    assert {f.kind for f in wrong.findings} == {"race"}
+
+
+def test_a_barrier_that_is_not_set_up_or_set_up_wrongly():
+    report, _ = run("arrive(&bar); y[t] = 0;")
+    assert {f.kind for f in report.findings} == {"uninitialised"}
+    with pytest.raises(EmulationError, match="count of 0"):
+        run("if (t == 0) init(&bar, n - 4);")
+
+
+def test_what_belongs_to_hopper_is_refused_by_name():
+    with pytest.raises(EmulationError, match=r"expect_tx.*Use mma.sync with cp.async"):
+        run(
+            'asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 16;" '
+            ':: "r"(at(&bar)) : "memory");',
+            arch="sm_90",
+        )
+
+
+def test_global_memory_too_is_ordered_by_phases():
+    body = """
+        __shared__ unsigned long long z;
+        if (t == 0) init(&bar, 128);
+        __syncthreads();
+        y[t] = x[t];
+        auto token = arrive(&bar);
+        while (!over(&bar, token)) {}
+        s[t] = y[t ^ 64];
+        y[t] = s[t];
+    """
+    after = "arrive(&bar); while (!over_parity(&bar, 1)) {} y[t] = s[t];"
+    report, y = run(body.replace("y[t] = s[t];", after))
+    assert report.ok, report
+    np.testing.assert_array_equal(y, (np.arange(128) ^ 64) * 3)
+    wrong, _ = run(body)
+    assert {f.kind for f in wrong.findings} == {"race"}
+
+
+def test_who_asks_now_and_then_may_be_told_no_for_long():
+    """A block that asks between its own barriers goes on, however often the answer is no."""
+    body = """
+        __shared__ int rounds;
+        if (t == 0) { init(&bar, 1); rounds = 0; }
+        __syncthreads();
+        bool done = false;
+        while (!done) {
+            done = over_parity(&bar, 0);
+            if (t == 0 && ++rounds == n) arrive(&bar);
+            done = __syncthreads_and(done);
+        }
+        y[t] = rounds;
+    """
+    report, y = run(body, n=100)
+    assert report.ok, report
+    assert (y == 101).all()
+    report, _ = run(body.replace("++rounds == n", "++rounds < 0"), n=100, max_steps=5000)
+    assert {f.kind for f in report.findings} == {"step-budget"}

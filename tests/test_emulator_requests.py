@@ -1,0 +1,177 @@
+"""What a launch is asked for and cannot be: each error says what was given and what to give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+from helpers.errors import ConfigError, EmulationError, TileError, UnknownNameError
+
+SOURCE = """
+extern "C" __global__ void twice(const float* a, float* o, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) o[i] = 2 * a[i];
+}
+"""
+A = np.ones(64, np.float32)
+
+
+def launch(**change):
+    """The launch of `twice`, with some of what it is asked for changed."""
+    o = np.zeros(64, np.float32)
+    asked = {"source": SOURCE, "entry": "twice", "grid": 1, "block": 64, "args": [A, o, 64]}
+    report = emulator.launch(**{**asked, **change})
+    assert report.ok, report
+    return o
+
+
+def second(value):
+    """The arguments with another first one."""
+    return [value, np.zeros(64, np.float32), 64]
+
+
+def last(value):
+    """The arguments with another last one."""
+    return [A, np.zeros(64, np.float32), value]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"grid": 1.0}, ConfigError, r"grid=1\.0: give one to three whole numbers"),
+        ({"grid": (1.5, 1)}, ConfigError, r"grid=\(1\.5, 1\): give one to three"),
+        ({"grid": None}, ConfigError, "grid=None"),
+        ({"grid": "1"}, ConfigError, "grid='1'"),
+        ({"grid": True}, ConfigError, "grid=True"),
+        ({"grid": ()}, ConfigError, r"grid=\(\)"),
+        ({"grid": np.ones((2, 2), int)}, ConfigError, "one to three whole numbers"),
+        ({"grid": float("nan")}, ConfigError, "grid=nan"),
+        ({"grid": -1}, ConfigError, "at least 1"),
+        ({"grid": 2**40}, ConfigError, "gridDim"),
+        ({"block": 0}, ConfigError, "block=0: each dimension is at least 1"),
+        ({"block": 1025}, ConfigError, "1025 threads; a block holds at most 1024"),
+        ({"block": (1, 1, 65)}, ConfigError, "blockDim.z is at most 64"),
+        ({"shared_bytes": -1}, ConfigError, "shared_bytes=-1: give 0 or more"),
+        ({"shared_bytes": 16.0}, ConfigError, "shared_bytes is 16.0 .*whole number"),
+        ({"shared_bytes": None}, ConfigError, "shared_bytes is None"),
+        ({"shared_bytes": "16"}, ConfigError, "shared_bytes is '16'"),
+        ({"shared_bytes": 10**9}, ConfigError, "Use smaller tiles"),
+        ({"defines": 64}, ConfigError, r"defines is 64.*arguments go into one list"),
+        ({"defines": ["A=1"]}, ConfigError, "give a dictionary"),
+        ({"defines": {1: 2}}, ConfigError, "1 .*is no name of a macro"),
+        ({"defines": {"A B": 1}}, ConfigError, "'A B' .*is no name of a macro"),
+        ({"defines": {"A": None}}, ConfigError, r"defines\['A'\] is None"),
+        ({"arch": 75}, ConfigError, "arch is 75 .*such as 'sm_75'"),
+        ({"arch": "7.5"}, UnknownNameError, "Did you mean 'sm_75'"),
+        ({"arch": "sm_10"}, UnknownNameError, "no limits are known"),
+        ({"source": b"x"}, ConfigError, "source is b'x'.*read_text"),
+        ({"source": None}, ConfigError, "source is None"),
+        ({"source": Path("a.cu")}, ConfigError, "read_text"),
+        ({"source": "kernels/a.cu"}, ConfigError, "is the name of a file"),
+        ({"source": ""}, ConfigError, "source is ''"),
+        ({"source": "int x;"}, UnknownNameError, "nor any other. Mark one with __global__"),
+        ({"entry": None}, ConfigError, "entry is None .*the kernel's name"),
+        ({"entry": ""}, ConfigError, "entry is ''"),
+        ({"entry": "thrice"}, UnknownNameError, "Did you mean 'twice'"),
+        ({"name": 3}, ConfigError, "name is 3"),
+        ({"args": None}, EmulationError, "args is None.*in one list"),
+        ({"args": 5}, EmulationError, "args is 5"),
+        ({"args": "abc"}, EmulationError, "args is 'abc'"),
+        ({"args": {"a": 1}}, EmulationError, "in one list, in their order"),
+        ({"args": A}, EmulationError, r"one array of shape \(64,\)"),
+        ({"args": [A]}, EmulationError, "1 arguments, but takes 3"),
+        ({"args": second([1.0] * 64)}, EmulationError, "a list was given. Give a NumPy array"),
+        ({"args": second(np.array(1.0, "f4"))}, EmulationError, "without dimensions"),
+        ({"args": second(3)}, EmulationError, "an int was given"),
+        ({"args": second(np.float32(3))}, EmulationError, "a float32 of numpy was given"),
+        ({"args": second(b"1234")}, EmulationError, "a bytes was given"),
+        ({"args": second(memoryview(A))}, EmulationError, "a memoryview was given"),
+        ({"args": second(A.astype("f8"))}, EmulationError, "float64.*astype"),
+        ({"args": second(A.astype(">f4"))}, EmulationError, r">f4.*newbyteorder"),
+        ({"args": second(A > 0)}, EmulationError, "an array of bool was given"),
+        ({"args": second(A.astype(object))}, EmulationError, "Python objects"),
+        ({"args": second(np.array(["a"]))}, EmulationError, "no numbers"),
+        ({"args": second(np.zeros(4, "M8[s]"))}, EmulationError, "no numbers"),
+        ({"args": second(np.ma.array(A, mask=A > 0))}, EmulationError, "masked array.*filled"),
+        ({"args": second(np.zeros((64, 2), "f4")[:, 0])}, EmulationError, "not contiguous"),
+        ({"args": last(64.0)}, EmulationError, "an integer; 64.0 was given"),
+        ({"args": last("64")}, EmulationError, "a str was given"),
+        ({"args": last(None)}, EmulationError, "None was given"),
+        ({"args": last([64])}, EmulationError, "a list was given. Give a number"),
+        ({"args": last(np.array([64]))}, EmulationError, "not a pointer"),
+        ({"args": last(1j)}, EmulationError, "a complex was given"),
+        ({"args": last(2**40)}, EmulationError, "holds -2147483648 to 2147483647"),
+        ({"uninitialised": 3}, ConfigError, "names of array parameters"),
+        ({"uninitialised": None}, ConfigError, "uninitialised is None"),
+        ({"uninitialised": ("x",)}, UnknownNameError, "no array parameter 'x'"),
+        ({"symbols": 3}, ConfigError, "symbols is 3"),
+        ({"symbols": {"x": A}}, UnknownNameError, "There are none"),
+        ({"symbols": {"x": "a"}}, ConfigError, "an array of numbers"),
+        ({"sample_blocks": 0}, ConfigError, "sample_blocks=0"),
+        ({"sample_blocks": 1.5}, ConfigError, "sample_blocks is 1.5"),
+        ({"sample_blocks": "a"}, ConfigError, "sample_blocks is 'a'"),
+        ({"sample_blocks": []}, ConfigError, r"sample_blocks is \[\]"),
+        ({"sample_blocks": [(0.5, 0, 0)]}, ConfigError, "is no block"),
+        ({"sample_blocks": [3]}, ConfigError, r"block \(3, 0, 0\) is outside"),
+        ({"max_steps": 0}, ConfigError, "max_steps=0: give 1 or more"),
+        ({"max_steps": None}, ConfigError, "max_steps is None"),
+        ({"max_seconds": -1}, ConfigError, "more than 0 seconds"),
+        ({"max_seconds": float("nan")}, ConfigError, "more than 0 seconds"),
+        ({"max_seconds": "1"}, ConfigError, "a number of seconds"),
+        ({"schedule": ["x"]}, ConfigError, "ascending, permuted"),
+        ({"seed": -1}, ConfigError, "seed=-1"),
+        ({"seed": 1.5}, ConfigError, "seed is 1.5"),
+        ({"lanes": 0}, ConfigError, "lanes=0"),
+        ({"expect": [1]}, ConfigError, "expect is"),
+        ({"expect": {"o": None}}, ConfigError, r"expect\['o'\] is None"),
+        ({"expect": {"x": A}}, UnknownNameError, "no array 'x'"),
+    ],
+)
+def test_it_says_what_was_given_and_what_to_give(change, error, says):
+    with pytest.raises(TileError, match=says) as caught:
+        launch(**change)
+    assert type(caught.value) is error
+
+
+def test_arguments_one_by_one_instead_of_a_list():
+    o = np.zeros(64, np.float32)
+    with pytest.raises(ConfigError, match=r"one list: emulator.launch\(source, entry, grid"):
+        emulator.launch(SOURCE, "twice", 1, 64, A, o, 64)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"grid": np.array(1)},
+        {"grid": np.array([1, 1])},
+        {"grid": [np.int64(1)], "block": (64,)},
+        {"args": last(np.int64(64))},
+        {"args": last(np.array(64))},
+        {"args": tuple(last(64))},
+        {"args": iter(last(64))},
+        {"args": second(A.view(np.recarray))},
+        {"shared_bytes": np.int32(64)},
+        {"defines": {"A": True, "B": "", "F(x)": "x"}},
+        {"uninitialised": "o"},
+        {"sample_blocks": [0]},
+    ],
+)
+def test_what_means_the_same_is_taken(change):
+    launch(**change)
+
+
+def test_a_bool_is_a_macro_of_one_or_zero():
+    source = SOURCE.replace("2 * a[i]", "(FAST ? 2 : 3) * a[i]")
+    for fast, want in ((True, 2), (np.False_, 3)):
+        assert (launch(source=source, defines={"FAST": fast}) == want).all()
+
+
+def test_an_output_that_may_not_be_written_is_a_finding():
+    o = np.zeros(64, np.float32)
+    o.flags.writeable = False
+    report = emulator.launch(SOURCE, "twice", 1, 64, [A, o, 64])
+    assert "Give a writeable array" in report.findings[0].message
+    assert not o.any()

@@ -1,0 +1,395 @@
+"""Threads that wait in a loop: who gets on, what is a deadlock, and how far blocks run together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+from helpers.emulator import run
+from helpers.errors import EmulationError
+from tests.foreign_waits import KERNELS
+
+CHAIN = """
+extern "C" __global__ void chain(volatile int* turn, int* seen, int step)
+{
+    if (threadIdx.x == 0) {
+        int before = blockIdx.x - step;
+        if (before >= 0 && before < gridDim.x) {
+            while (turn[before] == 0) {
+            }
+        }
+        seen[blockIdx.x] = clock();
+        turn[blockIdx.x] = 1;
+    }
+}
+"""
+
+
+def chain(blocks: int, step: int, **options):
+    """Each block waits for the one `step` below it; the report, and which of them got through."""
+    turn, seen = np.zeros(blocks, np.int32), np.full(blocks, -1, np.int32)
+    report = emulator.launch(CHAIN, "chain", blocks, 32, [turn, seen, step], **options)
+    return report, turn
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+def test_a_block_may_wait_for_a_lower_one_in_whatever_batch(schedule):
+    for lanes in (run.LANES, 64, 32):
+        report, turn = chain(20, 1, lanes=lanes, schedule=schedule)
+        assert report.ok, report
+        assert turn.all()
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+def test_a_block_may_wait_for_a_higher_one_that_runs_at_the_same_time(schedule):
+    report, turn = chain(20, -1, schedule=schedule)
+    assert report.ok, report
+    assert turn.all()
+
+
+def test_a_block_that_waits_for_one_not_started_is_told_so():
+    report, turn = chain(20, -1, lanes=96)
+    (found,) = report.findings
+    assert found.kind == "deadlock"
+    assert found.line == 7
+    assert found.block == (0, 0, 0)
+    assert "17 blocks of higher index have not been started" in found.message
+    assert "runs 3 blocks of this kernel at a time" in found.message
+    assert not turn.any()
+
+
+def test_a_sample_of_blocks_that_waits_for_another_ends():
+    report, _ = chain(20, 1, sample_blocks=[(3, 0, 0), (4, 0, 0)])
+    (found,) = report.findings
+    assert found.kind == "deadlock"
+    assert "Only a sample of the blocks was run" in found.message
+    report, turn = chain(20, 1, sample_blocks=[(0, 0, 0), (1, 0, 0)])
+    assert report.ok
+    assert turn.sum() == 2
+
+
+def test_a_grid_barrier_takes_a_grid_that_the_gpu_holds():
+    kernel = KERNELS["grid_barrier"]
+    report, got, want = kernel.run(kernel.source, 9, 9, 9, grid=640)  # a T4: 40 SMs, 16 blocks each
+    assert report.ok, report
+    np.testing.assert_array_equal(got, want)
+    report, got, want = kernel.run(kernel.source, 9, 9, 9, grid=641)
+    (found,) = report.findings
+    assert found.kind == "deadlock"
+    assert "a Tesla T4 holds at most 640 blocks of this kernel at a time" in found.message
+    assert (got != want).any()
+    report, *_ = kernel.run(kernel.source, 9, 9, 9, grid=641, arch="sm_90")
+    assert report.ok, report
+
+
+def test_a_wait_with_a_limit_goes_on_when_it_has_run_out():
+    source = """
+    extern "C" __global__ void k(volatile int* flag, int* tries)
+    {
+        int n = 0;
+        while (*flag == 0 && n < 500) ++n;
+        tries[threadIdx.x] = n;
+    }
+    """
+    tries = np.zeros(32, np.int32)
+    assert emulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32), tries]).ok
+    assert (tries == 500).all()
+
+
+def test_a_wait_that_only_counts_is_a_deadlock_too():
+    source = """
+    extern "C" __global__ void k(volatile int* flag, int* tries)
+    {
+        int n = 0;
+        while (*flag == 0) ++n;
+        tries[threadIdx.x] = n;
+    }
+    """
+    arrays = [np.zeros(1, np.int32), np.zeros(32, np.int32)]
+    (found,) = emulator.launch(source, "k", 1, 32, arrays).findings
+    assert (found.kind, found.line) == ("deadlock", 5)
+
+
+def test_who_waits_at_a_barrier_is_said():
+    source = """
+    extern "C" __global__ void k(volatile int* flag)
+    {
+        if (threadIdx.x == 0) while (*flag == 0) { }
+        __syncthreads();
+        if (threadIdx.x == 1) *flag = 1;
+    }
+    """
+    (found,) = emulator.launch(source, "k", 1, 64, [np.zeros(1, np.int32)]).findings
+    assert (found.kind, found.line) == ("deadlock", 4)
+    assert "thread (0, 0, 0) of block (0, 0, 0) in the loop at line 4" in found.message
+    assert (
+        "thread (1, 0, 0) of block (0, 0, 0) and 62 more at the barrier of line 5" in found.message
+    )
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+def test_lanes_do_not_run_ahead_of_one_that_polls_for_them(schedule):
+    source = """
+    extern "C" __global__ void k(volatile int* flag, const int* data, int* out)
+    {
+        if (blockIdx.x == 1) {
+            if (threadIdx.x == 0) { ((int*)data)[0] = 42; __threadfence(); *flag = 1; }
+            return;
+        }
+        if (threadIdx.x == 0) while (*flag == 0) { }
+        SYNC
+        __threadfence();
+        out[threadIdx.x] = *(volatile const int*)data;
+    }
+    """
+    for sync in ("__syncwarp();", "__shfl_sync(0xffffffff, 1, 0);", "__syncthreads();"):
+        out = np.zeros(32, np.int32)
+        arrays = [np.zeros(1, np.int32), np.zeros(1, np.int32), out]
+        report = emulator.launch(
+            source.replace("SYNC", sync), "k", 2, 32, arrays, schedule=schedule
+        )
+        assert report.ok, report
+        assert (out == 42).all(), sync
+
+
+def test_lanes_that_the_mask_does_not_name_are_not_waited_for():
+    source = """
+    extern "C" __global__ void k(volatile int* flag, int* out)
+    {
+        if (threadIdx.x < 16) {
+            while (*flag == 0) { }
+        } else {
+            __syncwarp(0xffff0000);
+            int sum = __reduce_add_sync(0xffff0000, 1);
+            __threadfence();
+            if (threadIdx.x == 16) *flag = sum;
+        }
+        __syncwarp();
+        out[threadIdx.x] = *flag;
+    }
+    """
+    out = np.zeros(32, np.int32)
+    report = emulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32), out], arch="sm_80")
+    assert report.ok, report
+    assert (out == 16).all()
+
+
+def test_lanes_that_wait_for_each_other_in_one_warp_are_a_deadlock():
+    source = """
+    extern "C" __global__ void k(volatile int* flag)
+    {
+        if (threadIdx.x == 0) while (*flag == 0) { }
+        __syncwarp();
+        if (threadIdx.x == 1) *flag = 1;
+    }
+    """
+    (found,) = emulator.launch(source, "k", 1, 32, [np.zeros(1, np.int32)]).findings
+    assert found.kind == "deadlock"
+    assert "31 more" not in found.message
+    assert "and 30 more for their warp at line 5" in found.message
+
+
+def test_a_wait_in_a_function_that_is_not_inlined_is_refused_in_words():
+    source = """
+    __device__ __noinline__ void wait(volatile int* flag, int n) { while (*flag != n) { } }
+    extern "C" __global__ void k(volatile int* flag)
+    {
+        if (blockIdx.x == 1) wait(flag, 1);
+        else if (threadIdx.x == 0) { wait(flag, 0); *flag = 1; }
+    }
+    """
+    with pytest.raises(EmulationError, match=r"line 2.*not inlined.*__forceinline__"):
+        emulator.launch(source, "k", 2, 32, [np.zeros(1, np.int32)])
+
+
+def test_results_alone_need_the_same_turns():
+    for name in ("split_k_mutex", "producer_consumer", "grid_barrier"):
+        kernel = KERNELS[name]
+        report, got, want = kernel.run(kernel.source, *kernel.shape, analyse=False)
+        assert report.ok, report
+        np.testing.assert_array_equal(got, want)
+
+
+def test_many_blocks_queue_for_one_lock():
+    source = """
+    __device__ int lock, most;
+    extern "C" __global__ void k(int* total)
+    {
+        if (threadIdx.x == 0) {
+            while (atomicExch(&lock, 1)) __nanosleep(100);
+            __threadfence();
+            *total += blockIdx.x;
+            __threadfence();
+            atomicExch(&lock, 0);
+        }
+    }
+    """
+    total = np.zeros(1, np.int32)
+    report = emulator.launch(source, "k", 300, 32, [total])
+    assert report.ok, report
+    assert total[0] == 300 * 299 // 2
+
+
+def test_what_a_plain_store_overwrites_has_released_nothing():
+    source = """
+    extern "C" __global__ void k(int* flag, int* data)
+    {
+        if (blockIdx.x == 0) {
+            data[0] = 1;
+            __threadfence();
+            atomicExch(flag, 1);
+            STORE
+        } else {
+            while (atomicAdd(flag, 0) != GOAL) { }
+            __threadfence();
+            data[0] += 1;
+        }
+    }
+    """
+    for store, goal, kinds in (
+        ("", "1", set()),
+        ("atomicExch(flag, 2);", "2", set()),
+        ("*flag = 2;", "2", {"race"}),
+    ):
+        text = source.replace("STORE", store).replace("GOAL", goal)
+        data = np.zeros(1, np.int32)
+        report = emulator.launch(text, "k", 2, 1, [np.zeros(1, np.int32), data])
+        assert {f.kind for f in report.findings} == kinds, report
+        assert data[0] == 2
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+def test_knowledge_goes_on_through_a_third_block(schedule):
+    source = """
+    extern "C" __global__ void k(volatile int* flag, int* data)
+    {
+        int b = blockIdx.x;
+        if (b > 0) { while (flag[b - 1] == 0) { } FENCE }
+        if (b == 0) data[0] = 7;
+        if (b == 2) data[1] = data[0];
+        __threadfence();
+        flag[b] = 1;
+    }
+    """
+    data = np.zeros(2, np.int32)
+    args = [np.zeros(3, np.int32), data]
+    text = source.replace("FENCE", "__threadfence();")
+    report = emulator.launch(text, "k", 3, 1, args, schedule=schedule)
+    assert report.ok, report
+    assert data[1] == 7
+
+
+def test_the_acquire_and_release_forms_of_ptx_need_no_fence_beside_them():
+    source = """
+    __device__ __forceinline__ int update(int* at, int value) {
+        int old;
+        asm volatile("atom.global.FORM.gpu.add.s32 %0, [%1], %2;"
+                     : "=r"(old) : "l"(at), "r"(value) : "memory");
+        return old;
+    }
+    extern "C" __global__ void k(int* count, int* data, int* out)
+    {
+        data[blockIdx.x] = blockIdx.x;
+        if (update(count, 1) == gridDim.x - 1) {
+            int sum = 0;
+            for (int i = 0; i < gridDim.x; ++i) sum += data[i];
+            *out = sum;
+        }
+    }
+    """
+    for form, kinds in (("acq_rel", set()), ("relaxed", {"race"}), ("acquire", {"race"})):
+        out = np.zeros(1, np.int32)
+        args = [np.zeros(1, np.int32), np.zeros(9, np.int32), out]
+        report = emulator.launch(source.replace("FORM", form), "k", 9, 1, args)
+        assert {f.kind for f in report.findings} == kinds, (form, report)
+        assert out[0] == 36
+
+
+def test_volatile_is_no_atomic():
+    source = """
+    extern "C" __global__ void k(volatile int* sum) { *sum += 1; FENCE }
+    """
+    for fence in ("", "__threadfence();"):
+        report = emulator.launch(source.replace("FENCE", fence), "k", 4, 1, [np.zeros(1, np.int32)])
+        assert {f.kind for f in report.findings} == {"race"}, report
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+@pytest.mark.parametrize("pause", ["", "__nanosleep(20);"])
+def test_a_flag_in_shared_memory_that_is_read_before_the_loop_too(pause, schedule):
+    source = """
+    extern "C" __global__ void k(int* out)
+    {
+        __shared__ int data[32];
+        __shared__ volatile int ready;
+        if (threadIdx.x == 0) ready = 0;
+        __syncthreads();
+        if (threadIdx.x >= 32) {
+            data[threadIdx.x - 32] = threadIdx.x;
+            __threadfence_block();
+            __syncwarp();
+            if (threadIdx.x == 32) ready = 1;
+        } else {
+            int seen = ready;
+            while (!seen) { PAUSE seen = ready; }
+            out[threadIdx.x] = data[31 - threadIdx.x];
+        }
+    }
+    """
+    out = np.zeros(32, np.int32)
+    text = source.replace("PAUSE", pause)
+    report = emulator.launch(text, "k", 1, 64, [out], schedule=schedule)
+    assert report.ok, report
+    assert (out == 63 - np.arange(32)).all()
+    for wrong in (
+        text.replace("__threadfence_block();", ""),
+        text.replace("            while (!seen)", "            if (0) while (!seen)"),
+    ):
+        report = emulator.launch(wrong, "k", 1, 64, [out], schedule=schedule)
+        assert "race" in {f.kind for f in report.findings}, report
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+def test_every_lane_of_a_warp_takes_a_lock_in_shared_memory(schedule):
+    source = """
+    extern "C" __global__ void k(int* out)
+    {
+        __shared__ int lock, sum;
+        if (threadIdx.x == 0) lock = sum = 0;
+        __syncthreads();
+        for (bool done = false; !done;) {
+            if (atomicExch(&lock, 1) == 0) {
+                __threadfence_block();
+                sum += threadIdx.x;
+                FENCE
+                atomicExch(&lock, 0);
+                done = true;
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) *out = sum;
+    }
+    """
+    for fence, kinds in (("__threadfence_block();", set()), ("", {"race"})):
+        out = np.zeros(1, np.int32)
+        report = emulator.launch(
+            source.replace("FENCE", fence), "k", 1, 96, [out], schedule=schedule
+        )
+        assert {f.kind for f in report.findings} == kinds, report
+        assert out[0] == 96 * 95 // 2
+
+
+def test_a_kernel_without_waits_has_no_gates_and_no_turns():
+    source = """
+    extern "C" __global__ void k(const float* a, float* c, int n)
+    {
+        float sum = 0;
+        for (int i = threadIdx.x; i < n; i += 32) sum += a[i];
+        for (int o = 16; o; o >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, o);
+        c[threadIdx.x] = sum;
+    }
+    """
+    program, _ = run._program(source, "k", "sm_75", (), "kernel.cu")
+    assert not program.waits
+    assert not any(b.spins or b.kind == "gate" for b in program.blocks)
