@@ -83,8 +83,6 @@ class Kernel:
     reuse: str = "block"
     """Who shares an element fetched from global memory: "block" (staged in shared memory) or "warp"."""
     note: str = ""
-    repeats_edge: bool = False
-    """Whether cp.async lanes beyond the last column of B all copy that column again."""
     candidates: tuple[Mapping[str, int], ...] = ()
     """Tiles that `launch.choose` picks from by shape, as changes to params; empty: no choice."""
     host: str = "plain"

@@ -221,15 +221,12 @@ def rounds(
       (twice that where an SM has 64 lanes);
     - the bytes of A and B that the r blocks fetch, at SM_FEED.
 
-    That they add up, and do not overlap, is part of the fit. Where the kernel's copies repeat the
-    last column (`Kernel.repeats_edge`), every repeated copy costs a clock more. Equation (13.1).
-    It knows nothing of shared memory, latency, the launch and caches. Raises the errors of `plan`.
+    That they add up, and do not overlap, is part of the fit. Equation (13.1). It knows nothing of shared memory, latency, the launch and caches. Raises the errors of `plan`.
     """
     k = find(kernel)
     p = plan(k, M, N, K, **params)
     bm, bn = p.tile
-    tiles_m, tiles_n = -(-M // bm), -(-N // bn)
-    blocks = tiles_m * tiles_n
+    blocks = -(-M // bm) * -(-N // bn)
     busiest = -(-blocks // gpu.sms)
     warps = -(-p.threads // WARP)
     sums = p.params.get("TM", 1) * p.params.get("TN", 1)
@@ -241,9 +238,6 @@ def rounds(
 
     full, rest = divmod(busiest, resident)
     clocks = full * one_k(resident) + one_k(rest)
-    if k.repeats_edge:
-        width = 4 if N % 4 == 0 else 1  # floats to a copy
-        clocks += (tiles_n * bn - N) / width * max(1.0, tiles_m / gpu.sms)
     least = M * N / (gpu.fp32_lanes_per_sm * gpu.sms)
     return Rounds(blocks, busiest, resident, clocks * K, least / clocks)
 

@@ -128,29 +128,19 @@ def test_rounds_by_hand():
     assert (one.clocks, pair.clocks) == (32 + 8, 32 + 16)
 
 
-def test_a_repeated_edge_costs_and_a_gpu_with_half_the_lanes_takes_longer():
-    repeats = replace(catalog["fp32_best"], repeats_edge=True)
-    whole = model.rounds(repeats, 128, 256, 8, gpu=H200, resident=1)
-    odd = model.rounds(repeats, 128, 255, 8, gpu=H200, resident=1)
-    ragged = model.rounds(repeats, 128, 129, 8, gpu=H200, resident=1)
-    assert (odd.clocks - whole.clocks, ragged.clocks - whole.clocks) == (8 * 1, 8 * 127)
-    fours = model.rounds(repeats, 128, 132, 8, gpu=H200, resident=1)
-    assert fours.clocks - whole.clocks == 8 * 124 / 4
-    plain = model.rounds("warp_tiled", 128, 129, 8, gpu=H200, resident=1)
-    assert plain.clocks == whole.clocks  # its loads do not repeat at a price
+def test_a_ragged_tile_costs_a_whole_one_and_a_gpu_with_half_the_lanes_takes_longer():
+    whole = model.rounds("fp32_best", 128, 256, 8, gpu=H200, resident=1)
+    ragged = model.rounds("fp32_best", 1, 129, 8, gpu=H200, resident=1)
+    assert ragged.clocks == whole.clocks
     a100 = model.rounds("fp32_best", 128, 256, 8, gpu=gpu("a100"), resident=1)
     assert a100.clocks == 8 * (512 + 48)
 
 
 def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
-    """fp32_best on the H200, from 512 to 8192 and at 1025; the constants are from trials of it."""
-    from helpers.measure import fingerprint, load
+    """fp32_best on the H200, from 512 to 8192; the constants are from trials of it."""
+    from helpers.measure import load
 
-    points = [
-        p
-        for p in load("h200").find("points", kernel="fp32_best")
-        if p["n"] % 256 == 0 or p["source"] == fingerprint("fp32_best")  # edges may have changed
-    ]
+    points = [p for p in load("h200").find("points", kernel="fp32_best") if p["n"] % 256 == 0]
     assert len(points) >= 5
 
     def worst() -> float:
@@ -209,13 +199,11 @@ def by_the_page(
     busiest = -(-(-(-M // q["BM"]) * -(-N // q["BN"])) // H200.sms)
     letters = {
         **{name: q[name] for name in ("BM", "BN", "TM", "TN")}, "M": M, "N": N, "K": K,
-        "S": H200.sms, "w": p.threads // 32, "c": {128: 1, 64: 2}[lanes], "v": 4 if N % 4 == 0 else 1,
-        "ceil": math.ceil, "max": max,
+        "w": p.threads // 32, "c": {128: 1, 64: 2}[lanes], "ceil": math.ceil,
     }  # fmt: skip
     full, rest = divmod(busiest, resident)
     rounds = [resident] * full + [rest] * (rest > 0)
     letters["total"] = sum(eval(right["t(r)"], {**letters, "r": r}) for r in rounds)
-    letters["e"] = eval(right["e"], letters)
     return float(eval(right["clocks"], letters))
 
 
@@ -237,7 +225,7 @@ def test_the_printed_equation_is_the_model(shape, tile, resident, lanes):
 
 @pytest.mark.parametrize(
     ("was", "now"),
-    [(" + e", ""), ("{32}", "{64}"), (" c ", " "), (r"\max", ""), ("{v}", "{4}"), (r"\lceil N / BN \rceil", "N / BN")],
+    [("{32}", "{64}"), (" c ", " "), (r"\lceil", ""), ("BM + BN", "BM"), ("+ \\frac", "- \\frac")],
 )  # fmt: skip
 def test_another_equation_is_told_from_the_model(was, now):
     right = printed()
@@ -248,7 +236,7 @@ def test_another_equation_is_told_from_the_model(was, now):
         clocks = model.rounds("fp32_best", *shape, gpu=card, resident=1).clocks
         try:
             wrong = by_the_page(right.replace(was, now, 1), shape, 1, 64, {})
-        except TypeError:  # what is left of the term is no number
+        except SyntaxError:  # what is left of the term is no number
             wrong = math.nan
         off.append(wrong != pytest.approx(clocks))
     assert any(off)
