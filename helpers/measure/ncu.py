@@ -217,8 +217,8 @@ class Comparison:
     rows: a kernel each, its launches summed up: "launches", "equal" (those that agree in every
     global request and sector), "requests" and "sectors" of loads and stores, by the emulator and
     ("hardware_...") by ncu. shared: a kernel each, its launches in which the wavefronts of shared
-    loads differ, and those wavefronts, "ours" and "theirs". One load of difference is left out: ncu
-    counts one more in a launch with asynchronous copies. entries: what was compared.
+    loads differ, and those wavefronts, "ours" and "theirs"; what `extra` allows is left out. entries:
+    what was compared.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -266,13 +266,20 @@ def compare(entries: Iterable[Mapping[str, Any]], *, tensor: bool = False) -> Co
                 total = sum(counts[f"global_{op}_{what}"] for op in ("load", "store"))
                 row[prefix + what] = row.get(prefix + what, 0) + total
         loads = ours["shared_load_wavefronts"], theirs["shared_load_wavefronts"]
-        if abs(loads[0] - loads[1]) > 1:
+        if not 0 <= loads[1] - loads[0] <= extra(entry["kernel"], loads[0]):
             fresh = {"kernel": entry["kernel"], "launches": 0, "ours": 0, "theirs": 0}
             other = shared.setdefault(entry["kernel"], fresh)
             other["launches"] += 1
             other["ours"] += loads[0]
             other["theirs"] += loads[1]
     return Comparison(tuple(rows.values()), tuple(shared.values()), tuple(chosen))
+
+
+def extra(kernel: str, wavefronts: int) -> int:
+    """Wavefronts of shared loads that ncu may count beyond those of the loads: none, but one in a
+    thousand, or one, in a launch with asynchronous copies (seen on an H200: 0 to 5 of 12,288).
+    """
+    return max(1, wavefronts // 1000) if "cp_async" in catalog[kernel].source else 0
 
 
 def on_tensor_cores(kernel: str) -> bool:
