@@ -164,7 +164,6 @@ class Session:
         self.gpu = found
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._cublas = cublas
-        self._handle = cupy.cuda.device.get_cublas_handle()
         bus_id: str = cupy.cuda.Device().pci_bus_id
         self.bus_id = bus_id if telemetry.query("name", bus_id) else None
         self._one = np.ones(1, np.float32)
@@ -173,6 +172,11 @@ class Session:
         self._zero64 = np.zeros(1, np.float64)
         self._spin = self._load_spin()
         self._problem: Problem | None = None
+
+    @property
+    def _handle(self) -> int:
+        """This thread's cuBLAS: CuPy keeps one for each thread, and ends it with the thread."""
+        return int(self.cupy.cuda.device.get_cublas_handle())
 
     def _load_spin(self) -> Any:
         compiled = toolchain.compile(SPIN, name="spin.cu", arch=self.gpu.arch)

@@ -45,7 +45,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
 OPTIONAL: Mapping[str, str] = MappingProxyType(
     {
         "ffma_thread_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-        "global_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_global_op_ld.sum",
+        "l1_wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
         "l1_hit_percent": "l1tex__t_sector_hit_rate.pct",
         "l2_hit_percent": "lts__t_sector_hit_rate.pct",
         "l2_bytes": "lts__t_bytes.sum",
