@@ -573,6 +573,12 @@ def tuned_note(kernel: Kernel | str, size: int = 4096, gpu: str = DEFAULT_GPU) -
 
 # -- what warps wait for -------------------------------------------------------------------------
 
+BUSY: Mapping[str, str] = {
+    "busy (%): schedulers, issuing": "issue_percent",
+    "busy (%): data pipe of L1 and shared memory": "shared_percent",
+    "busy (%): Tensor Cores": "tensor_percent",
+}
+"""Units whose busy clocks the record has, by the words of a table."""
 REASONS: Mapping[str, tuple[str, ...]] = {
     "it issues": ("issues",),
     "data from global memory or L1": ("long_scoreboard",),
@@ -601,7 +607,7 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
             words: sum(row["waits"].get(r, 0.0) for r in named) for words, named in REASONS.items()
         }
         rows.append(
-            {"kernel": row["kernel"], "scheduler issues (% of clocks)": row["issue_percent"],
+            {"kernel": row["kernel"], **{words: row.get(n, 0.0) for words, n in BUSY.items()},
              "warps a scheduler": row["warps"], **told,
              "other reasons": sum(row["waits"].values()) - sum(told.values())}
         )  # fmt: skip
@@ -611,8 +617,9 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
         rows,
         columns=order,
         turned=True,
-        caption=f"What a warp does at {size}, in percent of its time: it issues, or waits for the thing "
-        "named. Read by ncu; a warp that waits costs nothing while another one issues.",
+        caption=f"At {size}: how busy three units are, then what a warp does, in percent of its time: it "
+        "issues, or waits for the thing named. Read by ncu; a warp that waits costs nothing while "
+        "another one issues.",
         formats=dict.fromkeys(order[1:], ".1f"),
         note=record.label([e for e in record.data["stalls"] if e["kernel"] in kernels]),
     )

@@ -27,7 +27,7 @@ def of_the_roof(answer: object) -> Check:
 
 @exercise("19.3", kind="number")
 def naive_on_a_t4(answer: object) -> Check:
-    """GFLOP/s of the naive kernel on a T4 at one cache-line look-up a clock, 33 a step of a warp."""
+    """GFLOP/s of the naive kernel on a T4 at one delivery of L1 a clock, 33 a step of a warp."""
     clocks = 40 * 1590e6 / 1e9  # of all SMs, in GHz
     return close_to(
         answer,
@@ -37,7 +37,7 @@ def naive_on_a_t4(answer: object) -> Check:
         unit="GFLOP/s",
         wrong={
             clocks * 32 / 33: "a multiply-add is two operations",
-            clocks * 64 / 32: "the line of B is looked up, too",
+            clocks * 64 / 32: "the row of B is delivered, too",
             clocks * 64: "a step takes 33 clocks, not one",
             1.590 * 64 / 33: "that is one SM",
             clocks * 64 / 33 * 1e9: "give it in GFLOP/s",
