@@ -217,9 +217,13 @@ def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
 
 def test_one_code_shares_the_times_of_its_tiles_and_no_other_code_does() -> None:
     timed = tile_room.times(catalog["tiled_32"], "h200").ms
-    points = load("h200").find("points", m=4096, n=4096, k=4096)
-    recorded = {p["kernel"]: p["ms"] for p in points}
-    assert timed == {(t,): recorded[f"tiled_{t}"] for t in (8, 16, 32)}
+    record, cube = load("h200"), {"m": 4096, "n": 4096, "k": 4096}
+    recorded = {p["kernel"]: p["ms"] for p in record.find("points", **cube)}
+    expected = {(t,): recorded[f"tiled_{t}"] for t in (8, 16, 32)}
+    for section in ("sweep", "tuned"):  # a sweep's time replaces a point's, a confirmed one both
+        found = record.find(section, kernel="tiled_32", **cube)
+        expected |= {(e["params"]["TILE"],): e["ms"] for e in found}
+    assert timed == expected
     integers = tile_room.times(catalog["tiled_int_32"], "h200").ms
     assert integers == {(32,): recorded["tiled_int_32"]}
     assert timed[32,] != integers[32,]

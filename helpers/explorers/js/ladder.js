@@ -19,7 +19,7 @@
       const most = Math.max(...rows.map(r => r[1]));
       return T.bars(rows.map(([name, value, words]) => ({label: name, value, words,
         colour: name.startsWith('cublas') ? T.GREY : s.source.includes(':') ? T.GREEN : T.BLUE})), most, W,
-        {left: 112, right: 64, step: 18});
+        {left: 126, right: 64, step: 18});
     },
   });
 })();
