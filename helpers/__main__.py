@@ -308,11 +308,13 @@ def run_record(args: argparse.Namespace) -> int:
     """Measure on this machine's GPU and merge the points into a measurement file."""
     from helpers import host
     from helpers.measure import point
-    from helpers.measure.record import SECTIONS, SIZES, Request, planned, record
+    from helpers.measure.record import COUNTER_SHAPES, SECTIONS, SIZES, Request, planned, record
 
     asked = {name: getattr(args, name) or args.all for name in SECTIONS}
+    given = parse_sizes(args.sizes) if args.sizes else None
     request = Request(
-        sizes=parse_sizes(args.sizes) if args.sizes else SIZES,
+        sizes=given or SIZES,
+        counter_shapes=given if given and args.no_points else COUNTER_SHAPES,
         kernels=parse_names(args.kernels),
         skip_above=parse_skip(args.skip_above),
         with_points=not args.no_points,
@@ -508,7 +510,11 @@ def configure_record(command: argparse.ArgumentParser) -> None:
     """Arguments of `record`."""
     add = command.add_argument
     configure_recording(command)
-    add("--sizes", help="comma-separated edges or MxNxK (default: 512,1024,1025,2048,4096,8192)")
+    add(
+        "--sizes",
+        help="comma-separated edges or MxNxK (default: 512,1024,1025,2048,4096,8192); with --no-points "
+        "those of --counters",
+    )
     add("--kernels", default="", help="comma-separated names, cublas_fp32 and the like included")
     add(
         "--skip-above",

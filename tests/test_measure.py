@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -951,6 +952,30 @@ def test_times_stand_when_ncu_fails(
     assert said.startswith("counters of ") and said.endswith(": ncu failed")
 
 
+def test_each_thread_uses_its_own_cublas() -> None:
+    """CuPy ends a thread's handle with the thread: one that is kept fails in the next."""
+    session = object.__new__(gpu_room.Session)
+    handles = SimpleNamespace(get_cublas_handle=threading.get_ident)
+    session.cupy = SimpleNamespace(cuda=SimpleNamespace(device=handles))
+    found = [session._handle]
+    other = threading.Thread(target=lambda: found.append(session._handle))
+    other.start()
+    other.join()
+    assert found == [threading.get_ident(), other.ident]
+
+
+def test_counters_are_counted_at_the_sizes_that_were_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from helpers.__main__ import main
+
+    line = ["record", "--gpu", "h200", "--no-points", "--counters", "--again", "--plan"]
+    assert main([*line, "--kernels", "naive,tiled_32", "--sizes", "1024,1025"]) == 0
+    assert "counters of 4 launches (naive, tiled_32)" in capsys.readouterr().out
+    assert main([*line, "--kernels", "naive"]) == 0
+    assert f"counters of {len(recording.COUNTER_SHAPES)} launches" in capsys.readouterr().out
+
+
 # -- what warps wait for -----------------------------------------------------------------------
 
 PRETEND_NCU = """#!/bin/sh
@@ -986,7 +1011,8 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
 
     def count(jobs: list[counter_tool.Job], what: counter_tool.Counters) -> list[dict[str, float]]:
         assert what is counter_tool.WAITING
-        return [{"issue_percent": 40.0, "warps": 2.0, **waits} for _ in jobs]
+        busy = {"issue_percent": 40.0, "shared_percent": 55.5}
+        return [{**busy, "warps": 2.0, **waits} for _ in jobs]
 
     monkeypatch.setattr(counter_tool, "count", count)
     monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
@@ -1004,7 +1030,8 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
     assert sum(row["waits"].values()) == pytest.approx(100.0)
     shown = repr(stall_note(["naive", "tiled_32", "tiled_8"]))
     assert "data from global memory or L1" in shown and "60.0" in shown
-    assert "Tensor Cores" not in shown  # nobody waits for them
+    assert "data pipe of L1 and shared memory" in shown and "55.5" in shown
+    assert "Tensor Cores" not in shown  # nobody waits for them, nor has their clocks
     assert "tiled_8" not in shown
     data = schema.read(schema.FOLDER / "h200.json")
     data["stalls"][0]["source"] = "other code"

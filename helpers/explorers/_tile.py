@@ -259,7 +259,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
             "Green: the slices of A and B that a block fetches in one step (K drawn at twice the "
             "scale). Blue: the block's tile of C"
             + (", thick frame: a warp's tile" if "WM" in k.params else "")
-            + ", red: a thread's. On the roofline the ring is the bound of the formula, the square "
+            + ", orange: a thread's. On the roofline the ring is the bound of the formula, the square "
             f"the recorded rate on the {name}. Traffic is counted without caches."
         ),
         controls=(*controls, gpu_control(gpu)),

@@ -45,6 +45,18 @@ _CONFIRMED: Mapping[str, str] = {
 }
 """A tile against the default tile (gain: null where it is the default) and against cuBLAS."""
 
+_COUNTED: Mapping[str, str] = {
+    "kernel": _TEXT,
+    "params": _MAPPING,
+    "m": _COUNT,
+    "n": _COUNT,
+    "k": _COUNT,
+    "values": _MAPPING,
+    "source": _MAYBE_TEXT,
+    "recorded": _MAPPING,
+}
+"""One launch, and what ncu read of it."""
+
 FIELDS: Mapping[str, Mapping[str, str]] = {
     "points": {
         "kernel": _TEXT,
@@ -108,26 +120,8 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "frobenius_rounded_inputs": _MAYBE,
         "recorded": _MAPPING,
     },
-    "counters": {
-        "kernel": _TEXT,
-        "params": _MAPPING,
-        "m": _COUNT,
-        "n": _COUNT,
-        "k": _COUNT,
-        "values": _MAPPING,
-        "source": _MAYBE_TEXT,
-        "recorded": _MAPPING,
-    },
-    "stalls": {
-        "kernel": _TEXT,
-        "params": _MAPPING,
-        "m": _COUNT,
-        "n": _COUNT,
-        "k": _COUNT,
-        "values": _MAPPING,
-        "source": _MAYBE_TEXT,
-        "recorded": _MAPPING,
-    },
+    "counters": _COUNTED,
+    "stalls": _COUNTED,
     "flags": {
         "kernel": _TEXT,
         "params": _MAPPING,

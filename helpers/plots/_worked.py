@@ -496,6 +496,6 @@ def line_queues(pitches: Sequence[int] = (4096, 4100), *, caption: str | None = 
     if caption is None:
         caption = (
             f"One request for a column of a matrix. Each row of the picture is the {LINE}-byte line "
-            f"that a lane needs. {said}. Queues at banks of L1 are a hypothesis."
+            f"that a lane needs. {said}. Queues at banks of L1 are a hypothesis, counted below."
         )
     return both(draw, alt, caption)
