@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from helpers.catalog import KERNELS, Kernel, catalog, find
+from helpers.claims import holds
 from helpers.errors import ConfigError, DataError, UnknownNameError, near_matches
 from helpers.exercises import without_comments
 from helpers.measure import DEFAULT_GPU, load, stalls, tuned
@@ -660,6 +661,7 @@ __all__ = [
     "evidence",
     "format_glued",
     "glue",
+    "holds",
     "new_lines",
     "provenance",
     "quiz",

@@ -29,6 +29,7 @@ ROOMS = (
     "host",
     "plots",
     "exercises",
+    "claims",
     "pages",
     "explorers",
     "live",
