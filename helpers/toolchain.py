@@ -391,14 +391,19 @@ def sass(cubin: bytes) -> str:
 
 @dataclass(frozen=True)
 class SassInstruction:
-    """One machine instruction: its byte address, opcode with modifiers, and operands."""
+    """One machine instruction: its byte address, opcode with modifiers, operands, and the predicate
+    that guards it, such as "!P0" (empty where it always runs).
+    """
 
     address: int
     opcode: str
     operands: str
+    guard: str = ""
 
 
-_INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\s*([^;]*);")
+_INSTRUCTION = re.compile(
+    r"/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_.]*)\s*([^;]*);"
+)
 _LABEL = re.compile(r"^(\.L_\w+):")
 _SECTION = re.compile(r"^\.text\.(\S+):")
 
@@ -423,7 +428,7 @@ def sass_instructions(
             at = int(found[1], 16)
             labels.update(dict.fromkeys(waiting, at))
             waiting.clear()
-            instructions.append(SassInstruction(at, found[2], found[3].strip()))
+            instructions.append(SassInstruction(at, found[3], found[4].strip(), found[2] or ""))
     if not instructions:
         raise UnknownNameError(f"the cubin has no kernel {entry!r}. {near_matches(entry, known)}")
     return tuple(instructions), labels
@@ -436,33 +441,134 @@ MATH = ("FFMA", "HMMA", "HGMMA", "IMMA", "DFMA")
 def main_loop(
     instructions: Sequence[SassInstruction], labels: Mapping[str, int]
 ) -> tuple[SassInstruction, ...]:
-    """The loop that does the multiply-adds: of the innermost loops, the one with most of them.
+    """The loop in which whole tiles are multiplied: what a kernel does nearly all the time.
 
-    A loop is the span from the target of a backward branch to the branch. Where no loop multiplies,
-    the whole kernel is returned.
+    Of the innermost loops that multiply, those count that hold at least half as many multiply-adds as
+    the fullest: shorter ones finish what unrolling left over. Among them it is the one with the
+    largest share of multiply-adds. A kernel with a loop for whole, aligned tiles and one for ragged
+    tiles spends more instructions on each multiply-add in the second, which may be unrolled further.
+    Where no floating-point instruction multiplies, IMAD counts; where no loop does, the whole kernel is
+    returned.
     """
-    spans = []
-    for i in instructions:
-        target = re.search(r"`\((\.L_\w+)\)", i.operands)
-        if i.opcode.startswith("BRA") and target and labels.get(target[1], i.address) < i.address:
-            spans.append((labels[target[1]], i.address))
-    best: tuple[SassInstruction, ...] = ()
-    weight = 0
-    for low, high in spans:
-        if any(
-            low <= a and b <= high and (a, b) != (low, high) and _math(instructions, a, b)
-            for a, b in spans
-        ):
-            continue  # not innermost among loops that multiply
-        count = _math(instructions, low, high)
-        if count > weight:
-            weight = count
-            best = tuple(i for i in instructions if low <= i.address <= high)
-    return best or tuple(instructions)
+    multiplies = _multiplies if any(map(_multiplies, instructions)) else _multiplies_integers
+
+    def products(loop: Sequence[SassInstruction]) -> int:
+        return sum(map(multiplies, loop))
+
+    found = [
+        tuple(instructions[i] for i in sorted(body))
+        for body in _loops(instructions, labels).values()
+    ]
+    full = [loop for loop in found if products(loop)]
+    innermost = [loop for loop in full if not any(set(other) < set(loop) for other in full)]
+    most = max(map(products, innermost), default=0)
+    return max(
+        (loop for loop in innermost if 2 * products(loop) >= most),
+        key=lambda loop: products(loop) / len(loop),
+        default=tuple(instructions),
+    )
 
 
-def _math(instructions: Sequence[SassInstruction], low: int, high: int) -> int:
-    return sum(low <= i.address <= high and i.opcode.split(".")[0] in MATH for i in instructions)
+def _multiplies(instruction: SassInstruction) -> bool:
+    return instruction.opcode.split(".")[0] in MATH
+
+
+def _multiplies_integers(instruction: SassInstruction) -> bool:
+    """Whether it is a product of integers: an IMAD that moves or scales carries a modifier."""
+    return instruction.opcode == "IMAD"
+
+
+def _loops(
+    instructions: Sequence[SassInstruction], labels: Mapping[str, int]
+) -> dict[int, set[int]]:
+    """The natural loops of a kernel: the number of the first instruction of each, and its body.
+
+    A jump back is one to an instruction that every way to the jump leads through (it dominates the
+    jump); the body is what reaches the jump without passing there. So code that the compiler puts out
+    of line belongs to its loop, and a loop that merely stands between does not.
+    """
+    after = _successors(instructions, labels)
+    before: dict[int, set[int]] = {}
+    for i, targets in after.items():
+        for target in targets:
+            before.setdefault(target, set()).add(i)
+    # The start of each basic block stands for the block: inside one, order is dominance.
+    starts = sorted(
+        {0} | {t for i, ts in after.items() for t in ts if t != i + 1 or len(before[t]) > 1}
+        | {t for ts in after.values() if len(ts) > 1 for t in ts}
+    )  # fmt: skip
+    block_of, blocks = {}, dict.fromkeys(starts, 0)
+    for start, end in zip(starts, [*starts[1:], len(instructions)], strict=True):
+        last = next((i for i in range(start, end) if after[i] != (i + 1,)), end - 1)
+        blocks[start] = last
+        block_of.update(dict.fromkeys(range(start, last + 1), start))
+    entered = {
+        start: {block_of[i] for i in before.get(start, ()) if i in block_of} for start in starts
+    }
+    over = _dominators(starts, entered)
+    loops: dict[int, set[int]] = {}
+    for head in starts:
+        for tail in entered[head]:
+            if head not in over[tail]:
+                continue
+            body, todo = {head}, [tail]
+            while todo:
+                start = todo.pop()
+                if start not in body:
+                    body.add(start)
+                    todo += entered[start]
+            loops.setdefault(head, set()).update(
+                i for start in body for i in range(start, blocks[start] + 1)
+            )
+    return loops
+
+
+def _successors(
+    instructions: Sequence[SassInstruction], labels: Mapping[str, int]
+) -> dict[int, tuple[int, ...]]:
+    """The instructions that may run after each, by number: the next one, the target of a branch.
+
+    BSYNC goes on where a BSSY of the same barrier register says: registers are used again, so at the
+    next such place. Calls return. A jump through a register leads nowhere that is known.
+    """
+    number = {instruction.address: i for i, instruction in enumerate(instructions)}
+    meeting: dict[str, set[int]] = {}
+    goal: dict[int, int] = {}
+    for i, instruction in enumerate(instructions):
+        target = re.search(r"`\((\.L_\w+)\)", instruction.operands)
+        if target and labels.get(target[1]) in number:
+            goal[i] = number[labels[target[1]]]
+            if instruction.opcode.split(".")[0] == "BSSY":
+                meeting.setdefault(instruction.operands.split(",")[0], set()).add(goal[i])
+    after = {}
+    for i, instruction in enumerate(instructions):
+        kind, operands = instruction.opcode.split(".")[0], instruction.operands
+        goes_on = {i + 1} if i + 1 < len(instructions) else set()
+        if kind == "BRA" and i in goal:
+            always = not instruction.guard and operands.startswith("`")
+            goes_on = {goal[i]} if always else goes_on | {goal[i]}
+        elif kind == "BSYNC" and (later := [m for m in meeting.get(operands, ()) if m > i]):
+            goes_on = {min(later)} | (goes_on if instruction.guard else set())
+        elif kind in ("EXIT", "RET", "BRX", "JMX", "BRXU", "JMXU") and not instruction.guard:
+            goes_on = set()
+        after[i] = tuple(sorted(goes_on))
+    return after
+
+
+def _dominators(starts: Sequence[int], entered: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    """Of each basic block those that every way from the first block to it leads through."""
+    over = {start: set(starts) for start in starts}
+    over[starts[0]] = {starts[0]}
+    changed = True
+    while changed:
+        changed = False
+        for start in starts[1:]:
+            ways = [over[b] for b in entered[start]]
+            new = {start} | (set.intersection(*ways) if ways else set())
+            if new != over[start]:
+                over[start] = new
+                changed = True
+    return over
 
 
 def _family(opcode: str) -> str:

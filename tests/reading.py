@@ -119,14 +119,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("page")
     parser.add_argument("--prose", action="store_true", help="only the prose")
-    parser.add_argument("--record", type=Path, help="another record than data/measurements/h200.json")
+    parser.add_argument(
+        "--record", type=Path, help="another record than data/measurements/h200.json"
+    )
     given = parser.parse_args()
     record = json.loads(given.record.read_text()) if given.record else None
     for kind, text in run(given.page, record):
         if kind == "prose":
             print(text.strip() + "\n")
         elif not given.prose:
-            print("\n".join(f"    {kind[:3]}| {line}" for line in text.rstrip().splitlines()) + "\n")
+            print(
+                "\n".join(f"    {kind[:3]}| {line}" for line in text.rstrip().splitlines()) + "\n"
+            )
 
 
 if __name__ == "__main__":

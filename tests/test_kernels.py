@@ -62,24 +62,101 @@ def test_register_blocked_kernels_keep_two_blocks_on_an_sm():
             assert toolchain.resources(name, arch).registers <= 128, (name, arch)
 
 
-@pytest.mark.parametrize(
-    ("name", "has", "has_not"),
-    [
-        ("coalesced", {"LDG", "FFMA"}, {"LDS", "LDS.128", "BAR"}),
-        ("tiled_32", {"LDS", "LDS.128", "STS", "BAR"}, {"LDG.128"}),
-        ("tiled_pad_rows", {"LDS"}, {"LDS.128"}),  # an odd row length forbids wide reads
-        ("block_2d", {"LDS.128", "LDG"}, {"LDS", "LDG.128"}),
-        ("vectorised", {"LDS.128", "LDG.128", "STS.128", "STS"}, {"LDS", "LDG"}),
-        ("prefetch", {"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}),
-        ("double_buffer", {"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}),
-        ("cp_async", {"LDS.128", "LDGSTS", "LDGSTS.128"}, {"LDG", "LDG.128", "STS", "STS.128"}),
-    ],
-)
-def test_the_main_loop_holds_the_accesses_that_are_meant(name, has, has_not):
-    for arch in {archs(catalog[name])[0], "sm_90"}:
-        mix = toolchain.instruction_mix(name, arch)
-        assert has <= set(mix), (arch, mix)
-        assert not has_not & set(mix), (arch, mix)
+COPY = {"LDG", "LDG.128", "STS", "STS.128", "LDGSTS", "LDGSTS.128"}
+"""Ways for a tile to come into shared memory by threads."""
+LOOPS: dict[str, tuple[set[str], set[str], int]] = {
+    # What the loop over whole tiles has; what it has not (and its ragged twin has); its products.
+    **dict.fromkeys(("naive", "coalesced"), ({"LDG", "FFMA"}, {"LDS", "LDS.128", "BAR"}, 32)),
+    **dict.fromkeys(("naive_int", "coalesced_int"), ({"LDG", "IMAD"}, {"LDS", "BAR", "FFMA"}, 0)),
+    "unrolled": ({"LDG", "FFMA"}, {"LDS", "BAR"}, 16),
+    "coarsened": ({"LDG", "FFMA"}, {"LDS", "BAR"}, 16),
+    **dict.fromkeys(("tiled_8", "tiled_16"), ({"LDS", "LDS.128", "STS", "BAR"}, {"LDG.128"}, 16)),
+    **dict.fromkeys(
+        ("tiled_32", "tiled_padded", "tiled_rect"),
+        ({"LDS", "LDS.128", "STS", "BAR"}, {"LDG.128"}, 32),
+    ),
+    "tiled_int_32": ({"LDS", "LDS.128", "STS", "BAR", "IMAD"}, {"LDG.128", "FFMA"}, 0),
+    # an odd row length forbids wide reads
+    "tiled_pad_rows": ({"LDS", "STS", "BAR"}, {"LDS.128", "LDG.128"}, 32),
+    "block_1d": ({"LDS.128", "LDG", "STS", "BAR"}, {"LDG.128"}, 64),
+    "privatised_2": ({"LDS", "LDG", "STS", "BAR"}, {"LDG.128"}, 32),
+    "privatised_4": ({"LDS", "LDG", "STS", "BAR"}, {"LDG.128"}, 64),
+    "block_2d": ({"LDS.128", "LDG"}, {"LDS", "LDG.128"}, 512),
+    "vectorised": ({"LDS.128", "LDG.128", "STS.128", "STS"}, {"LDS", "LDG"}, 512),
+    "prefetch": ({"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}, 512),
+    "double_buffer": ({"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}, 512),
+    "cp_async": ({"LDS.128", "LDGSTS", "LDGSTS.128"}, COPY - {"LDGSTS", "LDGSTS.128"}, 1024),
+    "warp_tiled": ({"LDS.128", "LDG.128", "LDG", "STS.128"}, {"LDS", "LDGSTS"}, 1024),
+    "fp32_best": ({"LDS.128", "LDGSTS", "LDGSTS.128"}, COPY - {"LDGSTS", "LDGSTS.128"}, 1024),
+    **dict.fromkeys(("wmma_launch_l", "wmma"), ({"LDG", "HMMA"}, {"LDS", "BAR"}, 8)),
+    "wmma_tiled": ({"LDSM", "LDG.128", "STS.128"}, {"LDG", "STS"}, 64),
+    "mma_naive": ({"LDS", "LDG.128", "STS.128"}, {"LDG", "STS", "LDSM"}, 64),
+    "mma_ldmatrix": ({"LDSM", "LDG.128", "STS.128"}, {"LDG", "STS", "LDS"}, 64),
+    "mma_swizzle": ({"LDSM", "LDG.128", "STS.128"}, {"LDG", "STS", "LDS"}, 64),
+    "mma_turing": ({"LDSM", "LDG.128", "STS.128"}, {"LDG", "STS", "LDS"}, 128),
+    **dict.fromkeys(
+        ("mma_pipelined", "mma_pipelined_bf16"),
+        ({"LDSM", "LDGSTS.128", "HMMA"}, COPY - {"LDGSTS.128"}, 64),
+    ),
+    "mma_tma": ({"LDSM", "SYNCS", "HMMA"}, COPY, 128),
+    "hopper_1": ({"HGMMA", "UTMALDG", "SYNCS"}, COPY | {"HMMA"}, 32),
+    "hopper_2": ({"HGMMA", "SYNCS"}, COPY | {"HMMA", "STG", "UTMALDG"}, 16),
+    **dict.fromkeys(("hopper_3", "hopper_4"), ({"HGMMA", "SYNCS"}, COPY | {"STG", "UTMALDG"}, 8)),
+    # the walk over tiles of C and the one over K are one loop here: it holds the store, too
+    **dict.fromkeys(
+        ("hopper_5", "hopper_5_fp16", "hopper_6"),
+        ({"HGMMA", "SYNCS", "STSM", "UTMASTG"}, COPY | {"STG", "UTMALDG"}, 4),
+    ),
+}
+
+
+def test_the_main_loop_of_every_kernel_is_described():
+    assert set(LOOPS) == set(catalog)
+
+
+@pytest.mark.parametrize("name", list(catalog))
+def test_the_main_loop_is_the_one_over_whole_tiles(name):
+    has, has_not, products = LOOPS[name]
+    newest = "sm_90a" if catalog[name].min_arch == "sm_90a" else "sm_90"
+    mix = toolchain.instruction_mix(name, newest)
+    assert has <= set(mix), mix
+    assert not has_not & set(mix), mix
+    assert sum(mix.get(op, 0) for op in toolchain.MATH) == products
+
+
+@pytest.mark.parametrize("name", ["coalesced", "tiled_32", "block_2d", "vectorised", "prefetch"])
+def test_the_main_loop_holds_the_accesses_that_are_meant_on_turing(name):
+    has, has_not, _ = LOOPS[name]
+    mix = toolchain.instruction_mix(name, "sm_75")
+    assert has <= set(mix), mix
+    assert not has_not & set(mix), mix
+
+
+def test_a_loop_unrolled_further_for_ragged_tiles_is_not_the_main_loop():
+    """Two loops over K: one short and full of products, one with twice as many and twice as long."""
+    source = """
+    extern "C" __global__ void two(const float* A, float* C, int n, int whole) {
+        float s[16] = {};
+        if (whole) {
+            #pragma unroll 1
+            for (int k = 0; k < n; ++k)
+                #pragma unroll
+                for (int i = 0; i < 16; ++i) s[i] += A[k] * (threadIdx.x + i);
+        } else {
+            #pragma unroll 1
+            for (int k = 0; k < n; ++k)
+                #pragma unroll
+                for (int i = 0; i < 31; ++i)
+                    if (k + i < n) s[i % 16] += A[k + i] * A[threadIdx.x + i * n];
+        }
+        #pragma unroll
+        for (int i = 0; i < 16; ++i) C[i * blockDim.x + threadIdx.x] = s[i];
+    }
+    """
+    read = toolchain.sass_instructions(toolchain.compile(source, arch="sm_80").cubin, "two")
+    loop = toolchain.main_loop(*read)
+    assert sum(i.opcode == "FFMA" for i in loop) == 16
+    assert sum(i.opcode == "FFMA" for i in read[0]) == 16 + 31
 
 
 def test_a_tile_costs_the_barriers_that_are_claimed():
