@@ -24,6 +24,7 @@ from helpers.claims import holds
 from helpers.errors import ConfigError, DataError, UnknownNameError, near_matches
 from helpers.exercises import without_comments
 from helpers.measure import DEFAULT_GPU, load, stalls, tuned
+from helpers.measure.ncu import on_tensor_cores
 from helpers.plots._svg import number
 
 HIDDEN = (
@@ -577,9 +578,12 @@ def tuned_note(kernel: Kernel | str, size: int = 4096, gpu: str = DEFAULT_GPU) -
 BUSY: Mapping[str, str] = {
     "busy (%): schedulers, issuing": "issue_percent",
     "busy (%): data pipe of L1 and shared memory": "shared_percent",
+    "busy (%): FMA pipe": "fma_percent",
     "busy (%): Tensor Cores": "tensor_percent",
 }
-"""Units whose busy clocks the record has, by the words of a table."""
+"""Units whose busy clocks the record has, by the words of a table. Of the Tensor Cores only those of
+kernels that use them are shown: ncu's counter reads up to one percent where no such instruction runs.
+"""
 REASONS: Mapping[str, tuple[str, ...]] = {
     "it issues": ("issues",),
     "data from global memory or L1": ("long_scoreboard",),
@@ -607,18 +611,24 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
         told = {
             words: sum(row["waits"].get(r, 0.0) for r in named) for words, named in REASONS.items()
         }
+        unused = () if on_tensor_cores(row["kernel"]) else ("tensor_percent",)
+        busy = {words: None if n in unused else row.get(n) for words, n in BUSY.items()}
         rows.append(
-            {"kernel": row["kernel"], **{words: row.get(n, 0.0) for words, n in BUSY.items()},
+            {"kernel": row["kernel"], **busy,
              "warps a scheduler": row["warps"], **told,
              "other reasons": sum(row["waits"].values()) - sum(told.values())}
         )  # fmt: skip
-    order = [name for name in rows[0] if name == "kernel" or max(row[name] for row in rows) >= 0.5]
+    order = [
+        name
+        for name in rows[0]
+        if name == "kernel" or max((row[name] or 0.0) for row in rows) >= 0.5
+    ]
     record, size = load(gpu), found[0]["m"]
     return table(
         rows,
         columns=order,
         turned=True,
-        caption=f"At {size}: how busy three units are, then what a warp does, in percent of its time: it "
+        caption=f"At {size}: how busy units of the SM are, then what a warp does, in percent of its time: it "
         "issues, or waits for the thing named. Read by ncu; a warp that waits costs nothing while "
         "another one issues.",
         formats=dict.fromkeys(order[1:], ".1f"),

@@ -1032,11 +1032,32 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
     assert "data from global memory or L1" in shown and "60.0" in shown
     assert "data pipe of L1 and shared memory" in shown and "55.5" in shown
     assert "Tensor Cores" not in shown  # nobody waits for them, nor has their clocks
+    assert "FMA pipe" not in shown  # it was not read
     assert "tiled_8" not in shown
     data = schema.read(schema.FOLDER / "h200.json")
     data["stalls"][0]["source"] = "other code"
     schema.write(schema.FOLDER / "h200.json", data)
     assert [r["kernel"] for r in stalls(["naive", "tiled_32"])] == ["tiled_32"]
+
+
+def test_tensor_cores_are_shown_of_kernels_that_use_them_only(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ncu's counter reads up to one percent in kernels without a single tensor instruction."""
+    busy = {"issue_percent": 40.0, "warps": 2.0, "tensor_percent": 0.98, "fma_percent": 61.5}
+    monkeypatch.setattr(counter_tool, "count", lambda jobs, what: [dict(busy) for _ in jobs])
+    monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
+    monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
+    from helpers.pages import stall_note
+
+    record(with_points=False, with_stalls=True, kernels=("naive", "wmma"))
+    alone = repr(stall_note(["naive"]))
+    assert "Tensor Cores" not in alone and "0.98" not in alone
+    assert "FMA pipe" in alone and "61.5" in alone
+    [line] = [
+        line for line in repr(stall_note(["naive", "wmma"])).split("\n") if "Tensor C" in line
+    ]
+    assert line.split()[-2:] == ["–", "1.0"]
 
 
 # -- telemetry ---------------------------------------------------------------------------------

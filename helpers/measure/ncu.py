@@ -72,11 +72,12 @@ STALLS: Mapping[str, str] = MappingProxyType(
     | {
         "eligible": "smsp__warps_eligible.avg.per_cycle_active",
         "tensor_percent": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+        "fma_percent": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
         "shared_percent": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
     }
 )
 """Warps that wait for each reason, in clocks that issue; warps that could issue; how busy (percent)
-the Tensor Cores are, and the path of L1 and shared memory."""
+the Tensor Cores are, the FMA pipe (of what it could issue), and the path of L1 and shared memory."""
 
 
 @dataclass(frozen=True)

@@ -436,7 +436,7 @@ def stalls(
     Keys kernel, m, n, k; issue_percent, the clocks in which a scheduler issues, and warps, how many it
     holds; and waits, the percent of a warp's time by `helpers.measure.ncu.WAITS`, and "issues". ncu
     counts waiting warps in the clocks that issue; all of them together hold warps / issue clocks.
-    eligible, tensor_percent and shared_percent stand there where the GPU counts them. Raises
+    eligible, tensor_percent, fma_percent and shared_percent stand there where the GPU counts them. Raises
     UnknownNameError for gpu.
     """
     record, rows = schema.load(gpu), []
