@@ -533,11 +533,15 @@ def _bare(text: str) -> str:
 
 
 def provenance(*measurements: Any) -> Html:
-    """Where the numbers come from, in one small sentence for each measurement: live or replayed."""
+    """Where the numbers come from, in one small sentence for each measurement: live or replayed.
+
+    A live one brings the sentence of the recorded points that charts draw beside it.
+    """
     if not measurements:
         raise DataError("provenance() takes what measure(...) returned")
     said = []
-    for m in measurements:
+    beside = [m.recorded for m in measurements if getattr(m, "recorded", None) is not None]
+    for m in (*measurements, *beside):
         how = "Measured here, now" if m.live else "Replayed from a record, not measured here"
         said.append(f"{how}: {str(m.label).strip().rstrip('.')}.")
         missing = tuple(getattr(m, "missing", ()))

@@ -660,6 +660,24 @@ def test_what_was_not_measured_is_said(recorded: type[FakeSession]) -> None:
         measure("tiled_32", 64, gpu="h200", TILE=16)
 
 
+def test_a_live_measurement_carries_what_the_record_holds_of_the_same(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from helpers.pages import provenance
+
+    record(kernels=("naive", "tiled_32"), sizes=((64, 64, 64),))
+    monkeypatch.setattr(replaying, "_session", gpu)
+    monkeypatch.setattr(replaying.device, "current", lambda: H200)
+    m = replaying.measure(["naive", "tiled_8"], sizes=[64])
+    assert m.live and m.recorded is not None and not m.recorded.live
+    assert math.isfinite(m.recorded.value("naive", 64)) and m.recorded.recorded is None
+    assert any("tiled_8" in words for words in m.recorded.missing)
+    said = repr(provenance(m))
+    assert "Measured here, now" in said and "Replayed from a record" in said
+    assert replaying.measure("tiled_16", sizes=[64]).recorded is None  # nothing of it
+    assert replaying.measure("naive", sizes=[64], gpu="h200").recorded is None
+
+
 def test_a_live_measurement_goes_on_without_what_the_gpu_cannot_run(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:

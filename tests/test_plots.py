@@ -6,14 +6,14 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from helpers import catalog, plan, plots, trace
+from helpers import catalog, device, model, plan, plots, trace
 from helpers.catalog import Plan
 from helpers.errors import ConfigError, DataError, ShapeError, UnknownNameError
 from helpers.plots import Figure, _diagrams, _svg
@@ -431,6 +431,38 @@ def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(_charts, "current", lambda: replace(live, memory_clock_mhz=0))
     with pytest.raises(ConfigError, match="clocks"):
         plots.roofline(here)
+
+
+@dataclass(frozen=True)
+class Carrying(FakeMeasurement):
+    """A live measurement as measure() returns it: with the recorded points of the same kernels."""
+
+    recorded: FakeMeasurement | None = None
+
+
+BOTH = Carrying(**{f.name: getattr(LIVE, f.name) for f in fields(LIVE)}, recorded=RECORDED)
+
+
+@pytest.mark.parametrize("draw", [plots.bars, plots.roofline, plots.ladder, plots.timeline])
+def test_recorded_points_are_drawn_beside_live_ones(draw: Any) -> None:
+    alt = draw(BOTH).alt
+    assert "measured here, Tesla T4" in alt and "recorded on NVIDIA H200" in alt
+    assert alt == draw([LIVE, RECORDED]).alt == draw([BOTH, RECORDED]).alt  # and only once
+    alone = draw(LIVE).alt
+    assert "H200" not in alone  # where the record has nothing of it
+
+
+def test_a_recorded_point_stands_under_the_roofs_of_its_own_gpu() -> None:
+    figure = plots.roofline(BOTH, intensity="kernel", size=4096)
+    t4, h200 = device.gpu("t4"), device.gpu("h200")
+    x = model.arithmetic_intensity(catalog["tiled_32"], 4096, 4096, 4096)
+    for card, where, rate in ((t4, "measured here", 712.0), (h200, "recorded on", 8900.0)):
+        bound = x * card.bandwidth_gbs
+        share = _svg.number(100 * rate / bound)
+        [said] = [part for part in figure.alt.split("; ") if f"tiled_32 ({where}" in part]
+        assert f"{_svg.number(rate)} of {_svg.number(bound)} GFLOP/s, {share} %" in said
+    assert f"Roofline of {t4.name} and {h200.name}" in figure.caption
+    assert h200.name not in plots.roofline(LIVE, intensity="kernel", size=4096).svg
 
 
 def test_the_timeline_adds_up() -> None:

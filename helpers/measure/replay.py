@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from helpers import device
 from helpers.catalog import Kernel, catalog, find, plan
-from helpers.errors import ConfigError, DataError, UnknownKernelError, near_matches
+from helpers.errors import (
+    ConfigError,
+    DataError,
+    UnknownKernelError,
+    UnknownNameError,
+    near_matches,
+)
 from helpers.measure import point as points
 from helpers.measure import protocol, schema
 from helpers.measure.gpu import BASELINES
@@ -60,7 +66,9 @@ class Measurement:
 
     live: whether they were measured now, on this machine's GPU. gpu: its name; key: its name in
     data/measurements or device.GPUS. label: the provenance, in words. missing: what was asked for
-    and is not in the record; those rows hold NaN.
+    and is not in the record; those rows hold NaN. recorded: beside a live measurement, what the record
+    of DEFAULT_GPU holds of the same kernels and sizes, for charts to draw with it; None where it holds
+    nothing, and of a replayed measurement.
     """
 
     live: bool
@@ -69,6 +77,7 @@ class Measurement:
     label: str
     rows: tuple[dict[str, Any], ...]
     missing: tuple[str, ...] = ()
+    recorded: Measurement | None = None
 
     @cached_property
     def frame(self) -> pandas.DataFrame:
@@ -307,7 +316,16 @@ def _live(wanted: Sequence[Wanted], shapes: Sequence[Size]) -> Measurement:
         schema.label(session.gpu.name, measured, verb="measured now on"),
         tuple(rows),
         tuple(cannot),
+        _recorded(wanted, shapes),
     )
+
+
+def _recorded(wanted: Sequence[Wanted], shapes: Sequence[Size]) -> Measurement | None:
+    """What the record holds of the same; None where it holds nothing of it."""
+    try:
+        return replay(schema.load(DEFAULT_GPU), wanted, shapes)
+    except (DataError, UnknownNameError):  # none of it, or no record at all
+        return None
 
 
 def _row(point: Point) -> dict[str, Any]:

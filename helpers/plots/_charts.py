@@ -11,7 +11,7 @@ from helpers.catalog import ITEM_BYTES, catalog
 from helpers.device import GPUS, Gpu, LiveGpu, current
 from helpers.device import gpu as find_gpu
 from helpers.errors import ConfigError, DataError
-from helpers.plots._rows import Look, Point, looks, select, unique
+from helpers.plots._rows import Look, Point, looks, select, told, unique
 from helpers.plots._svg import (
     BLUE,
     GREEN,
@@ -119,20 +119,20 @@ def _summary(found: Sequence[Point], value: str) -> str:
         low = min(here, key=lambda p: p.get(value))
         where = f"At {shape_text(*size)}"
         if len(here) == 1:
-            parts.append(f"{where}: {top.kernel} {_with_unit(value, top.get(value))}.")
+            parts.append(f"{where}: {told(top, found)} {_with_unit(value, top.get(value))}.")
             continue
         ratio = top.get(value) / low.get(value) if low.get(value) > 0 else math.inf
         apart = f", a factor of {number(ratio)}" if math.isfinite(ratio) else ""
         parts.append(
-            f"{where}: most for {top.kernel} with {_with_unit(value, top.get(value))}, least for "
-            f"{low.kernel} with {_with_unit(value, low.get(value))}{apart}."
+            f"{where}: most for {told(top, found)} with {_with_unit(value, top.get(value))}, least "
+            f"for {told(low, found)} with {_with_unit(value, low.get(value))}{apart}."
         )
     if 2 < len(found) <= 24:
         several = len(sizes) > 1
         parts.append(
             "All values: "
             + "; ".join(
-                f"{p.kernel}{f' at {shape_text(*p.size)}' if several else ''} "
+                f"{told(p, found)}{f' at {shape_text(*p.size)}' if several else ''} "
                 f"{number(_shown(value, p.get(value)))}"
                 for p in found
             )
@@ -232,8 +232,8 @@ def bars(
         if not at.narrow:
             canvas.line(left, start, left, y - gap + 3, lw=0.8)
         x = 0.0 if at.narrow else left
-        told = note + (f"; {better}" if better else "")
-        return canvas.end(canvas.lines(x, y + 8, told, width=at.width - x, size=at.small) + 12)
+        below = note + (f"; {better}" if better else "")
+        return canvas.end(canvas.lines(x, y + 8, below, width=at.width - x, size=at.small) + 12)
 
     alt = f"Bar chart: {note}. {_summary(found, value)} Source: {join(list(entries))}."
     if caption is None:
@@ -322,9 +322,9 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
     top = max(found, key=lambda p: p.get("cublas_ratio"))
     low = min(found, key=lambda p: p.get("cublas_ratio"))
     alt = (
-        f"The ladder at {where}: share of cuBLAS for {len(names)} kernels. Lowest: {low.kernel}, "
-        f"{_ladder_text(low)}. Highest: {top.kernel}, {_ladder_text(top)}. "
-        + "; ".join(f"{p.kernel} {_ladder_text(p)}" for p in found)
+        f"The ladder at {where}: share of cuBLAS for {len(names)} kernels. Lowest: "
+        f"{told(low, found)}, {_ladder_text(low)}. Highest: {told(top, found)}, {_ladder_text(top)}. "
+        + "; ".join(f"{told(p, found)} {_ladder_text(p)}" for p in found)
         + f". Source: {join(list(entries))}."
     )
     if caption is None:
@@ -466,7 +466,8 @@ def roofline(
     intensity: "compulsory" puts a kernel at the FLOP per byte of reading A and B and writing C once
     each; "kernel" at the FLOP per byte that its tiling asks of L2 (model.arithmetic_intensity).
     precision: which compute roof ("fp32", "fp16", ...). m: as for bars, or None for the roofs alone.
-    Hollow diamonds are what the roof allows there; filled markers are times.
+    Hollow diamonds are what the roof allows there; filled markers are times. Points that were recorded
+    on another GPU of device.GPUS stand under that GPU's roofs, which are dashed.
     """
     if intensity not in ("compulsory", "kernel"):
         raise ConfigError(f'{intensity=} is not "compulsory" or "kernel"')
@@ -483,13 +484,22 @@ def roofline(
     placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
     entries = looks([p for p, _ in placed])
     placed.sort(key=lambda item: -item[0].get("gflops"))
+    others = unique(
+        GPUS[p.gpu] for p, _ in placed if p.gpu in GPUS and not gpu and GPUS[p.gpu] != card
+    )
+
+    def roof_of(p: Point, x: float) -> float:
+        """GFLOP/s that the roofs of the point's own GPU allow at x FLOP per byte."""
+        own = GPUS[p.gpu] if p.gpu in GPUS and not gpu else card
+        return min(own.peak_gflops(precision), x * own.bandwidth_gbs)
+
     xs = [x for _, x in placed]
     lo_x = min([ridge / 30, *(x / 5 for x in xs)])
     hi_x = max([ridge * 30, *(x * 12 for x in xs)])
     ys = [p.get("gflops") for p, _ in placed]
     lo_y = min([lo_x * slope, *(y / 2 for y in ys)])
     lo_y = max(lo_y, min([peak / 3000, *(y / 2 for y in ys)]))
-    hi_y = peak * 2.2
+    hi_y = 2.2 * max([peak, *(other.peak_gflops(precision) for other in others)])
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
@@ -535,12 +545,17 @@ def roofline(
         start = max(lo_x, lo_y / slope)
         canvas.line(px(start), py(start * slope), px(ridge), py(peak), lw=2.2)
         canvas.line(px(ridge), py(peak), right, py(peak), lw=2.2)
+        for other in others:
+            high, wide = other.peak_gflops(precision), other.bandwidth_gbs
+            begin, bend = max(lo_x, lo_y / wide), high / wide
+            canvas.line(px(begin), py(begin * wide), px(bend), py(high), lw=1.2, dash=True)
+            canvas.line(px(bend), py(high), right, py(high), lw=1.2, dash=True)
+            words = f"{other.name}: {number(high)} GFLOP/s, {number(wide)} GB/s"
+            canvas.text(right, py(high) - 10, words, ha="right", size=small)
         rise = (py(start * slope) - py(peak)) / (px(ridge) - px(start))
         peak_words = f"{precision.upper()} peak {number(peak)} GFLOP/s"
         canvas.text(right, py(peak) - 13, peak_words, ha="right", size=small)
-        places = [
-            (px(x), py(p.get("gflops")), py(min(peak, x * slope)), p.kernel) for p, x in placed
-        ]
+        places = [(px(x), py(p.get("gflops")), py(roof_of(p, x)), p.kernel) for p, x in placed]
         markers = [(x - 6, z - 6, x + 6, z + 6) for x, y, roof, _ in places for z in (y, roof)]
         # the memory roof's words stand along it where they are farthest from every marker
         words = f"memory {number(slope)} GB/s"
@@ -578,7 +593,7 @@ def roofline(
         )
         for (p, x), (label_x, label_y, ends) in zip(placed, labels, strict=True):
             rate = p.get("gflops")
-            _marker(canvas, px(x), py(min(peak, x * slope)), PREDICTED)
+            _marker(canvas, px(x), py(roof_of(p, x)), PREDICTED)
             canvas.line(px(x), py(rate), label_x + (2 if ends else -2), label_y, lw=0.7, alpha=0.6)
             _marker(canvas, px(x), py(rate), entries[p.legend])
             canvas.text(label_x, label_y, p.kernel, size=small, ha="right" if ends else "left")
@@ -591,9 +606,9 @@ def roofline(
     if placed:
         parts = []
         for p, x in placed:
-            rate, bound = p.get("gflops"), min(peak, x * slope)
+            rate, bound = p.get("gflops"), roof_of(p, x)
             parts.append(
-                f"{p.kernel} at {number(x)} FLOP/byte: {number(rate)} of {number(bound)} GFLOP/s, "
+                f"{told(p, found)} at {number(x)} FLOP/byte: {number(rate)} of {number(bound)} GFLOP/s, "
                 f"{number(100 * rate / bound)} %"
             )
         alt += f"At {shape_text(*placed[0][0].size)}: " + "; ".join(parts) + ". "
@@ -603,7 +618,7 @@ def roofline(
             "compulsory": "A, B and C moved once each",
             "kernel": "the bytes that each kernel's tiling asks for",
         }[intensity]
-        caption = f"Roofline of {card.name}"
+        caption = f"Roofline of {join([card.name, *(other.name for other in others)])}"
         if placed:
             caption += (
                 f" at {shape_text(*placed[0][0].size)}; intensity from {kind}; "
@@ -641,7 +656,8 @@ def timeline(
     )
     legend = {name: Look(colour, "s", hatch) for _, name, colour, hatch in phases}
     rows = [
-        (p, f"{p.kernel}, {shape_text(*p.size)}", sum(p.get(c) for c, *_ in phases)) for p in found
+        (p, f"{told(p, found)}, {shape_text(*p.size)}", sum(p.get(c) for c, *_ in phases))
+        for p in found
     ]
     longest = max(total for *_, total in rows)
 
@@ -661,14 +677,14 @@ def timeline(
             y += 24
         return canvas.end(y + 2)
 
-    told = [
+    said = [
         f"{title}: "
         + ", ".join(f"{name} {number(p.get(c))} ms" for c, name, *_ in phases)
         + f", together {number(total)} ms, of which the kernel is {number(100 * p.get('ms') / total)} %"
         for p, title, total in rows
     ]
     source = join(unique(p.legend for p in found))
-    alt = f"Time line of transfers and kernel. {'; '.join(told)}. Source: {source}."
+    alt = f"Time line of transfers and kernel. {'; '.join(said)}. Source: {source}."
     if caption is None:
         caption = f"Copy in, compute, copy out; the number is the total, {source}."
     return both(draw, alt, caption)

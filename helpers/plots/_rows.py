@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,10 @@ EXTRA_HATCH = ("\\\\\\\\", "xxxx", "----")  # dots would take a thousand curves 
 
 @dataclass(frozen=True)
 class Point:
-    """One kernel at one size from one source; values holds the numbers by column name."""
+    """One kernel at one size from one source; values holds the numbers by column name.
+
+    gpu: the key in device.GPUS of the GPU that it was measured on, where that is known.
+    """
 
     kernel: str
     m: int
@@ -43,6 +46,7 @@ class Point:
     legend: str
     values: Mapping[str, float] = field(default_factory=dict)
     baseline: str = ""
+    gpu: str = ""
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -97,7 +101,7 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def _point(row: Mapping[str, Any], origin: str, legend: str) -> Point:
+def _point(row: Mapping[str, Any], origin: str, legend: str, gpu: str = "") -> Point:
     if "kernel" not in row:
         raise DataError(f"a row to plot has no `kernel`: {dict(row)}")
     origin = str(row.get("origin", origin))
@@ -115,27 +119,56 @@ def _point(row: Mapping[str, Any], origin: str, legend: str) -> Point:
     if "ms" in values and "gflops" not in values:
         values["gflops"] = 2 * m * n * k / (values["ms"] * 1e6)
     return Point(
-        str(row["kernel"]), m, n, k, origin, legend, values, str(row.get("baseline") or "")
+        str(row["kernel"]), m, n, k, origin, legend, values, str(row.get("baseline") or ""), gpu
     )
 
 
 def points(data: Any) -> list[Point]:
-    """Points of a Measurement, a DataFrame, a list of dicts, or a list of any of these."""
+    """Points of a Measurement, a DataFrame, a list of dicts, or a list of any of these.
+
+    A live Measurement brings the recorded points of the same kernels and sizes, which it carries,
+    unless a recorded one stands in the list already.
+    """
+    parts = list(_parts(data))
+    recorded = any(_is_measurement(part) and not part.live for part in parts)
+    found: list[Point] = []
+    for part in parts:
+        found += _points(part)
+        beside = getattr(part, "recorded", None)
+        if _is_measurement(part) and part.live and beside is not None and not recorded:
+            found += _points(beside)
+    return found
+
+
+def _parts(data: Any) -> Iterator[Any]:
+    """What is drawn together, one by one: lists of lists are flattened."""
+    single = _is_measurement(data) or isinstance(data, Mapping) or hasattr(data, "to_dict")
+    if single or not isinstance(data, Iterable) or isinstance(data, str):
+        yield data
+        return
+    for part in data:
+        yield from _parts(part)
+
+
+def _points(data: Any) -> list[Point]:
     if _is_measurement(data):
         origin = MEASURED if data.live else RECORDED
         legend = legend_of(data)
         rows = data.frame.to_dict("records") if hasattr(data, "frame") else data.rows
-        return [_point(row, origin, legend) for row in rows]
+        return [_point(row, origin, legend, str(getattr(data, "key", ""))) for row in rows]
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
         return [_point(row, RECORDED, "") for row in data.to_dict("records")]
     if isinstance(data, Mapping):
         return [_point(data, RECORDED, "")]
-    if isinstance(data, Iterable) and not isinstance(data, str):
-        return [point for part in data for point in points(part)]
     raise DataError(
         f"cannot plot a {type(data).__name__}: give what measure(...) returns, a DataFrame, or a "
         "list of rows with kernel, size and the value"
     )
+
+
+def told(p: Point, others: Sequence[Point]) -> str:
+    """A point's name in a sentence: with its source where several are drawn."""
+    return p.kernel if len({q.legend for q in others}) < 2 else f"{p.kernel} ({p.legend})"
 
 
 def select(
