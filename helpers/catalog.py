@@ -82,6 +82,8 @@ class Kernel:
     """Rows and columns of C that one block computes: for traffic models and tile diagrams."""
     reuse: str = "block"
     """Who shares an element fetched from global memory: "block" (staged in shared memory) or "warp"."""
+    after: int = 0
+    """The chapter of the kernel that it varies, where that is a later one than its own."""
     note: str = ""
     candidates: tuple[Mapping[str, int], ...] = ()
     """Tiles that `launch.choose` picks from by shape, as changes to params; empty: no choice."""
@@ -97,6 +99,11 @@ class Kernel:
     def source(self) -> str:
         """Text of the .cu file."""
         return self.path.read_text(encoding="utf-8")
+
+    @property
+    def place(self) -> int:
+        """Where it stands on the ladder: a variant comes after what it varies."""
+        return max(self.chapter, self.after)
 
     @property
     def flop_item(self) -> str:
@@ -340,6 +347,7 @@ def _along_rows(name: str, title: str, file: str, note: str, columns: int = 1) -
         file=file,
         entry=name,
         chapter=4,
+        after=_COALESCED.chapter,
         params={"BX": 32, "BY": 32, **coarse},
         choices={"BX": _SIDES, "BY": _SIDES, **({"COARSE": (1, 2, 4, 8)} if coarse else {})},
         grid=(f"cdiv(N, {width})", "cdiv(M, BY)", "1"),
@@ -1017,7 +1025,5 @@ _HOPPER: tuple[Kernel, ...] = (
 )
 
 catalog = Catalog(
-    tuple(
-        sorted((*_ONE_ELEMENT, *_SIMT, *_WARP_TILED, *_TENSOR, *_HOPPER), key=lambda k: k.chapter)
-    )
+    tuple(sorted((*_ONE_ELEMENT, *_SIMT, *_WARP_TILED, *_TENSOR, *_HOPPER), key=lambda k: k.place))
 )

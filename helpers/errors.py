@@ -31,12 +31,15 @@ class UnknownKernelError(UnknownNameError):
 
 
 class CompileError(TileError):
-    """CUDA source that NVRTC refuses. `log` holds the compiler's messages, file and line first."""
+    """CUDA source that NVRTC refuses. `log` holds the compiler's messages, file and line first; `hint`
+    what to do, where that is known.
+    """
 
-    def __init__(self, message: str, log: str = "", source_name: str = "") -> None:
+    def __init__(self, message: str, log: str = "", source_name: str = "", hint: str = "") -> None:
         super().__init__(message)
         self.log = log
         self.source_name = source_name
+        self.hint = hint
 
 
 class ToolchainError(TileError):

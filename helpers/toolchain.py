@@ -257,11 +257,12 @@ def _compile(
         if status:
             reason = lib.nvrtcGetErrorString(status).decode()
             detail = log.strip() or f"NVRTC {tool.version[0]}.{tool.version[1]}: {reason}"
+            hint = _header_hint(log, tool)
             raise CompileError(
-                f"{name} does not compile for {arch} ({reason}). "
-                f"{_header_hint(log, tool)}The compiler says:\n{detail}",
+                f"{name} does not compile for {arch} ({reason}). {hint}The compiler says:\n{detail}",
                 log=log,
                 source_name=name,
+                hint=hint.strip(),
             )
         names: dict[str, str] = {}
         for expression in name_expressions:

@@ -474,6 +474,10 @@ def test_pragmas_go_before_the_loop() -> None:
     source = catalog["tiled_32"].source
     assert "#pragma unroll 1\nfor (int k = 0;" in recording.with_pragma(source, "#pragma unroll 1")
     assert recording.with_pragma(source, None) == source
+    own = catalog["coalesced"].source  # its loop has a pragma of its own, which is replaced
+    assert own.count("#pragma unroll") == 1
+    told = recording.with_pragma(own, "#pragma unroll 1")
+    assert told.count("#pragma unroll") == told.count("#pragma unroll 1\nfor (int k = 0;") == 1
     with pytest.raises(ConfigError, match="no loop"):
         recording.with_pragma("int x;", "#pragma unroll")
 

@@ -636,6 +636,12 @@ def test_the_hierarchies_tell_sizes() -> None:
     alt = plots.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).alt
     assert "grid of 4 by 3 blocks" in alt
     assert "32 warps" in alt
+    # x counts rows of C in naive, columns in coalesced: a warp stands there and lies here
+    across = plots.thread_hierarchy(plan(catalog["coalesced"], 100, 70, 50))
+    assert "drawn downwards" in alt and "drawn downwards" not in across.alt
+    assert (
+        "down a column of C" in plots.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).caption
+    )
     assert (
         "2 rows of 16 threads" in plots.thread_hierarchy(plan(catalog["tiled_16"], 64, 64, 64)).alt
     )

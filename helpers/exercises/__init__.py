@@ -6,18 +6,23 @@ as CUDA source text and run in the emulator only.
 
 from __future__ import annotations
 
+import ast
 import html
 import importlib
+import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from helpers.catalog import evaluate
+from helpers.catalog import ROOT, evaluate
 from helpers.errors import CompileError, TileError, UnknownNameError, near_matches
 
 Kind = Literal["number", "kernel", "python", "choice"]
@@ -32,6 +37,13 @@ ADVICE: Mapping[str, str] = {
     "python": "Replace ... by your function or value.",
     "choice": "Replace ... by your choice.",
 }
+
+
+STARTER = "This is the starter, unchanged. As it stands:"
+"""What stands over the checks of an answer that is still the page's own."""
+
+LOOK = "Open the hint below the exercise, and work it out in steps."
+"""What a wrong number or choice is told where no more is known of the mistake."""
 
 
 def _ended(text: str) -> str:
@@ -61,11 +73,16 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """What the checks of one exercise said about an answer."""
+    """What the checks of one exercise said about an answer.
+
+    answered: false for ... and for a starter that nobody has changed; of a starter the checks say how
+    it fares as it stands.
+    """
 
     id: str
     checks: tuple[Check, ...]
     answered: bool = True
+    starter: bool = False
 
     @property
     def passed(self) -> bool:
@@ -86,7 +103,10 @@ class Result:
     def __repr__(self) -> str:
         mark = {True: "[x]", False: "[ ]"}
         lines = [f"Exercise {self.id}: {self.verdict}"]
-        if not self.answered:
+        if self.starter:
+            lines.append(f"  {STARTER}")
+            mark = {True: "[x]", False: "[-]"}
+        elif not self.answered:
             return "\n".join([*lines, *(f"  {c.what}. {c.hint}" for c in self.checks)])
         lines += [f"  {mark[c.ok]} {c}".replace("\n", "\n      ") for c in self.checks]
         return "\n".join(lines)
@@ -95,7 +115,9 @@ class Result:
         state = "pass" if self.passed else "fail" if self.answered else "open"
         mark = {"pass": "✓", "fail": "✗", "open": "○"}[state]
         colour = {"pass": "#009e73", "fail": "#d55e00", "open": "#808080"}[state]
-        items = "".join(_check_html(check, self.answered) for check in self.checks)
+        items = "".join(_check_html(check, self.answered, self.starter) for check in self.checks)
+        if self.starter:
+            items = f"<li>{html.escape(STARTER)}</li>{items}"
         return (
             f'<div class="tile-check tile-{state}" role="group" '
             f'aria-label="Exercise {html.escape(self.id)}: {html.escape(self.verdict)}" '
@@ -106,11 +128,11 @@ class Result:
         )
 
 
-def _check_html(check: Check, answered: bool) -> str:
+def _check_html(check: Check, answered: bool, starter: bool = False) -> str:
     """One list item; what has several lines, a compiler's log, stands in a block of its own."""
-    if not answered:
+    if not answered and not starter:
         return f"<li>{html.escape(check.what)}. {html.escape(check.hint)}</li>"
-    mark, word = ("✓", "passed") if check.ok else ("✗", "not yet")
+    mark, word = ("✓", "passed") if check.ok else ("○" if starter else "✗", "not yet")
     text = f'<span aria-hidden="true">{mark} </span>{word}: {html.escape(check.what)}'
     blocks = ""
     for lead, value in (("got", check.got), ("expected", check.expected)):
@@ -216,12 +238,57 @@ def check(id: str, answer: Any, **options: Any) -> Result:
         checks = (returned,) if isinstance(returned, Check) else tuple(returned)
     except Exception as error:  # a reader's function may raise anything
         checks = (_raised("the answer runs", error),)
-    return Result(id, checks or (Check(False, "nothing was checked"),))
+    checks = checks or (Check(False, "nothing was checked"),)
+    if not all(c.ok for c in checks) and untouched(id, answer):
+        return Result(id, checks, answered=False, starter=True)
+    if task.kind in ("number", "choice"):
+        checks = tuple(c if c.ok or c.hint else replace(c, hint=LOOK) for c in checks)
+    return Result(id, checks)
+
+
+def untouched(id: str, answer: Any) -> bool:
+    """Whether an answer is the starter that the exercise's cell gives: CUDA source, a function, a dict."""
+    if isinstance(answer, dict | list | tuple):
+        return len(answer) > 1 and any(answer == value for value in _literals(_starter(id)))
+    if isinstance(answer, str):
+        text = answer
+    elif callable(answer):
+        try:
+            text = inspect.getsource(answer)
+        except (OSError, TypeError):  # typed where no source is kept
+            return False
+    else:
+        return False
+    text = textwrap.dedent(text).strip()
+    return len(text.splitlines()) > 1 and text in _starter(id)
+
+
+def _literals(page: str) -> Iterator[Any]:
+    """The values that cells of a page assign and that are written out there."""
+    for code in re.findall(r"(?ms)^```\{code-cell\}[^\n]*\n(?::[^\n]*\n)*(.*?)^```$", page):
+        for node in ast.parse(code).body:
+            if isinstance(node, ast.Assign):
+                with suppress(ValueError):  # not a literal
+                    yield ast.literal_eval(node.value)
+
+
+@cache
+def _starter(id: str) -> str:
+    """The exercise as its page gives it, up to the first hint or solution; empty if there is no page."""
+    chapter = id.split(".")[0]
+    for page in (ROOT / "book").glob(f"{chapter}_*.md"):
+        parts = page.read_text(encoding="utf-8").split(f"\n### Exercise {id}")
+        if len(parts) > 1:
+            return re.split(r"(?m)^(?::::\{dropdown\}|#{2,3} )", parts[1])[0]
+    return ""
 
 
 def _raised(what: str, error: Exception) -> Check:
     if isinstance(error, CompileError) and error.log:
-        return Check(False, "the source compiles", got="\n" + _errors(error.log))
+        log = "\n" + _errors(error.log)
+        return Check(
+            False, "the source compiles", got=log, hint=_ended(error.hint) if error.hint else ""
+        )
     kind = "" if isinstance(error, TileError) else f"{type(error).__name__}: "
     return Check(False, what, got=f"{kind}{error}")
 
@@ -460,9 +527,9 @@ def check_kernel_source(
         checks.append(Check(False, f"{len(wrong) - 2} more of {len(shapes)} shapes are wrong"))
     if must_be_clean:
         told = "no race, no access out of bounds, every barrier met by all threads"
-        # A block's barrier orders what a warp's does, so the finding that asks for one comes first.
-        order = sorted(findings.values(), key=lambda text: "put __syncwarp" in text)
-        checks += [Check(False, text) for text in order] or [Check(True, told)]
+        checks += [Check(False, text) for text in _one_cure(list(findings.values()))] or [
+            Check(True, told)
+        ]
     if max_sectors is not None or max_wavefronts is not None:
         try:
             _, report = run(count_shape)
@@ -470,6 +537,19 @@ def check_kernel_source(
             return (*checks, _raised("the kernel runs at {}x{}x{}".format(*count_shape), error))
         checks += _counted(report, max_sectors, max_wavefronts)
     return tuple(checks)
+
+
+def _one_cure(findings: list[str]) -> list[str]:
+    """Findings, those first that a block's barrier cures. It orders the lanes of a warp as well, so
+    beside them a race within one warp asks for nothing of its own.
+    """
+    block = [text for text in findings if "put __syncthreads" in text]
+    warp = [text for text in findings if "put __syncwarp" in text]
+    if not (block and warp):
+        return findings
+    cured = f"({len(warp)} more between lanes of one warp, which the same __syncthreads() orders.)"
+    rest = [text for text in findings if text not in block and text not in warp]
+    return [f"{_ended(block[0])} {cured}", *block[1:], *rest]
 
 
 def _finding(finding: Any) -> str:

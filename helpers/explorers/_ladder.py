@@ -103,7 +103,8 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
         kind="ladder",
         title="The ladder on each GPU",
         caption=(
-            "One bar a kernel, in the order of the chapters; cuBLAS in grey. Where a document "
+            "One bar a kernel, in the order of the chapters, a variant after the kernel that it "
+            "varies; cuBLAS in grey. Where a document "
             "prints several block sizes, the fastest is shown. Choose a share instead of a rate, "
             "and GPUs of different size can be compared."
         ),

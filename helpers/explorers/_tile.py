@@ -256,8 +256,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
         kind="tile",
         title=f"Which tile for {k.name}?",
         caption=(
-            "Green: the slices of A and B that a block fetches in one step (K drawn at twice the "
-            "scale). Blue: the block's tile of C"
+            "Green: the slices of A and B that a block fetches in one step, at the scale of C. Blue: the block's tile of C"
             + (", thick frame: a warp's tile" if "WM" in k.params else "")
             + ", orange: a thread's. On the roofline the ring is the bound of the formula, the square "
             f"the recorded rate on the {name}. Traffic is counted without caches."
@@ -305,6 +304,8 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
             "edges": edges,
             "most": max(max(v) for n, v in zip(t.names, t.choices, strict=True) if n in
                         (edges["BM"], edges["BN"])),
+            "deepest": max(t.choices[t.names.index(edges["BK"])]) if edges["BK"] in t.names
+                       else edges["BK"],
         },
         compute=read,
         picture=picture,

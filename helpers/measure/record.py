@@ -37,7 +37,7 @@ STALL_SHAPE: Size = (4096, 4096, 4096)
 COUNTER_BATCH = 24
 """Launches that one process of ncu counts: what it has counted is on disk before the next begins."""
 ACCURACY_SIZES = (1024, 4096)
-FLAG_KERNELS = ("tiled_32", "tiled_rect")
+FLAG_KERNELS = ("naive", "coalesced", "tiled_32", "tiled_rect")
 FLAG_SIZES = (1024, 4096)
 BUILDS: Mapping[str, tuple[tuple[str, ...], str | None]] = {
     "default": ((), None),
@@ -520,13 +520,17 @@ def _accuracy(request: Request, data: dict[str, Any], supports: Supports) -> Ite
 
 
 def with_pragma(source: str, pragma: str | None) -> str:
-    """Source with a pragma before each loop `for (int k = 0; ...`. Raises ConfigError if it has none."""
+    """Source with a pragma before each loop `for (int k = 0; ...`, in place of one that stands there.
+
+    Raises ConfigError if it has no such loop.
+    """
     if pragma is None:
         return source
     loop = "for (int k = 0;"
     if loop not in source:
         raise ConfigError(f"there is no loop {loop!r} to put {pragma!r} before")
-    return source.replace(loop, f"\n{pragma}\n{loop}")
+    bare = re.sub(rf"(?m)^[ \t]*#pragma unroll\b[^\n]*\n(?=[ \t]*{re.escape(loop)})", "", source)
+    return bare.replace(loop, f"\n{pragma}\n{loop}")
 
 
 def _flags(request: Request, data: dict[str, Any], supports: Supports) -> Iterator[Step]:

@@ -604,16 +604,23 @@ def tile_diagram(
 
 
 def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
-    """A launch from the grid to a warp's lanes: blocks of the grid, threads of a block by warp."""
+    """A launch from the grid to a warp's lanes: blocks of the grid, threads of a block by warp.
+
+    Blocks and threads are drawn where their elements of C lie: where the grid's x counts rows of C, x
+    runs down.
+    """
     gx, gy, gz = p.grid
     bx, by, bz = p.block
     threads = bx * by * bz
     warps = math.ceil(threads / WARP)
     lanes = min(WARP, threads)
-    # rows of a block: as it is numbered, or 32 a row where it has one dimension
-    cols = bx if by * bz > 1 else min(bx, WARP)
-    rows = math.ceil(threads / cols)
-    shown_x, shown_y, shown_rows = min(gx, 12), min(gy, 12), min(rows, 40)
+    down = by * bz > 1 and "M" in p.kernel.grid[0] and "N" not in p.kernel.grid[0]
+    # lines of a block along x: as it is numbered, or 32 a line where it has one dimension
+    line_of = bx if by * bz > 1 else min(bx, WARP)
+    lines = math.ceil(threads / line_of)
+    cols, rows = (lines, line_of) if down else (line_of, lines)
+    across, along_y = (gy, gx) if down else (gx, gy)
+    shown_x, shown_y, shown_rows = min(across, 12), min(along_y, 12), min(rows, 40)
 
     def draw(at: Column) -> Canvas:
         canvas, left, top = Canvas(at), 4.0 * (not at.narrow), 20.0
@@ -632,9 +639,12 @@ def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
                     fill=BLUE if chosen else GREY, alpha=0.5 if chosen else 0.18, lw=1.4 if chosen else 0.7,
                 )  # fmt: skip
         low = top + grid_h
-        if shown_x < gx or shown_y < gy:
-            canvas.text(left, low + 8, f"{shown_x} × {shown_y} of them drawn", size=tiny)
-            low += 8
+        if shown_x < across or shown_y < along_y:
+            canvas.text(left, low + 8, f"{shown_y} × {shown_x} of them drawn", size=tiny)
+            low += at.tiny + 3
+        canvas.text(left, low + 8, "x runs down, y to the right" if down else "x runs to the right",
+                    size=tiny)  # fmt: skip
+        low += 8
         words = f"block: {bx} × {by}{f' × {bz}' if bz > 1 else ''} = {threads} threads"
         from_x, from_y = left + edge - 2, top + edge - 2
         if at.narrow:  # the block stands below the grid
@@ -643,13 +653,16 @@ def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
             canvas.line(from_x, from_y - edge + 2, bx0 - 3, top, lw=0.7, alpha=0.5)
             canvas.line(from_x, from_y, bx0 - 3, top + block_h, lw=0.7, alpha=0.5)
         canvas.text(bx0, top - 12, words, size=title, weight="bold")
-        shown = min(threads, shown_rows * cols)
+        shown = threads if down else min(threads, shown_rows * cols)
         for warp in range(math.ceil(shown / WARP)):
             t, end = warp * WARP, min((warp + 1) * WARP, shown)
-            while t < end:  # a warp is drawn as the pieces of rows that it covers
-                count = min(cols - t % cols, end - t)
+            while t < end:  # a warp is drawn as the pieces of lines that it covers
+                count = min(line_of - t % line_of, end - t)
+                at_x, at_y, wide, tall = t % line_of, t // line_of, count, 1
+                if down:
+                    at_x, at_y, wide, tall = at_y, at_x, 1, min(count, max(0, shown_rows - at_x))
                 canvas.rect(
-                    bx0 + t % cols * cell, top + t // cols * cell, count * cell, cell,
+                    bx0 + at_x * cell, top + at_y * cell, wide * cell, tall * cell,
                     fill=(BLUE, VERMILION, GREEN, PURPLE)[warp % 4], alpha=0.9 if warp == 0 else 0.35,
                     edge=None,
                 )  # fmt: skip
@@ -660,9 +673,10 @@ def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
         edges = [top + i * cell for i in range(shown_rows + 1)]
         canvas.segments([(bx0, y, bx0 + cols * cell, y) for y in edges], lw=0.3, alpha=0.5)
         note = f"{warps} warps" + (
-            f", {shown_rows * cols // WARP} drawn" if shown_rows < rows else ""
+            f", {shown_rows * cols // WARP} drawn" if shown_rows < rows and not down else ""
         )
         note += "; colours change from warp to warp"
+        note += "; x runs down" if down else ""
         low = max(low, canvas.lines(bx0, top + block_h + 8, note, width=at.width - bx0, size=tiny))
         words = f"warp 0: {lanes} lanes that run together (lane number; threadIdx.x, threadIdx.y)"
         room = at.width if at.narrow else math.inf
@@ -697,11 +711,13 @@ def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
         f"Launch of {p.kernel.name} for M = {p.M}, N = {p.N}, K = {p.K}: a grid of {gx} by {gy} "
         f"blocks, each of {bx} by {by} threads, {threads} in all, in {warps} warps of 32. Warp 0 is "
         f"threads 0 to {lanes - 1}: {along}."
+        + (" x counts rows of C and is drawn downwards." if down else "")
     )
     if caption is None:
         caption = (
             f"{p.kernel.name} for M = {p.M}, N = {p.N}: {gx * gy * gz} blocks of {warps} warps. "
-            f"threadIdx.x counts fastest, so a warp is {along}."
+            f"threadIdx.x counts fastest, so a warp is {along}"
+            + (", which this kernel lays down a column of C." if down else ".")
         )
     return both(draw, alt, caption)
 

@@ -17,9 +17,11 @@
     draw(d, s, {rows, text}, W) {
       if (!rows.length) return {width: W, height: 24, body: T.label(0, 15, 'nothing recorded here')};
       const most = Math.max(...rows.map(r => r[1]));
+      // Room for the longest name in a wide font: fonts differ from phone to phone.
+      const left = 10 + 7.6 * Math.max(12, ...rows.map(r => r[0].length));
       return T.bars(rows.map(([name, value, words]) => ({label: name, value, words,
         colour: name.startsWith('cublas') ? T.GREY : s.source.includes(':') ? T.GREEN : T.BLUE})), most, W,
-        {left: 126, right: 64, step: 18});
+        {left, right: 64, step: 18});
     },
   });
 })();

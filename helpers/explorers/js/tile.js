@@ -35,23 +35,26 @@
     },
     draw(d, s, {code, intensity, roof, rate, gpu}, W) {
       const [bm, bn, bk, wm, wn, tm, tn] = ['BM', 'BN', 'BK', 'WM', 'WN', 'TM', 'TN'].map(n => edge(d, s, n));
-      const most = d.most, k = 150 / most, deep = 46, x = 14 + deep, y = 18 + deep, kk = Math.min(deep, bk * k * 2);
+      // One scale for M, N and K; the frames of A and B are as deep as the deepest slice.
+      const side = Math.min(150, (W - 30) / (1 + d.deepest / d.most)), k = side / d.most;
+      const deep = Math.max(20, d.deepest * k) + 4, x = 14 + deep, y = 18 + deep, kk = bk * k;
       const good = code >= 0, frame = 'stroke="currentColor"', dash = good ? frame : frame + ' stroke-dasharray="4 3"';
-      let body = T.rect(x, y, 150, 150, 'none', frame + ' opacity=".4"')
-        + T.rect(14, y, deep - 4, 150, 'none', frame + ' opacity=".4"') + T.rect(x, 18, 150, deep - 4, 'none', frame + ' opacity=".4"');
-      body += T.rect(14, y, Math.min(kk, deep - 4), bm * k, T.GREEN, 'opacity=".75"') + T.rect(x, 18, bn * k, Math.min(kk, deep - 4), T.GREEN, 'opacity=".75"');
+      let body = T.rect(x, y, side, side, 'none', frame + ' opacity=".4"')
+        + T.rect(14, y, deep - 4, side, 'none', frame + ' opacity=".4"') + T.rect(x, 18, side, deep - 4, 'none', frame + ' opacity=".4"');
+      body += T.rect(14, y, kk, bm * k, T.GREEN, 'opacity=".75"') + T.rect(x, 18, bn * k, kk, T.GREEN, 'opacity=".75"');
       body += T.rect(x, y, bn * k, bm * k, good ? T.BLUE : 'none', dash + ' fill-opacity=".35"');
       if (wm) body += T.rect(x, y, wn * k, wm * k, 'none', frame + ' stroke-width="2"');
       body += T.rect(x, y, Math.max(2, tn * k), Math.max(2, tm * k), T.VERMILION);
-      body += T.label(x, 13, `B: ${bk} x ${bn}`, 'class="small"') + T.label(14, y + 163, `A: ${bm} x ${bk}`, 'class="small"');
-      body += T.label(x + 150, y + 163, `C: ${bm} x ${bn}`, 'class="small" text-anchor="end"');
+      body += T.label(x, 13, `B: ${bk} x ${bn}`, 'class="small"') + T.label(14, y + side + 13, `A: ${bm} x ${bk}`, 'class="small"');
+      body += T.label(x + side, y + side + 13, `C: ${bm} x ${bn}`, 'class="small" text-anchor="end"');
+      const below = W < x + side + 224;
       if (!good) {
-        body += T.label(W < 420 ? x + 75 : 250, 100, 'not legal', `font-weight="600" text-anchor="${W < 420 ? 'middle' : 'start'}"`);
-        return {width: W, height: y + 170, body};
+        body += T.label(below ? x + side / 2 : x + side + 40, 100, 'not legal', `font-weight="600" text-anchor="${below ? 'middle' : 'start'}"`);
+        return {width: W, height: y + side + 20, body};
       }
       // The roofline of the chosen GPU, both axes logarithmic: 1 to 1000 FLOP/byte, 100 GFLOP/s up.
       // It stands right of the tile, or below it where there is no room.
-      const below = W < 420, X = below ? 40 : 262, Y = below ? y + 378 : 200, end = W - 4;
+      const X = below ? 40 : x + side + 52, Y = below ? y + side + 228 : 200, end = W - 4;
       const px = v => X + Math.log10(v) / 3 * (end - X - 4), py = v => Y - Math.log10(v / 100) / 3 * 165;
       const ridge = gpu.peak / gpu.bandwidth;
       body += T.line(X, Y, end, Y) + T.line(X, Y - 172, X, Y);
@@ -61,7 +64,7 @@
       body += `<polyline points="${px(1)},${py(Math.max(100, gpu.bandwidth)).toFixed(1)} ${px(ridge).toFixed(1)},${py(gpu.peak).toFixed(1)} ${end},${py(gpu.peak).toFixed(1)}" fill="none" stroke="currentColor" stroke-width="1.5"/>`;
       body += `<circle cx="${px(intensity).toFixed(1)}" cy="${py(Math.max(100, roof)).toFixed(1)}" r="4.5" fill="none" stroke="${T.VERMILION}" stroke-width="2"/>`;
       if (rate && s.gpu === d.timed_on) body += T.rect(px(intensity) - 4, py(Math.max(100, rate)) - 4, 8, 8, T.BLUE);
-      return {width: W, height: Math.max(Y + 30, y + 170), body};
+      return {width: W, height: Math.max(Y + 30, y + side + 20), body};
     },
   });
 })();

@@ -1,0 +1,110 @@
+"""The cells that exercises give to begin with: all look the same until somebody changes them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import exercises
+from helpers.exercises import check
+
+IDS = [e.id for chapter in exercises.chapters() for e in exercises.load(chapter)]
+
+
+def cell(id: str) -> str:
+    """The code of an exercise's first cell with a call of check."""
+    found = re.findall(r"(?ms)^```\{code-cell\}[^\n]*\n(.*?)^```$", exercises._starter(id))
+    [code] = [c for c in found if f'check("{id}"' in c]
+    return re.sub(r"\A(?::[\w-]+:[^\n]*\n)+", "", code)
+
+
+def given(id: str, folder: Path, change: str = "") -> Any:
+    """What the cell hands to check, made in a module of its own, as a notebook keeps its source."""
+    code = cell(id)
+    call = re.search(rf'(?m)^check\("{id}",(.*)\)$', code)
+    assert call, code
+    code = code.replace(call[0], f"answer = [{call[1]}][0]")
+    if change:
+        code = re.sub(r"(?m)^(\s*)(return .*|sum [+]?= .*)$", rf"\1{change}\2", code, count=1)
+    file = folder / f"starter_{id.replace('.', '_')}{len(change)}.py"
+    imports = "import numpy as np\nfrom helpers import *\nfrom helpers.exercises import check\n"
+    file.write_text(imports + code, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.answer
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_an_untouched_starter_is_not_answered_yet(id: str, tmp_path: Path) -> None:
+    result = check(id, given(id, tmp_path))
+    assert not result.passed
+    assert result.verdict == "not answered yet", result
+    assert 'tile-open"' in result._repr_html_()
+    assert "not yet" not in result.verdict.replace("not answered yet", "")
+
+
+def kernels() -> list[str]:
+    return [id for id in IDS if exercises.find(id).kind == "kernel"]
+
+
+@pytest.mark.parametrize("id", kernels())
+def test_a_starter_kernel_says_how_it_fares_as_it_stands(id: str, tmp_path: Path) -> None:
+    source = given(id, tmp_path)
+    result = check(id, source)
+    assert result.starter and exercises.STARTER in repr(result)
+    assert any(not c.ok for c in result.checks)
+
+
+def test_a_changed_starter_is_an_answer(tmp_path: Path) -> None:
+    source = given("06.2", tmp_path)
+    changed = check("06.2", source.replace("TILE", "TILE_", 1))
+    assert changed.answered and changed.verdict.startswith("not yet")
+    wavefronts = given("12.2", tmp_path, change="pass\n    ")
+    assert check("12.2", wavefronts).answered
+
+
+# -- what a wrong answer is told -------------------------------------------------------------------
+
+
+def test_a_wrong_number_is_never_left_without_a_word() -> None:
+    for id in IDS:
+        if exercises.find(id).kind in ("number", "choice"):
+            result = check(
+                id, -12345.678 if exercises.find(id).kind == "number" else "none of them"
+            )
+            assert not result.passed
+            assert all(c.ok or c.hint or c.expected for c in result.checks), id
+
+
+def test_a_header_that_nvrtc_lacks_is_explained(tmp_path: Path) -> None:
+    source = "#include <stdio.h>\n" + given("06.2", tmp_path)
+    said = repr(check("06.2", source))
+    assert "stdio.h" in said and "leave it out" in said and "printf" in said
+
+
+RACY = """
+extern "C" __global__ void add(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float s[64];
+    s[threadIdx.x] = threadIdx.x;
+    float t = s[(threadIdx.x + 1) % 64];
+    for (int i = threadIdx.x; i < M * N; i += 64) C[i] = t;
+}
+"""
+
+
+def test_one_barrier_is_asked_for_where_one_cures_all() -> None:
+    checks = exercises.check_kernel_source(RACY, "add", block=(64,), grid=(1,), shapes=((4, 4, 4),))
+    told = [str(c) for c in checks if not c.ok]
+    assert any("__syncthreads" in text for text in told)
+    assert not any("put __syncwarp" in text for text in told), told
+    within = RACY.replace("% 64]", "% 32 + threadIdx.x / 32 * 32]")  # a warp's own words alone
+    checks = exercises.check_kernel_source(
+        within, "add", block=(64,), grid=(1,), shapes=((4, 4, 4),)
+    )
+    assert any("put __syncwarp" in str(c) for c in checks if not c.ok)
