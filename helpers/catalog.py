@@ -82,6 +82,8 @@ class Kernel:
     """Rows and columns of C that one block computes: for traffic models and tile diagrams."""
     reuse: str = "block"
     """Who shares an element fetched from global memory: "block" (staged in shared memory) or "warp"."""
+    warp: tuple[str, str] = ("max(1, 32 // BX)", "min(BX, 32)")
+    """Rows and columns of C that one warp computes, where reuse is "warp"."""
     after: int = 0
     """The chapter of the kernel that it varies, where that is a later one than its own."""
     note: str = ""
@@ -270,6 +272,7 @@ _NAIVE = Kernel(
     grid=("cdiv(M, BX)", "cdiv(N, BY)", "1"),
     tile=("BX", "BY"),
     reuse="warp",
+    warp=("min(BX, 32)", "max(1, 32 // BX)"),
     note="MatmulXrow of document L: a warp's loads of A and stores of C are uncoalesced",
 )
 _COALESCED = Kernel(
@@ -352,6 +355,7 @@ def _along_rows(name: str, title: str, file: str, note: str, columns: int = 1) -
         choices={"BX": _SIDES, "BY": _SIDES, **({"COARSE": (1, 2, 4, 8)} if coarse else {})},
         grid=(f"cdiv(N, {width})", "cdiv(M, BY)", "1"),
         tile=("BY", width),
+        warp=("max(1, 32 // BX)", "min(BX, 32)" + (" * COARSE" if coarse else "")),
         note=note,
     )
 
@@ -631,7 +635,7 @@ _WARP_TILED: tuple[Kernel, ...] = (
         block=_WARPS,
         grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"),
         tile=("BM", "BN"),
-        note="document L, part 2, section 4; no asynchronous copies",
+        note="document L, part 2, section 4",
     ),
     Kernel(
         name="fp32_best",
@@ -690,6 +694,7 @@ _WMMA = Kernel(
     dtype="float16",
     baseline="cublas_fp16",
     reuse="warp",
+    warp=("16", "16"),
     note="document L, Tensor Cores, with the grid that its blocks of 32 warps need",
 )
 _MMA_THREADS = "max(32, (BM // WM) * (BN // WN) * 32)"

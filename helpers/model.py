@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from helpers.catalog import ITEM_BYTES, Kernel, find, plan
+from helpers.catalog import ITEM_BYTES, Kernel, evaluate, find, plan
 from helpers.device import WARP, Gpu, Limits
 from helpers.errors import ConfigError
 
@@ -116,9 +116,8 @@ def traffic(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Traf
     thread = 2 * M * N * K * item + stores
     staged = int(M * N * K * (1 / bm + 1 / bn) * item) + stores
     if k.reuse == "warp":
-        x = min(p.block[0], WARP)
-        other = max(1, WARP // x)
-        warp = int(M * N * K * (x + other) / (x * other) * item) + stores
+        rows, columns = (evaluate(e, p.params) for e in k.warp)
+        warp = int(M * N * K * (1 / rows + 1 / columns) * item) + stores
         return Traffic(thread, warp, warp)
     return Traffic(thread, thread, staged)
 

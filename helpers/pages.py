@@ -597,7 +597,8 @@ REASONS: Mapping[str, tuple[str, ...]] = {
     "a busy arithmetic unit": ("math_pipe_throttle",),
     "the result before it, a few clocks": ("wait",),
     "Tensor Cores (wgmma)": ("gmma",),
-    "its turn: another warp issues": ("not_selected", "dispatch_stall"),
+    "a conflict at dispatch, as of register banks": ("dispatch_stall",),
+    "its turn: another warp issues": ("not_selected",),
 }
 """Words for ncu's reasons, with the reasons that they stand for; the others are "other reasons"."""
 

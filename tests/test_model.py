@@ -49,6 +49,25 @@ def test_intensities_of_document_l():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "params", "rows", "columns", "item"),
+    [
+        ("naive", {}, 32, 1, 4),
+        ("naive", {"BX": 8, "BY": 32}, 8, 4, 4),
+        ("coalesced", {}, 1, 32, 4),
+        ("coalesced", {"BX": 16, "BY": 16}, 2, 16, 4),
+        ("coarsened", {"COARSE": 4}, 1, 128, 4),
+        ("wmma", {}, 16, 16, 2),
+    ],
+)
+def test_a_warp_asks_for_the_rows_and_columns_of_its_part_of_c(
+    name: str, params: dict[str, int], rows: int, columns: int, item: int
+) -> None:
+    m, n, k = 256, 512, 1 << 20  # stores hardly count
+    bytes_a_step = m * n * (1 / rows + 1 / columns) * item
+    assert model.traffic(name, m, n, k, **params).warp == pytest.approx(bytes_a_step * k, rel=1e-4)
+
+
 def test_intensity_of_a_tile_without_stores():
     for tile in (8, 16, 32):
         value = model.arithmetic_intensity(f"tiled_{tile}", 1 << 12, 1 << 12, 1 << 20)

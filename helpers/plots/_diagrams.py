@@ -658,11 +658,11 @@ def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
             t, end = warp * WARP, min((warp + 1) * WARP, shown)
             while t < end:  # a warp is drawn as the pieces of lines that it covers
                 count = min(line_of - t % line_of, end - t)
-                at_x, at_y, wide, tall = t % line_of, t // line_of, count, 1
+                at_x, at_y, wide, high = t % line_of, t // line_of, count, 1
                 if down:
-                    at_x, at_y, wide, tall = at_y, at_x, 1, min(count, max(0, shown_rows - at_x))
+                    at_x, at_y, wide, high = at_y, at_x, 1, min(count, max(0, shown_rows - at_x))
                 canvas.rect(
-                    bx0 + at_x * cell, top + at_y * cell, wide * cell, tall * cell,
+                    bx0 + at_x * cell, top + at_y * cell, wide * cell, high * cell,
                     fill=(BLUE, VERMILION, GREEN, PURPLE)[warp % 4], alpha=0.9 if warp == 0 else 0.35,
                     edge=None,
                 )  # fmt: skip
