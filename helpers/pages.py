@@ -597,7 +597,7 @@ REASONS: Mapping[str, tuple[str, ...]] = {
     "a busy arithmetic unit": ("math_pipe_throttle",),
     "the result before it, a few clocks": ("wait",),
     "Tensor Cores (wgmma)": ("gmma",),
-    "a conflict at dispatch, as of register banks": ("dispatch_stall",),
+    "the dispatcher, which holds it back": ("dispatch_stall",),
     "its turn: another warp issues": ("not_selected",),
 }
 """Words for ncu's reasons, with the reasons that they stand for; the others are "other reasons"."""
