@@ -35,7 +35,7 @@ def holds(says: str | Sequence[str], condition: bool, **numbers: float | str) ->
     is built (TILE_BOOK_BUILD is set); elsewhere a false condition prints a note. Raises ConfigError if
     condition is no bool, so that a number that happens to be truthy is not taken for one.
     """
-    quotes = (says,) if isinstance(says, str) else tuple(says)
+    quotes = tuple(says) if isinstance(says, list | tuple) else (says,)
     if not quotes or not all(isinstance(q, str) and q.strip() for q in quotes):
         raise ConfigError(f"holds({says!r}, ...): give the words of a sentence, or several")
     if not isinstance(condition, (bool, np.bool_)):

@@ -32,13 +32,57 @@ def _one_term(got: Any, a: np.ndarray, b: np.ndarray) -> bool:
     return any(np.array_equal(np.asarray(got), term) for term in terms)
 
 
+CONTRACTIONS = frozenset({"dot", "inner", "matmul", "tensordot", "einsum", "vdot", "multi_dot"})
+"""Functions of NumPy that multiply and add up, in one call what the exercise asks a loop for."""
+
+
+def _watched(arrays: tuple[np.ndarray, ...]) -> tuple[tuple[Any, ...], list[int], list[str]]:
+    """Copies of arrays that note what is done to them: reads of their parts, and whole products.
+
+    The first list gets an entry for each indexing; the second the name of each contraction over
+    more than one k. An outer product in the guise of one, (M x 1) @ (1 x N), is none.
+    """
+    reads: list[int] = []
+    whole: list[str] = []
+
+    def note(name: str, operands: tuple[Any, ...]) -> None:
+        taken = [o for o in operands if isinstance(o, np.ndarray)]
+        if taken and name in CONTRACTIONS and all(1 not in o.shape and o.ndim > 0 for o in taken):
+            if not (name == "einsum" and all(o.ndim == 1 for o in taken)):
+                whole.append(name)
+
+    class Watched(np.ndarray):
+        def __getitem__(self, key: Any) -> Any:
+            reads.append(1)
+            return super().__getitem__(key)
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+            note(ufunc.__name__, inputs)
+            plain = [np.asarray(i) if isinstance(i, Watched) else i for i in inputs]
+            out = options.get("out")
+            if out is not None:
+                options["out"] = tuple(np.asarray(o) if isinstance(o, Watched) else o for o in out)
+            return getattr(ufunc, method)(*plain, **options)
+
+        def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            note(func.__name__, tuple(args))
+            return super().__array_function__(func, types, args, kwargs)
+
+        def dot(self, other: Any, out: Any = None) -> Any:
+            note("dot", (self, other))
+            return np.asarray(self).dot(np.asarray(other), out)
+
+    return tuple(array.copy().view(Watched) for array in arrays), reads, whole
+
+
 @exercise("03.2", kind="python")
 def outer_products(answer: Callable[[Any, Any], Any]) -> Iterator[Check]:
     """A product as a sum of outer products, on three shapes."""
     rng = np.random.default_rng(3)
-    for m, n, k in ((4, 5, 6), (1, 3, 2), (7, 1, 1)):
+    for m, n, k in ((9, 8, 6), (2, 3, 2), (7, 1, 1)):
         a, b = rng.integers(-5, 6, (m, k)).astype(float), rng.integers(-5, 6, (k, n)).astype(float)
-        got = answer(a, b)
+        (seen_a, seen_b), reads, whole = _watched((a, b))
+        got = answer(seen_a, seen_b)
         if got is ... or got is None:
             yield Check(
                 False,
@@ -48,7 +92,28 @@ def outer_products(answer: Callable[[Any, Any], Any]) -> Iterator[Check]:
             )
             return
         hint = "Only one k was added." if k > 1 and _one_term(got, a, b) else ""
-        yield same_array(got, a @ b, what=f"C for {m}x{k} times {k}x{n}", hint=hint)
+        right = same_array(got, a @ b, what=f"C for {m}x{k} times {k}x{n}", hint=hint)
+        yield right
+        if right.ok and k > 2:
+            yield _by_columns(k, len(reads), whole)
+
+
+def _by_columns(k: int, reads: int, whole: list[str]) -> Check:
+    """Whether a function took a column of A and a row of B for each of K steps."""
+    what = "one column of A and one row of B for each k"
+    if whole:
+        return Check(
+            False,
+            what,
+            got=f"{whole[0]}, which adds up over k by itself",
+            hint="Take one k at a time, and add its M x N products to C.",
+        )
+    told = (
+        "There is no loop over k."
+        if reads < k
+        else "More than one loop: multiply the whole column by the whole row at once."
+    )
+    return Check(k <= reads <= 6 * k + 6, what, got=f"{reads} reads of a part", hint=told)
 
 
 SETS, LINE = 64, 64
@@ -69,10 +134,26 @@ def sets_used(answer: Callable[[int], Any]) -> Iterator[Check]:
             yield Check(False, "the function returns a number", got=str(got))
             return
         lines = len({address // LINE for address in range(0, 4 * n * n, 4 * n)})
-        wrong: dict[float, str] = {
-            lines: "that is the number of different lines; take them modulo the number of sets",
-            len({r * n // LINE % SETS for r in range(n)}): "an address counts bytes: a float has 4",
-            len({4 * r // LINE % SETS for r in range(n)}): "that walks along a row",
-        }
+        wrong: dict[float, str] = {}
+        for mistake, why in (
+            (lines, "that is the number of different lines; take them modulo the number of sets"),
+            (
+                len({r * n // LINE % SETS for r in range(n)}),
+                "an address counts bytes: a float has 4",
+            ),
+            (
+                len({4 * r // LINE % SETS for r in range(n)}),
+                "that walks along a row: row r begins at 4 n r",
+            ),
+            (n, "that is the number of rows; several rows share a set"),
+        ):  # two mistakes may give one number: then both are named
+            wrong[mistake] = f"{wrong[mistake]}. Or {why}" if mistake in wrong else why
         wrong.pop(_sets(n), None)
-        yield close_to(got, _sets(n), tolerance=0, what=f"sets used at n = {n}", wrong=wrong)
+        yield close_to(
+            got,
+            _sets(n),
+            tolerance=0,
+            what=f"sets used at n = {n}",
+            hint="Put the set of each row's address into a Python set, and count.",
+            wrong=wrong,
+        )

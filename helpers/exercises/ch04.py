@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
+from helpers.catalog import cdiv
 from helpers.device import gpu
-from helpers.exercises import Check, check_kernel_source, close_to, exercise
+from helpers.exercises import (
+    AWKWARD,
+    Check,
+    check_kernel_source,
+    close_to,
+    exercise,
+    matmul_problem,
+)
+from helpers.exercises.ch01 import lanes_together
 from helpers.model import compulsory_bytes, flops
 
 
 @exercise("04.1", kind="number")
 def cover(answer: object) -> Check:
     """Blocks of 16x16 that cover 1000 rows and 300 columns."""
+    if isinstance(answer, (tuple, list)):
+        return Check(
+            False,
+            "number of blocks",
+            got=str(answer),
+            expected="one number",
+            hint="A grid says how many blocks stand in each direction; multiply them.",
+        )
     return close_to(
         answer,
         19 * 63,
         tolerance=0,
         what="number of blocks",
+        hint="Count the blocks that cover 1000 rows, those that cover 300 columns, and multiply.",
         wrong={
             18 * 62: "rounding down leaves rows and columns without a thread",
             1172: "round up in each direction, then multiply: a block is 16 x 16, not 256 loose threads",
@@ -27,11 +45,22 @@ def cover(answer: object) -> Check:
 
 
 @exercise("04.2", kind="kernel")
-def flat(answer: object) -> Sequence[Check]:
+def flat(answer: object) -> Iterator[Check]:
     """One thread an element on a one-dimensional grid."""
-    return check_kernel_source(
-        answer, "flat", block=("256", "1", "1"), grid=("cdiv(M * N, 256)", "1", "1")
+    narrow = ((3, 67, 5), (67, 3, 5))
+    shared = lanes_together(
+        answer, "flat", narrow, lambda M, N, K: cdiv(M * N, 256), matmul_problem
     )
+    alone = shared is not None and not shared.ok  # then the larger shapes take long
+    yield from check_kernel_source(
+        answer,
+        "flat",
+        block=("256", "1", "1"),
+        grid=("cdiv(M * N, 256)", "1", "1"),
+        shapes=AWKWARD[:1] if alone else AWKWARD,
+    )
+    if shared:
+        yield shared
 
 
 @exercise("04.3", kind="number")

@@ -22,7 +22,10 @@ def column_of_36(answer: object) -> Check:
             1: "36·i modulo 32 takes only eight values",
             8: "eight banks are used; how many lanes meet in each?",
             32: "that is with 32 words a row",
+            2: "that is with 34 words a row: count the banks of 36·i modulo 32",
+            36: "that is the width of a row; a wavefront takes one word from each bank",
         },
+        hint="Lane i wants bank 36·i modulo 32; the busiest bank decides.",
     )
 
 
@@ -39,7 +42,11 @@ def t4_blocks(answer: object) -> Check:
             6: "that is by registers; count shared memory too",
             16: "that is the limit on blocks alone",
             64 / 20: "blocks are whole: round down",
+            4: "4 blocks would need 80 KB of shared memory",
+            2: "2 blocks take 40 KB of 64: one more fits",
+            12: "that is warps; the question is blocks",
         },
+        hint="Threads, registers and shared memory each allow a number of blocks; the least counts.",
     )
 
 
@@ -47,11 +54,25 @@ SHAPES = ((64, 64), (33, 70), (1, 40), (95, 2))
 """Rows and columns of the matrices to transpose; requests are counted on the first."""
 
 
+BOUNDS = "Each store needs the bounds of y, which has cols rows and rows columns."
+SWAP = (
+    "Each tile is turned, but stays in its place: the block at (x, y) of x holds the tile at (y, x) of "
+    "y. Swap blockIdx.x and blockIdx.y for the store."
+)
+PLACE = "Element (r, c) of x belongs in row c and column r of y, which has rows columns."
+
+
+def misplaced(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether each 32x32 tile of y is the turned tile of x in the same place."""
+    tiles = [(slice(r, r + 32), slice(c, c + 32)) for r in (0, 32) for c in (0, 32)]
+    return all((y[at] == x[at].T).all() for at in tiles)
+
+
 @exercise("07.3", kind="kernel")
 def transpose(answer: object) -> Iterator[Check]:
     """A transpose of any shape, coalesced both ways and free of bank conflicts."""
     faults: dict[tuple[str, int], str] = {}
-    wrong, counted = [], []
+    wrong, counted, hint = [], [], BOUNDS
     for rows, cols in SHAPES:
         x = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols) + 1
         y = np.full((cols, rows), np.nan, np.float32)
@@ -65,12 +86,14 @@ def transpose(answer: object) -> Iterator[Check]:
             faults.setdefault((f.kind, f.line), where)
         if (rows, cols) == SHAPES[0]:
             counted = [r for r in report.by_line() if r.requests]
+            if bad:  # whole tiles: the bounds are not to blame
+                hint = SWAP if misplaced(x, y) else PLACE
     shown = ", ".join(f"{rows}x{cols}" for rows, cols in SHAPES)
     yield Check(
         not wrong,
         f"{shown} come out transposed",
         got=("wrong: " + "; ".join(wrong)) if wrong else "",
-        hint="Each store needs the bounds of y, which has cols rows and rows columns.",
+        hint=hint,
     )
     for text in faults.values():
         yield Check(False, text)
@@ -89,3 +112,14 @@ def transpose(answer: object) -> Iterator[Check]:
             if everywhere
             else "The 32 lanes go down a column of the tile: give its rows a word more.",
         )
+    # A request of one lane touches few sectors too: the lanes of a warp have to ask together.
+    rows, cols = SHAPES[0]
+    asked = sum(r.requests for r in counted if r.space == "global")
+    together = 2 * rows * cols // 32
+    yield Check(
+        asked <= together,
+        f"global requests at {rows}x{cols}: each element is read once and written once, 32 a request",
+        got=f"{asked:,}",
+        expected=f"{together:,} or fewer",
+        hint="Let each thread move one element, so that the 32 lanes of a warp ask together.",
+    )

@@ -17,14 +17,17 @@ def longer(answer: object) -> Check:
     return close_to(
         answer,
         1 / (1 / 2 + 1 / 16),
-        tolerance=1e-3,
+        tolerance=0.015,
         what="multiply-adds per wavefront",
         wrong={
             1.6: "that is TM = 8",
             3.2: "only the reads of B halve",
             16 / 17: "a value of A costs half a wavefront",
             1 / 2 + 1 / 16: "that is wavefronts for each multiply-add",
+            2: "that leaves out B: a value of B still costs a wavefront, shared by 16",
+            16: "that leaves out A: each multiply-add needs a value of A of its own",
         },
+        hint="Half a wavefront for A and a sixteenth of one for B, for one multiply-add.",
     )
 
 
@@ -46,13 +49,25 @@ def column(answer: object) -> Iterator[Check]:
     report = emulator.launch(
         str(answer), "column", (edge // 16, edge // 64, 1), (16, 16, 1), list(made.args)
     )
-    shared = [a for a in report.by_line() if a.space == "shared" and a.op == "load"]
-    per = sum(a.requests for a in shared) / (edge**3 / 32)
+    loads = [a for a in report.by_line() if a.op == "load"]
+    work = edge**3 / 32
+    per = sum(a.requests * a.width_bytes / 4 for a in loads if a.space == "shared") / work
     yield Check(
-        per <= 1.25,
+        0 < per <= 1.25,
         "shared reads for each multiply-add, at most (4 + 1) / 4",
         got=f"{per:.2f}",
-        hint="walk through K once, and use each value of B_tile for all four sums",
+        hint="Walk through K once, and use each value of B_tile for all four sums."
+        if per
+        else "The operands of the sums come from A_tile and B_tile.",
+    )
+    if not 0 < per <= 1.25:
+        return
+    copied = sum(a.requests * a.width_bytes / 4 for a in loads if a.space == "global") / work
+    yield Check(
+        copied <= 0.1,
+        "global loads for each multiply-add, those that fill the tiles",
+        got=f"{copied:.2f}",
+        hint="Read A and B from global memory once, into the tiles.",
     )
 
 
@@ -70,6 +85,6 @@ def tile(answer: object) -> Iterator[Check]:
         return
     yield Check(given["TM"] == 16, "a column of 16", got=str(given["TM"]))
     count = given["BM"] * given["BN"] / given["TM"]
-    yield Check(count == 256, "256 threads", got=f"{count:g}", hint="BM * BN / TM")
+    yield Check(count == 256, "256 threads", got=f"{count:g}", hint="That number is BM * BN / TM.")
     broken = broken_rules(catalog["block_1d"], **given)
     yield Check(not broken, "legal", got=broken[0].reason if broken else "")

@@ -2,41 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from typing import Any
 
-from helpers.exercises import Check, check_kernel_source, close_to, exercise
+import numpy as np
+
+from helpers import emulator
+from helpers.exercises import Check, check_kernel_source, close_to, exercise, matmul_problem
 
 
-@exercise("09.1", kind="number")
-def reads(answer: object) -> Check:
-    """Shared reads per multiply-add of a 4x16 patch."""
-    return close_to(
-        answer,
+@exercise("09.1", kind="python")
+def two_prices(answer: Any) -> Iterator[Check]:
+    """Reads and wavefronts for each multiply-add of a patch of 16 by 4."""
+    try:
+        reads, wavefronts = answer
+    except (TypeError, ValueError):
+        yield Check(
+            False,
+            "two numbers, reads and wavefronts",
+            got=f"{answer!r}"[:80],
+            hint="Give both, as in (reads, wavefronts).",
+        )
+        return
+    yield close_to(
+        reads,
         20 / 64,
-        tolerance=1e-3,
+        tolerance=0.015,
         what="reads per multiply-add",
         wrong={
             0.25: "that is the 8x8 patch",
             20: "divide by the multiply-adds",
-            1 / 20: "a patch of 4 by 16 has 64 multiply-adds, and they need 4 + 16 reads",
+            64: "that is the multiply-adds; the reads are the values of A and B",
+            1 / 20: "a patch of 16 by 4 has 64 multiply-adds, and they need 16 + 4 reads",
             64 / 20: "that is multiply-adds per read",
+            12 / 64: "that is the wavefronts: give the reads first",
         },
+        hint="TM + TN values are read for TM · TN multiply-adds.",
+    )
+    yield close_to(
+        wavefronts,
+        12 / 64,
+        tolerance=0.015,
+        what="wavefronts per multiply-add",
+        wrong={
+            12: "divide by the multiply-adds",
+            64 / 12: "that is multiply-adds per wavefront",
+            20 / 64: "that is the reads: a value of A costs only half a wavefront",
+            68 / 64: "that is the mirror image, TM = 4 and TN = 16",
+            0.5 / 16
+            + 1 / 4: "a value of A is used TN times and one of B TM times, not the other way round",
+            1.5: "that is one value of each: they are used for many multiply-adds",
+        },
+        hint="16 values of A at half a wavefront and 4 of B at one, for 64 multiply-adds.",
     )
 
 
 @exercise("09.2", kind="kernel")
-def patch(answer: object) -> Sequence[Check]:
+def patch(answer: object) -> Iterator[Check]:
     """A 2x2 patch a thread, in 16x16 threads."""
-    return check_kernel_source(
+    checks = check_kernel_source(
         answer,
         "patch",
         block=("16", "16", "1"),
         grid=("cdiv(N, 32)", "cdiv(M, 32)", "1"),
         require=("__shared__",),
     )
+    yield from checks
+    if not all(c.ok for c in checks):
+        return
+    edge = 64
+    made = matmul_problem(np.random.default_rng(9), edge, edge, edge, "float32")
+    report = emulator.launch(
+        str(answer), "patch", (edge // 32, edge // 32, 1), (16, 16, 1), list(made.args)
+    )
+    loads = [a for a in report.by_line() if a.op == "load"]
+    work = edge**3 / 32
+    per = sum(a.requests * a.width_bytes / 4 for a in loads if a.space == "shared") / work
+    yield Check(
+        0 < per <= 1.0,
+        "shared reads for each multiply-add, at most (2 + 2) / (2 · 2)",
+        got=f"{per:.2f}",
+        hint="Read two values of A_tile and two of B_tile for each k, and use each of them twice."
+        if per
+        else "The operands of the sums come from A_tile and B_tile.",
+    )
+    if not 0 < per <= 1.0:
+        return
+    copied = sum(a.requests * a.width_bytes / 4 for a in loads if a.space == "global") / work
+    yield Check(
+        copied <= 0.1,
+        "global loads for each multiply-add, those that fill the tiles",
+        got=f"{copied:.2f}",
+        hint="The loads into the tiles are written already: take the operands from there.",
+    )
 
 
 @exercise("09.3", kind="number")
 def blocks(answer: object) -> Check:
     """Blocks of 128x128 tiles for a 2048x2048 C."""
-    return close_to(answer, 256, tolerance=0, what="blocks", wrong={16: "that is one direction"})
+    return close_to(
+        answer,
+        256,
+        tolerance=0,
+        what="blocks",
+        wrong={
+            16: "that is one direction",
+            32: "multiply the two directions, do not add them",
+            132: "that is the SMs of an H200: the grid follows from the size of C",
+            128: "that is the edge of a tile",
+            2048 * 2048: "that is the elements of C: a block computes 128 · 128 of them",
+        },
+        hint="How many tiles fit along one edge of C, and along both?",
+    )

@@ -14,10 +14,18 @@ from helpers.exercises import Check, close_to, exercise
 def aligned(answer: object) -> Check:
     """Row lengths whose rows all start on 16 bytes."""
     try:
-        given = sorted(int(n) for n in answer)  # type: ignore[attr-defined]
-    except TypeError:
-        return Check(False, "the list of sizes", got=repr(answer), hint="give a list of numbers")
-    return Check(given == [1000, 1024], "the list of sizes", got=str(given), hint="4·i·N bytes")
+        given = sorted({int(n) for n in answer})  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        return Check(False, "the list of sizes", got=repr(answer), hint="Give a list of numbers.")
+    if {1022, 1026} & set(given):
+        odd = min({1022, 1026} & set(given))
+        hint = f"Row 1 of {odd} columns starts at byte 4 · {odd} = {4 * odd}, which 16 does not divide."
+    elif set(given) < {1000, 1024}:
+        missing = min({1000, 1024} - set(given))
+        hint = f"One is missing: 4 · {missing} = {4 * missing} is {4 * missing // 16} · 16."
+    else:
+        hint = "Take the sizes of the question for which 16 divides 4 · N."
+    return Check(given == [1000, 1024], "the list of sizes", got=str(given), hint=hint)
 
 
 @exercise("10.2", kind="number")
@@ -28,7 +36,15 @@ def phases(answer: object) -> Check:
         16,
         tolerance=0,
         what="wavefronts",
-        wrong={4: "that is without conflicts", 32: "a broadcast and two banks still help"},
+        wrong={
+            1: "128 different words are wanted, and a wavefront brings at most 32",
+            2: "that is what it takes when all lanes want the same four words",
+            4: "that is without conflicts",
+            8: "a stride of 8 takes that: there the lanes of a phase start at four banks, here at two",
+            32: "that is one lane at a time, but in a phase two lanes pass together: those at bank 0 "
+            "and at bank 16 do not collide",
+        },
+        hint="For each phase of eight lanes: how many of them start at the same bank?",
     )
 
 
@@ -47,5 +63,13 @@ def copy(answer: object) -> Iterator[Check]:
             told.append(f"{wrong} are not copied, the first is element {int((x != y).argmax())}")
         yield Check(not told, f"{n} floats are copied, without a fault", got="; ".join(told))
         if n == 1024:
-            wide = all(r.width_bytes == 16 for r in report.by_line() if r.requests > 1)
-            yield Check(wide, "1024 floats move 16 bytes at a time", hint="use float4")
+            rows = [r for r in report.by_line() if r.requests]
+            wide = all(r.width_bytes == 16 for r in rows)
+            yield Check(wide, "1024 floats move 16 bytes at a time", hint="Use float4.")
+            asked = sum(r.requests for r in rows)
+            yield Check(
+                asked <= 2 * n // 128,
+                "1024 floats take 8 requests to load and 8 to store",
+                got=f"{asked} in all",
+                hint="Each thread moves the four floats from 4·t on, and no others.",
+            )

@@ -18,9 +18,12 @@ def strip(answer: object) -> Check:
         16,
         tolerance=0,
         what="wavefronts",
+        hint="A lane reads 16/4 times from A and 8/4 times from B. How many wavefronts has each read?",
         wrong={
             12: "that takes squares of lanes, and one row of lanes has none",
             6: "those are the reads",
+            8: "that is what A takes, or B; the warp reads both",
+            20: "it is A that all lanes want alike, and of B each wants another group",
             24: "all lanes want the same of A: two quarters pass together",
         },
     )
@@ -62,12 +65,17 @@ def place(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         case = f"{down} x {across} lanes"
         places = [tuple(answer(lane, down, across)) for lane in range(32)]
         every = {(row, column) for row in range(down) for column in range(across)}
-        yield Check(set(places) == every, f"every place is taken once: {case}")
+        yield Check(
+            set(places) == every,
+            f"every place is taken once: {case}",
+            got=f"{len(set(places) & every)} of 32 places",
+            hint=f"32 lanes, 32 places: rows from 0 to {down - 1}, columns from 0 to {across - 1}",
+        )
         rows, columns = ([int(at[i]) for at in places] for i in (0, 1))
         cost = _cost(rows), _cost(columns)
         yield Check(
             cost == (2, 2),
             f"two wavefronts for A and for B: {case}",
             got=f"{cost[0]} and {cost[1]}",
-            hint="every four lanes a square of two by two patches",
+            hint="Every four lanes must form a square of two by two patches.",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy as np
 from helpers import emulator
 from helpers.catalog import cdiv
 from helpers.exercises import Check, close_to, exercise
+
+SCALAR = r"st\.global|(fma|mad|mul|add)\S*\.(f16|f16x2|bf16|f32|f64)$"
+"""Instructions by which single lanes would multiply, add or store in place of a warp."""
 
 
 @exercise("14.1", kind="python")
@@ -20,13 +24,14 @@ def grid(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         right = (x, y, x * (y * warps - cdiv(n, 16)))
         found = answer(m, n, warps)
         got = tuple(found) if isinstance(found, (tuple, list)) else found
-        hint = ""
-        if isinstance(got, tuple) and len(got) == 3 and got != right:
-            hint = (
-                "how many columns of C does a block cover?"
-                if got[:2] != right[:2]
-                else ("each row of tiles has its own warps to spare")
-            )
+        hint = "return three numbers: blocks in x, blocks in y, warps without a tile"
+        if isinstance(got, tuple) and len(got) == 3:
+            if got[0] != right[0]:
+                hint = "x counts tiles down the rows of C: M over 16, a part of one counts whole"
+            elif got[1] != right[1]:
+                hint = "how many columns of C does a block cover?"
+            else:
+                hint = "of the warps that start, take off one for each tile of C"
         yield Check(
             got == right, f"{m} x {n}, {warps} warps a block", got=f"{got}", expected=f"{right}",
             hint=hint,
@@ -40,8 +45,10 @@ def per_load(answer: object) -> Check:
         answer,
         8 / 6,
         what="instructions per load",
+        hint="how many pairs of a fragment of A and one of B are there, and how many fragments?",
         wrong={
             8: "divide by the loads",
+            6: "these are the loads; divide the multiply instructions by them",
             6 / 8: "the other way round: instructions for each load",
             0.5: "each fragment is loaded once and kept for all its products",
         },
@@ -52,7 +59,8 @@ def per_load(answer: object) -> Check:
 def two_tiles(answer: object) -> Iterator[Check]:
     """Two 16x16 tiles of C a warp, and every fragment of A loaded once."""
     rng = np.random.default_rng(14)
-    loads = multiplies = 0
+    loads = {"a": 0, "b": 0}
+    work = multiplies = alone = 0
     for m, n, k in ((32, 32, 32), (64, 32, 64), (32, 96, 32)):
         a = rng.integers(-8, 9, (m, k)).astype(np.float16)
         b = rng.integers(-8, 9, (k, n)).astype(np.float16)
@@ -76,13 +84,26 @@ def two_tiles(answer: object) -> Iterator[Check]:
         yield Check(wrong == 0, f"{m}x{n}x{k} is right", got=got, hint=hint)
         faults = "; ".join(str(f) for f in report.findings)
         yield Check(not report.findings, f"no fault on {m}x{n}x{k}", got=faults)
+        work += m * n * k // 16**3
         for op, count in report.instructions.items():
-            loads += count * op.startswith(("wmma.load.a", "wmma.load.b"))
+            for operand in loads:
+                loads[operand] += count * op.startswith(f"wmma.load.{operand}")
             multiplies += count * op.startswith("wmma.mma")
-    yield Check(multiplies > 0, "the Tensor Cores do the work", hint="use wmma::mma_sync")
+            alone += count * (re.match(SCALAR, op) is not None)
     yield Check(
-        multiplies > 0 and 2 * loads == 3 * multiplies,
+        multiplies == work and alone == 0,
+        "the Tensor Cores do the work",
+        got=f"{multiplies} calls of mma_sync, {alone} stores and products by single lanes",
+        hint="let mma_sync form every product, once, and store_matrix_sync write C"
+        if multiplies
+        else "use wmma::mma_sync",
+    )
+    all_loads = loads["a"] + loads["b"]
+    yield Check(
+        work == multiplies == loads["b"] == 2 * loads["a"],
         "two multiplies for three loads",
-        got=f"{loads} loads, {multiplies} multiplies",
-        hint="a fragment of A serves both tiles: load it once a step",
+        got=f"{all_loads} loads, {multiplies} multiplies",
+        hint="a fragment of A serves both tiles: load it once a step"
+        if loads["a"] > work // 2
+        else "a step loads one fragment of A and two of B, and multiplies twice",
     )

@@ -25,6 +25,7 @@ def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         len(set(places.values())) == 16 * 8,
         "no two elements share a place",
         got=f"{len(set(places.values()))} different places for {16 * 8} elements",
+        hint="32 lanes, two registers and two halves are as many places as B has elements",
     )
     # What ldmatrix.x2 does: lane l receives elements 2t, 2t+1 of row g of matrix i in register i.
     held = {
@@ -35,6 +36,22 @@ def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     }
     wrong = [element for element, place in places.items() if held.get(place) != element]
     first = f"B[{wrong[0][0]}, {wrong[0][1]}] is not at {places[wrong[0]]}" if wrong else ""
+    wrong_part = ""
+    if wrong:  # the first of the three numbers that is ever wrong
+        right = {element: place for place, element in held.items()}
+        parts = zip(*((places[e], right[e]) for e in wrong), strict=True)
+        given, wanted = parts
+        wrong_part = next(
+            hint
+            for i, hint in enumerate(
+                (
+                    "lane 4g + t holds elements 2t and 2t + 1 of row g: here a row of B, and its columns",
+                    "register 0 holds the matrix of rows 0 to 7, register 1 the one of rows 8 to 15",
+                    "half 0 is the first of the two neighbouring columns",
+                )
+            )
+            if any(g[i] != w[i] for g, w in zip(given, wanted, strict=True))
+        )
     exchanged = all(  # the layout that mma.sync wants, which .trans would give
         place == (col * 4 + k % 8 // 2, k // 8, k % 2) for (k, col), place in places.items()
     )
@@ -44,7 +61,7 @@ def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         got=first,
         hint="that is B as mma.sync wants it; without .trans a lane holds two neighbours of a row of B"
         if exchanged
-        else "a lane holds two neighbours of one row k",
+        else wrong_part,
     )
 
 
@@ -54,13 +71,25 @@ def place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     rows, cols = 16, 32
     index = np.array([[int(answer(r, c)) for c in range(cols)] for r in range(rows)])
     own = (index // cols == np.arange(rows)[:, None]).all()
-    yield Check(bool(own), "every row stays within its own 32 elements")
+    yield Check(
+        bool(own),
+        "every row stays within its own 32 elements",
+        hint="row r keeps the indices from 32r on: only chunks within it change places",
+    )
     whole = len(np.unique(index)) == index.size
-    yield Check(whole, "no two elements share a place")
+    yield Check(
+        whole,
+        "no two elements share a place",
+        hint="an XOR of the chunk with a number below four keeps chunks apart",
+    )
     first = index[:, ::8]
     kept = (index.reshape(rows, -1, 8) == first[:, :, None] + np.arange(8)).all()
     aligned = (first % 8 == 0).all()
-    yield Check(bool(kept and aligned), "chunks of eight stay whole and aligned to 16 bytes")
+    yield Check(
+        bool(kept and aligned),
+        "chunks of eight stay whole and aligned to 16 bytes",
+        hint="only the number of the chunk, col // 8, changes; col % 8 stays",
+    )
     groups = (first // 8 % 8).reshape(rows // 8, 8, -1)  # groups of four banks, by eight rows
     most = max(
         int(np.bincount(groups[i, :, c]).max())
@@ -88,11 +117,24 @@ def fragments(answer: object) -> Iterator[Check]:
         row = lane // 4 + i % 2 * 8
         expected[step, lane, i, half] = x[row, step * 16 + i // 2 * 8 + lane % 4 * 2 + half]
     wrong = int((out.view(np.uint16).reshape(expected.shape) != expected).sum())
-    yield Check(wrong == 0, "every lane gets its elements", got=f"{wrong} wrong elements")
+    yield Check(
+        wrong == 0,
+        "every lane gets its elements",
+        got=f"{wrong} wrong elements",
+        hint="a chunk must be read from where it was stored",
+    )
     faults = "; ".join(str(f) for f in report.findings)
     yield Check(not report.findings, "no fault", got=faults)
-    used = any(op.startswith("ldmatrix") for op in report.instructions)
-    yield Check(used, "ldmatrix does the reading", hint="use ldmatrix_x4")
+    by_ldmatrix = sum(n for op, n in report.instructions.items() if op.startswith("ldmatrix"))
+    other = sum(n for op, n in report.instructions.items() if op.startswith("ld.shared"))
+    fetched = sum(a.sectors for a in report.by_line() if (a.space, a.op) == ("global", "load"))
+    yield Check(
+        by_ldmatrix >= 4 and other == 0 and fetched == x.nbytes // 32,
+        "ldmatrix does the reading",
+        got=f"{by_ldmatrix} calls of ldmatrix and {other} other reads of shared memory; {fetched} sectors "
+        f"from global memory for a tile of {x.nbytes // 32}",
+        hint="stage x once, and read all four fragments with ldmatrix_x4",
+    )
     for op, words in (("load", "read"), ("store", "store")):
         found = [a for a in report.by_line() if a.space == "shared" and a.op == op]
         most = max((a.wavefronts_per_request for a in found), default=0.0)

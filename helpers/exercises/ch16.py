@@ -34,11 +34,14 @@ def ring_place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
             got = tuple(int(value) for value in answer(step, stages))
             if got != right:
                 wrong = f"step {step}: {got}"
-                hint = (
-                    "the producer's first round must not wait: it names the phase before the first"
-                    if got[:2] == right[:2]
-                    else "the parity changes once a round, not once a step"
-                )
+                if got[:1] != right[:1]:
+                    hint = "after the last stage the first comes again: step modulo stages"
+                elif got[:2] == right[:2]:
+                    hint = "the producer's first round must not wait: it names the phase before the first"
+                elif step == 0:
+                    hint = "the first phase of a barrier has parity 0"
+                else:
+                    hint = "the parity changes once a round, not once a step"
                 yield Check(False, f"a ring of {stages}", got=wrong, hint=hint)
                 break
         if not wrong:
@@ -64,12 +67,19 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     places = [(row, col) for row in range(BOX_ROWS) for col in range(4 * BOX_COLS)]
     given = {place: int(answer(*place)) for place in places}
     apart = len(set(given.values())) == len(places)
-    yield Check(apart, "every element has a place of its own", hint="move chunks, not elements")
+    yield Check(
+        apart,
+        "every element has a place of its own",
+        hint="an element keeps its place within its chunk, col % 8, and an XOR keeps the chunks apart",
+    )
+    elements = all(2 * given[place] == _swizzled(*place) for place in places)
     boxes = all(given[row, col] // BOX_BYTES == col // BOX_COLS for row, col in places)
     yield Check(
         boxes,
         "a box is whole before the next one begins",
-        hint="64 columns are a box of 64 rows of 128 bytes; the next 64 lie behind all of them",
+        hint="count bytes: an element has two"
+        if elements
+        else "64 columns are a box of 64 rows of 128 bytes; the next 64 lie behind all of them",
     )
     stays = all(given[row, col] % BOX_BYTES // 128 == row for row, col in places)
     yield Check(stays, "an element stays in its row of the box", hint="a row is 128 bytes")
@@ -175,7 +185,11 @@ def rounds(answer: Callable[[int, int], Any]) -> Iterator[Check]:
             -(-tiles // workers),
             tolerance=0,
             what=f"{what}, whole",
-            wrong={tiles / workers: "a tile that has begun takes its whole time: round up"},
+            hint="how many tiles does the busiest worker get?",
+            wrong={
+                tiles / workers: "a tile that has begun takes its whole time: round up",
+                tiles // workers: "the last round is not full, and takes its time all the same",
+            },
         )
         steps = 64 * workers  # of k in a tile: as many as divide evenly
         longest = max(
@@ -185,8 +199,8 @@ def rounds(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         yield close_to(
             cut,
             longest / steps,
-            tolerance=1e-6,
             what=f"{what}, cut",
+            hint="all the tiles, shared evenly among the workers",
             wrong={
                 tiles / workers: "with no more tiles than workers nothing is cut",
                 float(-(-tiles // workers)): "all get an equal share, and nobody waits",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,21 @@ from helpers.exercises import Check, exercise, one_of, same_array
 @exercise("17.1", kind="choice")
 def overflow(answer: object) -> Check:
     """The format that cannot hold 100,000."""
+    names = [answer] if isinstance(answer, str) or not isinstance(answer, Iterable) else [*answer]
+    found = {str(name).strip().upper() for name in names}
+    if "FP16" in found and len(found) > 1:
+        return Check(
+            False,
+            "format",
+            got=", ".join(sorted(found)),
+            hint="One of them is right. The others have the exponent of FP32.",
+        )
     return one_of(
-        answer,
+        names[0] if len(names) == 1 else str(answer),
         "FP16",
         options=("FP16", "BF16", "TF32"),
         what="format",
+        hint="See the column of the largest numbers.",
         wrong={"BF16": "it has the exponent of FP32", "TF32": "it has the exponent of FP32"},
     )
 
@@ -74,5 +84,7 @@ def shorten(answer: Callable[[np.ndarray, int], np.ndarray]) -> Iterator[Check]:
             bool((off <= 0.5).all()),
             f"{name}: rounded to the nearest",
             got=f"off by up to {off.max():.2f} of a step",
-            hint="add half of a step before you cut" if off.max() <= 1 else "",
+            hint="Add half of a step before you cut."
+            if off.max() <= 1
+            else "Only the lowest bits go: sign, exponent and the bits above stay as they are.",
         )

@@ -21,10 +21,16 @@ def pipeline(answer: object) -> Check:
         right,
         what="time of four panels",
         unit="ms",
+        hint="Which stage never pauses, what has to happen before it starts, and what after it ends?",
         wrong={
             sum(STAGES.values()): "that is the serial time",
-            STAGES["B"] + STAGES["kernel"]: "that is the limit for very many panels",
-            right - STAGES["B"]: "B has to be copied, too",
+            # the time without B's copy is the same number as the limit of many panels
+            right
+            - STAGES["B"]: "with very many panels it would take that long; or B's copy is missing",
+            sum(STAGES.values())
+            / 4: "B is not cut, and three engines do not work four times as fast",
+            STAGES["B"] + 10 / 4: "the kernel has three more panels to go after the first",
+            right - 2 / 4: "the first panel of A comes before the kernel, the last of C after it",
         },
     )
 

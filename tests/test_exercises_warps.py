@@ -1,0 +1,251 @@
+"""Exercises of chapters 12 and 13: right answers pass, wrong ones fail and are told why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from helpers.exercises import check
+from tests.conftest import ROOT
+
+
+def said(id: str, answer: Any) -> str:
+    """What a refused answer is told."""
+    result = check(id, answer)
+    assert result.answered and not result.passed, result
+    return repr(result)
+
+
+def solution(page: str, id: str) -> dict[str, Any]:
+    """The names that the solution printed on a page defines."""
+    text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
+    part = text.split(f"### Exercise {id}")[1].split("{dropdown} Solution", 1)[1]
+    code = part.split("```python\n", 1)[1].split("```", 1)[0]
+    lines = [
+        line
+        for line in code.splitlines()
+        if not line.startswith(("check(", "print(", "t = ", "reads", "         if"))
+    ]
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("page", "id", "name"),
+    [
+        ("12_warp_tiling", "12.1", "wavefronts"),
+        ("12_warp_tiling", "12.2", "wavefronts"),
+        ("12_warp_tiling", "12.3", "place"),
+        ("13_autotuning", "13.1", "share"),
+        ("13_autotuning", "13.2", "fits"),
+        ("13_autotuning", "13.3", "best_tile"),
+    ],
+)
+def test_the_printed_solution_passes(page: str, id: str, name: str) -> None:
+    assert check(id, solution(page, id)[name]).passed
+
+
+# -- 12.1 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [16, 16.0])
+def test_wavefronts_of_a_strip(answer: float) -> None:
+    assert check("12.1", answer).passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (12, "one row of lanes has none"),
+        (6, "those are the reads"),
+        (24, "two quarters pass together"),
+        (8, "what A takes, or B"),
+        (20, "it is A that all lanes want alike"),
+        (10, "A lane reads"),
+    ],
+)
+def test_a_wrong_strip_is_told_why(answer: float, hint: str) -> None:
+    assert hint.lower() in said("12.1", answer).lower()
+
+
+# -- 12.2 and 12.3 -------------------------------------------------------------------------------------
+
+
+def quarters(groups: list[int], far: tuple[int, ...] = (1, 2), banks: bool = True) -> int:
+    """The rule of phases, with its parts to switch off."""
+
+    def phase(lanes: range) -> int:
+        different = {groups[i] for i in lanes}
+        if not banks:
+            return -(-len(different) // 8)
+        return max(sum(g % 8 == bank for g in different) for bank in range(8))
+
+    total = 0
+    for half in (range(16), range(16, 32)):
+        together = any(all(groups[i] == groups[i ^ f] for i in half) for f in far)
+        total += phase(half) if together else phase(half[:8]) + phase(half[8:])
+    return total
+
+
+def test_a_count_of_a_read_passes_only_if_it_knows_both_neighbours_and_the_banks() -> None:
+    assert check("12.2", quarters).passed
+    assert not check("12.2", lambda groups: quarters(groups, far=(1,))).passed
+    assert not check("12.2", lambda groups: quarters(groups, far=(2,))).passed
+    assert not check("12.2", lambda groups: quarters(groups, far=())).passed
+    assert not check("12.2", lambda groups: quarters(groups, banks=False)).passed
+    assert not check("12.2", lambda groups: len(set(groups))).passed
+    assert not check("12.2", lambda groups: 4).passed
+
+
+def squares(lane: int, down: int, across: int) -> tuple[int, int]:
+    """The kernel's map."""
+    return lane // 2 % down, lane // (2 * down) * 2 + lane % 2
+
+
+def mirrored(lane: int, down: int, across: int) -> tuple[int, int]:
+    """CUTLASS's: rows and columns exchanged."""
+    return lane // (2 * across) * 2 + lane % 2, lane // 2 % across
+
+
+def test_lane_maps_in_squares_pass_however_they_are_numbered() -> None:
+    assert check("12.3", squares).passed
+    assert check("12.3", mirrored).passed
+
+
+@pytest.mark.parametrize(
+    ("place", "hint"),
+    [
+        (lambda lane, down, across: (lane // across, lane % across), "square of two by two"),
+        (lambda lane, down, across: (lane % down, lane // down), "square of two by two"),
+        (lambda lane, down, across: (lane // 2 % 2, lane % 2), "32 places"),
+        (lambda lane, down, across: (lane % 4 // 2, lane // 4 * 2 + lane % 2), "32 places"),
+    ],
+)
+def test_other_lane_maps_are_told_why(place: Callable[..., Any], hint: str) -> None:
+    assert hint in said("12.3", place)
+
+
+# -- 13.1 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [100 * 288 / 396, 72.7, 73, 72.73])
+def test_the_last_wave_in_the_precision_of_the_solution(answer: float) -> None:
+    assert check("13.1", answer).passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (0.727, "in percent"),
+        (27.3, "without work"),
+        (218.2, "the last one is not full"),
+        (2.18, "the last one is not full"),
+        (18.2, "the last wave alone"),
+        (3, "that many waves"),
+        (100, "not full"),
+        (50, "how many slots"),
+    ],
+)
+def test_a_wrong_share_is_told_why(answer: float, hint: str) -> None:
+    assert hint.lower() in said("13.1", answer).lower()
+
+
+# -- 13.2 --------------------------------------------------------------------------------------------
+
+
+def fits(sets: int = 2, rest: int = 32, most: int = 255, file: int = 65536) -> Callable[..., bool]:
+    """The rule of the exercise, or with another number in it."""
+    return lambda tm, tn, threads, blocks: (
+        tm * tn + sets * (tm + tn) + rest <= min(most, file // (threads * blocks))
+    )
+
+
+def test_the_rule_of_registers_passes_also_in_other_words() -> None:
+    assert check("13.2", fits()).passed
+
+    def longer(tm: int, tn: int, threads: int, blocks: int) -> bool:
+        need = tm * tn + (tm + tn) * 2 + 32
+        return need < 256 and need * threads * blocks <= 65536
+
+    assert check("13.2", longer).passed
+    assert check("13.2", lambda *case: int(longer(*case))).passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (fits(sets=1), "two sets of fragments"),
+        (fits(rest=0), "32 registers go to everything else"),
+        (fits(most=10**6), "No thread has more than 255"),
+        (lambda tm, tn, t, b: tm * tn + 2 * (tm + tn) + 32 <= 255, "all resident threads"),
+        (lambda tm, tn, t, b: fits()(tm, tn, t, 1), "All blocks on the SM"),
+        (
+            lambda tm, tn, t, b: tm * tn + 2 * (tm + tn) + 32 < min(255, 65536 // (t * b)),
+            "exactly as many",
+        ),
+        (lambda *case: True, "expected False"),
+        (lambda *case: False, "expected True"),
+        (fits(sets=3), "expected True"),
+    ],
+)
+def test_a_wrong_rule_of_registers_is_told_why(answer: Callable[..., Any], hint: str) -> None:
+    assert hint in said("13.2", answer)
+
+
+# -- 13.3 --------------------------------------------------------------------------------------------
+
+
+def up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def work(tile: tuple[int, int], m: int, n: int, sms: int) -> int:
+    bm, bn = tile
+    return up(up(m, bm) * up(n, bn), sms) * bm * bn
+
+
+def area(tile: tuple[int, int]) -> int:
+    return tile[0] * tile[1]
+
+
+def test_a_tile_for_a_size_passes_however_it_is_found() -> None:
+    assert check(
+        "13.3", lambda t, m, n, s: min(t, key=lambda x: (work(x, m, n, s), -area(x)))
+    ).passed
+    assert check(
+        "13.3",
+        lambda t, m, n, s: list(
+            min(sorted(t, key=area, reverse=True), key=lambda x: work(x, m, n, s))
+        ),
+    ).passed
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        (lambda x, m, n, s: work(x, m, n, s), "take the one with the largest area"),
+        (lambda x, m, n, s: (work(x, m, n, s), area(x)), "not the smallest"),
+        (lambda x, m, n, s: (work(x, n, m, s), -area(x)), "BM counts rows"),
+        (
+            lambda x, m, n, s: (up(m // x[0] * (n // x[1]), s) * area(x), -area(x)),
+            "round the number of tiles up",
+        ),
+        (lambda x, m, n, s: (up(m, x[0]) * up(n, x[1]) / s * area(x), -area(x)), "whole tiles"),
+        (
+            lambda x, m, n, s: (up(up(m, x[0]) * up(n, x[1]), s), -area(x)),
+            "Few tiles are not little work",
+        ),
+        (lambda x, m, n, s: -area(x), "Few tiles are not little work"),
+        (lambda x, m, n, s: m * n % (area(x) + 7), "How many tiles has the busiest SM"),
+    ],
+)
+def test_another_choice_of_tile_is_told_why(key: Callable[..., Any], hint: str) -> None:
+    assert hint in said("13.3", lambda t, m, n, s: min(t, key=lambda x: key(x, m, n, s)))
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_no_place_in_the_list_is_always_the_answer(at: int) -> None:
+    assert not check("13.3", lambda t, m, n, s: t[at]).passed

@@ -1,0 +1,120 @@
+"""Exercises of chapters 17 to 19: right answers in any form, and a true hint for each wrong one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import exercises
+from helpers.exercises import ch18
+from helpers.measure.streams import makespan, schedule, simulate
+
+
+def passes(name: str, answer: Any) -> bool:
+    return exercises.check(name, answer).passed
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("17.1", "FP16"),
+        ("17.1", " fp16 "),
+        ("17.1", ["FP16"]),
+        ("17.1", ("fp16",)),
+        ("17.1", {"FP16"}),
+        ("18.1", 8),
+        ("18.1", 8.0),
+        ("19.1", 40 / 9),
+        ("19.1", 4.44),
+        ("19.1", 4.4),
+        ("19.2", 78.125),
+        ("19.2", 78),
+        ("19.2", 78.1),
+        ("19.3", 123),
+        ("19.3", 123.3),
+    ],
+)
+def test_a_right_answer_passes_in_the_precision_that_is_printed(name: str, answer: Any) -> None:
+    assert passes(name, answer)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "hint"),
+    [
+        ("17.1", "BF16", "It has the exponent of FP32."),
+        ("17.1", ["TF32"], "It has the exponent of FP32."),
+        ("17.1", ["FP16", "BF16"], "One of them is right."),
+        ("17.1", "FP8", "one of FP16, BF16, TF32"),
+        ("17.1", [], "one of FP16, BF16, TF32"),
+        ("17.1", 16, "one of FP16, BF16, TF32"),
+        ("18.1", 11, "serial"),
+        ("18.1", 7, "B's copy is missing"),
+        ("18.1", 2.75, "B is not cut"),
+        ("18.1", 3.5, "three more panels"),
+        ("18.1", 7.5, "the last of C"),
+        ("18.1", 42, "Which stage never pauses"),
+        ("19.1", 360, "Divide"),
+        ("19.1", 0.0444, "in percent"),
+        ("19.1", 31, "not subtracted"),
+        ("19.1", 4, "nine times the rate"),
+        ("19.1", 17, "is at 40 %"),
+        ("19.2", 0.78, "Give it in percent"),
+        ("19.2", 49.4, "share of the peak"),
+        ("19.2", 0.494, "not in percent"),
+        ("19.2", 128, "other way round"),
+        ("19.2", 5.12, "in TFLOP/s"),
+        ("19.2", 5120, "in GFLOP/s"),
+        ("19.2", 60, "First the roof"),
+        ("19.3", 127.2, "row of B"),
+        ("19.3", 0.123, "in GFLOP/s"),
+        ("19.3", 3.08, "one SM"),
+        ("19.3", 5, "over the clocks of a step"),
+    ],
+)
+def test_a_wrong_answer_gets_a_hint_that_is_true_of_it(name: str, answer: Any, hint: str) -> None:
+    result = exercises.check(name, answer)
+    assert not result.passed
+    assert hint in repr(result)
+
+
+def test_the_hints_of_18_1_name_what_those_numbers_are() -> None:
+    """7 ms is both the time without B's copy and the limit of many panels; 8 ms is the answer."""
+    stages, even = ch18.STAGES, (1, 1, 1, 1)
+    assert makespan(simulate(schedule(4, 4), even, stages)) == 8
+    assert makespan(simulate(schedule(4, 4), even, {**stages, "B": 0.0})) == 7
+    assert stages["B"] + max(stages["A"], stages["kernel"], stages["C"]) == 7
+
+
+def cut_off(x: np.ndarray, bits: int) -> np.ndarray:
+    return (x.view(np.uint32) & np.uint32(2**32 - 2 ** (24 - bits))).view(np.float32)
+
+
+def rounded(x: np.ndarray, bits: int) -> np.ndarray:
+    half = np.uint32(2 ** (23 - bits))
+    return cut_off((x.view(np.uint32) + half).view(np.float32), bits)
+
+
+def test_rounding_passes_cutting_gets_its_hint_and_a_shifted_mask_another() -> None:
+    assert passes("17.3", rounded)
+    cut = exercises.check("17.3", cut_off)
+    assert not cut.passed and "Add half of a step" in repr(cut)
+
+    def too_short(x: np.ndarray, bits: int) -> np.ndarray:
+        return cut_off(x, bits - 3)
+
+    short = exercises.check("17.3", too_short)
+    assert not short.passed and "Only the lowest bits go" in repr(short)
+
+
+def test_a_product_with_a_transposition_is_right_and_refused() -> None:
+    def transposed(A: np.ndarray, B: np.ndarray, library: Any) -> np.ndarray:
+        (M, K), N = A.shape, B.shape[1]
+        flat, _, _ = library((A.ravel(order="F"), M, K), (B.ravel(order="F"), K, N))
+        return np.asarray(flat).reshape(N, M).T
+
+    result = exercises.check("17.2", transposed)
+    assert not result.passed
+    assert [c.ok for c in result.checks if c.what.startswith("C for")] == [True] * 3
+    assert not passes("17.2", lambda A, B, library: A @ B)
