@@ -1,0 +1,68 @@
+"""The whole C++ program of chapter 4: it compiles with nvcc, and what it says is true."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from helpers import device
+from tests.conftest import ROOT
+
+FILE = ROOT / "kernels" / "host" / "04_multiply.cu"
+NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+
+needs_nvcc = pytest.mark.skipif(NVCC is None, reason="no nvcc here: this test did not run")
+
+
+def built(folder: Path, source: str, arch: str) -> Path:
+    """The program of this source, compiled as its first lines say."""
+    (folder / FILE.name).write_text(source, encoding="utf-8")
+    told = re.search(r"(?m)^//   nvcc (.*) kernels/host/\S+ -o (\w+)$", source)
+    assert told
+    options = told[1].replace("sm_75", arch).replace("-Ikernels", f"-I{ROOT / 'kernels'}").split()
+    out = folder / told[2]
+    done = subprocess.run(
+        [str(NVCC), *options, str(folder / FILE.name), "-o", str(out)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@needs_nvcc
+def test_the_program_compiles_and_reports_an_error_with_its_line(tmp_path: Path) -> None:
+    source = FILE.read_text(encoding="utf-8")
+    program = built(tmp_path, source, "sm_75")
+    bad = subprocess.run([program, "0"], capture_output=True, text=True, check=False)
+    assert bad.returncode == 2 and "each at least 1" in bad.stderr
+    if device.current() is None:
+        done = subprocess.run([program], capture_output=True, text=True, check=False)
+        line = next(
+            i for i, text in enumerate(source.splitlines(), 1) if "cudaMalloc(&A_gpu" in text
+        )
+        assert done.returncode == 1
+        assert re.search(rf"{FILE.name}:{line}: \w+", done.stderr)
+
+
+@pytest.mark.gpu
+@needs_nvcc
+def test_the_program_multiplies_any_shape(tmp_path: Path) -> None:
+    gpu = device.current()
+    assert gpu is not None
+    source = FILE.read_text(encoding="utf-8")
+    program = built(tmp_path, source, gpu.arch)
+    for shape in (("1000", "700", "500"), ("1", "1", "1"), ("33", "65", "7")):
+        done = subprocess.run([program, *shape], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "0 of 1000 elements wrong" in done.stdout
+    swapped = source.replace("grid(cdiv(M, BX), cdiv(N, BY))", "grid(cdiv(N, BX), cdiv(M, BY))")
+    wrong = subprocess.run(
+        [built(tmp_path, swapped, gpu.arch)], capture_output=True, text=True, check=False
+    )
+    assert wrong.returncode == 1 and "0 of 1000" not in wrong.stdout
