@@ -2,6 +2,7 @@
 //
 //   nvcc -O3 -arch=sm_75 -Ikernels kernels/host/04_multiply.cu -o multiply
 //   ./multiply 1000 700 500
+//
 // -arch names the GPU's compute capability: sm_75 is a T4. The kernel is the file that the book
 // shows, tests and times; another of the same signature can take its place, with its own block
 // and grid.
