@@ -229,6 +229,10 @@ def _compile(
     options: tuple[str, ...],
     name_expressions: tuple[str, ...],
 ) -> Compiled:
+    if name_expressions:
+        # NVRTC ends the process on an instance of a template whose first parameter has an undefined
+        # type, so what does not compile by itself is refused before instances are asked for.
+        _compile(source, name, arch, defines, options, ())
     tool = nvrtc()
     lib, program = tool.library, ctypes.c_void_p()
     arguments = [

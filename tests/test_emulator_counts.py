@@ -304,3 +304,64 @@ def test_global_loads_shrink_by_the_tile():
             if a.op == "load" and a.space == "global"
         ]  # fmt: skip
         assert sum(a.bytes for a in loads) == 2 * 64**3 // tile * 4
+
+
+ACROSS_BLOCKS = """
+extern "C" __global__ void k(const float* x, float* y, int n)
+{
+    __shared__ float s[256];
+    const int t = threadIdx.x;
+    s[t] = 1;
+    __syncthreads();
+    float v = x[3 * t];
+    if (t < n) v += x[2 * t] + s[(5 * t) % 256];
+    if (t % 7 == 0) v += x[t];
+    y[64 * blockIdx.x + t] = v;
+}
+"""
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+@pytest.mark.parametrize("lanes", [64, 1 << 16])
+def test_what_all_blocks_do_alike_counts_for_each_of_them(blocks, lanes):
+    """Addresses that no block changes are looked at once; the sums are of all blocks."""
+    x, y = np.zeros(256, np.float32), np.zeros(64 * blocks, np.float32)
+    report = emulator.launch(ACROSS_BLOCKS, "k", blocks, 64, [x, y, 40], lanes=lanes)
+    got = {}
+    for a in report.by_line():
+        got.setdefault((a.line, a.space, a.op), []).append(a)
+    requests = {(8, "global"): 2, (9, "global"): 2, (9, "shared"): 2, (10, "global"): 2}
+    # By warp: 32 elements of 4 bytes; 32 and 8; those of 0, 7, .. 28 and of 35, 42, .. 63.
+    sectors = {
+        (8, "global"): (24, 8),
+        (9, "global"): (8 + 2, 4 + 1),
+        (10, "global"): (4 + 4, 1 + 1),
+    }
+    for (line, space), count in requests.items():
+        (a,) = got[line, space, "load"]
+        assert a.requests == count * blocks
+        if space == "global":
+            assert (a.sectors, a.ideal_sectors) == tuple(blocks * n for n in sectors[line, space])
+        else:
+            assert (a.wavefronts, a.ideal_wavefronts) == (2 * blocks, 2 * blocks)
+
+
+@pytest.mark.parametrize(("last", "waves"), [(31, 1), (32, 2), (33, 2), (63, 1), (64, 2)])
+@pytest.mark.parametrize("whole", [True, False])
+def test_words_that_are_as_far_apart_as_there_are_banks_conflict(last, waves, whole):
+    """Lanes 0 to 30 take words 0 to 30, lane 31 the last: in the bank of another, or not."""
+    source = """
+extern "C" __global__ void k(float* y, int last, int n)
+{
+    __shared__ float s[128];
+    const int t = threadIdx.x;
+    for (int i = t; i < 128; i += 32) s[i] = i;
+    __syncthreads();
+    if (t < n) y[t] = s[t == 31 ? last : t];
+}
+"""
+    y = np.zeros(32, np.float32)
+    threads = 32 if whole else 40  # with lanes that do not take part, another way of counting
+    report = emulator.launch(source, "k", 1, threads, [np.zeros(40, np.float32), last, 32])
+    assert row(report, "load", "s", "shared").wavefronts == waves
+    assert y.size == 32

@@ -718,3 +718,160 @@ def test_hopper_instructions_are_refused_by_name(template, says):
 def test_an_unknown_instruction_is_named_with_its_line():
     with pytest.raises(EmulationError, match=r"line 4.*fns\.b32.*not emulated"):
         run("fns.b32 %0, %1, 0, 1;", "u4", words(46))
+
+
+# -- modifiers that change the result -------------------------------------------------------------
+
+
+def xorsign(op: str, a: np.ndarray, b: np.ndarray, nan: bool) -> np.ndarray:
+    """min or max of |a| and |b| with the sign of the product, element by element."""
+    out = []
+    for x, y in zip(a.astype("f8"), b.astype("f8"), strict=True):
+        p, q = abs(x), abs(y)
+        if np.isnan(p) or np.isnan(q):
+            value = np.nan if nan or (np.isnan(p) and np.isnan(q)) else (q if np.isnan(p) else p)
+        else:
+            value = min(p, q) if op == "min" else max(p, q)
+        out.append(-value if np.signbit(x) != np.signbit(y) else value)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+@pytest.mark.parametrize("nan", ["", ".NaN"])
+def test_the_sign_of_the_product_beside_the_least_magnitude(op, nan):
+    for kind, dtype in (("f32", "f4"), ("f16", "f2")):
+        a, b = floats(70, dtype), floats(71, dtype)
+        got = run(f"{op}{nan}.xorsign.abs.{kind} %0, %1, %2;", dtype, a, b, arch="sm_90")
+        want = xorsign(op, a, b, bool(nan)).astype(dtype)
+        same(got, want)
+        number = ~np.isnan(want)
+        np.testing.assert_array_equal(np.signbit(got)[number], np.signbit(want)[number])
+        assert (got[number] != run(f"{op}{nan}.{kind} %0, %1, %2;", dtype, a, b)[number]).any()
+    a, b = words(72), words(73)
+    x, y = (v.view("f2").astype("f8") for v in (a, b))
+    got = run(f"{op}{nan}.xorsign.abs.f16x2 %0, %1, %2;", "u4", a, b, arch="sm_90").view("f2")
+    same(got, xorsign(op, x, y, bool(nan)))
+    x, y = ((v.view("u2").astype("u4") << 16).view("f4") for v in (a, b))
+    got = run(f"{op}{nan}.xorsign.abs.bf16x2 %0, %1, %2;", "u4", a, b, arch="sm_90").view("u2")
+    same((got.astype("u4") << 16).view("f4"), xorsign(op, x, y, bool(nan)))
+
+
+def test_the_high_half_of_a_product_saturates_when_something_is_added():
+    a, b, c = words(74, "i4"), words(75, "i4"), words(76, "i4")
+    top = [(int(x) * int(y) >> 32) + int(z) for x, y, z in zip(a, b, c, strict=True)]
+    want = np.clip(top, -(2**31), 2**31 - 1)
+    assert (want != np.array(top)).any()
+    same(run("mad.hi.sat.s32 %0, %1, %2, %3;", "i4", a, b, c), want)
+
+    def low24(v):
+        return (int(v) & 0xFFFFFF) - ((int(v) & 0x800000) << 1)
+
+    top = [(low24(x) * low24(y) >> 16) + int(z) for x, y, z in zip(a, b, c, strict=True)]
+    want = np.clip(top, -(2**31), 2**31 - 1)
+    assert (want != np.array(top)).any()
+    same(run("mad24.hi.sat.s32 %0, %1, %2, %3;", "i4", a, b, c), want)
+
+
+@pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
+def test_float64_quotients_and_roots_round_as_they_are_told(mode):
+    rng = np.random.default_rng(77)
+    a, b = (rng.standard_normal(N) * 10.0 ** rng.integers(-9, 9, N) for _ in range(2))
+    a[:3], b[:3] = (6, -6, 1), (3, 3, -3)
+    for got, exact in (
+        (run(f"div.{mode}.f64 %0, %1, %2;", "f8", a, b), Fraction.__truediv__),
+        (run(f"rcp.{mode}.f64 %0, %2;", "f8", a, b), lambda x, y: 1 / y),
+    ):
+        want = [
+            rounded(exact(Fraction(float(x)), Fraction(float(y))), 53, mode)
+            for x, y in zip(a, b, strict=True)
+        ]
+        same(got, np.array(want))
+    x = np.abs(a)
+    x[:3] = (4, 2, 0)
+    for root, v in zip(run(f"sqrt.{mode}.f64 %0, %1;", "f8", x), x, strict=True):
+        low = Fraction(float(root)) ** 2 <= Fraction(float(v))
+        high = Fraction(float(root)) ** 2 >= Fraction(float(v))
+        assert high if mode == "rp" else low
+        beyond = np.nextafter(root, 0.0 if mode == "rp" else np.inf)
+        square = Fraction(float(beyond)) ** 2
+        assert square <= Fraction(float(v)) if mode == "rp" else square > Fraction(float(v)), v
+    special = np.resize(np.array([0.0, -0.0, np.inf, np.nan, 1.0, -np.inf]), 64)
+    one = np.ones(64)
+    same(run(f"div.{mode}.f64 %0, %1, %2;", "f8", one, special), one / special)
+
+
+@pytest.mark.parametrize("mode", ["clamp", "wrap"])
+def test_widths_of_masks_and_extensions_are_clamped_or_wrap(mode):
+    a, b, x = words(78), words(79), words(80)
+    b[:6] = (0, 31, 32, 33, 256, 300)
+    a[6:12], b[6:12] = (0, 1, 31, 32, 256, 257), 8
+
+    def width(v):
+        return int(v) & 31 if mode == "wrap" else min(int(v), 32)
+
+    masks = [((1 << width(n)) - 1) << width(at) & 0xFFFFFFFF for at, n in zip(a, b, strict=True)]
+    same(run(f"bmsk.{mode}.b32 %0, %1, %2;", "u4", a, b, arch="sm_80"), np.array(masks))
+    low = [int(v) & ((1 << width(n)) - 1) for v, n in zip(x, b, strict=True)]
+    same(run(f"szext.{mode}.u32 %0, %1, %2;", "u4", x, b, arch="sm_80"), np.array(low))
+    signed = [
+        v - (1 << n) if n and v >> (n - 1) else v for v, n in zip(low, map(width, b), strict=True)
+    ]
+    same(run(f"szext.{mode}.s32 %0, %1, %2;", "i4", x, b, arch="sm_80"), np.array(signed))
+
+
+@pytest.mark.parametrize("op", ["add", "sub"])
+def test_only_cc_leaves_a_carry(op):
+    a, b = words(81), words(82)
+    got = run(
+        f"{{.reg .b32 t; {op}.cc.u32 t, %1, %2; {op}c.u32 t, t, t; {op}c.u32 %0, %2, %1;}}",
+        "u4",
+        a,
+        b,
+    )
+    x, y = a.astype("i8"), b.astype("i8")
+    carry = (x + y > 0xFFFFFFFF) if op == "add" else (x < y)
+    same(got, (y + x + carry if op == "add" else y - x - carry) & 0xFFFFFFFF)
+
+
+def test_half_precision_flushes_what_is_subnormal():
+    x = np.resize(np.array([3e-6, -3e-6, 1e-4, -1.5, 7e-5, -5e-5], "f2"), 64)
+    one = np.ones(64, "f2")
+    flushed = np.where(np.abs(x) < 2.0**-14, np.copysign(np.float16(0), x), x)
+    assert (flushed != x).any()
+    for template, want in (
+        ("add.ftz.f16 %0, %1, %2;", flushed + one),
+        ("mul.ftz.f16 %0, %1, %2;", flushed),
+        ("fma.rn.ftz.f16 %0, %1, %2, %1;", flushed * 2),
+        ("neg.ftz.f16 %0, %1;", -flushed),
+        ("max.ftz.f16 %0, %1, %1;", flushed),
+    ):
+        got = run(template, "f2", x, one)
+        same(got, want)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+        assert (got != run(template.replace(".ftz", ""), "f2", x, one)).any() or "add" in template
+    packed = np.stack([x, -x], 1).view("u4")[:, 0]
+    got = run("neg.ftz.f16x2 %0, %1;", "u4", packed).view("f2").reshape(-1, 2)
+    same(got, np.stack([-flushed, flushed], 1))
+    below = run(
+        "{.reg .pred p; setp.gt.ftz.f16 p, %1, %2; selp.u32 %0, 1, 0, p;}", "u4", x, one * 0
+    )
+    same(below, flushed > 0)
+
+
+def test_packed_comparisons_take_a_third_predicate():
+    a, b = floats(83, "f2"), floats(84, "f2")
+    pair, other = (np.stack([v, v[::-1]], 1).view("u4")[:, 0] for v in (a, b))
+    third = np.arange(N, dtype="u4") % 2
+    got = run(
+        "{.reg .pred p, q, r; setp.ne.u32 r, %3, 0; setp.lt.and.f16x2 p|q, %1, %2, r;"
+        "selp.u32 %0, 1, 0, p; @q add.u32 %0, %0, 2;}",
+        "u4", pair, other, third,
+    )  # fmt: skip
+    want = ((a < b) + 2 * (a[::-1] < b[::-1])) * third
+    same(got, want)
+    got = run(
+        "{.reg .pred r; setp.ne.u32 r, %3, 0; set.lt.or.f16x2.f16x2 %0, %1, %2, r;}",
+        "u4", pair, other, third,
+    ).view("f2").reshape(-1, 2)  # fmt: skip
+    either = np.stack([a < b, a[::-1] < b[::-1]], 1) | (third == 1)[:, None]
+    same(got, either.astype("f2"))

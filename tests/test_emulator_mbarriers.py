@@ -266,3 +266,109 @@ def test_who_asks_now_and_then_may_be_told_no_for_long():
     assert (y == 101).all()
     report, _ = run(body.replace("++rounds == n", "++rounds < 0"), n=100, max_steps=5000)
     assert {f.kind for f in report.findings} == {"step-budget"}
+
+
+# -- more arrivals than a phase takes ---------------------------------------------------------------
+
+MANY = """
+    if (t == 0) init(&bar, n);
+    __syncthreads();
+    auto token = arrive(&bar);
+    int missing;
+    asm volatile("mbarrier.pending_count.b64 %0, %1;" : "=r"(missing) : "l"(token));
+    y[t] = missing;
+    y[t + 32] = over(&bar, token);
+    __syncthreads();
+    if (t < n - 32 % n) arrive(&bar);
+    __syncthreads();
+    y[t + 64] = over(&bar, token);
+    y[t + 96] = over_parity(&bar, ((32 + n - 1) / n - 1) & 1);
+"""
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("n", [5, 7, 12, 31])
+def test_arrivals_past_the_end_of_a_phase_belong_to_the_next(n, schedule):
+    """32 lanes arrive in one instruction, lane after lane; the last phase stays open.
+
+    Source: PTX ISA, mbarrier: an arrival that completes a phase begins the next with the expected count.
+    """
+    report, y = run(MANY, threads=32, n=n, schedule=schedule)
+    assert report.ok, report
+    lane = np.arange(32)
+    np.testing.assert_array_equal(y[:32], n - lane % n)
+    late = lane // n >= 32 // n - 1  # a token tells of its phase until the next but one is over
+    np.testing.assert_array_equal(y[32:64][late], (lane // n < 32 // n)[late])
+    last = lane // n == 32 // n
+    np.testing.assert_array_equal(y[64:96][last], 1)
+    np.testing.assert_array_equal(y[96:], 1)
+
+
+def test_arrivals_that_count_for_several_go_on_into_the_next_phase():
+    body = """
+    if (t == 0) init(&bar, 10);
+    __syncthreads();
+    unsigned long long token;
+    asm volatile("mbarrier.arrive.shared::cta.b64 %0, [%1], %2;"
+        : "=l"(token) : "r"(at(&bar)), "r"(t < 3 ? 5 : 2) : "memory");
+    y[t] = over(&bar, token);
+    """
+    report, y = run(body, threads=5, arch="sm_90")
+    assert report.ok, report
+    np.testing.assert_array_equal(y[:5], [1, 1, 0, 0, 0])  # 5 and 5 of 10, then 5, 2 and 2
+
+
+# -- lanes of a warp that wait one by one -------------------------------------------------------------
+
+ONE_BY_ONE = """
+    if (t == 0) { init(&bar, 32); init(&other, 32); }
+    __syncthreads();
+    if (t < 32) {
+        s[t] = x[t];
+        arrive(&bar);
+        s[t + 32] = x[t + 32];
+        arrive(&other);
+    } else {
+        if (t == 32) { while (!over_parity(&bar, 0)) {} }
+        SECOND
+        READ
+    }
+"""
+
+
+def waiting_lanes(second, read, blocks=1):
+    """The findings of two warps of which the second waits as told."""
+    report, _ = run(
+        ONE_BY_ONE.replace("SECOND", second).replace("READ", read), threads=64, blocks=blocks
+    )
+    return {f.kind for f in report.findings}
+
+
+def test_what_one_lane_has_learned_it_still_knows_when_another_learns_more():
+    second = "if (t == 33) { while (!over_parity(&other, 0)) {} }"
+    assert not waiting_lanes(second, "if (t == 32) y[128 * blockIdx.x + t] = s[5];")
+    assert not waiting_lanes(second, "if (t == 33) y[128 * blockIdx.x + t] = s[37];")
+    assert waiting_lanes(second, "if (t == 34) y[128 * blockIdx.x + t] = s[5];") == {"race"}
+
+
+def test_a_wait_of_a_whole_warp_hands_on_nothing_that_one_lane_had_learned_before():
+    """In block 0 all lanes wait for what tells them nothing, in block 1 one lane of them does."""
+    body = """
+    if (t == 0) { init(&bar, 32); init(&other, 32); }
+    __syncthreads();
+    if (t < 32) {
+        arrive(&other);
+        s[t] = x[t];
+        arrive(&bar);
+    } else {
+        if (t == 32) { while (!over_parity(&bar, 0)) {} }
+        if (WHO) { while (!over_parity(&other, 0)) {} }
+        if (t == READER && blockIdx.x == 0) y[t] = s[5];
+    }
+    """
+    for who in ("blockIdx.x == 0 || t == 33", "true", "t == 33"):
+        for reader, kinds in ((32, set()), (34, {"race"})):
+            report, _ = run(
+                body.replace("WHO", who).replace("READER", str(reader)), threads=64, blocks=2
+            )
+            assert {f.kind for f in report.findings} == kinds, (who, reader, report)

@@ -393,3 +393,40 @@ def test_a_kernel_without_waits_has_no_gates_and_no_turns():
     program, _ = run._program(source, "k", "sm_75", (), "kernel.cu")
     assert not program.waits
     assert not any(b.spins or b.kind == "gate" for b in program.blocks)
+
+
+@pytest.mark.parametrize("schedule", run.SCHEDULES)
+@pytest.mark.parametrize(
+    ("fences", "kinds"),
+    [
+        ("__threadfence();", set()),
+        ("__threadfence_block(); __threadfence();", set()),
+        ("__threadfence_block(); __threadfence_block(); __threadfence_system();", set()),
+        ("__threadfence_block();", {"race"}),
+        ("", {"race"}),
+    ],
+)
+def test_a_fence_of_the_block_does_not_use_up_what_another_block_released(fences, kinds, schedule):
+    """What a flag of another block hands on waits for a fence of the device, however many come before.
+
+    The data were loaded before they were written, so a cache may hold the old ones.
+    """
+    source = """
+    extern "C" __global__ void k(volatile int* flag, int* data, int* out)
+    {
+        if (blockIdx.x == 0) {
+            data[threadIdx.x] += 1;
+            __syncthreads();
+            if (threadIdx.x == 0) { __threadfence(); *flag = 1; }
+        } else {
+            if (threadIdx.x == 0) { while (*flag == 0) { } FENCES }
+            __syncthreads();
+            out[threadIdx.x] = data[threadIdx.x];
+        }
+    }
+    """
+    arrays = [np.zeros(1, np.int32), np.arange(64, dtype=np.int32), np.zeros(64, np.int32)]
+    text = source.replace("FENCES", fences)
+    report = emulator.launch(text, "k", 2, 64, arrays, schedule=schedule)
+    assert {f.kind for f in report.findings} == kinds, report
+    np.testing.assert_array_equal(arrays[2], np.arange(64) + 1)

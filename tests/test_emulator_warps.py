@@ -94,7 +94,7 @@ HALVES = "unsigned m = t < 20 ? 0xfffffu : 0xfff00000u;"
         ("out[t] = __reduce_max_sync(m, -t);", np.where(T < 20, 0, -20)),
         ("out[t] = __popc(__match_any_sync(m, t / 32));", np.where(T < 20, 20, 12)),
         ("int p; __match_all_sync(m, t / 20, &p); out[t] = p;", np.ones(32)),
-        ("out[t] = __shfl_sync(m, t, 25);", np.where(T < 20, 25, 25)),
+        ("out[t] = __shfl_sync(m, t, t < 20 ? 5 : 25);", np.where(T < 20, 5, 25)),
     ],
 )
 def test_lanes_that_name_the_same_mask_act_together(body, want):
@@ -106,9 +106,26 @@ def test_lanes_that_name_the_same_mask_act_together(body, want):
 SOUND = (
     "if (t < 16) out[t] = __shfl_xor_sync(0xffffu, t, 1);",
     "if (t >= n) return; out[t] = __shfl_xor_sync(0xffffffffu, t, 1);",  # the others have ended
-    "if (t % 3 == 0) out[t] = __shfl_sync(__activemask(), t, 3);",
-    "for (int d = 16; d > 0; d /= 2) out[t] += __shfl_down_sync(~0u, t, d);",
+    "if (t % 3 == 0) out[t] = __shfl_sync(__activemask(), t, __ffs(__activemask()) - 1);",
+    "for (int d = 16; d > 0; d /= 2) { int v = __shfl_down_sync(~0u, t, d, 1); out[t] += v; }",
+    "unsigned m = 1u << t % 32; __syncwarp(m); out[t] = __shfl_sync(m, t, t) + __any_sync(m, t);",
 )
+UNDEFINED = (
+    (HALVES + "out[t] = __shfl_sync(m, t, 25);", np.full(32, 25), 20, "its own mask does not name"),
+    ("if (t % 3 == 0) out[t] = __shfl_sync(__activemask(), t, 5);", None, 11, "does not name"),
+    (
+        "if (t >= n) return; out[t] = __shfl_down_sync(~0u, t, 8);",
+        np.where(T < 12, T + 8, 0), 8, "lane 12 reads from lane 20, which has ended",
+    ),
+    (
+        "if (t >= n) return; out[t] = __shfl_sync(~0u, t, 31);",
+        np.zeros(32), 20, "lane 0 reads from lane 31, which has ended",
+    ),
+    ("out[t] = __shfl_xor_sync(0xffffu, t, 1);", T ^ 1, 1, "does not name them"),
+    ("out[t] = __shfl_xor_sync(0xffffffu, t, 1);", T ^ 1, 1, "lanes 24, 25, 26, 27, 28, 29, 30, 31"),
+    ("out[t] = t; __syncwarp(0xffff0000u);", T, 1, "does not name them"),
+    ("out[t] = __ballot_sync(0xffu, 1) ? 1 : 1;", np.ones(32), 1, "does not name them"),
+)  # fmt: skip
 ABSENT = (
     "if (t < 16) out[t] = __shfl_xor_sync(0xffffffffu, t, 1);",
     "if (t < n) out[t] = __ballot_sync(0xffffffffu, t & 1);",
@@ -121,6 +138,34 @@ ABSENT = (
 def test_a_mask_of_those_who_are_there_is_sound(body):
     assert run(body)[1].ok
     assert run(body, block=45)[1].ok  # threads that do not exist are not missed
+
+
+@pytest.mark.parametrize(("body", "want", "times", "says"), UNDEFINED)
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_what_a_mask_leaves_undefined_is_found(body, want, times, says, schedule):
+    """PTX ISA, shfl.sync: undefined from a lane that is inactive or not in the membermask."""
+    out, report = run(body, schedule=schedule)
+    found = [f for f in report.findings if f.kind == "divergent-barrier"]
+    assert found == list(report.findings) and len(found) == 1, report
+    assert found[0].line == 3 and says in found[0].message, found[0].message
+    if want is not None:
+        own = np.arange(32) < 20 if "return" in body else np.ones(32, bool)
+        np.testing.assert_array_equal(out[own], want[own])
+    if "return" in body:
+        assert found[0].count == times
+
+
+def test_lanes_of_a_warp_that_is_not_whole_do_not_exist():
+    body = (
+        "int v = t; for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(~0u, v, d); out[t] = v;"
+    )
+    assert run(body, block=64)[1].ok
+    out, report = run(body, block=45)
+    (finding,) = report.findings
+    assert "does not exist: the block has 45 threads" in finding.message
+    assert out[32] == np.arange(32, 45).sum()  # zeros for the lanes that are missing
+    guarded = "int v = t; if (t < 32) { for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(~0u, v, d); } out[t] = v;"
+    assert run(guarded, block=45)[1].ok
 
 
 @pytest.mark.parametrize("body", ABSENT)

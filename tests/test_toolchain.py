@@ -1,5 +1,8 @@
 """NVRTC without a GPU: resources, errors with file and line, SASS."""
 
+import subprocess
+import sys
+
 import pytest
 
 from helpers import toolchain
@@ -88,3 +91,18 @@ def test_sass_of_an_unknown_entry():
 def test_a_cubin_that_is_none_is_refused():
     with pytest.raises(ToolchainError):
         toolchain.sass(b"not a cubin")
+
+
+def test_a_template_on_an_undefined_type_is_a_compile_error() -> None:
+    """NVRTC itself ends the process, so this is tried in another one."""
+    source = "template <int N> __global__ void f(half* A) { A[N] = A[0]; }"
+    code = (
+        "from helpers import toolchain\n"
+        "from helpers.errors import CompileError\n"
+        f"try: toolchain.compile({source!r}, name_expressions=('f<2>',))\n"
+        "except CompileError as error: print('refused', 'half' in str(error))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["refused", "True"]), done.stderr
+    sound = source.replace("half", "float")
+    assert "f<2>" in toolchain.compile(sound, name_expressions=("f<2>",)).name_map

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator import counts
+from helpers.emulator.masks import Mask
 from helpers.emulator.memory import (
     LOCAL_WINDOW,
     SHARED_WINDOW,
@@ -21,15 +22,16 @@ from helpers.emulator.memory import (
     store_words,
 )
 from helpers.emulator.races import track_global
-from helpers.errors import EmulationError
+from helpers.errors import ConfigError, EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
-    from helpers.emulator.program import Site
+    from helpers.emulator.machine import State
     from helpers.emulator.report import SiteStats
+    from helpers.emulator.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+u4 = np.dtype("u4")
 u8 = np.dtype("u8")
 i8 = np.dtype("i8")
 SYMBOL_SLOT = 1 << 16
@@ -210,10 +212,14 @@ def _lanes_of(state: State, address: Array, mask: Mask | None) -> tuple[Array, A
 
 
 def _split(
-    state: State, site: Site, address: Array, mask: Mask | None
+    state: State, site: Site, address: Array, mask: Mask | None, reads: Array | None = None
 ) -> list[tuple[Buffer, Array, Mask | None, Array]]:
-    """Sort lanes by buffer, report faults: [(buffer, offsets, mask of the sound lanes, bool)]."""
+    """Sort lanes by buffer, report faults: [(buffer, offsets, mask of the sound lanes, bool)].
+
+    reads: bytes that each lane touches, 1 or more (None: all of the access's width).
+    """
     address, arr = _lanes_of(state, address, mask)
+    width: Any = site.width if reads is None else np.broadcast_to(reads, address.shape)
     target = address + site.offset
     out = []
     slots = target >> SLOT_BITS
@@ -224,12 +230,13 @@ def _split(
             _report_wild(state, site, target, here)
             continue
         offset = target - buffer.base
-        outside = here & ((offset < 0) | (offset > buffer.nbytes - site.width))
+        outside = here & ((offset < 0) | (offset > buffer.nbytes - width))
         if buffer.owned is not None:
-            at = np.clip(offset, 0, buffer.nbytes - site.width)
-            outside = here & ~(~outside & buffer.owned[at] & buffer.owned[at + site.width - 1])
+            at = np.clip(offset, 0, np.maximum(buffer.nbytes - width, 0))
+            last = np.minimum(at + width, buffer.nbytes) - 1
+            outside = here & ~(~outside & buffer.owned[at] & buffer.owned[last])
         if outside.any():
-            _report_outside(state, site, buffer, offset, outside)
+            _report_outside(state, site, buffer, offset, outside, width)
         crooked = here & ~outside & (offset & (site.width - 1) != 0)
         if crooked.any():
             _report_misaligned(state, site, buffer, offset, crooked)
@@ -250,10 +257,7 @@ def _load_checked(
     for buffer, offset, sound_mask, sound in parts:
         if state.analyse:
             _count_global(state, site, stats, buffer, offset, sound_mask)
-            if site.strong or _tracked(state, buffer):
-                track_global(state, site.index, buffer, offset, site.width, sound_mask, False)
-            if buffer.initialised is not None:
-                _check_global_init(state, site, buffer, offset, sound)
+        _watch(state, site, buffer, offset, site.width, sound_mask)
         got = _take(buffer, site, offset)
         got = [got] if site.count == 1 else list(got)
         zero = np.zeros((1, 1, 1, 1), site.kind)
@@ -264,13 +268,71 @@ def _load_checked(
     return values[0] if site.count == 1 else tuple(values)
 
 
-def _check_global_init(
-    state: State, site: Site, buffer: Buffer, offset: Array, sound: Array
+def load_ragged(
+    state: State, number: int, address: Array, reads: Array, mask: Mask | None
+) -> tuple[Array, ...]:
+    """A load of which each lane reads only the first bytes: 32-bit words, zeros behind those.
+
+    reads: how many bytes, 1 to the access's width (four axes). The address must be a multiple of the
+    whole width, as for any access of this instruction.
+    """
+    site, stats = state.sites[number], state.stats[number]
+    reads = reads.astype(np.int64)
+    values = [np.zeros((1, 1, 1, 1), u4)] * (site.width // 4)
+    for buffer, offset, sound_mask, _ in _split(state, site, address, mask, reads):
+        if state.analyse:
+            _count_global(state, site, stats, buffer, offset, sound_mask)
+        for at in range(0, site.width, 4):
+            lanes = state.narrowed(sound_mask, reads > at)
+            if lanes is None or lanes.n:
+                word = _read_word(state, site, buffer, offset + at, reads - at, lanes)
+                here = True if lanes is None else lanes.arr
+                values[at // 4] = np.where(here, word, values[at // 4])
+    return tuple(values)
+
+
+def _read_word(
+    state: State, site: Site, buffer: Buffer, offset: Array, reads: Array, mask: Mask | None
+) -> Array:
+    """The first `reads` bytes of a word, by lane: at once where every lane reads all four."""
+    short = reads < 4
+    if mask is not None:
+        short = short & mask.reduced(short.shape)
+    if not short.any():
+        _watch(state, site, buffer, offset, 4, mask)
+        return buffer.view(u4).take(offset >> 2, mode="clip")
+    data, word = buffer.view(np.dtype("u1")), np.zeros((1, 1, 1, 1), u4)
+    for at in range(4):
+        lanes = state.narrowed(mask, reads > at)
+        if lanes is None or lanes.n:
+            if at % buffer.granule == 0:
+                _watch(state, site, buffer, offset + at, 1, lanes)
+            byte = data.take(offset + at, mode="clip").astype(u4) << u4.type(8 * at)
+            word = word | np.where(True if lanes is None else lanes.arr, byte, u4.type(0))
+    return word
+
+
+def _watch(
+    state: State, site: Site, buffer: Buffer, offset: Array, width: int, mask: Mask | None
 ) -> None:
+    """Watch a load of `width` bytes for races and for elements that nobody wrote."""
+    if not state.analyse:
+        return
+    if site.strong or _tracked(state, buffer):
+        track_global(state, site.index, buffer, offset, width, mask, False)
+    if buffer.initialised is not None:
+        offset, sound = _lanes_of(state, offset, mask)
+        _check_global_init(state, site, buffer, offset, sound, width)
+
+
+def _check_global_init(
+    state: State, site: Site, buffer: Buffer, offset: Array, sound: Array, width: int
+) -> None:
+    """Report lanes that read `width` bytes, not all of which were written before."""
     assert buffer.initialised is not None
     at = np.where(sound, offset, 0) // buffer.granule
     have = buffer.initialised[at]
-    for j in range(1, site.width // buffer.granule):
+    for j in range(1, width // buffer.granule):
         have = have & buffer.initialised[at + j]
     missing = sound & ~have
     if missing.any():
@@ -330,7 +392,7 @@ def _store_sound(
 ) -> None:
     if state.analyse:
         _count_global(state, site, stats, buffer, offset, mask)
-        track_global(state, site.index, buffer, offset, site.width, mask, True)
+        track_global(state, site.index, buffer, offset, site.width, mask, True, values)
     state.launch.writes += 1
     if site.strong:
         state.launch.flagged = True
@@ -403,21 +465,23 @@ def _elements(count: int) -> str:
 
 
 def _report_outside(
-    state: State, site: Site, buffer: Buffer, offset: Array, outside: Array
+    state: State, site: Site, buffer: Buffer, offset: Array, outside: Array, width: Any
 ) -> None:
+    """width: bytes that each lane touches, an array or one number."""
     thread, column, place = _first(state, offset, outside)
+    wide = np.broadcast_to(width, state.shape).reshape(state.threads, state.blocks)
+    end = place + int(wide[thread, column]) - 1
     where = buffer.index_text(place)
     total = buffer.nbytes // buffer.itemsize
     has = f"{buffer.name} has {_elements(total)}"
     arena = state.launch.heap.arena
     if arena is not None and arena.buffer is buffer:
-        where, far = f"byte {place} of the device heap", arena.beyond(place + site.width - 1)
+        where, far = f"byte {place} of the device heap", arena.beyond(end)
         has = "malloc and new did not give it out, or it was freed"
     elif place < 0:
         far = f"{_elements(-(place // buffer.itemsize))} before its start"
     else:
-        last = (place + site.width - 1) // buffer.itemsize
-        far = f"{_elements(last - total + 1)} past its end"
+        far = f"{_elements(end // buffer.itemsize - total + 1)} past its end"
     state.find(
         "out-of-bounds",
         site.line,
@@ -514,8 +578,8 @@ def _shared_plan(
             ideal = _ideal_waves(state, site, plan.offset, active)
             plan.waves = (requests, int(waves.sum()) * scale, ideal)
             plan.lanes = state.lanes if plan.mask is None else plan.mask.n
-            assert state.log is not None
-            plan.granule = plan.offset >> state.log.shift if state.log.shift else plan.offset
+            if state.log is not None:  # none where the launch has no shared memory at all
+                plan.granule = plan.offset >> state.log.shift if state.log.shift else plan.offset
         stats.memo = plan
     if state.analyse:
         requests, waves_sum, ideal_sum = plan.waves
@@ -569,11 +633,13 @@ def _check_shared(state: State, site: Site, offset: Array, mask: Mask | None) ->
         thread, column, place = _first(state, offset, out)
         past = place + width - total
         far = f"{past} byte(s) past its end" if place >= 0 else f"{-place} byte(s) before its start"
+        forgotten = _forgotten(state, site)
         state.find(
             "out-of-bounds",
             site.line,
             f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} "
-            f"{_verb(site)} byte {place} of shared memory, {far}: the block has {total} bytes",
+            f"{_verb(site)} byte {place} of shared memory, {far}: the block has {total} bytes"
+            f"{forgotten}",
             _number(state, out),
             array="shared",
             threads=(thread,),
@@ -598,13 +664,33 @@ def _check_shared(state: State, site: Site, offset: Array, mask: Mask | None) ->
     return _shield(state, mask, arr, outside | crooked)
 
 
+def _forgotten(state: State, site: Site) -> str:
+    """What to say of dynamic shared memory that the launch did not ask for; "" if it did.
+
+    Raises ConfigError where the block then has no shared memory at all: nothing that follows would
+    be the kernel's fault.
+    """
+    launch = state.launch
+    if not launch.program.dynamic_shared or launch.dynamic_shared:
+        return ""
+    name = launch.program.shared_symbols[-1].name
+    what = (
+        f"{name!r} is dynamic shared memory (extern __shared__), and the launch gives none: "
+        "shared_bytes=0"
+    )
+    if not launch.shared_bytes:
+        raise ConfigError(
+            f"line {site.line} {_verb(site)} shared memory, but the block has none: {what}. Give its "
+            f"size in bytes: launch(..., shared_bytes=...), as the third number in <<<>>>"
+        )
+    return f". {what}. Give its size in bytes"
+
+
 def _shield(state: State, mask: Mask | None, arr: Array, bad: Array) -> Mask:
     """A mask without the bad lanes, even if it then equals the old one in number."""
-    from helpers.emulator.machine import Mask as MaskClass
-
     sound = arr & ~bad
     n = int(np.count_nonzero(sound)) * (state.lanes // sound.size)
-    return MaskClass(state, sound, n)
+    return Mask(state, sound, n)
 
 
 def load_shared(state: State, number: int, address: Array, mask: Mask | None) -> Any:

@@ -12,7 +12,8 @@ import numpy as np
 from helpers.emulator.memory import SLOT_BITS, Buffer
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
+    from helpers.emulator.machine import State
+    from helpers.emulator.masks import Mask
 
 
 class Arena:

@@ -148,6 +148,26 @@ def mul64_mode(a: Array, b: Array, mode: str) -> Array:
     return _directed64(p, np.where(np.isfinite(p), e, 0.0), mode)
 
 
+def div64_mode(a: Array, b: Array, mode: str) -> Array:
+    """float64 quotient in a directed rounding mode, away from over- and underflow.
+
+    What rounding cut off has the sign of a - q * b (which an fma gives exactly), turned round where
+    b is negative.
+    """
+    a, b = np.broadcast_arrays(a, b)
+    q = a / b
+    rest = fma64(-q, b, a)
+    plain = np.isfinite(q) & np.isfinite(rest) & (b != 0)
+    return _directed64(q, np.where(plain, np.where(b < 0, -rest, rest), 0.0), mode)
+
+
+def sqrt64_mode(x: Array, mode: str) -> Array:
+    """float64 square root in a directed rounding mode."""
+    q = np.sqrt(x)
+    rest = fma64(-q, q, x)
+    return _directed64(q, np.where(np.isfinite(rest), rest, 0.0), mode)
+
+
 def fma64_mode(a: Array, b: Array, c: Array, mode: str) -> Array:
     """float64 a * b + c in a directed rounding mode."""
     r = fma64(a, b, c)
@@ -157,12 +177,26 @@ def fma64_mode(a: Array, b: Array, c: Array, mode: str) -> Array:
     return _directed64(r, np.where(np.isfinite(rest), rest, 0.0), mode)
 
 
-def flush32(x: Array) -> Array:
-    """Subnormal float32 to zero of the same sign (.ftz)."""
-    tiny = np.abs(x) < f4.type(2.0**-126)
+def flush(x: Array) -> Array:
+    """Subnormal values of x's type to zero of the same sign (.ftz)."""
+    tiny = np.abs(x) < np.finfo(x.dtype).tiny
     if tiny.any():
-        return np.where(tiny, np.copysign(f4.type(0), x), x)
+        return np.where(tiny, np.copysign(x.dtype.type(0), x), x)
     return x
+
+
+def flush_bf16(x: Array) -> Array:
+    """float64 values that are subnormal as bfloat16 to zero of the same sign (.ftz)."""
+    return np.where(np.abs(x) < 2.0**-126, np.copysign(0.0, x), x)
+
+
+def xor_signed(function: Any, a: Array, b: Array) -> Array:
+    """min or max of magnitudes, with the product's sign (.xorsign.abs); NaN as the function has it.
+
+    Source: PTX ISA, min and max: .xorsign looks at both signs before .abs; both leave a NaN alone.
+    """
+    r = function(np.abs(a), np.abs(b))
+    return np.where(np.signbit(a) ^ np.signbit(b), -r, r)
 
 
 def saturate(x: Array) -> Array:
@@ -391,6 +425,12 @@ def insert(a: Array, b: Array, start: Array, length: Array) -> Array:
     return ((y & ~mask) | (shift_left(x, start) & mask)).view(a.dtype)
 
 
+def clamped(n: Array, wrap: bool) -> Array:
+    """A position or a width of bmsk and szext: at most 32, or its low five bits; as int32."""
+    u = n.view(u4)
+    return (u & u4.type(31) if wrap else np.minimum(u, u4.type(32))).view(i4)
+
+
 def popcount(x: Array) -> Array:
     """Number of bits that are one, as int32."""
     return np.bitwise_count(x.view(np.dtype(f"u{x.dtype.itemsize}"))).astype(i4)
@@ -606,6 +646,11 @@ def add_carry(frame: dict[str, Any], a: Array, b: Array, carry: Array | None) ->
 def add_carry_in(frame: dict[str, Any], a: Array, b: Array, carry: Array) -> Array:
     """Unsigned sum with the carry; the one in the frame stays."""
     return a + b + carry.astype(a.dtype)
+
+
+def sub_borrow_in(frame: dict[str, Any], a: Array, b: Array, borrow: Array) -> Array:
+    """Unsigned difference with the borrow; the one in the frame stays."""
+    return a - b - borrow.astype(a.dtype)
 
 
 def sub_borrow(frame: dict[str, Any], a: Array, b: Array, borrow: Array | None) -> Array:

@@ -18,8 +18,9 @@ import numpy as np
 from helpers.emulator import access
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
-    from helpers.emulator.program import Site
+    from helpers.emulator.machine import State
+    from helpers.emulator.masks import Mask
+    from helpers.emulator.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -179,6 +180,7 @@ class Copies:
             threads=(thread,),
             other_line=line,
             block=state.block_tuple(column),
+            weight=2,  # what to do about it is to wait for the copy first of all
         )
 
     def _lookup(self, granule: Array, span: int) -> Array:
@@ -226,9 +228,7 @@ def copy_async(
     if from_site.count == 1 and not isinstance(values, tuple):
         values = (values,)
     if limit is not None:
-        values = tuple(
-            np.where(limit >= 4 * (j + 1), v, np.uint32(0)) for j, v in enumerate(values)
-        )
+        values = tuple(v & _leading(limit, 4 * j) for j, v in enumerate(values))
     stats = state.stats[target]
     log, state.log = state.log, None  # the write is judged when it is waited for
     try:
@@ -255,39 +255,32 @@ def copy_async(
 def _partial(
     state: State, source: int, address: Array, limit: Array, mask: Mask | None
 ) -> tuple[Array, ...]:
-    """Loads of fewer bytes than the copy is wide, by lane."""
+    """Loads of which some lanes read fewer bytes than the copy is wide.
+
+    The lanes that read all of it make a request of their own.
+    """
     site = state.sites[source]
+    values: tuple[Array, ...] = (np.zeros((1, 1, 1, 1), np.uint32),) * site.count
     if mask is not None and mask.n == 0:
-        return tuple(np.zeros((1, 1, 1, 1), np.uint32) for _ in range(site.count))
+        return values
     whole = state.narrowed(mask, limit >= site.width)
-    if site.count == 1 or whole is None or whole.n == (state.lanes if mask is None else mask.n):
-        got = access.load_global(state, source, address, mask)
-        return got if isinstance(got, tuple) else (got,)
-    values = [np.zeros((1, 1, 1, 1), np.uint32)] * site.count
-    if whole.n:
+    if whole is None or whole.n:
         got = access.load_global(state, source, address, whole)
-        values = [np.where(whole.arr, g, v) for g, v in zip(got, values, strict=True)]
-    some = state.narrowed(mask, limit < site.width)
-    for part in range(site.count):
-        lanes = state.narrowed(some, limit > 4 * part)
-        if lanes is not None and lanes.n == 0:
-            continue
-        buffer = access._first_buffer(state, site, address, lanes)
-        if buffer is None:
-            access._split(state, site, address, lanes)
-            continue
-        offset = address + (site.offset - buffer.base + 4 * part)
-        data = buffer.view(np.dtype("u4"))
-        outside = (offset < 0) | (offset > buffer.nbytes - 4)
-        lost = outside & (True if lanes is None else lanes.reduced(outside.shape))
-        if lost.any():
-            _, arr = access._lanes_of(state, offset, lanes)
-            access._report_outside(state, site, buffer, offset, arr & outside)
-        value = np.where(outside, np.uint32(0), data.take(offset >> 2, mode="clip"))
-        values[part] = np.where(True if lanes is None else lanes.arr, value, values[part])
-        if part == 0 and state.analyse:
-            access._count_global(state, site, state.stats[source], buffer, offset, lanes)
-    return tuple(values)
+        values = got if isinstance(got, tuple) else (got,)
+    rest = state.narrowed(mask, limit < site.width)
+    if rest is None or rest.n:
+        ragged = access.load_ragged(state, source, address, limit, rest)
+        here = True if rest is None else rest.arr
+        values = tuple(np.where(here, r, v) for r, v in zip(ragged, values, strict=True))
+    return values
+
+
+_LEADING = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)
+
+
+def _leading(limit: Array, at: int) -> Array:
+    """Mask of the bytes of the word at byte `at` that lie within the first `limit` bytes."""
+    return _LEADING[np.clip(limit.astype(np.int64) - at, 0, 4)]
 
 
 def commit_group(state: State, mask: Mask | None) -> None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator import access, arith
-from helpers.emulator.memory import SHARED_WINDOW
 from helpers.emulator.races import ATOMIC, track_atomic
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
+    from helpers.emulator.machine import State
+    from helpers.emulator.masks import Mask
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -165,7 +165,7 @@ def _global(
         if state.analyse:
             access._count_global(state, site, stats, buffer, offset, sound)
             if buffer.initialised is not None:
-                access._check_global_init(state, site, buffer, offset, arr)
+                access._check_global_init(state, site, buffer, offset, arr, site.width)
         at, x, y = _flat(state, sound, offset, b, b if c is None else c)
         if state.order is not None:
             thread, column = _flat(state, sound, state.thread, state.block_index)
@@ -193,8 +193,6 @@ def _shared(
     mask: Mask | None,
 ) -> Array:
     site, stats = state.sites[number], state.stats[number]
-    if site.space == "generic" and int(address.max()) >= SHARED_WINDOW:
-        address = address - SHARED_WINDOW
     plan = access._shared_plan(state, site, stats, address, mask)
     if plan.mask is not None and plan.mask.n == 0:
         return np.zeros((1, 1, 1, 1), site.kind)

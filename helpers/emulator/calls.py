@@ -11,7 +11,8 @@ from helpers.emulator.memory import LOCAL_WINDOW
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
+    from helpers.emulator.machine import State
+    from helpers.emulator.masks import Mask
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -25,6 +25,7 @@ from helpers.emulator import (
 )
 from helpers.emulator import ptx as P
 from helpers.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW
+from helpers.emulator.sites import Site
 from helpers.emulator.waits import STRONG
 from helpers.errors import EmulationError
 
@@ -383,8 +384,6 @@ class Emitter:
 
     def site(self, space: str, op: str, kind: str, count: int, offset: int) -> int:
         """Register a memory instruction; returns its number."""
-        from helpers.emulator.program import Site
-
         assert self.ins is not None
         number, ins = len(self.program.sites), self.ins
         parts = set(ins.parts)
@@ -447,17 +446,18 @@ def _mode(ins: P.Instruction) -> str:
 
 def _float(e: Emitter, ins: P.Instruction, expression: str) -> str:
     """Apply .sat and .ftz to a float result."""
-    if "ftz" in ins.parts and ins.parts[-1] in ("f32",):
-        expression = f"flush32({expression})"
+    if "ftz" in ins.parts:
+        expression = f"flush({expression})"
     if "sat" in ins.parts:
         expression = f"saturate({expression})"
     return expression
 
 
 def _fread(e: Emitter, ins: P.Instruction, operand: P.Operand | None, kind: str) -> str:
+    """A source; .ftz flushes it, float16 too, but for cvt, which looks at float32 alone."""
     value = e.read(operand, kind)
-    if "ftz" in ins.parts and kind == "f4":
-        return f"flush32({value})"
+    if "ftz" in ins.parts and kind in ("f4", "f2", "f8") and (kind == "f4" or ins.root != "cvt"):
+        return f"flush({value})"
     return value
 
 
@@ -513,18 +513,15 @@ def _half_arithmetic(e: Emitter, ins: P.Instruction, kind: str) -> None:
         values = [f"half2({e.read(o, 'i4')})" for o in sources]
     else:
         values = [f"bf16_value({e.read(o, 'i2')})" for o in sources]
+    if "ftz" in ins.parts:
+        values = [f"flush({v})" for v in values]
     if ins.root == "fma":
         if kind == "f16x2":
             result = f"fma16({', '.join(values)})"
         else:
             result = f"fma32_exact({', '.join(values)})"
     elif ins.root in ("min", "max"):
-        name = (
-            ("minimum" if ins.root == "min" else "maximum")
-            if "NaN" in ins.parts
-            else (f"f{ins.root}")
-        )
-        result = f"{name}({values[0]}, {values[1]})"
+        result = _least_or_most(ins, values)
     elif ins.root in ("neg", "abs"):
         result = f"-{values[0]}" if ins.root == "neg" else f"absolute({values[0]})"
     else:
@@ -533,6 +530,8 @@ def _half_arithmetic(e: Emitter, ins: P.Instruction, kind: str) -> None:
         result = f"saturate({result})"
     if "relu" in ins.parts:
         result = f"maximum({result}, ({result}).dtype.type(0))"
+    if "ftz" in ins.parts:
+        result = f"flush({result})"
     if kind == "f16x2":
         e.write(d, f"pack16({result})", "i4")
     elif kind == "bf16x2":
@@ -542,11 +541,13 @@ def _half_arithmetic(e: Emitter, ins: P.Instruction, kind: str) -> None:
 
 
 def _carry(e: Emitter, ins: P.Instruction, numpy: str) -> None:
-    """add.cc, sub.cc: the carry is kept for addc, subc of the same block."""
+    """add.cc, sub.cc: the carry is kept for addc, subc of the same block, which keep it with .cc only."""
     unsigned = "u" + numpy[1]
     a, b = (e.read(o, unsigned) for o in ins.operands[1:3])
     extra = "F['carry']" if ins.root in ("addc", "subc") else "None"
     name = "add_carry" if ins.root.startswith("add") else "sub_borrow"
+    if "cc" not in ins.parts:
+        name += "_in"
     value = e.temporary(f"{name}(F, {a}, {b}, {extra})")
     e.write(ins.operands[0], value, unsigned)
 
@@ -603,10 +604,17 @@ def _multiply_add(e: Emitter, ins: P.Instruction) -> None:
         return
     if "hi" in ins.parts:
         product = f"mulhi({e.read(a, numpy)}, {e.read(b, numpy)})"
-        e.write(d, f"{product} + {e.read(c, numpy)}", numpy)
+        e.write(d, _sum_int(e, ins, product, c, numpy), numpy)
         return
     numpy = _SIGNLESS.get(numpy, numpy)
     e.write(d, f"{e.read(a, numpy)} * {e.read(b, numpy)} + {e.read(c, numpy)}", numpy)
+
+
+def _sum_int(e: Emitter, ins: P.Instruction, product: str, c: P.Operand | None, kind: str) -> str:
+    """product + c; with .sat no more than the type holds."""
+    if "sat" in ins.parts:
+        return f"saturate_int({product}.astype(i8) + {e.read(c, kind)}, {kind})"
+    return f"{product} + {e.read(c, kind)}"
 
 
 @lowers("mul24", "mad24")
@@ -620,7 +628,7 @@ def _mul24(e: Emitter, ins: P.Instruction) -> None:
         product = f"({product} >> {wide}.type(16))"
     result = f"{product}.astype({kind})"
     if ins.root == "mad24":
-        result = f"{result} + {e.read(ins.operands[3], kind)}"
+        result = _sum_int(e, ins, result, ins.operands[3], kind)
     e.write(ins.operands[0], result, kind)
 
 
@@ -634,7 +642,7 @@ def _divide(e: Emitter, ins: P.Instruction) -> None:
     x, y = _fread(e, ins, a, numpy), _fread(e, ins, b, numpy)
     mode = _mode(ins)
     if numpy == "f8":
-        e.write(d, f"{x} / {y}", "f8")
+        e.write(d, f"{x} / {y}" if mode == "rn" else f"div64_mode({x}, {y}, {mode!r})", "f8")
     elif mode == "rn":
         e.write(d, _float(e, ins, f"div32({x}, {y})"), "f4")
     else:
@@ -670,17 +678,28 @@ def _extreme(e: Emitter, ins: P.Instruction) -> None:
         raise e.fail("packed 16-bit minimum is not emulated; use the scalar one")
     numpy = NUMPY[kind]
     d, *sources = ins.operands
-    values = [_fread(e, ins, o, numpy) for o in sources]
-    if numpy[0] == "f" and "NaN" not in ins.parts:
-        name = "fmin" if ins.root == "min" else "fmax"
-    else:
-        name = "minimum" if ins.root == "min" else "maximum"
-    result = f"{name}({values[0]}, {values[1]})"
-    if len(values) == 3:
-        result = f"{name}({result}, {values[2]})"
+    if len(sources) != 2:
+        raise e.fail("the minimum of three values is not emulated; take two after each other")
+    result = _least_or_most(ins, [_fread(e, ins, o, numpy) for o in sources])
     if "relu" in ins.parts:
         result = f"maximum({result}, {e.constant(0, numpy)})"
-    e.write(d, result, numpy)
+    e.write(d, _float(e, ins, result), numpy)
+
+
+def _least_or_most(ins: P.Instruction, values: Sequence[str]) -> str:
+    """Expression of min or max of two values, integers or floats."""
+    whole = _types(ins)[-1][0] in "su"
+    if whole or "NaN" in ins.parts:
+        name = "minimum" if ins.root == "min" else "maximum"
+    else:
+        name = f"f{ins.root}"
+    if ("xorsign" in ins.parts) != ("abs" in ins.parts):
+        raise EmulationError(
+            f"line {ins.line}: PTX instruction {ins.text!r}: .xorsign and .abs are emulated together "
+            "only, as two values have them"
+        )
+    call = f"xor_signed({name}, " if "xorsign" in ins.parts else f"{name}("
+    return f"{call}{values[0]}, {values[1]})"
 
 
 @lowers("sad")
@@ -693,7 +712,7 @@ def _sad(e: Emitter, ins: P.Instruction) -> None:
 @lowers("and", "or", "xor")
 def _bitwise(e: Emitter, ins: P.Instruction) -> None:
     numpy = NUMPY[_types(ins)[-1]]
-    symbol = {"and": "&", "or": "|", "xor": "^"}[ins.root]
+    symbol = _LOGIC[ins.root]
     d, a, b = ins.operands
     e.write(d, f"{e.read(a, numpy)} {symbol} {e.read(b, numpy)}", numpy)
 
@@ -781,17 +800,18 @@ def _bits(e: Emitter, ins: P.Instruction) -> None:
 @lowers("bmsk")
 def _bmsk(e: Emitter, ins: P.Instruction) -> None:
     d, a, b = ins.operands
-    one = e.constant(-1, "i4")
-    zero = e.constant(0, "i4")
-    e.write(d, f"insert({one}, {zero}, {e.read(a, 'i4')}, {e.read(b, 'i4')})", "i4")
+    one, zero = e.constant(-1, "i4"), e.constant(0, "i4")
+    wrap = "wrap" in ins.parts
+    start, length = (f"clamped({e.read(o, 'i4')}, {wrap})" for o in (a, b))
+    e.write(d, f"insert({one}, {zero}, {start}, {length})", "i4")
 
 
 @lowers("szext")
 def _szext(e: Emitter, ins: P.Instruction) -> None:
     numpy = NUMPY[_types(ins)[-1]]
     d, a, b = ins.operands
-    zero = e.constant(0, "i4")
-    e.write(d, f"extract({e.read(a, numpy)}, {zero}, {e.read(b, 'i4')})", numpy)
+    length = f"clamped({e.read(b, 'i4')}, {'wrap' in ins.parts})"
+    e.write(d, f"extract({e.read(a, numpy)}, {e.constant(0, 'i4')}, {length})", numpy)
 
 
 @lowers("prmt")
@@ -838,16 +858,21 @@ def _special(e: Emitter, ins: P.Instruction) -> None:
     d, a = ins.operands
     name = _SPECIAL32[ins.root]
     if kind == "f64":
-        e.write(d, f"{name}({e.read(a, 'f8')})", "f8")
+        e.write(d, _special64(e, ins, name), "f8")
     elif kind == "f16":
         e.write(d, f"{name}({e.read(a, 'f2')}.astype(f8)).astype(f2)", "f2")
     elif kind == "f16x2":
         e.write(d, f"pack16({name}(half2({e.read(a, 'i4')}).astype(f8)).astype(f2))", "i4")
-    elif kind == "bf16":
-        e.write(d, f"bf16_bits({name}(bf16_value({e.read(a, 'i2')}).astype(f8)))", "i2")
-    elif kind == "bf16x2":
-        value = f"bf16_value(unpack16({e.read(a, 'i4')})).astype(f8)"
-        e.write(d, f"pack16(bf16_bits({name}({value})))", "i4")
+    elif kind in ("bf16", "bf16x2"):
+        bits = e.read(a, "i2") if kind == "bf16" else f"unpack16({e.read(a, 'i4')})"
+        value = f"bf16_value({bits}).astype(f8)"
+        if "ftz" in ins.parts:
+            result = f"bf16_bits(flush_bf16({name}(flush_bf16({value}))))"
+        else:
+            result = f"bf16_bits({name}({value}))"
+        e.write(
+            d, result if kind == "bf16" else f"pack16({result})", "i2" if kind == "bf16" else "i4"
+        )
     else:
         value, mode = _fread(e, ins, a, "f4"), _mode(ins)
         if mode == "rn":
@@ -855,6 +880,16 @@ def _special(e: Emitter, ins: P.Instruction) -> None:
         else:
             result = f"directed({name}({value}.astype(f8)), {mode!r})"
         e.write(d, _float(e, ins, result), "f4")
+
+
+def _special64(e: Emitter, ins: P.Instruction, name: str) -> str:
+    """rcp, sqrt and rsqrt of float64."""
+    value, mode = _fread(e, ins, ins.operands[1], "f8"), _mode(ins)
+    if mode == "rn":
+        return _float(e, ins, f"{name}({value})")
+    if ins.root == "sqrt":
+        return f"sqrt64_mode({value}, {mode!r})"
+    return f"div64_mode({e.constant(1, 'f8')}, {value}, {mode!r})"
 
 
 @lowers("testp")
@@ -885,6 +920,8 @@ def _comparison(e: Emitter, ins: P.Instruction, op: str, kind: str, a: Any, b: A
         x, y = (f"bf16_value({e.read(o, 'i2')})" for o in (a, b))
     elif packed:
         wrap = "half2({})" if kind == "f16x2" else "bf16_value(unpack16({}))"
+        if "ftz" in ins.parts:
+            wrap = f"flush({wrap})"
         x, y = (wrap.format(e.read(o, "i4")) for o in (a, b))
     else:
         numpy = NUMPY[kind]
@@ -909,6 +946,9 @@ def _comparison(e: Emitter, ins: P.Instruction, op: str, kind: str, a: Any, b: A
     return f"({x} {_COMPARE[op]} {y})"
 
 
+_LOGIC = {"and": "&", "or": "|", "xor": "^"}
+
+
 @lowers("setp")
 def _setp(e: Emitter, ins: P.Instruction) -> None:
     parts = [p for p in ins.parts[1:] if p != "ftz"]
@@ -918,12 +958,15 @@ def _setp(e: Emitter, ins: P.Instruction) -> None:
     value = e.temporary(_comparison(e, ins, op, kind, a, b))
     if kind in ("f16x2", "bf16x2"):
         assert isinstance(target, P.Pair)
-        e.write(target.first, f"{value}[..., 0]", "b1")
-        e.write(target.second, f"{value}[..., 1]", "b1")
+        with_third = ""
+        if len(ins.operands) > 3:
+            with_third = f" {_LOGIC[parts[1]]} {e.read(ins.operands[3], 'b1')}"
+        e.write(target.first, f"{value}[..., 0]{with_third}", "b1")
+        e.write(target.second, f"{value}[..., 1]{with_third}", "b1")
         return
     inverse = f"~{value}"
     if len(ins.operands) > 3:
-        symbol = {"and": "&", "or": "|", "xor": "^"}[parts[1]]
+        symbol = _LOGIC[parts[1]]
         third = e.read(ins.operands[3], "b1")
         inverse = f"~{value} {symbol} {third}"
         value = f"{value} {symbol} {third}"
@@ -944,8 +987,9 @@ def _set(e: Emitter, ins: P.Instruction) -> None:
     d, a, b = ins.operands[:3]
     value = _comparison(e, ins, op, kind, a, b)
     if len(ins.operands) > 3:
-        symbol = {"and": "&", "or": "|", "xor": "^"}[parts[1]]
-        value = f"({value} {symbol} {e.read(ins.operands[3], 'b1')})"
+        third = e.read(ins.operands[3], "b1")
+        third = f"{third}[..., None]" if kind in ("f16x2", "bf16x2") else third
+        value = f"({value} {_LOGIC[parts[1]]} {third})"
     if kind == "f16x2" or kind == "bf16x2":
         if to in ("f16x2", "bf16x2"):
             one = 0x3C00 if to == "f16x2" else 0x3F80
@@ -955,6 +999,8 @@ def _set(e: Emitter, ins: P.Instruction) -> None:
     elif to in ("f32", "f16"):
         numpy = NUMPY[to]
         e.write(d, f"{value}.astype({numpy})", numpy)
+    elif to == "bf16":
+        e.write(d, f"bf16_bits({value}.astype(f4))", "i2")
     else:
         numpy = "i" + NUMPY[to][1]
         e.write(d, f"-{value}.astype({numpy})", numpy)
@@ -971,7 +1017,9 @@ def _selp(e: Emitter, ins: P.Instruction) -> None:
 def _slct(e: Emitter, ins: P.Instruction) -> None:
     d, a, b, c = ins.operands
     value, kind = NUMPY[_types(ins)[0]], NUMPY[_types(ins)[-1]]
-    e.write(d, f"select({e.read(c, kind)} >= 0, {e.read(a, value)}, {e.read(b, value)})", value)
+    e.write(
+        d, f"select({_fread(e, ins, c, kind)} >= 0, {e.read(a, value)}, {e.read(b, value)})", value
+    )
 
 
 def _own_kind(e: Emitter, d: Any, numpy: str) -> str:
@@ -1081,6 +1129,8 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
     relu = "relu" in parts
     if "pack" in parts or any(p.startswith(("e4m3", "e5m2", "e2m", "e3m", "ue8")) for p in parts):
         raise e.fail("8-bit floats and packed conversions are not emulated; convert one by one")
+    if "satfinite" in parts:
+        raise e.fail(".satfinite is emulated for 8-bit floats only; clamp the value before")
     if to in ("f16x2", "bf16x2"):
         high, low = (_fread(e, ins, o, "f4") for o in sources[:2])
         if relu:
@@ -1141,7 +1191,7 @@ def _cvt(e: Emitter, ins: P.Instruction) -> None:
         if relu:
             result = f"maximum({result}, {want}.type(0))"
         if "ftz" in parts and want == "f4":
-            result = f"flush32({result})"
+            result = f"flush({result})"
         e.write(d, result, want)
 
 
@@ -1169,6 +1219,9 @@ def _load(e: Emitter, ins: P.Instruction) -> None:
     space = _space(ins)
     if space == "cluster":
         raise e.fail(_HOPPER)
+    held = [e.kinds[t.name] for t in targets if isinstance(t, P.Register)]
+    if kind[0] == "b" and any(k[1] > numpy[1] for k in held):
+        numpy = "u" + numpy[1]  # PTX ISA, ld: bits are extended with zeros, only .s with the sign
     if space == "param" and isinstance(address, P.Address) and isinstance(address.base, P.Symbol):
         name = address.base.name
         offset = address.offset + address.base.offset
@@ -1352,7 +1405,8 @@ def _activemask(e: Emitter, ins: P.Instruction) -> None:
 @lowers("bar", "barrier")
 def _warp_barrier(e: Emitter, ins: P.Instruction) -> None:
     """Only bar.warp.sync comes here; the others end a block."""
-    e.emit(f"S.warp_sync({e.active()})")
+    member = e.read(ins.operands[0], "i4") if ins.operands else e.constant(-1, "i4")
+    e.emit(f"sync_lanes(S, {member}, {e.active()}, {ins.line})")
 
 
 # -- matrices ------------------------------------------------------------------------------------

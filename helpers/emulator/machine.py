@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from helpers.emulator import mbarrier
-from helpers.emulator.counts import ActiveLanes, WarpShape
+from helpers.emulator.counts import WarpShape
+from helpers.emulator.masks import Mask
 from helpers.emulator.memory import Heap, Words
 from helpers.emulator.order import Ledger, Order
 from helpers.emulator.ordered import OrderedLog
@@ -31,7 +32,8 @@ from helpers.emulator.report import SiteStats
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.program import FunctionProgram, Program, Site, Spin
+    from helpers.emulator.program import Block, FunctionProgram, Program, Spin
+    from helpers.emulator.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,56 +43,25 @@ _PATIENCE = 64  # rounds of a loop made for waiting after which its threads let 
 _IDLE = 20_000  # rounds in which threads wait, count, and nothing else happens
 
 
-class Mask:
-    """A set of threads: a bool array of four axes, its size, and how many warps it touches."""
-
-    __slots__ = ("_active", "_reduced", "_warps", "arr", "n", "state", "whole")
-
-    def __init__(self, state: State, arr: Array, n: int) -> None:
-        self.state = state
-        self.arr = arr
-        self.n = n
-        self.whole = False  # known to hold all lanes of each warp that it touches
-        self._warps = -1
-        self._active: ActiveLanes | None = None
-        self._reduced: dict[tuple[int, ...], Array] = {}
-
-    @property
-    def warps(self) -> int:
-        """Warps with at least one thread in the set."""
-        if self._warps < 0:
-            s = self.state
-            lanes = s.warp_shape.lanes(self.arr, is_mask=True).any(axis=(2, 3))
-            self._warps = int(np.count_nonzero(lanes)) * (s.total_warps // lanes.size)
-        return self._warps
-
-    @property
-    def active(self) -> ActiveLanes:
-        """The lanes of each warp, for counting."""
-        if self._active is None:
-            self._active = ActiveLanes(self.state.warp_shape, self.arr)
-        return self._active
-
-    def reduced(self, shape: tuple[int, ...]) -> Array:
-        """Whether any thread is in the set, along the axes where an array of `shape` varies."""
-        if shape not in self._reduced:
-            axes = tuple(i for i in range(4) if shape[i] == 1 and self.arr.shape[i] > 1)
-            reduced = np.any(self.arr, axis=axes, keepdims=True) if axes else self.arr
-            self._reduced[shape] = np.asarray(reduced)
-        return self._reduced[shape]
-
-
-@dataclass
+@dataclass(eq=False)
 class Waiting:
     """Threads that wait at a barrier."""
 
-    barrier: int
-    resume: int
+    barrier: int  # its number
+    block: Block  # which ends with the barrier
     mask: Mask | None
-    line: int
     expected: Array | None  # threads it takes, or None for all of the block
-    pool: int
     reduce: tuple[str, int, Array] | None = None  # (operation, register, predicate)
+
+    @property
+    def resume(self) -> int:
+        """Where the threads go on."""
+        return self.block.next
+
+    @property
+    def line(self) -> int:
+        """The source line of the barrier."""
+        return self.block.end_line
 
 
 @dataclass
@@ -121,6 +92,7 @@ class Fault:
     message: str
     count: int
     details: dict[str, Any] = field(default_factory=dict)
+    weight: int = 0  # of equal faults the weightiest is described
 
 
 class StepBudgetError(Exception):
@@ -141,6 +113,7 @@ class Launch:
         self.analyse = True
         self.shared_bytes = 0
         self.static_shared = 0
+        self.dynamic_shared = 0  # bytes of these that the launch asked for
         self.max_steps = 0
         self.deadline = float("inf")
         self.steps = 0
@@ -368,13 +341,16 @@ class State:
         threads: tuple[int, ...] = (),
         other_line: int = 0,
         block: tuple[int, int, int] | None = None,
+        weight: int = 0,
     ) -> None:
-        """Enter a fault; equal ones are counted."""
+        """Enter a fault; equal ones are counted, and the first of the highest weight is described."""
         key = (kind, line, array, other_line)
         found = self.launch.faults.get(key)
         if found is not None:
             found.count += count
-            return
+            if weight <= found.weight:
+                return
+            count = found.count
         self.launch.faults[key] = Fault(
             kind,
             line,
@@ -387,6 +363,7 @@ class State:
                 "threads": tuple(self.thread_tuple(t) for t in threads),
                 "other_line": other_line,
             },
+            weight,
         )
 
     def first_lane(self, chosen: Array) -> tuple[int, int]:
@@ -442,34 +419,9 @@ class State:
                     continue
                 if mask is not None and mask.n == 0:
                     continue
-            kind = block.kind
-            if kind == "jump":
-                self._push(pool, block.target, mask)
-            elif kind == "branch":
-                self._branch(pool, block.target, block.next, mask, result)
-            elif kind == "exit":
-                if block.ends_thread and self.depth:
-                    self._end_threads(mask, result)
-                self._exit(pool, mask, result, block.next)
-            elif kind == "barrier":
-                barrier, expected, arrive, reduce = result
-                if arrive:
-                    self._arrive(barrier, mask)
-                    self._push(pool, block.next, mask)
-                else:
-                    self.waiting.append(
-                        Waiting(
-                            barrier, block.next, mask, block.line, expected, len(pools) - 1, reduce
-                        )
-                    )
-            elif kind == "table":
-                self._table(pool, block.targets, mask, result)
-            elif kind == "poll":
-                mbarrier.poll(self, pool, block, mask, result, registers)
+            self._leave(pool, block, mask, result, registers)
             if self.completed:
                 mbarrier.wake(self, pool, registers)
-            elif kind == "gate":
-                self._gate(pool, block.next, mask, result, block.line)
             if block.spins is not None:
                 for spin in block.spins:
                     self._spin(pool, spin, registers)
@@ -479,6 +431,46 @@ class State:
                     self._hand_on(pools, active)
         self.waiting, self.asking = outer_waiting, outer_asking
         self.parked, self.rounds, self.held, self.spins, self.still = outer
+
+    def _leave(
+        self,
+        pool: dict[int, Mask | None],
+        block: Block,
+        mask: Mask | None,
+        result: Any,
+        registers: list[Any],
+    ) -> None:
+        """Send the threads that have run a block where its end says; each of them goes somewhere."""
+        match block.kind:
+            case "jump":
+                self._push(pool, block.target, mask)
+            case "branch":
+                self._branch(pool, block.target, block.next, mask, result)
+            case "exit":
+                if block.ends_thread and self.depth:
+                    self._end_threads(mask, result)
+                self._exit(pool, mask, result, block.next)
+            case "barrier":
+                self._meet(pool, block, mask, result)
+            case "table":
+                self._table(pool, block.targets, mask, result)
+            case "poll":
+                mbarrier.poll(self, pool, block, mask, result, registers)
+            case "gate":
+                self._gate(pool, block.next, mask, result, block.end_line)
+            case _:
+                raise AssertionError(f"a basic block ends in {block.kind!r}")
+
+    def _meet(
+        self, pool: dict[int, Mask | None], block: Block, mask: Mask | None, result: Any
+    ) -> None:
+        """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on."""
+        barrier, expected, arrive, reduce = result
+        if arrive:
+            self._arrive(barrier, mask)
+            self._push(pool, block.next, mask)
+        else:
+            self.waiting.append(Waiting(barrier, block, mask, expected, reduce))
 
     def _start(self) -> list[dict[int, Mask | None]]:
         if self.launch.schedule == "ascending" or self.depth:
@@ -944,61 +936,60 @@ class State:
             if go is not None and go.n == 0:
                 continue
             self.waiting.remove(w)
-            reduce = w.reduce
-            out.append(Waiting(w.barrier, w.resume, go, w.line, w.expected, w.pool, reduce))
+            out.append(replace(w, mask=go))
             if stay is None or stay.n:
-                self.waiting.append(
-                    Waiting(w.barrier, w.resume, stay, w.line, w.expected, w.pool, reduce)
-                )
+                self.waiting.append(replace(w, mask=stay))
         return out
 
     def _judge_lines(self, ready: list[Waiting]) -> None:
-        """Barriers that opened: all threads of a block should have come, to the same line."""
+        """Barriers that opened: all threads of a block should have come, to the same one.
+
+        CUDA asks for the same __syncthreads() of the source; which of its copies the compiler made
+        (by unrolling a loop, say) does not matter. So barriers are told apart by their place there.
+        """
         whole = [w for w in ready if w.expected is None]
-        if not whole:
-            return
         for barrier in sorted({w.barrier for w in whole}):
             here = [w for w in whole if w.barrier == barrier]
-            lines = sorted({w.line for w in here})
-            counts = {
-                line: sum(
-                    (
-                        self.by_block(self.live if w.mask is None else w.mask)
-                        for w in here
-                        if w.line == line
-                    ),
-                    start=np.zeros((1, 1, self.p, self.q), np.int64),
-                )
-                for line in lines
-            }
-            total = sum(counts.values(), start=np.zeros((1, 1, self.p, self.q), np.int64))
-            for line in lines[1:]:
-                mixed = (counts[line] > 0) & (counts[line] < total)
-                if mixed.any():
-                    column = int(np.flatnonzero(mixed.reshape(-1))[0])
-                    self.find(
-                        "divergent-barrier",
-                        line,
-                        f"threads of block {self.block_tuple(column)} meet here and at line "
-                        f"{lines[0]}: they wait at different barriers. Every thread of the block "
-                        "must reach the same one",
-                        int(mixed.sum()),
-                        other_line=lines[0],
-                        block=self.block_tuple(column),
-                    )
-            gone = (total > 0) & (total < self.threads)
-            if self.depth == 0 and gone.any():
-                column = int(np.flatnonzero(gone.reshape(-1))[0])
-                missing = self.threads - int(total.reshape(-1)[column])
-                self.find(
-                    "divergent-barrier",
-                    lines[0],
-                    f"{missing} of {self.threads} threads of block {self.block_tuple(column)} have "
-                    "returned and never reach this barrier. Keep every thread of the block to the "
-                    "end, and guard its loads and stores instead",
-                    int(gone.sum()),
-                    block=self.block_tuple(column),
-                )
+            counts: dict[tuple[int, tuple[str, ...]], Array] = {}
+            for w in here:
+                n = self.by_block(self.live if w.mask is None else w.mask)
+                key = (w.line, w.block.end_place)
+                counts[key] = counts.get(key, np.zeros_like(n)) + n
+            self._judge_meeting(counts)
+
+    def _judge_meeting(self, counts: dict[tuple[int, tuple[str, ...]], Array]) -> None:
+        """Judge one barrier number. counts: threads by block (1, 1, p, q), by line and place."""
+        (first, _), *others = sorted(counts)
+        total = sum(counts.values(), start=np.zeros((1, 1, self.p, self.q), np.int64))
+        for line, place in others:
+            n = counts[line, place]
+            mixed = (n > 0) & (n < total)
+            if not mixed.any():
+                continue
+            column = int(np.flatnonzero(mixed.reshape(-1))[0])
+            where = f"at line {first}" if line != first else "at another one of this line"
+            self.find(
+                "divergent-barrier",
+                line,
+                f"threads of block {self.block_tuple(column)} meet here and {where}: they wait at "
+                "different barriers. Every thread of the block must reach the same one",
+                int(mixed.sum()),
+                other_line=first,
+                block=self.block_tuple(column),
+            )
+        gone = (total > 0) & (total < self.threads)
+        if self.depth == 0 and gone.any():
+            column = int(np.flatnonzero(gone.reshape(-1))[0])
+            missing = self.threads - int(total.reshape(-1)[column])
+            self.find(
+                "divergent-barrier",
+                first,
+                f"{missing} of {self.threads} threads of block {self.block_tuple(column)} have "
+                "returned and never reach this barrier. Keep every thread of the block to the "
+                "end, and guard its loads and stores instead",
+                int(gone.sum()),
+                block=self.block_tuple(column),
+            )
 
     def _join_clocks(self, ready: list[Waiting]) -> None:
         """A barrier of some warps: what each did before it is now known to the others."""

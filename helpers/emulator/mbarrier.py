@@ -19,7 +19,8 @@ from helpers.emulator.races import ATOMIC, WRITE
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
+    from helpers.emulator.machine import State
+    from helpers.emulator.masks import Mask
     from helpers.emulator.program import Block
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -141,8 +142,10 @@ def arrive(
     memory.flat[barrier + memory.ncolumns] = (
         expected | ((phase + done) % _PHASES << _COUNT_BITS)
     ).astype(u4)
+    # What was missing before each arrival: of those past the end of a phase, in the one that follows.
+    missing = np.where(mine < 0, -mine, whole[group] - mine % whole[group])
     token = np.empty(len(order), i8)
-    token[order] = (own % _PHASES) << 32 | np.maximum(pending[group] - before, 0)
+    token[order] = (own % _PHASES) << 32 | missing
     if done.any():
         state.completed = True
         # In global memory a phase counts as a barrier of its block.
@@ -280,7 +283,7 @@ def time_out(state: State, registers: list[Any]) -> list[dict[int, Mask | None]]
         state.fruitless = 0
         if state.depth:
             raise EmulationError(
-                f"line {state.asking[0].block.line}: threads wait for an mbarrier inside a function "
+                f"line {state.asking[0].block.end_line}: threads wait for an mbarrier inside a function "
                 "that is not inlined, and those that should arrive are not in it. Mark the function "
                 "__forceinline__"
             )
@@ -306,7 +309,7 @@ def _report(state: State, asking: Asking) -> None:
     missing, takes = int(words[0]), int(words[1]) & _COUNT
     state.find(
         "divergent-barrier",
-        asking.block.line,
+        asking.block.end_line,
         f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} waits at {where} "
         f"for a phase that never completes: {missing} of its {takes} arrivals are missing. Let as "
         "many threads arrive as the barrier was initialised with, before they wait for others",

@@ -55,6 +55,7 @@ class Buffer:
     granule: int = 4
     writer: Array | None = None  # global races: last writer of a granule, and its interval
     writer_epoch: Array | None = None
+    writer_site: Array | None = None
     reader: Array | None = None
     reader_epoch: Array | None = None
     strong: Array | None = None  # last write of a place: 0 plain, 1 volatile, 2 atomic or relaxed
@@ -127,7 +128,8 @@ class Words:
             rows = self.data.take(word.reshape(-1), axis=0)
             return rows.reshape(r, x, *self.inner[2:])
         if word.size == 1:
-            return self.data[int(word.reshape(()))].reshape(self.inner)
+            # A copy: what was loaded stays as it is when the word is written again.
+            return self.data[int(word.reshape(()))].reshape(self.inner).copy()
         return self.flat.take(word * self.ncolumns + self.columns)
 
     def scatter(self, word: Array, value: Array, mask: Array | None) -> None:

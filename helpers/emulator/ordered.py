@@ -18,7 +18,8 @@ import numpy as np
 from helpers.emulator.races import ATOMIC, READ, WARP_SYNC, WRITE, SharedLog
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
+    from helpers.emulator.machine import State
+    from helpers.emulator.masks import Mask
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -286,8 +287,10 @@ class OrderedLog(SharedLog):
         bad: Array,
     ) -> None:
         s = self.state
-        i = int(np.flatnonzero(bad)[0])
-        mine, other = int(thread[i]), int(last.thread.reshape(-1)[index[i]])
+        others = last.thread.reshape(-1)[index].astype(np.int64)
+        apart = bad & (others >> 5 != thread >> 5)  # of two warps: the better example
+        i = int(np.flatnonzero(apart if apart.any() else bad)[0])
+        mine, other = int(thread[i]), int(others[i])
         before = s.sites[int(last.site.reshape(-1)[index[i]])].line
         name, where = s.shared_name(int(place[i]) // s.blocks * self.granule)
         verbs = {READ: "reads", WRITE: "writes", ATOMIC: "updates"}
@@ -310,6 +313,7 @@ class OrderedLog(SharedLog):
             threads=(mine, other),
             other_line=before,
             block=s.block_tuple(int(column[i])),
+            weight=int(not same),
         )
 
     def _collision(

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from helpers.emulator import flow, waits
+from helpers.emulator import flow, opcodes, waits
 from helpers.emulator import ptx as P
 from helpers.emulator.lower import LOWER, REFUSED, Emitter, namespace, poll_barrier
+from helpers.emulator.sites import Site
 from helpers.errors import EmulationError
 
 TERMINATORS = {"bra", "brx", "ret", "exit", "trap", "gate"}
@@ -25,29 +26,6 @@ ORDERING = {"acquire", "release", "acq_rel"}
 FUNCTION_BASE = 1 << 59
 """Addresses of device functions, for pointers to them."""
 _NUMPY_KIND = {1: "b1", 8: "i2", 16: "i2", 32: "i4", 64: "i8"}
-
-
-@dataclass(frozen=True)
-class Site:
-    """A memory instruction: where it stands and what it accesses."""
-
-    index: int
-    line: int
-    text: str
-    space: str  # global, shared, local, generic
-    op: str  # load, store, atomic
-    kind: np.dtype[Any]  # of one element
-    count: int  # elements a lane
-    offset: int  # constant added to the address register
-    strong: bool = False  # volatile, relaxed, acquire, release: made for synchronisation
-    acquire: int | None = None  # scope of an acquire: 0 the block, 1 the device
-    release: int | None = None
-    waits: bool = False  # a read in a loop that waits for other threads
-
-    @property
-    def width(self) -> int:
-        """Bytes a lane."""
-        return self.kind.itemsize * self.count
 
 
 @dataclass(frozen=True)
@@ -83,12 +61,18 @@ class Spin:
 
 @dataclass
 class Block:
-    """A basic block."""
+    """A basic block. line: of its first instruction; end_line, end_place: of its last.
+
+    What the end does (a barrier, say) is told with its own line. end_place tells barriers of one line
+    apart, by where the function that holds them was called (`Instruction.place`).
+    """
 
     number: int
     start: int
     line: int
     cost: int
+    end_line: int = 0
+    end_place: tuple[str, ...] = ()
     kind: str = "jump"
     target: int = -1
     next: int = -1
@@ -451,6 +435,9 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
         line = function.code[start].line if start < end else 0
         block = Block(len(program.blocks), start, line, end - start + 1)
         block.next = after.get(start, -1)
+        if start < end:
+            last = function.code[end - 1]
+            block.end_line, block.end_place = last.line, last.place
         program.blocks.append(block)
         result.blocks[start] = block
         emitter = Emitter(program, function, kinds, numbers, names, local_at, locals_size)
@@ -573,25 +560,41 @@ def _emit_block(
             opcodes[ins.opcode] = opcodes.get(ins.opcode, 0) + 1
         if ins.root in TERMINATORS or _is_barrier(ins) or _is_poll(ins):
             _terminate(emitter, block, function, ins)
+            _check_words(ins)
             return
-        reason = REFUSED.get(ins.root)
-        lower = LOWER.get(ins.root)
-        if lower is None or reason:
-            what = reason or "it is not among the instructions that the emulator knows"
-            raise EmulationError(
-                f"line {ins.line}: the PTX instruction {ins.opcode!r} is not emulated: {what}"
-            )
-        try:
-            lower(emitter, ins)
-        except (IndexError, KeyError, ValueError, AttributeError, TypeError, AssertionError) as e:
-            raise EmulationError(
-                f"line {ins.line}: cannot translate the PTX instruction {ins.text!r} "
-                f"({type(e).__name__}: {e}). Rewrite that line with plainer operations"
-            ) from e
+        _lower(emitter, ins)
     block.target = block.next
     if block.next < 0:
         block.kind = "exit"
     emitter.finish("None")
+
+
+def _lower(emitter: Emitter, ins: P.Instruction) -> None:
+    """Emit an instruction. Raises EmulationError for one that is not emulated, or not with a word."""
+    reason = REFUSED.get(ins.root)
+    lower = LOWER.get(ins.root)
+    if lower is None or reason:
+        what = reason or "it is not among the instructions that the emulator knows"
+        raise EmulationError(
+            f"line {ins.line}: the PTX instruction {ins.opcode!r} is not emulated: {what}"
+        )
+    try:
+        lower(emitter, ins)
+    except (IndexError, KeyError, ValueError, AttributeError, TypeError, AssertionError) as e:
+        _check_words(ins)
+        raise EmulationError(
+            f"line {ins.line}: cannot translate the PTX instruction {ins.text!r} "
+            f"({type(e).__name__}: {e}). Rewrite that line with plainer operations"
+        ) from e
+    _check_words(ins)  # after the lowering, which says of some words what to use instead
+
+
+def _check_words(ins: P.Instruction) -> None:
+    """Raise EmulationError if the instruction has a word that its lowering would ignore."""
+    if ins.root != "gate" and (reason := opcodes.unknown(ins.parts)):
+        raise EmulationError(
+            f"line {ins.line}: the PTX instruction {ins.opcode!r} is not emulated: {reason}"
+        )
 
 
 def _terminate(emitter: Emitter, block: Block, function: P.Function, ins: P.Instruction) -> None:

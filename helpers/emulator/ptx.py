@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from helpers.emulator.opcodes import FORMS
 from helpers.errors import EmulationError
 
 BITS = {
@@ -86,7 +87,11 @@ Operand = Register | Immediate | Symbol | Address | Vector | Negated | Pair
 
 @dataclass
 class Instruction:
-    """One PTX instruction: `parts` is the opcode split at its dots."""
+    """One PTX instruction: `parts` is the opcode split at its dots.
+
+    place: file, line and column of its .loc, and the same of the call where it was inlined. unread:
+    why the operands are missing, for opcodes that are refused anyway.
+    """
 
     opcode: str
     parts: tuple[str, ...]
@@ -97,6 +102,8 @@ class Instruction:
     # (returns, function, arguments); through a register: no name, and the register is the operand
     call: tuple[tuple[str, ...], str, tuple[str, ...]] | None = None
     text: str = ""
+    place: tuple[str, ...] = ()
+    unread: str = ""
 
     @property
     def root(self) -> str:
@@ -345,6 +352,7 @@ class _Body:
         self.function = function
         self.main = main
         self.line = 0
+        self.place: tuple[str, ...] = ()
         self.scopes: list[dict[str, str]] = []
         self.families: list[tuple[str, str]] = []  # (prefix, type) of %r<12>
         self.renamed = 0
@@ -382,6 +390,7 @@ class _Body:
     def _locate(self, loc: re.Match[str]) -> None:
         file, line = int(loc.group(1)), int(loc.group(2))
         inlined = _INLINED.search(loc.group(4))
+        self.place = (*loc.groups()[:3], *(inlined.groups() if inlined else ()))
         if file == self.main:
             # Line 0 means "no line": keep the last one, or the function's own.
             self.line = line or self.line
@@ -458,14 +467,19 @@ class _Body:
         # setp.eq.s32 p, a, b may be written "setp.eq.s32p": never by NVRTC.
         parts = tuple(re.sub(r"::", "@", head).split("."))
         parts = tuple(p.replace("@", "::") for p in parts)
-        ins = Instruction(head, parts, (), self.line, guard, negated, text=source)
+        ins = Instruction(head, parts, (), self.line, guard, negated, text=source, place=self.place)
         if parts[0] == "call":
             returns, name, arguments = self._call(rest, source)
             if register := self._register(name):
                 name, ins.operands = "", (register,)
             ins.call = (returns, name, arguments)
         else:
-            ins.operands = tuple(self._operand(item, source) for item in _split(rest))
+            try:
+                ins.operands = tuple(self._operand(item, source) for item in _split(rest))
+            except EmulationError as error:
+                if parts[0] in FORMS:
+                    raise
+                ins.unread = str(error)  # such as [t, {x, y}] of a texture: refused by its name
         self.function.code.append(ins)
 
     def _call(self, rest: str, source: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:

@@ -9,7 +9,8 @@ that both passed. An interval with the same accesses as one already found clean 
 
 Global memory. The last writer and reader of each granule are kept for the whole launch, for the
 arrays that the kernel may write. Threads of one block are ordered by its barriers, threads of
-different blocks by nothing.
+different blocks by nothing. A flag that one instruction sets for many threads, always to one value,
+is no race between them.
 
 In kernels with fences, flags and locks order threads too, within blocks and between them (`order`).
 Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones; in global
@@ -19,7 +20,9 @@ race with each other, only with others; two volatile stores do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +30,9 @@ import numpy as np
 from helpers.emulator.memory import Buffer
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
-    from helpers.emulator.program import Site
+    from helpers.emulator.machine import State
+    from helpers.emulator.masks import Mask
+    from helpers.emulator.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -526,11 +530,11 @@ class SharedLog:
             return self._unordered_by_fences(table, log, columns)
         named = any(a.clocks is not None for a in log)
         self.summarised = any(a.synced for a in log)
-        racing = self._unordered(table, log if named else None)
-        racing = self._not_harmless(table, racing, log, columns)
+        across, within = self._unordered(table, log if named else None)
+        racing = self._not_harmless(table, np.union1d(across, within), log, columns)
         if not len(racing):
             return []
-        return self._pairs(table, racing, log)
+        return self._pairs(table, racing, racing[np.isin(racing, across)], log)
 
     def _read_flags(self, table: Array, log: list[Access]) -> None:
         """Volatile reads of what others wait for are made for synchronisation too (ATOMIC)."""
@@ -585,8 +589,11 @@ class SharedLog:
                         return False
         return True
 
-    def _unordered(self, table: Array, log: list[Access] | None) -> Array:
-        """Places at which two threads truly meet unordered (order-free over the interval)."""
+    def _unordered(self, table: Array, log: list[Access] | None) -> tuple[Array, Array]:
+        """Places at which two threads truly meet unordered (order-free over the interval).
+
+        First those where they are of two warps, then those where they are of one.
+        """
         place, _, tid, kind, warp, epoch = table
 
         def mixed(key: Array, who: Array) -> Array:
@@ -611,11 +618,11 @@ class SharedLog:
         else:
             across = self._across_named(table, log)
         if self.summarised:
-            return across  # which synchronisation came first is no longer known
+            return across, across[:0]  # which synchronisation came first is no longer known
         stride = int(max(warp.max(), epoch.max())) + 1
         fine = (place * stride + warp) * stride + epoch
         within = mixed(fine, tid) // (stride * stride)
-        return np.union1d(across, within)
+        return across, within
 
     def _across_named(self, table: Array, log: list[Access]) -> Array:
         """Places at which threads of two warps meet, neither ordered by a named barrier."""
@@ -697,46 +704,64 @@ class SharedLog:
             if both:
                 pair = (max(pair), min(pair))
             example = (int(place[a]), int(tid[a]), int(tid[b]), int(both))
-            found.setdefault(pair, (example, set()))[1].add(int(place[a]))
+            old, where = found.get(pair, (example, set()))
+            where.add(int(place[a]))
+            better = _one_warp(old) and not _one_warp(example)
+            found[pair] = (example if better else old, where)
         return [(pair, example, len(where)) for pair, (example, where) in sorted(found.items())]
 
     def _pairs(
-        self, table: Array, racing: Array, log: list[Access]
+        self, table: Array, racing: Array, across: Array, log: list[Access]
     ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
-        """Group the races by the two source lines, with one example each."""
+        """Group the races by the two source lines, with one example each.
+
+        across: the places where two warps meet. They are looked at too, for their examples, so that
+        the advice is never one for a single warp where that would not do.
+        """
         lines = np.array([self.state.sites[a.site].line for a in log])
         found: dict[tuple[int, int], list[Any]] = {}
-        sample = racing[np.unique(np.linspace(0, len(racing) - 1, _SAMPLE).astype(np.int64))]
+        sample = _spread_sample(racing)
         for place in sample:
-            rows = table[:, table[0] == place].T
-            # One access a thread, line, kind and epoch is enough to tell who met whom.
-            items = sorted(
-                {(int(lines[r[1]]), int(r[3]), int(r[2]), int(r[4]), int(r[5])) for r in rows}
-            )
-            here: dict[tuple[int, int], tuple[int, int, int, int]] = {}
-            for w in [i for i in items if i[1] != READ][:128]:
-                for o in items:
-                    if o[2] == w[2] or (w[1], o[1]) not in _CONFLICTS:
-                        continue  # no conflict, or reported from the other side
-                    if o[3] == w[3] and o[4] != w[4]:
-                        continue  # one warp, synchronised in between
-                    pair = (w[0], o[0])
-                    both = o[1] in (WRITE, FLAG)
-                    if both:
-                        pair = (max(pair), min(pair))
-                    example = (int(place), w[2], o[2], int(both))
-                    old = here.get(pair)
-                    if old is None or (o[3] != w[3] and old[1] // 32 == old[2] // 32):
-                        here[pair] = example  # threads of two warps make the better example
-            for pair, example in here.items():
+            for pair, example in self._meetings(table, int(place), lines).items():
                 entry = found.setdefault(pair, [example, 0])
                 entry[1] += 1
-                if entry[0][1] // 32 == entry[0][2] // 32 and example[1] // 32 != example[2] // 32:
+                if _one_warp(entry[0]) and not _one_warp(example):
+                    entry[0] = example
+        for place in np.setdiff1d(_spread_sample(across), sample):
+            for pair, example in self._meetings(table, int(place), lines).items():
+                entry = found.setdefault(pair, [example, 0])
+                if _one_warp(entry[0]) and not _one_warp(example):
                     entry[0] = example
         return [
             (pair, example, max(hits * len(racing) // len(sample), 1))
             for pair, (example, hits) in sorted(found.items())
         ]
+
+    def _meetings(
+        self, table: Array, place: int, lines: Array
+    ) -> dict[tuple[int, int], tuple[int, int, int, int]]:
+        """Who meets whom at a place, by pair of lines: (place, writer, other, whether it writes too)."""
+        rows = table[:, table[0] == place].T
+        # One access a thread, line, kind and epoch is enough to tell who met whom.
+        items = sorted(
+            {(int(lines[r[1]]), int(r[3]), int(r[2]), int(r[4]), int(r[5])) for r in rows}
+        )
+        here: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+        for w in [i for i in items if i[1] != READ][:128]:
+            for o in items:
+                if o[2] == w[2] or (w[1], o[1]) not in _CONFLICTS:
+                    continue  # no conflict, or reported from the other side
+                if o[3] == w[3] and o[4] != w[4]:
+                    continue  # one warp, synchronised in between
+                pair = (w[0], o[0])
+                both = o[1] in (WRITE, FLAG)
+                if both:
+                    pair = (max(pair), min(pair))
+                example = (place, w[2], o[2], int(both))
+                old = here.get(pair)
+                if old is None or (o[3] != w[3] and _one_warp(old)):
+                    here[pair] = example  # threads of two warps make the better example
+        return here
 
     def _finding(self, race: _Race) -> None:
         s = self.state
@@ -768,7 +793,20 @@ class SharedLog:
             threads=(writer, other),
             other_line=pair[1],
             block=s.block_tuple(column),
+            weight=int(not warp),  # __syncwarp() would not help threads of two warps
         )
+
+
+def _one_warp(example: tuple[int, int, int, int]) -> bool:
+    """Whether the two threads of an example are of one warp."""
+    return example[1] // 32 == example[2] // 32
+
+
+def _spread_sample(places: Array) -> Array:
+    """A few places, from first to last."""
+    if not len(places):
+        return places
+    return places[np.unique(np.linspace(0, len(places) - 1, _SAMPLE).astype(np.int64))]
 
 
 def _both(a: Array, b: Array) -> tuple[int, ...]:
@@ -786,8 +824,12 @@ def track_global(
     width: int,
     mask: Mask | None,
     store: bool,
+    values: tuple[Array, ...] = (),
 ) -> None:
-    """Check an access to a writable array against earlier ones of other threads, and enter it."""
+    """Check an access to a writable array against earlier ones of other threads, and enter it.
+
+    values: what a store is about to put there.
+    """
     s = state
     shape = (s.rows, s.x, s.p, s.q)
     at = np.broadcast_to(offset // buffer.granule, shape)
@@ -806,7 +848,26 @@ def track_global(
         if mask is not None:
             thread, column = thread[chosen], column[chosen]
         who = column.reshape(-1), thread.reshape(-1) // 32
-    _enter(s, site, buffer, at, width, gid, epoch, who, store, strong)
+    # Not of volatile stores: `*count += 1` with a volatile count stores one value for all, and loses
+    # what the others added, though such loads and stores are no race with each other.
+    flag = partial(_one_value, values, mask, shape) if values and not strong else None
+    _enter(s, site, buffer, at, width, gid, epoch, who, store, strong, flag)
+
+
+def _one_value(
+    values: tuple[Array, ...], mask: Mask | None, shape: tuple[int, ...]
+) -> bytes | None:
+    """The bytes that every lane of a store puts, where they are the same for all; None otherwise."""
+    raw = []
+    for value in values:
+        lanes = value.reshape(-1)
+        if mask is not None and value.size > 1:
+            lanes = np.broadcast_to(value, shape)[np.broadcast_to(mask.arr, shape)]
+        bits = np.ascontiguousarray(lanes).view(f"u{lanes.dtype.itemsize}")
+        if (bits != bits[0]).any():
+            return None
+        raw.append(bits[:1].tobytes())
+    return b"".join(raw)
 
 
 def track_atomic(
@@ -844,20 +905,27 @@ def _enter(
     who: tuple[Array, Array] | None,
     store: bool,
     strong: bool,
+    flag: Callable[[], bytes | None] | None = None,
 ) -> None:
-    """Check accesses to granules from `at` on, flat, and enter them. who: block and warp of each."""
+    """Check accesses to granules from `at` on, flat, and enter them. who: block and warp of each.
+
+    flag: tells what a store puts everywhere, if that is one value. Where the same instruction of
+    another thread has put it already, nobody can tell who was last: no race, as in shared memory.
+    """
     order = s.order
     if buffer.writer is None:
         size = -(-buffer.nbytes // buffer.granule)
         wide = np.int32 if order is None else np.int64
         buffer.writer = np.full(size, -1, np.int64)
         buffer.writer_epoch = np.zeros(size, wide)
+        buffer.writer_site = np.full(size, -1, np.int32)
         buffer.reader = np.full(size, -1, np.int64)
         buffer.reader_epoch = np.zeros(size, wide)
         if order is not None:
             buffer.copied = np.zeros(size, bool)
     assert buffer.writer is not None
     assert buffer.writer_epoch is not None
+    assert buffer.writer_site is not None
     assert buffer.reader is not None
     assert buffer.reader_epoch is not None
     if strong and buffer.strong is None:
@@ -876,6 +944,9 @@ def _enter(
         if strong and buffer.strong is not None:
             # Two volatile stores: the one that comes first is lost.
             bad = bad & ((buffer.strong[place] == 0) | (store & (buffer.strong[place] + kind == 2)))
+        put = flag() if flag is not None and bad.any() else None
+        if put is not None:
+            bad = bad & ~((buffer.writer_site[place] == site) & _holds(buffer, place, put, j))
         _global_race(s, site, buffer, place, before, then, gid, bad, who, "writes", store)
         if store:
             reader, then = buffer.reader[place], buffer.reader_epoch[place]
@@ -885,10 +956,13 @@ def _enter(
             _global_race(s, site, buffer, place, reader, then, gid, bad, who, "reads", True)
             buffer.writer[place] = gid
             buffer.writer_epoch[place] = stamp
+            buffer.writer_site[place] = site
             if buffer.strong is not None:
                 buffer.strong[place] = kind
             if not atomic:
                 after, bad = buffer.writer[place], buffer.writer[place] != gid
+                if flag is not None and bad.any() and flag() is not None:
+                    bad = np.zeros_like(bad)
                 _global_race(s, site, buffer, place, after, stamp, gid, bad, who, "writes", True)
         elif not strong:
             buffer.reader[place] = gid
@@ -900,6 +974,13 @@ def _enter(
         order.write(_versions(s, buffer), at, *who, described.release, strong)
     elif strong and buffer.versions is not None:
         order.read(buffer.versions, at, *who, described.acquire)
+
+
+def _holds(buffer: Buffer, place: Array, put: bytes, part: int) -> Array:
+    """Whether granules hold the given part of what a store puts."""
+    kind = np.dtype(f"u{buffer.granule}")
+    wanted = np.frombuffer(put, kind)[part]
+    return np.asarray(buffer.view(kind).take(place, mode="clip") == wanted)
 
 
 def _unordered_global(

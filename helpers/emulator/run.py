@@ -22,7 +22,14 @@ from helpers.emulator.memory import SLOT_BITS, Buffer, Heap
 from helpers.emulator.order import MAX_WARPS
 from helpers.emulator.program import Program, SharedSymbol, demangle, translate
 from helpers.emulator.report import Finding, LineAccess, Report
-from helpers.errors import ConfigError, EmulationError, TileError, UnknownNameError, near_matches
+from helpers.errors import (
+    CompileError,
+    ConfigError,
+    EmulationError,
+    TileError,
+    UnknownNameError,
+    near_matches,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -141,6 +148,7 @@ def launch(
         run.analyse = analyse
         run.shared_bytes = total_shared
         run.static_shared = program.static_shared
+        run.dynamic_shared = shared_bytes
         run.max_steps = max_steps
         run.schedule = schedule
         run.rng = np.random.default_rng(seed)
@@ -223,14 +231,24 @@ def _program(
 def _compile(
     source: str, entry: str, arch: str, defines: dict[str, str], name: str, is_expression: bool
 ) -> tuple[str, str]:
-    if not is_expression:
-        return toolchain.ptx(source, name=name, arch=arch, defines=defines), entry
-    compiled = toolchain.compile(
-        source, name=name, arch=arch, defines=defines, name_expressions=(entry,)
-    )
-    return compiled.ptx, compiled.name_map[entry]
+    wanted = (entry,) if is_expression else ()
+    try:
+        compiled = toolchain.compile(
+            source, name=name, arch=arch, defines=defines, name_expressions=wanted
+        )
+    except CompileError as error:
+        place = _DEVICE_LAUNCH.search(error.log)
+        if place is None or error.hint:
+            raise
+        raise EmulationError(
+            f"line {place[1]} of {name} launches a kernel with <<<>>>, and kernels that launch kernels "
+            "are not emulated. Launch kernels from the host, and use malloc and free for memory; a "
+            "launch that is the host's becomes emulator.launch(source, entry, grid, block, args)"
+        ) from error
+    return compiled.ptx, compiled.name_map[entry] if is_expression else entry
 
 
+_DEVICE_LAUNCH = re.compile(r"\((\d+)\): error: a?\s*device-side kernel launch")
 _parsed = lru_cache(maxsize=4)(P.parse)  # the kernels of a source share its module
 
 

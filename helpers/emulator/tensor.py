@@ -20,10 +20,12 @@ import numpy as np
 from helpers.emulator import access, arith
 from helpers.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, load_words, store_words
 from helpers.emulator.races import READ, WRITE
+from helpers.emulator.sites import Site
 from helpers.emulator.warp import threads, warps
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
+    from helpers.emulator.machine import State
+    from helpers.emulator.masks import Mask
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -334,13 +336,20 @@ def _lane_table(state: State, table: Array) -> Array:
     return table[state.thread % 32]
 
 
-def _space_of(state: State, space: str, base: Array) -> tuple[str, Array]:
-    if space == "generic":
-        first = int(base.reshape(-1)[0])
-        if SHARED_WINDOW <= first < LOCAL_WINDOW:
-            return "shared", base - SHARED_WINDOW
-        return "global", base
-    return space, base
+def _by_space(
+    state: State, space: str, base: Array, mask: Mask | None
+) -> list[tuple[str, Array, Mask | None]]:
+    """The active lanes of a wmma by the space that their address means: global or shared."""
+    if space != "generic":
+        return [(space, base, mask)]
+    shared = (base >= SHARED_WINDOW) & (base < LOCAL_WINDOW)
+    out: list[tuple[str, Array, Mask | None]] = []
+    for name, here, window in (("shared", shared, SHARED_WINDOW), ("global", ~shared, 0)):
+        part = state.narrowed(mask, here)
+        if part is None or part.n:
+            everyone = part is None or (mask is not None and part.n == mask.n)
+            out.append((name, base - window, mask if everyone else part))
+    return out
 
 
 def wmma_load(
@@ -357,12 +366,37 @@ def wmma_load(
     mask: Mask | None,
 ) -> list[Array]:
     """wmma.load: the registers of a fragment."""
+    words: list[Array] = []
+    for where, at, lanes in _by_space(state, space, base, mask):
+        got = _wmma_load(
+            state, number, matrix, shape, layout, kind, where, at, stride, count, lanes
+        )
+        if words and lanes is not None:
+            got = [np.where(lanes.arr, g, w) for g, w in zip(got, words, strict=True)]
+        words = got
+    none = np.zeros((1, 1, 1, 1), {"f32": f4, "f64": f8}.get(kind, i4))
+    return words or [none] * count
+
+
+def _wmma_load(
+    state: State,
+    number: int,
+    matrix: str,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    stride: Array | None,
+    count: int,
+    mask: Mask | None,
+) -> list[Array]:
+    """The same of lanes that mean one space, shared or global."""
     fragment, (rows, cols) = _wmma_layout(matrix, shape, kind)
     is_row = layout == "row"
     size = _BYTES[kind]
     step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
     step = step.astype(i8)
-    space, base = _space_of(state, space, base)
     accumulator = matrix in ("c", "d")
     raw = np.zeros((state.warp_shape.warps, state.blocks, rows, cols), _raw_kind(size))
     requests = _requests(rows, cols, kind, is_row, accumulator)
@@ -399,8 +433,6 @@ def _fetch(
     fused: bool,
 ) -> tuple[Array, ...]:
     """`width` bytes a lane from global or shared memory, as 32-bit words or one narrower value."""
-    from helpers.emulator.program import Site
-
     site = state.sites[number]
     kind = u4 if width >= 4 else np.dtype(f"u{width}")
     words = max(width // 4, 1)
@@ -489,8 +521,6 @@ def _count_blocks(
 
 def _matrix_access(state: State, number: int, address: Array, count: int, mask: Mask | None) -> Any:
     """Check, count and log the 16-byte rows that the first 8 * count lanes address."""
-    from helpers.emulator.program import Site
-
     site = state.sites[number]
     if site.width != 16:
         state.sites[number] = Site(
@@ -531,14 +561,28 @@ def wmma_store(
     mask: Mask | None,
 ) -> None:
     """wmma.store of an accumulator."""
-    from helpers.emulator.program import Site
+    for where, at, lanes in _by_space(state, space, base, mask):
+        _wmma_store(state, number, shape, layout, kind, where, at, values, stride, lanes)
 
+
+def _wmma_store(
+    state: State,
+    number: int,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    values: tuple[Array, ...],
+    stride: Array | None,
+    mask: Mask | None,
+) -> None:
+    """The same of lanes that mean one space, shared or global."""
     _, (rows, cols) = _wmma_layout("d", shape, kind)
     is_row = layout == "row"
     size = _BYTES[kind]
     step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
     step = step.astype(i8)
-    space, base = _space_of(state, space, base)
     held: list[Array] = []
     for v in values:
         w = warps(state, v)

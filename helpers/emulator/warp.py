@@ -1,8 +1,13 @@
 """Operations between the 32 lanes of a warp: shuffle, vote, match, redux; and who takes part.
 
 Lanes that name the same member mask act together. Lanes that are not there, and threads that do not
-exist, take no part; a shuffle from such a lane gives the reader its own value, as on the hardware it
-would give an undefined one. A lane that the mask names and that runs elsewhere is a finding.
+exist, take no part; a shuffle from such a lane gives 0, as an H200 does. Findings are: a lane that the
+mask names and that runs elsewhere, a caller that its own mask leaves out, and a shuffle from a lane that
+is not there or that the mask does not name.
+
+Source: PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync and bar.warp.sync: the behaviour is
+undefined for a thread outside its membermask, and so is a value from an inactive thread or from one that
+is not in the membermask.
 """
 
 from __future__ import annotations
@@ -12,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine import Mask, State
+    from helpers.emulator.machine import State
+    from helpers.emulator.masks import Mask
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -65,6 +71,8 @@ def _groups(
     out = []
     for number, lanes in groups:
         inside = (number >> bit) & 1 == 1
+        if number != _ALL and (left_out := lanes & ~inside).any():
+            _left_out(state, number, left_out, line)
         if partial or len(groups) > 1:
             alive = active_lanes(state, state.live)
             missing = inside & alive & ~lanes & lanes.any(axis=1, keepdims=True)
@@ -85,6 +93,79 @@ def _absent(state: State, number: int, missing: Array, line: int) -> None:
         "Let every lane that the mask names come here, or name only those that do",
         int(np.count_nonzero(missing.any(axis=1))),
         block=state.block_tuple(column),
+    )
+
+
+def _where(state: State, lanes: Array) -> tuple[str, str, tuple[int, int, int]]:
+    """(the warp and block of the first true lane, the lanes of that warp, block) in words."""
+    warp, _, column = (int(i[0]) for i in np.nonzero(lanes))
+    listed = ", ".join(str(int(lane)) for lane in np.flatnonzero(lanes[warp, :, column]))
+    block = state.block_tuple(column)
+    return f"warp {warp} of block {block}", listed, block
+
+
+def _left_out(state: State, number: int, lanes: Array, line: int) -> None:
+    """Lanes call with a mask that does not name them."""
+    place, listed, block = _where(state, lanes)
+    state.find(
+        "divergent-barrier",
+        line,
+        f"{place}: lanes {listed} come here, and their own mask 0x{number:08x} does not name them. What "
+        "they get, and whether they wait for others, is undefined. Name every lane that comes here",
+        int(np.count_nonzero(lanes.any(axis=1))),
+        block=block,
+    )
+
+
+def sync_lanes(state: State, member: Array, mask: Mask | None, line: int) -> None:
+    """bar.warp.sync. Lanes that it names may come to it elsewhere in the text, so they are not missed."""
+    if member.size > 1 or int(member.reshape(())) & _ALL != _ALL:
+        named = warps(state, member).astype(i8) & _ALL
+        bit = np.arange(32).reshape(1, 32, 1)
+        left_out = active_lanes(state, mask) & ((named >> bit) & 1 == 0)
+        if left_out.any():
+            number = int(np.broadcast_to(named, left_out.shape)[left_out][0])
+            _left_out(state, number, left_out, line)
+    state.warp_sync(mask)
+
+
+def _judge_sources(
+    state: State, member: Array | None, mask: Mask | None, source: Array, there: Array, line: int
+) -> None:
+    """Report lanes that read from one that has ended, does not exist, or is not in their mask.
+
+    source, there: (warps, 32, blocks), the lane that each reads from and whether it is active. Lanes
+    that are named and run elsewhere have been reported.
+    """
+    here = active_lanes(state, mask)
+    own = np.arange(32).reshape(1, 32, 1)
+    if member is None:
+        named = np.ones((1, 1, 1), bool)
+    else:
+        named = ((warps(state, member).astype(i8) & _ALL) >> source) & 1 == 1
+    if there.all() and named.all():
+        return
+    alive = np.take_along_axis(active_lanes(state, state.live), source, axis=1)
+    bad = here & (source != own) & (~named | ~alive)
+    if not bad.any():
+        return
+    place, _, block = _where(state, bad)
+    warp, lane, column = (int(i[0]) for i in np.nonzero(bad))
+    wanted = int(source[warp, lane, column])
+    if not np.broadcast_to(named, bad.shape)[warp, lane, column]:
+        why = "which its own mask does not name"
+    elif 32 * warp + wanted >= state.threads:
+        why = f"which does not exist: the block has {state.threads} threads"
+    else:
+        why = "which has ended"
+    state.find(
+        "divergent-barrier",
+        line,
+        f"{place}: lane {lane} reads from lane {wanted}, {why}. The value is undefined (an H200 gives "
+        "0 for a lane that is not active). Keep every lane to the end of the shuffles, and give those "
+        "that have nothing a neutral value",
+        int(np.count_nonzero(bad)),
+        block=block,
     )
 
 
@@ -146,8 +227,9 @@ def shuffle(
     took = np.take_along_axis(value, source & 31, axis=1)
     there = np.take_along_axis(active_lanes(state, mask), source & 31, axis=1)
     _groups(state, member, mask, line)
+    _judge_sources(state, member, mask, source & 31, there, line)
     state.warp_sync(mask)
-    result = np.where(there, took, value)
+    result = np.where(there, took, np.zeros_like(took))
     good = np.broadcast_to(good, value.shape)
     return threads(state, result), threads(state, good)
 

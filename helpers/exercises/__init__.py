@@ -543,8 +543,8 @@ def _one_cure(findings: list[str]) -> list[str]:
     """Findings, those first that a block's barrier cures. It orders the lanes of a warp as well, so
     beside them a race within one warp asks for nothing of its own.
     """
-    block = [text for text in findings if "put __syncthreads" in text]
-    warp = [text for text in findings if "put __syncwarp" in text]
+    block = [text for text in findings if "put __syncthreads" in text.lower()]
+    warp = [text for text in findings if "put __syncwarp" in text.lower()]
     if not (block and warp):
         return findings
     cured = f"({len(warp)} more between lanes of one warp, which the same __syncthreads() orders.)"
