@@ -16,7 +16,7 @@ BARRIER = "__syncthreads();"
 SMALL = {"mma_naive": TILES["mma_ldmatrix"], "mma_turing": TILES["mma_ldmatrix"]}
 SHAPES = {
     "tiled_padded": [(48, 64, 64)],
-    "wmma_tiled": [(40, 72, 72), (64, 128, 96)],  # each way has barriers of its own
+    "wmma_tiled": [(45, 83, 75), (64, 128, 96)],  # each way has barriers of its own
 }
 KERNELS = [
     name
