@@ -219,7 +219,8 @@ GPUS: Mapping[str, Gpu] = MappingProxyType(
                 50 << 20,
                 80 << 30,
                 700,
-                "NVIDIA H100 datasheet; NVIDIA H100 GPU Architecture whitepaper",
+                "NVIDIA H100 datasheet; NVIDIA H100 GPU Architecture whitepaper; clock computed from "
+                "the FP32 peak that they print",
             ),
             Gpu(
                 "h200",

@@ -275,15 +275,34 @@ def test_a_product_by_other_means_is_refused(product: Callable[..., Any], hint: 
     assert hint in repr(result)
 
 
-# -- 03.3: two mistakes that give one number ------------------------------------------------------
+# -- 03.3: each mistake gets its own hint ---------------------------------------------------------
 
 
-def test_a_number_that_two_mistakes_give_gets_both_hints() -> None:
-    result = check("03.3", lambda n: len({n * r // 64 % 64 for r in range(n)}))
-    said = {c.what: str(c) for c in result.checks if not c.ok}
-    assert all("a float has 4" in text for text in said.values())
-    assert "along a row" in said["sets used at n = 256"]
-    assert "along a row" not in said["sets used at n = 512"]
+@pytest.mark.parametrize(
+    ("taken", "hint"),
+    [
+        (lambda n, r: 4 * n * r // 64, "different lines; take them modulo"),
+        (lambda n, r: n * r // 64 % 64, "a float has 4."),
+        (lambda n, r: n * r // 64, "A float has 4 bytes, and a line"),
+        (lambda n, r: 4 * r // 64 % 64, "walks along a row"),
+        (lambda n, r: r, "the number of rows"),
+        (lambda n, r: 4 * n * r % 64, "a place within a line"),
+        (lambda n, r: 0, "Put the set of each row"),
+    ],
+)
+def test_a_mistake_in_counting_sets_gets_its_own_hint(
+    taken: Callable[[int, int], int], hint: str
+) -> None:
+    result = check("03.3", lambda n: len({taken(n, r) for r in range(n)}))
+    failed = [c for c in result.checks if not c.ok]
+    assert failed and {c.hint for c in failed} == {failed[0].hint}
+    assert hint in failed[0].hint
+
+
+def test_an_odd_answer_to_the_sets_is_no_mistake_of_the_list() -> None:
+    assert "Put the set" in repr(check("03.3", lambda n: n + 0.5))
+    assert "Put the set" in repr(check("03.3", lambda n: "4"))
+    assert "the function returns a number" in repr(check("03.3", lambda n: None if n > 5 else 1))
 
 
 def test_the_sets_that_the_page_names_are_the_right_ones() -> None:
@@ -291,7 +310,7 @@ def test_the_sets_that_the_page_names_are_the_right_ones() -> None:
 
     page = (ROOT / "book" / "03_cpu.md").read_text(encoding="utf-8")
     assert "256 uses four sets" in page and "512 uses two and 1024 one" in page
-    right = {256: 4, 512: 2, 1024: 1, 1000: 64, 1: 1, 17: 17, 1025: 64}
+    right = {256: 4, 512: 2, 1024: 1, 1000: 64, 1: 1, 5: 2, 17: 17, 1025: 64}
     assert not check("03.3", lambda n: {**right, 256: 16}[n]).passed
     result = check("03.3", lambda n: right[n])
     assert [c.what for c in result.checks if not c.ok and "17" not in c.what] == []

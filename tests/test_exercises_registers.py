@@ -148,6 +148,33 @@ def test_a_read_for_each_use_is_refused() -> None:
     assert "use each of them twice" in failed("09.2", source)
 
 
+@pytest.mark.parametrize(
+    "half",
+    ["for (int i = 0; i < 2; ++i) sum[i][i] += a[i] * b[i];", "sum[0][0] += a[0] * b[0]; sum[0][1] += a[0] * b[1];"],
+)  # fmt: skip
+def test_half_an_outer_product_is_told_what_it_leaves_out(half: str) -> None:
+    whole = re.findall(
+        r"for \(int i = 0; i < 2; \+\+i\)\n +for \(int j = 0; j < 2; \+\+j\) sum.*",
+        solution("09.2"),
+    )
+    [product] = whole
+    told = failed_checks("09.2", swapped(solution("09.2"), (product, half)))
+    assert "2 of 4 right" in told and "each value of A goes with each value of B" in told
+    # where all four are wrong, that is not what is missing
+    none = failed_checks("09.2", swapped(solution("09.2"), ("a[i] * b[j];", "a[i] - b[j];")))
+    assert "four sums" not in none.casefold()
+
+
+def failed_checks(number: str, source: str) -> str:
+    return " ".join(str(c) for c in check(number, source).checks if not c.ok)
+
+
+def test_a_tile_that_breaks_a_rule_is_shown_its_counts() -> None:
+    told = str(check("08.3", {"BM": 32, "BN": 128, "BK": 8, "TM": 16}))
+    assert "BM * BK = 256, BK * BN = 1024, threads 256" in told and "The rule: " in told
+    assert check("08.3", {"BM": 64, "BN": 64, "BK": 4, "TM": 16}).passed
+
+
 def test_a_copy_by_one_thread_is_refused_though_it_moves_fours() -> None:
     source = """
 extern "C" __global__ void copy(const float* x, float* y, int n)
@@ -163,6 +190,24 @@ extern "C" __global__ void copy(const float* x, float* y, int n)
     assert [c.what for c in result.checks if not c.ok] == [
         "1024 floats take 8 requests to load and 8 to store"
     ]
+
+
+@pytest.mark.parametrize(
+    ("place", "barrier"),
+    [("        for (int k = 0;", ""), ("        A_tile[buffer]", "__syncthreads();")],
+)
+def test_a_race_within_a_warp_asks_for_no_barrier_that_the_exercise_forbids(
+    place: str, barrier: str
+) -> None:
+    """B is stored before the barrier and A after it, or both without one."""
+    source = swapped(solution("11.3"), ("        __syncthreads();\n", ""))
+    b_store = next(line for line in source.splitlines(True) if "B_tile[buffer][ty][tx] =" in line)
+    source = swapped(source, (b_store, ""))
+    source = swapped(source, (place, f"{b_store}        {barrier}\n{place}"))
+    result = check("11.3", source)
+    assert not result.passed
+    assert "race" in str(result) and "Put __syncthreads()" in str(result)
+    assert "syncwarp" not in str(result)
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,15 @@ def test_a_producer_that_announces_its_own_part_only_is_told_so() -> None:
     assert told and all("not all that lands" in words for words in told.values())
 
 
+def test_a_ring_that_forgets_the_bytes_for_c_is_told_that_one_more_does_not_fit() -> None:
+    def ring(bm: int, bn: int, cluster: int, c_bytes: int) -> tuple[int, int]:
+        return 128 * (bm + bn), (225 * 1024 - c_bytes) // (128 * (bm + bn))
+
+    assert exercises.check("16.3", ring).passed
+    told = failures(exercises.check("16.3", lambda m, n, c, b: ring(m, n, c, 0)))
+    assert list(told.values()) == ["one more would not fit beside C"]
+
+
 def test_a_descriptor_that_keeps_the_number_of_the_block_is_told_so() -> None:
     def unmasked(start: int, leading: int, stride: int) -> int:
         return 1 << 62 | stride >> 4 << 32 | leading >> 4 << 16 | start >> 4

@@ -44,7 +44,7 @@ def test_right_answers_pass(exercise: str, answer: Any) -> None:
     [
         ("05.1", 4, "side by side"),
         ("05.1", 11, "last float"),
-        ("05.1", 13, "float 93"),
+        ("05.1", 13, "x starts at a sector boundary"),
         ("05.1", 24, "eight floats, not four"),
         ("05.1", 32, "neighbours share sectors"),
         ("05.1", 94, "first to the last"),

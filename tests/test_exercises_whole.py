@@ -118,3 +118,23 @@ def test_a_product_with_a_transposition_is_right_and_refused() -> None:
     assert not result.passed
     assert [c.ok for c in result.checks if c.what.startswith("C for")] == [True] * 3
     assert not passes("17.2", lambda A, B, library: A @ B)
+
+
+def test_operands_that_the_library_cannot_multiply_get_a_hint_and_no_traceback() -> None:
+    def right(A: np.ndarray, B: np.ndarray, library: Any) -> np.ndarray:
+        (M, K), N = A.shape, B.shape[1]
+        flat, _, _ = library((B.ravel(), N, K), (A.ravel(), K, M))
+        return np.asarray(flat).reshape(M, N)
+
+    def wrong_order(A: np.ndarray, B: np.ndarray, library: Any) -> np.ndarray:
+        (M, K), N = A.shape, B.shape[1]
+        return np.asarray(library((A.ravel(), K, M), (B.ravel(), N, K))[0]).reshape(M, N)
+
+    def wrong_shapes(A: np.ndarray, B: np.ndarray, library: Any) -> np.ndarray:
+        return np.asarray(library((B.ravel(), *A.shape), (A.ravel(), *A.shape))[0])
+
+    assert passes("17.2", right)
+    for answer, got in ((wrong_order, "X has 2 columns"), (wrong_shapes, "12 elements, not 2 x 4")):
+        said = repr(exercises.check("17.2", answer))
+        assert "the library sees transposes" in said.lower() and got in said
+        assert "gufunc" not in said and "ValueError" not in said

@@ -261,6 +261,10 @@ def typed_numbers(text: str) -> list[str]:
     ]
 
 
+CREDITED = frozenset(f"{n:02}" for n in range(4, 19))
+"""The chapters of the climb; the last one has a section of its own on whose ideas these are."""
+
+
 def contract(text: str, number: str) -> list[str]:
     """What a numbered chapter lacks of the chapter contract."""
     lacking = []
@@ -277,6 +281,9 @@ def contract(text: str, number: str) -> list[str]:
             lacking.append(what)
     if len(re.findall(r"\bquiz\(", text)) < 3:
         lacking.append("three quiz questions")
+    box = re.search(r"(?ms)^:::\{admonition\} Others on this rung\n(.*?)^:::$", text)
+    if number in CREDITED and not (box and "{cite}" in box[1]):
+        lacking.append("a box that says who did this rung first, with a citation")
     exercises = re.split(rf"^### Exercise (?={number}\.\d)", text, flags=re.MULTILINE)[1:]
     if len(exercises) < 2:
         lacking.append("two exercises")

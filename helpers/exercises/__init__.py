@@ -34,7 +34,7 @@ AWKWARD: tuple[Shape, ...] = ((1, 1, 1), (33, 17, 5), (16, 48, 32), (31, 65, 47)
 ADVICE: Mapping[str, str] = {
     "number": "Replace ... by a number.",
     "kernel": "Give the CUDA source as text.",
-    "python": "Replace ... by your function or value.",
+    "python": "Replace ... by your answer.",
     "choice": "Replace ... by your choice.",
 }
 

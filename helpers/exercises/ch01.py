@@ -38,7 +38,7 @@ def requests(answer: object) -> Check:
 
 @exercise("01.2", kind="number")
 def peak(answer: object) -> Check:
-    """FP32 peak of 58 SMs with 128 lanes at 2.5 GHz, in TFLOP/s."""
+    """FP32 peak of 58 SMs with 128 FP32 lanes each at 2.5 GHz, in TFLOP/s."""
     right = 58 * 128 * 2 * 2.5e9 / 1e12
     return close_to(
         answer,

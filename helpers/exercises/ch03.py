@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -119,41 +119,45 @@ def _by_columns(k: int, reads: int, whole: list[str]) -> Check:
 SETS, LINE = 64, 64
 """Sets of the cache of exercise 03.3, and bytes of a line in it."""
 
+SIZES = (1, 5, 17, 256, 512, 1000, 1024, 1025)
+"""Sizes at which no two likely mistakes of exercise 03.3 count alike throughout."""
+
+MISTAKES: tuple[tuple[Callable[[int, int], int], str], ...] = (
+    (
+        lambda n, r: 4 * n * r // LINE,
+        "That is the number of different lines; take them modulo the number of sets.",
+    ),
+    (lambda n, r: n * r // LINE % SETS, "An address counts bytes: a float has 4."),
+    (lambda n, r: n * r // LINE, "A float has 4 bytes, and a line goes to its number modulo 64."),
+    (lambda n, r: 4 * r // LINE % SETS, "That walks along a row: row r begins at 4 n r."),
+    (lambda n, r: r, "That is the number of rows; several rows share a set."),
+    (lambda n, r: 4 * n * r % SETS, "That is a place within a line: divide by its 64 bytes first."),
+)
+"""What a mistake takes for the set of row r's first element, and the hint that it deserves."""
+
 
 def _sets(n: int) -> int:
     """Sets that the first column of an n x n matrix of float32 touches."""
     return len({address // LINE % SETS for address in range(0, 4 * n * n, 4 * n)})
 
 
+def _mistake(answers: Mapping[int, Any]) -> str:
+    """The hint for the one mistake that counts as these answers do at every size; empty if none does."""
+    for taken, hint in MISTAKES:
+        counted = {n: len({taken(n, r) for r in range(n)}) for n in answers}
+        if all(np.ndim(got) == 0 and got == counted[n] for n, got in answers.items()):
+            return hint
+    return ""
+
+
 @exercise("03.3", kind="python")
 def sets_used(answer: Callable[[int], Any]) -> Iterator[Check]:
-    """Sets of a cache that a column lies in, for seven sizes."""
-    for n in (1, 17, 256, 512, 1000, 1024, 1025):
-        got = answer(n)
-        if got is ... or got is None:
-            yield Check(False, "the function returns a number", got=str(got))
-            return
-        lines = len({address // LINE for address in range(0, 4 * n * n, 4 * n)})
-        wrong: dict[float, str] = {}
-        for mistake, why in (
-            (lines, "that is the number of different lines; take them modulo the number of sets"),
-            (
-                len({r * n // LINE % SETS for r in range(n)}),
-                "an address counts bytes: a float has 4",
-            ),
-            (
-                len({4 * r // LINE % SETS for r in range(n)}),
-                "that walks along a row: row r begins at 4 n r",
-            ),
-            (n, "that is the number of rows; several rows share a set"),
-        ):  # two mistakes may give one number: then both are named
-            wrong[mistake] = f"{wrong[mistake]}. Or {why}" if mistake in wrong else why
-        wrong.pop(_sets(n), None)
-        yield close_to(
-            got,
-            _sets(n),
-            tolerance=0,
-            what=f"sets used at n = {n}",
-            hint="Put the set of each row's address into a Python set, and count.",
-            wrong=wrong,
-        )
+    """Sets of a cache that a column lies in, for eight sizes."""
+    answers = {n: answer(n) for n in SIZES}
+    if any(got is ... or got is None for got in answers.values()):
+        got = next(got for got in answers.values() if got is ... or got is None)
+        yield Check(False, "the function returns a number", got=str(got))
+        return
+    hint = _mistake(answers) or "Put the set of each row's address into a Python set, and count."
+    for n, got in answers.items():
+        yield close_to(got, _sets(n), tolerance=0, what=f"sets used at n = {n}", hint=hint)

@@ -23,7 +23,7 @@ def stride_of_three(answer: object) -> Check:
             11: "count the sector that holds the last float too",
             11.625: "sectors are whole, and the last one counts",
             11.75: "sectors are whole",
-            13: "x starts at a sector boundary, and float 93 lies in sector 11, counted from 0",
+            13: "counted from 0, float 93 lies in sector 11, and x starts at a sector boundary",
             24: "a sector holds eight floats, not four",
             32: "a sector holds eight floats, and lanes are three apart: neighbours share sectors",
             94: "those are the floats from the first to the last; eight of them lie in a sector",

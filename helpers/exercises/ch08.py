@@ -87,4 +87,10 @@ def tile(answer: object) -> Iterator[Check]:
     count = given["BM"] * given["BN"] / given["TM"]
     yield Check(count == 256, "256 threads", got=f"{count:g}", hint="That number is BM * BN / TM.")
     broken = broken_rules(catalog["block_1d"], **given)
-    yield Check(not broken, "legal", got=broken[0].reason if broken else "")
+    copied = f"BM * BK = {given['BM'] * given['BK']}, BK * BN = {given['BK'] * given['BN']}"
+    yield Check(
+        not broken,
+        "legal",
+        got=f"{copied}, threads {count:g}" if broken else "",
+        hint=f"The rule: {broken[0].reason}." if broken else "",
+    )

@@ -8,12 +8,20 @@ from typing import Any
 import numpy as np
 
 from helpers import emulator
-from helpers.exercises import Check, check_kernel_source, close_to, exercise, matmul_problem
+from helpers.errors import TileError
+from helpers.exercises import (
+    Check,
+    Problem,
+    check_kernel_source,
+    close_to,
+    exercise,
+    matmul_problem,
+)
 
 
 @exercise("09.1", kind="python")
 def two_prices(answer: Any) -> Iterator[Check]:
-    """Reads and wavefronts for each multiply-add of a patch of 16 by 4."""
+    """A pair, (reads, wavefronts), for each multiply-add of a patch of 16 by 4."""
     try:
         reads, wavefronts = answer
     except (TypeError, ValueError):
@@ -57,6 +65,28 @@ def two_prices(answer: Any) -> Iterator[Check]:
     )
 
 
+EDGE, T = 64, 16
+"""Edge of the matrices on which requests are counted, and of the exercise's block of threads."""
+
+
+def run(answer: object) -> tuple[Problem, Any]:
+    """One launch on whole tiles: its arguments, and what the emulator saw."""
+    made = matmul_problem(np.random.default_rng(9), EDGE, EDGE, EDGE, "float32")
+    grid, block = (EDGE // (2 * T), EDGE // (2 * T), 1), (T, T, 1)
+    return made, emulator.launch(str(answer), "patch", grid, block, list(made.args))
+
+
+def sums_right(answer: object) -> int:
+    """How many of the four places of a thread's patch hold the right sums, in every thread; 0 if none runs."""
+    try:
+        made, _ = run(answer)
+    except TileError:
+        return 0
+    ok = made.args[2] == made.outputs[2]
+    places = ok.reshape(EDGE // (2 * T), 2, T, EDGE // (2 * T), 2, T)
+    return int(places.all(axis=(0, 2, 3, 5)).sum())
+
+
 @exercise("09.2", kind="kernel")
 def patch(answer: object) -> Iterator[Check]:
     """A 2x2 patch a thread, in 16x16 threads."""
@@ -69,14 +99,18 @@ def patch(answer: object) -> Iterator[Check]:
     )
     yield from checks
     if not all(c.ok for c in checks):
+        right = sums_right(answer)
+        if 0 < right < 4:
+            yield Check(
+                False,
+                "the four sums of a thread",
+                got=f"{right} of 4 right",
+                hint="Four sums, four multiply-adds: each value of A goes with each value of B.",
+            )
         return
-    edge = 64
-    made = matmul_problem(np.random.default_rng(9), edge, edge, edge, "float32")
-    report = emulator.launch(
-        str(answer), "patch", (edge // 32, edge // 32, 1), (16, 16, 1), list(made.args)
-    )
+    _, report = run(answer)
     loads = [a for a in report.by_line() if a.op == "load"]
-    work = edge**3 / 32
+    work = EDGE**3 / 32
     per = sum(a.requests * a.width_bytes / 4 for a in loads if a.space == "shared") / work
     yield Check(
         0 < per <= 1.0,

@@ -116,6 +116,7 @@ def announced_and_deepest(answer: Callable[[int, int, int, int], Any]) -> Iterat
         (128, 256, 2, 0),
         (128, 256, 2, 32 * 1024),
         (64, 256, 2, 16 * 1024),
+        (128, 128, 1, 32 * 1024),  # the bytes for C cost a stage
     ):
         announced, stages = (int(value) for value in answer(bm, bn, cluster, c_bytes))
         stage = 2 * BOX_COLS * (bm + bn)

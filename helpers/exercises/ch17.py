@@ -32,11 +32,24 @@ def overflow(answer: object) -> Check:
     )
 
 
+class _ShapeError(ValueError):
+    """Operands that the column-major library of exercise 17.2 cannot take."""
+
+
+def _as_matrix(flat: np.ndarray, rows: int, columns: int, name: str) -> np.ndarray:
+    if np.size(flat) != rows * columns:
+        raise _ShapeError(f"{name} has {np.size(flat)} elements, not {rows} x {columns}")
+    return np.asarray(flat).reshape(rows, columns, order="F")
+
+
 def _column_major_gemm(
     x: tuple[np.ndarray, int, int], y: tuple[np.ndarray, int, int]
 ) -> tuple[np.ndarray, int, int]:
-    a = np.asarray(x[0]).reshape(x[1], x[2], order="F")
-    b = np.asarray(y[0]).reshape(y[1], y[2], order="F")
+    a, b = (_as_matrix(*given, name) for given, name in ((x, "X"), (y, "Y")))
+    if a.shape[1] != b.shape[0]:
+        raise _ShapeError(
+            f"X has {a.shape[1]} columns and Y {b.shape[0]} rows; to multiply they must be as many"
+        )
     c = a @ b
     return c.ravel(order="F"), c.shape[0], c.shape[1]
 
@@ -53,8 +66,17 @@ def row_major(answer: Callable[..., Any]) -> Iterator[Check]:
             seen += [np.asarray(x[0]), np.asarray(y[0])]
             return _column_major_gemm(x, y)
 
-        got = answer(a, b, library)
         case = f"{m}x{k} times {k}x{n}"
+        try:
+            got = answer(a, b, library)
+        except _ShapeError as error:
+            yield Check(
+                False,
+                f"the library can multiply what it gets, for {case}",
+                got=str(error),
+                hint="the library sees transposes: of which shapes, and which of them comes first?",
+            )
+            return
         product = same_array(got, a @ b, what=f"C for {case}")
         yield product
         if not product.ok:
