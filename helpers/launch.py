@@ -185,7 +185,7 @@ def matmul(
 
     A: (M, K), B: (K, N), both in the kernel's dtype (bfloat16 as uint16 bits); C: (M, N) in its
     out_dtype. params override tile sizes; tile="auto" takes them from `choose`. backend: "cuda", "emulator", or None for the GPU where
-    there is one and the emulator where there is none. A view that is not contiguous is copied, with
+    there is one that can run the kernel, and the emulator elsewhere. A view that is not contiguous is copied, with
     a warning. Raises ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and
     EmulationError if the emulator finds a fault in the kernel.
     """
@@ -202,7 +202,7 @@ def matmul(
             f'{tile=} with {params}: tile is "auto", or left out for sizes of your own'
         )
     p = choose(k, M, N, K) if tile else plan(k, M, N, K, **params)
-    chosen = backend or ("cuda" if device.current() else "emulator")
+    chosen = backend or ("cuda" if _runs_on(device.current(), k) else "emulator")
     if chosen == "cuda":
         return _on_gpu(p, A, B)
     if chosen != "emulator":
@@ -216,6 +216,14 @@ def matmul(
 
         return cupy.asarray(C)
     return C
+
+
+def _runs_on(gpu: device.LiveGpu | None, kernel: Kernel) -> bool:
+    """Whether this GPU can run a kernel, or nothing else can: the emulator runs no TMA kernel."""
+    if gpu is None:
+        return False
+    new_enough = toolchain.arch_number(gpu.arch) >= toolchain.arch_number(kernel.min_arch)
+    return new_enough or kernel.host != "plain"
 
 
 def emulator_arch(kernel: Kernel) -> str:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -188,3 +189,17 @@ def test_multiply_adds_are_those_of_elements_only():
     t = launch.trace("warp_tiled", M=p["BM"], N=p["BN"], K=p["BK"])
     assert t.multiply_adds == p["BM"] * p["BN"] * p["BK"] // 32
     assert any(op.startswith("mad.") for op in t.report.instructions)
+
+
+def test_what_the_gpu_is_too_old_for_runs_in_the_emulator(monkeypatch):
+    """As on a T4, which has no cp.async: the page goes on."""
+    asked: list[str] = []
+    monkeypatch.setattr(launch.device, "current", lambda: SimpleNamespace(arch="sm_75"))
+    monkeypatch.setattr(launch, "_on_gpu", lambda p, A, B: asked.append(p.kernel.name))
+    A, B = np.ones((3, 5), np.float32), np.ones((5, 7), np.float32)
+    assert (launch.matmul("cp_async", A, B) == 5).all() and asked == []
+    assert launch.matmul("naive", A, B) is None and asked == ["naive"]
+    launch.matmul(
+        "cp_async", A, B, backend="cuda"
+    )  # asked for by name: the error is the GPU's to tell
+    assert asked == ["naive", "cp_async"]
