@@ -362,3 +362,7 @@ def test_a_typed_number_and_a_thin_chapter_are_refused() -> None:
     assert typed_numbers("## Exercises\n\nIt takes 5 ms.\n") == []
     assert typed_numbers("It takes {glue:text}`ms:.1f` ms on 32 lanes of 4 bytes.") == []
     assert len(contract("# A\n\n### Exercise 05.1: x\n", "05")) > 8
+    page = (ROOT / "book" / "05_coalescing.md").read_text(encoding="utf-8")
+    assert contract(page, "05") == []
+    nobody = "a box that says who did this rung first, with a citation"
+    assert contract(page.replace("Others on this rung", "Others"), "05") == [nobody]

@@ -552,6 +552,32 @@ def _one_cure(findings: list[str]) -> list[str]:
     return [f"{_ended(block[0])} {cured}", *block[1:], *rest]
 
 
+def from_tiles(
+    report: Any, multiply_adds: float, most: float, bound: str, *, reads: str, loads: str
+) -> Iterator[Check]:
+    """Whether a product takes its operands from shared memory, and each of them often enough.
+
+    report: of a launch with this many warp-level multiply-adds. most: shared reads for each of them
+    (words of 4 bytes a lane), at most; bound: where that comes from, in words. reads and loads: what
+    to think about where shared reads, or global loads beside those that fill the tiles, are too many.
+    """
+    found = [a for a in report.by_line() if a.op == "load"]
+
+    def words(space: str) -> float:
+        return float(sum(a.requests * a.width_bytes / 4 for a in found if a.space == space))
+
+    per, copied = words("shared") / multiply_adds, words("global") / multiply_adds
+    yield Check(
+        0 < per <= most,
+        f"shared reads for each multiply-add, at most {bound}",
+        got=f"{per:.2f}",
+        hint=reads if per else "The operands of the sums come from A_tile and B_tile.",
+    )
+    if 0 < per <= most:
+        what = "global loads for each multiply-add, those that fill the tiles"
+        yield Check(copied <= 0.1, what, got=f"{copied:.2f}", hint=loads)
+
+
 def _finding(finding: Any) -> str:
     source = f" `{finding.text.strip()}`" if finding.text.strip() else ""
     return f"line {finding.line}{source}, {finding.kind}: {finding.message}"
@@ -614,6 +640,7 @@ __all__ = [
     "close_to",
     "exercise",
     "find",
+    "from_tiles",
     "load",
     "matmul_problem",
     "one_of",

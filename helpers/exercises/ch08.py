@@ -8,7 +8,14 @@ import numpy as np
 
 from helpers import emulator
 from helpers.catalog import broken_rules, catalog
-from helpers.exercises import Check, check_kernel_source, close_to, exercise, matmul_problem
+from helpers.exercises import (
+    Check,
+    check_kernel_source,
+    close_to,
+    exercise,
+    from_tiles,
+    matmul_problem,
+)
 
 
 @exercise("08.1", kind="number")
@@ -49,25 +56,13 @@ def column(answer: object) -> Iterator[Check]:
     report = emulator.launch(
         str(answer), "column", (edge // 16, edge // 64, 1), (16, 16, 1), list(made.args)
     )
-    loads = [a for a in report.by_line() if a.op == "load"]
-    work = edge**3 / 32
-    per = sum(a.requests * a.width_bytes / 4 for a in loads if a.space == "shared") / work
-    yield Check(
-        0 < per <= 1.25,
-        "shared reads for each multiply-add, at most (4 + 1) / 4",
-        got=f"{per:.2f}",
-        hint="Walk through K once, and use each value of B_tile for all four sums."
-        if per
-        else "The operands of the sums come from A_tile and B_tile.",
-    )
-    if not 0 < per <= 1.25:
-        return
-    copied = sum(a.requests * a.width_bytes / 4 for a in loads if a.space == "global") / work
-    yield Check(
-        copied <= 0.1,
-        "global loads for each multiply-add, those that fill the tiles",
-        got=f"{copied:.2f}",
-        hint="Read A and B from global memory once, into the tiles.",
+    yield from from_tiles(
+        report,
+        edge**3 / 32,
+        1.25,
+        "(4 + 1) / 4",
+        reads="Walk through K once, and use each value of B_tile for all four sums.",
+        loads="Read A and B from global memory once, into the tiles.",
     )
 
 

@@ -15,6 +15,7 @@ from helpers.exercises import (
     check_kernel_source,
     close_to,
     exercise,
+    from_tiles,
     matmul_problem,
 )
 
@@ -109,25 +110,13 @@ def patch(answer: object) -> Iterator[Check]:
             )
         return
     _, report = run(answer)
-    loads = [a for a in report.by_line() if a.op == "load"]
-    work = EDGE**3 / 32
-    per = sum(a.requests * a.width_bytes / 4 for a in loads if a.space == "shared") / work
-    yield Check(
-        0 < per <= 1.0,
-        "shared reads for each multiply-add, at most (2 + 2) / (2 · 2)",
-        got=f"{per:.2f}",
-        hint="Read two values of A_tile and two of B_tile for each k, and use each of them twice."
-        if per
-        else "The operands of the sums come from A_tile and B_tile.",
-    )
-    if not 0 < per <= 1.0:
-        return
-    copied = sum(a.requests * a.width_bytes / 4 for a in loads if a.space == "global") / work
-    yield Check(
-        copied <= 0.1,
-        "global loads for each multiply-add, those that fill the tiles",
-        got=f"{copied:.2f}",
-        hint="The loads into the tiles are written already: take the operands from there.",
+    yield from from_tiles(
+        report,
+        EDGE**3 / 32,
+        1.0,
+        "(2 + 2) / (2 · 2)",
+        reads="Read two values of A_tile and two of B_tile for each k, and use each of them twice.",
+        loads="The loads into the tiles are written already: take the operands from there.",
     )
 
 
