@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from helpers import device, toolchain
-from helpers.catalog import ROOT, catalog
 from helpers.errors import ConfigError, TileError
+from helpers.kernel import ROOT
+from helpers.rungs import catalog
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -79,7 +80,7 @@ def _cupy_version() -> str | None:
 
 def gather_info() -> dict[str, Any]:
     """The GPU at hand, the compiler, the packages, and what is recorded."""
-    from helpers.measure import known_gpus, load, stale
+    from helpers.measuring import known_gpus, load, stale
 
     live = device.current()
     records = {}
@@ -150,9 +151,9 @@ def parse_size(text: str) -> tuple[int, int, int]:
 
 def run_ladder(args: argparse.Namespace) -> int:
     """Show the recorded ladder of a GPU at one size, or measure it here."""
-    from helpers.measure import DEFAULT_GPU, known_gpus, ladder, ragged, skipped, tuned
-    from helpers.measure.replay import live_ladder
-    from helpers.measure.tune import describe
+    from helpers.measuring import DEFAULT_GPU, known_gpus, ladder, ragged, skipped, tuned
+    from helpers.measuring.replay import live_ladder
+    from helpers.measuring.tune import describe
 
     size = parse_size(args.size)
     if args.live:
@@ -307,8 +308,8 @@ def recording(args: argparse.Namespace) -> dict[str, Any]:
 def run_record(args: argparse.Namespace) -> int:
     """Measure on this machine's GPU and merge the points into a measurement file."""
     from helpers import host
-    from helpers.measure import point
-    from helpers.measure.record import COUNTER_SHAPES, SECTIONS, SIZES, Request, planned, record
+    from helpers.measuring import point
+    from helpers.measuring.record import COUNTER_SHAPES, SECTIONS, SIZES, Request, planned, record
 
     asked = {name: getattr(args, name) or args.all for name in SECTIONS}
     given = parse_sizes(args.sizes) if args.sizes else None
@@ -347,7 +348,7 @@ def run_record(args: argparse.Namespace) -> int:
 
 def run_sweep(args: argparse.Namespace) -> int:
     """Time every legal tile of one or more kernels on this machine's GPU."""
-    from helpers.measure import DEFAULT_GPU, sweep
+    from helpers.measuring import DEFAULT_GPU, sweep
 
     size = parse_size(args.size)
     if args.list:
@@ -361,7 +362,7 @@ def run_sweep(args: argparse.Namespace) -> int:
         print_table(rows, {"kernel": "", "tile": "", "merit": ".3f"})
         return 0
     if args.compile:
-        from helpers.measure import tiles
+        from helpers.measuring import tiles
 
         archs = parse_names(args.compile)
         workers = args.workers or 1
@@ -392,7 +393,7 @@ def run_sweep(args: argparse.Namespace) -> int:
 
 def run_tune(args: argparse.Namespace) -> int:
     """Find a kernel's best tile on this GPU and confirm it, or measure the choice on ragged shapes."""
-    from helpers.measure import tune
+    from helpers.measuring import tune
 
     request = tune.Request(
         kernel=args.kernel,
@@ -417,7 +418,7 @@ def run_tune(args: argparse.Namespace) -> int:
 
 def run_verify(args: argparse.Namespace) -> int:
     """Check every kernel on this machine's GPU: under compute-sanitizer, and over many shapes."""
-    from helpers.measure import DEFAULT_GPU, verify
+    from helpers.measuring import DEFAULT_GPU, verify
 
     both = args.sanitizer == args.shapes
     request = verify.Request(
@@ -463,7 +464,7 @@ def run_notebooks(args: argparse.Namespace) -> int:
 def run_figures(args: argparse.Namespace) -> int:
     """Draw the README's picture of the ladder from the record."""
     from helpers import plots
-    from helpers.measure import measure
+    from helpers.measuring import measure
 
     rungs = [name for name, k in catalog.items() if k.baseline != "none"]
     size = parse_size(args.size)

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from helpers.catalog import ROOT
 from helpers.errors import ConfigError, DataError
+from helpers.kernel import ROOT
 
 BOOK = ROOT / "book"
 """Where the pages are, in which a sentence is looked up."""

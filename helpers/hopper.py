@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.catalog import Kernel, Plan
 from helpers.errors import ConfigError, ToolchainError
+from helpers.kernel import Kernel, Plan
 
 BOX_COLS = 64
 """Columns of every box: 64 elements of 2 bytes are the 128 bytes of a swizzled row."""

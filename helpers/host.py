@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from helpers.catalog import KERNELS, ROOT
 from helpers.errors import (
     CompileError,
     ConfigError,
@@ -32,8 +31,9 @@ from helpers.errors import (
     UnknownNameError,
     near_matches,
 )
-from helpers.measure import protocol, schema
-from helpers.measure.point import stamp
+from helpers.kernel import KERNELS, ROOT
+from helpers.measuring import protocol, schema
+from helpers.measuring.point import stamp
 
 SOURCE = KERNELS / "03_cpu_loops.cpp"
 ORDERS = ("ijk", "ikj", "jki")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers import device, model, toolchain
-from helpers.catalog import Kernel, Plan, catalog, find, plan
 from helpers.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
+from helpers.kernel import Kernel, Plan, plan
+from helpers.rungs import catalog, find
 
 if TYPE_CHECKING:
     from helpers.emulator import LineAccess, Report

@@ -22,11 +22,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from helpers import device, model, plots
-from helpers.catalog import Kernel, broken_rules, find, plan
 from helpers.errors import ConfigError, DataError
+from helpers.kernel import Kernel, broken_rules, plan
 from helpers.launch import Trace, trace
-from helpers.measure import DEFAULT_GPU, Measurement, measure
+from helpers.measuring import DEFAULT_GPU, Measurement, measure
 from helpers.pages import Html, inline, provenance, table
+from helpers.rungs import find
 
 
 def choices(kernel: Kernel) -> dict[str, tuple[int, ...]]:

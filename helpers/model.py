@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from helpers.catalog import ITEM_BYTES, Kernel, evaluate, find, plan
 from helpers.device import WARP, Gpu, Limits
 from helpers.errors import ConfigError
+from helpers.kernel import ITEM_BYTES, Kernel, evaluate, plan
+from helpers.rungs import find
 
 
 @dataclass(frozen=True)

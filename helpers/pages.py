@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from helpers.catalog import KERNELS, Kernel, catalog, find
 from helpers.claims import holds
 from helpers.errors import ConfigError, DataError, UnknownNameError, near_matches
 from helpers.exercises import without_comments
-from helpers.measure import DEFAULT_GPU, load, stalls, tuned
-from helpers.measure.ncu import on_tensor_cores
+from helpers.kernel import KERNELS, Kernel
+from helpers.measuring import DEFAULT_GPU, load, stalls, tuned
+from helpers.measuring.ncu import on_tensor_cores
 from helpers.plots._svg import number
+from helpers.rungs import catalog, find
 
 HIDDEN = (
     "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
@@ -647,9 +648,9 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
 def evidence(of: str, otherwise: str = "") -> Html | Markdown | None:
     """The table of a record in data/validation, or, where there is none, a sentence, or nothing.
 
-    of: "sanitizer", "shapes" or "mutants" (see helpers.measure.evidence). otherwise: the sentence.
+    of: "sanitizer", "shapes" or "mutants" (see helpers.measuring.evidence). otherwise: the sentence.
     """
-    from helpers.measure import evidence as records
+    from helpers.measuring import evidence as records
 
     tables = {
         "sanitizer": records.sanitizer_table,

@@ -16,10 +16,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from helpers.catalog import KERNELS, Kernel, find, plan
 from helpers.device import limits
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError, near_matches
+from helpers.kernel import KERNELS, Kernel, plan
 from helpers.model import Occupancy, occupancy
+from helpers.rungs import find
 
 INSTALL_HINT = (
     "Install the compiler's wheels: pip install cuda-pathfinder nvidia-cuda-nvrtc "

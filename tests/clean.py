@@ -19,10 +19,11 @@ from random import Random
 from typing import Any
 
 from helpers import launch
-from helpers.catalog import Kernel, catalog, find, plan
-from helpers.emulator import oracle
+from helpers.emulator.observe import oracle
 from helpers.errors import EmulationError
-from helpers.measure.point import fingerprint
+from helpers.kernel import Kernel, plan
+from helpers.measuring.point import fingerprint
+from helpers.rungs import catalog, find
 from tests.mutants import TILES
 
 SHAPES, MOST = 50, 70

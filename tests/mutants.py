@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from helpers import launch, toolchain
-from helpers.catalog import catalog, defines, plan
-from helpers.emulator import oracle
+from helpers.emulator.observe import oracle
 from helpers.errors import CompileError, EmulationError
+from helpers.kernel import defines, plan
+from helpers.rungs import catalog
 
 ALIGNED, RAGGED = (64, 128, 96), (45, 83, 75)
 """M, N, K: whole tiles and aligned rows; and neither."""

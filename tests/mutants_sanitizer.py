@@ -20,11 +20,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from helpers.catalog import catalog as kernels
-from helpers.catalog import cdiv, plan
 from helpers.errors import TileError
-from helpers.measure import evidence, point, record, sanitizer, verify
-from helpers.measure.sanitizer import CHECKS, Task, Verdict
+from helpers.kernel import cdiv, plan
+from helpers.measuring import evidence, point, record, sanitizer, verify
+from helpers.measuring.sanitizer import CHECKS, Task, Verdict
+from helpers.rungs import catalog as kernels
 from tests import mutants
 
 KIND = "mutants_sanitizer"

@@ -66,7 +66,7 @@ def steps(source: str) -> Iterator[tuple[str, str, str]]:
 @contextlib.contextmanager
 def record_of(data: Mapping[str, Any] | None) -> Iterator[None]:
     """Let every reader of the record see this one in place of data/measurements/h200.json."""
-    from helpers.measure import schema
+    from helpers.measuring import schema
 
     if data is None:
         yield

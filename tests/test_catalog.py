@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from helpers.catalog import ROOT, Rule, broken_rules, catalog, cdiv, plan
 from helpers.errors import ConfigError, ShapeError, UnknownKernelError
+from helpers.kernel import ROOT, Rule, broken_rules, cdiv, plan
+from helpers.rungs import catalog
 
 
 @pytest.mark.parametrize("name", list(catalog))

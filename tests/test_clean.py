@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers.catalog import catalog
+from helpers.rungs import catalog
 from tests import clean
 from tests.conftest import ROOT
 

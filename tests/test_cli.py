@@ -13,9 +13,9 @@ import pytest
 
 from helpers import __main__ as cli
 from helpers import device
-from helpers.catalog import catalog
 from helpers.errors import ConfigError, UnknownKernelError
-from helpers.measure import schema
+from helpers.measuring import schema
+from helpers.rungs import catalog
 from tests.conftest import ROOT
 from tests.test_measure import FakeSession, gpu, record, recorded
 

@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from helpers import instruction_mix, trace
-from helpers.catalog import catalog
-from helpers.measure import fingerprint, load, ncu
+from helpers.measuring import fingerprint, load, ncu
+from helpers.rungs import catalog
 
 RECORDED = load("h200").counters
 ENTRIES = ncu.comparable(RECORDED)

@@ -605,7 +605,7 @@ def test_an_endless_loop_ends_in_a_finding():
 
 def test_damaged_ptx_ends_in_the_emulators_own_error():
     from helpers import toolchain
-    from helpers.emulator import run as running
+    from helpers.emulator.launching import run as running
 
     text = toolchain.ptx(SAXPY, name="kernel.cu")
     rng = np.random.default_rng(0)
@@ -705,7 +705,7 @@ def test_a_long_interval_without_barriers_is_judged_too():
         }
     }
     """
-    from helpers.emulator import races
+    from helpers.emulator.observe import races
 
     limit, races._MAX_LOG = races._MAX_LOG, 1 << 16
     try:

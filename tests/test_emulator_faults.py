@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +9,7 @@ import pytest
 
 from helpers import emulator, exercises
 from helpers.emulator import Finding, Report
-from helpers.emulator.run import program_of_ptx
+from helpers.emulator.launching.run import program_of_ptx
 from helpers.errors import CompileError, ConfigError, EmulationError
 
 HEAD = """extern "C" __global__ void k(const int* in, int* out, int n)
@@ -408,7 +405,7 @@ def test_a_real_modifier_out_of_place_does_not_reach_a_launch(text: str) -> None
 
 
 def test_the_table_of_words_and_the_lowering_name_the_same_opcodes() -> None:
-    from helpers.emulator import lower, opcodes, program
+    from helpers.emulator.ptx import lower, opcodes, program
 
     ends = program.TERMINATORS - {"gate"}
     assert set(opcodes.FORMS) == (set(lower.LOWER) | ends) - set(lower.REFUSED)
@@ -422,41 +419,6 @@ def test_words_that_change_nothing_are_known() -> None:
         "st.volatile.shared.v2.b32 [a], {b, c}",
     ):
         translate(text)
-
-
-# -- the house ---------------------------------------------------------------------------------------
-
-
-def imported(path: Path) -> set[str]:
-    """Modules of the emulator that a module of it imports when it runs, inside functions too."""
-    tree = ast.parse(path.read_text())
-    hints = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and id(node) not in hints:
-            name = node.module or ""
-            if name == "helpers.emulator":
-                found |= {a.name for a in node.names}
-            elif name.startswith("helpers.emulator."):
-                found.add(name.split(".")[2])
-        elif isinstance(node, ast.Import):
-            assert not any(a.name.startswith("helpers.emulator") for a in node.names), path
-    return found
-
-
-def test_the_list_of_modules_is_whole_and_each_imports_only_those_above_it() -> None:
-    folder = Path(emulator.__file__).parent
-    listed = re.findall(r"^- `(\w+)`", emulator.__doc__ or "", re.M)
-    assert sorted(listed) == sorted(p.stem for p in folder.glob("*.py") if p.stem != "__init__")
-    for at, name in enumerate(listed):
-        wrong = imported(folder / f"{name}.py") - set(listed[:at])
-        assert not wrong, f"{name} imports {sorted(wrong)}, which stand below it"
-    assert imported(folder / "tensor.py") >= {"access", "sites"}  # the test sees imports at all
 
 
 # -- advice -----------------------------------------------------------------------------------------

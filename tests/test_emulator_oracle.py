@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from helpers import emulator, launch
-from helpers.catalog import catalog
 from helpers.errors import ConfigError, EmulationError, UnknownNameError
+from helpers.rungs import catalog
 
 ADD = """
 __device__ float shift[2];

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import emulator
-from helpers.emulator import run
+from helpers.emulator.launching import run
 from helpers.errors import EmulationError
 from tests.foreign_waits import KERNELS
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import emulator, toolchain
-from helpers.emulator import flow
+from helpers.emulator.ptx import flow
 
 T = np.arange(32)
 

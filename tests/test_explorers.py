@@ -14,13 +14,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from helpers import device, emulator, explorers, model
-from helpers.catalog import broken_rules, catalog
 from helpers.errors import ConfigError
 from helpers.explorers import _banks as bank_room
 from helpers.explorers import _coalescing as sector_room
 from helpers.explorers import _tile as tile_room
 from helpers.explorers.core import Control, Explorer, script, significant, text
-from helpers.measure import load, schema
+from helpers.kernel import broken_rules
+from helpers.measuring import load, schema
+from helpers.rungs import catalog
 from tests.conftest import ROOT, serve
 from tests.pages_check import FIND_CRAMPED
 

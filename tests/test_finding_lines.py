@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import catalog, emulator, plan
-from helpers.catalog import Kernel
+from helpers.kernel import Kernel
 from helpers.launch import operands
 from tests.mutants import TILES
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from helpers import device, emulator, hopper, launch, toolchain
-from helpers.catalog import broken_rules, catalog, defines, plan
 from helpers.errors import CompileError, ConfigError, EmulationError
+from helpers.kernel import broken_rules, defines, plan
+from helpers.rungs import catalog
 
 HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
 ARCH = "sm_90a"

@@ -19,13 +19,14 @@ from tests.conftest import ROOT
 ROOMS = (
     "errors",
     "device",
-    "catalog",
+    "kernel",
+    "rungs",
     "model",
     "toolchain",
     "emulator",
     "hopper",
     "launch",
-    "measure",
+    "measuring",
     "host",
     "plots",
     "exercises",
@@ -137,9 +138,9 @@ def test_imports_are_light() -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("helpers/catalog.py", "from helpers.launch import matmul"),
-        ("helpers/catalog.py", "def f():\n    from helpers import plots"),
-        ("helpers/emulator/memory.py", "import helpers.launch"),
+        ("helpers/rungs.py", "from helpers.launch import matmul"),
+        ("helpers/rungs.py", "def f():\n    from helpers import plots"),
+        ("helpers/emulator/machine/memory.py", "import helpers.launch"),
         ("helpers/launch.py", "from . import catalog"),
         ("helpers/launch.py", "from helpers import matmul"),
         ("helpers/shed.py", "x = 1"),
@@ -147,13 +148,76 @@ def test_imports_are_light() -> None:
 )
 def test_a_wrong_import_is_refused(path: str, source: str) -> None:
     assert wrong_imports(path, source) != []
-    assert wrong_imports("helpers/launch.py", "from helpers.emulator.memory import x") == []
+    assert wrong_imports("helpers/launch.py", "from helpers.emulator.machine.memory import x") == []
 
 
 def test_a_heavy_import_is_refused() -> None:
     assert heavy_imports("helpers/plots.py", "import matplotlib.pyplot as plt") != []
     late = "import numpy as np\ndef f():\n    import matplotlib"
     assert heavy_imports("helpers/plots.py", late) == []
+
+
+# --- rooms of the emulator -----------------------------------------------------------------------
+
+FLOORS = ("ptx", "machine", "observe", "launching")
+"""Rooms of helpers/emulator, from the ground floor up."""
+
+LEFT = {
+    ("ptx/lower.py", "machine"),
+    ("machine/access.py", "observe"),
+    ("machine/atomics.py", "observe"),
+    ("machine/machine.py", "launching"),
+    ("machine/machine.py", "observe"),
+    ("machine/masks.py", "observe"),
+    ("machine/mbarrier.py", "observe"),
+    ("machine/tensor.py", "observe"),
+}
+"""Imports upwards that still stand when the code runs; no others may come."""
+
+
+def hints(tree: ast.AST) -> set[int]:
+    """Nodes that only a type checker reads."""
+    return {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+
+
+def upward(path: str, source: str) -> set[tuple[str, str]]:
+    """(file, room) of each import of the emulator's own rooms that goes up, when it runs."""
+    tree = ast.parse(source)
+    here = path.split("/")[0]
+    skip = hints(tree)
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and id(node) not in skip and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[:2] == ["helpers", "emulator"] and parts[2:] and parts[2] in FLOORS:
+                if FLOORS.index(parts[2]) > FLOORS.index(here):
+                    found.add((path, parts[2]))
+    return found
+
+
+def emulator_modules() -> dict[str, str]:
+    """Path below helpers/emulator and source, without the face."""
+    start = "helpers/emulator/"
+    found = {n.removeprefix(start): t for n, t in modules().items() if n.startswith(start)}
+    return {name: text for name, text in found.items() if name != "__init__.py"}
+
+
+def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
+    assert {name.split("/")[0] for name in emulator_modules()} == set(FLOORS)
+    assert {f for path, text in emulator_modules().items() for f in upward(path, text)} == LEFT
+    assert upward("ptx/parse.py", "from helpers.emulator.machine import access") != set()
+    assert upward("launching/run.py", "from helpers.emulator.machine import access") == set()
 
 
 GUARD = """
@@ -172,7 +236,7 @@ sys.meta_path.insert(0, Guard())
     [
         "import helpers",
         "from helpers import catalog, matmul, trace, resources, model, device",
-        "import helpers.measure, helpers.plots, helpers.pages, helpers.notebooks",
+        "import helpers.measuring, helpers.plots, helpers.pages, helpers.notebooks",
         "import helpers.__main__",
     ],
 )

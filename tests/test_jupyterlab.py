@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from helpers import explorers, live
-from helpers.catalog import catalog
 from helpers.launch import trace
+from helpers.rungs import catalog
 from tests.conftest import ROOT
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: this test did not run")

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from helpers import launch, toolchain
-from helpers.catalog import Kernel, broken_rules, catalog, defines
 from helpers.errors import CompileError, ConfigError, EmulationError
+from helpers.kernel import Kernel, broken_rules, defines
+from helpers.rungs import catalog
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 ONE_ELEMENT = ("naive", "naive_int", "coalesced", "coalesced_int", "unrolled", "coarsened")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from helpers import device, launch
-from helpers.catalog import ROOT, catalog
 from helpers.errors import (
     ConfigError,
     DtypeError,
@@ -18,6 +17,8 @@ from helpers.errors import (
     ShapeError,
     UnknownKernelError,
 )
+from helpers.kernel import ROOT
+from helpers.rungs import catalog
 
 
 def test_matmul_is_right_and_leaves_its_inputs_alone():

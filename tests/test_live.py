@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from helpers import device, live
-from helpers.catalog import Kernel, catalog
 from helpers.emulator import Finding
 from helpers.errors import CompileError, ConfigError, UnknownKernelError
+from helpers.kernel import Kernel
 from helpers.launch import trace
-from helpers.measure import ImplausibleError, Measurement, protocol, telemetry
-from helpers.measure import replay as replaying
+from helpers.measuring import ImplausibleError, Measurement, protocol, telemetry
+from helpers.measuring import replay as replaying
 from helpers.pages import Html
+from helpers.rungs import catalog
 from tests.conftest import ROOT
 from tests.test_measure import H200, QUICK, FakeSession
 

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from helpers import device, host
-from helpers.catalog import catalog
 from helpers.errors import (
     ConfigError,
     DataError,
@@ -29,7 +28,7 @@ from helpers.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
-from helpers.measure import (
+from helpers.measuring import (
     ImplausibleError,
     accuracy,
     counters,
@@ -46,11 +45,12 @@ from helpers.measure import (
     telemetry,
     transfers,
 )
-from helpers.measure import gpu as gpu_room
-from helpers.measure import ncu as counter_tool
-from helpers.measure import point as points
-from helpers.measure import record as recording
-from helpers.measure import replay as replaying
+from helpers.measuring import gpu as gpu_room
+from helpers.measuring import ncu as counter_tool
+from helpers.measuring import point as points
+from helpers.measuring import record as recording
+from helpers.measuring import replay as replaying
+from helpers.rungs import catalog
 
 QUICK = protocol.Effort(pairs=3, max_pairs=4, seconds=0.0, warm_ms=0.0)
 
@@ -813,7 +813,7 @@ def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone() -> None
     assert line[line.index("--clock-control") + 1] == "none"
     assert line[line.index("--kernel-name") + 1] == "regex:^(naive|tiled)$"
     assert line[line.index("--metrics") + 1] == "a,b"
-    assert line[-2:] == ["helpers.measure.one", "jobs.json"]
+    assert line[-2:] == ["helpers.measuring.one", "jobs.json"]
 
 
 def test_counters_are_recorded_and_replayed(
@@ -1231,7 +1231,7 @@ def test_the_shipped_ladder_stands_where_the_book_says() -> None:
 
 def test_measuring_is_imported_without_a_gpu_library_or_pandas() -> None:
     code = (
-        "import sys, helpers.measure, helpers.host, helpers.measure.record;"
+        "import sys, helpers.measuring, helpers.host, helpers.measuring.record;"
         "print([m for m in ('cupy', 'pandas', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -1263,7 +1263,7 @@ def _turing(monkeypatch):
     """Make measure() believe that a T4 is at hand; nothing may run on it."""
     import dataclasses
 
-    from helpers.measure import replay as rooms
+    from helpers.measuring import replay as rooms
 
     fields = {f.name: 0 for f in dataclasses.fields(device.LiveGpu)}
     t4 = device.LiveGpu(**{**fields, "name": "Tesla T4", "arch": "sm_75"})

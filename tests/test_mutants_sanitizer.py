@@ -12,8 +12,8 @@ import pytest
 
 from helpers import pages
 from helpers.errors import ToolchainError
-from helpers.measure import evidence, sanitizer
-from helpers.measure.sanitizer import CHECKS, Task, Verdict
+from helpers.measuring import evidence, sanitizer
+from helpers.measuring.sanitizer import CHECKS, Task, Verdict
 from tests import mutants
 from tests import mutants_sanitizer as ms
 from tests.conftest import ROOT

@@ -22,10 +22,10 @@ import pytest
 from helpers import __main__ as cli
 from helpers import catalog, device, exercises, launch, matmul, plan, plots
 from helpers.errors import ConfigError, DataError
-from helpers.measure import ImplausibleError, load, overlap, protocol, schema, streams
-from helpers.measure import point as points
-from helpers.measure import record as recording
-from helpers.measure.streams import Operation, Runner, Step, Variant
+from helpers.measuring import ImplausibleError, load, overlap, protocol, schema, streams
+from helpers.measuring import point as points
+from helpers.measuring import record as recording
+from helpers.measuring.streams import Operation, Runner, Step, Variant
 from tests.test_measure import FakeSession, gpu, record
 
 __all__ = ["gpu"]  # the pretend GPU of test_measure, a fixture here, too
@@ -542,7 +542,7 @@ def test_every_call_of_the_program_is_one_of_cupys() -> None:
 def test_every_variant_is_right_on_a_gpu() -> None:
     import cupyx
 
-    from helpers.measure.gpu import Session
+    from helpers.measuring.gpu import Session
 
     session = Session()
     for name, shape in (("tiled_32", (1000, 701, 333)), ("vectorised", (1024, 512, 256))):
@@ -711,7 +711,7 @@ def test_a_damaged_time_line_is_refused(overlapped: list[str], timeline: Any) ->
 def test_overlap_is_measured_where_there_is_a_gpu(
     overlapped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from helpers.measure import replay
+    from helpers.measuring import replay
 
     def named(session: Any, kernel: str, *shape: int, **options: Any) -> Any:
         assert options.pop("effort") == streams.LIVE

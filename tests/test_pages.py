@@ -129,7 +129,7 @@ def test_a_listing_may_be_a_slice_marked_by_hand_or_free_text() -> None:
 
 def iter_common() -> Any:
     """Files of kernels/common."""
-    from helpers.catalog import KERNELS
+    from helpers.kernel import KERNELS
 
     return (path.relative_to(KERNELS).as_posix() for path in (KERNELS / "common").glob("*.cuh"))
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from helpers import catalog, device, model, plan, plots, trace
-from helpers.catalog import Plan
 from helpers.errors import ConfigError, DataError, ShapeError, UnknownNameError
+from helpers.kernel import Plan
 from helpers.plots import Figure, _diagrams, _svg
 from tests.pages_check import FIND_CRAMPED
 

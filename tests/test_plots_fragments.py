@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from helpers import emulator, hopper, plots
-from helpers.catalog import catalog, plan
 from helpers.errors import ConfigError, DataError
+from helpers.kernel import plan
 from helpers.plots import Figure, _fragments, _svg
+from helpers.rungs import catalog
 
 STEPS = [f"hopper_{i}" for i in range(1, 7)]
 

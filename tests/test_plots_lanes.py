@@ -11,7 +11,7 @@ import pytest
 
 from helpers import catalog, emulator, plots, trace
 from helpers.emulator import Report
-from helpers.emulator.counts import wide_load
+from helpers.emulator.observe.counts import wide_load
 from helpers.errors import DataError
 from helpers.plots import Figure
 from helpers.plots._lanes import first_read, phases

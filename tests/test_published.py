@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from helpers import device
-from helpers.catalog import catalog
 from helpers.errors import DataError
-from helpers.measure import published, published_frame
-from helpers.measure.documents import COLUMNS, KINDS
-from helpers.measure.gpu import BASELINES
+from helpers.measuring import published, published_frame
+from helpers.measuring.documents import COLUMNS, KINDS
+from helpers.measuring.gpu import BASELINES
+from helpers.rungs import catalog
 
 ROWS = published()
 KEY = ("document", "section", "kernel", "m", "n", "k", "block")

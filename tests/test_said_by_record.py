@@ -10,7 +10,7 @@ import pytest
 
 from helpers import exercises
 from helpers.exercises import ch14
-from helpers.measure import load
+from helpers.measuring import load
 from helpers.pages import Markdown
 from tests.conftest import ROOT
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from helpers.catalog import ROOT
 from helpers.claims import prose
+from helpers.kernel import ROOT
 
 
 def rows():

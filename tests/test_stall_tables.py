@@ -7,7 +7,7 @@ import re
 import pytest
 
 from helpers import catalog, instruction_mix
-from helpers.measure import load, stalls
+from helpers.measuring import load, stalls
 from helpers.pages import BUSY, REASONS, stall_note
 
 RECORDED = [e["kernel"] for e in load("h200").data["stalls"]]

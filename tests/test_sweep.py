@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from helpers import device, toolchain
-from helpers.catalog import broken_rules, catalog, plan
 from helpers.errors import (
     ConfigError,
     DataError,
@@ -19,9 +18,11 @@ from helpers.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
-from helpers.measure import protocol, schema, tiles
-from helpers.measure import record as recording
-from helpers.measure import sweep as sweeping
+from helpers.kernel import broken_rules, plan
+from helpers.measuring import protocol, schema, tiles
+from helpers.measuring import record as recording
+from helpers.measuring import sweep as sweeping
+from helpers.rungs import catalog
 from tests.test_measure import H200, QUICK, FakeSession
 
 SIZE = (256, 256, 256)

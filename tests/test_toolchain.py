@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from helpers import toolchain
-from helpers.catalog import catalog
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError
+from helpers.rungs import catalog
 
 SMALL = """
 extern "C" __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }

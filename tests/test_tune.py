@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from helpers import device, pages
-from helpers.catalog import catalog
 from helpers.errors import ConfigError, NoGPUError
 from helpers.explorers import _tile
-from helpers.measure import point as points
-from helpers.measure import protocol, schema, sweep, tune
-from helpers.measure import record as recording
+from helpers.measuring import point as points
+from helpers.measuring import protocol, schema, sweep, tune
+from helpers.measuring import record as recording
+from helpers.rungs import catalog
 from tests.test_measure import H200, QUICK, FakeSession
 from tests.test_sweep import Session, threads
 

@@ -19,11 +19,12 @@ import pytest
 
 from helpers import device, hopper, launch, pages
 from helpers.__main__ import main
-from helpers.catalog import catalog, plan
 from helpers.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
-from helpers.measure import evidence, one, protocol, sanitizer, verify
-from helpers.measure import record as recording
-from helpers.measure.sanitizer import CHECKS, Task, Verdict
+from helpers.kernel import plan
+from helpers.measuring import evidence, one, protocol, sanitizer, verify
+from helpers.measuring import record as recording
+from helpers.measuring.sanitizer import CHECKS, Task, Verdict
+from helpers.rungs import catalog
 from tests import pretend_tools
 from tests.test_measure import H200, FakeSession
 
@@ -532,7 +533,7 @@ def test_the_program_says_what_it_did(
 
 def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
     code = (
-        "import threading, time; from helpers.measure import one;"
+        "import threading, time; from helpers.measuring import one;"
         "threading.Timer(0.2, one.give_up, (0.2,)).start(); time.sleep(30)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25)
@@ -568,7 +569,7 @@ class NumpySession(FakeSession):
     cupy = SimpleNamespace(empty=np.empty, abs=np.abs)  # type: ignore[assignment]
 
     def problem(self, dtype: str, M: int, N: int, K: int, seed: int = 0) -> Any:  # type: ignore[override]
-        from helpers.measure.gpu import host_operands
+        from helpers.measuring.gpu import host_operands
 
         A, B = host_operands(dtype, M, N, K, seed)
         A64, B64 = launch.values(dtype, A), launch.values(dtype, B)

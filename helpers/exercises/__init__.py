@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from helpers.catalog import ROOT, evaluate
 from helpers.errors import CompileError, TileError, UnknownNameError, near_matches
+from helpers.kernel import ROOT, evaluate
 
 Kind = Literal["number", "kernel", "python", "choice"]
 Shape = tuple[int, int, int]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from helpers import emulator
-from helpers.catalog import cdiv
 from helpers.device import WARP
 from helpers.errors import TileError
 from helpers.exercises import Check, Problem, Shape, check_kernel_source, close_to, exercise
+from helpers.kernel import cdiv
 
 
 @exercise("01.1", kind="number")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from helpers.catalog import cdiv
 from helpers.device import gpu
 from helpers.exercises import (
     AWKWARD,
@@ -15,6 +14,7 @@ from helpers.exercises import (
     matmul_problem,
 )
 from helpers.exercises.ch01 import lanes_together
+from helpers.kernel import cdiv
 from helpers.model import compulsory_bytes, flops
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from helpers import emulator
-from helpers.catalog import broken_rules, catalog
 from helpers.exercises import (
     Check,
     check_kernel_source,
@@ -16,6 +15,8 @@ from helpers.exercises import (
     from_tiles,
     matmul_problem,
 )
+from helpers.kernel import broken_rules
+from helpers.rungs import catalog
 
 
 @exercise("08.1", kind="number")

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from helpers.emulator.counts import wide_load
+from helpers.emulator.observe.counts import wide_load
 from helpers.exercises import Check, close_to, exercise
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from helpers.emulator import counts
+from helpers.emulator.observe import counts
 from helpers.explorers.core import (
     BLUE,
     VERMILION,
@@ -42,7 +42,7 @@ def cost(starts: np.ndarray, width: int, load: bool) -> int:
 
 def phases(starts: np.ndarray, width: int, load: bool) -> int:
     """Groups of lanes that are served one after the other: a warp, halves or quarters; loads merge
-    neighbouring groups whose lanes agree (see helpers.emulator.counts).
+    neighbouring groups whose lanes agree (see helpers.emulator.observe.counts).
     """
     if width == 4:
         return 1

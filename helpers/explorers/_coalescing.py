@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from helpers.emulator import counts
+from helpers.emulator.observe import counts
 from helpers.explorers.core import (
     BLUE,
     Control,

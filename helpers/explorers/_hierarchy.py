@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from helpers import device, plots
-from helpers.catalog import Kernel, find, plan
 from helpers.errors import ConfigError
 from helpers.explorers.core import Control, Explorer, Reading, State, text
+from helpers.kernel import Kernel, plan
 from helpers.launch import trace
+from helpers.rungs import find
 
 ORDER = ("matrix", "block", "warp", "thread")
 

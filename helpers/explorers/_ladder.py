@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from helpers import plots
-from helpers.catalog import catalog
 from helpers.explorers import points
 from helpers.explorers.core import Control, Explorer, Reading, State, plural, significant, text
-from helpers.measure import DEFAULT_GPU, measure
-from helpers.measure.gpu import BASELINES
-from helpers.measure.point import PRECISION
+from helpers.measuring import DEFAULT_GPU, measure
+from helpers.measuring.gpu import BASELINES
+from helpers.measuring.point import PRECISION
+from helpers.rungs import catalog
 
 UNITS = {"gflops": "GFLOP/s", "ms": "milliseconds", "share": "% of cuBLAS", "peak": "% of the peak"}
 

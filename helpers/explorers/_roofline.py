@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from helpers import device, model, plots
-from helpers.catalog import catalog
 from helpers.errors import ConfigError
 from helpers.explorers import points
 from helpers.explorers.core import Control, Explorer, Reading, State, text
-from helpers.measure import DEFAULT_GPU, measure
-from helpers.measure.point import PRECISION
+from helpers.measuring import DEFAULT_GPU, measure
+from helpers.measuring.point import PRECISION
+from helpers.rungs import catalog
 
 SIZE = (4096, 4096, 4096)
 PRECISIONS = {"fp32": "FP32", "fp16": "FP16 (Tensor Cores)", "bf16": "BF16 (Tensor Cores)"}

@@ -9,12 +9,13 @@ from functools import cache
 from typing import Any
 
 from helpers import device, model, plots
-from helpers.catalog import Kernel, broken_rules, catalog, find, plan
 from helpers.errors import ConfigError, DataError, UnknownNameError
 from helpers.explorers._occupancy import gpu_control, plain_limits
 from helpers.explorers.core import Control, Explorer, Reading, State, text
-from helpers.measure import fingerprint, load, tiles
-from helpers.measure.schema import label as provenance
+from helpers.kernel import Kernel, broken_rules, plan
+from helpers.measuring import fingerprint, load, tiles
+from helpers.measuring.schema import label as provenance
+from helpers.rungs import catalog, find
 from helpers.toolchain import resources
 
 SIZE = (4096, 4096, 4096)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from helpers import device
-from helpers.catalog import catalog, find
 from helpers.errors import UnknownNameError
-from helpers.measure import known_gpus, load, published
-from helpers.measure.gpu import BASELINES
+from helpers.measuring import known_gpus, load, published
+from helpers.measuring.gpu import BASELINES
 from helpers.model import flops
+from helpers.rungs import catalog, find
 
 Size = tuple[int, int, int]
 DOCUMENT_GPUS = {"rtx3070_laptop": "L", "t4": "B", "unnamed_14sm": "S", "rtx4090": "P"}

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from helpers import model
-from helpers.catalog import ITEM_BYTES, catalog
 from helpers.device import GPUS, Gpu, LiveGpu, current
 from helpers.device import gpu as find_gpu
 from helpers.errors import ConfigError, DataError
+from helpers.kernel import ITEM_BYTES
 from helpers.plots._rows import Look, Point, looks, select, told, unique
 from helpers.plots._svg import (
     BLUE,
@@ -26,6 +26,7 @@ from helpers.plots._svg import (
     shape_text,
     text_width,
 )
+from helpers.rungs import catalog
 
 Size = int | tuple[int, int, int]
 

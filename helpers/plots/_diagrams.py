@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.catalog import Kernel, Plan, find, plan
 from helpers.device import WARP, Gpu
 from helpers.device import gpu as find_gpu
 from helpers.errors import ConfigError, DataError
+from helpers.kernel import Kernel, Plan, plan
 from helpers.plots._svg import (
     BLUE,
     GREEN,
@@ -28,6 +28,7 @@ from helpers.plots._svg import (
     text_width,
     wrap,
 )
+from helpers.rungs import find
 
 SECTOR = 32
 """Bytes of a sector, the unit in which L1 and L2 move data (Nsight Compute, Profiling Guide)."""
@@ -246,7 +247,7 @@ def _bank_map(
 ) -> Figure:  # fmt: skip
     per_bank = [sum(1 for word in words if word % BANKS == bank) for bank in range(BANKS)]
     lines = sorted({word // BANKS for word in words})
-    # more than a word a lane is served in turns of so many lanes (helpers/emulator/counts.py)
+    # more than a word a lane is served in turns of so many lanes (helpers/emulator/observe/counts.py)
     at_once = WARP * WORD // max(row.width_bytes, WORD)
     turns = [
         [word for word, lanes in words.items() if any(i // at_once == turn for i in lanes)]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.catalog import find, plan
 from helpers.errors import ConfigError, DataError
 from helpers.hopper import BOX_COLS, BOX_ROWS, DESCRIPTOR, ITEM_BYTES, Field, stream_k_pieces
 from helpers.hopper import parameters as entry_parameters
+from helpers.kernel import plan
 from helpers.plots._svg import (
     BLUE,
     GREEN,
@@ -27,6 +27,7 @@ from helpers.plots._svg import (
     number,
     text_width,
 )
+from helpers.rungs import find
 
 Holder = Callable[[int, int], tuple[int, int]]
 """From the row and column of an element to the lane that holds it, and the slot within that lane."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.device import WARP
-from helpers.emulator.counts import wide_load
+from helpers.emulator.observe.counts import wide_load
 from helpers.errors import DataError
 from helpers.plots._diagrams import BANKS, WORD, _count, _draw_key, _Mark
 from helpers.plots._svg import (

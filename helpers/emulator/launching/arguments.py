@@ -1,0 +1,388 @@
+"""From Python values to kernel parameters, checked against the signature in the source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from helpers.emulator.machine.memory import Buffer, Heap
+from helpers.emulator.ptx import parse as P
+from helpers.errors import EmulationError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+C_TYPES: Mapping[str, tuple[str, ...]] = {
+    "float": ("float32",),
+    "double": ("float64",),
+    "half": ("float16",),
+    "__half": ("float16",),
+    "half2": ("float16",),
+    "__half2": ("float16",),
+    "__nv_bfloat16": ("bfloat16", "uint16"),
+    "nv_bfloat16": ("bfloat16", "uint16"),
+    "__nv_bfloat162": ("bfloat16", "uint16"),
+    "bool": ("bool", "uint8"),
+    "char": ("int8", "uint8"),
+    "signed char": ("int8",),
+    "int8_t": ("int8",),
+    "unsigned char": ("uint8",),
+    "uint8_t": ("uint8",),
+    "short": ("int16",),
+    "int16_t": ("int16",),
+    "unsigned short": ("uint16",),
+    "uint16_t": ("uint16",),
+    "int": ("int32",),
+    "signed": ("int32",),
+    "signed int": ("int32",),
+    "int32_t": ("int32",),
+    "unsigned": ("uint32",),
+    "unsigned int": ("uint32",),
+    "uint32_t": ("uint32",),
+    "long": ("int64",),
+    "long long": ("int64",),
+    "long long int": ("int64",),
+    "int64_t": ("int64",),
+    "size_t": ("uint64",),
+    "unsigned long": ("uint64",),
+    "unsigned long long": ("uint64",),
+    "unsigned long long int": ("uint64",),
+    "uint64_t": ("uint64",),
+    **{f"float{n}": ("float32",) for n in (2, 3, 4)},
+    **{f"double{n}": ("float64",) for n in (2, 3, 4)},
+    **{f"int{n}": ("int32",) for n in (2, 3, 4)},
+    **{f"uint{n}": ("uint32",) for n in (2, 3, 4)},
+}
+"""NumPy element types that fit a C type; vector types take arrays of their element."""
+
+
+@dataclass(frozen=True)
+class Formal:
+    """A parameter as the source declares it."""
+
+    name: str
+    type: str  # without const, volatile, restrict and the stars
+    pointers: int
+    text: str
+    members: tuple[str, ...] = ()  # of a structure, where its definition can be read
+
+
+def strip_comments(source: str) -> str:
+    """The source with comments blanked out, lines kept."""
+    return re.sub(
+        r"//[^\n]*|/\*.*?\*/",
+        lambda m: re.sub(r"[^\n]", " ", m.group()),
+        source,
+        flags=re.DOTALL,
+    )
+
+
+def signature(source: str, entry: str, defines: Mapping[str, str]) -> list[Formal] | None:
+    """The parameters of a kernel as its source declares them, or None if they are not found."""
+    text = strip_comments(source)
+    for found in re.finditer(rf"\b{re.escape(entry)}\s*\(", text):
+        before = text[max(0, found.start() - 400) : found.start()]
+        start = max(before.rfind(";"), before.rfind("}"), before.rfind("{"))
+        if "__global__" not in before[start + 1 :]:
+            continue
+        depth, at = 1, found.end()
+        while at < len(text) and depth:
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            at += 1
+        return [_formal(t, text, defines) for t in _split_commas(text[found.end() : at - 1])]
+    return None
+
+
+def _split_commas(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(c, 0)
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [p.strip() for p in parts if p.strip() and p.strip() != "void"]
+
+
+def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
+    plain = re.sub(
+        r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text
+    )
+    plain = re.sub(r"=.*$", "", plain, flags=re.DOTALL)
+    pointers = plain.count("*") + plain.count("[")
+    plain = re.sub(r"\[.*?\]", " ", plain).replace("*", " ").replace("&", " ")
+    words = plain.split()
+    name = words[-1] if len(words) > 1 else "argument"
+    kind = " ".join(words[:-1] if len(words) > 1 else words)
+    kind = re.sub(r"\b(struct|class|typename|std::|::)\b", "", kind).strip()
+    kind = resolve_type(kind, source, defines)
+    return Formal(name, kind, pointers, " ".join(text.split()), _members(kind, source))
+
+
+def _members(kind: str, source: str) -> tuple[str, ...]:
+    """Member names of a structure whose definition holds nothing but members."""
+    word = re.escape(kind)
+    found = re.search(rf"\bstruct\s+{word}\s*{{([^{{}}]*)}}", source) or re.search(
+        rf"\btypedef\s+struct\s*\w*\s*{{([^{{}}]*)}}\s*{word}\s*;", source
+    )
+    if not found:
+        return ()
+    names = []
+    for declaration in found.group(1).split(";"):
+        names += [m for m in re.findall(r"(\w+)\s*(?=,|$)", declaration.strip()) if m]
+    return tuple(names)
+
+
+def resolve_type(kind: str, source: str, defines: Mapping[str, str]) -> str:
+    """Follow macros, typedefs and aliases to a C type, as far as they can be read."""
+    for _ in range(8):
+        if kind in C_TYPES:
+            return kind
+        if kind in defines:
+            kind = str(defines[kind]).strip()
+            continue
+        word = re.escape(kind)
+        found = (
+            re.search(rf"\busing\s+{word}\s*=\s*([^;]+);", source)
+            or re.search(rf"\btypedef\s+([^;]+?)\s+{word}\s*;", source)
+            or re.search(rf"^[ \t]*#[ \t]*define[ \t]+{word}[ \t]+(.+?)[ \t]*$", source, re.M)
+        )
+        if not found:
+            break
+        kind = " ".join(re.sub(r"\bconst\b", "", found.group(1)).split())
+    return kind
+
+
+def dtype_name(array: Array) -> str:
+    """Name of an array's element type (bfloat16 of ml_dtypes included)."""
+    return str(array.dtype.name)
+
+
+def bind(
+    entry: P.Function,
+    formals: list[Formal] | None,
+    args: Sequence[Any],
+    heap: Heap,
+    name: str,
+) -> tuple[bytes, dict[int, Buffer], dict[str, Buffer]]:
+    """Parameter bytes, the buffer behind each pointer by its byte offset, and by parameter name.
+
+    Raises EmulationError if the arguments do not fit the signature.
+    """
+    params = entry.params
+    if formals is not None and len(formals) != len(params):
+        formals = None
+    if len(args) != len(params):
+        wanted = ", ".join(f.text for f in formals) if formals else f"{len(params)} parameters"
+        raise EmulationError(
+            f"{name} was called with {len(args)} arguments, but takes {len(params)}: {wanted}. "
+            "Give one array or number for each"
+        )
+    raw = bytearray()
+    pointers: dict[int, Buffer] = {}
+    known: dict[int, Buffer] = {}
+    names: dict[str, Buffer] = {}
+    for i, (param, value) in enumerate(zip(params, args, strict=True)):
+        formal = formals[i] if formals else None
+        label = formal.name if formal else f"argument {i}"
+        raw += bytes(-len(raw) % param.align)
+        at = len(raw)
+        piece = _bind_one(param, formal, value, heap, label, name, at, pointers, known)
+        if at in pointers:
+            names[label] = pointers[at]
+        if len(piece) != param.size:
+            raise EmulationError(
+                f"{label} of {name} takes {param.size} bytes, the value given has {len(piece)}. "
+                "Give a structure as a tuple of its members, in order"
+            )
+        raw += piece
+    return bytes(raw), pointers, names
+
+
+def _bind_one(
+    param: P.Parameter,
+    formal: Formal | None,
+    value: Any,
+    heap: Heap,
+    label: str,
+    name: str,
+    at: int,
+    pointers: dict[int, Buffer],
+    known: dict[int, Buffer],
+) -> bytes:
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+        if isinstance(value, np.ma.MaskedArray):
+            raise EmulationError(
+                f"{label} of {name} is a masked array; a kernel knows no mask. Give x.filled(0)"
+            )
+        value = np.asarray(value)
+    if isinstance(value, tuple | list):
+        if param.type != "bytes":
+            what = "a NumPy array" if formal and formal.pointers else "a number"
+            raise EmulationError(
+                f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
+                f"Give {what}"
+            )
+        members = formal.members if formal and len(formal.members) == len(value) else ()
+        return _structure(value, members, heap, label, name, at, pointers, known)
+    if isinstance(value, np.ndarray) and value.ndim:
+        if param.type not in ("u64", "b64", "s64") or (formal and not formal.pointers):
+            raise EmulationError(
+                f"{label} of {name} is {_wanted(param, formal)}, not a pointer; an array of shape "
+                f"{value.shape} was given. Give a number"
+            )
+        buffer = _buffer(value, formal, heap, label, name, known)
+        pointers[at] = buffer
+        return buffer.base.to_bytes(8, "little")
+    if formal is not None and formal.pointers:
+        if value is None or (isinstance(value, int) and value == 0):
+            return bytes(8)
+        raise EmulationError(
+            f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
+            "Give a NumPy array"
+        )
+    return _scalar(param, formal, value, label, name)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return "an array without dimensions, which is one number,"
+    if value is None:
+        return "None"
+    module, kind = type(value).__module__, type(value).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" + (
+        f" of {module.split('.')[0]}" if module != "builtins" else ""
+    )
+
+
+def _wanted(param: P.Parameter, formal: Formal | None) -> str:
+    return f"'{formal.text}'" if formal else f"of PTX type .{param.type}"
+
+
+def _buffer(
+    value: Array,
+    formal: Formal | None,
+    heap: Heap,
+    label: str,
+    name: str,
+    known: dict[int, Buffer],
+) -> Buffer:
+    if not value.flags.c_contiguous:
+        raise EmulationError(
+            f"{label} of {name} is a view that is not contiguous (strides {value.strides}): a "
+            "kernel sees memory without strides. Give np.ascontiguousarray(x) and copy results back"
+        )
+    if value.dtype.hasobject or value.dtype.kind in "USMm":
+        held = "Python objects" if value.dtype.hasobject else f"{value.dtype}, no numbers"
+        raise EmulationError(f"{label} of {name} holds {held}; give an array of numbers")
+    if not value.dtype.isnative:
+        raise EmulationError(
+            f"{label} of {name} holds its bytes in the order of another machine ({value.dtype.str}). "
+            "Give x.astype(x.dtype.newbyteorder('='))"
+        )
+    allowed = C_TYPES.get(formal.type) if formal and formal.pointers == 1 else None
+    if allowed and dtype_name(value) not in allowed:
+        assert formal is not None
+        raise EmulationError(
+            f"{label} of {name} is {formal.text!r}, which takes {allowed[0]}; an array of "
+            f"{value.dtype} was given. Convert it with x.astype({allowed[0]!r})"
+        )
+    address = value.__array_interface__["data"][0]
+    found = known.get(address)
+    if found is not None and found.nbytes == value.nbytes:
+        return found
+    data = value.reshape(-1).view(np.uint8) if value.size else np.zeros(0, np.uint8)
+    buffer = heap.add(label, data, value.dtype.itemsize, value.shape)
+    buffer.read_only = not value.flags.writeable
+    buffer.kind = value.dtype
+    known[address] = buffer
+    return buffer
+
+
+def _scalar(param: P.Parameter, formal: Formal | None, value: Any, label: str, name: str) -> bytes:
+    if param.type == "bytes":
+        if isinstance(value, np.generic | np.ndarray) and value.nbytes == param.size:
+            return value.tobytes()
+        allowed = C_TYPES.get(formal.type, ()) if formal else ()
+        if isinstance(value, int | float | np.number) and param.size == 2 and allowed:
+            if "float16" in allowed:
+                return np.float16(value).tobytes()
+            if "bfloat16" in allowed:
+                bits = int(np.array(value, np.float32).view(np.uint32))
+                return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF).to_bytes(2, "little")
+        raise EmulationError(
+            f"{label} of {name} is {_wanted(param, formal)}, a structure of {param.size} bytes; a "
+            f"{type(value).__name__} was given. Give a tuple of its members, in order"
+        )
+    if not isinstance(value, int | float | np.number | np.bool_ | bool) and not (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    ):
+        raise EmulationError(
+            f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
+            "Give a number"
+        )
+    value = value.item() if isinstance(value, np.generic | np.ndarray) else value
+    if param.type in ("f32", "f64", "f16"):
+        with np.errstate(over="ignore"):
+            return np.array(value).astype(f"f{P.BITS[param.type] // 8}").tobytes()
+    if isinstance(value, float | complex):
+        raise EmulationError(
+            f"{label} of {name} is {_wanted(param, formal)}, an integer; {value!r} was given. "
+            "Give an int"
+        )
+    bits = P.BITS[param.type]
+    low, high = -(1 << (bits - 1)), (1 << bits) - 1
+    if formal and formal.type in C_TYPES:
+        kind_name = C_TYPES[formal.type][0]
+        if kind_name.startswith("int"):
+            high = (1 << (bits - 1)) - 1
+        elif kind_name.startswith("uint"):
+            low = 0
+    if not low <= int(value) <= high:
+        raise EmulationError(
+            f"{label} of {name} is {_wanted(param, formal)}, which holds {low} to {high}; "
+            f"{value} was given. Give a smaller number or a wider type"
+        )
+    return (int(value) & ((1 << bits) - 1)).to_bytes(bits // 8, "little")
+
+
+def _structure(
+    members: Sequence[Any],
+    names: tuple[str, ...],
+    heap: Heap,
+    label: str,
+    name: str,
+    at: int,
+    pointers: dict[int, Buffer],
+    known: dict[int, Buffer],
+) -> bytes:
+    """A C structure from a tuple: ints are int, floats are float, arrays are pointers."""
+    raw = bytearray()
+    widest = 1
+    for i, member in enumerate(members):
+        if isinstance(member, np.ndarray) and member.ndim:
+            raw += bytes(-len(raw) % 8)
+            own = f"{label}.{names[i] if names else i}"
+            buffer = _buffer(member, None, heap, own, name, known)
+            pointers[at + len(raw)] = buffer
+            piece = buffer.base.to_bytes(8, "little")
+        elif isinstance(member, np.generic):
+            piece = member.tobytes()
+        elif isinstance(member, bool):
+            piece = bytes([member])
+        elif isinstance(member, int):
+            piece = np.int32(member).tobytes()
+        elif isinstance(member, float):
+            piece = np.float32(member).tobytes()
+        else:
+            raise EmulationError(
+                f"member {i} of {label} is a {type(member).__name__}; give numbers and arrays"
+            )
+        raw += bytes(-len(raw) % len(piece))
+        raw += piece
+        widest = max(widest, len(piece))
+    raw += bytes(-len(raw) % widest)
+    return bytes(raw)

@@ -1,0 +1,132 @@
+"""malloc, new, free and delete in device code: blocks of one bounded heap.
+
+The heap lives as long as the launch. What is not freed is no finding: another kernel may free it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator.machine.memory import SLOT_BITS, Buffer
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.masks import Mask
+
+
+class Arena:
+    """The device heap, of the size that CUDA gives it: what malloc and new return lies in it."""
+
+    SIZE = 8 << 20
+    SLOT = 1 << 17  # behind those of the module's variables
+    ALIGN = 16
+
+    def __init__(self, granule: int) -> None:
+        base = (self.SLOT << SLOT_BITS) + (1 << (SLOT_BITS - 1))
+        self.buffer = Buffer("heap", base, np.zeros(self.SIZE, np.uint8), 1)
+        self.buffer.granule = granule
+        self.owned = self.buffer.owned = np.zeros(self.SIZE, bool)
+        self.buffer.initialised = np.zeros(self.SIZE // granule, bool)
+        self.sizes: dict[int, int] = {}  # of the blocks given out, by offset
+        self.spare: dict[int, list[int]] = {}  # offsets of freed blocks, by the room they take
+        self.top = 0
+
+    def allocate(self, size: int) -> int:
+        """The address of a new block; 0 where the heap is full."""
+        room = self._room(size)
+        if self.spare.get(room):
+            at = self.spare[room].pop()
+        elif size >= 0 and self.top + room <= self.SIZE:
+            at, self.top = self.top, self.top + room
+        else:
+            return 0
+        self.sizes[at] = size
+        self.owned[at : at + size] = True
+        buffer = self.buffer
+        places = slice(at // buffer.granule, (at + room) // buffer.granule)
+        if buffer.initialised is not None:
+            buffer.initialised[places] = False
+        for last in (buffer.writer, buffer.reader):
+            if last is not None:
+                last[places] = -1  # malloc orders those that call it
+        return buffer.base + at
+
+    def release(self, address: int) -> bool:
+        """Take a block back; false where there is none at this address."""
+        at = address - self.buffer.base
+        size = self.sizes.pop(at, None)
+        if size is None:
+            return False
+        self.owned[at : at + size] = False
+        self.spare.setdefault(self._room(size), []).append(at)
+        return True
+
+    def _room(self, size: int) -> int:
+        """Bytes that a block takes, with a gap behind it."""
+        return -(-max(size, 1) // self.ALIGN) * self.ALIGN + self.ALIGN
+
+    def beyond(self, at: int) -> str:
+        """Where an offset lies that no block holds."""
+        before = max((b for b in self.sizes if b <= at), default=None)
+        if before is None or at - before > self.sizes[before] + 4 * self.ALIGN:
+            return "in no block"
+        past = at - before - self.sizes[before] + 1
+        return f"{past} byte(s) past the end of a block of {self.sizes[before]} bytes"
+
+
+def _arena(state: State) -> Arena:
+    launch = state.launch
+    if launch.heap.arena is None:
+        arena = launch.heap.arena = Arena(launch.program.granule)
+        launch.heap.slots[arena.buffer.base >> SLOT_BITS] = arena.buffer
+        if launch.writable is not None:
+            launch.writable.add(arena.buffer.base >> SLOT_BITS)
+    return launch.heap.arena
+
+
+def device_malloc(
+    state: State,
+    frame: dict[str, Any],
+    actual: tuple[str, ...],
+    returns: tuple[str, ...],
+    mask: Mask | None,
+) -> None:
+    """malloc and new of each thread: an address in the device heap, or 0 if it is full."""
+    size = np.broadcast_to(frame[actual[0]][0].view("i8"), state.shape)
+    arr = np.broadcast_to(True if mask is None else mask.arr, state.shape)
+    result = np.zeros(state.shape, "i8")
+    if arr.any():
+        arena = _arena(state)
+        result[arr] = [arena.allocate(int(n)) for n in size[arr]]
+    frame[returns[0]] = {0: result}
+
+
+def device_free(
+    state: State,
+    frame: dict[str, Any],
+    actual: tuple[str, ...],
+    line: int,
+    mask: Mask | None,
+) -> None:
+    """free and delete: a finding for what malloc did not return, or what was freed before."""
+    address = np.broadcast_to(frame[actual[0]][0].view("i8"), state.shape)
+    arr = np.broadcast_to(True if mask is None else mask.arr, state.shape) & (address != 0)
+    if not arr.any():
+        return
+    arena = _arena(state)
+    refused = np.zeros(state.shape, bool)
+    refused[arr] = [not arena.release(int(a)) for a in address[arr]]
+    if refused.any():
+        thread, column = state.first_lane(refused)
+        state.find(
+            "out-of-bounds",
+            line,
+            f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} frees an address "
+            "that malloc or new has not returned, or that was freed before. Free each block once",
+            int(np.count_nonzero(refused)),
+            array="heap",
+            threads=(thread,),
+            block=state.block_tuple(column),
+        )

@@ -1,0 +1,321 @@
+"""mbarrier: barriers in shared memory that count arrivals and go from phase to phase.
+
+A barrier is two words of shared memory: arrivals still missing in this phase, and the arrivals that
+a phase takes together with the number of the phase. A thread that asks whether a phase is complete
+is set aside while it is not, as a slow thread would be; it learns "no" only when nothing else can run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator.machine import access
+from helpers.emulator.machine.memory import SHARED_WINDOW, load_words, store_words
+from helpers.emulator.observe.ordered import OrderedLog
+from helpers.emulator.observe.races import ATOMIC, WRITE
+from helpers.errors import EmulationError
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.ptx.program import Block
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i8, u4 = np.dtype("i8"), np.dtype("u4")
+_COUNT_BITS = 29  # of PTX's 20; nvcuda::experimental counts each arrival 2^15 + 1 times
+_COUNT = (1 << _COUNT_BITS) - 1
+_PHASES = 1 << (32 - _COUNT_BITS)
+_POLLS = 64  # fruitless questions after which a phase counts as never complete
+
+
+@dataclass
+class Asking:
+    """Threads that wait for a phase of a barrier."""
+
+    block: Block
+    mask: Mask | None
+    offset: Array  # of the barrier
+    want: Array  # the phase's token or parity
+    parity: bool
+    register: int
+
+
+def _plan(state: State, number: int, address: Array, mask: Mask | None, kind: int) -> Any:
+    """Check a barrier's address, and enter the access as one that needs the barrier to be set up."""
+    site, stats = state.sites[number], state.stats[number]
+    if site.space == "generic":
+        address = address - SHARED_WINDOW
+    plan = access._shared_plan(state, site, stats, address, mask)
+    log = state.log
+    if log is not None and (plan.mask is None or plan.mask.n):
+        span = max(site.width >> log.shift, 1)
+        assert plan.granule is not None
+        if kind == WRITE:
+            log.mark(plan.granule, span, None if plan.mask is None else plan.mask.arr)
+        elif not plan.initialised:
+            plan.initialised = access._check_init(state, site, plan, span)
+        log.add(number, kind, plan.granule, span, plan.mask)
+    return plan
+
+
+def init_barrier(
+    state: State, number: int, address: Array, count: Array, mask: Mask | None
+) -> None:
+    """mbarrier.init: the first phase, `count` arrivals a phase."""
+    if mask is not None and mask.n == 0:
+        return
+    plan = _plan(state, number, address, mask, WRITE)
+    arr = None if plan.mask is None else plan.mask.arr
+    expected = count.view(u4) & u4.type(_COUNT)
+    wrong = count.view(u4) != expected
+    wrong = wrong | (expected == 0)
+    if (wrong if arr is None else wrong & arr).any():
+        raise EmulationError(
+            f"line {state.sites[number].line}: mbarrier.init with a count of "
+            f"{int(count[wrong].reshape(-1)[0])}: give 1 to {_COUNT} arrivals"
+        )
+    store_words(state.shared, plan.offset, expected, arr)
+    store_words(state.shared, plan.offset + 4, expected, arr)
+    if log := _order(state):
+        log.forget(plan.offset)
+
+
+def end_barrier(state: State, number: int, address: Array, mask: Mask | None) -> None:
+    """mbarrier.inval: the memory may be used for something else; nothing is checked."""
+
+
+def _order(state: State) -> OrderedLog | None:
+    """Who knows what of whom; None if nothing is judged."""
+    return state.log if isinstance(state.log, OrderedLog) else None
+
+
+def _flat(state: State, plan: Any, *values: Array) -> list[Array]:
+    """Values of the sound lanes, thread after thread."""
+    full = (np.broadcast_to(v, state.shape) for v in values)
+    if plan.mask is None:
+        return [v.reshape(-1) for v in full]
+    chosen = np.broadcast_to(plan.mask.arr, state.shape)
+    return [v[chosen] for v in full]
+
+
+def arrive(
+    state: State,
+    number: int,
+    address: Array,
+    count: Array,
+    drop: bool,
+    mask: Mask | None,
+) -> Array:
+    """mbarrier.arrive and arrive_drop: the token of the phase that each thread arrived at."""
+    if mask is not None and mask.n == 0:
+        return np.zeros((1, 1, 1, 1), i8)
+    plan = _plan(state, number, address, mask, ATOMIC)
+    at, block, n = _flat(state, plan, plan.offset, state.block_index, count.astype(i8))
+    log = _order(state)
+    if log:
+        log.release(plan.offset, plan.mask)
+    memory = state.shared
+    place = (at >> 2) * memory.ncolumns + block
+    order = np.argsort(place, kind="stable")  # barrier by barrier, thread by thread
+    fresh = np.r_[True, place[order][1:] != place[order][:-1]]
+    first, group = np.flatnonzero(fresh), np.cumsum(fresh) - 1
+    barrier = place[order][first]
+    amount = n[order]
+    before = np.cumsum(amount) - amount
+    before -= before[first][group]
+    pending = memory.flat[barrier].astype(i8)
+    state_word = memory.flat[barrier + memory.ncolumns].astype(i8)
+    expected, phase = state_word & _COUNT, state_word >> _COUNT_BITS
+    total = np.add.reduceat(amount, first)
+    if drop:
+        expected = np.maximum(expected - total, 0)
+    whole = np.maximum(expected, 1)
+    done = np.where(total < pending, 0, 1 + (total - pending) // whole)
+    left = np.where(done > 0, expected - (total - pending) % whole, pending - total)
+    mine = before - pending[group]
+    own = phase[group] + np.where(mine < 0, 0, 1 + mine // whole[group])
+    memory.flat[barrier] = left.astype(u4)
+    memory.flat[barrier + memory.ncolumns] = (
+        expected | ((phase + done) % _PHASES << _COUNT_BITS)
+    ).astype(u4)
+    # What was missing before each arrival: of those past the end of a phase, in the one that follows.
+    missing = np.where(mine < 0, -mine, whole[group] - mine % whole[group])
+    token = np.empty(len(order), i8)
+    token[order] = (own % _PHASES) << 32 | missing
+    if done.any():
+        state.completed = True
+        # In global memory a phase counts as a barrier of its block.
+        blocks = np.zeros(memory.ncolumns, bool)
+        blocks[barrier[done > 0] % memory.ncolumns] = True
+        state.epoch = state.epoch + blocks.reshape(state.epoch.shape)
+        if log:
+            complete = np.zeros(memory.flat.shape, bool)
+            complete[barrier] = done > 0
+            log.complete(complete.reshape(memory.data.shape))
+    full = np.zeros(state.shape, i8)
+    if plan.mask is None:
+        full[...] = token.reshape(state.shape)
+    else:
+        full[np.broadcast_to(plan.mask.arr, state.shape)] = token
+    return full
+
+
+def pending_count(token: Array) -> Array:
+    """mbarrier.pending_count: arrivals that were missing when the token was given."""
+    return (token & 0xFFFFFFFF).astype("i4")
+
+
+def async_arrive(
+    state: State, number: int, address: Array, counted: bool, mask: Mask | None
+) -> None:
+    """cp.async.mbarrier.arrive: the phase is not complete before the thread's copies are.
+
+    counted: .noinc, the arrival is one of those that the barrier counts; else it comes on top of
+    them, and the phase waits for it.
+    """
+    if mask is not None and mask.n == 0:
+        return
+    if counted:
+        one = np.ones((1, 1, 1, 1), "i4")
+        token = arrive(state, number, address, one, False, mask)
+        plan = state.stats[number].memo
+        phase = token >> 32
+    else:
+        plan = _plan(state, number, address, mask, ATOMIC)
+        phase = _phase(state, plan.offset)
+        if log := _order(state):
+            log.release(plan.offset, plan.mask)
+    if state.copies is not None:
+        state.copies.track(plan.offset, phase, plan.mask)
+
+
+def _phase(state: State, offset: Array) -> Array:
+    word = load_words(state.shared, offset + 4, u4)
+    return word.astype(i8) >> _COUNT_BITS
+
+
+def _complete(state: State, asking: Asking) -> Array:
+    now = _phase(state, asking.offset)
+    if asking.parity:
+        return np.asarray((now & 1) != (asking.want & 1))
+    return np.asarray(now != (asking.want >> 32))
+
+
+def poll(
+    state: State,
+    pool: dict[int, Mask | None],
+    block: Block,
+    mask: Mask | None,
+    result: tuple[int, Array, Array, bool, int],
+    registers: list[Any],
+) -> None:
+    """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are set aside."""
+    number, address, want, parity, register = result
+    base = state.live if mask is None else mask
+    plan = _plan(state, number, address, base, ATOMIC)
+    _sort(
+        state, pool, Asking(block, mask, plan.offset, want.astype(i8), parity, register), registers
+    )
+
+
+def _sort(state: State, pool: dict[int, Mask | None], asking: Asking, registers: list[Any]) -> None:
+    base = state.live if asking.mask is None else asking.mask
+    done = _complete(state, asking)
+    go = state.narrowed(base, done)
+    if go is not None and go.n == 0:
+        state.asking.append(asking)
+        return
+    everyone = state.lanes if base is None else base.n
+    if go is None or go.n == everyone:
+        _resume(state, pool, asking, asking.mask, True, registers)
+        return
+    stay = state.narrowed(base, ~done)
+    _resume(state, pool, asking, go, True, registers)
+    rest = Asking(asking.block, stay, asking.offset, asking.want, asking.parity, asking.register)
+    state.asking.append(rest)
+
+
+def _resume(
+    state: State,
+    pool: dict[int, Mask | None],
+    asking: Asking,
+    mask: Mask | None,
+    answer: bool,
+    registers: list[Any],
+) -> None:
+    base = state.live if mask is None else mask
+    if answer and state.copies is not None:
+        state.copies.phase_over(asking.offset, base, _phase)
+    if answer and (log := _order(state)):
+        log.acquire(asking.offset, base)
+    value = np.full((1, 1, 1, 1), answer)
+    old = registers[asking.register]
+    registers[asking.register] = value if mask is None else np.where(mask.arr, value, old)
+    state._push(pool, asking.block.next, mask)
+
+
+def wake(state: State, pool: dict[int, Mask | None], registers: list[Any]) -> None:
+    """A phase was completed: threads that waited for it go on."""
+    state.completed = False
+    asking, state.asking = state.asking, []
+    for p in asking:
+        _sort(state, pool, p, registers)
+    if pool:
+        state.fruitless = 0
+
+
+def time_out(state: State, registers: list[Any]) -> list[dict[int, Mask | None]]:
+    """Nothing else can run: threads that wait learn that their phase is not complete.
+
+    If they come back again and again it never will be: that is a finding, and they go on.
+    """
+    pool: dict[int, Mask | None] = {}
+    wake(state, pool, registers)
+    if pool:
+        return [pool]
+    state.fruitless += 1
+    never = state.fruitless > _POLLS
+    if never:
+        state.fruitless = 0
+        if state.depth:
+            raise EmulationError(
+                f"line {state.asking[0].block.end_line}: threads wait for an mbarrier inside a function "
+                "that is not inlined, and those that should arrive are not in it. Mark the function "
+                "__forceinline__"
+            )
+    asking, state.asking = state.asking, []
+    for p in asking:
+        if never:
+            _report(state, p)
+        base = state.live if p.mask is None else p.mask
+        value = np.full((1, 1, 1, 1), never)
+        old = registers[p.register]
+        registers[p.register] = value if base is None else np.where(base.arr, value, old)
+        state._push(pool, p.block.next, p.mask)
+    return [pool]
+
+
+def _report(state: State, asking: Asking) -> None:
+    arr = np.ones((1, 1, 1, 1), bool) if asking.mask is None else asking.mask.arr
+    thread, column = state.first_lane(arr)
+    full = np.broadcast_to(asking.offset, state.shape).reshape(state.threads, state.blocks)
+    at = int(full[thread, column])
+    words = state.shared.data[at >> 2 : (at >> 2) + 2, column]
+    name, where = state.shared_name(at)
+    missing, takes = int(words[0]), int(words[1]) & _COUNT
+    state.find(
+        "divergent-barrier",
+        asking.block.end_line,
+        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} waits at {where} "
+        f"for a phase that never completes: {missing} of its {takes} arrivals are missing. Let as "
+        "many threads arrive as the barrier was initialised with, before they wait for others",
+        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
+        array=name,
+        index=where,
+        threads=(thread,),
+        block=state.block_tuple(column),
+    )

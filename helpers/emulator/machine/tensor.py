@@ -1,0 +1,682 @@
+"""Matrix instructions of a warp: ldmatrix, stmatrix, mma.sync, wmma.
+
+Fragments follow the PTX ISA's layouts for mma.sync; wmma, whose layout is open, uses the same
+ones, as ptxas does. Sums are formed in float64 (integers exactly) and rounded once: a Tensor Core
+cuts off low bits in its own way, so results may differ in the last place, and integers held in
+float types are exact.
+
+How wmma reaches memory is what ptxas makes of it: 8- and 16-bit matrices are read in blocks of 8
+rows of 16 bytes, one 4-byte load a lane for each block (global memory) or one ldmatrix for up to
+four blocks (shared memory); accumulators move two neighbours at a time where they are contiguous.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator.machine import access, arith
+from helpers.emulator.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, load_words, store_words
+from helpers.emulator.machine.warp import threads, warps
+from helpers.emulator.observe.races import READ, WRITE
+from helpers.emulator.ptx.sites import Site
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.masks import Mask
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i1, i2, i4, i8, u1, u4 = (np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u4"))
+f2, f4, f8 = (np.dtype(t) for t in ("f2", "f4", "f8"))
+
+LANE = np.arange(32)
+GROUP, MEMBER = LANE >> 2, LANE & 3
+
+_MMA = {
+    "m16n8k8": {"f16", "bf16", "tf32"},
+    "m16n8k16": {"f16", "bf16", "s8", "u8"},
+    "m16n8k4": {"tf32"},
+    "m16n8k32": {"s8", "u8", "e4m3", "e5m2"},
+    "m8n8k16": {"s8", "u8"},
+    "m8n8k4": {"f16", "f64"},
+}
+_WMMA = {
+    "m16n16k16": {"f16", "bf16", "s8", "u8"},
+    "m32n8k16": {"f16", "bf16", "s8", "u8"},
+    "m8n32k16": {"f16", "bf16", "s8", "u8"},
+    "m16n16k8": {"tf32"},
+    "m8n8k4": {"f64"},
+}
+_UNIT = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "tf32": 1, "f64": 1}
+_MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # types that may be multiplied with each other
+_BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f64": 8, "f32": 4, "s32": 4}
+
+
+def mma_refusal(shape: str, types: list[str], parts: tuple[str, ...]) -> str:
+    """Why an mma instruction is not emulated, or an empty text."""
+    if "sp" in parts or any(p.startswith("sp::") for p in parts):
+        return "sparse matrices are not emulated; use the dense instruction"
+    a, b = types[1:3] if len(types) > 3 else ("", "")
+    if a not in _MMA.get(shape, set()) or not (a == b or any({a, b} == m for m in _MIXED)):
+        known = ", ".join(f"{s} {'/'.join(sorted(t))}" for s, t in _MMA.items())
+        return f"this shape and type are not emulated. Emulated are {known}"
+    return ""
+
+
+def wmma_refusal(shape: str, types: list[str], parts: tuple[str, ...]) -> str:
+    """Why a wmma instruction is not emulated, or an empty text."""
+    known = _WMMA.get(shape)
+    if known is None or {"b1", "s4", "u4"} & set(parts):
+        return "this shape or type is not emulated. Emulated are " + ", ".join(
+            f"{s} {'/'.join(sorted(t))}" for s, t in _WMMA.items()
+        )
+    return ""
+
+
+def element_kind(kind: str) -> str:
+    """NumPy type of what one lane moves at a time in wmma.load and wmma.store."""
+    return {"f32": "f4", "f64": "f8"}.get(kind, "i4")
+
+
+# -- layouts -------------------------------------------------------------------------------------
+
+
+@lru_cache
+def _a_layout(m: int, k: int, kind: str) -> tuple[Array, Array]:
+    """(row, column) of element i of lane l of A: arrays (elements, 32)."""
+    unit = _UNIT[kind]
+    step = 4 * unit
+    rows, cols = [], []
+    for tile in range(max(m // 16, 1)):
+        for chunk in range(k // step):
+            for half in range(2 if m >= 16 else 1):
+                for e in range(unit):
+                    rows.append(GROUP + 8 * half + 16 * tile)
+                    cols.append(MEMBER * unit + e + chunk * step)
+    return np.array(rows), np.array(cols)
+
+
+@lru_cache
+def _b_layout(k: int, n: int, kind: str) -> tuple[Array, Array]:
+    """(row, column) of element i of lane l of B."""
+    unit = _UNIT[kind]
+    step = 4 * unit
+    rows, cols = [], []
+    for tile in range(n // 8):
+        for chunk in range(k // step):
+            for e in range(unit):
+                rows.append(MEMBER * unit + e + chunk * step)
+                cols.append(GROUP + 8 * tile)
+    return np.array(rows), np.array(cols)
+
+
+@lru_cache
+def _c_layout(m: int, n: int) -> tuple[Array, Array]:
+    """(row, column) of element i of lane l of C and D."""
+    rows, cols = [], []
+    for tile in range(max(m // 16, 1)):
+        for column in range(n // 8):
+            for half in range(2 if m >= 16 else 1):
+                for e in range(2):
+                    rows.append(GROUP + 8 * half + 16 * tile)
+                    cols.append(MEMBER * 2 + e + 8 * column)
+    return np.array(rows), np.array(cols)
+
+
+# -- registers and matrices ----------------------------------------------------------------------
+
+
+def _elements(state: State, registers: tuple[Array, ...], kind: str, repeat: int) -> Array:
+    """Values held in fragment registers: (elements, warps, 32, blocks), float64 or int64.
+
+    repeat: registers after this many are copies and left out.
+    """
+    out: list[Array] = []
+    for r in registers[:repeat]:
+        w = warps(state, r)
+        if kind == "f16":
+            halves = arith.half2(w).astype(f8)
+            out += [halves[..., 0], halves[..., 1]]
+        elif kind == "bf16":
+            halves = arith.bf16_value(arith.unpack16(w)).astype(f8)
+            out += [halves[..., 0], halves[..., 1]]
+        elif kind == "tf32":
+            out.append(arith.tf32_value(w).astype(f8))
+        elif kind in ("s8", "u8"):
+            part = i1 if kind == "s8" else u1
+            out += [(w >> i4.type(8 * e)).astype(part).astype(i8) for e in range(4)]
+        elif kind in ("e4m3", "e5m2"):
+            values = arith.fp8_value(np.arange(256, dtype=u1), kind).astype(f8)
+            out += [values[(w >> i4.type(8 * e)).astype(u1)] for e in range(4)]
+        elif kind == "s32":
+            out.append(w.astype(i8))
+        else:
+            out.append(w.astype(f8))
+    return np.stack(out)
+
+
+def _matrix(elements: Array, layout: tuple[Array, Array], shape: tuple[int, int]) -> Array:
+    """Fragment elements to matrices: (warps, blocks, rows, columns)."""
+    rows, cols = layout
+    _, w, _, b = elements.shape
+    out = np.zeros((w, b, *shape), elements.dtype)
+    out[:, :, rows, cols] = elements.transpose(1, 3, 0, 2)
+    return out
+
+
+def _fragment(state: State, matrix: Array, layout: tuple[Array, Array], kind: str) -> list[Array]:
+    """Matrices back to fragment registers of four axes."""
+    rows, cols = layout
+    values = matrix[:, :, rows, cols].transpose(2, 0, 3, 1)  # (elements, w, 32, b)
+    if kind == "f16":
+        halves = values.astype(f2)
+        words = [
+            arith.pack16(np.stack([halves[i], halves[i + 1]], axis=-1))
+            for i in range(0, len(halves), 2)
+        ]
+    elif kind == "s32":
+        words = [v.astype(i4) for v in values]
+    else:
+        words = [v.astype(f8 if kind == "f64" else f4) for v in values]
+    return [threads(state, w) for w in words]
+
+
+def _sum(a: Array, b: Array, c: Array, kind: str, saturate: bool) -> Array:
+    total = np.matmul(a, b) + c
+    if kind == "s32":
+        if saturate:
+            return np.clip(total, -(2**31), 2**31 - 1)
+        return total.astype(i4).astype(i8)
+    return total
+
+
+def _dims(shape: str) -> tuple[int, int, int]:
+    m, rest = shape[1:].split("n")
+    n, k = rest.split("k")
+    return int(m), int(n), int(k)
+
+
+def mma(
+    state: State,
+    shape: str,
+    types: tuple[str, ...],
+    layouts: tuple[str, ...],
+    a: tuple[Array, ...],
+    b: tuple[Array, ...],
+    c: tuple[Array, ...],
+    saturate: bool,
+    mask: Mask | None,
+) -> list[Array]:
+    """mma.sync: the registers of D."""
+    m, n, k = _dims(shape)
+    if shape == "m8n8k4" and types[1] == "f16":
+        return _mma_quads(state, types, layouts, a, b, c)
+    ea = _elements(state, a, types[1], len(a))
+    eb = _elements(state, b, types[2], len(b))
+    ec = _elements(state, c, types[3], len(c))
+    ma = _matrix(ea, _a_layout(m, k, types[1]), (m, k))
+    mb = _matrix(eb, _b_layout(k, n, types[2]), (k, n))
+    mc = _matrix(ec, _c_layout(m, n), (m, n))
+    return _fragment(state, _sum(ma, mb, mc, types[0], saturate), _c_layout(m, n), types[0])
+
+
+def _mma_quads(
+    state: State,
+    types: tuple[str, ...],
+    layouts: tuple[str, ...],
+    a: tuple[Array, ...],
+    b: tuple[Array, ...],
+    c: tuple[Array, ...],
+) -> list[Array]:
+    """mma.m8n8k4 of float16: four products a warp, each by lanes 4q..4q+3 and 16+4q..16+4q+3."""
+    quad, high = LANE // 4 % 4, LANE // 16
+    four = np.arange(4)[:, None]
+    eight = np.arange(8)[:, None]
+    own = LANE % 4 + 4 * high
+    if layouts[0] == "row":
+        ra, ca = own + 0 * four, four + 0 * LANE
+    else:
+        ra, ca = four + 4 * high, LANE % 4 + 0 * four
+    if layouts[1] == "row":
+        rb, cb = LANE % 4 + 0 * four, four + 4 * high
+    else:
+        rb, cb = four + 0 * LANE, own + 0 * four
+
+    def accumulator(kind: str) -> tuple[Array, Array]:
+        if kind == "f16":
+            return own + 0 * eight, eight + 0 * LANE
+        row = (LANE & 1) + (eight & 2) + 4 * high
+        return row, (eight & 4) + (LANE & 2) + (eight & 1)
+
+    def fill(e: Array, rows: Array, cols: Array, shape: tuple[int, int]) -> Array:
+        _, w, _, blocks = e.shape
+        out = np.zeros((w, blocks, 4, *shape), e.dtype)
+        out[:, :, np.broadcast_to(quad, rows.shape), rows, cols] = e.transpose(1, 3, 0, 2)
+        return out
+
+    ma = fill(_elements(state, a, "f16", 2), ra, ca, (8, 4))
+    mb = fill(_elements(state, b, "f16", 2), rb, cb, (4, 8))
+    mc = fill(_elements(state, c, types[3], len(c)), *accumulator(types[3]), (8, 8))
+    total = np.matmul(ma, mb) + mc
+    rows, cols = accumulator(types[0])
+    values = total[:, :, np.broadcast_to(quad, rows.shape), rows, cols].transpose(2, 0, 3, 1)
+    if types[0] == "f16":
+        halves = values.astype(f2)
+        words = [
+            arith.pack16(np.stack([halves[i], halves[i + 1]], axis=-1)) for i in range(0, 8, 2)
+        ]
+        return [threads(state, w) for w in words]
+    return [threads(state, v.astype(f4)) for v in values]
+
+
+# -- wmma ----------------------------------------------------------------------------------------
+
+
+def _wmma_layout(matrix: str, shape: str, kind: str) -> tuple[tuple[Array, Array], tuple[int, int]]:
+    m, n, k = _dims(shape)
+    if matrix == "a":
+        return _a_layout(m, k, kind), (m, k)
+    if matrix == "b":
+        return _b_layout(k, n, kind), (k, n)
+    return _c_layout(m, n), (m, n)
+
+
+def wmma_mma(
+    state: State,
+    shape: str,
+    types: tuple[str, ...],
+    layouts: tuple[str, ...],
+    a: tuple[Array, ...],
+    b: tuple[Array, ...],
+    c: tuple[Array, ...],
+    saturate: bool,
+    mask: Mask | None,
+) -> list[Array]:
+    """wmma.mma: the registers of D."""
+    result = []
+    for matrix, registers, kind in (("a", a, types[1]), ("b", b, types[2]), ("c", c, types[3])):
+        layout, size = _wmma_layout(matrix, shape, kind)
+        per_register = _UNIT[kind] if matrix in "ab" else (2 if kind == "f16" else 1)
+        needed = len(layout[0]) // per_register
+        elements = _elements(state, registers, kind, needed)
+        result.append(_matrix(elements, layout, size))
+    total = _sum(result[0], result[1], result[2], types[0], saturate)
+    return _fragment(state, total, _wmma_layout("d", shape, types[0])[0], types[0])
+
+
+@lru_cache
+def _requests(rows: int, cols: int, kind: str, is_row: bool, accumulator: bool) -> list[Any]:
+    """The loads or stores of a wmma matrix: [(row by lane, column by lane, elements, along rows)].
+
+    Elements of one lane follow each other along the contiguous dimension.
+    """
+    size = _BYTES[kind]
+    out = []
+    if accumulator:
+        r, c = _c_layout(rows, cols)
+        if is_row:
+            return [(r[i], c[i], 2, False) for i in range(0, len(r), 2)]
+        return [(r[i], c[i], 1, False) for i in range(len(r))]
+    per_word = max(4 // size, 1)
+    width = 4 * per_word  # elements in a row of 16 bytes (f64: 4 elements of 8 bytes)
+    long, short = (cols, rows) if is_row else (rows, cols)
+    for outer in range(0, short, 8):
+        for inner in range(0, long, width):
+            # A matrix whose rows are shorter than 16 bytes: lanes repeat.
+            across, along = GROUP + outer, (MEMBER * per_word + inner) % long
+            r, c = (across, along) if is_row else (along, across)
+            out.append((r, c, per_word, not is_row))
+    return out
+
+
+def _lane_table(state: State, table: Array) -> Array:
+    return table[state.thread % 32]
+
+
+def _by_space(
+    state: State, space: str, base: Array, mask: Mask | None
+) -> list[tuple[str, Array, Mask | None]]:
+    """The active lanes of a wmma by the space that their address means: global or shared."""
+    if space != "generic":
+        return [(space, base, mask)]
+    shared = (base >= SHARED_WINDOW) & (base < LOCAL_WINDOW)
+    out: list[tuple[str, Array, Mask | None]] = []
+    for name, here, window in (("shared", shared, SHARED_WINDOW), ("global", ~shared, 0)):
+        part = state.narrowed(mask, here)
+        if part is None or part.n:
+            everyone = part is None or (mask is not None and part.n == mask.n)
+            out.append((name, base - window, mask if everyone else part))
+    return out
+
+
+def wmma_load(
+    state: State,
+    number: int,
+    matrix: str,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    stride: Array | None,
+    count: int,
+    mask: Mask | None,
+) -> list[Array]:
+    """wmma.load: the registers of a fragment."""
+    words: list[Array] = []
+    for where, at, lanes in _by_space(state, space, base, mask):
+        got = _wmma_load(
+            state, number, matrix, shape, layout, kind, where, at, stride, count, lanes
+        )
+        if words and lanes is not None:
+            got = [np.where(lanes.arr, g, w) for g, w in zip(got, words, strict=True)]
+        words = got
+    none = np.zeros((1, 1, 1, 1), {"f32": f4, "f64": f8}.get(kind, i4))
+    return words or [none] * count
+
+
+def _wmma_load(
+    state: State,
+    number: int,
+    matrix: str,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    stride: Array | None,
+    count: int,
+    mask: Mask | None,
+) -> list[Array]:
+    """The same of lanes that mean one space, shared or global."""
+    fragment, (rows, cols) = _wmma_layout(matrix, shape, kind)
+    is_row = layout == "row"
+    size = _BYTES[kind]
+    step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
+    step = step.astype(i8)
+    accumulator = matrix in ("c", "d")
+    raw = np.zeros((state.warp_shape.warps, state.blocks, rows, cols), _raw_kind(size))
+    requests = _requests(rows, cols, kind, is_row, accumulator)
+    fused = space == "shared" and not accumulator and size <= 2
+    site = state.sites[number]
+    for index, (r, c, elements, down) in enumerate(requests):
+        lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
+        place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
+        address = base + place * size
+        if fused and index % 4 == 0:
+            _count_blocks(
+                state, number, base, step, size, is_row, requests[index : index + 4], mask
+            )
+        value = _fetch(state, number, space, address, elements * size, site.offset, mask, fused)
+        parts = _cut(state, value, size, elements)
+        for e, part in enumerate(parts):
+            rr, cc = (r + e, c) if down else (r, c + e)
+            raw[:, :, rr, cc] = part.transpose(0, 2, 1)
+    return _raw_fragment(state, raw, fragment, kind, count)
+
+
+def _raw_kind(size: int) -> np.dtype[Any]:
+    return np.dtype(f"u{size}")
+
+
+def _fetch(
+    state: State,
+    number: int,
+    space: str,
+    address: Array,
+    width: int,
+    offset: int,
+    mask: Mask | None,
+    fused: bool,
+) -> tuple[Array, ...]:
+    """`width` bytes a lane from global or shared memory, as 32-bit words or one narrower value."""
+    site = state.sites[number]
+    kind = u4 if width >= 4 else np.dtype(f"u{width}")
+    words = max(width // 4, 1)
+    narrow = Site(number, site.line, site.text, space, site.op, kind, words, site.offset)
+    state.sites[number] = narrow
+    try:
+        if fused:
+            value = _quiet_shared(state, number, address, mask)
+        elif space == "shared":
+            value = access.load_shared(state, number, address, mask)
+        else:
+            value = access.load_global(state, number, address, mask)
+    finally:
+        state.sites[number] = site
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _quiet_shared(state: State, number: int, address: Array, mask: Mask | None) -> Array:
+    """A shared load that `_count_blocks` has already counted, checked and logged."""
+    site = state.sites[number]
+    offset = address + site.offset
+    last = state.launch.shared_bytes - 4
+    return load_words(state.shared, np.clip(offset, 0, max(last, 0)), u4)
+
+
+def _cut(state: State, words: tuple[Array, ...], size: int, elements: int) -> list[Array]:
+    """Elements of each lane out of what it loaded: (warps, 32, blocks) each."""
+    whole = [warps(state, w) for w in words]
+    if size == 4:
+        return [w.view(u4) for w in whole]
+    if size == 8:
+        out = []
+        for i in range(0, len(whole), 2):
+            out.append(arith.join32(whole[i].view(i4), whole[i + 1].view(i4)).view("u8"))
+        return out
+    if len(whole) == 1 and whole[0].dtype.itemsize == size:
+        return [whole[0]]
+    per_word = 4 // size
+    return [
+        (w >> u4.type(8 * size * e)).astype(_raw_kind(size))
+        for w in whole
+        for e in range(min(per_word, elements))
+    ]
+
+
+def _raw_fragment(
+    state: State, raw: Array, layout: tuple[Array, Array], kind: str, count: int
+) -> list[Array]:
+    rows, cols = layout
+    values = raw[:, :, rows, cols].transpose(2, 0, 3, 1)
+    size = raw.dtype.itemsize
+    if size >= 4:
+        own = {"f32": f4, "f64": f8}.get(kind, i4)
+        words = [threads(state, np.ascontiguousarray(v).view(own)) for v in values]
+    else:
+        per_word = 4 // size
+        words = []
+        for i in range(0, len(values), per_word):
+            word = np.zeros(values[0].shape, u4)
+            for e in range(per_word):
+                word |= values[i + e].astype(u4) << u4.type(8 * size * e)
+            words.append(threads(state, word.view(i4)))
+    return [words[i % len(words)] for i in range(count)]
+
+
+def _count_blocks(
+    state: State,
+    number: int,
+    base: Array,
+    step: Array,
+    size: int,
+    is_row: bool,
+    group: list[Any],
+    mask: Mask | None,
+) -> None:
+    """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j."""
+    rows = np.zeros(32, np.int64)
+    cols = np.zeros(32, np.int64)
+    for j, (r, c, _, _) in enumerate(group):
+        rows[8 * j : 8 * j + 8] = r[::4]
+        cols[8 * j : 8 * j + 8] = c[::4]
+    lane_r, lane_c = _lane_table(state, rows), _lane_table(state, cols)
+    place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
+    _matrix_access(state, number, base + place * size, len(group), mask)
+
+
+def _matrix_access(state: State, number: int, address: Array, count: int, mask: Mask | None) -> Any:
+    """Check, count and log the 16-byte rows that the first 8 * count lanes address."""
+    site = state.sites[number]
+    if site.width != 16:
+        state.sites[number] = Site(
+            number, site.line, site.text, "shared", site.op, i4, 4, site.offset
+        )
+    lanes = state.first_lanes(mask, 8 * count)
+    try:
+        wide = state.sites[number]
+        plan = access._shared_plan(state, wide, state.stats[number], address, lanes)
+        log = state.log
+        if log is not None:
+            assert plan.granule is not None
+            span = 16 >> log.shift
+            if wide.op == "load":
+                if not plan.initialised:
+                    plan.initialised = access._check_init(state, wide, plan, span)
+                log.add(number, READ, plan.granule, span, plan.mask)
+            else:
+                log.mark(plan.granule, span, None if plan.mask is None else plan.mask.arr)
+                log.add(number, WRITE, plan.granule, span, plan.mask)
+            if state.copies is not None:
+                state.copies.check(wide, plan.granule, span, plan.mask)
+        return plan
+    finally:
+        state.sites[number] = site
+
+
+def wmma_store(
+    state: State,
+    number: int,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    values: tuple[Array, ...],
+    stride: Array | None,
+    mask: Mask | None,
+) -> None:
+    """wmma.store of an accumulator."""
+    for where, at, lanes in _by_space(state, space, base, mask):
+        _wmma_store(state, number, shape, layout, kind, where, at, values, stride, lanes)
+
+
+def _wmma_store(
+    state: State,
+    number: int,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    values: tuple[Array, ...],
+    stride: Array | None,
+    mask: Mask | None,
+) -> None:
+    """The same of lanes that mean one space, shared or global."""
+    _, (rows, cols) = _wmma_layout("d", shape, kind)
+    is_row = layout == "row"
+    size = _BYTES[kind]
+    step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
+    step = step.astype(i8)
+    held: list[Array] = []
+    for v in values:
+        w = warps(state, v)
+        if kind == "f16":
+            halves = arith.unpack16(w)
+            held += [halves[..., 0], halves[..., 1]]
+        else:
+            held.append(w)
+    site = state.sites[number]
+    at = 0
+    for r, c, elements, _ in _requests(rows, cols, kind, is_row, True):
+        lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
+        place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
+        parts = tuple(threads(state, held[at + e]) for e in range(elements))
+        at += elements
+        if kind == "f16" and elements == 2:
+            parts = (arith.join16(parts[0], parts[1]),)
+        own = parts[0].dtype
+        state.sites[number] = Site(
+            number, site.line, site.text, space, "store", own, len(parts), site.offset
+        )
+        try:
+            store = access.store_shared if space == "shared" else access.store_global
+            store(state, number, base + place * size, parts, mask)
+        finally:
+            state.sites[number] = site
+
+
+# -- ldmatrix ------------------------------------------------------------------------------------
+
+
+def _by_lane(words: list[Array], first: int) -> Array:
+    """Word m of row g of the matrix that lanes first..first+7 address: (warps, 32, blocks)."""
+    rows = np.stack(words)  # (4, w, 32, b)
+    return rows[MEMBER, :, first + GROUP].transpose(1, 0, 2)
+
+
+def load_matrix(
+    state: State, number: int, address: Array, count: int, transposed: bool, mask: Mask | None
+) -> list[Array]:
+    """ldmatrix.x1, .x2, .x4, optionally .trans."""
+    plan = _matrix_access(state, number, address, count, mask)
+    offset = plan.offset
+    last = max(state.launch.shared_bytes - 16, 0)
+    if plan.mask is None or plan.mask.n < state.lanes:
+        offset = np.clip(offset, 0, last) & ~15
+    words = [warps(state, load_words(state.shared, offset + 4 * j, i4)) for j in range(4)]
+    out = []
+    for j in range(count):
+        if not transposed:
+            value = _by_lane(words, 8 * j)
+        else:
+            halves = arith.unpack16(np.stack(words))  # (4, w, 32, b, 2)
+            low = halves[GROUP >> 1, :, 8 * j + 2 * MEMBER, :, GROUP & 1]
+            high = halves[GROUP >> 1, :, 8 * j + 2 * MEMBER + 1, :, GROUP & 1]
+            value = arith.join16(low, high).transpose(1, 0, 2)
+        out.append(threads(state, np.ascontiguousarray(value)))
+    return out
+
+
+def store_matrix(
+    state: State,
+    number: int,
+    address: Array,
+    values: tuple[Array, ...],
+    transposed: bool,
+    mask: Mask | None,
+) -> None:
+    """stmatrix.x1, .x2, .x4, optionally .trans."""
+    plan = _matrix_access(state, number, address, len(values), mask)
+    target = warps(state, plan.offset)
+    arr = np.broadcast_to(
+        np.ones((1, 1, 1, 1), bool) if plan.mask is None else plan.mask.arr, state.shape
+    )
+    sound = warps(state, arr)
+    for j, value in enumerate(values):
+        held = warps(state, value)
+        rows = threads(state, target[:, 8 * j + GROUP])
+        good = threads(state, sound[:, 8 * j + GROUP])
+        if not transposed:
+            place = rows + 4 * _lane_table(state, MEMBER)
+            store_words(state.shared, place, threads(state, held), good)
+            continue
+        halves = arith.unpack16(held)
+        for e in range(2):
+            rows = threads(state, target[:, 8 * j + 2 * MEMBER + e])
+            place = rows + 2 * _lane_table(state, GROUP)
+            store_words(state.shared, place, threads(state, halves[..., e]), good)
+
+
+def transpose_matrix(state: State, a: Array, mask: Mask | None) -> Array:
+    """movmatrix.trans of an 8x8 matrix of 16-bit elements."""
+    halves = arith.unpack16(warps(state, a))  # (w, 32, b, 2): lane 4r + c/2, half c & 1
+    low = halves[:, 4 * 2 * MEMBER + (GROUP >> 1), :, GROUP & 1]
+    high = halves[:, 4 * (2 * MEMBER + 1) + (GROUP >> 1), :, GROUP & 1]
+    value = arith.join16(low, high)  # (32, w, b)
+    return threads(state, np.ascontiguousarray(value.transpose(1, 0, 2)))

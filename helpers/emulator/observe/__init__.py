@@ -1,0 +1,1 @@
+"""Those who watch a launch: counts, races, uninitialised reads, who wrote what."""

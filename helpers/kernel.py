@@ -1,0 +1,249 @@
+"""What a rung of the ladder is: file, entry point, tile sizes, rules with reasons, launch geometry.
+
+A rule, a grid and a block are data: expressions over the kernel's parameters and M, N, K. So the
+error message, the slider and the tuner say the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import CodeType, MappingProxyType
+
+from helpers.errors import ConfigError, ShapeError, UnknownKernelError, near_matches
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = ROOT / "kernels"
+ITEM_BYTES: Mapping[str, int] = MappingProxyType(
+    {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
+)
+MAX_THREADS = 1024
+"""Threads of one block at most, on every compute capability since 2.0 (CUDA C++ Programming Guide)."""
+MAX_GRID_YZ = 65535
+"""Blocks of a grid in y and in z at most (CUDA C++ Programming Guide)."""
+
+
+def cdiv(a: int, b: int) -> int:
+    """Ceiling of a / b for positive integers: how many tiles of b cover a."""
+    return -(-a // b)
+
+
+_NAMES = {"__builtins__": {}, "cdiv": cdiv, "min": min, "max": max}
+_code: dict[str, CodeType] = {}
+
+
+def evaluate(expression: str, names: Mapping[str, int]) -> int:
+    """Value of a catalog expression such as "cdiv(N, BN)" over tile sizes and M, N, K."""
+    if expression not in _code:
+        _code[expression] = compile(expression, f"<catalog: {expression}>", "eval")
+    return int(eval(_code[expression], _NAMES, dict(names)))  # our own data, no builtins
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on tile sizes (and, where it names them, on M, N, K) and why it must hold."""
+
+    expr: str
+    reason: str
+
+    def holds(self, names: Mapping[str, int]) -> bool:
+        """Whether the rule holds for these values."""
+        return bool(evaluate(self.expr, names))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One rung of the ladder: C (MxN) = A (MxK) times B (KxN), all row-major.
+
+    params are the tile sizes with their defaults, passed as -D macros; choices are the values that
+    a slider or a sweep may take. block, grid and shared (bytes of dynamic shared memory) are
+    expressions over params, M, N, K.
+    """
+
+    name: str
+    title: str
+    file: str
+    entry: str
+    chapter: int
+    block: tuple[str, str, str]
+    grid: tuple[str, str, str]
+    params: Mapping[str, int] = field(default_factory=dict)
+    choices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    dtype: str = "float32"
+    out_dtype: str = "float32"
+    shared: str = "0"
+    defines: Mapping[str, str] = field(default_factory=dict)
+    min_arch: str = "sm_75"
+    baseline: str = "cublas_fp32"
+    tile: tuple[str, str] = ("1", "1")
+    """Rows and columns of C that one block computes: for traffic models and tile diagrams."""
+    reuse: str = "block"
+    """Who shares an element fetched from global memory: "block" (staged in shared memory) or "warp"."""
+    warp: tuple[str, str] = ("max(1, 32 // BX)", "min(BX, 32)")
+    """Rows and columns of C that one warp computes, where reuse is "warp"."""
+    after: int = 0
+    """The chapter of the kernel that it varies, where that is a later one than its own."""
+    note: str = ""
+    candidates: tuple[Mapping[str, int], ...] = ()
+    """Tiles that `launch.choose` picks from by shape, as changes to params; empty: no choice."""
+    host: str = "plain"
+    """How arguments are passed: "plain" pointers, or "tma" (tensor-map descriptors, Hopper)."""
+
+    @property
+    def path(self) -> Path:
+        """The kernel's one .cu file."""
+        return KERNELS / self.file
+
+    @cached_property
+    def source(self) -> str:
+        """Text of the .cu file."""
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def place(self) -> int:
+        """Where it stands on the ladder: a variant comes after what it varies."""
+        return max(self.chapter, self.after)
+
+    @property
+    def flop_item(self) -> str:
+        """The unit of its rate: FLOP for floating point, op for integers."""
+        return "op" if self.dtype == "int32" else "FLOP"
+
+    def with_params(self, **params: int) -> Kernel:
+        """The same kernel with other default tile sizes. Raises ConfigError on a bad name."""
+        return replace(self, params=_merged(self, params))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A launch: everything fixed but the pointers. grid and block are (x, y, z)."""
+
+    kernel: Kernel
+    params: Mapping[str, int]
+    M: int
+    N: int
+    K: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    why: str = ""
+    """Why these tile sizes, where `launch.choose` picked them."""
+
+    @property
+    def defines(self) -> dict[str, str]:
+        """The -D macros of this launch: element types and tile sizes."""
+        return defines(self.kernel, self.params)
+
+    @property
+    def threads(self) -> int:
+        """Threads of one block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of C that one block computes."""
+        names = {**self.params, "M": self.M, "N": self.N, "K": self.K}
+        return evaluate(self.kernel.tile[0], names), evaluate(self.kernel.tile[1], names)
+
+
+def defines(kernel: Kernel, params: Mapping[str, int]) -> dict[str, str]:
+    """The -D macros for a kernel with these tile sizes."""
+    return {**kernel.defines, **{name: str(value) for name, value in params.items()}}
+
+
+def _merged(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
+    unknown = [name for name in given if name not in kernel.params]
+    if unknown:
+        has = ", ".join(f"{n}={v}" for n, v in kernel.params.items()) or "none"
+        raise ConfigError(
+            f"{kernel.name} has no tile parameter {unknown[0]!r}; it has {has}. "
+            f"{near_matches(unknown[0], kernel.params) if kernel.params else ''}".rstrip()
+        )
+    merged = dict(kernel.params)
+    for name, value in given.items():
+        if isinstance(value, bool) or int(value) != value or value < 1:
+            raise ConfigError(f"{name}={value!r}: a tile size is a whole number of at least 1")
+        merged[name] = int(value)
+    return merged
+
+
+def broken_rules(
+    kernel: Kernel, M: int = 4096, N: int = 4096, K: int = 4096, **params: int
+) -> list[Rule]:
+    """The rules that these tile sizes break, first the kernel's own, then the hardware's.
+
+    An empty list means that the kernel may be launched (registers are known after compiling).
+    """
+    names = {**_merged(kernel, params), "M": M, "N": N, "K": K}
+    broken = [rule for rule in kernel.rules if not rule.holds(names)]
+    if broken:
+        return broken
+    x, y, z = (evaluate(e, names) for e in kernel.block)
+    if x * y * z > MAX_THREADS:
+        why = f"a block of {x}x{y}x{z} = {x * y * z} threads; a block holds at most {MAX_THREADS}"
+        broken.append(Rule(f"{x} * {y} * {z} <= {MAX_THREADS}", why))
+    grid = [evaluate(e, names) for e in kernel.grid]
+    if max(grid[1:]) > MAX_GRID_YZ:
+        why = f"a grid of {grid[0]}x{grid[1]}x{grid[2]} blocks; y and z hold {MAX_GRID_YZ} at most"
+        broken.append(Rule(f"{max(grid[1:])} <= {MAX_GRID_YZ}", why))
+    return broken
+
+
+def plan(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Plan:
+    """Grid, block and dynamic shared memory for C (MxN) = A (MxK) B (KxN).
+
+    Raises ShapeError if M, N or K is below 1, ConfigError naming the broken rule and its reason.
+    """
+    for name, value in (("M", M), ("N", N), ("K", K)):
+        if value < 1:
+            raise ShapeError(f"{name}={value}: a matrix needs at least one row and one column")
+    merged = _merged(kernel, params)
+    broken = broken_rules(kernel, M, N, K, **params)
+    if broken:
+        rule = broken[0]
+        given = ", ".join(f"{n}={v}" for n, v in merged.items())
+        shape = f", M={M}, N={N}, K={K}" if any(s in rule.expr for s in "MNK") else ""
+        raise ConfigError(
+            f"{kernel.name} with {given}{shape} breaks the rule {rule.expr}: {rule.reason}. "
+            "Choose other tile sizes, or leave them out for the defaults "
+            f"({', '.join(f'{n}={v}' for n, v in kernel.params.items())})."
+        )
+    names = {**merged, "M": M, "N": N, "K": K}
+    grid = tuple(evaluate(e, names) for e in kernel.grid)
+    block = tuple(evaluate(e, names) for e in kernel.block)
+    shared = evaluate(kernel.shared, names)
+    return Plan(kernel, MappingProxyType(merged), M, N, K, grid, block, shared)  # type: ignore[arg-type]
+
+
+class Catalog(Mapping[str, Kernel]):
+    """Kernels by name, in the order of the ladder."""
+
+    def __init__(self, kernels: tuple[Kernel, ...]) -> None:
+        self._kernels = {kernel.name: kernel for kernel in kernels}
+        if len(self._kernels) != len(kernels):
+            raise ConfigError("two kernels of the catalog share a name")
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            raise UnknownKernelError(
+                f"no kernel is called {name!r}. {near_matches(str(name), self._kernels)}"
+            )
+        return self._kernels[name]
+
+    def get(self, name: str, default: Kernel | None = None) -> Kernel | None:  # type: ignore[override]
+        return self._kernels.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __repr__(self) -> str:
+        return "catalog of " + ", ".join(self._kernels)
