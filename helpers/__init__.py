@@ -1,13 +1,15 @@
 """Tile by Tile: what the chapters import. NumPy is all that importing this needs."""
 
 from helpers import device, model
-from helpers.kernel import Kernel, plan
-from helpers.launch import choose, matmul, trace
+from helpers.kernel import Kernel
+from helpers.launch import matmul, trace
+from helpers.plans import Plan, choose, plan
 from helpers.rungs import catalog
 from helpers.toolchain import instruction_mix, resources
 
 __all__ = [
     "Kernel",
+    "Plan",
     "catalog",
     "choose",
     "device",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from helpers.errors import ConfigError, ToolchainError
-from helpers.kernel import Kernel, Plan
+from helpers.kernel import Geometry, Kernel
 
 BOX_COLS = 64
 """Columns of every box: 64 elements of 2 bytes are the 128 bytes of a swizzled row."""
@@ -193,11 +193,12 @@ def _hand_over_room(device: int, stream: int, blocks: int, sums: int) -> tuple[A
     return cupy.empty(blocks * sums, np.float32), cupy.zeros(blocks * CONSUMERS, np.int32)
 
 
-def launch(plan: Plan, function: Any, A: Any, B: Any, C: Any) -> None:
+def launch(plan: Geometry, function: Any, A: Any, B: Any, C: Any) -> None:
     """C (M, N) = A (M, K) B (K, N) on CuPy arrays of 2-byte elements, in the current stream.
 
-    function: the loaded kernel, from launch.cuda_function(plan). An operand whose rows do not start at multiples of 16 bytes is copied into one whose rows do;
-    such a C is written by way of a copy, too, where the kernel stores through a tensor map.
+    function: the loaded kernel, from launch.cuda_function(plan). An operand whose rows do not start
+    at multiples of 16 bytes is copied into one whose rows do; such a C is written by way of a copy,
+    too, where the kernel stores through a tensor map.
     """
     names = parameters(plan.kernel)
     through_map = "C_map" in names

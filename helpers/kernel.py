@@ -6,9 +6,10 @@ error message, the slider and the tuner say the same thing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, MappingProxyType
 
@@ -25,6 +26,11 @@ MAX_GRID_YZ = 65535
 """Blocks of a grid in y and in z at most (CUDA C++ Programming Guide)."""
 
 
+OWN = " (yours)"
+"""Ends the name of every kernel whose text is a reader's own: no record holds such a name."""
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+
+
 def cdiv(a: int, b: int) -> int:
     """Ceiling of a / b for positive integers: how many tiles of b cover a."""
     return -(-a // b)
@@ -39,6 +45,40 @@ def evaluate(expression: str, names: Mapping[str, int]) -> int:
     if expression not in _code:
         _code[expression] = compile(expression, f"<catalog: {expression}>", "eval")
     return int(eval(_code[expression], _NAMES, dict(names)))  # our own data, no builtins
+
+
+def read_source(path: Path) -> str:
+    """Text of a file, read anew once its time or its size has changed."""
+    state = path.stat()
+    return _read(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=128)
+def _read(path: Path, _mtime_ns: int, _size: int) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=256)
+def _includes(text: str) -> tuple[str, ...]:
+    return tuple(_INCLUDE.findall(text))
+
+
+def headers(source: str) -> tuple[Path, ...]:
+    """Files below kernels/ that a source includes, and those that they include, each once.
+
+    As the compiler looks for them: beside the file that includes them, then in kernels/.
+    """
+    found: dict[Path, None] = {}
+    waiting = [(KERNELS, source)]
+    while waiting:
+        folder, text = waiting.pop()
+        for name in _includes(text):
+            near = [place / name for place in (folder, KERNELS) if (place / name).is_file()]
+            path = near[0].resolve() if near else None
+            if path is not None and path not in found:
+                found[path] = None
+                waiting.append((path.parent, read_source(path)))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -91,16 +131,27 @@ class Kernel:
     """Tiles that `launch.choose` picks from by shape, as changes to params; empty: no choice."""
     host: str = "plain"
     """How arguments are passed: "plain" pointers, or "tma" (tensor-map descriptors, Hopper)."""
+    text: str | None = None
+    """A reader's own source in place of the file's; the name then ends with OWN."""
+
+    def __post_init__(self) -> None:
+        if self.text is not None and not self.name.endswith(OWN):
+            object.__setattr__(self, "name", self.name + OWN)
 
     @property
     def path(self) -> Path:
         """The kernel's one .cu file."""
         return KERNELS / self.file
 
-    @cached_property
+    @property
     def source(self) -> str:
-        """Text of the .cu file."""
-        return self.path.read_text(encoding="utf-8")
+        """The reader's own text, or that of the .cu file as it stands now."""
+        return read_source(self.path) if self.text is None else self.text
+
+    @property
+    def source_name(self) -> str:
+        """What the compiler and the emulator call the source in their messages."""
+        return self.file if self.text is None else f"your_{self.file}"
 
     @property
     def place(self) -> int:
@@ -116,9 +167,21 @@ class Kernel:
         """The same kernel with other default tile sizes. Raises ConfigError on a bad name."""
         return replace(self, params=_merged(self, params))
 
+    def with_source(self, text: str) -> Kernel:
+        """The same kernel with this text: same entry, tile sizes, rules and geometry; a marked name.
+
+        Raises ConfigError if the text has no word that is the entry's name.
+        """
+        if not re.search(rf"\b{self.entry}\b", text):
+            raise ConfigError(
+                f"the source has no kernel called {self.entry}, which is what {self.name} launches: "
+                f'begin it with extern "C" __global__ void {self.entry}(...) and keep the parameters'
+            )
+        return replace(self, text=text)
+
 
 @dataclass(frozen=True)
-class Plan:
+class Geometry:
     """A launch: everything fixed but the pointers. grid and block are (x, y, z)."""
 
     kernel: Kernel
@@ -177,7 +240,10 @@ def broken_rules(
 
     An empty list means that the kernel may be launched (registers are known after compiling).
     """
-    names = {**_merged(kernel, params), "M": M, "N": N, "K": K}
+    return _broken(kernel, {**_merged(kernel, params), "M": M, "N": N, "K": K})
+
+
+def _broken(kernel: Kernel, names: Mapping[str, int]) -> list[Rule]:
     broken = [rule for rule in kernel.rules if not rule.holds(names)]
     if broken:
         return broken
@@ -192,7 +258,7 @@ def broken_rules(
     return broken
 
 
-def plan(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Plan:
+def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
     """Grid, block and dynamic shared memory for C (MxN) = A (MxK) B (KxN).
 
     Raises ShapeError if M, N or K is below 1, ConfigError naming the broken rule and its reason.
@@ -201,7 +267,8 @@ def plan(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Plan:
         if value < 1:
             raise ShapeError(f"{name}={value}: a matrix needs at least one row and one column")
     merged = _merged(kernel, params)
-    broken = broken_rules(kernel, M, N, K, **params)
+    names = {**merged, "M": M, "N": N, "K": K}
+    broken = _broken(kernel, names)
     if broken:
         rule = broken[0]
         given = ", ".join(f"{n}={v}" for n, v in merged.items())
@@ -211,11 +278,10 @@ def plan(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Plan:
             "Choose other tile sizes, or leave them out for the defaults "
             f"({', '.join(f'{n}={v}' for n, v in kernel.params.items())})."
         )
-    names = {**merged, "M": M, "N": N, "K": K}
     grid = tuple(evaluate(e, names) for e in kernel.grid)
     block = tuple(evaluate(e, names) for e in kernel.block)
     shared = evaluate(kernel.shared, names)
-    return Plan(kernel, MappingProxyType(merged), M, N, K, grid, block, shared)  # type: ignore[arg-type]
+    return Geometry(kernel, MappingProxyType(merged), M, N, K, grid, block, shared)  # type: ignore[arg-type]
 
 
 class Catalog(Mapping[str, Kernel]):

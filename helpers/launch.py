@@ -15,117 +15,43 @@ import numpy as np
 
 from helpers import device, model, toolchain
 from helpers.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
-from helpers.kernel import Kernel, Plan, plan
-from helpers.rungs import catalog, find
+from helpers.kernel import Geometry, Kernel, geometry
+from helpers.numbers import STORAGE, beyond, error_bound, operands, poison, reference
+from helpers.rungs import catalog, find, lay_out
 
 if TYPE_CHECKING:
     from helpers.emulator import LineAccess, Report
-
-STORAGE: Mapping[str, np.dtype[Any]] = {
-    "float32": np.dtype(np.float32),
-    "int32": np.dtype(np.int32),
-    "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(np.uint16),  # NumPy has no bfloat16: its bits travel as uint16
-}
-UNIT_ROUNDOFF: Mapping[str, float] = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-"""Largest relative rounding error of one operation, round to nearest (IEEE 754)."""
-
-
-def to_bfloat16(x: np.ndarray) -> np.ndarray:
-    """Round float32 values to bfloat16, ties to even; the result is the bits as uint16."""
-    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return np.where(np.isnan(x), 0x7FC0, rounded).astype(np.uint16)
-
-
-def from_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """float32 values of bfloat16 bits given as uint16."""
-    return (np.asarray(bits, np.uint32) << 16).view(np.float32)
-
-
-def values(dtype: str, x: np.ndarray) -> np.ndarray:
-    """float64 values of an array stored for a kernel dtype."""
-    return (from_bfloat16(x) if dtype == "bfloat16" else np.asarray(x)).astype(np.float64)
-
-
-def operands(
-    kernel: Kernel | str, M: int, N: int, K: int, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Random A (M, K) and B (K, N) in the kernel's dtype: N(0, 1), or integers from -99 to 99."""
-    dtype = find(kernel).dtype
-    rng = np.random.default_rng(seed)
-    if dtype == "int32":
-        return (
-            rng.integers(-99, 100, (M, K), dtype=np.int32),
-            rng.integers(-99, 100, (K, N), dtype=np.int32),
-        )
-    a = rng.standard_normal((M, K), dtype=np.float32)
-    b = rng.standard_normal((K, N), dtype=np.float32)
-    if dtype == "bfloat16":
-        return to_bfloat16(a), to_bfloat16(b)
-    return a.astype(STORAGE[dtype]), b.astype(STORAGE[dtype])
-
-
-def reference(kernel: Kernel | str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """The product in float64 (exact for integers), of the values that A and B hold."""
-    dtype = find(kernel).dtype
-    return values(dtype, A) @ values(dtype, B)
-
-
-def error_bound(kernel: Kernel | str, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Largest error that any summation order allows, element by element; it grows with K.
-
-    |C - AB| <= g |A||B| with g = n u / (1 - n u), n = K + 1, u the unit roundoff of float32
-    accumulation (doubled for Tensor Cores, which truncate), plus the rounding of the output.
-    Integers: 0. Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
-    """
-    k = find(kernel)
-    if k.dtype == "int32":
-        return np.zeros((A.shape[0], B.shape[1]))
-    magnitude = np.abs(values(k.dtype, A)) @ np.abs(values(k.dtype, B))
-    u = UNIT_ROUNDOFF["float32"] * (1 if k.dtype == "float32" else 4)
-    n = A.shape[1] + 1
-    bound = n * u / (1 - n * u) * magnitude
-    if k.out_dtype != "float32":
-        bound = bound + UNIT_ROUNDOFF[k.out_dtype] * (np.abs(reference(k, A, B)) + bound)
-    return bound
-
-
-def wrong_elements(kernel: Kernel | str, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> int:
-    """How many elements of C lie outside the error bound; NaN always does."""
-    return _beyond(find(kernel), C, reference(kernel, A, B), error_bound(kernel, A, B))
-
-
-def _beyond(k: Kernel, C: np.ndarray, want: np.ndarray, bound: np.ndarray) -> int:
-    return int(np.count_nonzero(~(np.abs(values(k.out_dtype, C) - want) <= bound)))
 
 
 def _is_cupy(x: object) -> bool:
     return type(x).__module__.split(".")[0] == "cupy"
 
 
-def _checked(name: str, x: Any, kernel: Kernel) -> Any:
-    """A contiguous 2-D array of the kernel's dtype, or an error that says what is wrong."""
+def _checked_type(name: str, x: Any, kernel: Kernel, dtype: str) -> None:
+    """Refuse what is no matrix of this type."""
     if not hasattr(x, "dtype"):
-        raise DtypeError(
-            f"{name} is a {type(x).__name__}; give a NumPy or CuPy array of {kernel.dtype}"
-        )
+        raise DtypeError(f"{name} is a {type(x).__name__}; give a NumPy or CuPy array of {dtype}")
     if x.ndim != 2:
         raise ShapeError(f"{name} has shape {x.shape}: a matrix has two dimensions; reshape it")
-    wanted = STORAGE[kernel.dtype]
+    wanted = STORAGE[dtype]
     if x.dtype != wanted:
-        how = "to_bfloat16(x)" if kernel.dtype == "bfloat16" else f"x.astype({str(wanted)!r})"
+        how = "to_bfloat16(x)" if dtype == "bfloat16" else f"x.astype({str(wanted)!r})"
         raise DtypeError(
-            f"{name} holds {x.dtype}; {kernel.name} takes {kernel.dtype}. Convert it with {how}, "
-            "or choose a kernel of that type"
+            f"{name} holds {x.dtype}; {kernel.name} {'gives' if name == 'C' else 'takes'} {dtype}. "
+            f"Convert it with {how}, or choose a kernel of that type"
         )
     if x.size == 0:
         raise ShapeError(f"{name} has shape {x.shape}: a matrix needs at least one row and column")
+
+
+def _checked(name: str, x: Any, kernel: Kernel) -> Any:
+    """A contiguous 2-D array of the kernel's dtype, or an error that says what is wrong."""
+    _checked_type(name, x, kernel, kernel.dtype)
     if not x.flags.c_contiguous:
         warnings.warn(
             f"{name} is a view that is not contiguous (strides {x.strides}); a row-major copy "
             "was made of it",
-            stacklevel=3,
+            stacklevel=4,
         )
         return x.copy(order="C")
     return x
@@ -145,11 +71,13 @@ def facts() -> device.Gpu:
     return live.known or own
 
 
-def choose(kernel: Kernel | str, M: int, N: int, K: int, *, gpu: device.Gpu | None = None) -> Plan:
-    """The plan with the fewest predicted clocks among the catalog's candidates for this shape.
+def choose(
+    kernel: Kernel | str, M: int, N: int, K: int, *, gpu: device.Gpu | None = None
+) -> Geometry:
+    """The launch with the fewest predicted clocks among the catalog's candidates for this shape.
 
     gpu: default the one at hand, or the H200. Each candidate is compiled once a process, for the
-    blocks that an SM holds; `model.rounds` does the rest. plan.why says what was compared. Raises
+    blocks that an SM holds; `model.rounds_of` does the rest. Its `why` says what was compared. Raises
     ConfigError where the catalog names no candidates or the GPU is too old for the kernel.
     """
     k, gpu = find(kernel), gpu or facts()
@@ -161,9 +89,9 @@ def choose(kernel: Kernel | str, M: int, N: int, K: int, *, gpu: device.Gpu | No
         )
     found = []
     for change in k.candidates:
-        p = plan(k, M, N, K, **change)
-        resident = toolchain.resources(k, gpu.arch, **change).occupancy.blocks
-        found.append((model.rounds(k, M, N, K, gpu=gpu, resident=resident, **change), p))
+        p = geometry(k, M, N, K, **change)
+        resident = toolchain.resources_of(p, gpu.arch).occupancy.blocks
+        found.append((model.rounds_of(p, gpu, resident), p))
     found.sort(key=lambda pair: pair[0].clocks)  # stable: the catalog's order among equals
     said = [
         f"{p.tile[0]}x{p.tile[1]}: {r.blocks} blocks, {r.busiest} on the busiest SM, "
@@ -191,32 +119,122 @@ def matmul(
     EmulationError if the emulator finds a fault in the kernel.
     """
     k = find(kernel)
+    A, B = _operands(k, A, B)
+    M, N, K = A.shape[0], B.shape[1], A.shape[1]
+    if tile not in (None, "auto") or (tile and params):
+        raise ConfigError(
+            f'{tile=} with {params}: tile is "auto", or left out for sizes of your own'
+        )
+    p = choose(k, M, N, K) if tile else geometry(k, M, N, K, **params)
+    return _product(p, A, B, backend)
+
+
+def product(p: Geometry, A: Any, B: Any, *, backend: str | None = None) -> Any:
+    """`matmul` by a planned launch. Raises its errors, ShapeError if A and B are not of its M, N, K."""
+    A, B = _operands(p.kernel, A, B)
+    _refuse_other_shapes(p, {"A": A, "B": B})
+    return _product(p, A, B, backend)
+
+
+def _operands(k: Kernel, A: Any, B: Any) -> tuple[Any, Any]:
+    """A and B as the kernel takes them; an error says what is wrong with them."""
     A, B = _checked("A", A, k), _checked("B", B, k)
     if A.shape[1] != B.shape[0]:
         raise ShapeError(
             f"A is {A.shape[0]}x{A.shape[1]} and B is {B.shape[0]}x{B.shape[1]}: the columns of A "
             "must be as many as the rows of B"
         )
-    M, N, K = A.shape[0], B.shape[1], A.shape[1]
-    if tile not in (None, "auto") or (tile and params):
-        raise ConfigError(
-            f'{tile=} with {params}: tile is "auto", or left out for sizes of your own'
-        )
-    p = choose(k, M, N, K) if tile else plan(k, M, N, K, **params)
+    return A, B
+
+
+def _refuse_other_shapes(p: Geometry, matrices: Mapping[str, Any]) -> None:
+    wanted = {"A": (p.M, p.K), "B": (p.K, p.N), "C": (p.M, p.N)}
+    for name, x in matrices.items():
+        if x.shape != wanted[name]:
+            rows, columns = wanted[name]
+            raise ShapeError(
+                f"{name} has shape {x.shape}, and this launch of {p.kernel.name} is planned for "
+                f"M={p.M}, N={p.N}, K={p.K}: give {name} as {rows}x{columns}, or plan the shape "
+                "that you have"
+            )
+
+
+def _backend(k: Kernel, backend: str | None) -> str:
+    """ "cuda" or "emulator": as asked for, or the GPU where there is one that can run the kernel."""
     chosen = backend or ("cuda" if _runs_on(device.current(), k) else "emulator")
-    if chosen == "cuda":
-        return _on_gpu(p, A, B)
-    if chosen != "emulator":
+    if chosen not in ("cuda", "emulator"):
         raise ConfigError(f'{backend=}: choose "cuda", "emulator", or None for whichever is there')
-    host = [x.get() if _is_cupy(x) else x for x in (A, B)]
-    C, report = _emulate(p, *host)
-    if report.findings:
-        raise EmulationError(f"{k.name} ran with faults:\n{report}")
+    return chosen
+
+
+def _product(p: Geometry, A: Any, B: Any, backend: str | None) -> Any:
+    if _backend(p.kernel, backend) == "cuda":
+        return _on_gpu(p, A, B)
+    C = np.full((p.M, p.N), poison(p.kernel.out_dtype), STORAGE[p.kernel.out_dtype])
+    _refuse_faults(p, _emulate(p, _host(A), _host(B), C, uninitialised=("C",)))
     if _is_cupy(A):
         import cupy
 
         return cupy.asarray(C)
     return C
+
+
+def _refuse_faults(p: Geometry, report: Report) -> None:
+    if report.findings:
+        raise EmulationError(f"{p.kernel.name} ran with faults:\n{report}")
+
+
+def _host(x: Any) -> np.ndarray:
+    return x.get() if _is_cupy(x) else x  # type: ignore[no-any-return]
+
+
+def run(p: Geometry, A: Any, B: Any, C: Any, *, backend: str | None = None) -> None:
+    """Launch on arrays that are there: C (M, N) = A (M, K) B (K, N), written in place.
+
+    All three NumPy or all three CuPy, row-major, of the kernel's types. With CuPy arrays the launch is
+    in the current stream and is not waited for. backend as for `matmul`; where the arrays lie
+    elsewhere they are copied there, and C back. C keeps what the kernel does not write. Raises
+    ShapeError, DtypeError, ConfigError, NoGPUError, and EmulationError after C is written if the
+    emulator finds a fault.
+    """
+    matrices = {"A": A, "B": B, "C": C}
+    for name, x in matrices.items():
+        dtype = p.kernel.out_dtype if name == "C" else p.kernel.dtype
+        _checked_type(name, x, p.kernel, dtype)
+        if not x.flags.c_contiguous:
+            raise ShapeError(
+                f"{name} is a view that is not contiguous (strides {x.strides}), and a launch on "
+                "existing arrays copies nothing: give a row-major array, or use matmul"
+            )
+    _refuse_other_shapes(p, matrices)
+    on_gpu = {_is_cupy(x) for x in matrices.values()}
+    if len(on_gpu) > 1:
+        raise DtypeError("A, B and C must lie together: all three NumPy arrays or all three CuPy")
+    if not C.flags.writeable if on_gpu == {False} else False:
+        raise ConfigError("C is read-only: give an array that the launch may write")
+    if _backend(p.kernel, backend) == "cuda":
+        _run_on_gpu(p, A, B, C)
+        return
+    if on_gpu == {True}:
+        written = C.get()
+        report = _emulate(p, A.get(), B.get(), written)
+        C.set(written)
+    else:
+        report = _emulate(p, A, B, C)
+    _refuse_faults(p, report)
+
+
+def _run_on_gpu(p: Geometry, A: Any, B: Any, C: Any) -> None:
+    if device.current() is None:
+        cuda_function(p)  # raises NoGPUError with what to do
+    if _is_cupy(C):
+        cuda_launch(p, A, B, C)
+        return
+    import cupy
+
+    there = cupy.asarray(C)
+    cuda_launch(p, cupy.asarray(A), cupy.asarray(B), there)
+    C[...] = there.get()  # waits for the launch
 
 
 def _runs_on(gpu: device.LiveGpu | None, kernel: Kernel) -> bool:
@@ -232,7 +250,8 @@ def emulator_arch(kernel: Kernel) -> str:
     return kernel.min_arch
 
 
-def _emulate(p: Plan, A: np.ndarray, B: np.ndarray, **options: Any) -> tuple[np.ndarray, Report]:
+def _emulate(p: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray, **options: Any) -> Report:
+    """Run a launch in the emulator; C is written in place."""
     from helpers import emulator
 
     k = p.kernel
@@ -241,8 +260,7 @@ def _emulate(p: Plan, A: np.ndarray, B: np.ndarray, **options: Any) -> tuple[np.
             f"{k.name} uses TMA and wgmma, which the emulator does not run. It is compiled here and "
             "measured on the H200; use a kernel of chapters 4 to 15 to trace one"
         )
-    C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
-    report = emulator.launch(
+    return emulator.launch(
         k.source,
         k.entry,
         p.grid,
@@ -251,24 +269,16 @@ def _emulate(p: Plan, A: np.ndarray, B: np.ndarray, **options: Any) -> tuple[np.
         shared_bytes=p.shared_bytes,
         defines=p.defines,
         arch=emulator_arch(k),
-        name=k.file,
-        **{"uninitialised": ("C",), **options},
+        name=k.source_name,
+        **options,
     )
-    return C, report
-
-
-def poison(dtype: str) -> Any:
-    """What an output holds before a launch, so that an element nobody writes shows itself."""
-    if dtype == "bfloat16":
-        return 0x7FC0
-    return np.iinfo(np.int32).min if dtype == "int32" else np.nan
 
 
 @dataclass(frozen=True)
 class Trace:
     """What a launch in the emulator did to memory, line by line, and whether C came out right."""
 
-    plan: Plan
+    plan: Geometry
     report: Report
     C: np.ndarray
     wrong: int
@@ -333,12 +343,18 @@ def trace(
     Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
     which line and thread wrote them last. Raises the errors of `matmul`, except that faults are returned in the report.
     """
-    k = find(kernel)
-    p = plan(k, M, N, K, **params)
-    A, B = operands(k, M, N, K, seed)
+    return trace_of(lay_out(kernel, M, N, K, **params), seed=seed, schedule=schedule)
+
+
+def trace_of(p: Geometry, *, seed: int = 0, schedule: str = "ascending") -> Trace:
+    """`trace` of a planned launch."""
+    k = p.kernel
+    A, B = operands(k, p.M, p.N, p.K, seed)
     want, bound = reference(k, A, B), error_bound(k, A, B)
-    C, report = _emulate(p, A, B, schedule=schedule, expect={"C": (want, bound)})
-    return Trace(p, report, C, _beyond(k, C, want, bound))
+    C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
+    watched = {"uninitialised": ("C",), "expect": {"C": (want, bound)}}
+    report = _emulate(p, A, B, C, schedule=schedule, **watched)
+    return Trace(p, report, C, beyond(k, C, want, bound))
 
 
 # -- GPU -----------------------------------------------------------------------------------------
@@ -351,9 +367,9 @@ def _cubins() -> tempfile.TemporaryDirectory[str]:
 
 
 @lru_cache(maxsize=256)
-def _module(source: str, name: str, arch: str, defines: tuple[tuple[str, str], ...]) -> Any:
-    """A cubin for this device, loaded by CuPy. A cubin never depends on the driver's PTX version."""
-    return _load(toolchain.compile(source, name=name, arch=arch, defines=dict(defines)).cubin)
+def _module(cubin: bytes) -> Any:
+    """A cubin for this device, loaded once. A cubin never depends on the driver's PTX version."""
+    return _load(cubin)
 
 
 def _load(cubin: bytes) -> Any:
@@ -364,7 +380,7 @@ def _load(cubin: bytes) -> Any:
     return cupy.RawModule(path=str(path))  # reads the file when a function is first asked for
 
 
-def cuda_function(p: Plan, cubin: bytes = b"") -> Any:
+def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
     """The compiled kernel of a plan as a CuPy function, ready to launch on the current GPU.
 
     cubin: the kernel as compiled before for this GPU; empty: compile it now.
@@ -379,15 +395,14 @@ def cuda_function(p: Plan, cubin: bytes = b"") -> Any:
     if toolchain.arch_number(gpu.arch) < toolchain.arch_number(k.min_arch):
         raise ConfigError(f"{k.name} needs {k.min_arch} or later; this GPU is {gpu.arch}")
     arch = gpu.arch + ("a" if k.min_arch.endswith("a") else "")
-    macros = tuple(sorted(p.defines.items()))
-    module = _load(cubin) if cubin else _module(k.source, k.file, arch, macros)
+    module = _load(cubin) if cubin else _module(toolchain.compile_launch(p, arch).cubin)
     function = module.get_function(k.entry)
     if p.shared_bytes > 48 * 1024:
         function.max_dynamic_shared_size_bytes = p.shared_bytes
     return function
 
 
-def cuda_launch(p: Plan, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
+def cuda_launch(p: Geometry, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
     """Launch a plan on CuPy arrays, in the current stream, without waiting for it.
 
     cubin: as for `cuda_function`.
@@ -402,7 +417,7 @@ def cuda_launch(p: Plan, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
     function(p.grid, p.block, arguments, shared_mem=p.shared_bytes)
 
 
-def _on_gpu(p: Plan, A: Any, B: Any) -> Any:
+def _on_gpu(p: Geometry, A: Any, B: Any) -> Any:
     if device.current() is None:
         cuda_function(p)  # raises NoGPUError with what to do
     import cupy

@@ -23,7 +23,7 @@ from typing import Any
 
 from helpers import device, model, plots
 from helpers.errors import ConfigError, DataError
-from helpers.kernel import Kernel, broken_rules, plan
+from helpers.kernel import Kernel, broken_rules, geometry
 from helpers.launch import Trace, trace
 from helpers.measuring import DEFAULT_GPU, Measurement, measure
 from helpers.pages import Html, inline, provenance, table
@@ -81,7 +81,7 @@ def promise(kernel: Kernel) -> Html:
 def small_shape(kernel: Kernel) -> tuple[int, int, int]:
     """M, N, K of one block and two steps along K: what the emulator runs."""
     step = next((kernel.params[n] for n in ("BK", "TILE", "TILE_ROWS") if n in kernel.params), 8)
-    return *plan(kernel, 4096, 4096, 4096).tile, 2 * step
+    return *geometry(kernel, 4096, 4096, 4096).tile, 2 * step
 
 
 def verdict(t: Trace) -> str:

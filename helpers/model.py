@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from helpers.device import WARP, Gpu, Limits
 from helpers.errors import ConfigError
-from helpers.kernel import ITEM_BYTES, Kernel, evaluate, plan
-from helpers.rungs import find
+from helpers.kernel import ITEM_BYTES, Geometry, Kernel, cdiv, evaluate
+from helpers.rungs import lay_out
 
 
 @dataclass(frozen=True)
@@ -104,20 +104,24 @@ class Traffic:
 
 
 def traffic(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Traffic:
+    """`traffic_of` a product by a kernel of the catalog."""
+    return traffic_of(lay_out(kernel, M, N, K, **params))
+
+
+def traffic_of(launch: Geometry) -> Traffic:
     """Closed formulas for the bytes of one product, for shapes that the tile divides.
 
     An output element needs 2K loads. A warp of r rows by c columns of C needs r + c different
     elements a k; a block tile BM x BN staged in shared memory needs BM + BN.
     """
-    k = find(kernel)
-    p = plan(k, M, N, K, **params)
+    k, M, N, K = launch.kernel, launch.M, launch.N, launch.K
     item, out = ITEM_BYTES[k.dtype], ITEM_BYTES[k.out_dtype]
     stores = M * N * out
-    bm, bn = p.tile
+    bm, bn = launch.tile
     thread = 2 * M * N * K * item + stores
     staged = int(M * N * K * (1 / bm + 1 / bn) * item) + stores
     if k.reuse == "warp":
-        rows, columns = (evaluate(e, p.params) for e in k.warp)
+        rows, columns = (evaluate(e, launch.params) for e in k.warp)
         warp = int(M * N * K * (1 / rows + 1 / columns) * item) + stores
         return Traffic(thread, warp, warp)
     return Traffic(thread, thread, staged)
@@ -211,6 +215,11 @@ class Rounds:
 def rounds(
     kernel: Kernel | str, M: int, N: int, K: int, *, gpu: Gpu, resident: int, **params: int
 ) -> Rounds:
+    """`rounds_of` a product by a kernel of the catalog."""
+    return rounds_of(lay_out(kernel, M, N, K, **params), gpu, resident)
+
+
+def rounds_of(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     """Predict a product of an FP32 kernel with TM x TN sums a thread, by counting tiles.
 
     resident: blocks of it that an SM holds (from the compiler's report). The SM with most blocks
@@ -221,25 +230,24 @@ def rounds(
       (twice that where an SM has 64 lanes);
     - the bytes of A and B that the r blocks fetch, at SM_FEED.
 
-    That they add up, and do not overlap, is part of the fit. Equation (13.1). It knows nothing of shared memory, latency, the launch and caches. Raises the errors of `plan`.
+    That they add up, and do not overlap, is part of the fit. Equation (13.1). It knows nothing of
+    shared memory, latency, the launch and caches.
     """
-    k = find(kernel)
-    p = plan(k, M, N, K, **params)
-    bm, bn = p.tile
-    blocks = -(-M // bm) * -(-N // bn)
-    busiest = -(-blocks // gpu.sms)
-    warps = -(-p.threads // WARP)
-    sums = p.params.get("TM", 1) * p.params.get("TN", 1)
+    bm, bn = launch.tile
+    blocks = cdiv(launch.M, bm) * cdiv(launch.N, bn)
+    busiest = cdiv(blocks, gpu.sms)
+    warps = cdiv(launch.threads, WARP)
+    sums = launch.params.get("TM", 1) * launch.params.get("TN", 1)
     multiply_adds = sums * SCHEDULERS * WARP / gpu.fp32_lanes_per_sm
-    fetch = ITEM_BYTES[k.dtype] * (bm + bn) / SM_FEED
+    fetch = ITEM_BYTES[launch.kernel.dtype] * (bm + bn) / SM_FEED
 
     def one_k(r: int) -> float:
         return math.ceil(r * warps / SCHEDULERS) * multiply_adds + r * fetch
 
     full, rest = divmod(busiest, resident)
     clocks = full * one_k(resident) + one_k(rest)
-    least = M * N / (gpu.fp32_lanes_per_sm * gpu.sms)
-    return Rounds(blocks, busiest, resident, clocks * K, least / clocks)
+    least = launch.M * launch.N / (gpu.fp32_lanes_per_sm * gpu.sms)
+    return Rounds(blocks, busiest, resident, clocks * launch.K, least / clocks)
 
 
 def tile_order(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from helpers.kernel import Catalog, Kernel, Rule
+from helpers.kernel import Catalog, Geometry, Kernel, Rule, geometry
 
 # -- shared pieces of entries ------------------------------------------------------------------
 
@@ -789,3 +789,8 @@ catalog = Catalog(
 def find(kernel: Kernel | str) -> Kernel:
     """A kernel of the catalog by name; a Kernel is returned as it is."""
     return kernel if isinstance(kernel, Kernel) else catalog[kernel]
+
+
+def lay_out(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Geometry:
+    """`geometry` of a kernel by name. Raises its errors, and UnknownKernelError."""
+    return geometry(find(kernel), M, N, K, **params)

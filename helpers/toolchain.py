@@ -18,9 +18,9 @@ from types import MappingProxyType
 
 from helpers.device import limits
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError, near_matches
-from helpers.kernel import KERNELS, Kernel, plan
+from helpers.kernel import KERNELS, Geometry, Kernel, headers
 from helpers.model import Occupancy, occupancy
-from helpers.rungs import find
+from helpers.rungs import lay_out
 
 INSTALL_HINT = (
     "Install the compiler's wheels: pip install cuda-pathfinder nvidia-cuda-nvrtc "
@@ -218,7 +218,18 @@ def compile(
     Raises CompileError with NVRTC's log (file and line), ToolchainError where there is no compiler.
     """
     macros = tuple(sorted((defines or {}).items()))
-    return _compile(source, name, arch, macros, tuple(options), tuple(name_expressions))
+    return _compile(
+        source, name, arch, macros, tuple(options), tuple(name_expressions), header_state(source)
+    )
+
+
+def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
+    """Which files of kernels/ a source includes, as they stand now: path, time and size of each.
+
+    Part of the key under which a compiled source is kept, so that an edited header is seen.
+    """
+    states = [(path, path.stat()) for path in headers(source)]
+    return tuple(sorted((str(path), s.st_mtime_ns, s.st_size) for path, s in states))
 
 
 @lru_cache(maxsize=256)
@@ -229,11 +240,12 @@ def _compile(
     defines: tuple[tuple[str, str], ...],
     options: tuple[str, ...],
     name_expressions: tuple[str, ...],
+    included: tuple[tuple[str, int, int], ...],
 ) -> Compiled:
     if name_expressions:
         # NVRTC ends the process on an instance of a template whose first parameter has an undefined
         # type, so what does not compile by itself is refused before instances are asked for.
-        _compile(source, name, arch, defines, options, ())
+        _compile(source, name, arch, defines, options, (), included)
     tool = nvrtc()
     lib, program = tool.library, ctypes.c_void_p()
     arguments = [
@@ -298,9 +310,28 @@ def ptx(
 
 def compile_kernel(kernel: Kernel | str, arch: str = "", **params: int) -> Compiled:
     """Compile a kernel of the catalog with these tile sizes for arch (default: its min_arch)."""
-    k = find(kernel)
-    p = plan(k, 1 << 12, 1 << 12, 1 << 12, **params)
-    return compile(k.source, name=k.file, arch=arch or k.min_arch, defines=p.defines)
+    return compile_launch(lay_out(kernel, *_ANY, **params), arch)
+
+
+_ANY = (4096, 4096, 4096)
+"""A shape that every kernel takes: what is compiled does not depend on it."""
+
+
+def compile_launch(launch: Geometry, arch: str = "") -> Compiled:
+    """Compile the kernel of a launch with its tile sizes for arch (default: its min_arch).
+
+    Raises ConfigError if the source holds no entry under its plain name, and the errors of `compile`.
+    """
+    k = launch.kernel
+    compiled = compile(
+        k.source, name=k.source_name, arch=arch or k.min_arch, defines=launch.defines
+    )
+    if k.entry not in compiled.kernels:
+        raise ConfigError(
+            f"{k.source_name} has no kernel {k.entry}, but {', '.join(compiled.kernels) or 'none'}: "
+            f'declare it as extern "C" __global__ void {k.entry}(...)'
+        )
+    return compiled
 
 
 @dataclass(frozen=True)
@@ -324,33 +355,36 @@ class Resources:
 
 
 def resources(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> Resources:
-    """Compile a kernel of the catalog for arch and report what a thread and a block of it need.
+    """`resources_of` a kernel of the catalog, by its name."""
+    return resources_of(lay_out(kernel, *_ANY, **params), arch)
+
+
+def resources_of(launch: Geometry, arch: str) -> Resources:
+    """Compile the kernel of a launch for arch and report what a thread and a block of it need.
 
     Raises ConfigError if the tile is illegal, needs a newer arch, or exceeds a block's shared memory.
     """
-    k = find(kernel)
-    p = plan(k, 1 << 12, 1 << 12, 1 << 12, **params)
+    k = launch.kernel
     if arch_number(arch) < arch_number(k.min_arch):
         raise ConfigError(f"{k.name} needs {k.min_arch} or later, and {arch} was asked for")
-    compiled = compile(k.source, name=k.file, arch=arch, defines=p.defines)
-    r = compiled.kernels[k.entry]
-    shared = r.shared_bytes + p.shared_bytes
+    r = compile_launch(launch, arch).kernels[k.entry]
+    shared = r.shared_bytes + launch.shared_bytes
     most = limits(arch).shared_per_block_optin
     if shared > most:
         raise ConfigError(
-            f"{k.name} with {dict(p.params)} needs {shared} bytes of shared memory a block; "
+            f"{k.name} with {dict(launch.params)} needs {shared} bytes of shared memory a block; "
             f"{arch} has at most {most}. Choose smaller tiles or fewer stages."
         )
     return Resources(
         k.name,
         arch,
-        p.params,
+        launch.params,
         r.registers,
         r.spill_stores,
         r.spill_loads,
         r.stack,
         shared,
-        p.threads,
+        launch.threads,
     )
 
 
@@ -588,7 +622,11 @@ def _family(opcode: str) -> str:
 
 def instruction_mix(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> dict[str, int]:
     """Instructions of the main loop by family (FFMA, LDS.128, LDG ...), most frequent first."""
-    k = find(kernel)
-    compiled = compile_kernel(k, arch, **params)
-    loop = main_loop(*sass_instructions(compiled.cubin, k.entry))
+    return instruction_mix_of(lay_out(kernel, *_ANY, **params), arch)
+
+
+def instruction_mix_of(launch: Geometry, arch: str) -> dict[str, int]:
+    """`instruction_mix` of a launch."""
+    compiled = compile_launch(launch, arch)
+    loop = main_loop(*sass_instructions(compiled.cubin, launch.kernel.entry))
     return dict(Counter(_family(i.opcode) for i in loop).most_common())

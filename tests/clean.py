@@ -21,7 +21,7 @@ from typing import Any
 from helpers import launch
 from helpers.emulator.observe import oracle
 from helpers.errors import EmulationError
-from helpers.kernel import Kernel, plan
+from helpers.kernel import Kernel, geometry
 from helpers.measuring.point import fingerprint
 from helpers.rungs import catalog, find
 from tests.mutants import TILES
@@ -99,7 +99,7 @@ def run(
 def identity(kernel: str) -> dict[str, Any]:
     """What a row is about: the code, how it was compiled, the shapes."""
     k, todo = catalog[kernel], shapes(kernel)
-    macros = [dict(plan(k, *s, **p).defines) for s, p in zip(todo, tiles(kernel), strict=False)]
+    macros = [dict(geometry(k, *s, **p).defines) for s, p in zip(todo, tiles(kernel), strict=False)]
     return {
         "kernel": kernel,
         "code": fingerprint(k),

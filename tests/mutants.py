@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from helpers import launch, toolchain
 from helpers.emulator.observe import oracle
 from helpers.errors import CompileError, EmulationError
-from helpers.kernel import defines, plan
+from helpers.kernel import defines, geometry
 from helpers.rungs import catalog
 
 ALIGNED, RAGGED = (64, 128, 96), (45, 83, 75)
@@ -260,8 +260,7 @@ def run(mutant: Mutant) -> dict[str, Any]:
     except CompileError as error:
         return row | {"state": "does not compile", "error": error.log.split("\n")[0]}
     k = catalog[mutant.kernel]
-    twin = replace(k)
-    twin.__dict__["source"] = mutant.source  # what the cached property would have read
+    twin = k.with_source(mutant.source)
     for shape in shapes(mutant.kernel):
         kinds: set[str] = set()
         wrong: dict[str, int] = {}
@@ -318,7 +317,7 @@ def record(progress: bool = False) -> dict[str, Any]:
     return {
         "shapes": {n: list(s) for n, s in SHAPES.items()},
         "schedules": list(SCHEDULES),
-        "tiles": {n: dict(plan(catalog[n], *ALIGNED, **p).params) for n, p in TILES.items()},
+        "tiles": {n: dict(geometry(catalog[n], *ALIGNED, **p).params) for n, p in TILES.items()},
         "compute_sanitizer": {"run": False, "reason": NOT_SANITIZED},
         "equivalent": sum(r["state"] == "equivalent" for r in rows),
         "does_not_compile": sum(r["state"] == "does not compile" for r in rows),

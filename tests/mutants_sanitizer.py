@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import TileError
-from helpers.kernel import cdiv, plan
+from helpers.kernel import cdiv, geometry
 from helpers.measuring import evidence, point, record, sanitizer, verify
 from helpers.measuring.sanitizer import CHECKS, Task, Verdict
 from helpers.rungs import catalog as kernels
@@ -47,7 +47,7 @@ class Subject:
     def params(self) -> dict[str, int]:
         """The tile sizes that it runs with, those of the emulator's record."""
         return dict(
-            plan(kernels[self.kernel], *mutants.ALIGNED, **mutants.TILES[self.kernel]).params
+            geometry(kernels[self.kernel], *mutants.ALIGNED, **mutants.TILES[self.kernel]).params
         )
 
     @cached_property

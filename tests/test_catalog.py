@@ -5,7 +5,7 @@ import re
 import pytest
 
 from helpers.errors import ConfigError, ShapeError, UnknownKernelError
-from helpers.kernel import ROOT, Rule, broken_rules, cdiv, plan
+from helpers.kernel import ROOT, Rule, broken_rules, cdiv, geometry
 from helpers.rungs import catalog
 
 
@@ -45,7 +45,7 @@ def test_the_grid_covers_c(name, shape):
     M, N, K = shape
     if broken_rules(kernel, M, N, K):
         pytest.skip("the catalog refuses this shape with a rule")
-    p = plan(kernel, M, N, K)
+    p = geometry(kernel, M, N, K)
     rows, cols = p.tile
     blocks = p.grid[0] * p.grid[1] * p.grid[2]
     persistent = kernel.host == "tma"
@@ -60,7 +60,7 @@ def test_unknown_kernel_has_near_matches():
 
 def test_broken_rule_names_rule_reason_and_remedy():
     with pytest.raises(ConfigError) as caught:
-        plan(catalog["tiled_32"], 64, 64, 64, TILE=33)
+        geometry(catalog["tiled_32"], 64, 64, 64, TILE=33)
     text = str(caught.value)
     assert "TILE=33" in text and "1024" in text and "defaults" in text
 
@@ -68,23 +68,23 @@ def test_broken_rule_names_rule_reason_and_remedy():
 @pytest.mark.parametrize("bad", [0, -1, 2.5, True])
 def test_a_tile_size_is_a_positive_whole_number(bad):
     with pytest.raises(ConfigError, match="whole number"):
-        plan(catalog["tiled_32"], 64, 64, 64, TILE=bad)
+        geometry(catalog["tiled_32"], 64, 64, 64, TILE=bad)
 
 
 def test_unknown_parameter_names_the_known_ones():
     with pytest.raises(ConfigError, match="TILE=32"):
-        plan(catalog["tiled_32"], 64, 64, 64, TIEL=8)
+        geometry(catalog["tiled_32"], 64, 64, 64, TIEL=8)
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 1), (1, -1, 1), (1, 1, 0)])
 def test_empty_matrices_are_refused(shape):
     with pytest.raises(ShapeError):
-        plan(catalog["naive"], *shape)
+        geometry(catalog["naive"], *shape)
 
 
 def test_a_grid_beyond_the_hardware_is_refused():
     with pytest.raises(ConfigError, match="65535"):
-        plan(catalog["tiled_8"], 65536 * 8, 8, 8)
+        geometry(catalog["tiled_8"], 65536 * 8, 8, 8)
 
 
 def test_cdiv_and_rules():

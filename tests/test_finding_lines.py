@@ -9,7 +9,7 @@ import pytest
 
 from helpers import catalog, emulator, plan
 from helpers.kernel import Kernel
-from helpers.launch import operands
+from helpers.numbers import operands
 from tests.mutants import TILES
 
 BARRIER = "__syncthreads();"

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, emulator, hopper, launch, toolchain
+from helpers import device, emulator, hopper, launch, numbers, toolchain
 from helpers.errors import CompileError, ConfigError, EmulationError
-from helpers.kernel import broken_rules, defines, plan
+from helpers.kernel import broken_rules, defines, geometry
 from helpers.rungs import catalog
 
 HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
@@ -179,13 +179,13 @@ def test_launch_passes_what_the_kernel_declares(monkeypatch: pytest.MonkeyPatch)
         seen.update(grid=grid, block=block, arguments=arguments, shared=shared_mem)
 
     A, B, C = matrix(256, 64), matrix(64, 512), matrix(256, 512)
-    p = plan(catalog["hopper_5"], 256, 512, 64)
+    p = geometry(catalog["hopper_5"], 256, 512, 64)
     hopper.launch(p, function, A, B, C)
     maps = (((256, 64), 64), ((64, 512), 64), ((256, 512), 16))
     assert seen["arguments"] == (*maps, np.int32(256), np.int32(512), np.int32(64))
     assert (seen["grid"], seen["block"], seen["shared"]) == (p.grid, p.block, p.shared_bytes)
 
-    hopper.launch(plan(catalog["hopper_2"], 256, 512, 64), function, A, B, C)
+    hopper.launch(geometry(catalog["hopper_2"], 256, 512, 64), function, A, B, C)
     assert seen["arguments"][2] is C
 
 
@@ -195,12 +195,12 @@ def test_the_grid_gives_equal_shares() -> None:
         kernel = catalog[name]
         cluster = kernel.params.get("CLUSTER_M", 1) * kernel.params.get("CLUSTER_N", 1)
         for edge in (1, 500, 2048, 4096, 8192, 10000):
-            p = plan(kernel, edge, edge, edge)
+            p = geometry(kernel, edge, edge, edge)
             assert p.grid[0] % cluster == 0 and 1 <= p.grid[0] <= kernel.params["SMS"], (name, edge)
 
 
 def test_the_emulator_says_that_it_does_not_run_them() -> None:
-    A, B = launch.operands("hopper_1", 8, 8, 8)
+    A, B = numbers.operands("hopper_1", 8, 8, 8)
     with pytest.raises(EmulationError, match="TMA and wgmma"):
         launch.matmul("hopper_1", A, B, backend="emulator")
 
@@ -218,6 +218,6 @@ def test_right_on_a_hopper(name: str) -> None:
         (1, 1, 1), (3, 5, 7), (129, 257, 65), (255, 513, 127), (64, 64, 1000), (1000, 2056, 1096),
         (4096, 4352, 64), (4095, 4097, 513),
     ]:  # fmt: skip
-        A, B = launch.operands(name, M, N, K, seed=M + N + K)
+        A, B = numbers.operands(name, M, N, K, seed=M + N + K)
         C = launch.matmul(name, A, B, backend="cuda")
-        assert launch.wrong_elements(name, A, B, C) == 0, (M, N, K)
+        assert numbers.wrong_elements(name, A, B, C) == 0, (M, N, K)

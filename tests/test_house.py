@@ -6,13 +6,17 @@ Every rule is a function from text to faults, and each is tried on a text that b
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import helpers
 from helpers import notebooks
 from tests.conftest import ROOT
 
@@ -21,12 +25,14 @@ ROOMS = (
     "device",
     "kernel",
     "rungs",
+    "numbers",
     "model",
     "toolchain",
     "emulator",
     "hopper",
     "launch",
     "measuring",
+    "plans",
     "host",
     "plots",
     "exercises",
@@ -220,6 +226,79 @@ def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
     assert upward("launching/run.py", "from helpers.emulator.machine import access") == set()
 
 
+# --- names ---------------------------------------------------------------------------------------
+
+SHARED = {
+    "helpers.emulator.ptx.parse",
+    "helpers.measuring.point",
+    "helpers.measuring.record",
+    "helpers.measuring.replay",
+    "helpers.measuring.sweep",
+    "helpers.measuring.tune",
+    "helpers.measuring.verify",
+}
+"""Modules that still hold an object of their own name; no others may come."""
+
+
+def every_module(package: ModuleType) -> list[ModuleType]:
+    """A package's modules and those of its packages, imported; the command line left out."""
+    found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    return [importlib.import_module(m.name) for m in found if not m.name.endswith("__main__")]
+
+
+def shadowed(modules: list[ModuleType]) -> set[str]:
+    """Modules whose name in their package is something else: `import a.b as x` then gives that."""
+    parents = {m.__name__: sys.modules[m.__name__.rpartition(".")[0]] for m in modules}
+    return {
+        m.__name__
+        for m in modules
+        if getattr(parents[m.__name__], m.__name__.rpartition(".")[2], None) is not m
+    }
+
+
+def alike(modules: list[ModuleType]) -> set[str]:
+    """Modules whose name an object has that lives in them, or that their package shows beside them."""
+    found = set()
+    for module in modules:
+        package, _, name = module.__name__.rpartition(".")
+        for place in (module, sys.modules[package]):
+            if not isinstance(getattr(place, name, module), ModuleType):
+                found.add(module.__name__)
+    return found
+
+
+def test_a_module_is_what_its_name_says() -> None:
+    """`import helpers.x as x` gives the module x, and nothing else in it or beside it is called x."""
+    modules = every_module(helpers)
+    assert {"helpers.kernel", "helpers.plans", "helpers.plots"} <= {m.__name__ for m in modules}
+    assert shadowed(modules) == set()
+    assert alike(modules) - SHARED == set()
+    mended = SHARED & {m.__name__ for m in modules} - alike(modules)
+    assert mended == set(), "take these off the list SHARED"
+
+
+def test_a_module_that_an_object_shadows_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = tmp_path / "shed_of_names"
+    house.mkdir()
+    (house / "__init__.py").write_text("from shed_of_names.spade import spade\n")
+    (house / "spade.py").write_text("def spade(): ...\n")
+    (house / "rake.py").write_text("def rake(): ...\n")
+    (house / "hoe.py").write_text("def dig(): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    modules = every_module(importlib.import_module("shed_of_names"))
+    assert {m if isinstance(m, str) else m.__name__ for m in modules} >= {"shed_of_names.rake"}
+    assert shadowed(modules) == {"shed_of_names.spade"}
+    assert alike(modules) == {"shed_of_names.spade", "shed_of_names.rake"}
+
+
+def test_the_catalog_is_an_object_of_the_face() -> None:
+    from helpers import catalog, kernel, rungs
+
+    assert catalog is rungs.catalog and isinstance(catalog, kernel.Catalog)
+
+
 GUARD = """
 import sys
 allowed = set(sys.stdlib_module_names) | {"numpy", "helpers"}
@@ -235,7 +314,7 @@ sys.meta_path.insert(0, Guard())
     "what",
     [
         "import helpers",
-        "from helpers import catalog, matmul, trace, resources, model, device",
+        "from helpers import catalog, matmul, plan, trace, resources, model, device",
         "import helpers.measuring, helpers.plots, helpers.pages, helpers.notebooks",
         "import helpers.__main__",
     ],

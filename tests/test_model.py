@@ -10,7 +10,7 @@ import pytest
 from helpers import model
 from helpers.device import gpu, limits
 from helpers.errors import ConfigError
-from helpers.kernel import plan
+from helpers.kernel import geometry
 from helpers.rungs import catalog
 
 
@@ -214,7 +214,7 @@ def by_the_page(
 ) -> float:
     """Clocks by the printed equation for fp32_best: every letter as the text around it defines it."""
     M, N, K = shape
-    p = plan(catalog["fp32_best"], M, N, K, **tile)
+    p = geometry(catalog["fp32_best"], M, N, K, **tile)
     q, right = p.params, in_python(latex)
     busiest = -(-(-(-M // q["BM"]) * -(-N // q["BN"])) // H200.sms)
     letters = {

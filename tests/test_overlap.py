@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from helpers import __main__ as cli
-from helpers import catalog, device, exercises, launch, matmul, plan, plots
+from helpers import catalog, device, exercises, launch, matmul, numbers, plan, plots
 from helpers.errors import ConfigError, DataError
 from helpers.measuring import ImplausibleError, load, overlap, protocol, schema, streams
 from helpers.measuring import point as points
@@ -78,7 +78,7 @@ def test_a_wrong_cut_is_seen() -> None:
 
 
 def test_panels_multiply_to_the_whole_product() -> None:
-    A, B = launch.operands("tiled_32", 70, 33, 17)
+    A, B = numbers.operands("tiled_32", 70, 33, 17)
     whole = matmul("tiled_32", A, B, backend="emulator")
     cuts = streams.row_panels(plan(catalog["tiled_32"], 70, 33, 17), 3)
     assert cuts == ((0, 32), (32, 32), (64, 6))
@@ -362,7 +362,7 @@ class PretendGpu:
         yield
 
     def problem(self, dtype: str, M: int, N: int, K: int) -> Any:
-        A, B = launch.operands("tiled_32", M, N, K)
+        A, B = numbers.operands("tiled_32", M, N, K)
         return SimpleNamespace(host_A=A, host_B=B, checked="float64 on the host")
 
     def poison(self, x: np.ndarray, dtype: str) -> None:
@@ -370,8 +370,8 @@ class PretendGpu:
             self.world.queue(lambda: x.fill(np.nan))
 
     def error(self, problem: Any, C: np.ndarray, dtype: str) -> tuple[float, float]:
-        bound = launch.error_bound("tiled_32", problem.host_A, problem.host_B)
-        wanted = launch.reference("tiled_32", problem.host_A, problem.host_B)
+        bound = numbers.error_bound("tiled_32", problem.host_A, problem.host_B)
+        wanted = numbers.reference("tiled_32", problem.host_A, problem.host_B)
         error = np.abs(C - wanted)
         return float(error.max()), float((error / bound).max())
 
@@ -502,10 +502,10 @@ def run_the_program(seed: int, monkeypatch: pytest.MonkeyPatch, rows: int = 103)
     session.cupy.empty, session.cupy.dot = empty, dot
     cuda.get_current_stream = lambda: session.stream
     monkeypatch.setitem(sys.modules, "cupy", session.cupy)
-    A, B = launch.operands("tiled_32", rows, 45, 37)
+    A, B = numbers.operands("tiled_32", rows, 45, 37)
     C = np.full((rows, 45), np.nan, np.float32)
     chapters_program()(A, B, C, count=4, streams=3)
-    return launch.wrong_elements("tiled_32", A, B, C)
+    return numbers.wrong_elements("tiled_32", A, B, C)
 
 
 @pytest.mark.parametrize("rows", [103, 1, 4, 5, 100])
@@ -550,11 +550,11 @@ def test_every_variant_is_right_on_a_gpu() -> None:
         for v in streams.variants(shape[0], r.plan.tile[0]):
             assert outcome(r, v) <= 1.0
             assert len(r.timeline(v, runs=1)) == 1 + 3 * v.panels
-    A, B = launch.operands("vectorised", 1000, 900, 700)
+    A, B = numbers.operands("vectorised", 1000, 900, 700)
     hosts = [cupyx.empty_pinned(s, np.float32) for s in (A.shape, B.shape, (1000, 900))]
     hosts[0][...], hosts[1][...], hosts[2][...] = A, B, np.nan
     chapters_program()(*hosts, count=3, streams=3)
-    assert launch.wrong_elements("vectorised", A, B, hosts[2]) == 0
+    assert numbers.wrong_elements("vectorised", A, B, hosts[2]) == 0
 
 
 def test_the_time_line_has_every_operation_from_zero_on(kernels: list[Any]) -> None:

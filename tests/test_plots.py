@@ -15,7 +15,7 @@ import pytest
 
 from helpers import catalog, device, model, plan, plots, trace
 from helpers.errors import ConfigError, DataError, ShapeError, UnknownNameError
-from helpers.kernel import Plan
+from helpers.kernel import Geometry
 from helpers.plots import Figure, _diagrams, _svg
 from tests.pages_check import FIND_CRAMPED
 
@@ -557,7 +557,7 @@ def test_a_plan_draws_the_same_diagram() -> None:
     assert plots.tile_diagram(p) == plots.tile_diagram("tiled_16", 40, 50, 60)
 
 
-def threads_of_block(p: Plan) -> dict[tuple[tuple[int, int, int, int], ...], int]:
+def threads_of_block(p: Geometry) -> dict[tuple[tuple[int, int, int, int], ...], int]:
     """The sets of pieces that the elements of a block's tile belong to, and how many each holds."""
     t = _diagrams._tiles(p)
     found: dict[tuple[tuple[int, int, int, int], ...], int] = {}

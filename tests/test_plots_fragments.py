@@ -12,7 +12,7 @@ import pytest
 
 from helpers import emulator, hopper, plots
 from helpers.errors import ConfigError, DataError
-from helpers.kernel import plan
+from helpers.kernel import geometry
 from helpers.plots import Figure, _fragments, _svg
 from helpers.rungs import catalog
 
@@ -134,7 +134,7 @@ def test_what_is_no_fragment_is_refused() -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_a_block_is_the_catalogs(name: str) -> None:
     kernel = catalog[name]
-    p = plan(kernel, 4096, 4096, 4096)
+    p = geometry(kernel, 4096, 4096, 4096)
     b = _fragments._block(name)
     in_flight = b.stages * (b.a_bytes + b.b_bytes) + b.c_bytes
     assert in_flight == p.shared_bytes - 1024, "1024 bytes are for the start of the first buffer"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from helpers import catalog, emulator, launch, model, plan, plots
+from helpers import catalog, emulator, model, numbers, plan, plots
 from helpers.errors import ConfigError
 from helpers.plots import _svg
 
@@ -22,7 +22,7 @@ def of_the_kernel(rows: int, columns: int, group: int) -> list[tuple[int, int]]:
     M, N, K = 32 * rows - 3, 32 * columns - 5, 1
     p = plan(k, M, N, K, **tile)
     assert p.tile == (32, 32) and p.grid == (rows * columns, 1, 1)
-    A, B = launch.operands(k, M, N, K)
+    A, B = numbers.operands(k, M, N, K)
     found, before = [], np.zeros((M, N), bool)
     for blocks in range(1, rows * columns + 1):
         C = np.full((M, N), np.nan, np.float32)

@@ -18,7 +18,7 @@ from helpers.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
-from helpers.kernel import broken_rules, plan
+from helpers.kernel import broken_rules, geometry
 from helpers.measuring import protocol, schema, tiles
 from helpers.measuring import record as recording
 from helpers.measuring import sweep as sweeping
@@ -82,7 +82,7 @@ def test_legal_tiles_are_those_that_can_be_planned() -> None:
         assert dict(catalog[name].params) in tiles
         assert len({tuple(t.items()) for t in tiles}) == len(tiles)
         for tile in tiles:
-            plan(catalog[name], 4096, 4096, 4096, **tile)
+            geometry(catalog[name], 4096, 4096, 4096, **tile)
     assert broken_rules(catalog["block_1d"], BM=64, BN=64, BK=8, TM=4)
     assert {"BM": 64, "BN": 64, "BK": 8, "TM": 4} not in sweeping.legal_tiles("block_1d")
 

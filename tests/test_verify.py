@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, hopper, launch, pages
+from helpers import device, hopper, launch, numbers, pages
+from helpers import kernel as kernel_room
 from helpers.__main__ import main
 from helpers.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
-from helpers.kernel import plan
+from helpers.kernel import geometry
 from helpers.measuring import evidence, one, protocol, sanitizer, verify
 from helpers.measuring import record as recording
 from helpers.measuring.sanitizer import CHECKS, Task, Verdict
@@ -279,8 +280,7 @@ def test_each_control_has_the_fault_that_it_is_named_for(control: verify.Control
         "synccheck": "divergent-barrier",
         "initcheck": "uninitialised",
     }[control.check]
-    twin = replace(catalog[control.kernel])
-    twin.__dict__["source"] = control.source
+    twin = catalog[control.kernel].with_source(control.source)
     found = launch.trace(twin, 37, 43, 35).report.findings
     assert kind in {finding.kind for finding in found}
     assert not launch.trace(control.kernel, 37, 43, 35).report.findings
@@ -381,8 +381,9 @@ def test_another_folder_goes_on_from_the_books_record(calls: Any, tmp_path: Path
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, kernel: str, text: str) -> None:
-    """Give a kernel of the catalog another text."""
-    monkeypatch.setitem(catalog[kernel].__dict__, "source", text)
+    """As if the file of a kernel had been edited."""
+    path, read = catalog[kernel].path, kernel_room.read_source
+    monkeypatch.setattr(kernel_room, "read_source", lambda p: text if p == path else read(p))
 
 
 def test_a_fault_is_found_and_its_shape_is_named(
@@ -415,7 +416,7 @@ def test_watched_shapes_cover_several_tiles() -> None:
     for name, k in catalog.items():
         shapes = verify.watched_shapes(k)
         assert set(shapes) == (set(verify.WATCHED) if name != "tiled_padded" else {"aligned"})
-        p = plan(k, *shapes["aligned"], **verify.watched_params(k))
+        p = geometry(k, *shapes["aligned"], **verify.watched_params(k))
         assert math.prod(p.grid) > 1
         tiles = -(-p.M // p.tile[0]) * -(-p.N // p.tile[1])
         if "SMS" in k.params:  # persistent: some block takes a second tile, or shares one
@@ -459,8 +460,8 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def multiply(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
     """In place of a launch: the right product, in the type that C holds."""
     k = p.kernel
-    found = launch.values(k.dtype, A) @ launch.values(k.dtype, B)
-    C[...] = launch.to_bfloat16(found) if k.out_dtype == "bfloat16" else found.astype(C.dtype)
+    found = numbers.values(k.dtype, A) @ numbers.values(k.dtype, B)
+    C[...] = numbers.to_bfloat16(found) if k.out_dtype == "bfloat16" else found.astype(C.dtype)
 
 
 @pytest.mark.parametrize(
@@ -489,7 +490,7 @@ def test_a_launch_is_compared_with_float64(
 
     def one_wrong(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
         multiply(p, A, B, C)
-        C[-1, -1] = launch.poison(p.kernel.out_dtype)
+        C[-1, -1] = numbers.poison(p.kernel.out_dtype)
 
     monkeypatch.setattr(one, "cuda_launch", one_wrong)
     assert one.launch_once(job)["wrong"] == 1
@@ -551,13 +552,13 @@ def test_a_hundred_shapes_and_more_awkward_ones_first(name: str) -> None:
     assert len(found) >= 100 and len(set(found)) == len(found)
     assert found == verify.shapes(k) and found != verify.shapes(k, seed=1)
     for size in found:
-        plan(k, *size)
+        geometry(k, *size)
     assert max(max(s) for s in found) > 2000
     if name == "tiled_padded":
         assert all(n % 32 == 0 for s in found for n in s)
         return
     assert (1, 1, 1) in found
-    rows, columns = plan(k, 4096, 4096, 4096).tile
+    rows, columns = geometry(k, 4096, 4096, 4096).tile
     assert {m - rows for m, _, _ in found} >= {-1, 0, 1}
     assert {n - columns for _, n, _ in found} >= {-1, 0, 1}
     assert sum(any(n % 4 for n in s) for s in found) > 80
@@ -572,7 +573,7 @@ class NumpySession(FakeSession):
         from helpers.measuring.gpu import host_operands
 
         A, B = host_operands(dtype, M, N, K, seed)
-        A64, B64 = launch.values(dtype, A), launch.values(dtype, B)
+        A64, B64 = numbers.values(dtype, A), numbers.values(dtype, B)
         norms = np.linalg.norm(A64, axis=1), np.linalg.norm(B64, axis=0)
         return SimpleNamespace(
             dtype=dtype, A=A, B=B, reference=A64 @ B64, row_norms=norms[0], column_norms=norms[1],
@@ -580,7 +581,7 @@ class NumpySession(FakeSession):
         )  # fmt: skip
 
     def output(self, dtype: str, M: int, N: int) -> Any:
-        return np.full((M, N), launch.poison(dtype), launch.STORAGE[dtype])
+        return np.full((M, N), numbers.poison(dtype), numbers.STORAGE[dtype])
 
     def on_stream(self) -> Any:
         import contextlib
@@ -588,10 +589,10 @@ class NumpySession(FakeSession):
         return contextlib.nullcontext()
 
     def error(self, problem: Any, C: Any, out_dtype: str, *_: Any) -> tuple[float, float]:
-        error = np.abs(launch.values(out_dtype, C) - problem.reference)
+        error = np.abs(numbers.values(out_dtype, C) - problem.reference)
         allowed = protocol.tolerance(problem.dtype, problem.row_norms, problem.column_norms)
-        if out_dtype in launch.UNIT_ROUNDOFF and out_dtype != "float32":
-            allowed = allowed + launch.UNIT_ROUNDOFF[out_dtype] * np.abs(problem.reference)
+        if out_dtype in numbers.UNIT_ROUNDOFF and out_dtype != "float32":
+            allowed = allowed + numbers.UNIT_ROUNDOFF[out_dtype] * np.abs(problem.reference)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(error == 0, 0.0, error / allowed)
         return float(error.max()), float(ratio.max())

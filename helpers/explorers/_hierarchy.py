@@ -7,7 +7,7 @@ import math
 from helpers import device, plots
 from helpers.errors import ConfigError
 from helpers.explorers.core import Control, Explorer, Reading, State, text
-from helpers.kernel import Kernel, plan
+from helpers.kernel import Kernel, geometry
 from helpers.launch import trace
 from helpers.rungs import find
 
@@ -44,7 +44,7 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
         raise ConfigError(
             f"{k.name} has no tile of the thread (TM, TN): there are no levels to show"
         )
-    p, (wm, wn) = plan(k, size, size, size), warp_tile(k)
+    p, (wm, wn) = geometry(k, size, size, size), warp_tile(k)
     bm, bn, bk, tm, tn = (k.params[n] for n in ("BM", "BN", "BK", "TM", "TN"))
     tiles = {"matrix": (size, size), "block": (bm, bn), "warp": (wm, wn), "thread": (tm, tn)}
     reads, waves = reads_and_wavefronts(k)

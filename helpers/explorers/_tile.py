@@ -12,7 +12,7 @@ from helpers import device, model, plots
 from helpers.errors import ConfigError, DataError, UnknownNameError
 from helpers.explorers._occupancy import gpu_control, plain_limits
 from helpers.explorers.core import Control, Explorer, Reading, State, text
-from helpers.kernel import Kernel, broken_rules, plan
+from helpers.kernel import Kernel, broken_rules, geometry
 from helpers.measuring import fingerprint, load, tiles
 from helpers.measuring.schema import label as provenance
 from helpers.rungs import catalog, find
@@ -63,7 +63,7 @@ def table(name: str) -> Table:
             code.append(-1 - rules.setdefault((broken[0].expr, broken[0].reason), len(rules)))
             continue
         code.append(len(legal))
-        p = plan(k, *SIZE, **tile)
+        p = geometry(k, *SIZE, **tile)
         legal.append((round(model.arithmetic_intensity(k, *SIZE, **tile), 4), p.threads))
         known.append(tile)
     return Table(
@@ -249,7 +249,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
         combos = list(itertools.product(*t.choices))
         examples.append(dict(zip(t.names, combos[index], strict=True)))
     try:
-        rows, columns = plan(k, *SIZE).tile
+        rows, columns = geometry(k, *SIZE).tile
         picture = plots.tile_diagram(k, 2 * rows, 2 * columns, 64)._repr_html_()
     except (ConfigError, DataError):
         picture = ""

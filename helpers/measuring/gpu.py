@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from helpers import device, launch, toolchain
+from helpers import device, launch, numbers, toolchain
 from helpers.errors import ConfigError, NoGPUError, TileError
-from helpers.kernel import Kernel, Plan
+from helpers.kernel import Geometry, Kernel
 from helpers.measuring import protocol, telemetry
 
 # cudaDataType and cublasComputeType_t, as in library_types.h and cublas_api.h.
@@ -294,14 +294,14 @@ class Session:
     def output(self, dtype: str, M: int, N: int) -> Any:
         """An output matrix, poisoned."""
         with self.on_stream():
-            C = self.cupy.empty((M, N), launch.STORAGE[dtype])
+            C = self.cupy.empty((M, N), numbers.STORAGE[dtype])
         self.poison(C, dtype)
         return C
 
     def poison(self, C: Any, dtype: str) -> None:
         """Fill C with NaN, or with the smallest integer: an element nobody writes shows itself."""
         with self.on_stream():
-            C.fill(launch.poison(dtype))
+            C.fill(numbers.poison(dtype))
 
     def error(
         self, problem: Problem, C: Any, out_dtype: str, input_roundoff: float = 0.0
@@ -329,7 +329,7 @@ class Session:
                     terms=problem.K,
                 )
                 if out_dtype in ("float16", "bfloat16"):
-                    allowed = allowed + launch.UNIT_ROUNDOFF[out_dtype] * cp.abs(wanted)
+                    allowed = allowed + numbers.UNIT_ROUNDOFF[out_dtype] * cp.abs(wanted)
                 ratio = error / allowed if dtype != "int32" else cp.where(error == 0, 0.0, cp.inf)
                 worst = max(worst, float(error.max()))
                 worst_ratio = max(worst_ratio, float(ratio.max()))
@@ -340,7 +340,7 @@ class Session:
     # -- operations ----------------------------------------------------------------------------
 
     def kernel_operation(
-        self, plan: Plan, A: Any, B: Any, C: Any, cubin: bytes = b""
+        self, plan: Geometry, A: Any, B: Any, C: Any, cubin: bytes = b""
     ) -> Callable[[], None]:
         """A function that launches a plan on the session's stream with as little host time as can be.
 
@@ -434,7 +434,9 @@ class Session:
                 multiply()
             self.stream.synchronize()
 
-    def compare_build(self, plan: Plan, source: str, options: tuple[str, ...]) -> protocol.Paired:
+    def compare_build(
+        self, plan: Geometry, source: str, options: tuple[str, ...]
+    ) -> protocol.Paired:
         """Time a kernel compiled from other source or with other options beside its default build.
 
         Raises ImplausibleError if the build's result is wrong. The kernel's shared memory is static.
@@ -471,7 +473,7 @@ class Session:
 
     # -- timings outside the pairs -------------------------------------------------------------
 
-    def first_call(self, plan: Plan, A: Any, B: Any, C: Any) -> float:
+    def first_call(self, plan: Geometry, A: Any, B: Any, C: Any) -> float:
         """Milliseconds of a first call by the host's clock: compile, load and launch, until C is there."""
         toolchain._compile.cache_clear()
         launch._module.cache_clear()
@@ -540,9 +542,9 @@ class Session:
         with self.on_stream():
             full = [cp.asarray(x) for x in (A32, B32)]
             if b.dtype == "bfloat16":
-                given = [cp.asarray(launch.to_bfloat16(x)) for x in (A32, B32)]
+                given = [cp.asarray(numbers.to_bfloat16(x)) for x in (A32, B32)]
             else:
-                given = [x.astype(launch.STORAGE[b.dtype]) for x in full]
+                given = [x.astype(numbers.STORAGE[b.dtype]) for x in full]
             C = cp.full((n, n), np.nan, np.float32)
             self.baseline_operation(name, given[0], given[1], C)()
             found = C.astype(np.float64)
@@ -576,6 +578,6 @@ def to_tf32(x: np.ndarray) -> np.ndarray:
 def host_operands(
     dtype: str, M: int, N: int, K: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A (M, K) and B (K, N) as `launch.operands` makes them, for a dtype rather than a kernel."""
+    """A (M, K) and B (K, N) as `numbers.operands` makes them, for a dtype rather than a kernel."""
     stand_in = Kernel("", "", "", "", 0, ("1", "1", "1"), ("1", "1", "1"), dtype=dtype)
-    return launch.operands(stand_in, M, N, K, seed)
+    return numbers.operands(stand_in, M, N, K, seed)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from helpers.errors import DataError, ToolchainError
-from helpers.kernel import ROOT, plan
+from helpers.kernel import ROOT, geometry
 from helpers.launch import trace
 from helpers.measuring.point import fingerprint
 from helpers.rungs import catalog, find
@@ -324,7 +324,7 @@ def count(
     """
     tool = tool_path()
     for job in jobs:  # an illegal launch is an error here, not in the profiled process
-        plan(find(job.kernel), job.M, job.N, job.K, **job.params)
+        geometry(find(job.kernel), job.M, job.N, job.K, **job.params)
     environment = {**os.environ, "PYTHONPATH": _python_path()}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "jobs.json"

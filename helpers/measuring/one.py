@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from helpers import hopper
-from helpers.kernel import Plan, plan
-from helpers.launch import STORAGE, cuda_launch, operands, poison, wrong_elements
+from helpers.kernel import Geometry, geometry
+from helpers.launch import cuda_launch
+from helpers.numbers import STORAGE, operands, poison, wrong_elements
 from helpers.rungs import find
 
 
@@ -50,7 +51,7 @@ def launch_once(job: Mapping[str, Any]) -> dict[str, Any]:
     import cupy
 
     k = find(job["kernel"])
-    p: Plan = plan(k, job["M"], job["N"], job["K"], **job["params"])
+    p: Geometry = geometry(k, job["M"], job["N"], job["K"], **job["params"])
     host_A, host_B = operands(k, p.M, p.N, p.K)
     tma = k.host == "tma"
     A, B = (matrix(x, tma, k.dtype)[0] for x in (host_A, host_B))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.errors import ConfigError
-from helpers.kernel import KERNELS, ROOT, Kernel, Plan, plan
+from helpers.kernel import KERNELS, ROOT, Geometry, Kernel, geometry
 from helpers.measuring import protocol
 from helpers.measuring.gpu import BASELINES
 from helpers.measuring.protocol import Effort
@@ -51,6 +51,8 @@ def fingerprint(kernel: Kernel | str) -> str:
                 seen.add(name)
                 queue.append(path.read_text(encoding="utf-8"))
     texts.append(repr(sorted(k.defines.items())))
+    if k.text is not None:
+        texts.append("a reader's own")  # never taken for what a record holds
     return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:12]
 
 
@@ -103,14 +105,14 @@ def point(
     with session.faults(f"{name} at {M}x{N}x{K}"):
         if isinstance(kernel, str) and kernel in BASELINES:
             return _baseline_point(session, telemetry, kernel, M, N, K, effort, recorded, rng)
-        p = plan(find(kernel), M, N, K, **(params or {}))
+        p = geometry(find(kernel), M, N, K, **(params or {}))
         return _kernel_point(session, telemetry, p, effort, recorded, rng)
 
 
 def _kernel_point(
     session: Session,
     telemetry: Telemetry,
-    p: Plan,
+    p: Geometry,
     effort: Effort,
     recorded: Mapping[str, Any],
     rng: np.random.Generator | None,

@@ -17,7 +17,7 @@ import numpy as np
 
 from helpers import device, toolchain
 from helpers.errors import ConfigError, NoGPUError, TileError, UnknownKernelError, near_matches
-from helpers.kernel import Kernel, plan
+from helpers.kernel import Kernel, geometry
 from helpers.measuring import ncu, protocol, schema, streams
 from helpers.measuring import point as points
 from helpers.measuring.gpu import BASELINES, GpuFaultError, Session
@@ -318,7 +318,7 @@ def planned(request: Request) -> list[tuple[str, float]]:
 
 def _allowed(k: Kernel, size: Size) -> bool:
     try:
-        plan(k, *size)
+        geometry(k, *size)
     except TileError:
         return False
     return True
@@ -540,7 +540,7 @@ def _flags(request: Request, data: dict[str, Any], supports: Supports) -> Iterat
     def run(session: Session, stamp: Mapping[str, Any], k: Kernel, n: int) -> str:
         shares = []
         for build, (options, pragma) in BUILDS.items():
-            p = plan(k, n, n, n)
+            p = geometry(k, n, n, n)
             timed = session.compare_build(p, with_pragma(k.source, pragma), options)
             assert timed.ratio is not None  # compare_build always has a baseline
             speedup = timed.ratio
@@ -596,7 +596,7 @@ def _overlap(request: Request, data: dict[str, Any], supports: Supports) -> Iter
         )
 
     for n, name in itertools.product(streams.EDGES, streams.KERNELS):
-        chosen = streams.variants(n, plan(catalog[name], n, n, n).tile[0])
+        chosen = streams.variants(n, geometry(catalog[name], n, n, n).tile[0])
         held = here(name, n)
         whole = {streams.variant(e) for e in held} >= set(chosen) and _same_code(held, name)
         if request.again or not whole:

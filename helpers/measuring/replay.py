@@ -16,7 +16,7 @@ from helpers.errors import (
     UnknownNameError,
     near_matches,
 )
-from helpers.kernel import Kernel, plan
+from helpers.kernel import Kernel, geometry
 from helpers.measuring import point as points
 from helpers.measuring import protocol, schema
 from helpers.measuring.gpu import BASELINES
@@ -156,7 +156,7 @@ def _wanted(kernels: str | Kernel | Sequence[str | Kernel], params: dict[str, in
             names = [*catalog, *BASELINES]
             raise UnknownKernelError(f"no kernel is called {item!r}. {near_matches(item, names)}")
         k = item if isinstance(item, Kernel) else catalog[item]
-        result.append((k, k.name, dict(plan(k, 4096, 4096, 4096, **params).params)))
+        result.append((k, k.name, dict(geometry(k, 4096, 4096, 4096, **params).params)))
     return result
 
 

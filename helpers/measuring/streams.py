@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from helpers import launch
+from helpers import launch, numbers
 from helpers.errors import ConfigError
-from helpers.kernel import Kernel, Plan, cdiv, plan
+from helpers.kernel import Geometry, Kernel, cdiv, geometry
 from helpers.measuring import point as points
 from helpers.measuring import protocol
 from helpers.measuring.protocol import Effort
@@ -65,7 +65,7 @@ def panels(rows: int, count: int, multiple: int = 1) -> tuple[tuple[int, int], .
     return tuple((a, b - a) for a, b in pairwise(cuts))
 
 
-def row_panels(p: Plan, count: int) -> tuple[tuple[int, int], ...]:
+def row_panels(p: Geometry, count: int) -> tuple[tuple[int, int], ...]:
     """The panels of a product's rows, cut between the tiles of its blocks."""
     return panels(p.M, count, p.tile[0])
 
@@ -291,12 +291,12 @@ def compare(
 class Runner:
     """One product on the GPU, from host arrays to host result, in any variant (a `Bench`)."""
 
-    def __init__(self, session: Session, p: Plan) -> None:
+    def __init__(self, session: Session, p: Geometry) -> None:
         cp, k = session.cupy, p.kernel
         self.session, self.plan = session, p
         self.problem = session.problem(k.dtype, p.M, p.N, p.K)
         inputs = {"A": self.problem.host_A, "B": self.problem.host_B}
-        result = np.zeros((p.M, p.N), launch.STORAGE[k.out_dtype])  # zeros: its pages are touched
+        result = np.zeros((p.M, p.N), numbers.STORAGE[k.out_dtype])  # zeros: its pages are touched
         started = time.perf_counter()
         pinned = {name: self._pinned(x) for name, x in {**inputs, "C": result}.items()}
         self.pin_ms = (time.perf_counter() - started) * 1e3
@@ -321,7 +321,7 @@ class Runner:
         """The kernel on one panel, in the stream that is current when it is called."""
         if (row, rows) not in self._launches:
             whole = self.plan
-            p = plan(whole.kernel, rows, whole.N, whole.K, **whole.params)
+            p = geometry(whole.kernel, rows, whole.N, whole.K, **whole.params)
             A, C = (self.device[name][row : row + rows] for name in ("A", "C"))
             B = self.device["B"]
             if p.kernel.host != "plain":
@@ -408,7 +408,7 @@ class Runner:
             self.session.poison(x, out_dtype if name == "C" else dtype)
         self._wait()
         for arrays in self.host.values():
-            arrays["C"].fill(launch.poison(out_dtype))
+            arrays["C"].fill(numbers.poison(out_dtype))
 
     def check(self, v: Variant) -> tuple[float, float]:
         """Largest error of the host's C, and largest error over tolerance; refuses a wrong one."""
@@ -469,7 +469,7 @@ def entries(
     if not session.supports(k.min_arch):
         raise ConfigError(f"{k.name} needs {k.min_arch} or later; this GPU is {session.gpu.arch}")
     with session.faults(what):
-        p = plan(k, M, N, K)
+        p = geometry(k, M, N, K)
         runner = Runner(session, p)
         chosen = variants(M, p.tile[0])
         times, errors = compare(runner, chosen, effort=effort, rng=rng)

@@ -22,7 +22,7 @@ import numpy as np
 
 from helpers import device, model, toolchain
 from helpers.errors import ConfigError, TileError
-from helpers.kernel import Kernel, broken_rules, plan
+from helpers.kernel import Kernel, broken_rules, geometry
 from helpers.measuring import point as points
 from helpers.measuring import protocol, record, schema
 from helpers.measuring.gpu import BASELINES, GpuFaultError, Session
@@ -111,7 +111,7 @@ def merit(kernel: Kernel | str, size: Size, gpu: device.Gpu, tile: Mapping[str, 
     multiply-add; a fifth of it for a tile that will spill.
     """
     k = find(kernel)
-    p = plan(k, *size, **tile)
+    p = geometry(k, *size, **tile)
     rows, columns = tile.get("TM", 1), tile.get("TN", 1)
     sums = rows * columns
     wide = 2 if "TN" in tile else 1  # several values a load
@@ -133,7 +133,7 @@ def build(name: str, tile: Params, arch: str, size: Size) -> Built:
     k = find(name)
     if tile.get("TM", 1) * tile.get("TN", 1) > MOST_SUMS:
         return Built(reason="a thread's TM x TN sums do not fit in 255 registers")
-    p = plan(k, *size, **tile)
+    p = geometry(k, *size, **tile)
     try:
         compiled = toolchain.compile(k.source, name=k.file, arch=arch, defines=p.defines)
         r = compiled.kernels[k.entry]
@@ -227,7 +227,7 @@ def time_tile(
     be launched.
     """
     k = catalog[name]
-    p = plan(k, *size, **tile)
+    p = geometry(k, *size, **tile)
     what = f"{name} with {_words(tile)}"
     with session.faults(what):
         problem = session.problem(k.dtype, *size)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from helpers.errors import ConfigError, TileError, UnknownNameError
-from helpers.kernel import Kernel, Plan, plan
+from helpers.kernel import Geometry, Kernel, geometry
 from helpers.launch import choose, facts
 from helpers.measuring import point as points
 from helpers.measuring import protocol, record, schema, sweep
@@ -92,14 +92,14 @@ class _Bench:
     """A GPU opened for one kernel and shape: operations by tile number, and "cublas"."""
 
     session: Session
-    plans: Sequence[Plan]
+    plans: Sequence[Geometry]
     outputs: Sequence[Any]
     problem: Any
     operations: Mapping[str, Any]
 
     @staticmethod
     def open(session: Session, k: Kernel, size: Size, tiles: Sequence[Mapping[str, int]]) -> _Bench:
-        plans = [plan(k, *size, **tile) for tile in tiles]
+        plans = [geometry(k, *size, **tile) for tile in tiles]
         problem = session.problem(k.dtype, *size)
         outputs = [session.output(k.out_dtype, size[0], size[1]) for _ in plans]
         operations = {}

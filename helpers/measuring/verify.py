@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers import launch, toolchain
+from helpers import launch, numbers, toolchain
 from helpers.errors import ConfigError, ToolchainError, UnknownKernelError, near_matches
-from helpers.kernel import Kernel, cdiv, defines, plan
+from helpers.kernel import Kernel, cdiv, defines, geometry
 from helpers.measuring import evidence, protocol, record, sanitizer
 from helpers.measuring import point as points
 from helpers.measuring.sanitizer import CHECKS, Source, Task, Verdict
@@ -174,7 +174,7 @@ def watched_shapes(k: Kernel) -> dict[str, Size]:
 
 def _takes(k: Kernel, size: Size, params: Mapping[str, int]) -> bool:
     try:
-        plan(k, *size, **params)
+        geometry(k, *size, **params)
     except ConfigError:
         return False
     return True
@@ -408,7 +408,7 @@ def shapes(k: Kernel, count: int = SHAPES, seed: int = SEED) -> list[Size]:
     rounded up to them. The same seed gives the same list. Raises ConfigError if it takes too few.
     """
     rng = Random(f"{k.name} {seed}")
-    p = plan(k, 4096, 4096, 4096)
+    p = geometry(k, 4096, 4096, 4096)
     step = p.params.get("BK", p.params.get("TILE", 32))
     beside = (-1, 0, 1)
     first: list[Size] = [(1, 1, 1), (1, 1, 257), (257, 1, 1), (1, 257, 1), (2, 3, 5), (31, 37, 41)]
@@ -444,7 +444,7 @@ def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
     k, session = find(task["kernel"]), record.Session()
     worst, wrong, wrong_at, done = 0.0, 0, [], 0
     for M, N, K in task["shapes"]:
-        p = plan(k, M, N, K)
+        p = geometry(k, M, N, K)
         with session.faults(f"{k.name} at {M}x{N}x{K}"):
             problem = session.problem(k.dtype, M, N, K, task["seed"] + done)
             A, B, C = problem.A, problem.B, session.output(k.out_dtype, M, N)
@@ -489,14 +489,14 @@ def _host(x: Any) -> np.ndarray:
 
 def count_wrong(problem: Problem, C: Any, out_dtype: str) -> int:
     """Elements of C outside the bound of `protocol.tolerance`; one that is not a number always is."""
-    found = launch.values(out_dtype, _host(C))
+    found = numbers.values(out_dtype, _host(C))
     if problem.rows is not None:
         found = found[_host(problem.rows)]
     wanted = _host(problem.reference)
     norms = _host(problem.row_norms), _host(problem.column_norms)
     allowed = protocol.tolerance(problem.dtype, *norms)
     if out_dtype in ("float16", "bfloat16"):
-        allowed = allowed + launch.UNIT_ROUNDOFF[out_dtype] * np.abs(wanted)
+        allowed = allowed + numbers.UNIT_ROUNDOFF[out_dtype] * np.abs(wanted)
     return int(np.count_nonzero(~(np.abs(found - wanted) <= allowed)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from helpers.device import WARP, Gpu
 from helpers.device import gpu as find_gpu
 from helpers.errors import ConfigError, DataError
-from helpers.kernel import Kernel, Plan, plan
+from helpers.kernel import Geometry, Kernel, geometry
 from helpers.plots._svg import (
     BLUE,
     GREEN,
@@ -347,7 +347,7 @@ class _Tiles:
     tn: int
 
 
-def _tiles(p: Plan) -> _Tiles:
+def _tiles(p: Geometry) -> _Tiles:
     q = p.params
     bm, bn = p.tile
     staged = p.kernel.reuse == "block"
@@ -358,7 +358,7 @@ def _tiles(p: Plan) -> _Tiles:
     return _Tiles(bm, bn, bk if staged else 0, q.get("WM", 0), q.get("WN", 0), tm, tn)
 
 
-def _scatter(p: Plan, t: _Tiles) -> tuple[int, int, int, int]:
+def _scatter(p: Geometry, t: _Tiles) -> tuple[int, int, int, int]:
     """How a thread's rows and columns of C lie: rows in one piece, rows from one piece to the next,
     and the same for columns. A single piece has no next one: its step is its length.
     """
@@ -373,7 +373,7 @@ def _scatter(p: Plan, t: _Tiles) -> tuple[int, int, int, int]:
     return t.tm, t.tm, t.tn, t.tn
 
 
-def _pieces(p: Plan, t: _Tiles, element: tuple[int, int]) -> list[tuple[int, int, int, int]]:
+def _pieces(p: Geometry, t: _Tiles, element: tuple[int, int]) -> list[tuple[int, int, int, int]]:
     """Rectangles (row, column, rows, columns) of the block's tile that one thread computes.
 
     element: one of the elements that the thread computes.
@@ -466,7 +466,7 @@ class _Product:
 
 
 def tile_diagram(
-    kernel: str | Kernel | Plan,
+    kernel: str | Kernel | Geometry,
     M: int | None = None,
     N: int | None = None,
     K: int | None = None,
@@ -484,12 +484,12 @@ def tile_diagram(
     the thread that computes it is marked. A second drawing magnifies the block's tile where it has parts to show. Sizes come
     from the catalog. Raises the errors of catalog.plan, and ConfigError for a place outside.
     """
-    if isinstance(kernel, Plan):
+    if isinstance(kernel, Geometry):
         p = kernel
     elif M is None or N is None or K is None:
         raise ConfigError("tile_diagram() needs M, N and K, or a Plan that has them")
     else:
-        p = plan(find(kernel), M, N, K, **params)
+        p = geometry(find(kernel), M, N, K, **params)
     m, n, k = p.M, p.N, p.K
     t = _tiles(p)
     counts = math.ceil(m / t.bm), math.ceil(n / t.bn)
@@ -604,7 +604,7 @@ def tile_diagram(
 # -- threads -------------------------------------------------------------------------------------
 
 
-def thread_hierarchy(p: Plan, *, caption: str | None = None) -> Figure:
+def thread_hierarchy(p: Geometry, *, caption: str | None = None) -> Figure:
     """A launch from the grid to a warp's lanes: blocks of the grid, threads of a block by warp.
 
     Blocks and threads are drawn where their elements of C lie: where the grid's x counts rows of C, x

@@ -9,7 +9,7 @@ from typing import Any
 from helpers.errors import ConfigError, DataError
 from helpers.hopper import BOX_COLS, BOX_ROWS, DESCRIPTOR, ITEM_BYTES, Field, stream_k_pieces
 from helpers.hopper import parameters as entry_parameters
-from helpers.kernel import plan
+from helpers.kernel import geometry
 from helpers.plots._svg import (
     BLUE,
     GREEN,
@@ -259,7 +259,7 @@ def _block(name: str) -> _Block:
     kernel = find(name)
     if kernel.host != "tma":
         raise ConfigError(f"{name} has no copy engine to draw: choose a kernel of chapter 16")
-    p = plan(kernel, 4096, 4096, 4096)
+    p = geometry(kernel, 4096, 4096, 4096)
     q, warps = p.params, p.block[0] // 32
     return _Block(
         bm=q["BM"], bn=q["BN"], bk=BOX_COLS, stages=q.get("STAGES", 1), warps=warps,

@@ -12,6 +12,7 @@ import numpy as np
 from helpers.emulator.machine.memory import Buffer, Heap
 from helpers.emulator.ptx import parse as P
 from helpers.errors import EmulationError
+from helpers.numbers import bfloat16_bits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -311,8 +312,7 @@ def _scalar(param: P.Parameter, formal: Formal | None, value: Any, label: str, n
             if "float16" in allowed:
                 return np.float16(value).tobytes()
             if "bfloat16" in allowed:
-                bits = int(np.array(value, np.float32).view(np.uint32))
-                return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF).to_bytes(2, "little")
+                return bfloat16_bits(np.array(value, np.float64)).tobytes()
         raise EmulationError(
             f"{label} of {name} is {_wanted(param, formal)}, a structure of {param.size} bytes; a "
             f"{type(value).__name__} was given. Give a tuple of its members, in order"

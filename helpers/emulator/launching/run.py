@@ -139,7 +139,9 @@ def launch(
     shared_bytes = request.whole("shared_bytes", shared_bytes, 0)
     request.options(uninitialised, symbols, expect, schedule, seed, lanes, max_steps, max_seconds)
     chosen_blocks = request.sample(grid3, sample_blocks)
-    program, formals = _program(source, entry, arch, tuple(sorted(chosen.items())), name)
+    program, formals = _program(
+        source, entry, arch, tuple(sorted(chosen.items())), name, toolchain.header_state(source)
+    )
     total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
@@ -227,8 +229,14 @@ def _entry_line(source: str, entry: str) -> int:
 
 @lru_cache(maxsize=256)
 def _program(
-    source: str, entry: str, arch: str, defines: tuple[tuple[str, str], ...], name: str
+    source: str,
+    entry: str,
+    arch: str,
+    defines: tuple[tuple[str, str], ...],
+    name: str,
+    _included: tuple[tuple[str, int, int], ...] = (),
 ) -> tuple[Program, list[Formal] | None]:
+    """Compiled and translated once for each state of the source and of the headers it includes."""
     given = dict(defines)
     is_expression = not re.fullmatch(r"[A-Za-z_]\w*", entry)
     text, mangled = _compile(source, entry, arch, given, name, is_expression)

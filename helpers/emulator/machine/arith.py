@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from helpers.numbers import bfloat16_bits, from_bfloat16
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 i1, i2, i4, i8 = (np.dtype(f"i{n}") for n in (1, 2, 4, 8))
@@ -212,31 +214,12 @@ def fma16(a: Array, b: Array, c: Array) -> Array:
 
 def bf16_value(bits: Array) -> Array:
     """float32 value of bfloat16 bits held in int16."""
-    return (bits.view(u2).astype(u4) << u4.type(16)).view(f4)
+    return from_bfloat16(bits.view(u2))
 
 
 def bf16_bits(x: Array, mode: str = "rn") -> Array:
-    """bfloat16 bits (int16) of float32 or float64 values.
-
-    Modes: "rn" to nearest, ties to even; "rz" toward zero, "rm" minus, "rp" plus infinity.
-    """
-    if x.dtype == f8:
-        r = x.astype(f4)
-        e = x - r
-        toward = (e != 0) & ((e < 0) == (r > 0)) & (r != 0)
-        bits = r.view(u4)
-        bits = np.where(toward, bits - u4.type(1), bits)
-        bits = np.where((e != 0) & np.isfinite(r), bits | u4.type(1), r.view(u4))
-    else:
-        bits = x.view(u4)
-    if mode == "rz":
-        out = bits >> u4.type(16)
-    elif mode in ("rm", "rp"):
-        away = (bits >> u4.type(31) == (mode == "rm")) & (bits & u4.type(0xFFFF) != 0)
-        out = (bits >> u4.type(16)) + away.astype(u4)
-    else:
-        out = (bits + u4.type(0x7FFF) + ((bits >> u4.type(16)) & u4.type(1))) >> u4.type(16)
-    return np.where(np.isnan(x), u4.type(0x7FFF), out).astype(u2).view(i2)
+    """bfloat16 bits (int16) of float32 or float64 values; modes as for `bfloat16_bits`."""
+    return bfloat16_bits(x, mode).view(i2)
 
 
 _FP8 = {"e4m3": (3, 7, 448.0), "e5m2": (2, 15, 57344.0)}
