@@ -89,8 +89,11 @@ class Rule:
     reason: str
 
     def holds(self, names: Mapping[str, int]) -> bool:
-        """Whether the rule holds for these values."""
-        return bool(evaluate(self.expr, names))
+        """Whether the rule holds for these values; where it divides by zero, it does not."""
+        try:
+            return bool(evaluate(self.expr, names))
+        except ZeroDivisionError:
+            return False
 
 
 @dataclass(frozen=True)

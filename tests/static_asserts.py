@@ -1,0 +1,508 @@
+"""What the static_asserts of a kernel's file say of a tile, without compiling it.
+
+Reads the file and the headers that it includes, and turns constants and conditions into one Python
+function of the tile sizes. It knows the C++ that the kernels' heads are made of, whole numbers that
+are not negative above all, and refuses anything else (Unknown): what is not understood must not pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from helpers.kernel import KERNELS, Kernel
+from helpers.toolchain import arch_number
+
+
+class Unknown(Exception):
+    """C++ that this reader does not know."""
+
+
+SIZES = {"float": 4, "int": 4, "unsigned": 4, "half": 2, "__half": 2, "__nv_bfloat16": 2}
+"""Bytes, and alignment, of the element types."""
+SIZES |= {"float4": 16, "uint4": 16}
+
+# -- preprocessor ----------------------------------------------------------------------------------
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_MATTERS = re.compile(r"\b(?:constexpr|static_assert|struct|template)\b")
+
+
+def strip(text: str) -> str:
+    """Text without comments and with long lines joined; strings are left alone."""
+    text = text.replace("\\\n", " ")
+    return re.sub(
+        r'"(?:\\.|[^"\\\n])*"|' + _COMMENT.pattern,
+        lambda m: m[0] if m[0].startswith('"') else " ",
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def preprocessed(source: str, macros: Mapping[str, str], tile: Sequence[str]) -> str:
+    """The text with includes and conditions resolved. tile: macros whose values are left open."""
+    known, seen = dict(macros), set[str]()
+    return "\n".join(_lines(source, KERNELS, known, set(tile), seen))
+
+
+def _lines(source, folder, known, tile, seen) -> Iterator[str]:  # type: ignore[no-untyped-def]
+    kept: list[bool | None] = []  # of each open condition: is this branch read; None: not known
+    for line in strip(source).split("\n"):
+        word = re.match(r"\s*#\s*(\w+)\s*(.*?)\s*$", line)
+        if not word:
+            if None in kept and _MATTERS.search(line):
+                raise Unknown(f"a condition on a tile size decides over: {line.strip()}")
+            if False not in kept and None not in kept:
+                yield line
+            continue
+        kind, rest = word[1], word[2]
+        if kind in ("ifdef", "ifndef"):
+            kept.append((rest in known or rest in tile) == (kind == "ifdef"))
+        elif kind == "if":
+            kept.append(_condition(rest, known, tile))
+        elif kind == "else":
+            kept.append(None if kept[-1] is None else not kept[-1])
+            kept.pop(-2)
+        elif kind == "endif":
+            kept.pop()
+        elif False in kept or None in kept or kind == "pragma":
+            continue
+        elif kind == "define":
+            name, _, value = rest.partition(" ")
+            if "(" not in name:
+                known[name] = value.strip()
+        elif kind == "include":
+            yield from _included(rest, folder, known, tile, seen)
+        elif kind == "undef":
+            known.pop(rest, None)
+        elif kind == "error":
+            yield 'static_assert(0, "#error");'
+        else:
+            raise Unknown(f"#{kind} {rest}")
+
+
+def _included(rest, folder, known, tile, seen) -> Iterator[str]:  # type: ignore[no-untyped-def]
+    if rest.startswith("<"):
+        return
+    name = rest.strip('"')
+    path = next(p for p in (folder / name, KERNELS / name) if p.is_file()).resolve()
+    if path not in seen:
+        seen.add(path)
+        yield from _lines(path.read_text(encoding="utf-8"), path.parent, known, tile, seen)
+
+
+def _condition(text: str, known: Mapping[str, str], tile: set[str]) -> bool | None:
+    """Whether #if holds; None where that depends on the tile."""
+    text = re.sub(
+        r"defined\s*\(?\s*(\w+)\s*\)?", lambda m: str(int(m[1] in known or m[1] in tile)), text
+    )
+    names = set(re.findall(r"[A-Za-z_]\w*", text))
+    if names & tile:
+        return None
+    if names - set(known):
+        raise Unknown(f"#if {text}: no value is known for {sorted(names - set(known))}")
+    given = {name: Parser(known[name], Scope()).whole() for name in names}
+    return bool(_value(Parser(text, Scope(dict(given))).whole()))
+
+
+def _value(code: str) -> int:
+    return eval(code, dict(ARITHMETIC))  # type: ignore[no-any-return]
+
+
+# -- expressions -----------------------------------------------------------------------------------
+
+
+def div(a: int, b: int) -> int:
+    """a / b as C++ has it for numbers that are not negative."""
+    if a < 0 or b < 0:
+        raise Unknown(f"{a} / {b}: a negative number")
+    return a // b
+
+
+def mod(a: int, b: int) -> int:
+    """a % b as C++ has it for numbers that are not negative."""
+    if a < 0 or b < 0:
+        raise Unknown(f"{a} % {b}: a negative number")
+    return a % b
+
+
+def up(a: int, unit: int) -> int:
+    """The next multiple of unit from a on."""
+    return -(-a // unit) * unit
+
+
+ARITHMETIC = {"div": div, "mod": mod, "up": up, "__builtins__": {}}
+_TOKEN = re.compile(
+    r"\s*(?:(\d+)(?:[uUlL]*)(?![\w.])|([A-Za-z_]\w*)|(::|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>!?:&|^(),]))"
+)
+_LEVELS = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="),
+    ("<<", ">>"), ("+", "-"), ("*", "/", "%"),
+)  # fmt: skip
+_SUM = 8
+"""The first level that may stand in template arguments without brackets."""
+
+
+@dataclass
+class Scope:
+    """What names mean: code of a value, templates, types."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    templates: dict[str, Template] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+
+    def inside(self, more: Mapping[str, str]) -> Scope:
+        """This scope with more values."""
+        return Scope({**self.values, **more}, self.templates, dict(self.types))
+
+
+@dataclass(frozen=True)
+class Template:
+    """A template of whole numbers: of a value, or of a structure's members."""
+
+    params: tuple[str, ...]
+    value: str = ""
+    members: Mapping[str, str] = field(default_factory=dict)
+
+
+class Parser:
+    """One expression of C++ to Python code."""
+
+    def __init__(self, text: str, scope: Scope) -> None:
+        self.text, self.scope, self.at = text, scope, 0
+        self.tokens: list[str] = []
+        place = 0
+        while text[place:].strip():
+            found = _TOKEN.match(text, place)
+            if not found:
+                raise Unknown(f"{text.strip()!r}: {text[place:].strip()[:20]!r}")
+            self.tokens.append(found[1] or found[2] or found[3])
+            place = found.end()
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self, wanted: str = "") -> str:
+        token = self.peek()
+        if not token or (wanted and token != wanted):
+            raise Unknown(f"{self.text.strip()!r}: {wanted or 'more'} expected, not {token!r}")
+        self.at += 1
+        return token
+
+    def whole(self) -> str:
+        """The code of all of it."""
+        code = self.choice()
+        if self.peek():
+            raise Unknown(f"{self.text.strip()!r}: {self.peek()!r} is left over")
+        return code
+
+    def choice(self) -> str:
+        condition = self.level(0)
+        if self.peek() != "?":
+            return condition
+        self.take("?")
+        yes = self.choice()
+        self.take(":")
+        return f"({yes} if {condition} else {self.choice()})"
+
+    def level(self, n: int) -> str:
+        if n == len(_LEVELS):
+            return self.unary()
+        left = self.level(n + 1)
+        while self.peek() in _LEVELS[n]:
+            op = self.take()
+            right = self.level(n + 1)
+            if op in "/%":
+                left = f"{'div' if op == '/' else 'mod'}({left}, {right})"
+            else:
+                left = f"({left} { {'&&': 'and', '||': 'or'}.get(op, op) } {right})"
+        return left
+
+    def unary(self) -> str:
+        if self.peek() == "!":
+            self.take()
+            return f"(not {self.unary()})"
+        if self.peek() == "(":
+            self.take()
+            code = self.choice()
+            self.take(")")
+            return f"({code})"
+        token = self.take()
+        if token.isdigit():
+            return token
+        if token == "sizeof":
+            self.take("(")
+            code = self.sizeof()
+            self.take(")")
+            return code
+        if not token.isidentifier():
+            raise Unknown(f"{self.text.strip()!r}: {token!r}")
+        return self.name(token)
+
+    def sizeof(self) -> str:
+        name = self.take()
+        if not name.isidentifier():
+            raise Unknown(f"sizeof({name})")
+        return layout(name, self.scope)[0]
+
+    def name(self, name: str) -> str:
+        name = self.scope.types.get(name, name) if self.peek() == "::" else name
+        if name in ("true", "false"):
+            return str(name == "true")
+        if "<" in name:  # an alias of a template with its arguments
+            inner = Parser(name, self.scope)
+            template, args = inner.template(inner.take())
+            return self.member(template, args)
+        if name in self.scope.templates:
+            template, args = self.template(name)
+            return self.member(template, args) if template.members else self.value(template, args)
+        if name not in self.scope.values:
+            raise Unknown(f"{self.text.strip()!r}: {name} is not known")
+        return self.scope.values[name]
+
+    def template(self, name: str) -> tuple[Template, list[str]]:
+        found = self.scope.templates.get(name)
+        if found is None:
+            raise Unknown(f"{self.text.strip()!r}: no template {name} is known")
+        self.take("<")
+        args = [self.level(_SUM)]
+        while self.peek() == ",":
+            self.take()
+            args.append(self.level(_SUM))
+        self.take(">")
+        if len(args) != len(found.params):
+            raise Unknown(f"{self.text.strip()!r}: {name} takes {found.params}")
+        return found, args
+
+    def value(self, template: Template, args: list[str]) -> str:
+        bound = self.scope.inside(dict(zip(template.params, args, strict=True)))
+        return Parser(template.value, bound).choice()
+
+    def member(self, template: Template, args: list[str]) -> str:
+        self.take("::")
+        wanted = self.take()
+        bound = self.scope.inside(dict(zip(template.params, args, strict=True)))
+        for name, text in template.members.items():
+            bound.values[name] = Parser(text, bound).whole()
+        if wanted not in template.members:
+            raise Unknown(f"{self.text.strip()!r}: {wanted} is no constant of it")
+        return bound.values[wanted]
+
+
+def layout(name: str, scope: Scope) -> tuple[str, int]:
+    """Code of a type's bytes, and its alignment."""
+    name = name.strip()
+    if name in SIZES:
+        return str(SIZES[name]), SIZES[name]
+    if name not in scope.types:
+        raise Unknown(f"sizeof({name}): no such type is known")
+    text = scope.types[name]
+    if not text.startswith("{"):
+        return _array(text, "", scope)
+    size, most = "0", 1
+    for member in filter(None, (m.strip() for m in text.strip("{}").split(";"))):
+        found = re.fullmatch(r"(\w+)\s+\w+\s*((?:\[[^\]]+\]\s*)*)", member)
+        if not found:
+            raise Unknown(f"{name}: {member}")
+        bytes_, align = _array(found[1], found[2], scope)
+        size, most = f"(up({size}, {align}) + {bytes_})", max(most, align)
+    return f"up({size}, {most})", most
+
+
+def _array(base: str, extents: str, scope: Scope) -> tuple[str, int]:
+    """Code of the bytes of an array, and its alignment: "T[8]" or ("T", "[8][2]")."""
+    kind, bracket, more = base.partition("[")
+    size, align = layout(kind, scope)
+    for extent in re.findall(r"\[([^\]]+)\]", bracket + more + extents):
+        size = f"({size} * {Parser(extent, scope).whole()})"
+    return size, align
+
+
+# -- declarations ----------------------------------------------------------------------------------
+
+
+def items(text: str) -> list[str]:
+    """Declarations of a scope: each ends with its semicolon or with its last brace."""
+    found, begin, depth, at = [], 0, 0, 0
+    while at < len(text):
+        char = text[at]
+        if char == '"':
+            at = re.compile(r'"(?:\\.|[^"\\])*"').match(text, at).end()  # type: ignore[union-attr]
+            continue
+        depth += (char in "({[") - (char in ")}]")
+        ends = char == ";" or (char == "}" and not re.match(r"\s*[;,)=]", text[at + 1 :]))
+        if depth == 0 and ends:
+            found.append(text[begin : at + 1].strip())
+            begin = at + 1
+        at += 1
+    return [item for item in found if item.strip(" \n;")]
+
+
+_CONSTANT = re.compile(
+    r"(?:static\s+)?constexpr\s+(?:int|bool|unsigned)\s+(\w+)\s*=\s*(.*);", re.DOTALL
+)
+_ASSERT = re.compile(r'static_assert\((.*?),\s*"[^"]*"\s*\);', re.DOTALL)
+_TEMPLATE = re.compile(r"template\s*<([^>]*)>\s*(.*)", re.DOTALL)
+_STRUCT = re.compile(r"struct\s+(\w+)\s*(\{.*\})\s*;?", re.DOTALL)
+_USING = re.compile(r"using\s+(\w+)\s*=\s*(.*?)\s*;", re.DOTALL)
+
+
+def body(item: str) -> str:
+    """What stands between the outermost braces of a declaration; empty where there are none."""
+    return item[item.index("{") + 1 : item.rindex("}")] if "{" in item and "}" in item else ""
+
+
+@dataclass
+class Head:
+    """The constants and conditions of a file as Python statements, in order."""
+
+    scope: Scope
+    code: list[str] = field(default_factory=list)
+    nested: dict[str, str] = field(default_factory=dict)
+    """Functions and structures with conditions of their own: name and body."""
+    asserts: int = 0
+
+    def read(self, text: str) -> None:
+        for item in items(text):
+            self.declaration(item)
+
+    def declaration(self, item: str) -> None:
+        if found := _TEMPLATE.fullmatch(item):
+            self.template(found[1], found[2])
+        elif "static_assert" in body(item):
+            self.keep(item)
+        else:
+            self.plain(item, "")
+
+    def plain(self, item: str, prefix: str) -> None:
+        """A declaration that is no template. prefix: of the Python names of its constants."""
+        scope = self.scope
+        if found := _ASSERT.fullmatch(item):
+            self.code.append(f"if not {Parser(found[1], scope).whole()}: return False")
+            self.asserts += 1
+        elif found := _CONSTANT.fullmatch(item):
+            self.code.append(f"{prefix}{found[1]} = {Parser(found[2], scope).whole()}")
+            scope.values[found[1]] = prefix + found[1]
+        elif (found := _STRUCT.fullmatch(item)) or (found := _USING.fullmatch(item)):
+            scope.types[found[1]] = found[2]
+        elif "static_assert" in item or (item.startswith("constexpr") and "(" not in item):
+            raise Unknown(item)
+
+    def keep(self, item: str) -> None:
+        head = item.partition("{")[0]
+        found = re.search(r"struct\s+(\w+)", head) or re.search(r"(\w+)\s*\(", head)
+        if not found or found[1] in self.nested:
+            raise Unknown(f"conditions inside of: {head.strip()}")
+        self.nested[found[1]] = body(item)
+
+    def template(self, params: str, rest: str) -> None:
+        if "static_assert" in body(rest):
+            self.keep(rest)
+            return
+        names = tuple(re.findall(r"\bint\s+(\w+)", params))
+        if len(names) != len([p for p in params.split(",") if p.strip()]):
+            return  # of types: an expression that uses it is refused
+        if found := re.fullmatch(r"constexpr\s+\w+\s+(\w+)\s*=\s*(.*);", rest, re.DOTALL):
+            self.scope.templates[found[1]] = Template(names, found[2])
+        elif found := _STRUCT.fullmatch(rest):
+            inner = (_CONSTANT.fullmatch(item) for item in items(body(rest)))
+            members = {m[1]: m[2] for m in inner if m}
+            if members:
+                self.scope.templates[found[1]] = Template(names, members=members)
+
+    def instance(self, name: str, binding: Mapping[str, str], number: int) -> None:
+        """The conditions inside a function or structure, with its parameters bound."""
+        outer = self.scope
+        given = {param: f"({Parser(text, outer).whole()})" for param, text in binding.items()}
+        self.scope, before = outer.inside(given), self.asserts
+        for item in items(self.nested[name]):
+            if re.match(r"(?:static\s+)?constexpr\b|static_assert\b|using\b", item):
+                self.plain(item, f"{name}_{number}_")
+        if self.asserts - before != self.nested[name].count("static_assert"):
+            raise Unknown(f"a condition inside a block of {name}")
+        self.scope = outer
+
+
+_BOTH = ({"ROWS": "BM", "COLS": "BK"}, {"ROWS": "BK", "COLS": "BN"})
+"""The tiles of A and of B."""
+INSTANCES: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = {
+    "12_warp_tiled.cu": {"multiply": ({"WIDTH": "4"}, {"WIDTH": "1"})},
+    "13_fp32_best.cu": {"Copier": ({"WIDTH": "4"}, {"WIDTH": "1"})},
+    "14_wmma_tiled.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
+    "15_mma_naive.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
+    "15_mma_ldmatrix.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
+    "15_mma_swizzle.cu": {
+        **dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
+        "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}),
+    },
+    "15_mma_turing.cu": {
+        **dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
+        "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}),
+        "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},),
+        "multiply": ({"DEPTH": "MMA_K"},),
+    },
+    "15_mma_pipelined.cu": {
+        "copy_tile": _BOTH,
+        "load_chunks": (),
+        "store_chunks": (),
+        "gather_tile": ({"ROWS": "BM", "COLS": "RAGGED_K"}, {"ROWS": "RAGGED_K", "COLS": "BN"}),
+        "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}, {"COLS": "RAGGED_K"}),
+        "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},),
+        "multiply": ({"DEPTH": "MMA_K"},),
+    },
+    "16_0_mma_tma.cu": {
+        "load_chunks": (),
+        "store_chunks": (),
+        "gather_tile": (),
+        "swizzled": ({"COLS": "BOX"},),
+        "load_fragments": ({"A_COLS": "BOX", "N_PAIRS": "N_TILES / 2"},),
+        "multiply": ({"DEPTH": "MMA_K"},),
+    },
+}
+"""With which parameters a file uses the functions that hold conditions of their own; () for unused."""
+
+
+@dataclass(frozen=True)
+class Asserts:
+    """What a file says of tiles. holds takes the tile sizes in the order of `names`."""
+
+    names: tuple[str, ...]
+    holds: Callable[..., bool]
+    count: int
+    used: frozenset[str]
+    """Tile sizes that a condition depends on."""
+
+
+def read(kernel: Kernel) -> Asserts:
+    """The static_asserts of a kernel's file as one function. Raises Unknown at what it does not know."""
+    names = tuple(kernel.params)
+    macros = {**kernel.defines, "__CUDA_ARCH__": str(10 * arch_number(kernel.min_arch))}
+    text = preprocessed(kernel.source, macros, names)
+    element = kernel.defines.get("ELEMENT") or re.search(r"#define ELEMENT (\w+)", kernel.source)
+    scope = Scope({name: name for name in names})
+    if element:
+        scope.types["ELEMENT"] = element if isinstance(element, str) else element[1]
+    head = Head(scope)
+    head.read(text)
+    instances = INSTANCES.get(kernel.file, {})
+    if set(instances) != set(head.nested):
+        raise Unknown(
+            f"{kernel.file}: conditions inside {sorted(set(head.nested) ^ set(instances))}"
+        )
+    for name, bindings in instances.items():
+        for number, binding in enumerate(bindings):
+            head.instance(name, binding, number)
+    lines = [f"def holds({', '.join(names)}):", *head.code, "return True"]
+    space = dict(ARITHMETIC)
+    exec("\n    ".join(lines), space)
+    used = frozenset(name for name in names if any(re.search(rf"\b{name}\b", c) for c in head.code))
+    raw: Callable[..., bool] = space["holds"]  # type: ignore[assignment]
+
+    def holds(*tile: int) -> bool:
+        try:
+            return raw(*tile)
+        except ZeroDivisionError:
+            return False  # no constant expression: the compiler refuses it as well
+
+    return Asserts(names, holds, head.asserts, used)
