@@ -275,7 +275,7 @@ def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
     if broken:
         rule = broken[0]
         given = ", ".join(f"{n}={v}" for n, v in merged.items())
-        shape = f", M={M}, N={N}, K={K}" if any(s in rule.expr for s in "MNK") else ""
+        shape = f", M={M}, N={N}, K={K}" if re.search(r"\b[MNK]\b", rule.expr) else ""
         raise ConfigError(
             f"{kernel.name} with {given}{shape} breaks the rule {rule.expr}: {rule.reason}. "
             "Choose other tile sizes, or leave them out for the defaults "

@@ -126,6 +126,9 @@ class ByGpu(Mapping[str, model.Occupancy]):
         arch = gpu if gpu.startswith("sm_") else self._gpus.get(gpu) or device.gpu(gpu).arch
         return toolchain.resources_of(self._launch, _target(self._launch.kernel, arch)).occupancy
 
+    def __contains__(self, gpu: object) -> bool:
+        return gpu in self._gpus
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._gpus)
 
