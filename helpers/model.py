@@ -128,8 +128,13 @@ def traffic_of(launch: Geometry) -> Traffic:
 
 
 def arithmetic_intensity(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> float:
-    """FLOP per byte that leaves for L2 with no cache hit: flops over `traffic(...).block`."""
-    return flops(M, N, K) / traffic(kernel, M, N, K, **params).block
+    """`intensity_of` a product by a kernel of the catalog."""
+    return intensity_of(lay_out(kernel, M, N, K, **params))
+
+
+def intensity_of(launch: Geometry) -> float:
+    """FLOP per byte that leaves for L2 with no cache hit: flops over `traffic_of(...).block`."""
+    return flops(launch.M, launch.N, launch.K) / traffic_of(launch).block
 
 
 def compulsory_intensity(M: int, N: int, K: int, itemsize: int = 4, out_itemsize: int = 4) -> float:

@@ -66,6 +66,11 @@ class Plan(Geometry):
         return model.traffic_of(self)
 
     @property
+    def intensity(self) -> float:
+        """FLOP for each byte of `traffic.block`."""
+        return model.intensity_of(self)
+
+    @property
     def limits(self) -> ByGpu:
         """Occupancy by GPU of the table: `limits["h200"].limited_by` says which resource binds."""
         return ByGpu(self)

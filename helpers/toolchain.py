@@ -308,11 +308,6 @@ def ptx(
     ).ptx
 
 
-def compile_kernel(kernel: Kernel | str, arch: str = "", **params: int) -> Compiled:
-    """Compile a kernel of the catalog with these tile sizes for arch (default: its min_arch)."""
-    return compile_launch(lay_out(kernel, *_ANY, **params), arch)
-
-
 _ANY = (4096, 4096, 4096)
 """A shape that every kernel takes: what is compiled does not depend on it."""
 

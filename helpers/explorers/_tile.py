@@ -64,7 +64,7 @@ def table(name: str) -> Table:
             continue
         code.append(len(legal))
         p = geometry(k, *SIZE, **tile)
-        legal.append((round(model.arithmetic_intensity(k, *SIZE, **tile), 4), p.threads))
+        legal.append((round(model.intensity_of(p), 4), p.threads))
         known.append(tile)
     return Table(
         k, tuple(choices), tuple(choices.values()), tuple(code), tuple(rules), tuple(legal),

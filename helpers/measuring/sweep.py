@@ -106,7 +106,7 @@ def merit(kernel: Kernel | str, size: Size, gpu: device.Gpu, tile: Mapping[str, 
 
     Between 0 and 1 for FP32; of a kernel for Tensor Cores only the order means something.
 
-    The rounds of blocks (`model.rounds`, with a guess at the registers); then, unless the kernel reads
+    The rounds of blocks (`model.rounds_of`, with a guess at the registers); then, unless the kernel reads
     its fragments ahead as those with warp tiles do, the wavefronts of shared memory for each
     multiply-add; a fifth of it for a tile that will spill.
     """
@@ -123,7 +123,7 @@ def merit(kernel: Kernel | str, size: Size, gpu: device.Gpu, tile: Mapping[str, 
     fit = gpu.limits.registers_per_sm // (registers * device.WARP * warps)
     fit = max(fit, tile.get("MIN_BLOCKS", 1))
     blocks = max(1, min(fit, gpu.limits.max_warps_per_sm // warps, gpu.limits.max_blocks_per_sm))
-    peak = model.rounds(k, *size, gpu=gpu, resident=blocks, **tile).peak
+    peak = model.rounds_of(p, gpu, blocks).peak
     spill = 0.2 if 40 + sums + rows + columns > 255 else 1.0
     return spill / (1 / peak + shared)
 

@@ -10,7 +10,7 @@ from typing import Any
 from helpers.device import WARP, Gpu
 from helpers.device import gpu as find_gpu
 from helpers.errors import ConfigError, DataError
-from helpers.kernel import Geometry, Kernel, geometry
+from helpers.kernel import Geometry, Kernel
 from helpers.plots._svg import (
     BLUE,
     GREEN,
@@ -28,7 +28,7 @@ from helpers.plots._svg import (
     text_width,
     wrap,
 )
-from helpers.rungs import find
+from helpers.rungs import lay_out
 
 SECTOR = 32
 """Bytes of a sector, the unit in which L1 and L2 move data (Nsight Compute, Profiling Guide)."""
@@ -489,7 +489,7 @@ def tile_diagram(
     elif M is None or N is None or K is None:
         raise ConfigError("tile_diagram() needs M, N and K, or a Plan that has them")
     else:
-        p = geometry(find(kernel), M, N, K, **params)
+        p = lay_out(kernel, M, N, K, **params)
     m, n, k = p.M, p.N, p.K
     t = _tiles(p)
     counts = math.ceil(m / t.bm), math.ceil(n / t.bn)

@@ -9,7 +9,6 @@ from typing import Any
 from helpers.errors import ConfigError, DataError
 from helpers.hopper import BOX_COLS, BOX_ROWS, DESCRIPTOR, ITEM_BYTES, Field, stream_k_pieces
 from helpers.hopper import parameters as entry_parameters
-from helpers.kernel import geometry
 from helpers.plots._svg import (
     BLUE,
     GREEN,
@@ -27,7 +26,7 @@ from helpers.plots._svg import (
     number,
     text_width,
 )
-from helpers.rungs import find
+from helpers.rungs import lay_out
 
 Holder = Callable[[int, int], tuple[int, int]]
 """From the row and column of an element to the lane that holds it, and the slot within that lane."""
@@ -256,10 +255,10 @@ class _Block:
 
 
 def _block(name: str) -> _Block:
-    kernel = find(name)
+    p = lay_out(name, 4096, 4096, 4096)
+    kernel = p.kernel
     if kernel.host != "tma":
         raise ConfigError(f"{name} has no copy engine to draw: choose a kernel of chapter 16")
-    p = geometry(kernel, 4096, 4096, 4096)
     q, warps = p.params, p.block[0] // 32
     return _Block(
         bm=q["BM"], bn=q["BN"], bk=BOX_COLS, stages=q.get("STAGES", 1), warps=warps,
