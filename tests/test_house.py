@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers import notebooks
+from helpers.notebooks.addresses import repository
+from helpers.notebooks.books import chapter_numbers, read_book
 from tests.conftest import ROOT
 
 ROOMS = (
@@ -236,7 +237,7 @@ sys.meta_path.insert(0, Guard())
     [
         "import helpers",
         "from helpers import catalog, matmul, trace, resources, model, device",
-        "import helpers.measuring, helpers.plots, helpers.pages, helpers.notebooks",
+        "import helpers.measuring, helpers.plots, helpers.pages, helpers.notebooks.commands",
         "import helpers.__main__",
     ],
 )
@@ -245,6 +246,19 @@ def test_the_core_needs_numpy_only(what: str) -> None:
         [sys.executable, "-c", GUARD + what], cwd=ROOT, capture_output=True, text=True
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
+
+
+def test_a_notebook_starts_without_the_tool_that_made_it() -> None:
+    """`start` runs on Colab; what writes notebooks stays where books are built."""
+    tool = '; assert not any("notebooks.exporting" in name for name in sys.modules)'
+    for what, fine in (
+        ("from helpers.notebooks import start", True),
+        ("import helpers.notebooks.commands", False),
+    ):
+        ran = subprocess.run(
+            [sys.executable, "-c", f"import sys; {what}{tool}"], cwd=ROOT, capture_output=True
+        )
+        assert (ran.returncode == 0) is fine
 
 
 def test_the_guard_guards() -> None:
@@ -272,7 +286,7 @@ def test_nothing_is_left_unfinished() -> None:
 
 def test_the_address_stands_in_one_place() -> None:
     """And in the notebooks, which are made from it."""
-    where = notebooks.repository()
+    where = repository()
     holding = {
         name
         for name, text in texts().items()
@@ -361,7 +375,7 @@ def contract(text: str, number: str) -> list[str]:
 
 def chapters() -> list[Path]:
     """The chapters of the book, intro included."""
-    pages = notebooks.read_book().pages.values()
+    pages = read_book().pages.values()
     return [ROOT / page.path for page in pages if page.is_chapter]
 
 
@@ -416,7 +430,7 @@ def test_every_chapter_is_in_the_table_of_contents() -> None:
 
 def test_chapter_numbers_are_those_of_the_files() -> None:
     """The book numbers chapters by their place; texts and kernels call them by their file."""
-    numbers = notebooks.chapter_numbers(ROOT)
+    numbers = chapter_numbers(ROOT)
     assert [stem for stem, number in numbers.items() if not stem.startswith(f"{number:02d}_")] == []
 
 
