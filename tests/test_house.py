@@ -19,6 +19,8 @@ from tests.conftest import ROOT
 
 ROOMS = (
     "errors",
+    "colours",
+    "wording",
     "device",
     "kernel",
     "rungs",
