@@ -449,16 +449,16 @@ def run_verify(args: argparse.Namespace) -> int:
 
 def configure_notebooks(command: argparse.ArgumentParser) -> None:
     """Arguments of `notebooks`, from the exporter."""
-    from helpers import notebooks
+    from helpers.notebooks import commands
 
-    notebooks.configure(command)
+    commands.configure(command)
 
 
 def run_notebooks(args: argparse.Namespace) -> int:
     """Make book/*.ipynb from the chapters."""
-    from helpers import notebooks
+    from helpers.notebooks import commands
 
-    return notebooks.run(args)
+    return commands.run(args)
 
 
 def run_figures(args: argparse.Namespace) -> int:

@@ -12,6 +12,11 @@ from helpers.errors import ConfigError, UnknownNameError, near_matches
 
 WARP = 32
 """Threads in a warp, on every CUDA GPU so far."""
+WORD = 4
+"""Bytes of a word: what one of the 32 banks of shared memory holds side by side (CUDA C++ Programming
+Guide)."""
+LINE = 128
+"""Bytes of a cache line: four sectors (Nsight Compute, Profiling Guide)."""
 
 GUIDE = "CUDA C++ Programming Guide, Compute Capabilities, technical specifications"
 

@@ -111,7 +111,7 @@ def _text(value: Any) -> str:
 
 def _filled(text: str, pages: Any) -> str:
     """Prose with each glued number in its place."""
-    return GLUED.sub(lambda m: pages.format_glued(pages._glued[m[1]], m[2]), text)
+    return GLUED.sub(lambda m: pages.format_glued(pages.glued(m[1]), m[2]), text)
 
 
 def main() -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from helpers import notebooks
+from helpers.notebooks.addresses import repository
+from helpers.notebooks.books import read_book, term_anchor
 from tests import pages_check as check
 from tests.conftest import ROOT, serve
 
@@ -73,9 +74,9 @@ def test_every_internal_link_resolves(pages: dict[Path, check.Page]) -> None:
 
 
 def test_every_chapter_opens_on_colab(pages: dict[Path, check.Page], html: Path) -> None:
-    where = notebooks.repository()
+    where = repository()
     prefix = where.colab("").removesuffix("book/.ipynb")
-    stems = [page.stem for page in notebooks.read_book().pages.values() if page.is_chapter]
+    stems = [page.stem for page in read_book().pages.values() if page.is_chapter]
     built = [name.removeprefix("book/") for name in toc()]
     assert set(stems) <= set(built)
     for stem in stems:
@@ -86,10 +87,10 @@ def test_every_chapter_opens_on_colab(pages: dict[Path, check.Page], html: Path)
 
 def test_notebook_links_into_the_book_resolve(html: Path, pages: dict[Path, check.Page]) -> None:
     """Glossary entries, pages and equation numbers that the exporter made up for itself."""
-    book = notebooks.read_book()
+    book = read_book()
     glossary = pages[(html / "book" / "glossary.html").resolve()]
     assert book.glossary
-    assert {notebooks.term_anchor(term) for term in book.glossary} <= glossary.anchors
+    assert {term_anchor(term) for term in book.glossary} <= glossary.anchors
     for label, target in book.equations.items():
         page = pages[(html / "book" / f"{target.stem}.html").resolve()]
         shown = page.soup.find(id=f"equation-{label}")

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from helpers import exercises
-from helpers.exercises import check
+from helpers.exercises import KernelTask, check, check_kernel_source
+from helpers.exercises.registry import starter
+from helpers.exercises.results import STARTER
 
 IDS = [e.id for chapter in exercises.chapters() for e in exercises.load(chapter)]
 
 
 def cell(id: str) -> str:
     """The code of an exercise's first cell with a call of check."""
-    found = re.findall(r"(?ms)^```\{code-cell\}[^\n]*\n(.*?)^```$", exercises._starter(id))
+    found = re.findall(r"(?ms)^```\{code-cell\}[^\n]*\n(.*?)^```$", starter(id))
     [code] = [c for c in found if f'check("{id}"' in c]
     return re.sub(r"\A(?::[\w-]+:[^\n]*\n)+", "", code)
 
@@ -57,7 +59,7 @@ def kernels() -> list[str]:
 def test_a_starter_kernel_says_how_it_fares_as_it_stands(id: str, tmp_path: Path) -> None:
     source = given(id, tmp_path)
     result = check(id, source)
-    assert result.starter and exercises.STARTER in repr(result)
+    assert result.starter and STARTER in repr(result)
     assert any(not c.ok for c in result.checks)
 
 
@@ -99,12 +101,11 @@ extern "C" __global__ void add(const float* A, const float* B, float* C, int M, 
 
 
 def test_one_barrier_is_asked_for_where_one_cures_all() -> None:
-    checks = exercises.check_kernel_source(RACY, "add", block=(64,), grid=(1,), shapes=((4, 4, 4),))
+    task = KernelTask("add", block=(64,), grid=(1,), shapes=((4, 4, 4),))
+    checks = check_kernel_source(RACY, task)
     told = [str(c) for c in checks if not c.ok]
     assert any("__syncthreads" in text for text in told)
     assert not any("put __syncwarp" in text for text in told), told
     within = RACY.replace("% 64]", "% 32 + threadIdx.x / 32 * 32]")  # a warp's own words alone
-    checks = exercises.check_kernel_source(
-        within, "add", block=(64,), grid=(1,), shapes=((4, 4, 4),)
-    )
+    checks = check_kernel_source(within, task)
     assert any("put __syncwarp" in str(c) for c in checks if not c.ok)

@@ -21,12 +21,14 @@ from helpers import exercises
 from helpers.errors import UnknownNameError
 from helpers.exercises import (
     Check,
+    KernelTask,
     Result,
     check,
     check_kernel_source,
     close_to,
     exercise,
     one_of,
+    registry,
     same_array,
     without_comments,
 )
@@ -117,7 +119,7 @@ def faults(text: str, chapter: str, ids: list[str], run: bool = True) -> list[st
             where = f"line {section.line}, {section.title!r}, exercise {i}"
             seen.append(i)
             if i not in ids:
-                told.append(f"{where}: no checker in helpers/exercises/ch{chapter}.py")
+                told.append(f"{where}: no checker in helpers/chapters/ch{chapter}/checks.py")
                 continue
             if len(starters) > 1:
                 told.append(f"{where}: {len(starters)} starters in one section")
@@ -163,7 +165,7 @@ def run_both(text: str, starter: str, section: Section) -> list[str]:
 
 @pytest.mark.parametrize("chapter", sorted(set(CHAPTERS) | set(exercises.chapters())))
 def test_a_chapters_exercises_keep_the_convention(chapter: str) -> None:
-    assert chapter in CHAPTERS, f"helpers/exercises/ch{chapter}.py has no book/{chapter}_*.md"
+    assert chapter in CHAPTERS, f"helpers/chapters/ch{chapter}/checks.py has no book/{chapter}_*.md"
     ids = [task.id for task in exercises.load(chapter)]
     assert faults(CHAPTERS[chapter].read_text(encoding="utf-8"), chapter, ids) == []
 
@@ -222,7 +224,7 @@ def ninety_nine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Two exercises that no chapter has."""
     for chapter in exercises.chapters():  # once loaded they do not register a second time
         exercises.load(chapter)
-    monkeypatch.setattr(exercises, "_registry", dict(exercises._registry))
+    monkeypatch.setattr(registry, "_known", dict(registry._known))
 
     @exercise("99.1", kind="number")
     def double(answer: object) -> Check:
@@ -432,9 +434,8 @@ LAUNCH: dict[str, Any] = {
 
 def kernel_faults(source: Any, **options: Any) -> list[str]:
     """What a check of this source complains about."""
-    return [
-        str(c) for c in check_kernel_source(source, "mine", **{**LAUNCH, **options}) if not c.ok
-    ]
+    task = KernelTask("mine", **{**LAUNCH, **options})
+    return [str(c) for c in check_kernel_source(source, task) if not c.ok]
 
 
 @pytest.mark.parametrize("source", [KERNEL, TILED])
@@ -583,12 +584,12 @@ extern "C" __global__ void f(const float* A, const float* B, float* C, int M, in
     if (row < M && col < N) C[row * N + col] = sum;
 }
 """
-TILES_16: dict[str, Any] = {"block": (16, 16), "grid": ("cdiv(N, 16)", "cdiv(M, 16)")}
+TILES_16 = KernelTask("f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"))
 
 
 def test_the_barrier_that_covers_the_others_is_the_one_advised() -> None:
     """Two races, one between warps and one within one: a block's barrier orders both."""
-    [found] = [str(c) for c in check_kernel_source(ONE_BARRIER, "f", **TILES_16) if not c.ok]
+    [found] = [str(c) for c in check_kernel_source(ONE_BARRIER, TILES_16) if not c.ok]
     assert "Put __syncthreads()" in found and "`b[ty][tx] = col < N" in found
     assert "1 more between lanes of one warp, which the same __syncthreads() orders" in found
     assert "put __syncwarp()" not in found
@@ -596,7 +597,7 @@ def test_the_barrier_that_covers_the_others_is_the_one_advised() -> None:
 
 def test_a_compiler_error_stands_without_its_warnings() -> None:
     broken = ONE_BARRIER.replace("float sum = 0.0f;", "float sum = q; int unused = 3;")
-    (found,) = check_kernel_source(broken, "f", **TILES_16)
+    (found,) = check_kernel_source(broken, TILES_16)
     assert '"q" is undefined' in found.got and "unused" not in found.got.split("^")[1]
     assert "warning #" not in found.got and "Remark" not in found.got
     assert not str(found).endswith("..")
@@ -604,5 +605,5 @@ def test_a_compiler_error_stands_without_its_warnings() -> None:
 
 def test_a_sum_that_begins_with_what_was_there_is_told_so() -> None:
     adding = ONE_BARRIER.replace("C[row * N + col] = sum", "C[row * N + col] += sum")
-    found = [str(c) for c in check_kernel_source(adding, "f", **TILES_16)]
+    found = [str(c) for c in check_kernel_source(adding, TILES_16)]
     assert "nan" in found[0] and "read, as by +=, before it was written" in found[0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import exercises
-from helpers.exercises import ch18
+from helpers.chapters.ch18 import checks
 from helpers.measuring.streams import makespan, schedule, simulate
 
 
@@ -81,7 +81,7 @@ def test_a_wrong_answer_gets_a_hint_that_is_true_of_it(name: str, answer: Any, h
 
 def test_the_hints_of_18_1_name_what_those_numbers_are() -> None:
     """7 ms is both the time without B's copy and the limit of many panels; 8 ms is the answer."""
-    stages, even = ch18.STAGES, (1, 1, 1, 1)
+    stages, even = checks.STAGES, (1, 1, 1, 1)
     assert makespan(simulate(schedule(4, 4), even, stages)) == 8
     assert makespan(simulate(schedule(4, 4), even, {**stages, "B": 0.0})) == 7
     assert stages["B"] + max(stages["A"], stages["kernel"], stages["C"]) == 7

@@ -17,11 +17,15 @@ from types import ModuleType
 import pytest
 
 import helpers
-from helpers import notebooks
+from helpers import colours
+from helpers.notebooks.addresses import repository
+from helpers.notebooks.books import chapter_numbers, read_book
 from tests.conftest import ROOT
 
 ROOMS = (
     "errors",
+    "colours",
+    "wording",
     "device",
     "kernel",
     "rungs",
@@ -36,6 +40,7 @@ ROOMS = (
     "host",
     "plots",
     "exercises",
+    "chapters",
     "claims",
     "pages",
     "explorers",
@@ -299,6 +304,99 @@ def test_the_catalog_is_an_object_of_the_face() -> None:
     assert catalog is rungs.catalog and isinstance(catalog, kernel.Catalog)
 
 
+# --- rooms of the chapters -----------------------------------------------------------------------
+
+GENERAL = {"timeline", "gantt"}
+"""Charts of any measured times, in `plots` though one page draws them."""
+
+
+def borrowed(path: str, source: str) -> list[str]:
+    """What a module of helpers/chapters or a page takes from the room of another chapter."""
+    own = re.search(r"chapters/(ch\d\d)/|book/(\d\d)_", path)
+    here = (own[1] or f"ch{own[2]}") if own else ""
+    found = re.findall(r"helpers\.chapters\.(ch\d\d)", source)
+    return [f"{path} takes from {there}" for there in found if there != here]
+
+
+def drawn(source: str, room: str) -> set[str]:
+    """The pictures of plots, or of a chapter's own room, that a page draws."""
+    return set(re.findall(rf"\b{room}\.(\w+)\(", source))
+
+
+def homeless(pages: dict[str, str], plotted: set[str], own: dict[str, set[str]]) -> list[str]:
+    """Pictures in the wrong room. pages: source by chapter; plotted: names that plots offers, own: by
+    chapter, those of its pictures.py."""
+    faults = []
+    for name in sorted(plotted):
+        where = [chapter for chapter, text in pages.items() if name in drawn(text, "plots")]
+        if len(where) < 2:
+            faults.append(f"plots.{name} serves {where or 'no page'}: move it to its chapter")
+    for chapter, names in own.items():
+        for name in sorted(names - drawn(pages.get(chapter, ""), "pictures")):
+            faults.append(f"{chapter}: pictures.{name} is not drawn on its page")
+    return faults
+
+
+def public(source: str) -> set[str]:
+    """Functions of a module that return a Figure, and are not private."""
+    return {
+        node.name
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
+        and node.returns is not None
+        and ast.unparse(node.returns) == "Figure"
+    }
+
+
+def test_a_picture_of_one_page_lives_with_its_chapter() -> None:
+    pages = {name[5:7]: text for name, text in texts(".md").items() if name.startswith("book/")}
+    every = modules()
+    plotted = {
+        picture
+        for name, text in every.items()
+        if name.startswith("helpers/plots/")
+        for picture in public(text)
+    } - {"both"}
+    own = {
+        name.split("/")[2].removeprefix("ch"): public(text)
+        for name, text in every.items()
+        if name.endswith("/pictures.py") and name.startswith("helpers/chapters/")
+    }
+    assert len(own) >= 10 and {"bars", "access_map"} <= plotted
+    others = " ".join(text for n, text in every.items() if not n.startswith("helpers/plots/"))
+    shared = drawn(others, "plots")  # by sliders, or by the command line
+    assert homeless(pages, plotted - GENERAL - shared, own) == []
+    assert homeless(pages, plotted | {"ring"}, own) != []
+    assert homeless(pages, set(), {"06": {"barriers", "ring"}}) != []
+
+
+def test_chapters_take_nothing_from_one_another() -> None:
+    mine = {**modules(), **texts(".md")}
+    chapters_and_pages = {
+        name: text for name, text in mine.items() if re.match(r"helpers/chapters/ch|book/\d", name)
+    }
+    assert [fault for n, text in chapters_and_pages.items() for fault in borrowed(n, text)] == []
+    assert borrowed("book/07_occupancy.md", "from helpers.chapters.ch06 import pictures") != []
+    assert borrowed("helpers/chapters/ch04/checks.py", "import helpers.chapters.ch01.checks") != []
+    assert borrowed("helpers/chapters/ch04/checks.py", "import helpers.chapters.ch04.x") == []
+
+
+def stray_colours(source: str) -> list[str]:
+    """Colours of the palette that a module writes out."""
+    return [colour for colour in colours.PALETTE if colour in source.lower()]
+
+
+def test_the_palette_stands_in_one_place() -> None:
+    """And in the script of the explorers, which Python cannot hand it to; there it is the same."""
+    where = {name for name, text in modules().items() if stray_colours(text)}
+    assert where == {"helpers/colours.py"}
+    script = (ROOT / "helpers/explorers/js/core.js").read_text(encoding="utf-8")
+    said = dict(re.findall(r"\b([A-Z]+): '(#\w+)'", script))
+    assert {"BLUE", "VERMILION"} <= set(said)
+    assert said == {name: getattr(colours, name) for name in said}
+
+
 GUARD = """
 import sys
 allowed = set(sys.stdlib_module_names) | {"numpy", "helpers"}
@@ -316,6 +414,8 @@ sys.meta_path.insert(0, Guard())
         "import helpers",
         "from helpers import catalog, matmul, plan, trace, resources, model, device",
         "import helpers.measuring, helpers.plots, helpers.pages, helpers.notebooks",
+        "from helpers import catalog, matmul, trace, resources, model, device",
+        "import helpers.measuring, helpers.plots, helpers.pages, helpers.notebooks.commands",
         "import helpers.__main__",
     ],
 )
@@ -324,6 +424,19 @@ def test_the_core_needs_numpy_only(what: str) -> None:
         [sys.executable, "-c", GUARD + what], cwd=ROOT, capture_output=True, text=True
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
+
+
+def test_a_notebook_starts_without_the_tool_that_made_it() -> None:
+    """`start` runs on Colab; what writes notebooks stays where books are built."""
+    tool = '; assert not any("notebooks.exporting" in name for name in sys.modules)'
+    for what, fine in (
+        ("from helpers.notebooks import start", True),
+        ("import helpers.notebooks.commands", False),
+    ):
+        ran = subprocess.run(
+            [sys.executable, "-c", f"import sys; {what}{tool}"], cwd=ROOT, capture_output=True
+        )
+        assert (ran.returncode == 0) is fine
 
 
 def test_the_guard_guards() -> None:
@@ -351,7 +464,7 @@ def test_nothing_is_left_unfinished() -> None:
 
 def test_the_address_stands_in_one_place() -> None:
     """And in the notebooks, which are made from it."""
-    where = notebooks.repository()
+    where = repository()
     holding = {
         name
         for name, text in texts().items()
@@ -440,7 +553,7 @@ def contract(text: str, number: str) -> list[str]:
 
 def chapters() -> list[Path]:
     """The chapters of the book, intro included."""
-    pages = notebooks.read_book().pages.values()
+    pages = read_book().pages.values()
     return [ROOT / page.path for page in pages if page.is_chapter]
 
 
@@ -460,7 +573,8 @@ SHOWN = (
     *("table", "quiz", "say", "provenance", "show_kernel", "check"),
     *("evidence", "tuned_note", "Markdown"),
 )
-"""What a cell displays only if it is the cell's last expression, beside plots, explorers and live."""
+"""What a cell displays only if it is the cell's last expression, beside plots, pictures, explorers and
+live."""
 
 
 def lost(text: str) -> list[str]:
@@ -471,7 +585,12 @@ def lost(text: str) -> list[str]:
         for step in ast.parse(code).body[:-1]:
             if isinstance(step, ast.Expr) and isinstance(step.value, ast.Call):
                 call = ast.unparse(step.value.func)
-                if call in SHOWN or call.split(".")[0] in ("plots", "explorers", "live"):
+                if call in SHOWN or call.split(".")[0] in (
+                    "plots",
+                    "pictures",
+                    "explorers",
+                    "live",
+                ):
                     found.append(ast.unparse(step)[:60])
     return found
 
@@ -495,7 +614,7 @@ def test_every_chapter_is_in_the_table_of_contents() -> None:
 
 def test_chapter_numbers_are_those_of_the_files() -> None:
     """The book numbers chapters by their place; texts and kernels call them by their file."""
-    numbers = notebooks.chapter_numbers(ROOT)
+    numbers = chapter_numbers(ROOT)
     assert [stem for stem, number in numbers.items() if not stem.startswith(f"{number:02d}_")] == []
 
 

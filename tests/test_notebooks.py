@@ -15,8 +15,14 @@ import nbclient
 import nbformat
 import pytest
 
-from helpers import notebooks, toolchain
+from helpers import toolchain
 from helpers.errors import ConfigError, ExportError
+from helpers.notebooks import commands, starting
+from helpers.notebooks.addresses import Repository, set_repository
+from helpers.notebooks.books import read_book
+from helpers.notebooks.first_cell import setup_cell
+from helpers.notebooks.markdown import Page
+from tests.conftest import ROOT
 
 FRONT = """\
 ---
@@ -90,7 +96,7 @@ def book(tmp_path: Path) -> Path:
 def cells(book: Path, text: str) -> list[dict[str, Any]]:
     """The cells that a chapter with this text gives, less the setup cell."""
     (book / "book" / "01_here.md").write_text(FRONT + text, encoding="utf-8")
-    made = notebooks.export(book)[book / "book" / "01_here.ipynb"]
+    made = commands.export(book)[book / "book" / "01_here.ipynb"]
     nbformat.validate(nbformat.reads(made, as_version=4))
     return json.loads(made)["cells"][1:]
 
@@ -134,7 +140,7 @@ def test_admonitions_and_dropdowns(book: Path) -> None:
 
 
 def test_roles(book: Path) -> None:
-    far = json.loads(notebooks.export(book)[book / "book" / "02_other.ipynb"])["cells"]
+    far = json.loads(commands.export(book)[book / "book" / "02_other.ipynb"])["cells"]
     deep = next(c["id"] for c in far if "Deep" in "".join(c["source"]))
     assert f"[Deep x]({COLAB}/02_other.ipynb#scrollTo={deep})" in markdown(
         book, "# A\n\nSee {ref}`other-deep`.\n"
@@ -282,30 +288,30 @@ def test_nothing_is_written_when_one_chapter_fails(book: Path) -> None:
     (book / "book" / "01_good.md").write_text(FRONT + "# Good\n")
     (book / "book" / "03_bad.md").write_text(FRONT + "# Bad\n\n<div>\n")
     with pytest.raises(ExportError):
-        notebooks.update(book)
+        commands.update(book)
     assert not list((book / "book").glob("*.ipynb"))
 
 
 def test_stale_notebooks_are_found(book: Path) -> None:
-    assert notebooks.stale(book) == ["book/02_other.ipynb is missing"]
-    notebooks.update(book)
-    assert notebooks.stale(book) == []
-    assert notebooks.update(book) == []
+    assert commands.stale(book) == ["book/02_other.ipynb is missing"]
+    commands.update(book)
+    assert commands.stale(book) == []
+    assert commands.update(book) == []
     (book / "book" / "02_other.ipynb").write_text("{}")
     (book / "book" / "09_gone.ipynb").write_text("{}")
-    assert notebooks.stale(book) == [
+    assert commands.stale(book) == [
         "book/02_other.ipynb differs from its chapter",
         "book/09_gone.ipynb belongs to no chapter",
     ]
-    notebooks.update(book)
-    assert notebooks.stale(book) == []
+    commands.update(book)
+    assert commands.stale(book) == []
 
 
 # --- the repository's address ------------------------------------------------------------------
 
 
 def test_a_fork_rewrites_one_line(book: Path) -> None:
-    changed = notebooks.move("https://github.com/else/fork.git", book)
+    changed = commands.move("https://github.com/else/fork.git", book)
     assert [path.name for path in changed] == ["_config.yml", "02_other.ipynb"]
     text = (book / "_config.yml").read_text()
     assert text == CONFIG.replace("someone/a-book", "else/fork")
@@ -315,7 +321,7 @@ def test_a_fork_rewrites_one_line(book: Path) -> None:
 def test_a_fork_moves_whole_or_not_at_all(book: Path) -> None:
     (book / "book" / "03_bad.md").write_text(FRONT + "# Bad\n\n<div>\n")
     with pytest.raises(ExportError):
-        notebooks.move("https://github.com/else/fork", book)
+        commands.move("https://github.com/else/fork", book)
     assert (book / "_config.yml").read_text() == CONFIG
     assert not list((book / "book").glob("*.ipynb"))
 
@@ -325,16 +331,16 @@ def test_a_fork_moves_whole_or_not_at_all(book: Path) -> None:
 )
 def test_an_address_that_colab_cannot_open_is_refused(book: Path, url: str) -> None:
     with pytest.raises(ConfigError, match="GitHub"):
-        notebooks.set_repository(url, book)
+        set_repository(url, book)
     assert (book / "_config.yml").read_text() == CONFIG
 
 
 def test_a_config_without_repository_is_refused(book: Path) -> None:
     (book / "_config.yml").write_text("title: x\n")
     with pytest.raises(ConfigError, match="repository"):
-        notebooks.export(book)
+        commands.export(book)
     with pytest.raises(ConfigError, match="url"):
-        notebooks.set_repository("https://github.com/a/b", book)
+        set_repository("https://github.com/a/b", book)
 
 
 # --- the project's own notebooks ---------------------------------------------------------------
@@ -342,12 +348,12 @@ def test_a_config_without_repository_is_refused(book: Path) -> None:
 
 def chapters() -> list[Path]:
     """The chapters of this book."""
-    pages = notebooks.read_book().pages.values()
-    return [notebooks.ROOT / page.path for page in pages if page.is_chapter]
+    pages = read_book().pages.values()
+    return [ROOT / page.path for page in pages if page.is_chapter]
 
 
 def test_committed_notebooks_are_fresh() -> None:
-    assert notebooks.stale() == [], "run `make notebooks`"
+    assert commands.stale() == [], "run `make notebooks`"
 
 
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda path: path.stem)
@@ -403,8 +409,8 @@ def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
 
 def first_cell() -> str:
     """The code that every notebook begins with."""
-    where = notebooks.Repository("https://github.com/someone/a-book", "main")
-    return "".join(notebooks.setup_cell(where, notebooks.Page(Path("x.md"), ""))["source"])
+    where = Repository("https://github.com/someone/a-book", "main")
+    return "".join(setup_cell(where, Page(Path("x.md"), ""))["source"])
 
 
 def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
@@ -435,7 +441,7 @@ def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
 def installs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands that `start` would have run."""
     ran: list[list[str]] = []
-    monkeypatch.setattr(notebooks.subprocess, "run", lambda command, **_: ran.append(command))
+    monkeypatch.setattr(starting.subprocess, "run", lambda command, **_: ran.append(command))
     return ran
 
 
@@ -444,7 +450,7 @@ def test_nothing_is_installed_where_nvrtc_is(
 ) -> None:
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release-x")
     monkeypatch.setattr(toolchain, "available", lambda: True)
-    notebooks.start()
+    starting.start()
     assert installs == []
     assert "GPU" in capsys.readouterr().out
 
@@ -454,10 +460,10 @@ def test_only_the_compiler_is_installed_where_it_lacks(
 ) -> None:
     monkeypatch.setattr(toolchain, "available", lambda: False)
     monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
-    notebooks.start()
+    starting.start()
     assert installs == []
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release-x")
-    notebooks.start()
+    starting.start()
     (command,) = installs
     names = {re.split(r"[<>=]", part)[0] for part in command[5:]}
     assert "nvidia-cuda-nvrtc" in names
@@ -469,5 +475,5 @@ def test_only_the_compiler_is_installed_where_it_lacks(
 
 def test_the_command_checks(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
-    notebooks.configure(parser)
-    assert notebooks.run(parser.parse_args(["--check"])) == 0
+    commands.configure(parser)
+    assert commands.run(parser.parse_args(["--check"])) == 0

@@ -218,10 +218,10 @@ def test_glue_takes_the_last_value() -> None:
 
 def test_glue_gives_the_book_what_it_can_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     myst_nb = pytest.importorskip("myst_nb")
-    from helpers import pages
+    from helpers.pages import gluing
 
     stored: dict[str, Any] = {}
-    monkeypatch.setattr(pages, "_in_ipython", lambda: True)
+    monkeypatch.setattr(gluing, "_in_ipython", lambda: True)
     monkeypatch.setattr(
         myst_nb, "glue", lambda name, value, display: stored.update({name: (value, display)})
     )
@@ -317,6 +317,14 @@ class Row:
 
     kernel: str
     ms: float | None
+
+
+def test_a_word_among_numbers_puts_its_column_to_the_left() -> None:
+    rows: list[dict[str, Any]] = [{"kernel": "naive", "ms": 2.5}, {"kernel": "ours", "ms": None}]
+    right = table(rows, caption="Times.").html
+    assert right.count("text-align:right") == 3, "the header, a number and a gap"
+    left = table([*rows, {"kernel": "theirs", "ms": "not run"}], caption="Times.").html
+    assert "text-align:right" not in left
 
 
 def test_a_table_has_a_caption_headers_and_aligned_numbers() -> None:

@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog, device, model, plan, plots, trace
+from helpers import catalog, colours, device, model, plan, plots, trace, wording
+from helpers.chapters.ch01 import pictures as ch01
+from helpers.chapters.ch03 import pictures as ch03
+from helpers.chapters.ch04 import pictures as ch04
+from helpers.chapters.ch16 import pictures as ch16
 from helpers.errors import ConfigError, DataError, ShapeError, UnknownNameError
 from helpers.kernel import Geometry
-from helpers.plots import Figure, _diagrams, _svg
+from helpers.plots import Figure, bar_charts, rooflines, series, tilings
+from helpers.plots.figures import NARROW
 from tests.pages_check import FIND_CRAMPED
 
 KERNELS = {"naive": 0.011, "coalesced": 0.125, "tiled_8": 0.11, "tiled_32": 0.178}
@@ -146,12 +151,12 @@ FIGURES: dict[str, Callable[[], Figure]] = {
         "tiled_32", 100, 70, 50, step=1, block=(3, 2), thread=(9, 20)
     ),
     "tiles, one element": lambda: plots.tile_diagram("tiled_16", 1, 1, 1),
-    "memories": lambda: plots.memory_hierarchy("t4"),
-    "threads": lambda: plots.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)),
-    "threads of 16": lambda: plots.thread_hierarchy(plan(catalog["tiled_16"], 4096, 4096, 50)),
-    "loops": lambda: plots.loop_orders(),
-    "ring": lambda: plots.ring(),
-    "ring, more stages than steps": lambda: plots.ring((5,), steps=2, fill=0.0),
+    "memories": lambda: ch01.memory_hierarchy("t4"),
+    "threads": lambda: ch04.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)),
+    "threads of 16": lambda: ch04.thread_hierarchy(plan(catalog["tiled_16"], 4096, 4096, 50)),
+    "loops": lambda: ch03.loop_orders(),
+    "ring": lambda: ch16.ring(),
+    "ring, more stages than steps": lambda: ch16.ring((5,), steps=2, fill=0.0),
 }
 """One figure of every kind, and the awkward ones."""
 
@@ -188,7 +193,7 @@ def test_a_figure_is_accessible_and_takes_the_pages_colours(
         assert re.search(r"[A-Za-z]", words), "text must stay text"
         assert "font-family" not in svg
         for colour in set(re.findall(r"#[0-9a-f]{6}", svg)):
-            assert colour in {*_svg.PALETTE, "#ffffff"}, f"{colour} would not suit a dark page"
+            assert colour in {*colours.PALETTE, "#ffffff"}, f"{colour} would not suit a dark page"
         assert "currentColor" in svg
         assert "<style" not in svg
         assert "<metadata" not in svg
@@ -274,20 +279,20 @@ VISION = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("colour", _svg.PALETTE)
+@pytest.mark.parametrize("colour", colours.PALETTE)
 @pytest.mark.parametrize("page", ["#ffffff", "#121212"])
 def test_every_colour_stands_out_from_light_and_dark_pages(colour: str, page: str) -> None:
     assert contrast(colour, page) >= 3
 
 
 def test_numbers_drawn_on_blue_can_be_read() -> None:
-    assert contrast("#ffffff", _svg.BLUE) >= 4.5
+    assert contrast("#ffffff", colours.BLUE) >= 4.5
 
 
 @pytest.mark.parametrize("vision", VISION)
 def test_the_colours_of_origins_differ_for_every_kind_of_vision(vision: str) -> None:
     matrix = VISION[vision]
-    origins = (_svg.BLUE, _svg.VERMILION, _svg.GREEN)
+    origins = (colours.BLUE, colours.VERMILION, colours.GREEN)
     labs = [_lab(matrix @ _linear(c)) for c in origins]
     for i in range(3):
         for j in range(i):
@@ -295,7 +300,7 @@ def test_the_colours_of_origins_differ_for_every_kind_of_vision(vision: str) -> 
 
 
 def test_origins_differ_by_more_than_colour() -> None:
-    looks = plots._rows.LOOKS
+    looks = series.LOOKS
     assert len({look.marker for look in looks.values()}) == len(looks)
     svg = plots.bars([LIVE, RECORDED, PUBLISHED], sizes=[4096]).svg
     for words in ("measured here, Tesla T4", "recorded on NVIDIA H200, 2026-11-20", "published"):
@@ -315,15 +320,13 @@ def test_bars_tell_the_extremes_with_units_and_the_source() -> None:
 
 
 def test_bars_grow_with_the_value_and_show_its_spread() -> None:
-    from helpers.plots import _charts
-
-    point = plots._rows.points(RECORDED)[0]
-    low, high = _charts._spread(point, "gflops") or (0, 0)
+    point = series.points(RECORDED)[0]
+    low, high = bar_charts._spread(point, "gflops") or (0, 0)
     assert low < point.get("gflops") < high
     assert low == pytest.approx(point.get("gflops") / 1.1)
-    low, high = _charts._spread(point, "cublas_ratio") or (0, 0)
+    low, high = bar_charts._spread(point, "cublas_ratio") or (0, 0)
     assert (low, high) == pytest.approx((98 * 0.011, 103 * 0.011))
-    assert _charts._spread(plots._rows.points(PUBLISHED)[0], "gflops") is None
+    assert bar_charts._spread(series.points(PUBLISHED)[0], "gflops") is None
     assert "Whiskers" not in plots.bars(PUBLISHED).caption
 
 
@@ -404,17 +407,16 @@ def test_the_roofline_says_how_much_of_the_roof_is_reached() -> None:
     bound = model.roofline(h200, intensity)
     share = 100 * KERNELS["tiled_32"] * 50_000 / bound
     assert (
-        f"tiled_32 at {_svg.number(intensity)} FLOP/byte: 8,900 of {_svg.number(bound)}"
+        f"tiled_32 at {wording.number(intensity)} FLOP/byte: 8,900 of {wording.number(bound)}"
         in figure.alt
     )
-    assert f"{_svg.number(share)} %" in figure.alt
+    assert f"{wording.number(share)} %" in figure.alt
     assert "H200" in figure.caption
     assert "allowed by the roof" in figure.svg
 
 
 def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     from helpers.device import LiveGpu
-    from helpers.plots import _charts
 
     live = LiveGpu(
         name="NVIDIA L4", arch="sm_89", sms=58, boost_mhz=2040, memory_bytes=24 << 30,
@@ -423,12 +425,12 @@ def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch: pytest.MonkeyPa
         max_threads_per_block=1024, max_block=(1024, 1024, 64), max_grid=(2**31 - 1, 65535, 65535),
         memory_bus_bits=192, memory_clock_mhz=6251, driver_cuda="13.0", runtime_cuda="13.0",
     )  # fmt: skip
-    monkeypatch.setattr(_charts, "current", lambda: live)
+    monkeypatch.setattr(rooflines, "current", lambda: live)
     here = replace(LIVE, key="NVIDIA L4", gpu="NVIDIA L4")
     alt = plots.roofline(here).alt
     assert "Roofline of NVIDIA L4: the memory roof of 300 GB/s" in alt
-    assert f"FP32 peak of {_svg.number(58 * 128 * 2 * 2.04)} GFLOP/s" in alt
-    monkeypatch.setattr(_charts, "current", lambda: replace(live, memory_clock_mhz=0))
+    assert f"FP32 peak of {wording.number(58 * 128 * 2 * 2.04)} GFLOP/s" in alt
+    monkeypatch.setattr(rooflines, "current", lambda: replace(live, memory_clock_mhz=0))
     with pytest.raises(ConfigError, match="clocks"):
         plots.roofline(here)
 
@@ -458,9 +460,9 @@ def test_a_recorded_point_stands_under_the_roofs_of_its_own_gpu() -> None:
     x = model.arithmetic_intensity(catalog["tiled_32"], 4096, 4096, 4096)
     for card, where, rate in ((t4, "measured here", 712.0), (h200, "recorded on", 8900.0)):
         bound = x * card.bandwidth_gbs
-        share = _svg.number(100 * rate / bound)
+        share = wording.number(100 * rate / bound)
         [said] = [part for part in figure.alt.split("; ") if f"tiled_32 ({where}" in part]
-        assert f"{_svg.number(rate)} of {_svg.number(bound)} GFLOP/s, {share} %" in said
+        assert f"{wording.number(rate)} of {wording.number(bound)} GFLOP/s, {share} %" in said
     assert f"Roofline of {t4.name} and {h200.name}" in figure.caption
     assert h200.name not in plots.roofline(LIVE, intensity="kernel", size=4096).svg
 
@@ -469,7 +471,7 @@ def test_the_timeline_adds_up() -> None:
     figure = plots.timeline(RECORDED, kernels=["naive"], sizes=[1024])
     row = next(r for r in RECORDED.rows if r["kernel"] == "naive" and r["m"] == 1024)
     total = row["ms"] + row["h2d_ms"] + row["d2h_ms"]
-    assert f"together {_svg.number(total)} ms" in figure.alt
+    assert f"together {wording.number(total)} ms" in figure.alt
 
 
 # -- access maps ---------------------------------------------------------------------------------
@@ -559,11 +561,11 @@ def test_a_plan_draws_the_same_diagram() -> None:
 
 def threads_of_block(p: Geometry) -> dict[tuple[tuple[int, int, int, int], ...], int]:
     """The sets of pieces that the elements of a block's tile belong to, and how many each holds."""
-    t = _diagrams._tiles(p)
+    t = tilings._tiles(p)
     found: dict[tuple[tuple[int, int, int, int], ...], int] = {}
     for r in range(t.bm):
         for c in range(t.bn):
-            pieces = tuple(_diagrams._pieces(p, t, (r, c)))
+            pieces = tuple(tilings._pieces(p, t, (r, c)))
             assert any(y <= r < y + h and x <= c < x + w for y, x, h, w in pieces), (r, c)
             found[pieces] = found.get(pieces, 0) + 1
     return found
@@ -572,7 +574,7 @@ def threads_of_block(p: Geometry) -> dict[tuple[tuple[int, int, int, int], ...],
 @pytest.mark.parametrize("name", list(catalog))
 def test_the_tiles_of_all_threads_make_up_the_block(name: str) -> None:
     p = plan(catalog[name], 512, 512, 512)
-    t = _diagrams._tiles(p)
+    t = tilings._tiles(p)
     assert plots.tile_diagram(p).alt
     if not t.tm:
         return  # Tensor Cores: no thread owns a rectangle
@@ -588,7 +590,7 @@ STORES = [k for k in catalog if catalog[k].dtype == "float32" and catalog[k].hos
 def test_the_marked_elements_are_those_that_a_thread_stores(name: str) -> None:
     kernel = catalog[name]
     small = plan(kernel, 256, 256, 32)
-    t = _diagrams._tiles(small)
+    t = tilings._tiles(small)
     p = plan(kernel, t.bm, t.bn, 32)
     report = trace(kernel, t.bm, t.bn, 32).report
     stored: dict[int, set[int]] = {}
@@ -606,7 +608,7 @@ def test_the_marked_elements_are_those_that_a_thread_stores(name: str) -> None:
         r, c = divmod(min(elements), t.bn)
         drawn = {
             (y + i) * t.bn + x + j
-            for y, x, h, w in _diagrams._pieces(p, t, (r, c))
+            for y, x, h, w in tilings._pieces(p, t, (r, c))
             for i in range(h)
             for j in range(w)
         }
@@ -630,20 +632,20 @@ def test_a_warp_tiles_threads_lie_in_pieces_of_four() -> None:
 
 
 def test_the_hierarchies_tell_sizes() -> None:
-    alt = plots.memory_hierarchy("t4").alt
+    alt = ch01.memory_hierarchy("t4").alt
     assert "registers, 256 KB an SM, 10 MB in all" in alt
     assert "320 GB/s" in alt
-    alt = plots.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).alt
+    alt = ch04.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).alt
     assert "grid of 4 by 3 blocks" in alt
     assert "32 warps" in alt
     # x counts rows of C in naive, columns in coalesced: a warp stands there and lies here
-    across = plots.thread_hierarchy(plan(catalog["coalesced"], 100, 70, 50))
+    across = ch04.thread_hierarchy(plan(catalog["coalesced"], 100, 70, 50))
     assert "drawn downwards" in alt and "drawn downwards" not in across.alt
     assert (
-        "down a column of C" in plots.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).caption
+        "down a column of C" in ch04.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)).caption
     )
     assert (
-        "2 rows of 16 threads" in plots.thread_hierarchy(plan(catalog["tiled_16"], 64, 64, 64)).alt
+        "2 rows of 16 threads" in ch04.thread_hierarchy(plan(catalog["tiled_16"], 64, 64, 64)).alt
     )
 
 
@@ -653,7 +655,7 @@ def test_the_hierarchies_tell_sizes() -> None:
      (math.nan, "unknown"), (1234567, "1,234,567"), (0.00001234, "0.0000123")],
 )  # fmt: skip
 def test_numbers_are_written_for_people(value: float, words: str) -> None:
-    assert _svg.number(value) == words
+    assert wording.number(value) == words
 
 
 # -- in a browser --------------------------------------------------------------------------------
@@ -676,7 +678,7 @@ def test_figures_fit_a_phone_and_a_desk(browser: Any, drawn: dict[str, Figure], 
     # every text of a figure can be read: inside it, on no other, in the browser's own font
     assert page.evaluate(FIND_CRAMPED) == []
     shown = page.evaluate(SHOWN)
-    assert set(map(tuple, shown)) == {(width > _svg.NARROW, width <= _svg.NARROW)}
+    assert set(map(tuple, shown)) == {(width > NARROW, width <= NARROW)}
     colour = page.evaluate("getComputedStyle(document.querySelector('svg text')).fill")
     assert colour == "rgb(206, 214, 221)"
     page.close()
@@ -689,7 +691,10 @@ def test_one_drawing_is_shown_even_where_styles_are_taken_away(browser: Any, wid
     page = browser.new_page(viewport={"width": width, "height": 800})
     column = f"<div style='width:340px'>{figure}</div>"  # a narrow output of a wide notebook
     page.set_content(figure + column)
-    assert page.evaluate(SHOWN) == [[width > _svg.NARROW, width <= _svg.NARROW], [False, True]]
+    assert page.evaluate(SHOWN) == [
+        [width > NARROW, width <= NARROW],
+        [False, True],
+    ]
     assert page.locator("svg[role=img]:visible").count() == 2
     bare = re.sub(r"<style>.*?</style>", "", figure)
     page.set_content(bare)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers import exercises
-from helpers.exercises import ch14
+from helpers.chapters.ch14 import checks
 from helpers.measuring import load
 from helpers.pages import Markdown
 from tests.conftest import ROOT
@@ -88,7 +88,7 @@ def test_two_tiles_that_load_a_twice_or_take_one_column_too_few_are_refused() ->
     load_b = "wmma::load_matrix_sync(b, B + k * N + col + 16 * j, N);"
     assert right.count(load_a) == right.count(load_b) == 1
     twice = right.replace(load_a, "").replace(load_b, load_a + load_b)
-    report = list(ch14.two_tiles(twice))
+    report = list(checks.two_tiles(twice))
     assert [c.ok for c in report] == [True] * (len(report) - 1) + [False]
     assert not passes("14.3", right.replace("+ col + 16 * j, c[j]", "+ col, c[j]"))
     assert not passes("14.3", right.replace("blockIdx.x * 32", "blockIdx.x * 16"))

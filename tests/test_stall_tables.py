@@ -8,7 +8,7 @@ import pytest
 
 from helpers import catalog, instruction_mix
 from helpers.measuring import load, stalls
-from helpers.pages import BUSY, REASONS, stall_note
+from helpers.pages.notes import BUSY, REASONS, stall_note
 
 RECORDED = [e["kernel"] for e in load("h200").data["stalls"]]
 

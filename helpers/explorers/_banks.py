@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from helpers.colours import BLUE, VERMILION
 from helpers.emulator.observe import counts
-from helpers.explorers.core import (
-    BLUE,
-    VERMILION,
-    Control,
-    Explorer,
-    Reading,
-    State,
-    plural,
-    rect,
-    svg,
-    text,
-    words,
-)
+from helpers.explorers.core import Control, Explorer, Reading, State, text
+from helpers.explorers.fallbacks import rect, svg, words
+from helpers.wording import counted
 
 _SHAPE = counts.WarpShape(1, counts.WARP)
 
@@ -62,8 +53,8 @@ def read(state: State) -> Reading:
     n, groups = cost(starts, width, load), phases(starts, width, load)
     distinct = len(np.unique(starts)) * width // 4
     shown = {
-        "takes": plural(n, "wavefront"),
-        "wants": plural(distinct, "different word"),
+        "takes": counted(n, "wavefront"),
+        "wants": counted(distinct, "different word"),
         "wavefronts": text(n),
         "phases": text(groups),
         "words": text(distinct),

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from helpers.colours import BLUE
 from helpers.emulator.observe import counts
-from helpers.explorers.core import (
-    BLUE,
-    Control,
-    Explorer,
-    Reading,
-    State,
-    plural,
-    rect,
-    svg,
-    text,
-    words,
-)
+from helpers.explorers.core import Control, Explorer, Reading, State, text
+from helpers.explorers.fallbacks import rect, svg, words
+from helpers.wording import counted
 
 COLUMNS = 64
 """Elements in a row of the matrix that is read."""
@@ -40,7 +32,7 @@ def read(state: State) -> Reading:
     n = sectors(elements, state["size"])
     used = len(np.unique(elements)) * state["size"]
     shown = {
-        "touched": plural(n, "sector"),
+        "touched": counted(n, "sector"),
         "sectors": text(n),
         "fetched": text(counts.SECTOR * n),
         "used": text(used),

@@ -6,11 +6,12 @@ from typing import Any
 
 from helpers import plots
 from helpers.explorers import points
-from helpers.explorers.core import Control, Explorer, Reading, State, plural, significant, text
+from helpers.explorers.core import Control, Explorer, Reading, State, significant, text
 from helpers.measuring import DEFAULT_GPU, measure
 from helpers.measuring.gpu import BASELINES
 from helpers.measuring.point import PRECISION
 from helpers.rungs import catalog
+from helpers.wording import counted
 
 UNITS = {"gflops": "GFLOP/s", "ms": "milliseconds", "share": "% of cuBLAS", "peak": "% of the peak"}
 
@@ -86,7 +87,7 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
         best, worst = (least, most) if wanted == "ms" else (most, least)
         span = worst[1] / best[1] if wanted == "ms" else best[1] / worst[1]
         shown |= {
-            "count": plural(len(found), "kernel"),
+            "count": counted(len(found), "kernel"),
             "best": best[0],
             "best_value": best[2],
             "worst": worst[0],

@@ -6,7 +6,9 @@ from typing import Any
 
 from helpers import device, model
 from helpers.errors import ConfigError
-from helpers.explorers.core import Control, Explorer, Reading, State, bars, plural, text
+from helpers.explorers.core import Control, Explorer, Reading, State, text
+from helpers.explorers.fallbacks import bars
+from helpers.wording import counted
 
 REGISTERS = (16, 24, *range(32, 256, 8), 255)
 SHARED_KB = (0, 1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 56, 64, 80, 96, 99, 100, 128, 160,
@@ -70,7 +72,7 @@ def read(state: State) -> Reading:
         return Reading("shared" if too_much else "file", why)
     shown = {
         "gpu": gpu.name,
-        "holds": plural(o.blocks, "block"),
+        "holds": counted(o.blocks, "block"),
         "blocks": text(o.blocks),
         "warps": text(o.warps),
         "most": text(limits.max_warps_per_sm),

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from helpers.explorers.core import (
-    BLUE,
-    VERMILION,
-    Control,
-    Explorer,
-    Reading,
-    State,
-    plural,
-    rect,
-    svg,
-    text,
-    words,
-)
+from helpers.colours import BLUE, GREEN, VERMILION
+from helpers.explorers.core import Control, Explorer, Reading, State, text
+from helpers.explorers.fallbacks import rect, svg, words
+from helpers.wording import counted
 
 TILES = 8
 """Tiles along K in the drawing."""
 CLOCKS = tuple(range(100, 1001, 50))
-GREEN = "#009e73"
 
 
 @dataclass(frozen=True)
@@ -75,7 +65,7 @@ def pipeline(
             "need": text(-(-length // work) + 1),
             "tiles": text(TILES),
             "shared": text(n * tile_bytes),
-            "stages": plural(n, "stage"),
+            "stages": counted(n, "stage"),
         }
         return Reading("stalls" if waits else "hidden", shown)
 

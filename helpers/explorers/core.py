@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
@@ -29,13 +29,11 @@ def text(x: float, digits: int = 0) -> str:
     return f"{exact:,f}"
 
 
-def plural(n: int, noun: str) -> str:
-    """ "1 sector", "4 sectors"."""
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
-
-
 def significant(x: float, digits: int = 3) -> str:
-    """A number with so many significant digits, never in powers of ten, thousands separated."""
+    """A number with so many significant digits, never in powers of ten, thousands separated.
+
+    It keeps its zeros, 2.50, as the script does, where `wording.number` writes 2.5.
+    """
     if x == 0:
         return "0"
     places = max(0, digits - 1 - Decimal(x).adjusted())
@@ -186,40 +184,3 @@ def script(name: str) -> str:
     lines = (JS / f"{name}.js").read_text(encoding="utf-8").splitlines()
     kept = (line.strip() for line in lines)
     return "\n".join(line for line in kept if line and not line.startswith("//")) + "\n"
-
-
-# -- pictures for pages without script -------------------------------------------------------------
-
-BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#808080"
-
-
-def svg(width: float, height: float, body: str, alt: str) -> str:
-    """Inline SVG with a name; text takes the page's colour. No wider than a phone, for its text."""
-    return (
-        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{html.escape(alt)}" '
-        f'style="display:block;width:100%;max-width:{1.4 * width:.0f}px;height:auto">{body}</svg>'
-    )
-
-
-def rect(x: float, y: float, w: float, h: float, paint: str, more: str = "") -> str:
-    """A rectangle."""
-    return f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" fill="{paint}" {more}/>'
-
-
-def words(x: float, y: float, content: str, anchor: str = "start", size: float = 11) -> str:
-    """A line of text."""
-    return (
-        f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size:g}" '
-        f'fill="currentColor">{html.escape(content)}</text>'
-    )
-
-
-def bars(rows: Sequence[tuple[str, float, str]], alt: str) -> str:
-    """Horizontal bars of (label, value, words), relative to the largest."""
-    most = max((value for _, value, _ in rows), default=1.0) or 1.0
-    body = ""
-    for i, (name, value, said) in enumerate(rows):
-        y, wide = i * 20 + 3, 110 * value / most
-        body += words(104, y + 11, name, "end") + rect(110, y, wide, 14, BLUE)
-        body += words(115 + wide, y + 11, said)
-    return svg(320, len(rows) * 20 + 4, body, alt)

@@ -1,55 +1,24 @@
-"""Bars, the ladder, the roofline, access maps and tile diagrams: SVG with words, light and dark.
+"""The charts and diagrams that any page may draw: SVG with words, light and dark.
 
-Every function returns a Figure, whose alternative text says what the picture shows.
+Every function returns a Figure, whose alternative text says what the picture shows. A picture that
+serves one chapter lives with it, in `helpers.chapters`, and is drawn on the same canvas: `figures`
+makes the SVG, `surface` is what one draws on, `columns` says how wide it is.
 """
 
-from helpers.plots._beginnings import cache_sets, vector_blocks
-from helpers.plots._charts import bars, gantt, ladder, roofline, timeline
-from helpers.plots._diagrams import (
-    access_map,
-    loop_orders,
-    memory_hierarchy,
-    ring,
-    thread_hierarchy,
-    tile_diagram,
-)
-from helpers.plots._fragments import (
-    bit_fields,
-    fragment_layout,
-    hopper_block,
-    stream_k,
-    stream_k_share,
-)
-from helpers.plots._lanes import lane_map, load_cover, wide_reads
-from helpers.plots._order import tile_order
-from helpers.plots._svg import Figure
-from helpers.plots._worked import barriers, line_queues, tile_phases
+from helpers.plots.access_maps import access_map
+from helpers.plots.bar_charts import bars, ladder
+from helpers.plots.figures import Figure
+from helpers.plots.rooflines import roofline
+from helpers.plots.tilings import tile_diagram
+from helpers.plots.time_lines import gantt, timeline
 
 __all__ = [
     "Figure",
     "access_map",
-    "barriers",
     "bars",
-    "bit_fields",
-    "cache_sets",
-    "fragment_layout",
     "gantt",
-    "hopper_block",
     "ladder",
-    "lane_map",
-    "line_queues",
-    "load_cover",
-    "loop_orders",
-    "memory_hierarchy",
-    "ring",
     "roofline",
-    "stream_k",
-    "stream_k_share",
-    "thread_hierarchy",
     "tile_diagram",
-    "tile_order",
-    "tile_phases",
     "timeline",
-    "vector_blocks",
-    "wide_reads",
 ]

@@ -1,0 +1,8 @@
+"""What one page needs and no other: chNN/pictures.py draws for it, chNN/checks.py checks its exercises.
+
+    from helpers.chapters.ch06 import pictures
+    pictures.barriers()
+
+Charts and diagrams of general use are in `helpers.plots`; what a check is made of, in
+`helpers.exercises`.
+"""

@@ -1,0 +1,1 @@
+"""Chapter 1, your GPU: its pictures, and the checks of its exercises."""

@@ -1,0 +1,161 @@
+"""Pictures of chapter 1: a vector cut into blocks of threads, and the memories of a GPU."""
+
+from __future__ import annotations
+
+from helpers.colours import BLUE, GREEN, GREY, VERMILION
+from helpers.device import WORD, Gpu
+from helpers.device import gpu as find_gpu
+from helpers.emulator.observe.counts import BANKS
+from helpers.errors import DataError
+from helpers.plots.columns import Column
+from helpers.plots.figures import Figure, both
+from helpers.plots.surface import Canvas, text_width, wrap
+from helpers.wording import bytes_text, number
+
+
+def vector_blocks(
+    n: int, block: int, *, thread: tuple[int, int] = (0, 0), caption: str | None = None
+) -> Figure:
+    """A vector of n elements cut into blocks of so many threads, and the number i of one thread.
+
+    thread: (blockIdx.x, threadIdx.x) of the one that is marked. Raises DataError for an empty vector
+    or block, and for a thread that the launch does not have.
+    """
+    if n < 1 or block < 1:
+        raise DataError(f"{n=}, {block=}: give at least one element and one thread")
+    blocks = -(-n // block)
+    b, t = thread
+    if not (0 <= b < blocks and 0 <= t < block):
+        raise DataError(f"{thread=}: the launch has {blocks} blocks of {block} threads")
+    total, i = blocks * block, b * block + t
+    shown = [x for x in range(max(0, t - 3), t + 3) if x < block]  # the marked one among neighbours
+
+    def draw(at: Column) -> Canvas:
+        canvas, small = Canvas(at), at.small
+        tall, top = 30.0, 24.0
+        edge = (at.width - 2) / total  # a thread's width in the upper row
+        canvas.text(
+            1, 8, f"grid: {blocks} × {block} = {total:,} threads", size=small, weight="bold"
+        )
+        for j in range(blocks):
+            x = 1 + j * block * edge
+            used = min(block, n - j * block)
+            mine = j == b
+            canvas.rect(x, top, used * edge, tall, fill=BLUE if mine else GREY,
+                        alpha=0.5 if mine else 0.18, edge=None)  # fmt: skip
+            if used < block:
+                canvas.rect(x + used * edge, top, (block - used) * edge, tall, fill=VERMILION,
+                            alpha=0.35, edge=VERMILION, lw=0, hatch="////")  # fmt: skip
+            canvas.rect(x, top, block * edge, tall, lw=1.1)
+            words = f"block {j}" if block * edge > text_width("block 00", at.font) else str(j)
+            if block * edge > text_width(words, at.font):
+                canvas.text(x + used * edge / 2, top + tall / 2, words, size=at.font, ha="center")
+            first = str(j * block)
+            if block * edge > text_width(first, small) + 6:
+                canvas.text(x, top + tall + 9, first, size=small)
+        y = top + tall + 26
+        canvas.text(1, y, f"i below {n:,}: one element each", size=small)
+        if total > n:
+            x = 1.0 if at.narrow else at.width / 2
+            y += 17 * at.narrow
+            canvas.rect(x, y - 5, 13, 10, fill=VERMILION, alpha=0.35, edge=VERMILION, lw=0,
+                        hatch="////")  # fmt: skip
+            canvas.text(x + 19, y, f"{total - n} threads have none", size=small)
+        # the marked thread and its neighbours
+        y += 26
+        names = ("threadIdx.x", "i")
+        left = max(text_width(name, small) for name in names) + 8
+        cell = (at.width - left - 1) / (len(shown) + 1)
+        canvas.text(1, y, f"in block {b}:", size=small, weight="bold")
+        y += 12
+        for k, x in enumerate(shown):
+            mine = x == t
+            canvas.rect(left + k * cell, y, cell, 44, fill=BLUE if mine else None, alpha=0.5,
+                        edge=None if not mine else BLUE, lw=1.6)  # fmt: skip
+            for row, value in enumerate((x, b * block + x)):
+                canvas.text(left + (k + 0.5) * cell, y + 12 + 21 * row, str(value), size=at.font,
+                            ha="center", weight="bold" if mine else "normal")  # fmt: skip
+        for row, name in enumerate(names):
+            canvas.text(1, y + 12 + 21 * row, name, size=small)
+            canvas.text(at.width - cell / 2, y + 12 + 21 * row, "…", size=at.font, ha="center")
+        canvas.line(left, y + 22, at.width - 1, y + 22, lw=0.6, alpha=0.6)
+        y += 62
+        canvas.text(1, y, "i = blockIdx.x · blockDim.x + threadIdx.x", size=small)
+        canvas.text(1, y + small + 5, f"  = {b} · {block} + {t} = {i}", size=small)
+        return canvas.end(y + small + 15)
+
+    idle = f" The last {total - n} threads have no element." if total > n else ""
+    alt = (
+        f"A vector of {n} elements and {blocks} blocks of {block} threads, {total} in all, side by "
+        f"side: block 0 begins at element 0, each next one {block} further.{idle} "
+        f"Thread {t} of block {b} has i = {b} times {block} plus {t} = {i}."
+    )
+    if caption is None:
+        caption = (
+            f"{blocks} blocks of {block} threads over {n:,} elements. Thread {t} of block {b} is "
+            f"number {i} of the grid."
+        )
+    return both(draw, alt, caption)
+
+
+def memory_hierarchy(gpu: str | Gpu = "h200", *, caption: str | None = None) -> Figure:
+    """The memories of a GPU from registers to DRAM: size, who sees them, and known bandwidths.
+
+    Sizes and the DRAM bandwidth are the specification's; shared memory's bandwidth is 32 banks of
+    4 bytes a clock on every SM at the boost clock.
+    """
+    card = gpu if isinstance(gpu, Gpu) else find_gpu(gpu)
+    lim = card.limits
+    registers = lim.registers_per_sm * WORD
+    shared_rate = BANKS * WORD * card.sms * card.boost_mhz / 1e3
+    levels = [
+        ("registers", "one thread", f"{bytes_text(registers)} an SM, {bytes_text(registers * card.sms)} in all", ""),
+        (
+            "shared memory", "one block",
+            f"up to {bytes_text(lim.shared_per_sm)} an SM, {bytes_text(lim.shared_per_sm * card.sms)} in all",
+            f"{number(shared_rate)} GB/s",
+        ),
+        ("L2 cache", "the whole GPU", bytes_text(card.l2_bytes), ""),
+        ("global memory (DRAM)", "the whole GPU", bytes_text(card.memory_bytes), f"{number(card.bandwidth_gbs)} GB/s"),
+    ]  # fmt: skip
+
+    def draw(at: Column) -> Canvas:
+        canvas, small, gap = Canvas(at), at.small, 22.0
+        # on a phone every fact of a memory has a line of its own
+        box, step = (82.0, 8.0) if at.narrow else (46.0, 26.0)
+        y = 2.0
+        for i, (name, scope, size, rate) in enumerate(levels):
+            colour = (BLUE, GREEN, GREY, VERMILION)[i]
+            inset = (len(levels) - 1 - i) * step
+            w, x = at.width - 2 * inset - 2, inset + 12
+            canvas.rect(inset + 1, y, w, box, fill=colour, alpha=0.2, edge=colour, lw=1.6)
+            canvas.text(x, y + 15, name, size=at.font, weight="bold")
+            seen = f"seen by {scope}"
+            if at.narrow:
+                lines = [seen, *([rate] if rate else []), *wrap(size, small, w - 16)]
+                for k, words in enumerate(lines):
+                    canvas.text(x, y + 33 + k * (small + 4), words, size=small)
+            else:
+                canvas.text(inset + w - 8, y + 15, seen, size=small, ha="right")
+                canvas.text(x, y + 33, size, size=small)
+                canvas.text(inset + w - 8, y + 33, rate, size=small, ha="right")
+            if i < len(levels) - 1:
+                middle = at.width / 2
+                canvas.arrow(middle, y + box + 1.5, middle, y + box + gap - 1.5, both=True)
+            y += box + gap
+        words = "smaller, nearer, faster above; larger, farther, slower below"
+        y = canvas.lines(at.width / 2, y - 2, words, width=at.width, size=small, ha="center")
+        return canvas.end(y + 14)
+
+    ratio = shared_rate / card.bandwidth_gbs
+    alt = (
+        f"Memories of {card.name}, from the nearest: "
+        + "; ".join(
+            f"{name}, {size}, seen by {scope}{f', {rate}' if rate else ''}"
+            for name, scope, size, rate in levels
+        )
+        + f". Shared memory delivers {number(ratio)} times as many bytes a second as DRAM."
+    )
+    if caption is None:
+        caption = f"{card.name}, {card.sms} SMs. Sizes and DRAM bandwidth: {card.source}."
+    return both(draw, alt, caption)

@@ -1,0 +1,1 @@
+"""Chapter 2, measuring: the checks of its exercises."""

@@ -1,0 +1,1 @@
+"""Chapter 3, the CPU: its pictures, and the checks of its exercises."""

@@ -1,0 +1,1 @@
+"""Chapter 4, the first kernel: its pictures, and the checks of its exercises."""

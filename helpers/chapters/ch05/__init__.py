@@ -1,0 +1,1 @@
+"""Chapter 5, coalescing: its pictures, and the checks of its exercises."""

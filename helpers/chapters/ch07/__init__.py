@@ -1,0 +1,1 @@
+"""Chapter 7, occupancy, divergence and banks: the checks of its exercises."""

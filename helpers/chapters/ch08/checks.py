@@ -1,0 +1,95 @@
+"""Checks for the exercises of chapter 08, 1D register blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from helpers import emulator
+from helpers.exercises import (
+    Check,
+    KernelTask,
+    check_kernel_source,
+    close_to,
+    exercise,
+    from_tiles,
+    matmul_problem,
+)
+from helpers.kernel import broken_rules
+from helpers.rungs import catalog
+
+
+@exercise("08.1", kind="number")
+def longer(answer: object) -> Check:
+    """Multiply-adds per wavefront with a column of 16: A at half a wavefront, B at one."""
+    return close_to(
+        answer,
+        1 / (1 / 2 + 1 / 16),
+        tolerance=0.015,
+        what="multiply-adds per wavefront",
+        wrong={
+            1.6: "that is TM = 8",
+            3.2: "only the reads of B halve",
+            16 / 17: "a value of A costs half a wavefront",
+            1 / 2 + 1 / 16: "that is wavefronts for each multiply-add",
+            2: "that leaves out B: a value of B still costs a wavefront, shared by 16",
+            16: "that leaves out A: each multiply-add needs a value of A of its own",
+        },
+        hint="Half a wavefront for A and a sixteenth of one for B, for one multiply-add.",
+    )
+
+
+@exercise("08.2", kind="kernel")
+def column(answer: object) -> Iterator[Check]:
+    """Four elements of a column a thread, 16 rows apart, in 16x16 threads."""
+    checks = check_kernel_source(
+        answer,
+        KernelTask(
+            "column",
+            block=("16", "16", "1"),
+            grid=("cdiv(N, 16)", "cdiv(M, 64)", "1"),
+            require=("__shared__",),
+        ),
+    )
+    yield from checks
+    if not all(c.ok for c in checks):
+        return
+    edge = 64
+    made = matmul_problem(np.random.default_rng(8), edge, edge, edge, "float32")
+    report = emulator.launch(
+        str(answer), "column", (edge // 16, edge // 64, 1), (16, 16, 1), list(made.args)
+    )
+    yield from from_tiles(
+        report,
+        edge**3 / 32,
+        1.25,
+        "(4 + 1) / 4",
+        reads="Walk through K once, and use each value of B_tile for all four sums.",
+        loads="Read A and B from global memory once, into the tiles.",
+    )
+
+
+@exercise("08.3", kind="choice")
+def tile(answer: object) -> Iterator[Check]:
+    """A legal tile of block_1d with columns of 16 and 256 threads."""
+    names = ("BM", "BN", "BK", "TM")
+    if not isinstance(answer, dict) or set(answer) != set(names):
+        yield Check(False, "a dictionary of BM, BN, BK and TM", got=repr(answer))
+        return
+    given = {name: answer[name] for name in names}
+    whole = all(type(value) is int and value > 0 for value in given.values())
+    yield Check(whole, "four whole numbers", got=repr(answer))
+    if not whole:
+        return
+    yield Check(given["TM"] == 16, "a column of 16", got=str(given["TM"]))
+    count = given["BM"] * given["BN"] / given["TM"]
+    yield Check(count == 256, "256 threads", got=f"{count:g}", hint="That number is BM * BN / TM.")
+    broken = broken_rules(catalog["block_1d"], **given)
+    copied = f"BM * BK = {given['BM'] * given['BK']}, BK * BN = {given['BK'] * given['BN']}"
+    yield Check(
+        not broken,
+        "legal",
+        got=f"{copied}, threads {count:g}" if broken else "",
+        hint=f"The rule: {broken[0].reason}." if broken else "",
+    )

@@ -1,0 +1,1 @@
+"""Chapter 9, 2D register blocking: the checks of its exercises."""

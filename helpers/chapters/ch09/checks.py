@@ -1,0 +1,142 @@
+"""Checks for the exercises of chapter 09, 2D register blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from helpers import emulator
+from helpers.errors import TileError
+from helpers.exercises import (
+    Check,
+    KernelTask,
+    Problem,
+    check_kernel_source,
+    close_to,
+    exercise,
+    from_tiles,
+    matmul_problem,
+)
+
+
+@exercise("09.1", kind="python")
+def two_prices(answer: Any) -> Iterator[Check]:
+    """A pair, (reads, wavefronts), for each multiply-add of a patch of 16 by 4."""
+    try:
+        reads, wavefronts = answer
+    except (TypeError, ValueError):
+        yield Check(
+            False,
+            "two numbers, reads and wavefronts",
+            got=f"{answer!r}"[:80],
+            hint="Give both, as in (reads, wavefronts).",
+        )
+        return
+    yield close_to(
+        reads,
+        20 / 64,
+        tolerance=0.015,
+        what="reads per multiply-add",
+        wrong={
+            0.25: "that is the 8x8 patch",
+            20: "divide by the multiply-adds",
+            64: "that is the multiply-adds; the reads are the values of A and B",
+            1 / 20: "a patch of 16 by 4 has 64 multiply-adds, and they need 16 + 4 reads",
+            64 / 20: "that is multiply-adds per read",
+            12 / 64: "that is the wavefronts: give the reads first",
+        },
+        hint="TM + TN values are read for TM · TN multiply-adds.",
+    )
+    yield close_to(
+        wavefronts,
+        12 / 64,
+        tolerance=0.015,
+        what="wavefronts per multiply-add",
+        wrong={
+            12: "divide by the multiply-adds",
+            64 / 12: "that is multiply-adds per wavefront",
+            20 / 64: "that is the reads: a value of A costs only half a wavefront",
+            68 / 64: "that is the mirror image, TM = 4 and TN = 16",
+            0.5 / 16
+            + 1 / 4: "a value of A is used TN times and one of B TM times, not the other way round",
+            1.5: "that is one value of each: they are used for many multiply-adds",
+        },
+        hint="16 values of A at half a wavefront and 4 of B at one, for 64 multiply-adds.",
+    )
+
+
+EDGE, T = 64, 16
+"""Edge of the matrices on which requests are counted, and of the exercise's block of threads."""
+
+
+def run(answer: object) -> tuple[Problem, Any]:
+    """One launch on whole tiles: its arguments, and what the emulator saw."""
+    made = matmul_problem(np.random.default_rng(9), EDGE, EDGE, EDGE, "float32")
+    grid, block = (EDGE // (2 * T), EDGE // (2 * T), 1), (T, T, 1)
+    return made, emulator.launch(str(answer), "patch", grid, block, list(made.args))
+
+
+def sums_right(answer: object) -> int:
+    """How many of the four places of a thread's patch hold the right sums, in every thread; 0 if none runs."""
+    try:
+        made, _ = run(answer)
+    except TileError:
+        return 0
+    ok = made.args[2] == made.outputs[2]
+    places = ok.reshape(EDGE // (2 * T), 2, T, EDGE // (2 * T), 2, T)
+    return int(places.all(axis=(0, 2, 3, 5)).sum())
+
+
+@exercise("09.2", kind="kernel")
+def patch(answer: object) -> Iterator[Check]:
+    """A 2x2 patch a thread, in 16x16 threads."""
+    checks = check_kernel_source(
+        answer,
+        KernelTask(
+            "patch",
+            block=("16", "16", "1"),
+            grid=("cdiv(N, 32)", "cdiv(M, 32)", "1"),
+            require=("__shared__",),
+        ),
+    )
+    yield from checks
+    if not all(c.ok for c in checks):
+        right = sums_right(answer)
+        if 0 < right < 4:
+            yield Check(
+                False,
+                "the four sums of a thread",
+                got=f"{right} of 4 right",
+                hint="Four sums, four multiply-adds: each value of A goes with each value of B.",
+            )
+        return
+    _, report = run(answer)
+    yield from from_tiles(
+        report,
+        EDGE**3 / 32,
+        1.0,
+        "(2 + 2) / (2 · 2)",
+        reads="Read two values of A_tile and two of B_tile for each k, and use each of them twice.",
+        loads="The loads into the tiles are written already: take the operands from there.",
+    )
+
+
+@exercise("09.3", kind="number")
+def blocks(answer: object) -> Check:
+    """Blocks of 128x128 tiles for a 2048x2048 C."""
+    return close_to(
+        answer,
+        256,
+        tolerance=0,
+        what="blocks",
+        wrong={
+            16: "that is one direction",
+            32: "multiply the two directions, do not add them",
+            132: "that is the SMs of an H200: the grid follows from the size of C",
+            128: "that is the edge of a tile",
+            2048 * 2048: "that is the elements of C: a block computes 128 · 128 of them",
+        },
+        hint="How many tiles fit along one edge of C, and along both?",
+    )

@@ -1,0 +1,1 @@
+"""Chapter 11, pipelining: its pictures, and the checks of its exercises."""

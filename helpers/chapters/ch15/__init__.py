@@ -1,0 +1,1 @@
+"""Chapter 15, mma.sync: its pictures, and the checks of its exercises."""

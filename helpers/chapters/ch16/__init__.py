@@ -1,0 +1,1 @@
+"""Chapter 16, Hopper: its pictures, and the checks of its exercises."""

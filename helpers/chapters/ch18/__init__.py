@@ -1,0 +1,1 @@
+"""Chapter 18, streams: the checks of its exercises."""

@@ -1,0 +1,1 @@
+"""Chapter 19, the whole ladder: the checks of its exercises."""

@@ -1,0 +1,86 @@
+"""Where the book lives: the address in _config.yml, and the addresses that follow from it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers.errors import ConfigError
+from helpers.kernel import ROOT
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The address in _config.yml and the addresses that follow from it."""
+
+    url: str
+    branch: str
+
+    @property
+    def owner(self) -> str:
+        """The account on GitHub."""
+        return self.url.split("/")[-2]
+
+    @property
+    def name(self) -> str:
+        """The repository's name, which is also the folder that `git clone` makes."""
+        return self.url.split("/")[-1]
+
+    @property
+    def pages(self) -> str:
+        """Where the project's own workflow publishes the rendered book."""
+        host = f"{self.owner.lower()}.github.io"
+        return f"https://{host}" if self.name.lower() == host else f"https://{host}/{self.name}"
+
+    def colab(self, stem: str) -> str:
+        """Address that opens the notebook of one chapter on Colab."""
+        where = f"{self.owner}/{self.name}/blob/{self.branch}/book/{stem}.ipynb"
+        return f"https://colab.research.google.com/github/{where}"
+
+
+def checked_address(url: str) -> str:
+    """The address without a trailing slash or ".git". Raises ConfigError if Colab cannot open it."""
+    short = url.strip().rstrip("/").removesuffix(".git")
+    if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", short):
+        raise ConfigError(
+            f"{url!r} is not the address of a repository on GitHub, and Colab opens notebooks from "
+            "there only. Give an address of the form https://github.com/OWNER/NAME."
+        )
+    return short
+
+
+def repository(root: Path = ROOT) -> Repository:
+    """The repository as _config.yml names it. Raises ConfigError if it names none."""
+    import yaml
+
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    try:
+        section = config["repository"]
+        return Repository(checked_address(section["url"]), section["branch"])
+    except (KeyError, TypeError):
+        raise ConfigError(
+            "_config.yml has no `repository` with a `url` and a `branch`. The launch buttons and "
+            "the notebooks need both: add them."
+        ) from None
+
+
+def set_repository(url: str, root: Path = ROOT) -> None:
+    """Write another address into _config.yml, the one place where it stands."""
+    address = checked_address(url)
+    path = root / "_config.yml"
+    text = path.read_text(encoding="utf-8")
+    new, count = re.subn(
+        r"(?m)^(repository:\s*\n(?:[ #].*\n)*?\s+url:[ \t]*)\S+", rf"\g<1>{address}", text
+    )
+    if count != 1:
+        raise ConfigError("_config.yml has no `url` under `repository`: add one.")
+    write(path, new)
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file in one step, so that it is never seen half-written."""
+    scratch = path.with_name(path.name + ".new")
+    scratch.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(scratch, path)

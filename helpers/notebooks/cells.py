@@ -1,0 +1,75 @@
+"""Cells of a notebook, as the JSON of nbformat 4.5."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+OPEN, CLOSE = "\ue000", "\ue001"
+"""Private characters that mark a glued number until the braces around it are doubled."""
+
+
+def say(text: str) -> str:
+    """Code that shows a paragraph with its glued numbers: `helpers.pages.say`."""
+    template = text.strip("\n").replace("{", "{{").replace("}", "}}")
+    template = template.replace(OPEN, "{").replace(CLOSE, "}")
+    if '"""' in template:
+        return f"say({template!r})"
+    return f'say(r"""\n{template}\n""")'
+
+
+def cell(kind: str, source: str, id_: str) -> dict[str, Any]:
+    """One notebook cell; Colab reads its id from the metadata."""
+    return {
+        "cell_type": kind,
+        "id": id_,
+        "metadata": {"id": id_},
+        "source": source.splitlines(keepends=True),
+    }
+
+
+def code_cell(source: str, id_: str, tags: list[str]) -> dict[str, Any]:
+    """One code cell without outputs, hidden as its tags say."""
+    made = cell("code", source, id_)
+    made |= {"execution_count": None, "outputs": []}
+    if tags:
+        made["metadata"]["tags"] = tags
+    jupyter = {}
+    if {"hide-input", "remove-input"} & set(tags):
+        made["metadata"]["cellView"] = "form"
+        jupyter["source_hidden"] = True
+    if {"hide-output", "remove-output"} & set(tags):
+        jupyter["outputs_hidden"] = True
+    if jupyter:
+        made["metadata"]["jupyter"] = jupyter
+    return made
+
+
+def glued_names(source: str) -> list[str]:
+    """Patterns of the names that a cell glues; a computed name matches anything it could be."""
+    names = []
+    plain_source = "\n".join(
+        "pass" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines()
+    )
+    try:
+        tree = ast.parse(plain_source)
+    except SyntaxError:
+        return []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+            if node.func.id != "glue":
+                continue
+            match node.args[0]:
+                case ast.Constant(value=str(name)):
+                    names.append(re.escape(name))
+                case ast.JoinedStr(values=values):
+                    names.append(
+                        "".join(
+                            re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w+"
+                            for part in values
+                        )
+                    )
+                case _:
+                    names.append(r"\w+")
+    return names

@@ -1,0 +1,43 @@
+"""Numbers and lists as the book writes them: one source for pictures, tables and sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number for people: three significant digits, thousands with commas, no exponent."""
+    if value != value:
+        return "unknown"
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
+def counted(value: float, noun: str) -> str:
+    """ "1 sector", "2.5 sectors", "4,096 sectors"."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def bytes_text(count: float) -> str:
+    """Bytes in the largest unit that leaves at least 1, counted in powers of two as NVIDIA's tables
+    of memories do: 49,152 is "48 KB"."""
+    value, unit = float(count), "B"
+    for larger in ("KB", "MB", "GB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{number(value, 3)} {unit}"
+
+
+def shape_text(m: int, n: int, k: int) -> str:
+    """How a size is written under a bar: "N = 1024", or M × N × K where they differ."""
+    return f"N = {m}" if m == n == k else f"M × N × K = {m} × {n} × {k}"
+
+
+def join(words: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

@@ -1,0 +1,119 @@
+"""Pictures of the first chapters: what they show equals what the addresses and the launch say."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from helpers import colours, emulator
+from helpers.chapters.ch01 import pictures as ch01
+from helpers.chapters.ch03 import pictures as ch03
+from helpers.errors import DataError
+from helpers.plots import Figure
+
+NUMBER = """
+extern "C" __global__ void number(int* i, int* block, int* thread, int n)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t < n) { i[t] = t; block[t] = blockIdx.x; thread[t] = threadIdx.x; }
+}
+"""
+
+
+def words(figure: Figure) -> list[list[str]]:
+    """Every text of the wide and of the narrow drawing."""
+    return [
+        [
+            "".join(node.itertext())
+            for node in ET.fromstring(svg).iter()
+            if node.tag.endswith("text")
+        ]
+        for svg in (figure.svg, figure.narrow)
+    ]
+
+
+@pytest.mark.parametrize(("n", "block"), [(1000, 256), (7, 3), (12, 4), (1, 32)])
+def test_the_marked_thread_has_the_number_that_a_launch_gives_it(n: int, block: int) -> None:
+    i, blocks, threads = (np.full(n, -1, np.int32) for _ in range(3))
+    grid = -(-n // block)
+    emulator.launch(NUMBER, "number", (grid, 1, 1), (block, 1, 1), [i, blocks, threads, n])
+    last = n - 1
+    marked = (int(blocks[last]), int(threads[last]))
+    figure = ch01.vector_blocks(n, block, thread=marked)
+    assert f"has i = {marked[0]} times {block} plus {marked[1]} = {i[last]}." in figure.alt
+    idle = grid * block - n
+    assert (f"The last {idle} threads have no element" in figure.alt) == (idle > 0)
+    for drawn in words(figure):
+        assert f"grid: {grid} × {block} = {grid * block:,} threads" in drawn
+        assert str(i[last]) in drawn
+        assert any(text.endswith(f"= {i[last]}") for text in drawn)
+        assert any("have none" in text for text in drawn) == (idle > 0)
+    wrong = ch01.vector_blocks(n, block + 1, thread=(0, 0))
+    assert wrong.alt != figure.alt and f"blocks of {block} threads" not in wrong.alt
+
+
+def cache(rows: int, pitch: int, sets: int, line: int) -> dict[int, set[int]]:
+    """The lines of a column by set, kept as a cache does: one address after the other."""
+    held: dict[int, set[int]] = {}
+    for address in range(0, rows * pitch, pitch):
+        number, _ = divmod(address, line)
+        held.setdefault(number & (sets - 1), set()).add(number)  # sets: a power of two
+    return held
+
+
+@pytest.mark.parametrize("rows", [1, 100, 512, 1024, 1025])
+@pytest.mark.parametrize("pitch", [4, 64, 2048, 4096, 4100])
+def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
+    held = cache(rows, pitch, 64, 64)
+    most = max(map(len, held.values()))
+    figure = ch03.cache_sets(rows, (pitch,))
+    told = (
+        f"{len(held)} sets, up to {most:,} lines in each"
+        if len(held) > 1
+        else f"1 set, {most:,} lines in it"
+    )
+    assert told in figure.alt
+    assert all(told in drawn for drawn in words(figure))
+    assert told not in ch03.cache_sets(rows + 4096, (pitch,)).alt
+    assert {ch03.set_of(r * pitch) for r in range(rows)} == set(held)
+
+
+def test_a_row_of_4096_bytes_is_the_odd_one() -> None:
+    alt = ch03.cache_sets(1024).alt
+    assert "with rows of 4096 bytes, 1 set, 1,024 lines in it" in alt
+    assert "with rows of 4100 bytes, 64 sets, up to 16 lines in each" in alt
+    # the mark of the odd column is of another colour, in both drawings
+    for svg in (ch03.cache_sets(1024).svg, ch03.cache_sets(1024).narrow):
+        assert colours.VERMILION in svg and colours.BLUE in svg
+    assert colours.VERMILION not in ch03.cache_sets(1024, (4100,)).svg
+
+
+def test_text_is_large_enough_on_a_phone_and_colours_suit_the_dark() -> None:
+    for figure in (ch01.vector_blocks(1000, 256, thread=(2, 3)), ch03.cache_sets(1024)):
+        assert figure.narrow and figure.caption and len(figure.alt) > 40
+        width = float(ET.fromstring(figure.narrow).get("viewBox", "").split()[2])
+        sizes = [float(s) for s in re.findall(r"font-size:([\d.]+)px", figure.narrow)]
+        assert sizes and min(sizes) * 300 / width >= 10
+        for colour in set(re.findall(r"#[0-9a-f]{6}", figure.svg + figure.narrow)):
+            assert colour in colours.PALETTE
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ch01.vector_blocks(0, 32),
+        lambda: ch01.vector_blocks(10, 0),
+        lambda: ch01.vector_blocks(10, 4, thread=(3, 0)),
+        lambda: ch01.vector_blocks(10, 4, thread=(0, 4)),
+        lambda: ch03.cache_sets(0),
+        lambda: ch03.cache_sets(10, ()),
+        lambda: ch03.cache_sets(10, (0,)),
+        lambda: ch03.cache_sets(10, sets=0),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(call: object) -> None:
+    with pytest.raises(DataError):
+        call()  # type: ignore[operator]

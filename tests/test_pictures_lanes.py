@@ -1,0 +1,147 @@
+"""Drawings of lanes: what they show is what the emulator counted, and a wrong map shows otherwise."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from helpers import catalog, emulator, trace
+from helpers.chapters.ch10 import pictures as ch10
+from helpers.chapters.ch11 import pictures as ch11
+from helpers.chapters.ch12 import pictures as ch12
+from helpers.emulator import Report
+from helpers.emulator.observe.counts import wide_load
+from helpers.errors import DataError
+from helpers.plots import Figure
+from helpers.plots.lane_phases import first_read, phases
+
+READ = """
+extern "C" __global__ void read4(const int* first, float* out)
+{
+    __shared__ __align__(16) float tile[512];
+    for (int i = threadIdx.x; i < 512; i += 32) tile[i] = i;
+    __syncthreads();
+    const float4 v = *reinterpret_cast<const float4*>(&tile[first[threadIdx.x]]);
+    out[threadIdx.x] = v.x + v.y + v.z + v.w;
+}
+"""
+
+
+def counted(words: list[int]) -> int:
+    """Wavefronts of a read that the emulator runs."""
+    out = np.zeros(32, np.float32)
+    given = np.array(words, np.int32)
+    report = emulator.launch(READ, "read4", (1, 1, 1), (32, 1, 1), [given, out])
+    assert (out == 4 * given + 6).all()
+    found = [r for r in report.by_line() if (r.space, r.op) == ("shared", "load")]
+    return sum(r.wavefronts for r in found)
+
+
+def maps() -> list[list[int]]:
+    chance = random.Random(3)
+    rows = [[4 * (lane // 8) for lane in range(32)], [4 * (lane % 8) for lane in range(32)]]
+    squares = [[4 * (lane // 2 % 4) for lane in range(32)], [8 * lane for lane in range(32)]]
+    return [*rows, *squares, *([4 * chance.randrange(20) for _ in range(32)] for _ in range(3))]
+
+
+@pytest.mark.parametrize("words", maps(), ids=range(len(maps())))
+def test_phases_add_up_to_what_the_emulator_counts(words: list[int]) -> None:
+    served = phases(words)
+    assert sum(phase.wavefronts for phase in served) == counted(words) == wide_load(words)
+    assert [lane for phase in served for lane in phase.lanes] == list(range(32))
+
+
+def test_a_lane_that_does_not_read_costs_nothing() -> None:
+    words = [4 * lane if lane < 8 else -1 for lane in range(32)]
+    assert wide_load(words) == 1
+    assert wide_load([4 * lane for lane in range(32)]) == 4
+
+
+def warp_tiled(lane_m: str = "", lane_n: str = "") -> Report:
+    """The kernel of chapter 12, a warp of 32 x 64 with 8x8 a thread, perhaps with another lane map."""
+    k = catalog["warp_tiled"]
+    size = k.params | {"BN": 128, "WM": 32, "TM": 8}
+    source = k.source
+    for old, new in (
+        ("lane / 2 % LANES_M", lane_m),
+        ("lane / (2 * LANES_M) * 2 + lane % 2", lane_n),
+    ):
+        assert f"= {old};" in source
+        source = source.replace(f"= {old};", f"= {new or old};")
+    A, B, C = (np.ones((128, 128), np.float32) for _ in range(3))
+    return emulator.launch(
+        source, k.entry, (1, 1, 1), (256, 1, 1), [A, B, C, 128, 128, 128],
+        defines={name: str(value) for name, value in size.items()},
+    )  # fmt: skip
+
+
+def test_the_lane_map_is_the_kernels() -> None:
+    report = warp_tiled()
+    rows, columns = first_read(report, "A_tile"), first_read(report, "B_tile")
+    assert rows == tuple(4 * (lane // 2 % 4) for lane in range(32))
+    assert columns == tuple(4 * (lane // 8 * 2 + lane % 2) for lane in range(32))
+    alt = ch12.lane_map(report).alt
+    assert "4 rows of patches by 8 columns of patches" in alt
+    assert "lane 1 row 0, column 4, lane 2 row 4, column 0" in alt
+    assert "A read of A takes 2 wavefronts" in alt and "a read of B takes 2 wavefronts" in alt
+    by_array = {r.array: r.wavefronts_per_request for r in report.by_line()
+                if (r.space, r.op) == ("shared", "load")}  # fmt: skip
+    assert by_array == {"A_tile": 2, "B_tile": 2}
+
+
+def test_another_lane_map_looks_different() -> None:
+    report = warp_tiled("lane / LANES_N", "lane % LANES_N")
+    figure = ch12.lane_map(report)
+    assert "a read of B takes 4 wavefronts (lanes 0–7 8 groups" in figure.alt
+    assert "lane 2 row 0, column 8" in figure.alt
+    assert figure.svg != ch12.lane_map(warp_tiled()).svg
+
+
+def test_a_launch_without_16_byte_reads_is_refused() -> None:
+    with pytest.raises(DataError, match="no 16-byte read of A_tile"):
+        ch12.lane_map(trace("tiled_32", M=32, N=32, K=32))
+
+
+def test_reads_over_the_banks() -> None:
+    near, far = warp_tiled(), warp_tiled("lane / LANES_N", "lane % LANES_N")
+    figure = ch10.wide_reads({"Squares": near, "Rows": far})
+    assert "Squares: lanes 0–15 want 4 groups of four words in banks 0–3, 4–7, 8–11" in figure.alt
+    assert "Rows: lanes 0–7 want 8 groups of four words in banks 0–3, 4–7, 8–11" in figure.alt
+    assert "the whole read takes 4" in figure.alt and "the whole read takes 2" in figure.alt
+
+
+def test_cover_is_drawn_to_scale() -> None:
+    cover = {"none": (0, 512), "half": (256, 512), "all": (1024, 1024)}
+    figure = ch11.load_cover(cover, {"DRAM": 500})
+    assert "half 256 of 512 multiply-adds, 1,024 clocks" in figure.alt
+    assert "about 500 from DRAM" in figure.alt
+    for drawn in (figure.svg, figure.narrow):
+        assert "256 of 512" in drawn and "1024 of 1024" in drawn
+    assert ch11.load_cover({**cover, "half": (128, 512)}, {"DRAM": 500}).svg != figure.svg
+
+
+@pytest.mark.parametrize("cover", [(-1, 512), (513, 512), (0, 0)])
+def test_an_impossible_cover_is_refused(cover: tuple[int, int]) -> None:
+    with pytest.raises(DataError, match="whole step"):
+        ch11.load_cover({"x": cover}, {})
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "lane_map": lambda: ch12.lane_map(warp_tiled()),
+    "wide_reads": lambda: ch10.wide_reads({"one": warp_tiled()}),
+    "load_cover": lambda: ch11.load_cover({"a": (1, 2), "b": (2, 2)}, {"L2": 2, "DRAM": 4}),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_phone_can_read_it(name: str) -> None:
+    figure = FIGURES[name]()
+    box = re.search(r'viewBox="0 0 ([\d.]+) ', figure.narrow)
+    assert box and float(box[1]) == pytest.approx(320, abs=1)
+    sizes = [float(size) for size in re.findall(r"font-size:([\d.]+)px", figure.narrow)]
+    assert sizes and min(sizes) >= 10
+    assert "currentColor" in figure.svg and figure.alt and figure.caption

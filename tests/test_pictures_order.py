@@ -1,0 +1,122 @@
+"""The order of tiles: the model's against the kernel's own, and what the drawing says of it."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from helpers import catalog, colours, emulator, model, numbers, plan
+from helpers.chapters.ch13 import pictures
+from helpers.errors import ConfigError
+
+Order = Callable[[int, int, int], tuple[tuple[int, int], ...]]
+
+
+def of_the_kernel(rows: int, columns: int, group: int) -> list[tuple[int, int]]:
+    """The tile that each block of fp32_best writes, found by starting one block more each time."""
+    k, tile = catalog["fp32_best"], dict(catalog["fp32_best"].candidates[3], GROUP_M=group)
+    M, N, K = 32 * rows - 3, 32 * columns - 5, 1
+    p = plan(k, M, N, K, **tile)
+    assert p.tile == (32, 32) and p.grid == (rows * columns, 1, 1)
+    A, B = numbers.operands(k, M, N, K)
+    found, before = [], np.zeros((M, N), bool)
+    for blocks in range(1, rows * columns + 1):
+        C = np.full((M, N), np.nan, np.float32)
+        emulator.launch(
+            k.source, k.entry, (blocks, 1, 1), p.block, [A, B, C, M, N, K],
+            shared_bytes=p.shared_bytes, defines=p.defines, arch=k.min_arch, name=k.file,
+        )  # fmt: skip
+        new = np.argwhere(~np.isnan(C) & ~before) // 32
+        [where] = {(int(row), int(column)) for row, column in new}
+        found.append(where)
+        before = ~np.isnan(C)
+    return found
+
+
+SHAPES = [(5, 3, 2), (3, 4, 1), (2, 3, 4)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_order_is_that_of_the_kernel(shape: tuple[int, int, int]) -> None:
+    assert list(model.tile_order(*shape)) == of_the_kernel(*shape)
+
+
+def test_another_order_is_seen() -> None:
+    """Bands whose tiles run along the rows, and bands that turn back."""
+    along = [(row, column) for band in range(0, 5, 2) for row in range(band, min(band + 2, 5))
+             for column in range(3)]  # fmt: skip
+    assert sorted(along) == sorted(model.tile_order(5, 3, 2))
+    assert along != of_the_kernel(5, 3, 2)
+    turned = model.tile_order(5, 3, 2, turn=True)
+    assert turned[:6] == model.tile_order(5, 3, 2)[:6]
+    assert turned[6:8] == ((2, 2), (3, 2))  # tile_order.cuh: odd bands begin at the last column
+    assert list(turned) != of_the_kernel(5, 3, 2)
+
+
+def test_an_order_that_cannot_be_is_refused() -> None:
+    for shape in ((0, 1, 1), (1, 0, 1), (1, 1, 0)):
+        with pytest.raises(ConfigError, match="at least 1"):
+            model.tile_order(*shape)
+    for running, groups in ((0, (1,)), (65, (1,)), (1, ())):
+        with pytest.raises(ConfigError, match="1 to 64 blocks"):
+            pictures.tile_order(running=running, groups=groups)
+
+
+def needs(rows: int, columns: int, group: int, running: int) -> tuple[int, int]:
+    """Tile rows of A and tile columns of B of the first blocks, by marking them."""
+    marked = np.zeros((rows, columns), bool)
+    for row, column in model.tile_order(rows, columns, group)[:running]:
+        marked[row, column] = True
+    return int(marked.any(axis=1).sum()), int(marked.any(axis=0).sum())
+
+
+def words(svg: str) -> list[str]:
+    return re.findall(r">([^<>]+)</text>", svg)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "running", "groups"), [(8, 8, 12, (1, 4)), (5, 4, 7, (2, 1, 4))]
+)
+def test_the_drawing_says_what_the_blocks_need(
+    rows: int, columns: int, running: int, groups: tuple[int, ...]
+) -> None:
+    figure = pictures.tile_order(rows, columns, running=running, groups=groups)
+    counted = [needs(rows, columns, group, running) for group in groups]
+    said = re.findall(r"need (\d+) tile rows? of A and (\d+) tile columns? of B", figure.alt)
+    assert [(int(a), int(b)) for a, b in said] == counted
+    assert said == re.findall(r"need (\d+) tile rows? of A and (\d+) tile", figure.caption)
+    for svg in (figure.svg, figure.narrow):
+        drawn = words(svg)
+        for a, b in counted:
+            assert any(text.endswith(f"= {a + b}") for text in [" ".join(drawn), *drawn])
+        numbers = [int(text) for text in drawn if text.isdigit()]
+        inner = [
+            {tile: block for block, tile in enumerate(model.tile_order(rows, columns, g))}
+            for g in groups
+        ]
+        assert sorted(numbers) == sorted(n for order in inner for n in order.values())
+
+
+def test_a_drawing_of_another_number_of_blocks_says_something_else() -> None:
+    """The wrong twin: row by row and in bands, the need depends on how many blocks run."""
+    assert needs(8, 8, 1, 12) == (2, 8) and needs(8, 8, 4, 12) == (4, 3)
+    assert needs(8, 8, 1, 8) == (1, 8)
+    assert pictures.tile_order(running=8).alt != pictures.tile_order().alt
+    assert pictures.tile_order(groups=(1, 2)).alt != pictures.tile_order().alt
+
+
+def test_it_is_accessible_in_both_columns() -> None:
+    figure = pictures.tile_order()
+    assert figure == pictures.tile_order()
+    assert len(re.findall(re.escape(colours.BLUE), figure.svg)) >= 24  # the tiles that run
+    for svg, least in ((figure.svg, 7.0), (figure.narrow, 10.0)):
+        root = ET.fromstring(svg)
+        assert root.get("role") == "img" and root.get("aria-label") == figure.alt
+        sizes = [float(size) for size in re.findall(r"font-size:\s*([\d.]+)px", svg)]
+        assert sizes and min(sizes) >= least
+        for colour in set(re.findall(r"#[0-9a-f]{6}", svg)):
+            assert colour in {*colours.PALETTE, "#ffffff"}

@@ -1,0 +1,325 @@
+"""Figures of chapters 15 and 16: what they draw is what the kernels and the catalog say."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import emulator, hopper, plots
+from helpers.chapters.ch15 import pictures as ch15
+from helpers.chapters.ch16 import pictures as ch16
+from helpers.colours import PALETTE
+from helpers.errors import ConfigError, DataError
+from helpers.kernel import geometry
+from helpers.plots import Figure, surface
+from helpers.rungs import catalog
+
+STEPS = [f"hopper_{i}" for i in range(1, 7)]
+
+
+def holder_a(row: int, k: int) -> tuple[int, int]:
+    """The PTX manual's layout of A of m16n8k16, from the registers to the elements, inverted."""
+    return layout(lambda g, t, i: (g + 8 * (i // 2 % 2), 2 * t + i % 2 + 8 * (i // 4)), 8)[row, k]
+
+
+def holder_b(k: int, col: int) -> tuple[int, int]:
+    return layout(lambda g, t, i: (2 * t + i % 2 + 8 * (i // 2), g), 4)[k, col]
+
+
+def holder_c(row: int, col: int) -> tuple[int, int]:
+    return layout(lambda g, t, i: (g + 8 * (i // 2), 2 * t + i % 2), 4)[row, col]
+
+
+def layout(
+    at: Callable[[int, int, int], tuple[int, int]], slots: int
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """Lane and slot by element, from the element by group, member and slot."""
+    return {
+        at(lane // 4, lane % 4, slot): (lane, slot) for lane in range(32) for slot in range(slots)
+    }
+
+
+def fragments(a: Any = holder_a, **more: Any) -> Figure:
+    operands = {"A": (16, 16, a), "B": (16, 8, holder_b), "C": (16, 8, holder_c)}
+    return ch15.fragment_layout(operands, **more)
+
+
+def texts(svg: str) -> Iterator[str]:
+    """The texts of a drawing, in the order in which they were drawn."""
+    for node in ET.fromstring(svg).iter():
+        if node.tag.endswith("text"):
+            yield "".join(node.itertext()).strip()
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "fragments": fragments,
+    **{
+        f"block of {name}": lambda name=name, before=before: ch16.hopper_block(name, since=before)  # type: ignore[misc]
+        for before, name in zip(["", *STEPS], STEPS, strict=False)
+    },
+    "descriptor": lambda: ch16.bit_fields(hopper.wgmma_descriptor(0x4400, 8192, 1024)),
+    "stream-K": ch16.stream_k,
+    "stream-K, one tile too many": lambda: ch16.stream_k(7, 6, steps=3),
+    "stream-K, nothing to cut": lambda: ch16.stream_k(3, 4),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_suits_every_page(name: str) -> None:
+    figure = FIGURES[name]()
+    assert figure == FIGURES[name](), "the same in every run"
+    assert len(figure.alt) > 60 and figure.caption
+    for svg, least in ((figure.svg, 7.0), (figure.narrow, 10.0)):
+        assert ET.fromstring(svg).get("aria-label") == figure.alt
+        colours = set(re.findall(r"#[0-9a-f]{6}", svg))
+        assert colours <= {*PALETTE, "#ffffff"}, "a colour would not suit a dark page"
+        sizes = [float(size) for size in re.findall(r"font-size:([\d.]+)px", svg)]
+        assert sizes and min(sizes) >= least
+    assert len(figure._repr_html_()) < 120_000
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_text_lies_inside_its_drawing(name: str) -> None:
+    figure = FIGURES[name]()
+    for svg in (figure.svg, figure.narrow):
+        width = float((ET.fromstring(svg).get("viewBox") or "").split()[2])
+        for node in ET.fromstring(svg).iter():
+            if not node.tag.endswith("text"):
+                continue
+            style = node.get("style", "")
+            size = float(re.search(r"font-size:([\d.]+)px", style)[1])  # type: ignore[index]
+            words = "".join(node.itertext()).strip()
+            bold = "bold" if re.search(r"font-weight:(700|bold)", style) else "normal"
+            wide = surface.text_width(words, size, bold)
+            moved = re.search(r"translate\(([-\d.]+)", node.get("transform", ""))
+            x = float(node.get("x") or (moved[1] if moved else 0))
+            anchor = re.search(r"text-anchor:(\w+)", style)
+            left = x - wide * {"middle": 0.5, "end": 1.0}.get(anchor[1] if anchor else "start", 0)
+            assert left >= -1.5 and left + wide <= width + 1.5, words
+
+
+# -- fragments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lane", [0, 9, 31])
+def test_fragments_show_the_lane_of_every_pair(lane: int) -> None:
+    figure = fragments(lane=lane)
+    drawn = [int(words) for words in texts(figure.narrow) if words.isdigit()]
+    expected = [
+        table(row, col)[0]
+        for rows, cols, table, step in ((16, 16, holder_a, (1, 2)), (16, 8, holder_b, (2, 1)), (16, 8, holder_c, (1, 2)))
+        for row in range(0, rows, step[0])
+        for col in range(0, cols, step[1])
+    ]  # fmt: skip
+    assert sorted(drawn) == sorted(expected) and len(drawn) == 256
+    g, t = lane // 4, lane % 4
+    assert f"of C [{g}, {2 * t}–{2 * t + 1}] and [{g + 8}, {2 * t}–{2 * t + 1}]" in figure.alt
+    assert f"B[{2 * t}–{2 * t + 1}, {g}] in slots 0, 1" in set(texts(figure.svg))
+
+
+def test_what_is_no_fragment_is_refused() -> None:
+    with pytest.raises(DataError, match="no neighbours"):
+        fragments(lambda row, k: (row % 8 * 4 + k % 4, k // 4 * 2 + row // 8))
+    with pytest.raises(DataError, match="no neighbours"):
+        fragments(lambda row, k: (0, 0))
+    with pytest.raises(DataError, match="lane=40"):
+        fragments(lane=40)
+
+
+# -- a block -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_block_is_the_catalogs(name: str) -> None:
+    kernel = catalog[name]
+    p = geometry(kernel, 4096, 4096, 4096)
+    b = ch16._block(name)
+    in_flight = b.stages * (b.a_bytes + b.b_bytes) + b.c_bytes
+    assert in_flight == p.shared_bytes - 1024, "1024 bytes are for the start of the first buffer"
+    assert b.warps * 32 == p.block[0] and b.consumers * 4 <= b.warps
+    arrivals = re.search(r"barrier_init\(&empty\[s\], ([^)]+)\)", kernel.source)
+    figure = ch16.hopper_block(name)
+    assert f"{b.warps} warps" in figure.alt
+    if arrivals:
+        sizes = {"CONSUMERS": hopper.CONSUMERS, "PEERS": kernel.params.get("CLUSTER_M", 1)}
+        count = int(eval(arrivals[1], sizes))
+        assert f"empty after {count} arrival{'s' * (count > 1)}." in figure.alt
+        assert list(texts(figure.svg)).count("empty") == b.stages * b.cluster
+    else:
+        assert "landed" in set(texts(figure.svg)) and "empty" not in figure.alt
+
+
+def test_what_is_new_is_what_differs() -> None:
+    assert "New since" not in ch16.hopper_block("hopper_3", since="hopper_3").alt
+    alt = ch16.hopper_block("hopper_4", since="hopper_3").alt
+    new = alt.split("New since hopper_3: ")[1]
+    assert "multicast" in new and "ring" not in new
+    assert "ring of 3 stages" in ch16.hopper_block("hopper_2", since="hopper_1").alt.split("New")[1]
+
+
+def test_a_kernel_without_tma_has_no_such_block() -> None:
+    with pytest.raises(ConfigError, match="chapter 16"):
+        ch16.hopper_block("mma_pipelined")
+
+
+# -- the descriptor ------------------------------------------------------------------------------
+
+DESCRIBE = """
+#include "common/wgmma.cuh"
+
+extern "C" __global__ void tell(const int* strides, unsigned long long* out)
+{
+    __shared__ __align__(1024) unsigned char shared[3072];
+    out[0] = to_shared(shared + 1024);
+    out[1] = describe(shared + 1024, strides[0], strides[1]);
+    out[2] = describe_b(shared + 2048);
+}
+"""
+
+
+def test_the_descriptor_is_the_kernels() -> None:
+    out = np.zeros(3, np.uint64)
+    strides = np.array([4096, 512], np.int32)
+    emulator.launch(DESCRIBE, "tell", (1, 1, 1), (1, 1, 1), [strides, out], arch="sm_80")
+    address = int(out[0])
+    assert int(out[1]) == hopper.wgmma_descriptor(address, 4096, 512)
+    expected = hopper.wgmma_descriptor(address + 1024, hopper.BOX_BYTES, hopper.SWIZZLE_BYTES)
+    assert int(out[2]) == expected
+    assert int(out[1]) != hopper.wgmma_descriptor(address, 512, 4096)
+
+
+def test_the_blocks_number_is_masked_off() -> None:
+    word = hopper.wgmma_descriptor(5 << 24 | 0x4400, 16, 1024)
+    assert word == hopper.wgmma_descriptor(0x4400, 16, 1024)
+    values = {f.name: f.of(word) * (f.unit or 1) for f in hopper.DESCRIPTOR}
+    assert values == {
+        "start address": 0x4400, "leading stride": 16, "stride": 1024, "base offset": 0, "swizzle": 1,
+    }  # fmt: skip
+
+
+def test_bits_drawn_are_the_words() -> None:
+    word = hopper.wgmma_descriptor(0x1400, 8192, 1024)
+    for svg in (ch16.bit_fields(word).svg, ch16.bit_fields(word).narrow):
+        ys: dict[str, list[tuple[float, str]]] = {}
+        for node in ET.fromstring(svg).iter():
+            words = "".join(node.itertext()).strip() if node.tag.endswith("text") else ""
+            found = re.search(r"translate\(([-\d.]+) ([-\d.]+)\)", node.get("transform", ""))
+            x, y = found.groups() if found else (node.get("x"), node.get("y"))
+            if words in ("0", "1"):
+                ys.setdefault(str(y), []).append((float(x or 0), words))
+        rows = [sorted(row) for row in ys.values() if len(row) == 32]
+        assert int("".join(bit for row in rows for _, bit in row), 2) == word
+    assert "512 x 16 = 8,192 bytes" in ch16.bit_fields(word).alt
+
+
+def test_a_word_that_does_not_fit_its_fields_is_refused() -> None:
+    for word in (1 << 14, 1 << 64, -1):
+        with pytest.raises(DataError, match="does not fit"):
+            ch16.bit_fields(word)
+    twice = (hopper.Field("a", 0, 3), hopper.Field("b", 3, 5))
+    with pytest.raises(DataError, match="does not fit"):
+        ch16.bit_fields(0, twice)
+
+
+# -- pieces of tiles -----------------------------------------------------------------------------
+
+WALK = """
+#include "common/tile_order.cuh"
+
+extern "C" __global__ void walk(int* out, int tiles, int steps)
+{
+    Walk walk(threadIdx.x, blockDim.x, tiles, steps);
+    Piece piece;
+    for (int i = 0; walk.take(piece, steps); ++i) {
+        int* to = out + (threadIdx.x * 16 + i) * 3;
+        to[0] = piece.tile;
+        to[1] = piece.begin;
+        to[2] = piece.end;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tiles", "workers", "steps"), [(5, 4, 8), (7, 3, 64), (256, 66, 64), (3, 4, 5), (8, 4, 2), (67, 66, 1)]
+)  # fmt: skip
+def test_pieces_are_the_kernels(tiles: int, workers: int, steps: int) -> None:
+    out = np.full((workers, 16, 3), -1, np.int32)
+    emulator.launch(
+        WALK, "walk", (1, 1, 1), (workers, 1, 1), [out, np.int32(tiles), np.int32(steps)]
+    )
+    covered = np.zeros((tiles, steps), int)
+    for worker in range(workers):
+        pieces = hopper.stream_k_pieces(worker, workers, tiles, steps)
+        told = [tuple(int(v) for v in row) for row in out[worker] if row[0] >= 0]
+        assert told == [(p.tile, p.begin, p.end) for p in pieces]
+        for p in pieces:
+            covered[p.tile, p.begin : p.end] += 1
+    assert (covered == 1).all()
+
+
+def test_pieces_of_nobody_are_refused() -> None:
+    for given in ((4, 4, 5, 8), (-1, 4, 5, 8), (0, 1, 0, 8), (0, 1, 5, 0)):
+        with pytest.raises(ConfigError):
+            hopper.stream_k_pieces(*given)
+
+
+def test_stream_k_says_rounds_and_shares() -> None:
+    share = ch16.stream_k_share(5, 4, 8)
+    assert share == {"whole": 2, "cut": 1.25, "whole_busy": 5 / 8, "cut_busy": 1, "cut_tiles": 3}
+    assert ch16.stream_k_share(3, 4, 8)["cut"] == ch16.stream_k_share(3, 4, 8)["whole"] == 1
+    figure = ch16.stream_k()
+    assert "whole they take 2 rounds, with the SMs busy 62.5 %" in figure.alt
+    assert "cut, 1.25 and 100 %" in figure.alt
+    assert "SM 1: 1 steps 2 to 7 and 2 steps 0 to 3" in figure.alt
+    assert "cut, 2 and" not in figure.alt
+
+
+# -- wide reads of shared memory -----------------------------------------------------------------
+
+WIDE = """
+extern "C" __global__ void wide(float4* out)
+{
+    __shared__ float4 tile[256];
+    for (int i = threadIdx.x; i < 256; i += 32) tile[i] = make_float4(i, i, i, i);
+    __syncthreads();
+    out[threadIdx.x] = tile[PLACE];  // the read
+}
+"""
+
+
+def bank_map(place: str) -> Figure:
+    out = np.zeros((32, 4), np.float32)
+    report = emulator.launch(
+        WIDE, "wide", (1, 1, 1), (32, 1, 1), [out], defines={"PLACE": place}, arch="sm_80"
+    )
+    return plots.access_map(report, "// the read", space="shared")
+
+
+@pytest.mark.parametrize(
+    ("place", "depth", "wavefronts"), [("threadIdx.x * 8", 8, 32), ("threadIdx.x * 2", 2, 8)]
+)
+def test_a_bank_map_counts_the_turns_of_a_wide_read(
+    place: str, depth: int, wavefronts: int
+) -> None:
+    figure = bank_map(place)
+    assert "served in 4 turns of 8 lanes" in figure.caption
+    assert f"the busiest bank holds {depth} of them in a turn" in figure.caption
+    assert f"takes {wavefronts} wavefronts a request" in figure.caption
+    assert "several words in a turn" in figure.svg
+
+
+def test_a_wide_read_without_conflicts_marks_no_bank() -> None:
+    figure = bank_map("threadIdx.x")
+    assert "no bank is asked for two in a turn" in figure.caption
+    assert "several words" not in figure.svg
+
+
+def test_turns_that_are_merged_are_not_claimed() -> None:
+    figure = bank_map("threadIdx.x / 2")  # neighbours agree: two quarters are one phase
+    assert "takes 2 wavefronts a request" in figure.caption and "turn" not in figure.caption

@@ -1,0 +1,211 @@
+"""The worked examples: their numbers are those of the kernels, of the emulator and of the formulas."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import catalog, emulator, matmul
+from helpers.chapters.ch05 import pictures as ch05
+from helpers.chapters.ch06 import pictures as ch06
+from helpers.errors import DataError
+from helpers.plots import Figure
+from tests import test_plots
+
+A = np.array([[1, 2, 3, 1], [2, 1, 1, 3], [4, 1, 2, 2], [1, 3, 1, 2]], np.float32)
+B = np.array([[1, 2, 2, 1], [3, 1, 1, 2], [2, 2, 1, 3], [1, 1, 4, 1]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, Figure]:
+    return {
+        "phases": ch06.tile_phases(A, B, block=(0, 1)),
+        "ragged phases": ch06.tile_phases(A[:3, :3], B[:3], tile=2, block=(1, 1), thread=(0, 1)),
+        "phases of three": ch06.tile_phases(np.ones((6, 6)), np.ones((6, 6)), tile=3),
+        "barriers": ch06.barriers(),
+        "three warps": ch06.barriers(fetch=(2, 3, 4), multiply=(3, 5, 4), steps=3),
+        "queues": ch05.line_queues(),
+        "one queue": ch05.line_queues((132,)),
+        "three queues": ch05.line_queues((128, 144, 4100)),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("phases", "ragged phases", "phases of three", "barriers", "three warps"),
+        *("queues", "one queue", "three queues"),
+    ],
+)
+def test_a_figure_suits_any_page(drawn: dict[str, Figure], name: str) -> None:
+    test_plots.test_a_figure_is_accessible_and_takes_the_pages_colours(drawn, name)
+    sizes = [float(s) for s in re.findall(r"font-size:([\d.]+)px", drawn[name].narrow)]
+    assert sizes and min(sizes) >= 10, "too small for a phone"
+    assert min(float(s) for s in re.findall(r"font-size:([\d.]+)px", drawn[name].svg)) < 10
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [360, 1200])
+def test_figures_fit(browser: Any, drawn: dict[str, Figure], width: int) -> None:
+    test_plots.test_figures_fit_a_phone_and_a_desk(browser, drawn, width)
+
+
+# -- phases ---------------------------------------------------------------------------------------
+
+
+def as_the_kernel(phases: list[ch06.Phase], row: int, col: int) -> bool:
+    """Whether the sums after each phase are those of the kernel, stopped there, in the emulator."""
+    same = []
+    for phase in phases:
+        deep = phase.k0 + len(phase.a_tile)
+        C = matmul("tiled_32", A[:, :deep].copy(), B[:deep].copy(), backend="emulator", TILE=2)
+        same.append((phase.after == C[2 * row : 2 * row + 2, 2 * col : 2 * col + 2]).all())
+    return all(same)
+
+
+@pytest.mark.parametrize(("row", "col"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_the_sums_are_those_of_the_tiled_kernel(row: int, col: int) -> None:
+    phases = ch06._phases(A, B, 2, (row, col))
+    assert [phase.k0 for phase in phases] == [0, 2]
+    assert as_the_kernel(phases, row, col)
+    assert not as_the_kernel(ch06._phases(A, B.T, 2, (row, col)), row, col)
+    assert not as_the_kernel(phases, 1 - row, col)
+
+
+def test_what_is_drawn_is_what_was_computed(drawn: dict[str, Figure]) -> None:
+    figure = drawn["phases"]
+    phases = ch06._phases(A, B, 2, (0, 1))
+    assert ch06._sum_in_words(phases[0], 1, 0) == "0 + 2·2 + 1·1 = 5"
+    for phase in phases:
+        words = ch06._sum_in_words(phase, 1, 0)
+        for text in (figure.svg, figure.narrow, figure.alt):
+            assert words in text
+            assert ch06._sum_in_words(phase, 0, 1) not in text
+    # the numbers of every matrix, each drawn once a phase
+    shown = sorted(re.findall(r">(\d+)</text>", figure.svg), key=int)
+    wanted = [A, B, *(m for p in phases for m in (p.a_tile, p.b_tile, p.after)), A, B]
+    assert shown == sorted((f"{v:g}" for m in wanted for v in m.flat), key=int)
+
+
+def test_a_tile_that_leaves_the_matrix_is_filled_with_zeros() -> None:
+    phases = ch06._phases(A[:3, :3], B[:3], 2, (1, 1))
+    assert (phases[1].a_tile == [[2, 0], [0, 0]]).all()
+    assert (phases[1].b_tile == [[1, 3], [0, 0]]).all()
+    assert (phases[1].after[0] == (A[:3, :3] @ B[:3])[2, 2:]).all()
+    assert (phases[1].after[1] == 0).all()
+
+
+# -- barriers -------------------------------------------------------------------------------------
+
+FIRST = "__syncthreads();  // both tiles are complete"
+SECOND = "__syncthreads();  // everyone has read the tiles: they may be overwritten"
+
+
+def races(*missing: str) -> int:
+    """Races that the emulator finds in the tiled kernel without these barriers."""
+    source = catalog["tiled_32"].source
+    for barrier in missing:
+        assert source.count(barrier) == 1
+        source = source.replace(barrier, "")
+    one = np.ones((64, 64), np.float32)
+    args = [one, one.copy(), np.zeros_like(one), 64, 64, 64]
+    report = emulator.launch(source, "tiled", (2, 2, 1), (32, 32, 1), args)
+    return len(report.findings)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "missing"),
+    [(True, True, ()), (False, True, (FIRST,)), (True, False, (SECOND,))],
+)
+def test_the_model_clashes_where_the_emulator_finds_races(
+    first: bool, second: bool, missing: tuple[str, ...]
+) -> None:
+    _, _, clashes = ch06._two_warps((2, 4), (3, 5), 2, first=first, second=second)
+    assert bool(clashes) == bool(races(*missing)) == bool(missing)
+    assert {clash.early for clash in clashes} == ({not first} if missing else set())
+
+
+def test_warps_wait_for_the_slowest_and_clash_when_they_say() -> None:
+    spans, met, clashes = ch06._two_warps((2, 4), (3, 5), 2, first=True, second=True)
+    assert (met, clashes) == ([4, 9, 13], [])
+    ends = {(s.warp, s.kind, s.step): (s.begin, s.end) for s in spans}
+    assert ends[0, "wait", 0] in ((2, 4), (7, 9)) and ends[1, "multiply", 1] == (13, 18)
+    _, met, clashes = ch06._two_warps((2, 4), (3, 5), 2, first=False, second=True)
+    assert met == [9]
+    assert clashes == [
+        ch06.Clash(0, 1, 0, True, 2, 4),
+        ch06.Clash(0, 1, 1, True, 11, 13),
+    ]
+    _, met, clashes = ch06._two_warps((2, 4), (3, 5), 2, first=True, second=False)
+    assert (met, clashes) == ([4, 13], [ch06.Clash(1, 0, 0, False, 7, 9)])
+    # equal warps never clash: without a barrier it may work by luck
+    assert not ch06._two_warps((2, 2), (3, 3), 2, first=False, second=False)[2]
+
+
+def test_the_barriers_tell_what_goes_wrong(drawn: dict[str, Figure]) -> None:
+    alt = drawn["barriers"].alt
+    both, first, second = re.split(r"Without the (?:first|second): ", alt)
+    assert "No word is read too early" in both
+    assert "Warp 0 multiplies tiles 0 and 1 while warp 1 still fetches them" in first
+    assert "Warp 0 fetches over tile 0 while warp 1 still multiplies it" in second
+    assert "fetches over" not in first and "still fetches" not in second
+
+
+# -- queues ---------------------------------------------------------------------------------------
+
+COLUMN = """
+extern "C" __global__ void column(const float* x, float* y)
+{
+    __shared__ float tile[32 * PITCH];
+    for (int i = threadIdx.x; i < 32 * PITCH; i += 32) tile[i] = x[i];
+    __syncthreads();
+    y[threadIdx.x] = tile[threadIdx.x * PITCH];
+}
+"""
+
+
+@pytest.mark.parametrize(("pitch", "deepest"), [(32, 32), (33, 1), (34, 2), (36, 4), (48, 16)])
+def test_a_queue_is_as_deep_as_the_emulators_wavefronts(pitch: int, deepest: int) -> None:
+    x = np.arange(32 * pitch, dtype=np.float32)
+    y = np.zeros(32, np.float32)
+    report = emulator.launch(
+        COLUMN, "column", (1, 1, 1), (32, 1, 1), [x, y], defines={"PITCH": str(pitch)}
+    )
+    read = next(r for r in report.by_line() if r.space == "shared" and r.op == "load")
+    lines, _, counts = ch05._column(4 * pitch)
+    assert read.wavefronts_per_request == max(counts) == deepest
+    assert len(set(lines)) == 32 and sum(counts) == 32
+    assert max(ch05._column(4 * pitch + 4)[2]) != deepest
+
+
+def test_the_queues_are_counted(drawn: dict[str, Figure]) -> None:
+    alt = drawn["queues"].alt
+    assert "ows of 4,096 bytes: 32 lines, 1 of 32 banks, 32 words in the busiest" in alt
+    assert "rows of 4,100 bytes: 32 lines, every word in a bank of its own" in alt
+    assert "hypothesis" in drawn["queues"].caption
+    assert "32 words wait for bank 0" in drawn["queues"].narrow
+    assert "8 of 32 banks, 4 words in the busiest" in drawn["three queues"].alt
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ch06.tile_phases(A, B[:3]),
+        lambda: ch06.tile_phases(A[0], B),
+        lambda: ch06.tile_phases(np.ones((7, 7)), np.ones((7, 7))),
+        lambda: ch06.tile_phases(A, B, block=(2, 0)),
+        lambda: ch06.tile_phases(A, B, thread=(0, 2)),
+        lambda: ch06.barriers(fetch=(1,), multiply=(1,)),
+        lambda: ch06.barriers(fetch=(1, 0), multiply=(1, 1)),
+        lambda: ch06.barriers(steps=1),
+        lambda: ch05.line_queues(()),
+        lambda: ch05.line_queues((64,)),
+        lambda: ch05.line_queues((4098,)),
+    ],
+)
+def test_bad_input_is_told(call: Any) -> None:
+    with pytest.raises(DataError):
+        call()
