@@ -210,7 +210,7 @@ def run(p: Geometry, A: Any, B: Any, C: Any, *, backend: str | None = None) -> N
     on_gpu = {_is_cupy(x) for x in matrices.values()}
     if len(on_gpu) > 1:
         raise DtypeError("A, B and C must lie together: all three NumPy arrays or all three CuPy")
-    if not C.flags.writeable if on_gpu == {False} else False:
+    if on_gpu == {False} and not C.flags.writeable:
         raise ConfigError("C is read-only: give an array that the launch may write")
     if _backend(p.kernel, backend) == "cuda":
         _run_on_gpu(p, A, B, C)

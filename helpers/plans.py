@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from helpers import device, launch, model, toolchain
-from helpers.errors import DataError, NoGPUError, ShapeError
+from helpers.errors import ConfigError, DataError, NoGPUError, ShapeError
 from helpers.kernel import Geometry, Kernel
 from helpers.launch import Trace
 from helpers.rungs import lay_out
@@ -81,17 +81,14 @@ class Plan(Geometry):
         What a record holds are the default tile sizes at its sizes (as points), and for some kernels
         every legal tile at 4096 (as a sweep, of fewer samples: the label says so). A text of your own
         is only ever measured now. Raises NoGPUError for it where there is no GPU or `gpu` names a
-        record, DataError where nothing is recorded, and the errors of `measuring.measure`.
+        record, ConfigError where the GPU is too old; DataError where nothing is recorded, and the
+        errors of `measuring.measure`.
         """
         from helpers import measuring
 
         k, size = self.kernel, (self.M, self.N, self.K)
-        if k.text is not None and (gpu is not None or device.current() is None):
-            raise NoGPUError(
-                f"{k.name} is your own text, and a record holds the book's kernels only: run it on a "
-                "machine with an NVIDIA GPU to time it (and leave gpu out), or call trace() and "
-                "resources() here"
-            )
+        if k.text is not None:
+            _refuse_replay(k, gpu)
         try:
             return measuring.measure(k, size, gpu=gpu, **self.params)
         except DataError:
@@ -164,6 +161,19 @@ def _target(kernel: Kernel, arch: str) -> str:
 
 def _arch(kernel: Kernel) -> str:
     return _target(kernel, launch.facts().arch)
+
+
+def _refuse_replay(own: Kernel, gpu: str | None) -> None:
+    """A reader's own text is measured now or not at all."""
+    live = device.current()
+    if live is None or gpu is not None:
+        raise NoGPUError(
+            f"{own.name} is your own text, and a record holds the book's kernels only: run it on a "
+            "machine with an NVIDIA GPU to time it (and leave gpu out), or call trace() and "
+            "resources() here"
+        )
+    if toolchain.arch_number(live.arch) < toolchain.arch_number(own.min_arch):
+        raise ConfigError(f"{own.name} needs {own.min_arch} or later; this GPU is {live.arch}")
 
 
 def _swept(p: Geometry, gpu: str) -> Measurement | None:

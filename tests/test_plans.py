@@ -223,6 +223,10 @@ def test_nothing_recorded_is_replayed_for_it(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(device, "current", lambda: SimpleNamespace(arch="sm_90", name="some GPU"))
     with pytest.raises(NoGPUError, match="leave gpu out"):
         own.measure(gpu="h200")
+    monkeypatch.setattr(device, "current", lambda: SimpleNamespace(arch="sm_75", name="a T4"))
+    newer = plan("cp_async", 4096).with_source(catalog["cp_async"].source)
+    with pytest.raises(ConfigError, match=r"cp_async \(yours\) needs sm_80 or later.*sm_75"):
+        newer.measure()
 
 
 def test_its_text_must_hold_the_entry() -> None:

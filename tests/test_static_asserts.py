@@ -30,25 +30,28 @@ _EVERY_GPU = next(r for r in catalog["fp32_best"].rules if "101376" in r.expr)
 _HALVES = next(r for r in catalog["hopper_3"].rules if "BM % 128" in r.expr)
 _PARTS = next(r for r in catalog["hopper_4"].rules if "CLUSTER_N" in r.expr)
 
-MORE: dict[str, tuple[tuple[str, str], ...]] = {
-    "12_warp_tiled.cu": ((_REGISTERS.expr, "registers: the compiler decides"),),
+_REGISTERS_MORE = (_REGISTERS.expr, "1", "registers: the compiler decides")
+_HALVES_MORE = (_HALVES.expr, "BM % 2", "the file halves BM before it asks: 257 passes")
+MORE: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "12_warp_tiled.cu": (_REGISTERS_MORE,),
     "13_fp32_best.cu": (
-        (_REGISTERS.expr, "registers: the compiler decides"),
-        (_EVERY_GPU.expr, "a smaller GPU's shared memory, which the file does not know"),
+        _REGISTERS_MORE,
+        (_EVERY_GPU.expr, "1", "a smaller GPU's shared memory, which the file does not know"),
     ),
-    "16_3_persistent.cu": ((_HALVES.expr, "the file halves BM before it asks: 257 passes"),),
+    "16_3_persistent.cu": (_HALVES_MORE,),
     **dict.fromkeys(
         ("16_4_cluster.cu", "16_5_overlapped.cu", "16_6_stream_k.cu"),
         (
-            (_HALVES.expr, "the file halves BM before it asks: 257 passes"),
-            (_PARTS.expr, "the file divides before it asks: BM=1 in two parts passes"),
+            _HALVES_MORE,
+            (_PARTS.expr, "BM % CLUSTER_N or BN % CLUSTER_M", "the file divides before it asks"),
         ),
     ),
 }
-"""Rules that refuse more than the file does, and why: they may only be stricter."""
+"""Rules that refuse more than the file does, for which tiles, and why: they may only be stricter."""
 
 
 def named(expression: str) -> set[str]:
+    """Names in an expression."""
     return set(re.findall(r"[A-Za-z_]\w*", expression))
 
 
@@ -115,7 +118,8 @@ def compare(kernel: Kernel, enough: int = 1 << 62) -> Compared:
     enough: how many differences end it.
     """
     asserts, rules = static_asserts.read(kernel), rules_of(kernel)
-    more = dict(MORE.get(kernel.file, ()))
+    names = tuple(kernel.params)
+    more = {expr: judge(names, when) for expr, when, _ in MORE.get(kernel.file, ())}
     asked = set(asserts.used) | named(" ".join([*(r.expr for r in kernel.rules), *kernel.block]))
     count, legal, differ, stricter = 0, 0, list[str](), dict.fromkeys(more, 0)
     for tile in tiles(kernel, set(kernel.params) - asked):
@@ -125,7 +129,7 @@ def compare(kernel: Kernel, enough: int = 1 << 62) -> Compared:
         legal += compiles and not broken
         if compiles == (not broken):
             continue
-        if compiles and set(broken) <= set(more):
+        if compiles and all(expr in more and more[expr](tile) for expr in broken):
             for expr in broken:
                 stricter[expr] += 1
             continue
@@ -214,7 +218,9 @@ GONE = [
     ("mma_swizzle", "WM * WN <= 4096", "WM * WN <= 8192"),
     ("mma_turing", "2 * (BM + BN) * BK * 2 <= 227 * 1024", "1"),
     ("mma_pipelined", "STAGES * SLOT * 2 <= 227 * 1024", "STAGES * SLOT <= 227 * 1024"),
+    ("hopper_3", "WM % MMA_M == 0", "1"),
     ("hopper_4", "CLUSTER <= 8", "CLUSTER <= 16"),
+    ("hopper_4", "A_PART % BOX == 0 && B_PART % BOX == 0", "A_PART % BOX == 0"),
     ("hopper_6", "sizeof(Shared) <= MOST_BUFFERS", "1"),
 ]
 
