@@ -607,6 +607,33 @@ def test_a_table_that_is_not_shown_is_told() -> None:
     assert lost(cell.replace("table(rows)", "plots.bars(rows)") + "n = 1\n```\n") != []
 
 
+def by_chance(text: str) -> list[str]:
+    """Calls that sort a set by a key alone: those with equal keys stand otherwise in every run."""
+    found = []
+    for cell in re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", text, re.M | re.S):
+        for call in ast.walk(ast.parse(re.sub(r"^:tags:.*$", "", cell, flags=re.M))):
+            if not (isinstance(call, ast.Call) and ast.unparse(call.func) == "sorted"):
+                continue
+            keys = [option.value for option in call.keywords if option.arg == "key"]
+            ties = any(isinstance(k, ast.Lambda) and isinstance(k.body, ast.Tuple) for k in keys)
+            if isinstance(call.args[0], ast.Set | ast.SetComp) and keys and not ties:
+                found.append(ast.unparse(call)[:60])
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_reads_the_same_in_every_run(path: Path) -> None:
+    assert by_chance(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_set_sorted_by_chance_is_told() -> None:
+    cell = "```{code-cell} ipython3\nops = sorted({op for op in mix}, key=KEY)\n```\n"
+    assert by_chance(cell.replace("KEY", "lambda op: -mix[op]")) != []
+    assert by_chance(cell.replace("KEY", "mix.get")) != []
+    assert by_chance(cell.replace("KEY", "lambda op: (-mix[op], op)")) == []
+    assert by_chance(cell.replace(", key=KEY", "")) == []
+
+
 def test_every_chapter_is_in_the_table_of_contents() -> None:
     listed = re.findall(r"book/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
     assert sorted(listed) == sorted(path.stem for path in (ROOT / "book").glob("*.md"))
