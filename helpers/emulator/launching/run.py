@@ -21,14 +21,16 @@ from helpers.emulator.launching.arguments import (
     signature,
     strip_comments,
 )
+from helpers.emulator.launching.link import link
 from helpers.emulator.launching.report import Finding, LineAccess, Report
-from helpers.emulator.machine.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
 from helpers.emulator.machine.machine import Launch, State, StepBudgetError
-from helpers.emulator.machine.memory import SLOT_BITS, Buffer, Heap
+from helpers.emulator.machine.memory import Buffer, Heap
 from helpers.emulator.observe import oracle
 from helpers.emulator.observe.order import MAX_WARPS
 from helpers.emulator.ptx import parse as P
-from helpers.emulator.ptx.program import Program, SharedSymbol, demangle, translate
+from helpers.emulator.ptx.blocks import translate
+from helpers.emulator.ptx.layout import PARAM_BASE, SLOT_BITS, SYMBOL_SLOT, symbol_address
+from helpers.emulator.ptx.program import Program, SharedSymbol, demangle
 from helpers.errors import (
     CompileError,
     ConfigError,
@@ -278,7 +280,7 @@ def program_of_ptx(
                     f"{name} has no kernel {entry!r}. {near_matches(entry, sorted(plain))}"
                 )
             mangled = plain[mangled]
-        program = translate(module, mangled)
+        program = link(translate(module, mangled))
     except TileError:
         raise
     except _INNER as e:
