@@ -80,8 +80,12 @@ LINKED: dict[str, Any] = {
 """What the generated code finds by name, beside its constants."""
 
 
+_WEIGHT = 3  # bytes of a linked program for each of its marshalled Python, as tracemalloc counts
+
+
 def link(program: Program) -> Program:
     """Give every block of a translated program its function."""
+    program.weight = _WEIGHT * sum(len(f.code) for f in program.functions.values())
     for function in program.functions.values():
         code = marshal.loads(function.code)
         names = dict(LINKED)
@@ -91,6 +95,7 @@ def link(program: Program) -> Program:
         exec(code, names)
         for block in function.blocks.values():
             block.run = names[block_name(block.number)]
+        function.code = b""
     return program
 
 

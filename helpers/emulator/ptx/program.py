@@ -88,7 +88,8 @@ class Block:
 
 @dataclass
 class FunctionProgram:
-    """A translated function. code: its blocks as marshalled Python, functions called `block_name`."""
+    """A translated function. code: its blocks as marshalled Python, functions called `block_name`,
+    until they are linked."""
 
     name: str
     blocks: dict[int, Block]
@@ -125,6 +126,7 @@ class Program:
     global_symbols: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (slot, size)
     used: set[str] = field(default_factory=set)  # of these, by the entry: headers bring many more
     param_offsets: dict[str, int] = field(default_factory=dict)
+    weight: int = 0  # bytes of memory that it takes, about, once it is linked
 
     def function_address(self, name: str) -> int:
         """What a pointer to a device function holds."""
