@@ -83,7 +83,7 @@ LINKED: dict[str, Any] = {
 _WEIGHT = 3  # bytes of a linked program for each of its marshalled Python, as tracemalloc counts
 
 
-def link(program: Program) -> Program:
+def give_functions(program: Program) -> Program:
     """Give every block of a translated program its function."""
     program.weight = _WEIGHT * sum(len(f.code) for f in program.functions.values())
     for function in program.functions.values():

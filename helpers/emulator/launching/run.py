@@ -22,7 +22,7 @@ from helpers.emulator.launching.arguments import (
     signature,
     strip_comments,
 )
-from helpers.emulator.launching.link import link
+from helpers.emulator.launching.link import give_functions
 from helpers.emulator.launching.report import Finding, LineAccess, Report
 from helpers.emulator.machine.machine import Launch, State, StepBudgetError
 from helpers.emulator.machine.memory import Buffer, Heap
@@ -268,7 +268,7 @@ def program_of_ptx(
     """Parse and translate PTX; the parameters are named after the CUDA source."""
     identity = disk.digest([_TRANSLATOR, text, mangled, name])
     translated = disk.kept("translated", identity, lambda: _translated(text, mangled, entry, name))
-    program = link(translated)
+    program = give_functions(translated)
     _name_shared(program, source, defines)
     base = re.split(r"[<(]", entry)[0].split("::")[-1].strip()
     return program, signature(source, base, defines)
