@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from helpers import device, toolchain
+from helpers import device, disk, toolchain
 from helpers.errors import ConfigError, TileError
 from helpers.kernel import ROOT
 from helpers.rungs import catalog
@@ -591,6 +591,29 @@ def configure_figures(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, default=ROOT / "book" / "figures" / "ladder.svg")
 
 
+def run_cache(args: argparse.Namespace) -> int:
+    """Show where compiled and translated programs are kept between processes, or throw them away."""
+    if args.clear:
+        print(f"{disk.clear()} entries thrown away from {disk.place()}")
+        return 0
+    held = disk.contents()
+    if args.json:
+        print_json({**vars(held), "folder": str(held.folder)})
+        return 0
+    programs = ", ".join(f"{count} {kind}" for kind, count in held.kinds.items()) or "none"
+    print(f"folder:    {held.folder}")
+    print(f"programs:  {programs}")
+    print(f"size:      {held.bytes / 1e6:.1f} of {held.most / 1e6:g} MB ({disk.LIMIT})")
+    if not held.used:
+        print(f"not used:  {disk.SWITCH}=0 is set, or the folder is not this user's alone")
+    return 0
+
+
+def configure_cache(command: argparse.ArgumentParser) -> None:
+    """Arguments of `cache`."""
+    command.add_argument("--clear", action="store_true", help="throw every program away")
+
+
 COMMANDS: tuple[
     tuple[str, str, Run, Callable[[argparse.ArgumentParser], None] | None, bool], ...
 ] = (
@@ -626,6 +649,7 @@ COMMANDS: tuple[
         configure_notebooks,
         False,
     ),
+    ("cache", "the compiled programs kept on disk", run_cache, configure_cache, True),
     ("figures", "draw the README's picture from the record", run_figures, configure_figures, False),
 )
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers import disk
 from helpers.errors import (
     CompileError,
     ConfigError,
@@ -93,11 +94,6 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine() or "unknown CPU"
 
 
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "tile-by-tile"
-
-
 def build(flags: Sequence[str] = (OPTIMISED,)) -> Path:
     """Compile the loops into a shared library, once per source, compiler and flags.
 
@@ -113,8 +109,8 @@ def build(flags: Sequence[str] = (OPTIMISED,)) -> Path:
     identity = "\n".join([cpu_source(), tool, compiler_version(tool), *options, platform.machine()])
     name = f"cpu_loops_{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
     try:
-        folder = _cache_folder()
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = disk.user_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:  # no home folder, or a read-only one
         folder = Path(tempfile.gettempdir()) / f"tile-by-tile-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)

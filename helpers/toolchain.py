@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from helpers import disk
 from helpers.device import limits
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError, near_matches
 from helpers.kernel import KERNELS, Geometry, Kernel, headers
@@ -71,11 +72,15 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Nvrtc:
-    """The loaded compiler library, its version and CUDA's own include folders."""
+    """The loaded compiler library, its version and CUDA's own include folders.
+
+    release: names the library and the headers to the build: their files' sizes and times.
+    """
 
     library: ctypes.CDLL
     version: tuple[int, int]
     includes: tuple[str, ...]
+    release: str
 
 
 def _candidates() -> list[Path]:
@@ -131,7 +136,30 @@ def nvrtc() -> Nvrtc:
     major, minor = ctypes.c_int(), ctypes.c_int()
     library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     library.nvrtcGetErrorString.restype = ctypes.c_char_p
-    return Nvrtc(library, (major.value, minor.value), _include_folders(path))
+    version, includes = (major.value, minor.value), _include_folders(path)
+    return Nvrtc(library, version, includes, _release(path, version, includes))
+
+
+_MARKS = (
+    *(
+        "cuda_fp16.h",
+        "cuda_runtime_api.h",
+        "cuda.h",
+        "crt/mma.h",
+        "nvrtc.h",
+        "cuda/std/type_traits",
+    ),
+    *("cuda/std/__cccl/version.h", "cub/version.cuh", "cooperative_groups.h"),
+)
+"""Files that are written anew with every release of CUDA's headers."""
+
+
+def _release(library: Path, version: tuple[int, int], includes: Sequence[str]) -> str:
+    """What tells this build of the compiler and of its headers from another."""
+    files = [library.resolve(), *library.resolve().parent.glob("libnvrtc-builtins.so*")]
+    files += [Path(folder, mark) for folder in includes for mark in _MARKS]
+    known = [(str(f), f.stat()) for f in sorted(files) if f.is_file()]
+    return repr((version, [(name, facts.st_size, facts.st_mtime_ns) for name, facts in known]))
 
 
 def available() -> bool:
@@ -232,7 +260,7 @@ def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
     return tuple(sorted((str(path), s.st_mtime_ns, s.st_size) for path, s in states))
 
 
-@lru_cache(maxsize=256)
+@disk.bounded(1 << 27, lambda c: len(c.ptx) + len(c.cubin) + len(c.log))
 def _compile(
     source: str,
     name: str,
@@ -242,6 +270,26 @@ def _compile(
     name_expressions: tuple[str, ...],
     included: tuple[tuple[str, int, int], ...],
 ) -> Compiled:
+    asked = (source, name, arch, defines, options, name_expressions)
+    identity = _identity(*asked)
+    made = disk.kept("compiled", identity, lambda: _run(*asked)) if identity else _run(*asked)
+    ptx_text, cubin, log, kernels, names = made
+    return Compiled(arch, ptx_text, cubin, log, MappingProxyType(kernels), MappingProxyType(names))
+
+
+Made = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
+"""PTX, cubin, log, resources by kernel, names by name expression."""
+
+
+def _run(
+    source: str,
+    name: str,
+    arch: str,
+    defines: tuple[tuple[str, str], ...],
+    options: tuple[str, ...],
+    name_expressions: tuple[str, ...],
+) -> Made:
+    """Have NVRTC compile."""
     if name_expressions:
         # NVRTC ends the process on an instance of a template whose first parameter has an undefined
         # type, so what does not compile by itself is refused before instances are asked for.
@@ -290,8 +338,38 @@ def _compile(
         cubin = _text(lib, program, "CUBIN")
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
-    kernels = MappingProxyType(_kernel_resources(log))
-    return Compiled(arch, ptx_text, cubin, log, kernels, MappingProxyType(names))
+    return ptx_text, cubin, log, _kernel_resources(log), names
+
+
+_CODE = disk.code_of(Path(__file__))  # as it was loaded
+
+
+def _identity(
+    source: str,
+    name: str,
+    arch: str,
+    defines: tuple[tuple[str, str], ...],
+    options: tuple[str, ...],
+    name_expressions: tuple[str, ...],
+) -> str:
+    """A name for all that decides a compilation; "" if something might that cannot be named."""
+    tool = nvrtc()
+    folders = [str(Path(name).parent), str(KERNELS)]
+    for option in options:
+        if option.startswith("-I"):
+            folders.append(option[2:])
+        elif "/" in option or "include" in option or option in ("-", "-I"):
+            return ""  # it may name a file
+    headers = disk.headers(source, folders)
+    if headers is None:
+        return ""
+    listed = (
+        *(repr(pair) for pair in defines), "", *options, "", *name_expressions, "",
+        *(text for pair in headers.items() for text in pair),
+    )  # fmt: skip
+    return disk.digest(
+        [_CODE, tool.release, *tool.includes, str(KERNELS), source, name, arch, *listed]
+    )
 
 
 def ptx(

@@ -404,11 +404,13 @@ def test_a_real_modifier_out_of_place_does_not_reach_a_launch(text: str) -> None
         emulator.launch(source, "k", 1, 32, [np.zeros(32, np.int32)], arch="sm_90")
 
 
-def test_the_table_of_words_and_the_lowering_name_the_same_opcodes() -> None:
-    from helpers.emulator.ptx import lower, opcodes, program
+def test_every_row_of_the_table_becomes_python_in_one_way() -> None:
+    from helpers.emulator.ptx import control, emit, opcodes
 
-    ends = program.TERMINATORS - {"gate"}
-    assert set(opcodes.FORMS) == (set(lower.LOWER) | ends) - set(lower.REFUSED)
+    rows = {key: op for key, op in opcodes.OPS.items() if not op.refused}
+    ends = {key for key, op in rows.items() if op.ends and op.ends != "call"}
+    assert {rows[key].ends for key in ends} == set(control._ENDS)
+    assert {key for key in rows if rows[key].emit is None} - ends == set(emit.LOWER)
 
 
 def test_words_that_change_nothing_are_known() -> None:

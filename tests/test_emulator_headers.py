@@ -228,7 +228,7 @@ def test_tiles_of_more_than_a_warp_are_refused_by_name():
 def test_a_header_that_cannot_be_had_says_what_to_do(header, hidden, says, monkeypatch):
     tool = toolchain.nvrtc()
     left = tuple(f for f in tool.includes if hidden and hidden not in f)
-    found = toolchain.Nvrtc(tool.library, tool.version, left)
+    found = toolchain.Nvrtc(tool.library, tool.version, left, tool.release)
     monkeypatch.setattr(toolchain, "nvrtc", lambda: found)
     toolchain._compile.cache_clear()
     source = f"#include <{header}>\n__global__ void missing() {{}}"

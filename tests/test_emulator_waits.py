@@ -380,6 +380,32 @@ def test_every_lane_of_a_warp_takes_a_lock_in_shared_memory(schedule):
         assert out[0] == 96 * 95 // 2
 
 
+ELECT = """
+extern "C" __global__ void k(int* out)
+{
+    __shared__ volatile int flag;
+    const int t = threadIdx.x;
+    if (t == 0) flag = 0;
+    __syncthreads();
+    if (t >= 16 && t < 32) while (flag == 0) { }
+    unsigned first, chosen;
+    asm volatile("{.reg .pred p; elect.sync %0|p, MASK; selp.u32 %1, 1, 0, p;}"
+                 : "=r"(first), "=r"(chosen) :: "memory");
+    if (t == 32) flag = 1;
+    out[t] = first + 100 * chosen;
+}
+"""
+
+
+def test_an_election_waits_for_the_lanes_that_still_wait():
+    out = np.full(64, -1, np.int32)
+    report = emulator.launch(ELECT.replace("MASK", "0xffffffff"), "k", 1, 64, [out], arch="sm_90")
+    assert report.ok, report
+    assert np.flatnonzero(out).tolist() == [0, 32] and set(out[[0, 32]]) == {100}
+    wrong = emulator.launch(ELECT.replace("MASK", "0xffff"), "k", 1, 64, [out], arch="sm_90")
+    assert {f.kind for f in wrong.findings} == {"divergent-barrier"}
+
+
 def test_a_kernel_without_waits_has_no_gates_and_no_turns():
     source = """
     extern "C" __global__ void k(const float* a, float* c, int n)

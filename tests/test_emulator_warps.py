@@ -210,3 +210,17 @@ def test_a_trap_is_a_finding_and_ends_its_threads():
     (finding,) = report.findings
     assert (finding.kind, finding.count, finding.threads) == ("trap", 12, ((20, 0, 0),))
     assert run("if (t >= 2 * n) __trap(); out[t] = 1;")[1].ok
+
+
+GUARDED = """
+asm volatile("{.reg .pred p; setp.lt.u32 p, %0, LANES; @p bar.warp.sync 0xf;}" :: "r"(t) : "memory");
+out[t] = t;
+"""
+
+
+def test_a_warp_barrier_under_a_predicate_is_for_the_lanes_that_it_names():
+    out, report = run(GUARDED.replace("LANES", "4"))
+    assert report.ok, report
+    np.testing.assert_array_equal(out, T)
+    (finding,) = run(GUARDED.replace("LANES", "5"))[1].findings
+    assert finding.kind == "divergent-barrier" and "lanes 4 come here" in finding.message

@@ -26,6 +26,7 @@ ROOMS = (
     "errors",
     "colours",
     "wording",
+    "disk",
     "device",
     "kernel",
     "rungs",
@@ -174,7 +175,6 @@ FLOORS = ("ptx", "machine", "observe", "launching")
 """Rooms of helpers/emulator, from the ground floor up."""
 
 LEFT = {
-    ("ptx/lower.py", "machine"),
     ("machine/access.py", "observe"),
     ("machine/atomics.py", "observe"),
     ("machine/machine.py", "launching"),

@@ -7,11 +7,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, wraps
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from helpers import toolchain
+from helpers import disk, toolchain
 from helpers.device import GPUS, WARP, limits
 from helpers.emulator.launching import request
 from helpers.emulator.launching.arguments import (
@@ -21,14 +22,16 @@ from helpers.emulator.launching.arguments import (
     signature,
     strip_comments,
 )
+from helpers.emulator.launching.link import give_functions
 from helpers.emulator.launching.report import Finding, LineAccess, Report
-from helpers.emulator.machine.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
 from helpers.emulator.machine.machine import Launch, State, StepBudgetError
-from helpers.emulator.machine.memory import SLOT_BITS, Buffer, Heap
+from helpers.emulator.machine.memory import Buffer, Heap
 from helpers.emulator.observe import oracle
 from helpers.emulator.observe.order import MAX_WARPS
 from helpers.emulator.ptx import parse as P
-from helpers.emulator.ptx.program import Program, SharedSymbol, demangle, translate
+from helpers.emulator.ptx.blocks import translate
+from helpers.emulator.ptx.layout import PARAM_BASE, SLOT_BITS, SYMBOL_SLOT, symbol_address
+from helpers.emulator.ptx.program import Program, SharedSymbol, demangle
 from helpers.errors import (
     CompileError,
     ConfigError,
@@ -227,7 +230,7 @@ def _entry_line(source: str, entry: str) -> int:
 # -- compiling -----------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
+@disk.bounded(1 << 28, lambda made: int(made[0].weight))
 def _program(
     source: str,
     entry: str,
@@ -264,13 +267,27 @@ def _compile(
 
 
 _DEVICE_LAUNCH = re.compile(r"\((\d+)\): error: a?\s*device-side kernel launch")
-_parsed = lru_cache(maxsize=4)(P.parse)  # the kernels of a source share its module
+_parsed = lru_cache(maxsize=2)(P.parse)  # the kernels of a source share its module
 
 
 def program_of_ptx(
     text: str, mangled: str, entry: str, source: str, defines: Mapping[str, str], name: str
 ) -> tuple[Program, list[Formal] | None]:
     """Parse and translate PTX; the parameters are named after the CUDA source."""
+    identity = disk.digest([_TRANSLATOR, text, mangled, name])
+    translated = disk.kept("translated", identity, lambda: _translated(text, mangled, entry, name))
+    program = give_functions(translated)
+    _name_shared(program, source, defines)
+    base = re.split(r"[<(]", entry)[0].split("::")[-1].strip()
+    return program, signature(source, base, defines)
+
+
+_PTX_ROOM = Path(__file__).parent.parent / "ptx"
+_TRANSLATOR = disk.code_of(Path(__file__), *_PTX_ROOM.glob("*.py")) + np.__version__
+"""What decides, beside the PTX, how a program is translated: the code as it was loaded."""
+
+
+def _translated(text: str, mangled: str, entry: str, name: str) -> Program:
     try:
         module = _parsed(text, name)
         kernels = {n: f for n, f in module.functions.items() if f.is_entry and f.has_body}
@@ -286,16 +303,13 @@ def program_of_ptx(
                     f"{name} has no kernel {entry!r}. {near_matches(entry, sorted(plain))}"
                 )
             mangled = plain[mangled]
-        program = translate(module, mangled)
+        return translate(module, mangled)
     except TileError:
         raise
     except _INNER as e:
         raise EmulationError(
             f"the PTX of {name} cannot be read ({type(e).__name__}: {e}). Give PTX as NVRTC writes it"
         ) from e
-    _name_shared(program, source, defines)
-    base = re.split(r"[<(]", entry)[0].split("::")[-1].strip()
-    return program, signature(source, base, defines)
 
 
 def _plain_name(mangled: str) -> str:

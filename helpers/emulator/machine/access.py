@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine.masks import Mask
-from helpers.emulator.machine.memory import (
+from helpers.emulator.machine.memory import Buffer, load_words, store_words
+from helpers.emulator.observe import counts
+from helpers.emulator.observe.races import track_global
+from helpers.emulator.ptx.layout import (
     LOCAL_WINDOW,
     SHARED_WINDOW,
     SLOT_BITS,
     WINDOW_SIZE,
-    Buffer,
-    load_words,
-    store_words,
 )
-from helpers.emulator.observe import counts
-from helpers.emulator.observe.races import track_global
 from helpers.errors import ConfigError, EmulationError
 
 if TYPE_CHECKING:
@@ -34,16 +32,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 u4 = np.dtype("u4")
 u8 = np.dtype("u8")
 i8 = np.dtype("i8")
-SYMBOL_SLOT = 1 << 16
-"""Module variables live in slots from here on: their addresses are known when translating."""
-PARAM_BASE = 1 << 58
-"""Kernel parameters, for code that takes their address."""
 _SAMPLES = 256  # requests of a line that are kept for access maps
-
-
-def symbol_address(slot: int) -> int:
-    """Address of the module variable with this number."""
-    return ((SYMBOL_SLOT + slot) << SLOT_BITS) + (1 << (SLOT_BITS - 1))
 
 
 # -- parameters ----------------------------------------------------------------------------------

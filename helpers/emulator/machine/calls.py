@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine.memory import LOCAL_WINDOW
+from helpers.emulator.ptx.layout import LOCAL_WINDOW
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import access
-from helpers.emulator.machine.memory import SHARED_WINDOW, load_words, store_words
+from helpers.emulator.machine.memory import load_words, store_words
 from helpers.emulator.observe.ordered import OrderedLog
 from helpers.emulator.observe.races import ATOMIC, WRITE
+from helpers.emulator.ptx.layout import SHARED_WINDOW
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """The memories of a launch: global arrays behind guard gaps, and word-addressed shared and local.
 
-Global arrays live at virtual addresses 64 GiB apart, each in the middle of its own slot, so an
-address tells which array was meant, however far outside it lies. Shared and local memory hold
+Where things lie in the addresses of a program `ptx.layout` says. Shared and local memory hold
 32-bit words with one column for every block (or thread): a word that all blocks read at the same
 address is one contiguous row.
 """
@@ -13,15 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.ptx.layout import SLOT_BITS
+
 if TYPE_CHECKING:
     from helpers.emulator.machine.arena import Arena
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-SLOT_BITS = 36
-SHARED_WINDOW = 1 << 56
-LOCAL_WINDOW = 1 << 57
-WINDOW_SIZE = 1 << 32
 
 i4, i8, u1, u2, u4, u8 = (np.dtype(t) for t in ("i4", "i8", "u1", "u2", "u4", "u8"))
 

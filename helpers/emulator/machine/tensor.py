@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import access, arith
-from helpers.emulator.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, load_words, store_words
+from helpers.emulator.machine.memory import load_words, store_words
 from helpers.emulator.machine.warp import threads, warps
 from helpers.emulator.observe.races import READ, WRITE
+from helpers.emulator.ptx.layout import LOCAL_WINDOW, SHARED_WINDOW
 from helpers.emulator.ptx.sites import Site
 
 if TYPE_CHECKING:
@@ -35,50 +36,8 @@ f2, f4, f8 = (np.dtype(t) for t in ("f2", "f4", "f8"))
 LANE = np.arange(32)
 GROUP, MEMBER = LANE >> 2, LANE & 3
 
-_MMA = {
-    "m16n8k8": {"f16", "bf16", "tf32"},
-    "m16n8k16": {"f16", "bf16", "s8", "u8"},
-    "m16n8k4": {"tf32"},
-    "m16n8k32": {"s8", "u8", "e4m3", "e5m2"},
-    "m8n8k16": {"s8", "u8"},
-    "m8n8k4": {"f16", "f64"},
-}
-_WMMA = {
-    "m16n16k16": {"f16", "bf16", "s8", "u8"},
-    "m32n8k16": {"f16", "bf16", "s8", "u8"},
-    "m8n32k16": {"f16", "bf16", "s8", "u8"},
-    "m16n16k8": {"tf32"},
-    "m8n8k4": {"f64"},
-}
 _UNIT = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "tf32": 1, "f64": 1}
-_MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # types that may be multiplied with each other
 _BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f64": 8, "f32": 4, "s32": 4}
-
-
-def mma_refusal(shape: str, types: list[str], parts: tuple[str, ...]) -> str:
-    """Why an mma instruction is not emulated, or an empty text."""
-    if "sp" in parts or any(p.startswith("sp::") for p in parts):
-        return "sparse matrices are not emulated; use the dense instruction"
-    a, b = types[1:3] if len(types) > 3 else ("", "")
-    if a not in _MMA.get(shape, set()) or not (a == b or any({a, b} == m for m in _MIXED)):
-        known = ", ".join(f"{s} {'/'.join(sorted(t))}" for s, t in _MMA.items())
-        return f"this shape and type are not emulated. Emulated are {known}"
-    return ""
-
-
-def wmma_refusal(shape: str, types: list[str], parts: tuple[str, ...]) -> str:
-    """Why a wmma instruction is not emulated, or an empty text."""
-    known = _WMMA.get(shape)
-    if known is None or {"b1", "s4", "u4"} & set(parts):
-        return "this shape or type is not emulated. Emulated are " + ", ".join(
-            f"{s} {'/'.join(sorted(t))}" for s, t in _WMMA.items()
-        )
-    return ""
-
-
-def element_kind(kind: str) -> str:
-    """NumPy type of what one lane moves at a time in wmma.load and wmma.store."""
-    return {"f32": "f4", "f64": "f8"}.get(kind, "i4")
 
 
 # -- layouts -------------------------------------------------------------------------------------

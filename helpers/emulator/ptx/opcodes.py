@@ -1,20 +1,65 @@
-"""The words that each PTX opcode may carry: a launch with any other word is refused by name.
+"""The table of PTX opcodes: the one place that says of each what it is.
 
-An instruction such as `min.xorsign.abs.f32` is an opcode, modifiers and types. The lowering (`lower`)
-asks for those modifiers that it knows of; one that it does not ask for would be ignored, and the
-result wrong without a word. So each opcode lists here, form by form, all words that are either read
-there or change nothing that the emulator models (hints for caches, `.aligned`, `.uni`).
-
-A form is `modifiers : types`; an instruction is known if one form of its opcode holds all its words.
-Source: PTX ISA 9.0, the syntax of each instruction.
+An instruction such as `min.xorsign.abs.f32` is an opcode, modifiers and types. A row says which of
+these words it may carry, what its operands are, what it touches in memory, where it ends a block,
+who of a warp takes part, and how it becomes Python. A new opcode whose Python is one expression
+needs a row here and nothing else; a longer one says so by having no `emit`, and a function of the
+same name does it (see `emit.lowers`). Source: PTX ISA 9.0, the syntax of each instruction.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 
+
+@dataclass(frozen=True)
+class Op:
+    """What an opcode is.
+
+    args: its operands in order. The first is the destination if it is called "d"; "member" is the
+    mask of the lanes of a warp that take part. "b:i4" is read as that NumPy type, "b" as the type
+    of the instruction. An instruction may have fewer.
+    words: its forms, between bars: modifiers, a colon, types (any of them, in any number). An
+    instruction is known if one form holds all its words: any other might change the result, so a
+    word is either read in the lowering or changes nothing that the emulator models (hints for caches,
+    `.aligned`, `.uni`).
+    emit: its Python: an expression for "d", or a statement. In braces stand operands and what
+    `emit.Fields` lists. None: a function of that name; "": nothing to do.
+    touches: memory: "load", "constant" (a load of what nobody changes), "store", "atomic", "fence",
+    "mbarrier", "shared load" and "shared store" (of shared memory, however it is addressed), "call"
+    (whatever the function does), or nothing.
+    ends: how it ends a basic block: "jump", "table", "exit", "trap", "barrier", "poll", "gate";
+    "call": the block ends, but the instruction is lowered like any other.
+    whole_warp: all lanes take part, and no operand says so.
+    instead: words that are refused, and what to use instead. refused: the same for the opcode.
+    """
+
+    args: str = ""
+    words: str = ""
+    emit: str | None = None
+    touches: str = ""
+    ends: str = ""
+    whole_warp: bool = False
+    instead: Mapping[str, str] = field(default_factory=dict)
+    refused: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the first operand is a destination."""
+        return self.args.startswith("d")
+
+    @property
+    def member(self) -> int | None:
+        """Place of the operand that names the lanes of a warp; None: there is no such operand."""
+        names = [name.partition(":")[0] for name in self.args.split()]
+        return names.index("member") if "member" in names else None
+
+
 _INTS = "s16 u16 s32 u32 s64 u64"
+_LONG = "s32 u32 s64 u64"
 _BITS = "b16 b32 b64"
 _ANY = f"pred {_BITS} {_INTS} f16 bf16 f16x2 bf16x2 f32 f64"
 _ROUND = "rn rz rm rp"
@@ -28,142 +73,254 @@ _CACHE = (
 _MOVED = f"b8 s8 u8 {_BITS} {_INTS} f32 f64"
 _COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan and or xor ftz"
 _COMPARED = f"{_BITS} {_INTS} f16 bf16 f16x2 bf16x2 f32 f64"
-_SHAPE = re.compile(r"m\d+n\d+k\d+")  # which of these are emulated `tensor` says
+_SHAPE = re.compile(r"m\d+n\d+k\d+")  # which of these are emulated `matrices` says
 _BARRIER = "sync red arrive warp cta popc and or aligned : u32 pred"
 _EXTREME = f": {_INTS} f64 | relu : s32 | ftz NaN xorsign abs : f32 f16 f16x2 | NaN xorsign abs : bf16 bf16x2"
 _HALF_SUM = "rn ftz sat : f16 f16x2 | rn : bf16 bf16x2"
 _MATRIX = "sync aligned row col satfinite"
 _PLAIN = "s8 u8 s16 u16 s32 u32 s64 u64"
-
-FORMS: dict[str, str] = {
-    # arithmetic
-    **dict.fromkeys(
-        ("add", "sub"),
-        f"{_ROUND} ftz sat : f32 | {_ROUND} : f64 | {_HALF_SUM} | sat : s32 | cc : s32 u32 s64 u64"
-        f" | : {_INTS}",
-    ),
-    "mul": f"{_ROUND} ftz sat : f32 | {_ROUND} : f64 | {_HALF_SUM} | lo hi wide : {_INTS}",
-    "fma": f"{_ROUND} ftz sat : f32 | {_ROUND} : f64 | rn ftz sat relu : f16 f16x2"
-    " | rn relu : bf16 bf16x2",
-    "mad": f"{_ROUND} ftz sat : f32 | {_ROUND} : f64 | lo hi wide : {_INTS} | hi sat : s32"
-    " | lo hi cc : s32 u32 s64 u64",
-    **dict.fromkeys(("addc", "subc"), "cc : s32 u32 s64 u64"),
-    "madc": "lo hi cc : s32 u32 s64 u64",
-    "mul24": "lo hi : s32 u32",
-    "mad24": "lo hi : s32 u32 | hi sat : s32",
-    "div": f": {_INTS} | approx full ftz : f32 | {_ROUND} ftz : f32 | {_ROUND} : f64",
-    "rem": f": {_INTS}",
-    "sad": f": {_INTS}",
-    **dict.fromkeys(("abs", "neg"), "ftz : f32 f16 f16x2 | : s16 s32 s64 f64 bf16 bf16x2"),
-    **dict.fromkeys(("min", "max"), _EXTREME),
-    **dict.fromkeys(("sin", "cos", "lg2"), "approx ftz : f32"),
-    "ex2": "approx ftz : f32 bf16 bf16x2 | approx : f16 f16x2",
-    "tanh": "approx : f32 f16 f16x2 bf16 bf16x2",
-    "sqrt": f"approx ftz : f32 | {_ROUND} ftz : f32 | {_ROUND} : f64",
-    "rcp": f"approx ftz : f32 f64 | {_ROUND} ftz : f32 | {_ROUND} : f64",
-    "rsqrt": "approx ftz : f32 f64",
-    "testp": "finite infinite number notanumber normal subnormal : f32 f64",
-    "copysign": ": f32 f64",
-    # bits
-    **dict.fromkeys(("and", "or", "xor", "not"), f": pred {_BITS}"),
-    "cnot": f": {_BITS}",
-    "lop3": ": b32",
-    "shl": f": {_BITS}",
-    "shr": f": {_BITS} {_INTS}",
-    "shf": "l r clamp wrap : b32",
-    "bfe": ": s32 u32 s64 u64",
-    "bfi": ": b32 b64",
-    "bfind": "shiftamt : s32 u32 s64 u64",
-    **dict.fromkeys(("popc", "clz", "brev"), ": b32 b64"),
-    "bmsk": "clamp wrap : b32",
-    "szext": "clamp wrap : s32 u32",
-    "prmt": "f4e b4e rc8 ecl ecr rc16 : b32",
-    "dp4a": ": s32 u32",
-    "dp2a": "lo hi : s32 u32",
-    # predicates, moves, conversions
-    "setp": f"{_COMPARE} : {_COMPARED}",
-    "set": f"{_COMPARE} : {_COMPARED}",
-    "selp": f": {_MOVED}",
-    "slct": f": {_BITS} {_INTS} f32 f64 | ftz : {_BITS} {_INTS} f32 f64",
-    "mov": f": {_ANY}",
-    "cvta": f"to {_SPACE} : u32 u64",
-    "isspacep": f"{_SPACE} shared::cluster",
-    "cvt": f"{_ROUND} rni rzi rmi rpi ftz sat : {_PLAIN} f16 f32 f64"
-    f" | {_ROUND} rni rzi rmi rpi ftz relu : f16 bf16 f32"
-    f" | {_ROUND} rni rzi rmi rpi : bf16 {_PLAIN} f16 f32 f64"
-    " | rn rz relu : f16x2 bf16x2 f32 | rna rn rz : tf32 f32"
-    " | rn satfinite relu : e4m3x2 e5m2x2 f32 f16x2",
-    # memory
-    **dict.fromkeys(("ld", "ldu"), f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}"),
-    "st": f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}",
-    **dict.fromkeys(
-        ("atom", "red"),
-        f"add {_ORDER} {_SPACE} noftz L2::cache_hint : s32 u32 s64 u64 f16 f16x2 bf16 bf16x2 f32 f64"
-        f" | min max {_ORDER} {_SPACE} L2::cache_hint : s32 u32 s64 u64"
-        f" | inc dec {_ORDER} {_SPACE} L2::cache_hint : u32"
-        f" | and or xor exch {_ORDER} {_SPACE} L2::cache_hint : b32 b64"
-        f" | cas {_ORDER} {_SPACE} L2::cache_hint : b16 b32 b64",
-    ),
-    "membar": "cta gl sys",
-    "fence": "sc acq_rel acquire release cta gpu sys",
-    "prefetch": "global local L1 L2 L2::evict_last L2::evict_normal",
-    "prefetchu": "L1",
-    "discard": "global L2",
-    "applypriority": "global L2::evict_normal",
-    "cp": f"async ca cg shared shared::cta global {_CACHE}"
+_FLOAT_ROUND = f"{_ROUND} ftz sat : f32 | {_ROUND} : f64"
+_HINT = "L2::cache_hint"
+_ATOMIC = (
+    f"add {_ORDER} {_SPACE} noftz {_HINT} : s32 u32 s64 u64 f16 f16x2 bf16 bf16x2 f32 f64"
+    f" | min max {_ORDER} {_SPACE} {_HINT} : s32 u32 s64 u64"
+    f" | inc dec {_ORDER} {_SPACE} {_HINT} : u32"
+    f" | and or xor exch {_ORDER} {_SPACE} {_HINT} : b32 b64"
+    f" | cas {_ORDER} {_SPACE} {_HINT} : b16 b32 b64"
+)
+_MBARRIER = (
+    "init inval arrive arrive_drop test_wait try_wait pending_count noComplete parity"
+    " shared shared::cta acquire release cta cluster : b64"
+)
+_WMMA = (
+    f"load store mma a b c d {_MATRIX} rn global shared shared::cta"
+    " : f16 bf16 tf32 f32 f64 s8 u8 s32"
+)
+_LDMATRIX = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta : b16"
+_COPY = (
+    f"async ca cg shared shared::cta global {_CACHE}"
     " | async commit_group | async wait_group | async wait_all"
-    " | async mbarrier arrive noinc shared shared::cta : b64",
-    "mbarrier": "init inval arrive arrive_drop test_wait try_wait pending_count noComplete parity"
-    " shared shared::cta acquire release cta cluster : b64",
-    # control
-    "bra": "uni",
-    "brx": "idx uni",
-    "ret": "uni",
-    "call": "uni",
-    **dict.fromkeys(("exit", "trap"), ""),
-    **dict.fromkeys(("bar", "barrier"), _BARRIER),
-    "nanosleep": ": u32",
-    "pmevent": "mask",
-    "griddepcontrol": "launch_dependents wait",
+    " | async mbarrier arrive noinc shared shared::cta : b64"
+)
+
+HOPPER = (
+    "it belongs to Hopper's wgmma, TMA and clusters, which the emulator does not run. Use mma.sync "
+    "with cp.async, or run the kernel on such a GPU"
+)
+_TEXTURE = "textures and surfaces are not emulated. Read from a pointer instead"
+_STACK = "stack memory of run-time size is not emulated. Use an array of fixed size"
+
+
+def _hopper(*words: str) -> dict[str, str]:
+    return dict.fromkeys(words, HOPPER)
+
+
+_PHASE = Op("d address count", _MBARRIER, touches="mbarrier",
+            instead=_hopper("expect_tx", "complete_tx", "shared::cluster"))  # fmt: skip
+_MET = Op("number threads", _BARRIER, ends="barrier", instead=_hopper("cluster"))
+_VOTED = Op("d p number threads", _BARRIER, ends="barrier", instead=_hopper("cluster"))
+_WARP_MET = Op("member:i4", _BARRIER)
+_SUM = Op("d a b", f"{_FLOAT_ROUND} | {_HALF_SUM} | sat : s32 | cc : {_LONG} | : {_INTS}")
+_SIGN = Op("d a", "ftz : f32 f16 f16x2 | : s16 s32 s64 f64 bf16 bf16x2")
+_LEAST = Op("d a b", _EXTREME)
+_APPROX = Op("d a", "approx ftz : f32")
+_LOAD = Op(
+    "d address",
+    f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}",
+    touches="load",
+    instead=_hopper("shared::cluster"),
+)
+
+OPS: dict[str, Op] = {
+    # arithmetic
+    "add": _SUM,
+    "sub": _SUM,
+    "mul": Op("d a b", f"{_FLOAT_ROUND} | {_HALF_SUM} | lo hi wide : {_INTS}"),
+    "fma": Op("d a b c", f"{_FLOAT_ROUND} | rn ftz sat relu : f16 f16x2 | rn relu : bf16 bf16x2"),
+    "mad": Op("d a b c", f"{_FLOAT_ROUND} | lo hi wide : {_INTS} | hi sat : s32 | lo hi cc : {_LONG}"),
+    "addc": Op("d a b", f"cc : {_LONG}"),
+    "subc": Op("d a b", f"cc : {_LONG}"),
+    "madc": Op("d a b c", f"lo hi cc : {_LONG}"),
+    "mul24": Op("d a b", "lo hi : s32 u32"),
+    "mad24": Op("d a b c", "lo hi : s32 u32 | hi sat : s32"),
+    "div": Op("d a b", f": {_INTS} | approx full ftz : f32 | {_ROUND} ftz : f32 | {_ROUND} : f64"),
+    "rem": Op("d a b", f": {_INTS}", "rem_int({a}, {b})"),
+    "sad": Op("d a b c", f": {_INTS}", "sad({a}, {b}, {c})"),
+    "abs": _SIGN,
+    "neg": _SIGN,
+    "min": _LEAST,
+    "max": _LEAST,
+    "sin": _APPROX,
+    "cos": _APPROX,
+    "lg2": _APPROX,
+    "ex2": Op("d a", "approx ftz : f32 bf16 bf16x2 | approx : f16 f16x2"),
+    "tanh": Op("d a", "approx : f32 f16 f16x2 bf16 bf16x2"),
+    "sqrt": Op("d a", f"approx ftz : f32 | {_ROUND} ftz : f32 | {_ROUND} : f64"),
+    "rcp": Op("d a", f"approx ftz : f32 f64 | {_ROUND} ftz : f32 | {_ROUND} : f64"),
+    "rsqrt": Op("d a", "approx ftz : f32 f64"),
+    "testp": Op("d:b1 a", "finite infinite number notanumber normal subnormal : f32 f64",
+                "test_property({a}, {word!r})"),
+    "copysign": Op("d a b", ": f32 f64", "copysign({b}, {a})"),
+    # bits
+    "and": Op("d a b", f": pred {_BITS}", "{a} & {b}"),
+    "or": Op("d a b", f": pred {_BITS}", "{a} | {b}"),
+    "xor": Op("d a b", f": pred {_BITS}", "{a} ^ {b}"),
+    "not": Op("d a", f": pred {_BITS}", "~{a}"),
+    "cnot": Op("d a", f": {_BITS}", "({a} == 0).astype({kind})"),
+    "lop3": Op("d a b c table", ": b32"),
+    "shl": Op("d a n", f": {_BITS}"),
+    "shr": Op("d a n", f": {_BITS} {_INTS}"),
+    "shf": Op("d a b c", "l r clamp wrap : b32", "funnel({a}, {b}, {c}, {has[l]}, {has[clamp]})"),
+    "bfe": Op("d a b:i4 c:i4", f": {_LONG}", "extract({a}, {b}, {c})"),
+    "bfi": Op("d a b c:i4 n:i4", ": b32 b64", "insert({a}, {b}, {c}, {n})"),
+    "bfind": Op("d:i4 a", f"shiftamt : {_LONG}", "find_leading({a}, {has[shiftamt]})"),
+    "popc": Op("d:i4 a", ": b32 b64", "popcount({a})"),
+    "clz": Op("d:i4 a", ": b32 b64", "leading_zeros({a})"),
+    "brev": Op("d a", ": b32 b64", "reverse_bits({a})"),
+    "bmsk": Op("d a b", "clamp wrap : b32",
+               "insert({i4[-1]}, {i4[0]}, clamped({a}, {has[wrap]}), clamped({b}, {has[wrap]}))"),
+    "szext": Op("d a b:i4", "clamp wrap : s32 u32", "extract({a}, {i4[0]}, clamped({b}, {has[wrap]}))"),
+    "prmt": Op("d a b c", "f4e b4e rc8 ecl ecr rc16 : b32", "permute({a}, {b}, {c}, {mode!r})"),
+    "dp4a": Op("d:i4 a:i4 b:i4 c:i4", ": s32 u32", "dot_bytes({a}, {b}, {c}, {signed[0]}, {signed[1]})"),
+    "dp2a": Op("d:i4 a:i4 b:i4 c:i4", "lo hi : s32 u32",
+               "dot_halves({a}, {b}, {c}, {signed[0]}, {signed[1]}, {has[hi]})"),
+    # predicates, moves, conversions
+    "setp": Op("d a b c", f"{_COMPARE} : {_COMPARED}"),
+    "set": Op("d a b c", f"{_COMPARE} : {_COMPARED}"),
+    "selp": Op("d a b p", f": {_MOVED}"),
+    "slct": Op("d a b c", f": {_BITS} {_INTS} f32 f64 | ftz : {_BITS} {_INTS} f32 f64"),
+    "mov": Op("d a", f": {_ANY}"),
+    "cvta": Op("d a", f"to {_SPACE} : u32 u64"),
+    "isspacep": Op("d:b1 a:i8", f"{_SPACE} shared::cluster", "is_space({a}, {space!r})"),
+    "cvt": Op("d a b", f"{_ROUND} rni rzi rmi rpi ftz sat : {_PLAIN} f16 f32 f64"
+              f" | {_ROUND} rni rzi rmi rpi ftz relu : f16 bf16 f32"
+              f" | {_ROUND} rni rzi rmi rpi : bf16 {_PLAIN} f16 f32 f64"
+              " | rn rz relu : f16x2 bf16x2 f32 | rna rn rz : tf32 f32"
+              " | rn satfinite relu : e4m3x2 e5m2x2 f32 f16x2"),
+    # memory
+    "ld": _LOAD,
+    "ldu": replace(_LOAD, touches="constant"),
+    "st": Op("address a", f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}", touches="store",
+             instead=_hopper("async", "shared::cluster")),
+    "atom": Op("d address a b", _ATOMIC, touches="atomic", instead=_hopper("async", "shared::cluster")),
+    "red": Op("address a b", _ATOMIC, touches="atomic", instead=_hopper("async", "shared::cluster")),
+    "membar": Op("", "cta gl sys", "S.fence({scope}, {active})", touches="fence",
+                 instead=_hopper("proxy", "cluster")),
+    "fence": Op("", "sc acq_rel acquire release cta gpu sys", "S.fence({scope}, {active})",
+                touches="fence", instead=_hopper("proxy", "mbarrier_init", "cluster")),
+    "prefetch": Op("address", "global local L1 L2 L2::evict_last L2::evict_normal", ""),
+    "prefetchu": Op("address", "L1", ""),
+    "discard": Op("address size", "global L2", ""),
+    "applypriority": Op("address size", "global L2::evict_normal", ""),
+    "cp": Op("to source size limit hint", _COPY, instead=_hopper("bulk", "reduce")),
+    "cp.commit_group": Op("", _COPY, "commit_group(S, {active})", instead=_hopper("bulk")),
+    "cp.wait_all": Op("", _COPY, "wait_group(S, 0, True, {active})"),
+    "cp.wait_group": Op("count", _COPY, instead=_hopper("bulk")),
+    "cp.mbarrier": Op("address", _COPY, touches="mbarrier", instead=_hopper("bulk", "shared::cluster")),
+    "mbarrier": _PHASE,
+    "mbarrier.pending_count": Op("d:i4 phase:i8", _MBARRIER, "pending_count({phase})", touches="mbarrier"),
+    "mbarrier.test_wait": replace(_PHASE, args="d address phase", ends="poll"),
+    "mbarrier.try_wait": replace(_PHASE, args="d address phase time", ends="poll"),
+    # control: how these end a block `control` says
+    "bra": Op("label", "uni", ends="jump"),
+    "brx": Op("index table", "idx uni", ends="table"),
+    "ret": Op("", "uni", ends="exit"),
+    "exit": Op("", "", ends="exit"),
+    "trap": Op("", "", ends="trap"),
+    "call": Op("function", "uni", touches="call", ends="call"),
+    "bar": _MET,
+    "barrier": _MET,
+    "bar.red": _VOTED,
+    "barrier.red": _VOTED,
+    "bar.warp": _WARP_MET,
+    "barrier.warp": _WARP_MET,
+    "gate": Op("lanes", "", ends="gate"),  # put in by `waits`, where lanes of a warp must not run ahead
+    "nanosleep": Op("a", ": u32", ""),
+    "pmevent": Op("a", "mask", ""),
+    "griddepcontrol": Op("", "launch_dependents wait", ""),  # kernels run one after the other
     # warps and matrices
-    "shfl": "sync up down bfly idx : b32",
-    "vote": "sync all any uni ballot : pred b32",
-    "match": "sync any all : b32 b64",
-    "redux": "sync add min max : s32 u32 | sync and or xor : b32",
-    "elect": "sync",
-    "activemask": ": b32",
-    "ldmatrix": "sync aligned m8n8 x1 x2 x4 trans shared shared::cta : b16",
-    "stmatrix": "sync aligned m8n8 x1 x2 x4 trans shared shared::cta : b16",
-    "movmatrix": "sync aligned m8n8 trans : b16",
-    "mma": f"{_MATRIX} : f16 bf16 tf32 f32 f64 s8 u8 s32 e4m3 e5m2",
-    "wmma": f"load store mma a b c d {_MATRIX} rn global shared shared::cta"
-    " : f16 bf16 tf32 f32 f64 s8 u8 s32",
-}
-"""Forms of each opcode, between bars: modifiers, a colon, types (any of them, in any number)."""
+    "shfl": Op("d a b c member", "sync up down bfly idx : b32"),
+    "vote": Op("d a member", "sync all any uni ballot : pred b32"),
+    "match": Op("d a member", "sync any all : b32 b64"),
+    "redux": Op("d a member:i4", "sync add min max : s32 u32 | sync and or xor : b32",
+                "reduce_lanes(S, {operation!r}, {a}, {member}, {active}, {line})",
+                instead={"f32": "redux of floats is not emulated; use shuffles"}),
+    "elect": Op("d member", "sync"),
+    "activemask": Op("d:i4", ": b32", "vote(S, 'ballot', {b1[1]}, None, {active}, 0)"),
+    "ldmatrix": Op("d address", _LDMATRIX, touches="shared load", whole_warp=True),
+    "stmatrix": Op("address a", _LDMATRIX, touches="shared store", whole_warp=True),
+    "movmatrix": Op("d:i4 a:i4", "sync aligned m8n8 trans : b16",
+                    "transpose_matrix(S, {a}, {active})", whole_warp=True),
+    "mma": Op("d a b c", f"{_MATRIX} : f16 bf16 tf32 f32 f64 s8 u8 s32 e4m3 e5m2", whole_warp=True),
+    "wmma.load": Op("d address stride", _WMMA, touches="load", whole_warp=True),
+    "wmma.store": Op("address a stride", _WMMA, touches="store", whole_warp=True),
+    "wmma.mma": Op("d a b c", _WMMA, whole_warp=True),
+    # what is left out, and what to use instead
+    **dict.fromkeys(
+        ("wgmma", "mapa", "getctarank", "clusterlaunchcontrol", "setmaxnreg", "multimem", "tcgen05",
+         "tensormap", "createpolicy"),
+        Op(refused=HOPPER),
+    ),
+    **dict.fromkeys(
+        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), Op(refused=_TEXTURE)
+    ),
+    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), Op(refused=_STACK)),
+    "brkpt": Op(refused="there is no debugger to stop in. Remove the breakpoint"),
+}  # fmt: skip
+"""Rows by opcode, or by opcode and the words that make it another one (`bar.warp`)."""
+
+_NOBODY = Op(refused="it is not among the instructions that the emulator knows")
+
+
+@lru_cache(maxsize=4096)
+def key_of(parts: tuple[str, ...]) -> str:
+    """The key of an instruction's row, its opcode split at the dots: the one of most words, or ""."""
+    fitting = (k for k in _keys(parts[0]) if set(k.split(".")[1:]) <= set(parts[1:]))
+    return max(fitting, key=lambda k: k.count("."), default="")
 
 
 @cache
-def _forms(root: str) -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(form.split()) - {":"} for form in FORMS[root].split("|"))
+def _keys(root: str) -> tuple[str, ...]:
+    return tuple(k for k in OPS if k.split(".")[0] == root)
+
+
+def row(parts: tuple[str, ...]) -> Op:
+    """What an opcode, split at its dots, is; for an unknown one a row that refuses it."""
+    return OPS.get(key_of(parts), _NOBODY)
+
+
+def known(root: str) -> bool:
+    """Whether an opcode's first word has a row that does not refuse it."""
+    return any(not OPS[k].refused for k in _keys(root))
+
+
+@cache
+def _forms(words: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(form.split()) - {":"} for form in words.split("|"))
 
 
 @lru_cache(maxsize=4096)
 def unknown(parts: tuple[str, ...]) -> str:
     """Why an opcode, split at its dots, is not known with all its words; "" if it is."""
-    root = parts[0]
-    if root not in FORMS:
-        return "it is not among the instructions that the emulator knows"
+    op, root = row(parts), parts[0]
+    if op.refused:
+        return op.refused
     words = [w for w in parts[1:] if not (root in ("mma", "wmma") and _SHAPE.fullmatch(w))]
-    forms = _forms(root)
+    forms = _forms(op.words)
     if any(form.issuperset(words) for form in forms):
         return ""
-    known = frozenset().union(*forms)
-    strange = [w for w in words if w not in known]
+    every = frozenset[str]().union(*forms)
+    strange = [w for w in words if w not in every]
     if not strange:
         nearest = max(forms, key=lambda form: sum(w in form for w in words))
-        left = " ".join(f".{w}" for w in words if w not in nearest)
-        beside = " ".join(f".{w}" for w in words if w in nearest)
+        left = _listed(w for w in words if w not in nearest)
+        beside = _listed(w for w in words if w in nearest)
         return f"{root} with {left} beside {beside} is not among the forms that the emulator knows"
-    named = " ".join(f".{w}" for w in strange)
-    listed = " ".join(f".{w}" for w in sorted(known)) or "none"
-    return f"{named} is not known for {root}, and leaving it out may change the result. Known: {listed}"
+    return (
+        f"{_listed(strange)} is not known for {root}, and leaving it out may change the result. "
+        f"Known: {_listed(sorted(every)) or 'none'}"
+    )
+
+
+def _listed(words: Iterable[str]) -> str:
+    return " ".join(f".{w}" for w in words)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import PurePath
 
-from helpers.emulator.ptx.opcodes import FORMS
+from helpers.emulator.ptx import opcodes
 from helpers.errors import EmulationError
 
 BITS = {
@@ -105,10 +106,67 @@ class Instruction:
     place: tuple[str, ...] = ()
     unread: str = ""
 
-    @property
+    @cached_property
     def root(self) -> str:
         """The opcode's first word."""
         return self.parts[0]
+
+    @cached_property
+    def op(self) -> opcodes.Op:
+        """The opcode's row of the table."""
+        return opcodes.row(self.parts)
+
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """Registers that it reads; a write under a guard keeps what was there, and so reads it."""
+        first, *rest = self._registers or [[]]
+        kept = first if not self._has_target or self.guard else []
+        guard = [self.guard] if self.guard else []
+        return (*guard, *kept, *(name for names in rest for name in names))
+
+    @cached_property
+    def writes(self) -> tuple[str, ...]:
+        """Registers that it writes."""
+        return tuple(self._registers[0]) if self._has_target else ()
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Variables, functions and labels that its operands name."""
+        return tuple(o.name for o in _leaves(self.operands) if type(o) is Symbol)
+
+    @property
+    def _has_target(self) -> bool:
+        first = self.operands[0] if self.operands else None
+        return self.op.writes and first is not None and type(first) is not Address
+
+    @cached_property
+    def _registers(self) -> list[list[str]]:
+        """Names of the registers of each operand."""
+        found = []
+        for o in self.operands:
+            if type(o) is Register:
+                found.append([o.name])
+            else:
+                found.append([x.name for x in _leaves((o,)) if type(x) is Register])
+        return found
+
+
+def _leaves(operands: tuple[Operand | None, ...]) -> list[Operand | None]:
+    """The registers, numbers and symbols that operands are made of."""
+    out: list[Operand | None] = []
+    for o in operands:
+        kind = type(o)
+        if kind is Register or kind is Immediate or kind is Symbol:
+            out.append(o)
+        elif isinstance(o, Address):
+            out.append(o.base)
+        elif isinstance(o, Vector):
+            out += _leaves(o.items)
+        elif isinstance(o, Pair):
+            out += _leaves((o.first, o.second))
+        elif isinstance(o, Negated):
+            out.append(o.operand)
+    return out
 
 
 @dataclass
@@ -477,7 +535,7 @@ class _Body:
             try:
                 ins.operands = tuple(self._operand(item, source) for item in _split(rest))
             except EmulationError as error:
-                if parts[0] in FORMS:
+                if opcodes.known(parts[0]):
                     raise
                 ins.unread = str(error)  # such as [t, {x, y}] of a texture: refused by its name
         self.function.code.append(ins)

@@ -16,14 +16,11 @@ from dataclasses import dataclass, replace
 
 from helpers.emulator.ptx import flow
 from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx.words import STRONG
 
 Span = tuple[int, int]
-Touched = Sequence[tuple[list[str], list[str]]]  # registers read and written, by instruction
 
-STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 _PRIVATE = {"param", "local", "const", "nc"}
-_WHOLE_WARP = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix")
-_MEMBER = {"bar": 0, "barrier": 0, "shfl": 4, "vote": 2, "match": 2, "redux": 2}
 _ALL = P.Immediate(0xFFFFFFFF)
 
 
@@ -43,7 +40,7 @@ class Wait:
     registers: frozenset[str]
 
 
-def loops(function: P.Function, spans: Sequence[Span], touched: Touched) -> list[Wait]:
+def loops(function: P.Function, spans: Sequence[Span]) -> list[Wait]:
     """The loops of a function that wait. spans: first and last + 1 instruction of each block."""
     ends = dict(spans)
     after = {a: _followers(function, spans, i) for i, (a, _) in enumerate(spans)}
@@ -65,10 +62,12 @@ def loops(function: P.Function, spans: Sequence[Span], touched: Touched) -> list
             if node not in body:
                 body.add(node)
                 todo += into.get(node, ())
-        strong, plain = _what_it_reads(function, body, ends, after, touched)
+        strong, plain = _what_it_reads(function, body, ends, after)
         reads = strong or plain
         if reads or _has_no_end(function, body, ends, after):
-            written = frozenset(r for a in body for i in range(a, ends[a]) for r in touched[i][1])
+            written = frozenset(
+                r for a in body for i in range(a, ends[a]) for r in function.code[i].writes
+            )
             line = function.code[min(reads, default=head)].line
             out.append(Wait(head, frozenset(tails), bool(strong), line, frozenset(reads), written))
     return out
@@ -80,15 +79,15 @@ def _followers(function: P.Function, spans: Sequence[Span], at: int) -> tuple[in
     last = function.code[end - 1] if start < end else None
     if last is None:
         return nxt
-    if last.root == "bra":
+    if last.op.ends == "jump":
         name = getattr(last.operands[0], "name", "")
         target = (function.labels[name],) if name in function.labels else ()
         return target + (nxt if last.guard else ())
-    if last.root == "brx":
+    if last.op.ends == "table":
         table = getattr(last.operands[1], "name", "")
         names = function.tables.get(table, ())
         return tuple(function.labels[n] for n in names if n in function.labels)
-    if last.root in ("ret", "exit", "trap"):
+    if last.op.ends in ("exit", "trap"):
         return nxt if last.guard else ()
     return nxt
 
@@ -97,9 +96,9 @@ def _has_no_end(
     function: P.Function, body: set[int], ends: dict[int, int], after: dict[int, tuple[int, ...]]
 ) -> bool:
     """Whether nothing leads out of a loop."""
-    ways = ("ret", "exit", "trap", "call")
+    ways = ("exit", "trap", "call")
     return all(n in body for a in body for n in after[a]) and not any(
-        function.code[i].root in ways for a in body for i in range(a, ends[a])
+        function.code[i].op.ends in ways for a in body for i in range(a, ends[a])
     )
 
 
@@ -108,7 +107,6 @@ def _what_it_reads(
     body: set[int],
     ends: dict[int, int],
     after: dict[int, tuple[int, ...]],
-    touched: Touched,
 ) -> tuple[set[int], set[int]]:
     """Reads that decide over the loop: those made for synchronisation, and others."""
     code = function.code
@@ -119,15 +117,15 @@ def _what_it_reads(
         return strong, plain
     writers: dict[str, list[int]] = {}
     for i in inside:
-        for name in touched[i][1]:
+        for name in code[i].writes:
             writers.setdefault(name, []).append(i)
     for start in body:
         last = ends[start] - 1
-        if last < start or code[last].root not in ("bra", "brx", "ret", "exit"):
+        if last < start or code[last].op.ends not in ("jump", "table", "exit"):
             continue
-        leaves = code[last].root in ("ret", "exit") or any(n not in body for n in after[start])
+        leaves = code[last].op.ends == "exit" or any(n not in body for n in after[start])
         guard = code[last].guard
-        todo = [guard] if guard else list(touched[last][0])
+        todo = [guard] if guard else list(code[last].reads)
         seen: set[str] = set()
         while todo:
             name = todo.pop()
@@ -140,15 +138,15 @@ def _what_it_reads(
                     strong.add(i)
                 elif kind == "plain" and leaves:
                     plain.add(i)
-                todo += touched[i][0]
+                todo += code[i].reads
     return strong, plain
 
 
 def _read_kind(function: P.Function, ins: P.Instruction) -> str:
     """Whether an instruction reads what others may change: "strong", "plain" or ""."""
-    if ins.root in ("atom", "call"):
+    if ins.op.touches == "call" or (ins.op.touches == "atomic" and ins.op.writes):
         return "strong"
-    if ins.root == "ld":
+    if _is_load(ins):
         if STRONG & set(ins.parts):
             return "strong"
         if "param" in ins.parts:
@@ -160,16 +158,21 @@ def _read_kind(function: P.Function, ins: P.Instruction) -> str:
     return ""
 
 
+def _is_load(ins: P.Instruction) -> bool:
+    """Whether it reads for one thread what others may write."""
+    return ins.op.touches == "load" and not ins.op.whole_warp
+
+
 def same_reads(function: P.Function, found: Sequence[Wait]) -> frozenset[int]:
     """The deciding reads of loops, and others like them: compilers put one before the loop."""
     code = function.code
     decide = frozenset(i for w in found for i in w.reads)
     lines = {code[i].line for i in decide}
-    places = [code[i].operands[1] for i in decide if code[i].root == "ld"]
+    places = [code[i].operands[1] for i in decide if _is_load(code[i])]
     return decide | {
         i
         for i, ins in enumerate(code)
-        if ins.root == "ld"
+        if _is_load(ins)
         and STRONG & set(ins.parts)
         and (ins.line in lines or ins.operands[1] in places)
     }
@@ -194,11 +197,9 @@ def gated(function: P.Function) -> P.Function:
 
 def _member(ins: P.Instruction) -> P.Operand | None:
     """The operand that names the lanes, for instructions of a whole warp; None for others."""
-    if ins.root in _WHOLE_WARP:
+    if ins.op.whole_warp:
         return _ALL
-    if ins.root in ("bar", "barrier") and ins.parts[1:2] != ("warp",):
-        return None
-    at = _MEMBER.get(ins.root)
-    if at is None or (ins.root not in ("bar", "barrier") and "sync" not in ins.parts):
+    at = ins.op.member
+    if at is None or "sync" not in ins.parts:
         return None
     return ins.operands[at] if at < len(ins.operands) else _ALL

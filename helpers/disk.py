@@ -1,0 +1,306 @@
+"""What is kept between processes: compiled and translated programs, in the user's own cache folder.
+
+An entry is a compressed pickle behind its checksum, under the hash of everything that decides what it holds. It
+is written beside its place and moved there, so that several processes may share the folder; the
+least recently used go when the folder grows too large. A pickle can run code when it is read, so
+only a folder and files that belong to this user, and that nobody else can write, are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import re
+import stat
+import sys
+import tempfile
+import threading
+import time
+import zlib
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+SWITCH = "TILE_CACHE"
+"""An environment variable: 0 turns the cache off."""
+LIMIT = "TILE_CACHE_MB"
+"""An environment variable: the folder's largest size, in MB of a million bytes."""
+DEFAULT_MB = 256
+HITS: Counter[str] = Counter()
+"""Entries that this process found on the disk, by kind."""
+MISSES: Counter[str] = Counter()
+"""Entries that it looked for and had to make, by kind."""
+
+_SUFFIX = ".kept"
+_UNFINISHED = ".part"
+_CHECKSUM = 32  # bytes of SHA-256 before the pickle
+_ABANDONED = 3600.0  # seconds after which a file that was never finished is rubbish
+
+
+def user_folder() -> Path:
+    """This project's folder among the user's caches; it may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "tile-by-tile"
+
+
+def largest() -> int:
+    """Bytes that the entries may take; a limit that is no number counts as the default."""
+    try:
+        return int(float(os.environ.get(LIMIT, DEFAULT_MB)) * 1e6)
+    except (ValueError, OverflowError):
+        return DEFAULT_MB * 1_000_000
+
+
+def place() -> Path:
+    """The folder of the entries, whether or not it can be used."""
+    return user_folder() / "programs"
+
+
+def _folder() -> Path | None:
+    """The folder of the entries, made if need be; None if there is to be no cache."""
+    if os.environ.get(SWITCH) == "0" or not hasattr(os, "getuid"):
+        return None
+    try:
+        folder = place()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = os.lstat(folder)
+    except (OSError, RuntimeError):  # RuntimeError: no home folder
+        return None
+    return folder if stat.S_ISDIR(facts.st_mode) and _only_mine(facts) else None
+
+
+def _only_mine(facts: os.stat_result) -> bool:
+    """Whether it belongs to this user, and nobody else can write to it."""
+    return facts.st_uid == os.getuid() and not facts.st_mode & 0o022
+
+
+# -- what decides an entry ---------------------------------------------------------------------------
+
+
+def digest(parts: Iterable[str | bytes]) -> str:
+    """A name for these texts, in this order; no two lists of texts share one."""
+    total = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        total.update(len(raw).to_bytes(8, "little"))
+        total.update(raw)
+    return total.hexdigest()
+
+
+def code_of(*files: Path) -> str:
+    """A name for the content of source files of this package: what they make may change with it."""
+    return _code_of(tuple((str(f), f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(files)))
+
+
+@cache
+def _code_of(files: tuple[tuple[str, int, int], ...]) -> str:
+    texts = [Path(name).read_bytes() for name, _, _ in files]
+    names = [Path(name).name for name, _, _ in files]
+    return digest([sys.version, sys.implementation.cache_tag or "", *names, *texts])
+
+
+_INCLUDE = re.compile(
+    r"""(?:\#|%:)[ \t]*include(?:_next)?\b\s*(?:["<]([^">\n]+)[">])?|\b__has_include\w*\s*\(\s*["<]([^">\n]+)"""
+)
+_CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
+
+
+def headers(source: str, folders: Sequence[str]) -> dict[str, str] | None:
+    """Path and text of every header that a source may include, but for the compiler's own.
+
+    Every folder is tried for every name, and conditions are not looked at, so there may be more than
+    are read. None if one cannot be told, or if the text depends on the clock.
+    """
+    found: dict[str, str] = {}
+    todo = [(source, "")]
+    while todo:
+        text, own = todo.pop()
+        text = text.replace("\\\n", "")
+        if _CLOCK.search(text):
+            return None
+        for include in _INCLUDE.finditer(text):
+            header = include[1] or include[2]
+            if not header:
+                return None  # #include NAME: a macro decides
+            for folder in (*folders, own):
+                path = Path(folder or ".", header)
+                if str(path) not in found and path.is_file():
+                    found[str(path)] = path.read_text(encoding="utf-8", errors="surrogateescape")
+                    todo.append((found[str(path)], str(path.parent)))
+    return dict(sorted(found.items()))
+
+
+# -- entries -------------------------------------------------------------------------------------
+
+
+def kept(kind: str, identity: str, make: Callable[[], T]) -> T:
+    """What `make` returns: from the disk if a process kept it under this kind and identity.
+
+    Whatever `make` raises is raised, and not kept. A cache that cannot be read or written is no error.
+    """
+    folder = _folder()
+    if folder is None:
+        return make()
+    path = folder / f"{kind}-{identity}{_SUFFIX}"
+    found, value = _read(path)
+    if found:
+        HITS[kind] += 1
+        return value  # type: ignore[no-any-return]
+    MISSES[kind] += 1
+    value = make()
+    _write(path, zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1))
+    return value  # type: ignore[no-any-return]
+
+
+def _read(path: Path) -> tuple[bool, Any]:
+    """(whether it was there and sound, the value); a damaged entry is thrown away."""
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False, None
+    with os.fdopen(file, "rb") as opened:
+        if not _only_mine(os.fstat(opened.fileno())):
+            return False, None
+        try:
+            raw = opened.read()
+            checksum, body = raw[:_CHECKSUM], raw[_CHECKSUM:]
+            if hashlib.sha256(body).digest() != checksum:
+                raise ValueError("damaged")
+            value = pickle.loads(zlib.decompress(body))
+        except Exception:  # what a pickle of another time may raise is anything
+            path.unlink(missing_ok=True)
+            return False, None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # used now: the least recently used go first
+    return True, value
+
+
+def _write(path: Path, body: bytes) -> None:
+    if len(body) > largest():
+        return
+    try:
+        handle, name = tempfile.mkstemp(_UNFINISHED, dir=path.parent)  # 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(body).digest() + body)
+            os.replace(name, path)  # whole or not at all
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        _shrink(path.parent)
+    except OSError:  # a full or read-only disk: the next process compiles too
+        pass
+
+
+def _entries(folder: Path, suffix: str = _SUFFIX) -> list[tuple[float, int, Path]]:
+    """(last use, bytes, path) of each entry."""
+    found = []
+    try:
+        for entry in os.scandir(folder):
+            if entry.name.endswith(suffix):
+                try:
+                    facts = entry.stat(follow_symlinks=False)
+                except OSError:  # another process threw it away
+                    continue
+                found.append((facts.st_mtime, facts.st_size, Path(entry.path)))
+    except OSError:
+        return []
+    return found
+
+
+def _shrink(folder: Path) -> None:
+    """Throw away the least recently used entries, down to nine tenths of the limit."""
+    for last, _, path in _entries(folder, _UNFINISHED):
+        if time.time() - last > _ABANDONED:
+            path.unlink(missing_ok=True)
+    found = _entries(folder)
+    total, most = sum(size for _, size, _ in found), largest()
+    if total <= most:
+        return
+    for _, size, path in sorted(found):
+        if total <= 0.9 * most:
+            return
+        path.unlink(missing_ok=True)
+        total -= size
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the cache holds. used: whether processes read and write it; kinds: entries of each kind."""
+
+    folder: Path
+    used: bool
+    kinds: dict[str, int]
+    bytes: int
+    most: int
+
+
+def contents() -> Contents:
+    """Where the cache is, what it holds and how large it is."""
+    found = _entries(place())
+    kinds = Counter(path.name.partition("-")[0] for _, _, path in found)
+    size = sum(size for _, size, _ in found)
+    return Contents(place(), _folder() is not None, dict(sorted(kinds.items())), size, largest())
+
+
+def clear() -> int:
+    """Throw every entry away; how many there were."""
+    for _, _, path in _entries(place(), _UNFINISHED):
+        path.unlink(missing_ok=True)
+    found = _entries(place())
+    for _, _, path in found:
+        path.unlink(missing_ok=True)
+    return len(found)
+
+
+# -- in this process -----------------------------------------------------------------------------
+
+
+class Bounded(Generic[T]):
+    """Calls a function once for each set of arguments, and keeps the results up to a size.
+
+    weigh: bytes that a result takes, about; most: how many all of them may take. The least recently
+    used go first; the last result is kept whatever it weighs.
+    """
+
+    def __init__(self, function: Callable[..., T], weigh: Callable[[T], int], most: int) -> None:
+        self.function, self.weigh, self.most = function, weigh, most
+        self.__doc__ = function.__doc__
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[Any, ...], tuple[T, int]] = OrderedDict()
+        self.held = 0
+
+    def __call__(self, *arguments: Any) -> T:
+        with self._lock:
+            if arguments in self._kept:
+                self._kept.move_to_end(arguments)
+                return self._kept[arguments][0]
+        result = self.function(*arguments)
+        weight = self.weigh(result)
+        with self._lock:
+            self.held += weight - self._kept.pop(arguments, (None, 0))[1]
+            self._kept[arguments] = (result, weight)
+            while self.held > self.most and len(self._kept) > 1:
+                self.held -= self._kept.popitem(last=False)[1][1]
+        return result
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def cache_clear(self) -> None:
+        """Forget every result."""
+        with self._lock:
+            self._kept.clear()
+            self.held = 0
+
+
+def bounded(most: int, weigh: Callable[[Any], int]) -> Callable[[Callable[..., T]], Bounded[T]]:
+    """A decorator: see `Bounded`."""
+    return lambda function: Bounded(function, weigh, most)

@@ -1,0 +1,144 @@
+"""How a basic block ends: branches, barriers, questions after an mbarrier; and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx.accesses import poll_barrier
+from helpers.emulator.ptx.emit import Emitter, check_words, lowers, refuse
+from helpers.emulator.ptx.program import Block
+from helpers.errors import EmulationError
+
+End = Callable[[Emitter, Block, P.Instruction, str | None], None]
+
+
+def terminate(e: Emitter, block: Block, ins: P.Instruction) -> None:
+    """Emit the instruction that ends a block, and note in the block how it ends.
+
+    Raises EmulationError for one that is not emulated.
+    """
+    refuse(e, ins)
+    _ENDS[ins.op.ends](e, block, ins, e.guard())
+    if ins.op.ends != "gate":
+        check_words(ins)
+
+
+def _jump(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+    label = ins.operands[0]
+    name = label.name if isinstance(label, P.Symbol) else ""
+    if name not in e.function.labels:
+        raise EmulationError(f"line {ins.line}: the PTX label {name!r} does not exist")
+    block.target = e.function.labels[name]
+    block.kind = "branch" if guard else "jump"
+    e.finish(guard or "None")
+
+
+def _leave(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+    block.kind = "exit"
+    block.ends_thread = ins.root != "ret"
+    if not guard:
+        block.next = -1
+    e.finish(guard or "None")
+
+
+def _trap(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+    e.emit(f"trapped(S, {ins.line}, {e.active()})")
+    _leave(e, block, ins, guard)
+
+
+def _gate(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+    block.kind = "gate"
+    e.finish(e.read(ins.operands[0], "i4"))
+
+
+def _table(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+    table, function = ins.operands[1], e.function
+    if guard or not isinstance(table, P.Symbol) or table.name not in function.tables:
+        raise EmulationError(
+            f"line {ins.line}: cannot follow {ins.text!r}: its branch table is missing"
+        )
+    block.kind = "table"
+    names = function.tables[table.name]
+    block.targets = tuple(function.labels[n] for n in names if n in function.labels)
+    e.finish(e.read(ins.operands[0], "i4"))
+
+
+def _poll(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+    block.kind = "poll"
+    e.finish(poll_barrier(e, ins))
+
+
+def _barrier(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+    if guard:
+        raise EmulationError(
+            f"line {ins.line}: a barrier under a predicate ({ins.text!r}) is not emulated. Put the "
+            "barrier outside the condition, as CUDA requires"
+        )
+    parts = set(ins.parts)
+    operands = list(ins.operands)
+    reduce = "None"
+    if "red" in parts:
+        target, predicate = operands[0], operands[-1]
+        operands = operands[1:-1]
+        operation = next(p for p in ("popc", "and", "or") if p in parts)
+        assert isinstance(target, P.Register)
+        number = e.numbers[target.name]
+        reduce = f"({operation!r}, {number}, {e.read(predicate, 'b1')})"
+    barrier = e.read(operands[0], "i4") if operands else e.constant(0, "i4")
+    expected = f"{e.read(operands[1], 'i8')}" if len(operands) > 1 else "None"
+    block.kind = "barrier"
+    e.finish(f"(uniform_int({barrier}), {expected}, {'arrive' in parts}, {reduce})")
+
+
+_ENDS: dict[str, End] = {
+    "jump": _jump,
+    "table": _table,
+    "exit": _leave,
+    "trap": _trap,
+    "barrier": _barrier,
+    "poll": _poll,
+    "gate": _gate,
+}
+"""By what the table of opcodes says of an end."""
+
+
+# -- calls ---------------------------------------------------------------------------------------
+
+
+_RUNTIME = {
+    "malloc": "device_malloc(S, F, {arguments}, {returns}, {active})",
+    "free": "device_free(S, F, {arguments}, {line}, {active})",
+    "vprintf": "print_formatted(S, F, {arguments}, {returns}, {active})",
+    "__assertfail": "assert_failed(S, F, {arguments}, {line}, {active})",
+}
+"""Functions of CUDA's device runtime that the emulator has."""
+
+
+@lowers("call")
+def _call(e: Emitter, ins: P.Instruction) -> None:
+    assert ins.call is not None
+    returns, name, arguments = ins.call
+    if not name:
+        pointer = e.read(ins.operands[0], "i8")
+        e.emit(
+            f"call_pointed(S, F, {pointer}, {arguments!r}, {returns!r}, {e.locals_size}, {ins.line}, "
+            f"{e.active()})"
+        )
+        return
+    callee = e.program.module.functions[name]
+    if not callee.has_body:
+        if name not in _RUNTIME:
+            raise e.fail(
+                f"the function {name!r} of CUDA's device runtime is not emulated. Launch kernels from "
+                "the host, and use malloc and free for memory"
+            )
+        given = {"arguments": repr(arguments), "returns": repr(returns)}
+        e.emit(_RUNTIME[name].format(**given, line=ins.line, active=e.active()))
+        return
+    formal = tuple(p.name for p in callee.params)
+    formal_returns = tuple(p.name for p in callee.returns)
+    e.emit(
+        f"call_function(S, F, {name!r}, {formal!r}, {arguments!r}, {formal_returns!r}, "
+        f"{returns!r}, {e.locals_size}, {e.active()})"
+    )

@@ -1,0 +1,24 @@
+"""Where memory lies in the addresses of a program: facts for who translates and for who runs it.
+
+Global arrays live at virtual addresses 64 GiB apart, each in the middle of its own slot, so an
+address tells which array was meant, however far outside it lies. Addresses of the other spaces
+become generic ones in windows of their own, far above.
+"""
+
+from __future__ import annotations
+
+SLOT_BITS = 36
+SYMBOL_SLOT = 1 << 16
+"""Module variables live in slots from here on: their addresses are known when translating."""
+SHARED_WINDOW = 1 << 56
+LOCAL_WINDOW = 1 << 57
+WINDOW_SIZE = 1 << 32
+PARAM_BASE = 1 << 58
+"""Kernel parameters, for code that takes their address."""
+FUNCTION_BASE = 1 << 59
+"""Device functions, for pointers to them."""
+
+
+def symbol_address(slot: int) -> int:
+    """Address of the module variable with this number."""
+    return ((SYMBOL_SLOT + slot) << SLOT_BITS) + (1 << (SLOT_BITS - 1))

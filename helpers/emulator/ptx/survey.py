@@ -1,0 +1,183 @@
+"""Facts about a whole program: what is reachable and named, where variables lie, what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx.program import Program, SharedSymbol, demangle
+from helpers.emulator.ptx.words import space_of, types_of, variable_at
+from helpers.errors import EmulationError
+
+_ORDERING = {"acquire", "release", "acq_rel"}
+
+
+def local_need(program: Program, name: str, path: tuple[str, ...]) -> int:
+    function = program.functions.get(name)
+    if function is None:
+        return 0
+    named = {i.call[1] for i in program.module.functions[name].code if i.call}
+    calls = named | (program.pointed if "" in named else set())
+    recursive = bool(calls & {*path, name})
+    calls -= {*path, name}
+    below = max((local_need(program, c, (*path, name)) for c in calls), default=0)
+    return function.locals_size * (64 if recursive else 1) + below
+
+
+def lay_out_params(program: Program) -> None:
+    at = 0
+    for p in program.entry.params:
+        at = -(-at // p.align) * p.align
+        program.param_offsets[p.name] = at
+        at += p.size
+
+
+def reachable(module: P.Module, entry: P.Function, pointed: set[str]) -> list[P.Function]:
+    order, todo = [entry], [entry]
+    while todo:
+        for ins in todo.pop().code:
+            if ins.call is None:
+                continue
+            names = [ins.call[1]] if ins.call[1] else sorted(pointed)
+            for name in names:
+                callee = module.functions.get(name)
+                if callee is None:
+                    raise EmulationError(
+                        f"line {ins.line}: the kernel calls {name!r}, which has no definition. "
+                        "Define the function in this source"
+                    )
+                if callee.has_body and callee not in order:
+                    order.append(callee)
+                    todo.append(callee)
+    return order
+
+
+def pointed(module: P.Module) -> set[str]:
+    """Functions whose address is taken, in code or in tables such as those of virtual functions."""
+    linked = {name for v in module.variables.values() for _, name, _ in v.links}
+    used = _named(module.functions.values())
+    return {n for n, f in module.functions.items() if f.has_body and n in linked | used}
+
+
+def _named(functions: Iterable[P.Function]) -> set[str]:
+    """What the code of functions names: variables, functions, labels."""
+    return {name for f in functions for i in f.code for name in i.symbols}
+
+
+def used(program: Program, functions: list[P.Function]) -> set[str]:
+    """Module variables that functions name, or that the contents of such variables point to."""
+    variables = program.module.variables
+    todo = list(_named(functions))
+    found: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in variables and name not in found:
+            found.add(name)
+            todo += [target for _, target, _ in variables[name].links]
+    return found
+
+
+def lay_out_shared(program: Program, functions: list[P.Function]) -> None:
+    used = _named(functions)
+    variables = [v for v in program.module.variables.values() if v.space == "shared"]
+    variables += [v for f in functions for v in f.variables if v.space == "shared"]
+    at = 0
+    dynamic_align = 16
+    dynamic = []
+    for v in variables:
+        if v.name not in used:
+            continue
+        if not v.size:
+            dynamic.append(v)
+            dynamic_align = max(dynamic_align, v.align)
+            continue
+        at = -(-at // v.align) * v.align
+        program.shared_offsets[v.name] = at
+        program.shared_symbols.append(SharedSymbol(demangle(v.name), at, v.size, v.align, ()))
+        at += v.size
+    program.static_shared = at
+    if dynamic:
+        program.dynamic_shared = True
+        at = -(-at // dynamic_align) * dynamic_align
+        for v in dynamic:
+            program.shared_offsets[v.name] = at
+        program.shared_symbols.append(SharedSymbol(demangle(dynamic[0].name), at, 0, 4, ()))
+
+
+def look_over(program: Program, functions: list[P.Function]) -> None:
+    """Facts about the whole program: smallest access, fences, which parameters are stored to."""
+    granule = 4
+    for f in functions:
+        for ins in f.code:
+            touches = ins.op.touches
+            if not touches:
+                continue
+            if ins.op.whole_warp:
+                if touches != "shared load":  # ldmatrix, which reads whole words
+                    granule = min(granule, 2)
+            elif touches in ("load", "constant", "store", "atomic"):
+                kinds = types_of(ins)
+                if kinds and "param" not in ins.parts:
+                    granule = min(granule, max(P.BITS[kinds[-1]] // 8, 1))
+                program.fences = program.fences or not _ORDERING.isdisjoint(ins.parts)
+            program.mbarriers = program.mbarriers or touches == "mbarrier"
+            program.fences = program.fences or touches == "fence"
+    program.granule = granule
+    program.stored_params = _stored_params(program, functions)
+
+
+def _stores(ins: P.Instruction, atomics: bool) -> bool:
+    """Whether an instruction may write global memory."""
+    touches = ins.op.touches
+    if touches == "store" or (atomics and touches == "atomic"):
+        return space_of(ins) not in ("param", "local", "shared")
+    return False
+
+
+def _stored_params(program: Program, functions: list[P.Function]) -> set[int] | None:
+    """Offsets of the parameters through whose pointers the entry stores; None if unknown."""
+    # Where fences order accesses, flags and locks are looked at too: atomics write them.
+    atomics = program.fences
+    if any(_stores(ins, atomics) for f in functions[1:] for ins in f.code):
+        return None
+    bases: set[str] = set()
+    for ins in program.entry.code:
+        address = ins.operands[1 if ins.op.writes else 0] if _stores(ins, atomics) else None
+        if isinstance(address, P.Address) and isinstance(address.base, P.Register):
+            bases.add(address.base.name)
+    writers: dict[str, list[P.Instruction]] = {}
+    for ins in program.entry.code:
+        for name in ins.writes:
+            writers.setdefault(name, []).append(ins)
+    stored: set[int] = set()
+    for base in bases:
+        found = _origins(program, base, writers)
+        if not found:
+            return None
+        stored |= found
+    return stored
+
+
+def _origins(program: Program, base: str, writers: dict[str, list[P.Instruction]]) -> set[int]:
+    """Offsets of the pointer parameters that a register's value may come from."""
+    found: set[int] = set()
+    todo, seen = [base], {base}
+    while todo:
+        for ins in writers.get(todo.pop(), ()):
+            if ins.op.touches in ("load", "constant") and not ins.op.whole_warp:
+                found |= _pointer(program, ins)
+                continue
+            fresh = [name for name in ins.reads if name not in seen]
+            seen.update(fresh)
+            todo += fresh
+    return found
+
+
+def _pointer(program: Program, ins: P.Instruction) -> set[int]:
+    """The offset of the pointer parameter that a load reads, if it reads one."""
+    place = variable_at(ins.operands[1]) if len(ins.operands) > 1 else None
+    if place is None or place[0] not in program.param_offsets:
+        return set()
+    if "param" not in ins.parts or P.BITS.get(ins.parts[-1]) != 64:
+        return set()
+    return {program.param_offsets[place[0]] + place[1]}

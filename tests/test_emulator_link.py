@@ -1,0 +1,182 @@
+"""The names that the generated code uses, and the list of functions that it may call."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import marshal
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType
+
+import numpy as np
+import pytest
+
+from helpers import emulator, toolchain
+from helpers.emulator.launching import link, run
+from helpers.emulator.ptx import blocks, opcodes
+from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx.program import Program
+from helpers.errors import EmulationError
+from helpers.rungs import catalog
+from tests.conftest import ROOT
+from tests.test_emulator_faults import SAMPLES
+
+LINES = (
+    # rounding, limits and other widths
+    "add.rz.f32 f, g, h", "add.rz.f64 u, v, u", "mul.rz.f32 f, g, h", "mul.rz.f64 u, v, u",
+    "fma.rz.f32 f, g, h, f", "fma.rn.f64 u, v, u, v", "fma.rz.f64 u, v, u, v",
+    "fma.rn.f16 e, e, e, e", "fma.rn.bf16 s, t, s, t", "add.rn.f16x2 a, b, c", "add.rn.bf16x2 a, b, c",
+    "add.rn.ftz.sat.f32 f, g, h", "div.rz.f32 f, g, h", "div.rz.f64 u, v, u", "sqrt.rz.f64 u, v",
+    "sqrt.rz.f32 f, g", "rsqrt.approx.f32 f, g", "ex2.approx.ftz.bf16 s, t", "mul.hi.s32 a, b, c",
+    "add.sat.s32 a, b, c", "sub.cc.u32 a, b, c", "subc.u32 a, b, c", "shl.b32 a, b, c",
+    "shr.u32 a, b, c", "min.f32 f, g, h", "min.xorsign.abs.f32 f, g, h", "max.s32 a, b, c",
+    "setp.nan.f32 p, f, g", "isspacep.shared p, x",
+    # conversions
+    "cvt.rzi.s32.f32 a, f", "cvt.rni.f32.f32 f, g", "cvt.rn.f64.s64 u, x", "cvt.rn.f16.f32 e, f",
+    "cvt.rn.f32.f64 f, u", "cvt.rn.bf16.s32 s, a", "cvt.sat.u8.s32 a, b", "cvt.s8.s32 a, b",
+    "cvt.u8.u32 a, b", "cvt.rna.tf32.f32 a, f", "cvt.rn.satfinite.e4m3x2.f32 s, f, g",
+    "cvt.rn.f16x2.e4m3x2 a, s",
+    "cvt.rn.relu.f16x2.e4m3x2 a, s", "cvt.rn.relu.f16x2.f32 a, f, g", "mov.b64 x, {a, b}", "mov.b32 a, {o, o, o, o}",
+    # memory
+    "ld.const.b32 a, [x]", "ld.local.b32 a, [x]", "ld.b32 a, [x]", "st.local.b32 [x], a",
+    "st.b32 [x], a", "mbarrier.init.shared.b64 [a], 32", "mbarrier.inval.shared.b64 [a]",
+    "mbarrier.arrive.shared.b64 x, [a]", "cp.async.mbarrier.arrive.noinc.shared.b64 [a]",
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [a], {b}", "elect.sync a|p, 0xffffffff", "trap",
+    # functions
+    "call (back), device, (given)", "call (back), x, (given)", "call (back), malloc, (given)",
+    "call free, (given)", "call (back), vprintf, (given)", "call __assertfail, (given)",
+)  # fmt: skip
+"""With SAMPLES and the kernels of the book: each function that is linked is called in one of these."""
+
+HEAD = """.version 8.3
+.target sm_90
+.address_size 64
+.extern .func (.param .b64 r) malloc (.param .b64 n);
+.extern .func free (.param .b64 p);
+.extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);
+.extern .func __assertfail (.param .b64 m);
+.func (.param .b64 r) device (.param .b64 n)
+{
+    .reg .b64 z;
+    ld.param.b64 z, [n];
+    st.param.b64 [r], z;
+    ret;
+}
+.visible .entry k() {
+    .reg .b32 a, b, c, d;
+    .reg .b64 x, y;
+    .reg .f32 f, g, h;
+    .reg .f64 u, v;
+    .reg .f16 e;
+    .reg .b16 s, t;
+    .reg .b8 o;
+    .reg .pred p, q;
+    .param .b64 given;
+    .param .b64 back;
+    .loc 1 7 1
+"""
+
+
+def line(text: str) -> Program:
+    """A kernel of one line, translated and not linked."""
+    return blocks.translate(P.parse(f"{HEAD}    {text};\n    ret;\n}}\n"), "k")
+
+
+def globals_of(program: Program) -> set[str]:
+    """Names that the generated code looks for outside of it, but for constants."""
+    found = set()
+    for function in program.functions.values():
+        for inner in marshal.loads(function.code).co_consts:
+            if isinstance(inner, CodeType):
+                steps = dis.get_instructions(inner)
+                found |= {i.argval for i in steps if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return {name for name in found if link.constant_of_name(name) is None}
+
+
+def kernels() -> Iterator[Program]:
+    """The kernels of the book that the emulator runs, translated."""
+    for kernel in catalog.values():
+        if kernel.name != "mma_tma" and not kernel.name.startswith("hopper"):
+            module = P.parse(toolchain.compile_kernel(kernel).ptx, kernel.file)
+            yield blocks.translate(module, kernel.entry)
+
+
+@pytest.mark.slow
+def test_what_the_generated_code_calls_is_linked_and_what_is_linked_is_called() -> None:
+    used: set[str] = set()
+    for text in (*(f"{opcode} {rest}" for opcode, rest in SAMPLES.items()), *LINES):
+        used |= globals_of(line(text))
+    for program in kernels():
+        used |= globals_of(program)
+    assert used - set(link.LINKED) == set()
+    assert set(link.LINKED) - used == set()
+
+
+def test_a_name_that_is_not_linked_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = opcodes.OPS["popc"]
+    monkeypatch.setitem(opcodes.OPS, "popc", opcodes.replace(row, emit="nonesuch({a})"))
+    assert globals_of(line("popc.b32 a, b")) - set(link.LINKED) == {"nonesuch"}
+
+
+def test_no_two_functions_share_a_name() -> None:
+    names = [function.__name__ for function in link._FUNCTIONS]
+    assert len(names) == len(set(names))
+    assert {n for n in names if link.LINKED[n].__name__ != n} == set()
+
+
+def called(source: str) -> set[str]:
+    """Names that the string literals of a module call as functions: Python that it may emit."""
+    texts = [n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant)]
+    found: set[str] = set()
+    for text in texts:
+        if isinstance(text, str) and "\n" not in text:
+            found |= set(re.findall(r"(?<![\w.%])([a-z]\w*[a-z0-9])\((?=[^)]|$)", text))
+    return found
+
+
+def test_no_lowering_has_a_name_up_its_sleeve() -> None:
+    """Every path, also those that no kernel takes."""
+    room = ROOT / "helpers" / "emulator" / "ptx"
+    files = [Path(str(module.__file__)) for module in blocks.SUBJECTS]
+    for path in (*files, room / "emit.py", room / "opcodes.py"):
+        emitted = called(path.read_text(encoding="utf-8")) - set(dir(builtins))
+        assert emitted - set(link.LINKED) == set(), path.name
+    assert called("e.emit(f'nonesuch(S, {x})')") == {"nonesuch"}
+
+
+# -- one file for one opcode -----------------------------------------------------------------------
+
+
+def test_an_opcode_whose_python_is_one_expression_needs_its_row_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """fns.b32 of the PTX ISA, here for offset 0: the place of the first bit that is set."""
+
+    def forget() -> None:
+        for cached in (opcodes.key_of, opcodes._keys, opcodes.unknown, run._parsed):
+            cached.cache_clear()
+
+    source = (
+        'extern "C" __global__ void k(unsigned* out)\n{\n    unsigned d;\n'
+        '    asm volatile("fns.b32 %0, %1, 0, 1;" : "=r"(d) : "r"(out[threadIdx.x]));\n'
+        "    out[threadIdx.x] = d;\n}\n"
+    )
+    compiled = toolchain.compile(source, arch="sm_80")
+    with pytest.raises(EmulationError, match=r"line 4.*'fns.b32' is not emulated"):
+        run.program_of_ptx(compiled.ptx, "k", "k", source, {}, "kernel.cu")
+    row = opcodes.Op("d a b n", ": b32", "find_leading({a} & -{a}, False)")
+    monkeypatch.setitem(opcodes.OPS, "fns", row)
+    forget()
+    try:
+        monkeypatch.setenv("TILE_CACHE", "0")
+        out = np.arange(1, 33, dtype=np.uint32)
+        assert emulator.launch(source, "k", 1, 32, [out], arch="sm_80").ok
+        assert out.tolist() == [(i & -i).bit_length() - 1 for i in range(1, 33)]
+        with pytest.raises(EmulationError, match="frob is not known for fns"):
+            line("fns.frob.b32 a, b, 0, 1")
+    finally:
+        monkeypatch.undo()
+        forget()
