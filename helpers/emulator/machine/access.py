@@ -560,7 +560,8 @@ def _shared_plan(
     """Check and count a shared access; the plan holds the sound lanes."""
     plan: _Plan | None = stats.memo
     if plan is None or plan.address is not address or plan.mask is not mask:
-        offset = address + site.offset if site.offset else address
+        shift = site.offset - state.launch.program.shared_base
+        offset = address + shift if shift else address
         mask_now = _check_shared(state, site, offset, mask)
         plan = _Plan(address, mask, offset)
         if mask_now is not mask:
