@@ -232,7 +232,9 @@ def emulator_arch(kernel: Kernel) -> str:
     return kernel.min_arch
 
 
-def _emulate(p: Plan, A: np.ndarray, B: np.ndarray, **options: Any) -> tuple[np.ndarray, Report]:
+def _emulate(
+    p: Plan, A: np.ndarray, B: np.ndarray, arch: str = "", **options: Any
+) -> tuple[np.ndarray, Report]:
     from helpers import emulator
 
     k = p.kernel
@@ -250,7 +252,7 @@ def _emulate(p: Plan, A: np.ndarray, B: np.ndarray, **options: Any) -> tuple[np.
         [A, B, C, p.M, p.N, p.K],
         shared_bytes=p.shared_bytes,
         defines=p.defines,
-        arch=emulator_arch(k),
+        arch=arch or emulator_arch(k),
         name=k.file,
         **{"uninitialised": ("C",), **options},
     )
@@ -326,10 +328,14 @@ def trace(
     *,
     seed: int = 0,
     schedule: str = "ascending",
+    arch: str = "",
+    sass: bool = False,
     **params: int,
 ) -> Trace:
     """Run a kernel in the emulator on random operands and report its memory accesses.
 
+    arch: what to compile for (default: the kernel's oldest). sass=True: count shared accesses also as
+    that architecture's machine code makes them (`LineAccess.sass_wavefronts`).
     Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
     which line and thread wrote them last. Raises the errors of `matmul`, except that faults are returned in the report.
     """
@@ -337,7 +343,7 @@ def trace(
     p = plan(k, M, N, K, **params)
     A, B = operands(k, M, N, K, seed)
     want, bound = reference(k, A, B), error_bound(k, A, B)
-    C, report = _emulate(p, A, B, schedule=schedule, expect={"C": (want, bound)})
+    C, report = _emulate(p, A, B, arch, schedule=schedule, expect={"C": (want, bound)}, sass=sass)
     return Trace(p, report, C, _beyond(k, C, want, bound))
 
 

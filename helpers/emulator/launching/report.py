@@ -59,6 +59,10 @@ class LineAccess:
     requests: warp instructions with at least one active lane. sectors: 32-byte sectors, global
     memory only. wavefronts: passes over the banks, shared memory only. bytes: asked for by active
     lanes. ideal_*: what the same lanes would need if their distinct elements lay side by side.
+
+    All of these are of the PTX. sass_*: the same of the machine code, where ptxas made one access of
+    neighbouring ones of the PTX; it counts in the row where it begins. None: nobody asked (see
+    `launch`), it is not shared memory, or it is not known.
     """
 
     line: int
@@ -73,6 +77,8 @@ class LineAccess:
     bytes: int
     ideal_sectors: int
     ideal_wavefronts: int
+    sass_requests: int | None = None
+    sass_wavefronts: int | None = None
 
     @property
     def sectors_per_request(self) -> float:
@@ -105,6 +111,8 @@ class SiteStats:
     lanes: int = 0
     ideal_sectors: int = 0
     ideal_wavefronts: int = 0
+    sass_requests: int = 0
+    sass_wavefronts: int = 0
     arrays: list[str] = field(default_factory=list)
     # (array, itemsize, byte offsets by warp and lane)
     samples: list[tuple[str, int, Array]] = field(default_factory=list)
@@ -115,7 +123,10 @@ class SiteStats:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of `launch`. Empty `findings` mean that no fault was seen in this launch."""
+    """The result of `launch`. Empty `findings` mean that no fault was seen in this launch.
+
+    sass: the architecture whose machine code the sass_* counts of `accesses` are of; "" if none.
+    """
 
     kernel: str
     file: str
@@ -133,6 +144,7 @@ class Report:
     samples: Mapping[tuple[int, str, str], tuple[tuple[str, int, Array], ...]] = field(
         default_factory=dict, repr=False
     )
+    sass: str = ""
 
     @property
     def ok(self) -> bool:
@@ -152,6 +164,8 @@ class Report:
             "wavefronts", "bytes", "sectors_per_request", "ideal_sectors_per_request",
             "wavefronts_per_request", "ideal_wavefronts_per_request",
         )  # fmt: skip
+        if self.sass:
+            columns = (*columns, "sass_requests", "sass_wavefronts")
         rows = [{c: getattr(a, c) for c in columns} for a in self.accesses]
         return pd.DataFrame(rows, columns=list(columns))
 

@@ -21,6 +21,7 @@ from helpers.emulator.launching.arguments import (
     signature,
     strip_comments,
 )
+from helpers.emulator.launching.joins import MachineCode, machine_code
 from helpers.emulator.launching.report import Finding, LineAccess, Report
 from helpers.emulator.machine.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
 from helpers.emulator.machine.machine import Launch, State, StepBudgetError
@@ -106,6 +107,7 @@ def launch(
     seed: int = 0,
     lanes: int = LANES,
     expect: Mapping[str, oracle.Expectation] | None = None,
+    sass: bool = False,
 ) -> Report:
     """Run a kernel of CUDA C++ source in the emulator; arrays in `args` are changed in place.
 
@@ -117,8 +119,9 @@ def launch(
     spread over the grid (or those given), for counts of large launches. max_steps: PTX
     instructions until an endless loop is reported; max_seconds: wall time. schedule "permuted"
     runs the warps between two barriers in a random order (seed), which turns races into wrong
-    results; the findings stay the same, but where flags or locks order threads: there what one order
-    hides another may show. Threads that wait for others let them run, and all blocks that a GPU holds
+    results. Findings follow from what the threads did in that order: where no thread's way or
+    addresses depend on what others write without a barrier, they are the same in every order; where
+    they do (a race on an index, flags, locks), one order may show what another hides. Threads that wait for others let them run, and all blocks that a GPU holds
     at a time run together, lower ones first; a wait that nothing ends is a finding ("deadlock").
     analyse=False: results only, no counts, races or
     initialisation. lanes: threads run at once. expect: what arrays (by the names of parameters and
@@ -127,6 +130,8 @@ def launch(
     by the source line and the thread that wrote them last. Without an error integers must be equal
     and floats may be off by sqrt(eps) of the array's type times the largest magnitude expected;
     uint16 beside floats is read as bfloat16. The launch runs twice if something is wrong.
+    sass=True: count shared accesses as the machine code for `arch` makes them, too: ptxas joins
+    neighbouring reads of the PTX (`LineAccess.sass_requests`, `sass_wavefronts`).
 
     Returns a Report. Raises CompileError with NVRTC's log, UnknownNameError for the entry,
     ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
@@ -138,8 +143,11 @@ def launch(
     grid3, block3 = request.geometry("grid", grid), request.geometry("block", block)
     shared_bytes = request.whole("shared_bytes", shared_bytes, 0)
     request.options(uninitialised, symbols, expect, schedule, seed, lanes, max_steps, max_seconds)
+    request.switch("sass", sass)
     chosen_blocks = request.sample(grid3, sample_blocks)
-    program, formals = _program(source, entry, arch, tuple(sorted(chosen.items())), name)
+    compiled_as = source, entry, arch, tuple(sorted(chosen.items())), name
+    program, formals = _program(*compiled_as)
+    machine = _machine_code(*compiled_as) if sass and analyse else MachineCode()
     total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
@@ -162,6 +170,7 @@ def launch(
         run.order = analyse and program.fences and _warps(grid3, block3) <= MAX_WARPS
         run.sampled = chosen_blocks is not None
         run.keep_samples = analyse
+        run.widths = machine.widths
         run.deadline = time.monotonic() + max_seconds
         held = _place_symbols(program, heap, params, contents, entry)
         for buffer in heap.slots.values():
@@ -211,7 +220,7 @@ def launch(
         oracle.restore(after)
         oracle.findings(again, wrong, logged, _entry_line(source, entry), ended)
         run.faults |= {k: f for k, f in again.launch.faults.items() if f.kind == oracle.KIND}
-    return _report(run, source, name, entry, grid3, block3, blocks_run, schedule)
+    return _report(run, source, name, entry, grid3, block3, blocks_run, schedule, machine)
 
 
 def _entry_line(source: str, entry: str) -> int:
@@ -230,9 +239,26 @@ def _program(
     source: str, entry: str, arch: str, defines: tuple[tuple[str, str], ...], name: str
 ) -> tuple[Program, list[Formal] | None]:
     given = dict(defines)
-    is_expression = not re.fullmatch(r"[A-Za-z_]\w*", entry)
-    text, mangled = _compile(source, entry, arch, given, name, is_expression)
+    text, mangled = _compile(source, entry, arch, given, name, _is_expression(entry))
     return program_of_ptx(text, mangled, entry, source, given, name)
+
+
+@lru_cache(maxsize=256)
+def _machine_code(
+    source: str, entry: str, arch: str, defines: tuple[tuple[str, str], ...], name: str
+) -> MachineCode:
+    """What the machine code of `_program` does to shared memory."""
+    program, _ = _program(source, entry, arch, defines, name)
+    wanted = (entry,) if _is_expression(entry) else ()
+    compiled = toolchain.compile(
+        source, name=name, arch=arch, defines=dict(defines), name_expressions=wanted
+    )
+    return machine_code(program, compiled, name)
+
+
+def _is_expression(entry: str) -> bool:
+    """Whether it names an instance of a template, such as tile<8>."""
+    return not re.fullmatch(r"[A-Za-z_]\w*", entry)
 
 
 def _compile(
@@ -551,6 +577,7 @@ def _report(
     block: tuple[int, int, int],
     blocks_run: int,
     schedule: str,
+    machine: MachineCode,
 ) -> Report:
     lines = source.split("\n")
 
@@ -584,13 +611,15 @@ def _report(
             f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
             "kept, and races between blocks in global memory were not judged"
         )
+    accesses = _line_accesses(run, text, machine)
+    notes += machine.notes(accesses)
     return Report(
         kernel=entry,
         file=name,
         grid=grid,
         block=block,
         findings=tuple(findings),
-        accesses=_line_accesses(run, text),
+        accesses=accesses,
         instructions=dict(sorted(instructions.items(), key=lambda i: (-i[1], i[0]))),
         blocks_run=blocks_run,
         blocks_total=total,
@@ -599,18 +628,20 @@ def _report(
         notes=tuple(notes),
         steps=run.steps,
         samples=_samples(run),
+        sass=machine.arch,
     )
 
 
-def _line_accesses(run: Launch, text: Any) -> tuple[LineAccess, ...]:
+def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAccess, ...]:
     sums: dict[tuple[int, str, str, str, int], list[int]] = {}
+    unknown = set()
     for site, stats in zip(run.program.sites, run.stats, strict=True):
         if not stats.requests:
             continue
         space = "shared" if stats.wavefronts and site.space in ("shared", "generic") else "global"
         array = ", ".join(stats.arrays)
         key = (site.line, space, site.op, array, site.width)
-        row = sums.setdefault(key, [0] * 6)
+        row = sums.setdefault(key, [0] * 8)
         for i, value in enumerate(
             (
                 stats.requests,
@@ -619,13 +650,19 @@ def _line_accesses(run: Launch, text: Any) -> tuple[LineAccess, ...]:
                 stats.lanes * site.width,
                 stats.ideal_sectors,
                 stats.ideal_wavefronts,
+                stats.sass_requests,
+                stats.sass_wavefronts,
             )
         ):
             row[i] += value
+        if space != "shared" or site.index not in machine.widths:
+            unknown.add(key)
     return tuple(
-        LineAccess(line, text(line), space, op, width, array, *row)
-        for (line, space, op, array, width), row in sorted(sums.items())
-    )
+        LineAccess(line, text(line), space, op, width, array, *row[:6],
+                   *((None, None) if key in unknown else row[6:]))
+        for key, row in sorted(sums.items())
+        for line, space, op, array, width in [key]
+    )  # fmt: skip
 
 
 def _samples(run: Launch) -> dict[tuple[int, str, str], tuple[tuple[str, int, Array], ...]]:

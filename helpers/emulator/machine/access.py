@@ -542,7 +542,7 @@ def load_const(state: State, number: int, address: Array, mask: Mask | None) -> 
 class _Plan:
     """A shared access whose addresses were seen before: nothing to check again."""
 
-    __slots__ = ("address", "granule", "initialised", "lanes", "mask", "offset", "waves")
+    __slots__ = ("address", "granule", "initialised", "lanes", "machine", "mask", "offset", "waves")
 
     def __init__(self, address: Array, mask: Mask | None, offset: Array) -> None:
         self.address = address
@@ -551,6 +551,7 @@ class _Plan:
         self.granule: Array | None = None
         self.initialised = False
         self.waves = (0, 0, 0)
+        self.machine = (0, 0)
         self.lanes = 0
 
 
@@ -578,6 +579,7 @@ def _shared_plan(
             scale = state.total_warps // waves.size
             ideal = _ideal_waves(state, site, plan.offset, active)
             plan.waves = (requests, int(waves.sum()) * scale, ideal)
+            plan.machine = _machine_waves(state, site, plan)
             plan.lanes = state.lanes if plan.mask is None else plan.mask.n
             if state.log is not None:  # none where the launch has no shared memory at all
                 plan.granule = plan.offset >> state.log.shift if state.log.shift else plan.offset
@@ -588,9 +590,29 @@ def _shared_plan(
         stats.wavefronts += waves_sum
         stats.ideal_wavefronts += ideal_sum
         stats.lanes += plan.lanes
+        stats.sass_requests += plan.machine[0]
+        stats.sass_wavefronts += plan.machine[1]
         if stats.sampled < _SAMPLES and state.launch.keep_samples:
             _sample_shared(state, site, stats, plan)
     return plan
+
+
+def _machine_waves(state: State, site: Site, plan: _Plan) -> tuple[int, int]:
+    """Requests and wavefronts of the accesses of the machine code that begin with this one.
+
+    An access that is wider than the PTX's begins where the address is a multiple of its width: in an
+    unrolled loop the others are part of one that began before.
+    """
+    width = state.launch.widths.get(site.index, 0)
+    if not width:
+        return 0, 0
+    begins = plan.offset & (width - 1) == 0
+    mask = plan.mask if width <= site.width or begins.all() else state.narrowed(plan.mask, begins)
+    if mask is not None and mask.n == 0:
+        return 0, 0
+    shape, active = state.warp_shape, None if mask is None else mask.active
+    waves = counts.wavefronts(shape, shape.lanes(plan.offset), width, active, site.op == "load")
+    return state.count_warps(mask), int(waves.sum()) * (state.total_warps // waves.size)
 
 
 def _ideal_waves(state: State, site: Site, offset: Array, active: counts.ActiveLanes | None) -> int:

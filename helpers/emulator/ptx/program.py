@@ -394,7 +394,8 @@ def _stored_params(program: Program, functions: list[P.Function]) -> set[int] | 
     return stored
 
 
-def _split_blocks(function: P.Function) -> list[tuple[int, int]]:
+def split_blocks(function: P.Function) -> list[tuple[int, int]]:
+    """The basic blocks of a function: (first instruction, end), in its order."""
     code = function.code
     leaders = {0, *function.labels.values()}
     for i, ins in enumerate(code):
@@ -417,14 +418,14 @@ def _is_poll(ins: P.Instruction) -> bool:
 
 
 def _translate_function(program: Program, function: P.Function) -> FunctionProgram:
-    spans, touched = _split_blocks(function), [_touched(i) for i in function.code]
+    spans, touched = split_blocks(function), [_touched(i) for i in function.code]
     if found := waits.loops(function, spans, touched):
         program.waits = True
         program.polls = program.polls or any(w.strong for w in found)
         whole = waits.gated(function)
         if whole is not function:
             function, touched = whole, [_touched(i) for i in whole.code]
-            spans = _split_blocks(function)
+            spans = split_blocks(function)
             found = waits.loops(function, spans, touched)
     reads = waits.same_reads(function, found) if found else frozenset()
     kinds = _register_kinds(function)
