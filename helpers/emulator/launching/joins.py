@@ -3,19 +3,21 @@
 The PTX reads two neighbouring words by two instructions; where the address is known to be aligned,
 ptxas makes one LDS.64 of them, which a warp's request and its wavefronts are counted of. Both codes
 address memory as a base and a constant. So the places of one base in the PTX are laid over those of
-one base in the machine code: at some distance the pieces of machine code fill exactly the bytes
-that the PTX reads there.
+one base in the machine code: at some distance the pieces of machine code fill the bytes that the PTX
+reads there. A wide load may also read bytes that nobody asked for (the padding of a row, say).
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from helpers import toolchain
-from helpers.emulator.launching.report import LineAccess
+from helpers.emulator.launching.report import LineAccess, sass_totals
 from helpers.emulator.ptx.bases import Place, places
 from helpers.emulator.ptx.program import Program, split_blocks
 from helpers.errors import ToolchainError
@@ -30,6 +32,15 @@ class Piece:
     offset: int
     width: int
     line: int
+
+
+class Span(NamedTuple):
+    """The machine's access that begins with one of the PTX: bytes a lane (0: it is part of another
+    that begins elsewhere), and how many of them lie before the PTX's.
+    """
+
+    width: int
+    before: int = 0
 
 
 _NARROW = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
@@ -53,23 +64,24 @@ def pieces(code: Iterable[toolchain.SassInstruction]) -> list[Piece]:
     return out
 
 
-def widths(places: Sequence[Place], found: Sequence[Piece]) -> Mapping[int, int]:
-    """Bytes a lane of the machine's access that begins with each place, by its instruction.
+def spans(places: Sequence[Place], found: Sequence[Piece]) -> Mapping[int, Span]:
+    """The machine's access that begins with each place, by the place's instruction.
 
-    0: the place is part of an access that begins with another. A place that is missing in the result
-    was not found in the machine code. An access may reach into the next rounds of a loop, which ptxas
-    unrolled: then it begins wherever the place's address is a multiple of its width.
+    A place that is missing in the result was not found in the machine code, or is joined in one copy of
+    a loop's body and not in another. An access may reach into the next rounds of a loop, which ptxas
+    unrolled: then it begins wherever its address is a multiple of its width.
     """
-    out: dict[int, int] = {}
     cover = _Cover(found)
+    fits: list[tuple[list[Place], list[_Laid]]] = []
     for group in _groups(places):
-        chosen = cover.lay(group) or cover.lay_unrolled(group)
-        parts = [group] if chosen else _runs(group)
-        for part in parts:
-            fit = chosen or cover.lay(part)
-            if fit:
-                out.update(dict.fromkeys((place.instruction for place in part), 0))
-                out.update({place.instruction: found[number].width for place, number in fit})
+        fits += cover.fresh(group) or [(group, cover.lay(group, range(len(found))))]
+    clear = cover.clear_lines(fits)
+    out: dict[int, Span] = {}
+    for group, fit in fits:
+        if fit and all((found[n].op, found[n].line) in clear for _, n, _ in fit):
+            out.update(dict.fromkeys((place.instruction for place in group), Span(0)))
+            for place, number, before in fit:
+                out[place.instruction] = Span(found[number].width, before)
     return MappingProxyType(out)
 
 
@@ -95,44 +107,69 @@ def _runs(group: Sequence[Place]) -> list[list[Place]]:
     return runs
 
 
-Fit = list[tuple[Place, int]]
-"""For each piece the place that it begins with, and its number."""
+class _Laid(NamedTuple):
+    """A piece over the places that it fills: the first of them, and the piece's bytes before it."""
+
+    place: Place
+    number: int
+    before: int
 
 
 class _Cover:
-    """Pieces of machine code to lay over places, and how often each was used."""
+    """Pieces of machine code to lay over places, and which were used."""
 
     def __init__(self, found: Sequence[Piece]) -> None:
         self.found = found
-        self.used = [0] * len(found)
-        self.bases: dict[tuple[str, str], dict[int, list[int]]] = {}  # numbers by offset, by base
-        for number, piece in enumerate(found):
-            base = self.bases.setdefault((piece.op, piece.base), {})
-            base.setdefault(piece.offset, []).append(number)
+        self.used: set[int] = set()
 
-    def lay(self, group: Sequence[Place]) -> Fit:
+    def fresh(self, group: list[Place]) -> list[tuple[list[Place], list[_Laid]]]:
+        """Lay pieces over a group that were laid over nothing before: over the whole, over several
+        rounds of it, or, each on a line of its own places, over its runs. Empty: there is no such way.
+        """
+        left = [n for n in range(len(self.found)) if n not in self.used]
+        if whole := self.lay(group, left) or self.lay_unrolled(group, left):
+            return [(group, whole)]
+        before, fits = set(self.used), []
+        for run in _runs(group):
+            lines = {place.line for place in run}
+            near = [n for n in left if n not in self.used and self.found[n].line in lines]
+            fits.append((run, self.lay(run, near)))
+        if all(laid for _, laid in fits):
+            return fits
+        self.used = before
+        return []
+
+    def lay(self, group: Sequence[Place], numbers: Iterable[int]) -> list[_Laid]:
         """The best way to fill the places of a group by pieces of one base; empty if there is none.
 
-        Pieces of the places' own lines come first, then those that nothing was filled with yet.
+        Of the pieces with these numbers, those of the places' own lines come first, then those that
+        nothing was filled with yet, then those that fill no other bytes.
         """
-        best, best_score = [], (-1, -1)
-        for (op, _), at in self.bases.items():
-            if op != group[0].op:
-                continue
-            for distance in {offset - group[0].offset for offset in at}:
-                fit, score = self._at(group, at, distance)
-                if fit and score > best_score:
-                    best, best_score = fit, score
-        for _, number in best:
-            self.used[number] += 1
+        best: list[_Laid] = []
+        best_score = (-1, -1, 0)
+        bases: dict[str, dict[int, list[int]]] = {}  # numbers by offset, by base
+        for number in numbers:
+            piece = self.found[number]
+            if piece.op == group[0].op:
+                bases.setdefault(piece.base, {}).setdefault(piece.offset, []).append(number)
+        step = group[0].width
+        for at in bases.values():
+            wide = max(self.found[n].width for here in at.values() for n in here)
+            before = range(0, wide if group[0].op == "load" else 1, step)
+            for distance in sorted({o + b - group[0].offset for o in at for b in before}):
+                laid, score = self._at(group, at, distance)
+                if laid and score > best_score:
+                    best, best_score = laid, score
+        self.used.update(number for _, number, _ in best)
         return best
 
-    def lay_unrolled(self, group: Sequence[Place]) -> Fit:
+    def lay_unrolled(self, group: Sequence[Place], numbers: Sequence[int]) -> list[_Laid]:
         """The same for a loop that ptxas unrolled: the places of several rounds, one after the other."""
-        step = group[0].step
+        step, op = group[0].step, group[0].op
         here = {place.line for place in group}
-        op, asked = group[0].op, sum(place.width for place in group)
-        have = sum(p.width for p in self.found if p.op == op and p.line in here)
+        asked = sum(place.width for place in group)
+        chosen = (self.found[n] for n in numbers)
+        have = sum(p.width for p in chosen if p.op == op and p.line in here)
         if not step or have % asked or have == asked:
             return []
         rounds = [
@@ -142,66 +179,102 @@ class _Cover:
         ]
         if len({place.offset for place in rounds}) < len(rounds):
             return []
-        fit = self.lay(sorted(rounds, key=lambda place: place.offset))
-        # What is counted as the loop runs must be what was found: a place begins an access of one
+        laid = self.lay(sorted(rounds, key=lambda place: place.offset), numbers)
+        # What is counted as the loop runs must be what was laid: a place begins an access of one
         # width, in those rounds in which its address is a multiple of that.
-        found = {(place.instruction, place.offset): self.found[number] for place, number in fit}
-        wide = {instruction: piece.width for (instruction, _), piece in found.items()}
-        for (instruction, offset), piece in found.items():
-            if wide[instruction] != piece.width:
-                return []
-            for place in rounds:
-                if place.instruction == instruction:
-                    begins = (place.offset - offset) % piece.width == 0
-                    if begins != ((instruction, place.offset) in found):
-                        return []
-        return fit
+        starts = {(x.place.instruction, x.place.offset): x for x in laid}
+        for place in rounds:
+            for x in laid:
+                if x.place.instruction != place.instruction:
+                    continue
+                width = self.found[x.number].width
+                mine = starts.get((place.instruction, place.offset))
+                if (mine is not None) != ((place.offset - x.place.offset) % width == 0):
+                    return []
+                if mine and (self.found[mine.number].width, mine.before) != (width, x.before):
+                    return []
+        return laid
+
+    def clear_lines(self, fits: Iterable[tuple[list[Place], list[_Laid]]]) -> set[tuple[str, int]]:
+        """Op and line of the pieces of which those that were laid stand for all.
+
+        The others there are further copies: nothing is joined in any, or there are as many of each
+        width.
+        """
+        asked: dict[tuple[str, int], set[int]] = {}
+        laid: dict[int, tuple[str, int]] = {}  # op and line of each piece that was laid
+        for group, over in fits:
+            for _, number, _ in over:
+                key = laid[number] = self.found[number].op, self.found[number].line
+                asked.setdefault(key, set()).update(place.width for place in group)
+        clear = set()
+        for key, widths in asked.items():
+            every = Counter(p.width for p in self.found if (p.op, p.line) == key)
+            some = Counter(self.found[n].width for n, where in laid.items() if where == key)
+            copies, rest = divmod(every.total(), some.total())
+            alike = not rest and every == Counter({w: n * copies for w, n in some.items()})
+            if alike or (set(every) == widths and len(widths) == 1):
+                clear.add(key)
+        return clear
 
     def _at(
         self, group: Sequence[Place], at: Mapping[int, Sequence[int]], distance: int
-    ) -> tuple[Fit, tuple[int, int]]:
-        """Lay pieces at one distance from the group: the fit (empty: none), and how good it is."""
-        fit: Fit = []
-        lines = fresh = first = 0
+    ) -> tuple[list[_Laid], tuple[int, int, int]]:
+        """Lay pieces at one distance from the group: how (empty: not at all), and how good it is."""
+        laid: list[_Laid] = []
+        lines = fresh = beyond = first = 0
+        end = None  # of the last piece
         while first < len(group):
-            best: tuple[bool, bool, int, int] | None = None
-            for number in at.get(group[first].offset + distance, ()):
-                taken = _taken(group, first, self.found[number].width)
-                if taken:
-                    line = self.found[number].line
-                    own = any(place.line == line for place in group[first : first + taken])
-                    score = (own, not self.used[number], taken, -number)
-                    best = max(best or score, score)
+            start = group[first].offset + distance
+            least = 0 if group[0].op == "store" else max(0, 16 - group[first].width)
+            least = start - (least if end is None else min(least, start - end))
+            best: tuple[bool, bool, int, int, int] | None = None
+            for offset in range(least, start + 1):
+                for number in at.get(offset, ()):
+                    taken, other = self._taken(group, first, number, distance)
+                    if taken:
+                        line = self.found[number].line
+                        own = any(place.line == line for place in group[first : first + taken])
+                        score = (own, number not in self.used, -other, taken, -number)
+                        best = max(best or score, score)
             if best is None:
-                return [], (0, 0)
-            own, new, taken, number = best
-            fit.append((group[first], -number))
-            lines, fresh = lines + own * taken, fresh + new * taken
+                return [], (0, 0, 0)
+            own, new, other, taken, number = best[0], best[1], -best[2], best[3], -best[4]
+            piece = self.found[number]
+            laid.append(_Laid(group[first], number, start - piece.offset))
+            lines, fresh, beyond = lines + own * taken, fresh + new * taken, beyond + other
+            end = piece.offset + piece.width
             first += taken
-        return fit, (lines, fresh)
+        return laid, (lines, fresh, -beyond)
 
-
-def _taken(group: Sequence[Place], first: int, width: int) -> int:
-    """How many places from the first on fill `width` bytes; 0 if none do exactly."""
-    end = group[first].offset
-    for number in range(first, len(group)):
-        if group[number].offset != end:
-            return 0
-        end += group[number].width
-        if end - group[first].offset >= width:
-            return number - first + 1 if end - group[first].offset == width else 0
-    return 0
+    def _taken(
+        self, group: Sequence[Place], first: int, number: int, distance: int
+    ) -> tuple[int, int]:
+        """How many places from the first on a piece holds, and its bytes beside them; 0: it cannot."""
+        piece = self.found[number]
+        end, filled, last = piece.offset + piece.width, 0, first
+        while last < len(group) and group[last].offset + distance < end:
+            filled += group[last].width
+            if group[last].offset + distance + group[last].width > end:
+                return 0, 0
+            last += 1
+        other = piece.width - filled
+        return (
+            (last - first, other)
+            if last > first and not (other and piece.op == "store")
+            else (0, 0)
+        )
 
 
 @dataclass(frozen=True)
 class MachineCode:
     """The shared accesses of one compilation's machine code, for `arch` ("": nobody asked).
 
-    widths: see `by_site`. missing: why there are none.
+    spans: see `by_site`. missing: why there are none.
     """
 
     arch: str = ""
-    widths: Mapping[int, int] = field(default_factory=dict)
+    spans: Mapping[int, Span] = field(default_factory=dict)
     missing: str = ""
 
     def notes(self, accesses: Sequence[LineAccess]) -> list[str]:
@@ -215,12 +288,14 @@ class MachineCode:
         if lines:
             which = ", ".join(map(str, lines))
             return [
-                f"shared accesses of line {which} were not found in the machine code of {self.arch}"
+                f"how many shared accesses line {which} makes is not clear from the machine code of "
+                f"{self.arch}: they are hidden in one instruction of the PTX, or joined differently in "
+                "copies of a loop"
             ]
         said = []
         for op in ("load", "store"):
             rows = [a for a in shared if a.op == op]
-            requests, waves = (sum(getattr(a, w) or 0 for a in rows) for w in _SASS)
+            requests, waves = sass_totals(rows, op) or (0, 0)
             if rows:
                 said.append(
                     f"shared {op}s: {sum(a.requests for a in rows)} requests and "
@@ -228,9 +303,6 @@ class MachineCode:
                     f"the machine code of {self.arch}"
                 )
         return said
-
-
-_SASS = ("sass_requests", "sass_wavefronts")
 
 
 def machine_code(program: Program, compiled: toolchain.Compiled, file: str) -> MachineCode:
@@ -241,27 +313,26 @@ def machine_code(program: Program, compiled: toolchain.Compiled, file: str) -> M
         return MachineCode(compiled.arch, missing=str(error))
 
 
-def by_site(program: Program, compiled: toolchain.Compiled, file: str) -> Mapping[int, int]:
-    """`widths` of a program by the number of its memory instruction (`Site`), of all shared accesses.
+def by_site(program: Program, compiled: toolchain.Compiled, file: str) -> Mapping[int, Span]:
+    """`spans` of a program by the number of its memory instruction (`Site`), of all shared accesses.
 
     Where one PTX instruction is one of the machine code (ldmatrix, atomics, cp.async, generic
-    addresses) the width is its own. A plain access that was not found, a wmma load or store, and what
+    addresses) it is its own. A plain access that was not found, a wmma load or store, and what
     device functions do that are not inlined are left out: it is not known how many accesses they are.
     Raises ToolchainError where there is no disassembler.
     """
     entry = program.entry
-    spans = [start for start, _ in split_blocks(entry)]
-    reached = places(entry, spans)
+    reached = places(entry, [start for start, _ in split_blocks(entry)])
     code, _ = toolchain.sass_instructions(compiled.cubin, entry.name, file)
-    found = widths(reached, pieces(code))
+    found = spans(reached, pieces(code))
     left = [(entry.code[p.instruction].text, found.get(p.instruction)) for p in reached]
-    out: dict[int, int] = {}
+    out: dict[int, Span] = {}
     for site in program.sites:
         root = site.text.split(".")[0].split()[-1]
         if root in ("ld", "st") and site.space == "shared":
-            text, width = left.pop(0) if left else ("", None)
-            if width is not None and text == site.text:
-                out[site.index] = width
+            text, span = left.pop(0) if left else ("", None)
+            if span is not None and text == site.text:
+                out[site.index] = span
         elif root != "wmma":
-            out[site.index] = site.width
+            out[site.index] = Span(site.width)
     return MappingProxyType(out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,6 +101,14 @@ class LineAccess:
         return self.ideal_wavefronts / self.requests if self.requests else 0.0
 
 
+def sass_totals(accesses: Iterable[LineAccess], op: str) -> tuple[int, int] | None:
+    """The sums of sass_requests and sass_wavefronts over shared loads or stores; None if any is."""
+    rows = [a for a in accesses if a.space == "shared" and a.op == op]
+    requests = [a.sass_requests for a in rows if a.sass_requests is not None]
+    waves = [a.sass_wavefronts for a in rows if a.sass_wavefronts is not None]
+    return (sum(requests), sum(waves)) if len(waves) == len(rows) else None
+
+
 @dataclass
 class SiteStats:
     """Running sums of one memory instruction."""
@@ -155,11 +163,18 @@ class Report:
         """Accesses in the order of the source."""
         return self.accesses
 
+    def sass_totals(self, op: str) -> tuple[int, int] | None:
+        """Requests and wavefronts of all shared loads (or stores) as the machine code makes them.
+
+        None where nobody asked, or where those of some line are not known.
+        """
+        return sass_totals(self.accesses, op) if self.sass else None
+
     def frame(self) -> Any:
         """by_line() as a pandas DataFrame."""
         import pandas as pd
 
-        columns = (
+        columns: tuple[str, ...] = (
             "line", "text", "space", "op", "width_bytes", "array", "requests", "sectors",
             "wavefronts", "bytes", "sectors_per_request", "ideal_sectors_per_request",
             "wavefronts_per_request", "ideal_wavefronts_per_request",

@@ -170,7 +170,7 @@ def launch(
         run.order = analyse and program.fences and _warps(grid3, block3) <= MAX_WARPS
         run.sampled = chosen_blocks is not None
         run.keep_samples = analyse
-        run.widths = machine.widths
+        run.spans = machine.spans
         run.deadline = time.monotonic() + max_seconds
         held = _place_symbols(program, heap, params, contents, entry)
         for buffer in heap.slots.values():
@@ -655,7 +655,7 @@ def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAc
             )
         ):
             row[i] += value
-        if space != "shared" or site.index not in machine.widths:
+        if space != "shared" or site.index not in machine.spans:
             unknown.add(key)
     return tuple(
         LineAccess(line, text(line), space, op, width, array, *row[:6],

@@ -600,18 +600,19 @@ def _shared_plan(
 def _machine_waves(state: State, site: Site, plan: _Plan) -> tuple[int, int]:
     """Requests and wavefronts of the accesses of the machine code that begin with this one.
 
-    An access that is wider than the PTX's begins where the address is a multiple of its width: in an
+    An access that is wider than the PTX's begins where its address is a multiple of its width: in an
     unrolled loop the others are part of one that began before.
     """
-    width = state.launch.widths.get(site.index, 0)
+    width, before = state.launch.spans.get(site.index, (0, 0))
     if not width:
         return 0, 0
-    begins = plan.offset & (width - 1) == 0
+    start = plan.offset - before if before else plan.offset
+    begins = start & (width - 1) == 0
     mask = plan.mask if width <= site.width or begins.all() else state.narrowed(plan.mask, begins)
     if mask is not None and mask.n == 0:
         return 0, 0
     shape, active = state.warp_shape, None if mask is None else mask.active
-    waves = counts.wavefronts(shape, shape.lanes(plan.offset), width, active, site.op == "load")
+    waves = counts.wavefronts(shape, shape.lanes(start), width, active, site.op == "load")
     return state.count_warps(mask), int(waves.sum()) * (state.total_warps // waves.size)
 
 

@@ -129,8 +129,9 @@ class Launch:
         self.rng = np.random.default_rng(0)
         self.notes: list[str] = []
         self.keep_samples = True
-        # Shared accesses of the machine code, by the site that they begin with: bytes a lane.
-        self.widths: Mapping[int, int] = {}
+        # Shared accesses of the machine code by the site that they begin with: bytes a lane, and how
+        # many of them lie before the site's.
+        self.spans: Mapping[int, tuple[int, int]] = {}
 
 
 class State:
