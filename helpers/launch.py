@@ -250,7 +250,9 @@ def emulator_arch(kernel: Kernel) -> str:
     return kernel.min_arch
 
 
-def _emulate(p: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray, **options: Any) -> Report:
+def _emulate(
+    p: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray, arch: str = "", **options: Any
+) -> Report:
     """Run a launch in the emulator; C is written in place."""
     from helpers import emulator
 
@@ -268,7 +270,7 @@ def _emulate(p: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray, **options
         [A, B, C, p.M, p.N, p.K],
         shared_bytes=p.shared_bytes,
         defines=p.defines,
-        arch=emulator_arch(k),
+        arch=arch or emulator_arch(k),
         name=k.source_name,
         **options,
     )
@@ -336,24 +338,36 @@ def trace(
     *,
     seed: int = 0,
     schedule: str = "ascending",
+    arch: str = "",
+    sass: bool = False,
     **params: int,
 ) -> Trace:
     """Run a kernel in the emulator on random operands and report its memory accesses.
 
+    arch: what to compile for (default: the kernel's oldest). sass=True: count shared accesses also as
+    that architecture's machine code makes them (`LineAccess.sass_wavefronts`).
     Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
     which line and thread wrote them last. Raises the errors of `matmul`, except that faults are returned in the report.
     """
-    return trace_of(lay_out(kernel, M, N, K, **params), seed=seed, schedule=schedule)
+    p = lay_out(kernel, M, N, K, **params)
+    return trace_of(p, seed=seed, schedule=schedule, arch=arch, sass=sass)
 
 
-def trace_of(p: Geometry, *, seed: int = 0, schedule: str = "ascending") -> Trace:
+def trace_of(
+    p: Geometry,
+    *,
+    seed: int = 0,
+    schedule: str = "ascending",
+    arch: str = "",
+    sass: bool = False,
+) -> Trace:
     """`trace` of a planned launch."""
     k = p.kernel
     A, B = operands(k, p.M, p.N, p.K, seed)
     want, bound = reference(k, A, B), error_bound(k, A, B)
     C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
     watched = {"uninitialised": ("C",), "expect": {"C": (want, bound)}}
-    report = _emulate(p, A, B, C, schedule=schedule, **watched)
+    report = _emulate(p, A, B, C, arch, schedule=schedule, sass=sass, **watched)
     return Trace(p, report, C, beyond(k, C, want, bound))
 
 

@@ -48,9 +48,19 @@ class Plan(Geometry):
         """Write A B into C, an array that is there. Arrays and errors as for `launch.run`."""
         launch.run(self, A, B, C, backend=backend)
 
-    def trace(self, *, seed: int = 0, schedule: str = "ascending") -> Trace:
-        """A run in the emulator on random operands: memory accesses by line, findings, result."""
-        return launch.trace_of(self, seed=seed, schedule=schedule)
+    def trace(
+        self,
+        *,
+        seed: int = 0,
+        schedule: str = "ascending",
+        arch: str = "",
+        sass: bool = False,
+    ) -> Trace:
+        """A run in the emulator on random operands: memory accesses by line, findings, result.
+
+        arch, sass: as for `launch.trace`.
+        """
+        return launch.trace_of(self, seed=seed, schedule=schedule, arch=arch, sass=sass)
 
     def resources(self, arch: str = "") -> toolchain.Resources:
         """Registers, spills, shared memory and occupancy, from the compiler."""

@@ -293,7 +293,7 @@ def _run(
     if name_expressions:
         # NVRTC ends the process on an instance of a template whose first parameter has an undefined
         # type, so what does not compile by itself is refused before instances are asked for.
-        _compile(source, name, arch, defines, options, (), included)
+        _compile(source, name, arch, defines, options, (), header_state(source))
     tool = nvrtc()
     lib, program = tool.library, ctypes.c_void_p()
     arguments = [
@@ -486,13 +486,16 @@ def _tool(name: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def sass(cubin: bytes) -> str:
-    """Disassembly of a cubin. Raises ToolchainError where nvdisasm is missing or refuses it."""
+def sass(cubin: bytes, lines: bool = False) -> str:
+    """Disassembly of a cubin, with comments about source lines if asked.
+
+    Raises ToolchainError where nvdisasm is missing or refuses it.
+    """
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
         done = subprocess.run(
-            [_tool("nvdisasm"), "-c", "-hex", file.name],
+            [_tool("nvdisasm"), "-c", "-hex", *(["-gi"] if lines else []), file.name],
             capture_output=True,
             text=True,
             check=False,
@@ -504,14 +507,15 @@ def sass(cubin: bytes) -> str:
 
 @dataclass(frozen=True)
 class SassInstruction:
-    """One machine instruction: its byte address, opcode with modifiers, operands, and the predicate
-    that guards it, such as "!P0" (empty where it always runs).
+    """One machine instruction: its byte address, opcode with modifiers, operands, the predicate that
+    guards it, such as "!P0" (empty where it always runs), and its source line (0 where nobody asked).
     """
 
     address: int
     opcode: str
     operands: str
     guard: str = ""
+    line: int = 0
 
 
 _INSTRUCTION = re.compile(
@@ -519,17 +523,30 @@ _INSTRUCTION = re.compile(
 )
 _LABEL = re.compile(r"^(\.L_\w+):")
 _SECTION = re.compile(r"^\.text\.(\S+):")
+_PLACE = re.compile(r'^//## File "([^"]*)", line (\d+)( inlined at)?')
 
 
 def sass_instructions(
-    cubin: bytes, entry: str
+    cubin: bytes, entry: str, file: str = ""
 ) -> tuple[tuple[SassInstruction, ...], dict[str, int]]:
-    """Instructions of one kernel in address order, and its labels by address."""
+    """Instructions of one kernel in address order, and its labels by address.
+
+    file: the name given to `compile`: with it each instruction knows its line there. Code inlined from
+    another file has the line that called it.
+    """
     instructions: list[SassInstruction] = []
     labels: dict[str, int] = {}
     waiting: list[str] = []
     inside, known = False, []
-    for line in sass(cubin).splitlines():
+    at_line, open_chain = 0, False
+    for line in (sass(cubin, True) if file else sass(cubin)).splitlines():
+        if place := _PLACE.match(line.strip()):  # innermost first, each but the last inlined
+            if not open_chain:
+                at_line = 0
+            if not at_line and Path(place[1]).name == Path(file).name:
+                at_line = int(place[2])
+            open_chain = bool(place[3])
+            continue
         if section := _SECTION.match(line.strip()):
             inside = section[1] == entry
             known.append(section[1])
@@ -541,7 +558,9 @@ def sass_instructions(
             at = int(found[1], 16)
             labels.update(dict.fromkeys(waiting, at))
             waiting.clear()
-            instructions.append(SassInstruction(at, found[3], found[4].strip(), found[2] or ""))
+            instructions.append(
+                SassInstruction(at, found[3], found[4].strip(), found[2] or "", at_line)
+            )
     if not instructions:
         raise UnknownNameError(f"the cubin has no kernel {entry!r}. {near_matches(entry, known)}")
     return tuple(instructions), labels

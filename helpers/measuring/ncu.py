@@ -199,10 +199,22 @@ def comparable(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ]
 
 
-def emulated(entry: Mapping[str, Any]) -> dict[str, int]:
-    """What the emulator counts for the launch of an entry, by the names of the hardware's counters."""
-    t = trace(entry["kernel"], entry["m"], entry["n"], entry["k"], **entry["params"])
+MACHINE = ("sass_load_requests", "sass_load_wavefronts")
+"""What `emulated` adds for an architecture: shared loads as its machine code makes them."""
+
+
+def emulated(entry: Mapping[str, Any], arch: str = "") -> dict[str, int]:
+    """What the emulator counts for the launch of an entry, by the names of the hardware's counters.
+
+    arch: compile for it, and count the shared loads of its machine code too, by the names in MACHINE;
+    those are missing where they are not known (`LineAccess.sass_wavefronts`).
+    """
+    t = trace(
+        entry["kernel"], entry["m"], entry["n"], entry["k"],
+        arch=arch, sass=bool(arch), **entry["params"],
+    )  # fmt: skip
     shared = [row for row in t.by_line() if row.space == "shared"]
+    machine = t.report.sass_totals("load")
     return {
         "global_load_requests": t.requests("global"),
         "global_load_sectors": t.sectors(),
@@ -210,6 +222,7 @@ def emulated(entry: Mapping[str, Any]) -> dict[str, int]:
         "global_store_sectors": t.sectors("store"),
         "shared_load_wavefronts": sum(row.wavefronts for row in shared if row.op == "load"),
         "shared_store_wavefronts": sum(row.wavefronts for row in shared if row.op == "store"),
+        **(dict(zip(MACHINE, machine, strict=True)) if machine else {}),
     }
 
 
@@ -220,13 +233,16 @@ class Comparison:
     rows: a kernel each, its launches summed up: "launches", "equal" (those that agree in every
     global request and sector), "requests" and "sectors" of loads and stores, by the emulator and
     ("hardware_...") by ncu. shared: a kernel each, its launches in which the wavefronts of shared
-    loads differ, and those wavefronts, "ours" and "theirs"; what `extra` allows is left out. entries:
-    what was compared.
+    loads differ, and those wavefronts, "ours" and "theirs"; what `extra` allows is left out. With an
+    architecture also "machine", as its machine code makes the loads. entries: what was compared.
+    agree: in how many of them the machine code's wavefronts of shared loads are ncu's; None without
+    an architecture.
     """
 
     rows: tuple[dict[str, Any], ...]
     shared: tuple[dict[str, Any], ...]
     entries: tuple[Mapping[str, Any], ...]
+    agree: int | None = None
 
     @property
     def launches(self) -> int:
@@ -249,16 +265,20 @@ def same_global(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
     return all(ours[name] == theirs[name] for name in ours if name.startswith("global"))
 
 
-def compare(entries: Iterable[Mapping[str, Any]], *, tensor: bool = False) -> Comparison:
+def compare(
+    entries: Iterable[Mapping[str, Any]], *, tensor: bool = False, arch: str = ""
+) -> Comparison:
     """Run the small recorded launches again in the emulator and hold its counts beside ncu's.
 
     tensor: kernels on Tensor Cores, or (default) the others, whose every access the source names.
+    arch: that of the GPU on which ncu counted, for the accesses that its machine code makes.
     """
     chosen = [e for e in comparable(entries) if on_tensor_cores(e["kernel"]) == tensor]
     rows: dict[str, dict[str, Any]] = {}
     shared: dict[str, dict[str, Any]] = {}
+    agree = 0
     for entry in chosen:
-        ours, theirs = emulated(entry), {n: int(v) for n, v in entry["values"].items()}
+        ours, theirs = emulated(entry, arch), {n: int(v) for n, v in entry["values"].items()}
         row = rows.setdefault(
             entry["kernel"], {"kernel": entry["kernel"], "launches": 0, "equal": 0}
         )
@@ -268,14 +288,23 @@ def compare(entries: Iterable[Mapping[str, Any]], *, tensor: bool = False) -> Co
             for prefix, counts in (("", ours), ("hardware_", theirs)):
                 total = sum(counts[f"global_{op}_{what}"] for op in ("load", "store"))
                 row[prefix + what] = row.get(prefix + what, 0) + total
-        loads = ours["shared_load_wavefronts"], theirs["shared_load_wavefronts"]
-        if not 0 <= loads[1] - loads[0] <= extra(entry["kernel"], loads[0]):
-            fresh = {"kernel": entry["kernel"], "launches": 0, "ours": 0, "theirs": 0}
-            other = shared.setdefault(entry["kernel"], fresh)
-            other["launches"] += 1
-            other["ours"] += loads[0]
-            other["theirs"] += loads[1]
-    return Comparison(tuple(rows.values()), tuple(shared.values()), tuple(chosen))
+        hardware = theirs["shared_load_wavefronts"]
+        machine = ours.get("sass_load_wavefronts")
+        agree += same_loads(entry["kernel"], machine, hardware)
+        if not same_loads(entry["kernel"], ours["shared_load_wavefronts"], hardware):
+            other = shared.setdefault(entry["kernel"], {"kernel": entry["kernel"], "launches": 0})
+            found = {"ours": ours["shared_load_wavefronts"], "machine": machine, "theirs": hardware}
+            for name, value in {"launches": 1, **found}.items():
+                if value is not None:
+                    other[name] = other.get(name, 0) + value
+    return Comparison(
+        tuple(rows.values()), tuple(shared.values()), tuple(chosen), agree if arch else None
+    )
+
+
+def same_loads(kernel: str, ours: int | None, theirs: int) -> bool:
+    """Whether wavefronts of shared loads are the hardware's, but for what `extra` allows."""
+    return ours is not None and 0 <= theirs - ours <= extra(kernel, ours)
 
 
 def extra(kernel: str, wavefronts: int) -> int:

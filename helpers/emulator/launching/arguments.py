@@ -2,159 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from helpers.emulator.launching.declarations import C_TYPES, Formal
 from helpers.emulator.machine.memory import Buffer, Heap
 from helpers.emulator.ptx import parse as P
 from helpers.errors import EmulationError
 from helpers.numbers import bfloat16_bits
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-C_TYPES: Mapping[str, tuple[str, ...]] = {
-    "float": ("float32",),
-    "double": ("float64",),
-    "half": ("float16",),
-    "__half": ("float16",),
-    "half2": ("float16",),
-    "__half2": ("float16",),
-    "__nv_bfloat16": ("bfloat16", "uint16"),
-    "nv_bfloat16": ("bfloat16", "uint16"),
-    "__nv_bfloat162": ("bfloat16", "uint16"),
-    "bool": ("bool", "uint8"),
-    "char": ("int8", "uint8"),
-    "signed char": ("int8",),
-    "int8_t": ("int8",),
-    "unsigned char": ("uint8",),
-    "uint8_t": ("uint8",),
-    "short": ("int16",),
-    "int16_t": ("int16",),
-    "unsigned short": ("uint16",),
-    "uint16_t": ("uint16",),
-    "int": ("int32",),
-    "signed": ("int32",),
-    "signed int": ("int32",),
-    "int32_t": ("int32",),
-    "unsigned": ("uint32",),
-    "unsigned int": ("uint32",),
-    "uint32_t": ("uint32",),
-    "long": ("int64",),
-    "long long": ("int64",),
-    "long long int": ("int64",),
-    "int64_t": ("int64",),
-    "size_t": ("uint64",),
-    "unsigned long": ("uint64",),
-    "unsigned long long": ("uint64",),
-    "unsigned long long int": ("uint64",),
-    "uint64_t": ("uint64",),
-    **{f"float{n}": ("float32",) for n in (2, 3, 4)},
-    **{f"double{n}": ("float64",) for n in (2, 3, 4)},
-    **{f"int{n}": ("int32",) for n in (2, 3, 4)},
-    **{f"uint{n}": ("uint32",) for n in (2, 3, 4)},
-}
-"""NumPy element types that fit a C type; vector types take arrays of their element."""
-
-
-@dataclass(frozen=True)
-class Formal:
-    """A parameter as the source declares it."""
-
-    name: str
-    type: str  # without const, volatile, restrict and the stars
-    pointers: int
-    text: str
-    members: tuple[str, ...] = ()  # of a structure, where its definition can be read
-
-
-def strip_comments(source: str) -> str:
-    """The source with comments blanked out, lines kept."""
-    return re.sub(
-        r"//[^\n]*|/\*.*?\*/",
-        lambda m: re.sub(r"[^\n]", " ", m.group()),
-        source,
-        flags=re.DOTALL,
-    )
-
-
-def signature(source: str, entry: str, defines: Mapping[str, str]) -> list[Formal] | None:
-    """The parameters of a kernel as its source declares them, or None if they are not found."""
-    text = strip_comments(source)
-    for found in re.finditer(rf"\b{re.escape(entry)}\s*\(", text):
-        before = text[max(0, found.start() - 400) : found.start()]
-        start = max(before.rfind(";"), before.rfind("}"), before.rfind("{"))
-        if "__global__" not in before[start + 1 :]:
-            continue
-        depth, at = 1, found.end()
-        while at < len(text) and depth:
-            depth += {"(": 1, ")": -1}.get(text[at], 0)
-            at += 1
-        return [_formal(t, text, defines) for t in _split_commas(text[found.end() : at - 1])]
-    return None
-
-
-def _split_commas(text: str) -> list[str]:
-    parts, depth, start = [], 0, 0
-    for i, c in enumerate(text):
-        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(c, 0)
-        if c == "," and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-    parts.append(text[start:])
-    return [p.strip() for p in parts if p.strip() and p.strip() != "void"]
-
-
-def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
-    plain = re.sub(
-        r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text
-    )
-    plain = re.sub(r"=.*$", "", plain, flags=re.DOTALL)
-    pointers = plain.count("*") + plain.count("[")
-    plain = re.sub(r"\[.*?\]", " ", plain).replace("*", " ").replace("&", " ")
-    words = plain.split()
-    name = words[-1] if len(words) > 1 else "argument"
-    kind = " ".join(words[:-1] if len(words) > 1 else words)
-    kind = re.sub(r"\b(struct|class|typename|std::|::)\b", "", kind).strip()
-    kind = resolve_type(kind, source, defines)
-    return Formal(name, kind, pointers, " ".join(text.split()), _members(kind, source))
-
-
-def _members(kind: str, source: str) -> tuple[str, ...]:
-    """Member names of a structure whose definition holds nothing but members."""
-    word = re.escape(kind)
-    found = re.search(rf"\bstruct\s+{word}\s*{{([^{{}}]*)}}", source) or re.search(
-        rf"\btypedef\s+struct\s*\w*\s*{{([^{{}}]*)}}\s*{word}\s*;", source
-    )
-    if not found:
-        return ()
-    names = []
-    for declaration in found.group(1).split(";"):
-        names += [m for m in re.findall(r"(\w+)\s*(?=,|$)", declaration.strip()) if m]
-    return tuple(names)
-
-
-def resolve_type(kind: str, source: str, defines: Mapping[str, str]) -> str:
-    """Follow macros, typedefs and aliases to a C type, as far as they can be read."""
-    for _ in range(8):
-        if kind in C_TYPES:
-            return kind
-        if kind in defines:
-            kind = str(defines[kind]).strip()
-            continue
-        word = re.escape(kind)
-        found = (
-            re.search(rf"\busing\s+{word}\s*=\s*([^;]+);", source)
-            or re.search(rf"\btypedef\s+([^;]+?)\s+{word}\s*;", source)
-            or re.search(rf"^[ \t]*#[ \t]*define[ \t]+{word}[ \t]+(.+?)[ \t]*$", source, re.M)
-        )
-        if not found:
-            break
-        kind = " ".join(re.sub(r"\bconst\b", "", found.group(1)).split())
-    return kind
 
 
 def dtype_name(array: Array) -> str:

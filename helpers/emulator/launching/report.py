@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,10 @@ class LineAccess:
     requests: warp instructions with at least one active lane. sectors: 32-byte sectors, global
     memory only. wavefronts: passes over the banks, shared memory only. bytes: asked for by active
     lanes. ideal_*: what the same lanes would need if their distinct elements lay side by side.
+
+    All of these are of the PTX. sass_*: the same of the machine code, where ptxas made one access of
+    neighbouring ones of the PTX; it counts in the row where it begins. None: nobody asked (see
+    `launch`), it is not shared memory, or it is not known.
     """
 
     line: int
@@ -73,6 +77,8 @@ class LineAccess:
     bytes: int
     ideal_sectors: int
     ideal_wavefronts: int
+    sass_requests: int | None = None
+    sass_wavefronts: int | None = None
 
     @property
     def sectors_per_request(self) -> float:
@@ -95,6 +101,14 @@ class LineAccess:
         return self.ideal_wavefronts / self.requests if self.requests else 0.0
 
 
+def sass_totals(accesses: Iterable[LineAccess], op: str) -> tuple[int, int] | None:
+    """The sums of sass_requests and sass_wavefronts over shared loads or stores; None if any is."""
+    rows = [a for a in accesses if a.space == "shared" and a.op == op]
+    requests = [a.sass_requests for a in rows if a.sass_requests is not None]
+    waves = [a.sass_wavefronts for a in rows if a.sass_wavefronts is not None]
+    return (sum(requests), sum(waves)) if len(waves) == len(rows) else None
+
+
 @dataclass
 class SiteStats:
     """Running sums of one memory instruction."""
@@ -105,6 +119,8 @@ class SiteStats:
     lanes: int = 0
     ideal_sectors: int = 0
     ideal_wavefronts: int = 0
+    sass_requests: int = 0
+    sass_wavefronts: int = 0
     arrays: list[str] = field(default_factory=list)
     # (array, itemsize, byte offsets by warp and lane)
     samples: list[tuple[str, int, Array]] = field(default_factory=list)
@@ -115,7 +131,10 @@ class SiteStats:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of `launch`. Empty `findings` mean that no fault was seen in this launch."""
+    """The result of `launch`. Empty `findings` mean that no fault was seen in this launch.
+
+    sass: the architecture whose machine code the sass_* counts of `accesses` are of; "" if none.
+    """
 
     kernel: str
     file: str
@@ -133,6 +152,7 @@ class Report:
     samples: Mapping[tuple[int, str, str], tuple[tuple[str, int, Array], ...]] = field(
         default_factory=dict, repr=False
     )
+    sass: str = ""
 
     @property
     def ok(self) -> bool:
@@ -143,15 +163,24 @@ class Report:
         """Accesses in the order of the source."""
         return self.accesses
 
+    def sass_totals(self, op: str) -> tuple[int, int] | None:
+        """Requests and wavefronts of all shared loads (or stores) as the machine code makes them.
+
+        None where nobody asked, or where those of some line are not known.
+        """
+        return sass_totals(self.accesses, op) if self.sass else None
+
     def frame(self) -> Any:
         """by_line() as a pandas DataFrame."""
         import pandas as pd
 
-        columns = (
+        columns: tuple[str, ...] = (
             "line", "text", "space", "op", "width_bytes", "array", "requests", "sectors",
             "wavefronts", "bytes", "sectors_per_request", "ideal_sectors_per_request",
             "wavefronts_per_request", "ideal_wavefronts_per_request",
         )  # fmt: skip
+        if self.sass:
+            columns = (*columns, "sass_requests", "sass_wavefronts")
         rows = [{c: getattr(a, c) for c in columns} for a in self.accesses]
         return pd.DataFrame(rows, columns=list(columns))
 

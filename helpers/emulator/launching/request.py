@@ -131,6 +131,12 @@ def options(
         raise ConfigError(f"{max_seconds=}: give more than 0 seconds")
 
 
+def switch(what: str, value: Any) -> None:
+    """True or False. Raises ConfigError for anything else."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{what} is {_said(value)}; give True or False")
+
+
 def geometry(what: str, value: Any) -> Triple:
     """A grid or a block as three numbers. Raises ConfigError."""
     if isinstance(value, np.ndarray):

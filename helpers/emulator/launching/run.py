@@ -13,15 +13,19 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from helpers import disk, toolchain
-from helpers.device import GPUS, WARP, limits
 from helpers.emulator.launching import request
-from helpers.emulator.launching.arguments import (
-    Formal,
-    bind,
-    resolve_type,
-    signature,
-    strip_comments,
+from helpers.emulator.launching.arguments import bind
+from helpers.emulator.launching.declarations import Formal, entry_line, signature
+from helpers.emulator.launching.grids import (
+    LANES,
+    at_a_time,
+    batches,
+    check_limits,
+    resident,
+    room_for,
+    warps_of,
 )
+from helpers.emulator.launching.joins import MachineCode, machine_code
 from helpers.emulator.launching.link import give_functions
 from helpers.emulator.launching.report import Finding, LineAccess, Report
 from helpers.emulator.machine.machine import Launch, State, StepBudgetError
@@ -31,7 +35,7 @@ from helpers.emulator.observe.order import MAX_WARPS
 from helpers.emulator.ptx import parse as P
 from helpers.emulator.ptx.blocks import translate
 from helpers.emulator.ptx.layout import PARAM_BASE, SLOT_BITS, SYMBOL_SLOT, symbol_address
-from helpers.emulator.ptx.program import Program, SharedSymbol, demangle
+from helpers.emulator.ptx.program import Program, demangle
 from helpers.errors import (
     CompileError,
     ConfigError,
@@ -44,19 +48,8 @@ from helpers.errors import (
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SCHEDULES = request.SCHEDULES
-LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
 MAX_STEPS = 3_000_000  # PTX instructions of one path through the program
 MAX_SECONDS = 600.0
-_SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
-_LOCAL_ROOM = 1 << 28  # bytes of their local memory
-_ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept
-_REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
-
-_QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", re.M)
-_CONSTANT = re.compile(
-    r"\b(?:constexpr|const)\s+(?:int|unsigned|size_t|auto)\s+(\w+)\s*=\s*([^;]+);"
-)
 
 # What a kernel that the emulator does not model may make NumPy or Python raise.
 _INNER = (
@@ -109,6 +102,7 @@ def launch(
     seed: int = 0,
     lanes: int = LANES,
     expect: Mapping[str, oracle.Expectation] | None = None,
+    sass: bool = False,
 ) -> Report:
     """Run a kernel of CUDA C++ source in the emulator; arrays in `args` are changed in place.
 
@@ -120,9 +114,10 @@ def launch(
     spread over the grid (or those given), for counts of large launches. max_steps: PTX
     instructions until an endless loop is reported; max_seconds: wall time. schedule "permuted"
     runs the warps between two barriers in a random order (seed), which turns races into wrong
-    results; the findings stay the same, but where flags or locks order threads: there what one order
-    hides another may show. Threads that wait for others let them run, and all blocks that a GPU holds
-    at a time run together, lower ones first; a wait that nothing ends is a finding ("deadlock").
+    results. A kernel without a fault has no finding in any order; in a faulty one the order decides
+    what the threads go on to do, so one may show a finding, its line or its kind where another shows
+    another. Threads that wait for others let them run, and all blocks that a GPU holds at a time run
+    together, lower ones first; a wait that nothing ends is a finding ("deadlock").
     analyse=False: results only, no counts, races or
     initialisation. lanes: threads run at once. expect: what arrays (by the names of parameters and
     symbols) should hold afterwards, each alone or as a pair with the largest absolute error, a
@@ -130,6 +125,8 @@ def launch(
     by the source line and the thread that wrote them last. Without an error integers must be equal
     and floats may be off by sqrt(eps) of the array's type times the largest magnitude expected;
     uint16 beside floats is read as bfloat16. The launch runs twice if something is wrong.
+    sass=True: count shared accesses as the machine code for `arch` makes them, too: ptxas joins
+    neighbouring reads of the PTX (`LineAccess.sass_requests`, `sass_wavefronts`).
 
     Returns a Report. Raises CompileError with NVRTC's log, UnknownNameError for the entry,
     ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
@@ -141,11 +138,13 @@ def launch(
     grid3, block3 = request.geometry("grid", grid), request.geometry("block", block)
     shared_bytes = request.whole("shared_bytes", shared_bytes, 0)
     request.options(uninitialised, symbols, expect, schedule, seed, lanes, max_steps, max_seconds)
+    request.switch("sass", sass)
     chosen_blocks = request.sample(grid3, sample_blocks)
-    program, formals = _program(
-        source, entry, arch, tuple(sorted(chosen.items())), name, toolchain.header_state(source)
-    )
-    total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
+    headers = toolchain.header_state(source)
+    compiled_as = source, entry, arch, tuple(sorted(chosen.items())), name, headers
+    program, formals = _program(*compiled_as)
+    machine = _machine_code(*compiled_as) if sass and analyse else MachineCode()
+    total_shared = check_limits(program, grid3, block3, shared_bytes, arch, entry)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
     contents = symbols or {}
@@ -164,9 +163,10 @@ def launch(
         run.max_steps = max_steps
         run.schedule = schedule
         run.rng = np.random.default_rng(seed)
-        run.order = analyse and program.fences and _warps(grid3, block3) <= MAX_WARPS
+        run.order = analyse and program.fences and warps_of(grid3, block3) <= MAX_WARPS
         run.sampled = chosen_blocks is not None
         run.keep_samples = analyse
+        run.spans = machine.spans
         run.deadline = time.monotonic() + max_seconds
         held = _place_symbols(program, heap, params, contents, entry)
         for buffer in heap.slots.values():
@@ -181,11 +181,11 @@ def launch(
         ended, blocks_run = True, 0
         with np.errstate(all="ignore"):
             try:
-                room = _room(program, total_shared, block3, lanes)
-                run.together = _at_a_time(room, block3)
+                room = room_for(program, total_shared, block3, lanes)
+                run.together = at_a_time(room, block3)
                 if program.polls and chosen_blocks is None:
-                    room, run.together = _resident(program, total_shared, block3, lanes, arch)
-                for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
+                    room, run.together = resident(program, total_shared, block3, lanes, arch)
+                for bx, by, bz in batches(grid3, block3, chosen_blocks, room):
                     state = State(run, grid3, block3, bx, by, bz)
                     run.remaining = total - blocks_run - state.blocks
                     state.run(program.run_function(), {})
@@ -214,17 +214,9 @@ def launch(
         oracle.restore(before)
         again, logged, _, ended = once(False, wrong)
         oracle.restore(after)
-        oracle.findings(again, wrong, logged, _entry_line(source, entry), ended)
+        oracle.findings(again, wrong, logged, entry_line(source, entry), ended)
         run.faults |= {k: f for k, f in again.launch.faults.items() if f.kind == oracle.KIND}
-    return _report(run, source, name, entry, grid3, block3, blocks_run, schedule)
-
-
-def _entry_line(source: str, entry: str) -> int:
-    """The line of the kernel's definition; 0 if it is not in this file."""
-    base = re.escape(re.split(r"[<(]", entry)[0].split("::")[-1].strip())
-    text = strip_comments(source)
-    found = re.search(rf"__global__[^;{{}}]*?\b({base})\s*\(", text)
-    return text.count("\n", 0, found.start(1)) + 1 if found else 0
+    return _report(run, source, name, entry, grid3, block3, blocks_run, schedule, machine)
 
 
 # -- compiling -----------------------------------------------------------------------------------
@@ -241,9 +233,31 @@ def _program(
 ) -> tuple[Program, list[Formal] | None]:
     """Compiled and translated once for each state of the source and of the headers it includes."""
     given = dict(defines)
-    is_expression = not re.fullmatch(r"[A-Za-z_]\w*", entry)
-    text, mangled = _compile(source, entry, arch, given, name, is_expression)
+    text, mangled = _compile(source, entry, arch, given, name, _is_expression(entry))
     return program_of_ptx(text, mangled, entry, source, given, name)
+
+
+@lru_cache(maxsize=256)
+def _machine_code(
+    source: str,
+    entry: str,
+    arch: str,
+    defines: tuple[tuple[str, str], ...],
+    name: str,
+    included: tuple[tuple[str, int, int], ...] = (),
+) -> MachineCode:
+    """What the machine code of `_program` does to shared memory."""
+    program, _ = _program(source, entry, arch, defines, name, included)
+    wanted = (entry,) if _is_expression(entry) else ()
+    compiled = toolchain.compile(
+        source, name=name, arch=arch, defines=dict(defines), name_expressions=wanted
+    )
+    return machine_code(program, compiled, name)
+
+
+def _is_expression(entry: str) -> bool:
+    """Whether it names an instance of a template, such as tile<8>."""
+    return not re.fullmatch(r"[A-Za-z_]\w*", entry)
 
 
 def _compile(
@@ -277,7 +291,7 @@ def program_of_ptx(
     identity = disk.digest([_TRANSLATOR, text, mangled, name])
     translated = disk.kept("translated", identity, lambda: _translated(text, mangled, entry, name))
     program = give_functions(translated)
-    _name_shared(program, source, defines)
+    name_shared(program, source, defines)
     base = re.split(r"[<(]", entry)[0].split("::")[-1].strip()
     return program, signature(source, base, defines)
 
@@ -318,182 +332,6 @@ def _plain_name(mangled: str) -> str:
         start, length = found.end(), int(found.group(1))
         return mangled[start : start + length]
     return mangled
-
-
-def _name_shared(program: Program, source: str, defines: Mapping[str, str]) -> None:
-    """Give shared variables the element size and the shape that their declaration shows."""
-    text = strip_comments(source)
-    values = _constants(text, defines)
-    itemsizes = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "half": 2, "__half": 2,
-                 "char": 1, "__nv_bfloat16": 2, "float4": 16, "float2": 8, "int8_t": 1,
-                 "uint8_t": 1}  # fmt: skip
-    for i, symbol in enumerate(program.shared_symbols):
-        found = re.search(
-            rf"__shared__([^;]*?)\b{re.escape(symbol.name)}\s*((?:\[[^\]]*\]\s*)*)", text
-        )
-        if not found:
-            continue
-        words = _QUALIFIERS.sub(" ", found.group(1)).split(",")[0].split()
-        kind = resolve_type(" ".join(words[:1]), text, defines) if words else ""
-        base, _, alias = kind.partition("[")  # an alias may itself be an array type
-        itemsize = itemsizes.get(resolve_type(base.strip(), text, defines), min(symbol.itemsize, 4))
-        shape: list[int] = []
-        dimensions = found.group(2) + (f"[{alias}" if alias else "")
-        for dimension in re.findall(r"\[([^\]]*)\]", dimensions):
-            value = _evaluate(dimension, values)
-            if value is None:
-                shape = []
-                break
-            shape.append(value)
-        program.shared_symbols[i] = SharedSymbol(
-            symbol.name, symbol.start, symbol.size, itemsize, tuple(shape)
-        )
-
-
-def _constants(text: str, defines: Mapping[str, str]) -> dict[str, str]:
-    values = dict(_MACRO.findall(text)) | dict(_CONSTANT.findall(text))
-    return values | dict(defines)
-
-
-def _evaluate(expression: str, values: Mapping[str, str], depth: int = 0) -> int | None:
-    """An integer constant expression of names and + - * / ( ), or None."""
-    if depth > 8:
-        return None
-    expression = expression.strip()
-    for word in set(re.findall(r"[A-Za-z_]\w*", expression)):
-        inner = _evaluate(values[word], values, depth + 1) if word in values else None
-        if inner is None:
-            return None
-        expression = re.sub(rf"\b{word}\b", str(inner), expression)
-    if not re.fullmatch(r"[\d\s+\-*/()]+", expression) or len(expression) > 200:
-        return None
-    try:
-        return int(eval(expression.replace("/", "//"), {"__builtins__": {}}))  # digits only
-    except (SyntaxError, ZeroDivisionError, ValueError, OverflowError):
-        return None
-
-
-# -- geometry ------------------------------------------------------------------------------------
-
-
-def _check_limits(
-    program: Program,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    dynamic: int,
-    arch: str,
-    entry: str,
-) -> int:
-    """Total shared memory in bytes. Raises ConfigError for what the hardware refuses."""
-    device = limits(arch)
-    threads = block[0] * block[1] * block[2]
-    if threads > device.max_threads_per_block:
-        raise ConfigError(
-            f"{block=} has {threads} threads; a block holds at most {device.max_threads_per_block}. "
-            "Use a smaller block and more of them"
-        )
-    if block[2] > 64:
-        raise ConfigError(f"{block=}: blockDim.z is at most 64. Use x and y")
-    if grid[1] > 65535 or grid[2] > 65535 or grid[0] > 2**31 - 1:
-        raise ConfigError(
-            f"{grid=}: gridDim.y and gridDim.z are at most 65535. Use x for the longest dimension"
-        )
-    required = program.entry.limits.get("reqntid")
-    if required and tuple((*required, 1, 1)[:3]) != block:
-        raise ConfigError(f"{entry} requires a block of {required}; {block=} was given")
-    bounds = program.entry.limits.get("maxntid")
-    if bounds and threads > int(np.prod(bounds)):
-        raise ConfigError(
-            f"{entry} is compiled for at most {int(np.prod(bounds))} threads a block "
-            f"(__launch_bounds__); {block=} has {threads}. Launch fewer, or raise the bound"
-        )
-    static = program.static_shared
-    if program.dynamic_shared:
-        start = max(program.shared_offsets.values())
-        total = max(start, static) + dynamic
-    else:
-        total = static + dynamic
-    optin = device.shared_per_block_optin
-    if static > device.shared_per_block or total > optin:
-        raise ConfigError(
-            f"{entry} asks for {total} bytes of shared memory a block ({static} static, {dynamic} "
-            f"dynamic); {arch} has {optin} ({device.shared_per_block} of them static). Use smaller "
-            "tiles"
-        )
-    return total
-
-
-def _room(program: Program, shared: int, block: tuple[int, int, int], lanes: int) -> int:
-    """Threads that may run together so that memory stays bounded."""
-    threads = block[0] * block[1] * block[2]
-    registers = sum(f.nregisters for f in program.functions.values())
-    limit = min(lanes, _REGISTER_ROOM // max(registers, 1))
-    if shared:
-        limit = min(limit, _SHARED_ROOM // shared * threads)
-    if program.local_bytes:
-        limit = min(limit, _LOCAL_ROOM // program.local_bytes)
-    if program.mbarriers:  # the last accesses to each place are kept, warp by warp
-        limit = min(limit, _ORDER_ROOM // max(shared // program.granule, 1) * 32)
-    return max(limit, threads)
-
-
-def _warps(grid: tuple[int, int, int], block: tuple[int, int, int]) -> int:
-    """Warps of a launch."""
-    return int(np.prod(grid)) * -(-int(np.prod(block)) // WARP)
-
-
-def _resident(
-    program: Program, shared: int, block: tuple[int, int, int], lanes: int, arch: str
-) -> tuple[int, str]:
-    """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
-
-    As many blocks as the largest known GPU of the architecture holds at a time, so far as threads
-    and shared memory decide (registers may allow fewer), if the memory here allows. lanes: as many
-    threads at most, if the caller chose another number than `LANES`.
-    """
-    device, threads = limits(arch), block[0] * block[1] * block[2]
-    gpus = [g for g in GPUS.values() if g.arch == device.arch]
-    each = min(device.max_blocks_per_sm, device.max_warps_per_sm // -(-threads // WARP))
-    if shared:
-        each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
-    gpu = max(gpus, key=lambda g: g.sms, default=None)
-    held = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
-    room = _room(program, shared, block, held * threads)
-    if lanes != LANES:
-        room = max(min(room, lanes), threads)
-    if gpu and room // threads >= held:
-        return room, f"a {gpu.name} holds at most {held} blocks of this kernel at a time"
-    return room, _at_a_time(room, block)
-
-
-def _at_a_time(room: int, block: tuple[int, int, int]) -> str:
-    return f"the emulator runs {room // int(np.prod(block))} blocks of this kernel at a time"
-
-
-def _batches(
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    chosen: list[tuple[int, int, int]] | None,
-    lanes: int,
-) -> Any:
-    """Blocks that run together, as index arrays over the axes p and q."""
-    per_batch = max(1, lanes // (block[0] * block[1] * block[2]))
-    if chosen is not None:
-        for start in range(0, len(chosen), per_batch):
-            part = np.array(chosen[start : start + per_batch], np.int32)
-            yield tuple(part[:, i].reshape(1, 1, -1, 1) for i in range(3))
-        return
-    gx, gy, gz = grid
-    across = min(gx, per_batch)
-    down = max(1, min(gy * gz, per_batch // across)) if across == gx else 1
-    for row in range(0, gy * gz, down):
-        rows = np.arange(row, min(row + down, gy * gz), dtype=np.int32).reshape(1, 1, -1, 1)
-        by, bz = rows % gy, rows // gy
-        if gz == 1:
-            bz = np.zeros((1, 1, 1, 1), np.int32)
-        for column in range(0, gx, across):
-            bx = np.arange(column, min(column + across, gx), dtype=np.int32).reshape(1, 1, 1, -1)
-            yield bx, by, bz
 
 
 # -- memory --------------------------------------------------------------------------------------
@@ -573,6 +411,7 @@ def _report(
     block: tuple[int, int, int],
     blocks_run: int,
     schedule: str,
+    machine: MachineCode,
 ) -> Report:
     lines = source.split("\n")
 
@@ -606,13 +445,15 @@ def _report(
             f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
             "kept, and races between blocks in global memory were not judged"
         )
+    accesses = _line_accesses(run, text, machine)
+    notes += machine.notes(accesses)
     return Report(
         kernel=entry,
         file=name,
         grid=grid,
         block=block,
         findings=tuple(findings),
-        accesses=_line_accesses(run, text),
+        accesses=accesses,
         instructions=dict(sorted(instructions.items(), key=lambda i: (-i[1], i[0]))),
         blocks_run=blocks_run,
         blocks_total=total,
@@ -621,18 +462,20 @@ def _report(
         notes=tuple(notes),
         steps=run.steps,
         samples=_samples(run),
+        sass=machine.arch,
     )
 
 
-def _line_accesses(run: Launch, text: Any) -> tuple[LineAccess, ...]:
+def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAccess, ...]:
     sums: dict[tuple[int, str, str, str, int], list[int]] = {}
+    unknown = set()
     for site, stats in zip(run.program.sites, run.stats, strict=True):
         if not stats.requests:
             continue
         space = "shared" if stats.wavefronts and site.space in ("shared", "generic") else "global"
         array = ", ".join(stats.arrays)
         key = (site.line, space, site.op, array, site.width)
-        row = sums.setdefault(key, [0] * 6)
+        row = sums.setdefault(key, [0] * 8)
         for i, value in enumerate(
             (
                 stats.requests,
@@ -641,13 +484,19 @@ def _line_accesses(run: Launch, text: Any) -> tuple[LineAccess, ...]:
                 stats.lanes * site.width,
                 stats.ideal_sectors,
                 stats.ideal_wavefronts,
+                stats.sass_requests,
+                stats.sass_wavefronts,
             )
         ):
             row[i] += value
+        if space != "shared" or site.index not in machine.spans:
+            unknown.add(key)
     return tuple(
-        LineAccess(line, text(line), space, op, width, array, *row)
-        for (line, space, op, array, width), row in sorted(sums.items())
-    )
+        LineAccess(line, text(line), space, op, width, array, *row[:6],
+                   *((None, None) if key in unknown else row[6:]))
+        for key, row in sorted(sums.items())
+        for line, space, op, array, width in [key]
+    )  # fmt: skip
 
 
 def _samples(run: Launch) -> dict[tuple[int, str, str], tuple[tuple[str, int, Array], ...]]:

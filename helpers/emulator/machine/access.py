@@ -531,7 +531,7 @@ def load_const(state: State, number: int, address: Array, mask: Mask | None) -> 
 class _Plan:
     """A shared access whose addresses were seen before: nothing to check again."""
 
-    __slots__ = ("address", "granule", "initialised", "lanes", "mask", "offset", "waves")
+    __slots__ = ("address", "granule", "initialised", "lanes", "machine", "mask", "offset", "waves")
 
     def __init__(self, address: Array, mask: Mask | None, offset: Array) -> None:
         self.address = address
@@ -540,6 +540,7 @@ class _Plan:
         self.granule: Array | None = None
         self.initialised = False
         self.waves = (0, 0, 0)
+        self.machine = (0, 0)
         self.lanes = 0
 
 
@@ -549,7 +550,8 @@ def _shared_plan(
     """Check and count a shared access; the plan holds the sound lanes."""
     plan: _Plan | None = stats.memo
     if plan is None or plan.address is not address or plan.mask is not mask:
-        offset = address + site.offset if site.offset else address
+        shift = site.offset - state.launch.program.shared_base
+        offset = address + shift if shift else address
         mask_now = _check_shared(state, site, offset, mask)
         plan = _Plan(address, mask, offset)
         if mask_now is not mask:
@@ -566,6 +568,7 @@ def _shared_plan(
             scale = state.total_warps // waves.size
             ideal = _ideal_waves(state, site, plan.offset, active)
             plan.waves = (requests, int(waves.sum()) * scale, ideal)
+            plan.machine = _machine_waves(state, site, plan)
             plan.lanes = state.lanes if plan.mask is None else plan.mask.n
             if state.log is not None:  # none where the launch has no shared memory at all
                 plan.granule = plan.offset >> state.log.shift if state.log.shift else plan.offset
@@ -576,9 +579,30 @@ def _shared_plan(
         stats.wavefronts += waves_sum
         stats.ideal_wavefronts += ideal_sum
         stats.lanes += plan.lanes
+        stats.sass_requests += plan.machine[0]
+        stats.sass_wavefronts += plan.machine[1]
         if stats.sampled < _SAMPLES and state.launch.keep_samples:
             _sample_shared(state, site, stats, plan)
     return plan
+
+
+def _machine_waves(state: State, site: Site, plan: _Plan) -> tuple[int, int]:
+    """Requests and wavefronts of the accesses of the machine code that begin with this one.
+
+    An access that is wider than the PTX's begins where its address is a multiple of its width: in an
+    unrolled loop the others are part of one that began before.
+    """
+    width, before = state.launch.spans.get(site.index, (0, 0))
+    if not width:
+        return 0, 0
+    start = plan.offset - before if before else plan.offset
+    begins = start & (width - 1) == 0
+    mask = plan.mask if width <= site.width or begins.all() else state.narrowed(plan.mask, begins)
+    if mask is not None and mask.n == 0:
+        return 0, 0
+    shape, active = state.warp_shape, None if mask is None else mask.active
+    waves = counts.wavefronts(shape, shape.lanes(start), width, active, site.op == "load")
+    return state.count_warps(mask), int(waves.sum()) * (state.total_warps // waves.size)
 
 
 def _ideal_waves(state: State, site: Site, offset: Array, active: counts.ActiveLanes | None) -> int:

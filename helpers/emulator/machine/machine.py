@@ -15,7 +15,7 @@ round again when nothing else can run: so all threads of a launch get on, whoeve
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +129,9 @@ class Launch:
         self.rng = np.random.default_rng(0)
         self.notes: list[str] = []
         self.keep_samples = True
+        # Shared accesses of the machine code by the site that they begin with: bytes a lane, and how
+        # many of them lie before the site's.
+        self.spans: Mapping[int, tuple[int, int]] = {}
 
 
 class State:

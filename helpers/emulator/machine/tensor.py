@@ -412,7 +412,7 @@ def _fetch(
 def _quiet_shared(state: State, number: int, address: Array, mask: Mask | None) -> Array:
     """A shared load that `_count_blocks` has already counted, checked and logged."""
     site = state.sites[number]
-    offset = address + site.offset
+    offset = address + (site.offset - state.launch.program.shared_base)
     last = state.launch.shared_bytes - 4
     return load_words(state.shared, np.clip(offset, 0, max(last, 0)), u4)
 

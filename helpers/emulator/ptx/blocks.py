@@ -66,7 +66,8 @@ def _without_code(module: P.Module) -> P.Module:
     return replace(module, functions=bare)
 
 
-def _split_blocks(function: P.Function) -> list[tuple[int, int]]:
+def split_blocks(function: P.Function) -> list[tuple[int, int]]:
+    """The basic blocks of a function: (first instruction, end), in its order."""
     code = function.code
     leaders = {0, *function.labels.values()}
     for i, ins in enumerate(code):
@@ -80,13 +81,13 @@ def _split_blocks(function: P.Function) -> list[tuple[int, int]]:
 
 
 def _translate_function(program: Program, function: P.Function) -> FunctionProgram:
-    spans = _split_blocks(function)
+    spans = split_blocks(function)
     if found := waits.loops(function, spans):
         program.waits = True
         program.polls = program.polls or any(w.strong for w in found)
         whole = waits.gated(function)
         if whole is not function:
-            function, spans = whole, _split_blocks(whole)
+            function, spans = whole, split_blocks(whole)
             found = waits.loops(function, spans)
     reads = waits.same_reads(function, found) if found else frozenset()
     kinds = _register_kinds(function)

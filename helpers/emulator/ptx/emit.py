@@ -252,7 +252,7 @@ class Emitter:
         """Address of a variable in its own space."""
         program = self.program
         if name in program.shared_offsets:
-            return program.shared_offsets[name]
+            return program.shared_base + program.shared_offsets[name]
         if name in self.local_at:
             return self.local_at[name]
         if name in program.global_symbols:

@@ -113,6 +113,7 @@ class Program:
     shared_symbols: list[SharedSymbol] = field(default_factory=list)
     shared_offsets: dict[str, int] = field(default_factory=dict)
     static_shared: int = 0
+    shared_base: int = 0  # address of a block's first byte of shared memory
     granule: int = 4
     local_bytes: int = 0
     dynamic_shared: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from helpers.emulator.ptx import parse as P
@@ -77,7 +78,19 @@ def used(program: Program, functions: list[P.Function]) -> set[str]:
     return found
 
 
+def _shared_base(target: str) -> int:
+    """Where a block's shared memory begins on a target such as "sm_90a": behind what CUDA reserves.
+
+    From compute capability 8.0 on, 1 KiB of each block's shared memory is the system's; it comes first
+    from 9.0 on, as the machine code shows that ptxas writes: 0x400 is added to every address. An
+    alignment holds for the distance from there: an array aligned to 16 KiB may begin at 1024.
+    """
+    found = re.match(r"sm_(\d+)", target)
+    return 1024 if found and int(found[1]) >= 90 else 0
+
+
 def lay_out_shared(program: Program, functions: list[P.Function]) -> None:
+    program.shared_base = _shared_base(program.module.target)
     used = _named(functions)
     variables = [v for v in program.module.variables.values() if v.space == "shared"]
     variables += [v for f in functions for v in f.variables if v.space == "shared"]

@@ -1,0 +1,138 @@
+"""Grids of blocks: what the hardware refuses of them, and which blocks run together here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from helpers.device import GPUS, WARP, limits
+from helpers.emulator.ptx.program import Program
+from helpers.errors import ConfigError
+
+LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
+_SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
+_LOCAL_ROOM = 1 << 28  # bytes of their local memory
+_ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept
+_REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
+
+
+def check_limits(
+    program: Program,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    dynamic: int,
+    arch: str,
+    entry: str,
+) -> int:
+    """Total shared memory in bytes. Raises ConfigError for what the hardware refuses."""
+    device = limits(arch)
+    threads = block[0] * block[1] * block[2]
+    if threads > device.max_threads_per_block:
+        raise ConfigError(
+            f"{block=} has {threads} threads; a block holds at most {device.max_threads_per_block}. "
+            "Use a smaller block and more of them"
+        )
+    if block[2] > 64:
+        raise ConfigError(f"{block=}: blockDim.z is at most 64. Use x and y")
+    if grid[1] > 65535 or grid[2] > 65535 or grid[0] > 2**31 - 1:
+        raise ConfigError(
+            f"{grid=}: gridDim.y and gridDim.z are at most 65535. Use x for the longest dimension"
+        )
+    required = program.entry.limits.get("reqntid")
+    if required and tuple((*required, 1, 1)[:3]) != block:
+        raise ConfigError(f"{entry} requires a block of {required}; {block=} was given")
+    bounds = program.entry.limits.get("maxntid")
+    if bounds and threads > int(np.prod(bounds)):
+        raise ConfigError(
+            f"{entry} is compiled for at most {int(np.prod(bounds))} threads a block "
+            f"(__launch_bounds__); {block=} has {threads}. Launch fewer, or raise the bound"
+        )
+    static = program.static_shared
+    if program.dynamic_shared:
+        start = max(program.shared_offsets.values())
+        total = max(start, static) + dynamic
+    else:
+        total = static + dynamic
+    optin = device.shared_per_block_optin
+    if static > device.shared_per_block or total > optin:
+        raise ConfigError(
+            f"{entry} asks for {total} bytes of shared memory a block ({static} static, {dynamic} "
+            f"dynamic); {arch} has {optin} ({device.shared_per_block} of them static). Use smaller "
+            "tiles"
+        )
+    return total
+
+
+def room_for(program: Program, shared: int, block: tuple[int, int, int], lanes: int) -> int:
+    """Threads that may run together so that memory stays bounded."""
+    threads = block[0] * block[1] * block[2]
+    registers = sum(f.nregisters for f in program.functions.values())
+    limit = min(lanes, _REGISTER_ROOM // max(registers, 1))
+    if shared:
+        limit = min(limit, _SHARED_ROOM // shared * threads)
+    if program.local_bytes:
+        limit = min(limit, _LOCAL_ROOM // program.local_bytes)
+    if program.mbarriers:  # the last accesses to each place are kept, warp by warp
+        limit = min(limit, _ORDER_ROOM // max(shared // program.granule, 1) * 32)
+    return max(limit, threads)
+
+
+def warps_of(grid: tuple[int, int, int], block: tuple[int, int, int]) -> int:
+    """Warps of a launch."""
+    return int(np.prod(grid)) * -(-int(np.prod(block)) // WARP)
+
+
+def resident(
+    program: Program, shared: int, block: tuple[int, int, int], lanes: int, arch: str
+) -> tuple[int, str]:
+    """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
+
+    As many blocks as the largest known GPU of the architecture holds at a time, so far as threads
+    and shared memory decide (registers may allow fewer), if the memory here allows. lanes: as many
+    threads at most, if the caller chose another number than `LANES`.
+    """
+    device, threads = limits(arch), block[0] * block[1] * block[2]
+    gpus = [g for g in GPUS.values() if g.arch == device.arch]
+    each = min(device.max_blocks_per_sm, device.max_warps_per_sm // -(-threads // WARP))
+    if shared:
+        each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
+    gpu = max(gpus, key=lambda g: g.sms, default=None)
+    held = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
+    room = room_for(program, shared, block, held * threads)
+    if lanes != LANES:
+        room = max(min(room, lanes), threads)
+    if gpu and room // threads >= held:
+        return room, f"a {gpu.name} holds at most {held} blocks of this kernel at a time"
+    return room, at_a_time(room, block)
+
+
+def at_a_time(room: int, block: tuple[int, int, int]) -> str:
+    """Why no more blocks run together than those of `room` threads, in words."""
+    return f"the emulator runs {room // int(np.prod(block))} blocks of this kernel at a time"
+
+
+def batches(
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    chosen: list[tuple[int, int, int]] | None,
+    lanes: int,
+) -> Any:
+    """Blocks that run together, as index arrays over the axes p and q."""
+    per_batch = max(1, lanes // (block[0] * block[1] * block[2]))
+    if chosen is not None:
+        for start in range(0, len(chosen), per_batch):
+            part = np.array(chosen[start : start + per_batch], np.int32)
+            yield tuple(part[:, i].reshape(1, 1, -1, 1) for i in range(3))
+        return
+    gx, gy, gz = grid
+    across = min(gx, per_batch)
+    down = max(1, min(gy * gz, per_batch // across)) if across == gx else 1
+    for row in range(0, gy * gz, down):
+        rows = np.arange(row, min(row + down, gy * gz), dtype=np.int32).reshape(1, 1, -1, 1)
+        by, bz = rows % gy, rows // gy
+        if gz == 1:
+            bz = np.zeros((1, 1, 1, 1), np.int32)
+        for column in range(0, gx, across):
+            bx = np.arange(column, min(column + across, gx), dtype=np.int32).reshape(1, 1, 1, -1)
+            yield bx, by, bz

@@ -1,0 +1,326 @@
+"""Kernels whose shared reads ptxas joins, in the ways of published ones, and their counts beside ncu's.
+
+`python -m tests.joined_kernels` prints, for each, what the emulator counts: wavefronts of the PTX and
+of the machine code. On a machine with an NVIDIA GPU, CuPy and ncu it also runs each under ncu, from the
+very cubin whose machine code was read, and says if the counts agree; its status is 1 if any does not.
+--arch: what to compile for where there is no GPU.
+
+Every kernel computes C = A B for square matrices of 128 rows, row-major, but for `neighbours`, which
+adds up elements of A.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers import device, emulator, toolchain
+from helpers.measuring import ncu
+
+N = 128
+METRICS = {name: ncu.METRICS[name] for name in (
+    "shared_load_wavefronts", "shared_store_wavefronts",
+    "shared_load_instructions", "shared_store_instructions",
+)}  # fmt: skip
+
+BLOCKED = """
+#define BM 64
+#define BN 64
+#define BK 8
+#define TM 8
+#define TN 8
+extern "C" __global__ void KERNEL(const float* A, const float* B, float* C, int n) {
+  __shared__ float a_tile[A_SIZE];
+  __shared__ float b_tile[BK * BN];
+  const int t = threadIdx.x, row = t / (BN / TN) * TM, col = t % (BN / TN) * TN;
+  const int m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
+  float sum[TM][TN] = {}, a[TM], b[TN];
+  for (int k0 = 0; k0 < n; k0 += BK) {
+    for (int e = t; e < BM * BK; e += blockDim.x)
+      a_tile[A_AT(e / BK, e % BK)] = A[(m0 + e / BK) * n + k0 + e % BK];
+    for (int e = t; e < BK * BN; e += blockDim.x) b_tile[e] = B[(k0 + e / BN) * n + n0 + e % BN];
+    __syncthreads();
+#if UNROLL
+#pragma unroll UNROLL
+#endif
+    for (int k = 0; k < BK; ++k) {
+      for (int i = 0; i < TM; ++i) a[i] = VOLATILE a_tile[A_AT(row + i, k)];
+      for (int j = 0; j < TN; ++j) b[j] = b_tile[k * BN + col + j];
+      for (int i = 0; i < TM; ++i)
+        for (int j = 0; j < TN; ++j) sum[i][j] += a[i] * b[j];
+    }
+    __syncthreads();
+  }
+  for (int i = 0; i < TM; ++i)
+    for (int j = 0; j < TN; ++j) C[(m0 + row + i) * n + n0 + col + j] = sum[i][j];
+}
+"""
+
+COLUMN = """
+#define BM 64
+#define BN 64
+#define BK 8
+#define TM 8
+extern "C" __global__ void column(const float* A, const float* B, float* C, int n) {
+  __shared__ float a_tile[BM * BK];
+  __shared__ float b_tile[BK * BN];
+  const int t = threadIdx.x, col = t % BN, row = t / BN;
+  A += blockIdx.y * BM * n;
+  B += blockIdx.x * BN;
+  float sum[TM] = {0};
+  for (int k0 = 0; k0 < n; k0 += BK) {
+    a_tile[t] = A[t / BK * n + t % BK];
+    b_tile[t] = B[t / BN * n + t % BN];
+    __syncthreads();
+    A += BK;
+    B += BK * n;
+    for (int k = 0; k < BK; ++k) {
+      const float b = b_tile[k * BN + col];
+      for (int i = 0; i < TM; ++i) sum[i] += a_tile[(row * TM + i) * BK + k] * b;
+    }
+    __syncthreads();
+  }
+  for (int i = 0; i < TM; ++i)
+    C[(blockIdx.y * BM + row * TM + i) * n + blockIdx.x * BN + col] = sum[i];
+}
+"""
+
+SQUARE = """
+#define TILE 32
+extern "C" __global__ void square(const float* A, const float* B, float* C, int n) {
+  __shared__ float a_tile[TILE * TILE], b_tile[TILE * TILE];
+  const int x = threadIdx.x % TILE, y = threadIdx.x / TILE;
+  A += blockIdx.y * TILE * n;
+  B += blockIdx.x * TILE;
+  float sum = 0.0f;
+  for (int k0 = 0; k0 < n; k0 += TILE, A += TILE, B += TILE * n) {
+    a_tile[y * TILE + x] = A[y * n + x];
+    b_tile[y * TILE + x] = B[y * n + x];
+    __syncthreads();
+    for (int k = 0; k < TILE; ++k) sum += a_tile[y * TILE + k] * b_tile[k * TILE + x];
+    __syncthreads();
+  }
+  C[(blockIdx.y * TILE + y) * n + blockIdx.x * TILE + x] = sum;
+}
+"""
+
+WARPS = """
+#define BM 64
+#define BN 64
+#define BK 16
+#define WN 32
+#define TM 4
+#define TN 4
+extern "C" __global__ void KERNEL(const float* A, const float* B, float* C, int n) {
+  __shared__ float a_tile[BK][BM], b_tile[BK][BN];
+  const int t = threadIdx.x, warp = t / 32, lane = t % 32;
+  const int row = warp / (BN / WN) * 32 + lane / 8 * TM, col = warp % (BN / WN) * WN + lane % 8 * TN;
+  float sum[2][TM][TN] = {}, a[2][TM], b[TN];
+  for (int k0 = 0; k0 < n; k0 += BK) {
+    for (int e = t; e < BM * BK; e += blockDim.x)
+      a_tile[e % BK][e / BK] = A[(blockIdx.y * BM + e / BK) * n + k0 + e % BK];
+    for (int e = t; e < BK * BN; e += blockDim.x)
+      b_tile[e / BN][e % BN] = B[(k0 + e / BN) * n + blockIdx.x * BN + e % BN];
+    __syncthreads();
+#if UNROLL
+#pragma unroll UNROLL
+#endif
+    for (int k = 0; k < BK; ++k) {
+      for (int s = 0; s < 2; ++s)
+        for (int i = 0; i < TM; ++i) a[s][i] = a_tile[k][row + s * 16 + i];
+      for (int j = 0; j < TN; ++j) b[j] = b_tile[k][col + j];
+      for (int s = 0; s < 2; ++s)
+        for (int i = 0; i < TM; ++i)
+          for (int j = 0; j < TN; ++j) sum[s][i][j] += a[s][i] * b[j];
+    }
+    __syncthreads();
+  }
+  for (int s = 0; s < 2; ++s)
+    for (int i = 0; i < TM; ++i)
+      for (int j = 0; j < TN; ++j)
+        C[(blockIdx.y * BM + row + s * 16 + i) * n + blockIdx.x * BN + col + j] = sum[s][i][j];
+}
+"""
+
+NEIGHBOURS = """
+extern "C" __global__ void neighbours(const float* A, const float* B, float* C, int n) {
+  __shared__ float row[256];
+  __shared__ double pairs[256];
+  __shared__ short small[256];
+  const int t = threadIdx.x;
+  for (int i = 0; i < 2; ++i) {
+    row[2 * t + i] = A[blockIdx.x * n + t];
+    pairs[2 * t + i] = B[blockIdx.x * n + t];
+    small[2 * t + i] = i;
+  }
+  __syncthreads();
+  const float first = row[2 * t];
+  const float second = row[2 * t + 1];
+  const double both = pairs[2 * t] - pairs[2 * t + 1];
+  const float inner = t > 0 && t < 127 ? row[2 * t - 1] + row[2 * t] + row[2 * t + 1] : 0.0f;
+  C[blockIdx.x * n + t] = first - second + (float)both + small[2 * t] - small[2 * t + 1] + inner;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel: what it shows, its source, launch and macros."""
+
+    name: str
+    shows: str
+    source: str
+    grid: tuple[int, int]
+    threads: int
+    defines: Mapping[str, str] = field(default_factory=dict)
+
+    def compiled(self, arch: str) -> toolchain.Compiled:
+        """Its machine code for an architecture."""
+        return toolchain.compile(
+            self.source, name=f"{self.name}.cu", arch=arch, defines=self.defines
+        )
+
+
+def _blocked(
+    name: str, shows: str, size: str, at: str, unroll: int = 8, volatile: str = ""
+) -> Subject:
+    macros = {"KERNEL": name, "A_SIZE": size, "A_AT(r,k)": at, "VOLATILE": volatile,
+              "UNROLL": str(unroll)}  # fmt: skip
+    return Subject(name, shows, BLOCKED, (N // 64, N // 64), 64, defines=macros)
+
+
+def _warps(name: str, shows: str, unroll: int) -> Subject:
+    macros = {"KERNEL": name, "UNROLL": str(unroll)}
+    return Subject(name, shows, WARPS, (N // 64, N // 64), 128, defines=macros)
+
+
+SUBJECTS = (
+    Subject("square", "one tile, A along rows", SQUARE, (N // 32, N // 32), 1024),
+    Subject("column", "a loop that ptxas unrolls", COLUMN, (N // 64, N // 64), 512),
+    _blocked("by_rows", "A by rows: joined along k, across steps of the loop",
+             "BM * BK", "((r) * BK + (k))"),
+    _blocked("transposed", "A transposed: joined along the column", "BM * BK", "((k) * BM + (r))"),
+    _blocked("rolled", "the same in a loop", "BM * BK", "((k) * BM + (r))", 1),
+    _blocked("odd_rows", "A in rows of nine: joined, the ninth is read for nothing",
+             "BM * (BK + 1)", "((r) * (BK + 1) + (k))"),
+    _blocked("kept_apart", "A volatile, which must not be joined",
+             "BM * BK", "((k) * BM + (r))", 8, "*(volatile float*)&"),
+    _warps("warps", "tiles of warps in two-dimensional arrays", 16),
+    _warps("peeled", "a loop of which ptxas joins the first round otherwise than the others", 0),
+    Subject("neighbours", "neighbours on two lines, doubles, shorts, a stencil", NEIGHBOURS,
+            (N, 1), 128),
+)  # fmt: skip
+
+
+def operands() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A, B and an empty C."""
+    rng = np.random.default_rng(0)
+    A, B = (rng.integers(-4, 5, (N, N)).astype(np.float32) for _ in range(2))
+    return A, B, np.full((N, N), np.nan, np.float32)
+
+
+def wanted(subject: Subject, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """What C should hold: exactly, for the operands are small integers."""
+    if subject.name != "neighbours":
+        return A @ B
+    out = np.full_like(A, -1.0)
+    out[:, 1:-1] += A[:, :-2] + 2 * A[:, 1:-1]
+    return out
+
+
+def emulated(subject: Subject, arch: str) -> emulator.Report:
+    """Run it in the emulator; raises AssertionError if it does not come out right and quiet."""
+    A, B, C = operands()
+    report = emulator.launch(
+        subject.source, subject.name, subject.grid, subject.threads, [A, B, C, N],
+        defines=subject.defines, arch=arch, name=f"{subject.name}.cu", sass=True,
+    )  # fmt: skip
+    assert report.ok, str(report)
+    assert (C == wanted(subject, A, B)).all(), f"{subject.name} is wrong"
+    return report
+
+
+def counted(report: emulator.Report) -> dict[str, int | None]:
+    """The machine code's counts by the names in METRICS, and the PTX's wavefronts as ptx_..."""
+    out: dict[str, int | None] = {}
+    for op in ("load", "store"):
+        requests, waves = report.sass_totals(op) or (None, None)
+        out[f"shared_{op}_wavefronts"], out[f"shared_{op}_instructions"] = waves, requests
+        rows = [a for a in report.accesses if a.space == "shared" and a.op == op]
+        out[f"ptx_{op}_wavefronts"] = sum(a.wavefronts for a in rows)
+    return out
+
+
+def run_all(folder: Path) -> None:
+    """Launch every cubin of a folder on the GPU, in the order of SUBJECTS: what ncu watches."""
+    import cupy
+
+    for subject in SUBJECTS:
+        A, B, C = operands()
+        function = cupy.RawModule(path=str(folder / f"{subject.name}.cubin")).get_function(
+            subject.name
+        )
+        out = cupy.asarray(C)
+        function(
+            subject.grid, (subject.threads,), (cupy.asarray(A), cupy.asarray(B), out, np.int32(N))
+        )
+        assert (out.get() == wanted(subject, A, B)).all(), f"{subject.name} is wrong on the GPU"
+
+
+def on_gpu(arch: str) -> list[dict[str, float]]:
+    """ncu's counts of every subject. Raises RuntimeError with what ncu said where it fails."""
+    with tempfile.TemporaryDirectory() as name:
+        for subject in SUBJECTS:
+            (Path(name) / f"{subject.name}.cubin").write_bytes(subject.compiled(arch).cubin)
+        entries = "|".join(s.name for s in SUBJECTS)
+        line = [
+            ncu.tool_path(), "--clock-control", "none", "--metrics", ",".join(METRICS.values()),
+            "--kernel-name", f"regex:^({entries})$", "--csv", "--print-units", "base",
+            sys.executable, "-m", "tests.joined_kernels", "--run", name,
+        ]  # fmt: skip
+        done = subprocess.run(line, capture_output=True, text=True, env=os.environ, check=False)
+    if done.returncode:
+        raise RuntimeError(f"ncu failed:\n{done.stdout}\n{done.stderr}")
+    launches = ncu.parse(done.stdout)
+    assert [name for name, _ in launches] == [s.name for s in SUBJECTS]
+    return [{ours: values[theirs] for ours, theirs in METRICS.items()} for _, values in launches]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The counts of every subject, beside ncu's where there is a GPU; 1 if any differs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--arch", default="sm_90", help="where there is no GPU (default sm_90)")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    asked = parser.parse_args(arguments)
+    if asked.run:
+        run_all(Path(asked.run))
+        return 0
+    gpu = device.current()
+    arch = gpu.arch if gpu else asked.arch
+    hardware: Sequence[Mapping[str, Any]] = on_gpu(arch) if gpu else [{}] * len(SUBJECTS)
+    differ = 0
+    for subject, theirs in zip(SUBJECTS, hardware, strict=True):
+        ours = counted(emulated(subject, arch))
+        equal = all(ours[name] == value for name, value in theirs.items())
+        differ += not equal
+        said = {"kernel": subject.name, "arch": arch, **ours, "ncu": dict(theirs)}
+        print(json.dumps(said), "" if not theirs else "equal" if equal else "DIFFERENT")
+    version = ".".join(map(str, toolchain.nvrtc().version))
+    print(
+        f"NVRTC {version}, {arch}: " + (f"{differ} of {len(SUBJECTS)} differ" if gpu else "no GPU")
+    )
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,286 @@
+"""Shared accesses of the machine code: which accesses of the PTX ptxas joined, and what they count."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from helpers import emulator, toolchain, trace
+from helpers.emulator.launching import joins
+from helpers.emulator.launching.joins import Piece, spans
+from helpers.emulator.ptx.bases import Place
+from helpers.errors import ConfigError, ToolchainError
+from tests import joined_kernels
+from tests.joined_kernels import SUBJECTS
+
+ARCH = "sm_90"
+
+
+def at(*offsets, base=0, width=4, line=7, step=0, first=0, op="load"):
+    """Places of one base at these offsets."""
+    key = (op, 0, None, ((base, 1),))
+    return [Place(first + i, op, key, o, width, line, step) for i, o in enumerate(offsets)]
+
+
+def of(*offsets, base="R1", width=4, line=7, op="load"):
+    """Pieces of machine code of one base at these offsets."""
+    return [Piece(op, base, o, width, line) for o in offsets]
+
+
+def found(places, pieces):
+    """Bytes of the access that begins with each place; with those before it, where there are any."""
+    got = [spans(places, pieces).get(p.instruction) for p in places]
+    return [s and (tuple(s) if s.before else s.width) for s in got]
+
+
+def test_neighbours_are_joined_where_the_machine_code_has_one_wide_access():
+    places = at(0, 4, 8, 12)
+    assert found(places, of(0, width=16)) == [16, 0, 0, 0]
+    assert found(places, of(64, 72, width=8)) == [8, 0, 8, 0]
+    assert found(places, of(0, 4, 8, 12)) == [4, 4, 4, 4]
+    assert found(places, [*of(0, width=8), *of(8, 12)]) == [8, 0, 4, 4]
+    assert found(at(0, 8, 16, 24, width=8), of(0, 16, width=16)) == [16, 0, 16, 0]
+
+
+def test_what_the_machine_code_does_not_show_is_not_guessed():
+    assert found(at(0, 4, 8), of(0, width=8)) == [None] * 3
+    assert found(at(0, 4), of(0, width=8, op="store")) == [None, None]
+    assert found(at(0), []) == [None]
+
+
+def test_a_wide_load_may_read_what_nobody_asked_for():
+    assert found(at(0, 12), of(0, width=16)) == [16, 0]
+    rows = at(0, 4, 12, 16, 24, 28)  # of two words and a padding
+    assert found(rows, of(0, 16, width=16)) == [16, 0, 0, 16, 0, 0]
+    assert found(at(4, 8, 12), [*of(-4, width=16), *of(12)]) == [None] * 3  # not where it may end
+    assert found(at(0, 8, 36, 40), of(0, 32, width=16)) == [16, 0, (16, 4), 0]
+    stores = at(0, 4, 12, op="store")
+    assert found(stores, of(0, width=16, op="store")) == [None] * 3
+    exact = [
+        *of(0, width=16, base="R9"),
+        *of(0, width=8),
+    ]  # a piece that fits stands before one that does
+    assert found(at(0, 4), exact) == [
+        None,
+        None,
+    ]  # but one line with two kinds of copies is not clear
+    assert found(at(0, 4), [*of(0, width=16, base="R9", line=8), *of(0, width=8)]) == [8, 0]
+
+
+def test_copies_of_a_loop_are_all_joined_alike_or_nothing_is_said():
+    places = at(0, 4, 8, 12)
+    assert found(places, [*of(0, width=16), *of(64, 128, width=16)]) == [16, 0, 0, 0]
+    assert found(places, [*of(0, width=16), *of(64, 72, width=8)]) == [None] * 4
+    other = of(64, 72, width=8, line=8)  # of another line
+    assert found(places, [*of(0, width=16), *other]) == [16, 0, 0, 0]
+    mixed = [*of(0, width=8), *of(8, 12), *of(64, width=8), *of(72, 76)]
+    assert found(places, mixed) == [8, 0, 4, 4]
+    assert found(places, [*mixed, *of(80)]) == [None] * 4
+
+
+def test_the_order_of_the_instructions_does_not_matter():
+    assert found(at(12, 0, 8, 4), of(16, width=16)) == [0, 16, 0, 0]
+
+
+def test_each_base_is_laid_over_its_own():
+    """Two arrays on one line, of which one is aligned: their offsets tell them apart, or the line."""
+    wide, apart = at(0, 4, 8, 12, base=0), at(0, 128, 256, 384, base=1, first=4)
+    pieces = [*of(0, 128, 256, 384, base="R2"), *of(32, base="R3", width=16)]
+    assert found([*wide, *apart], pieces) == [16, 0, 0, 0, 4, 4, 4, 4]
+    same, other = at(0, 4, base=0, line=7), at(0, 4, base=1, line=9, first=2)
+    pieces = [*of(0, 4, base="R2", line=9), *of(0, base="R3", width=8, line=7)]
+    assert found([*same, *other], pieces) == [8, 0, 4, 4]
+
+
+def test_runs_of_one_base_may_have_bases_of_their_own_in_the_machine_code():
+    places = at(0, 4, 512, 516)
+    pieces = [*of(0, base="R2", width=8), *of(0, base="R3", width=8)]
+    assert found(places, pieces) == [8, 0, 8, 0]
+
+
+def test_an_access_may_reach_into_the_next_round_of_an_unrolled_loop():
+    loop = at(0, 4, step=8)  # two words a round, four rounds in the machine code
+    assert found(loop, of(0, 16, width=16)) == [16, 0]
+    assert found(at(0, step=4), of(0, 8, width=8)) == [8]
+    assert found(at(0, step=4), [*of(0, width=8), *of(8, 12)]) == [None]  # rounds that differ
+
+
+def test_words_of_the_machine_code_are_read():
+    code = [
+        toolchain.SassInstruction(0, "LDS.128", "R8, [R5.X4+UR6+0x10]", "", 3),
+        toolchain.SassInstruction(16, "LDS.U.64", "R8, [R5+-0x8]", "P0", 4),
+        toolchain.SassInstruction(32, "STS.U8", "[UR4], R3", "", 5),
+        toolchain.SassInstruction(48, "LDS.S16", "R3, [0x20]", "", 6),
+        toolchain.SassInstruction(64, "LDSM.16.M88.4", "R4, [R3]", "", 7),
+        toolchain.SassInstruction(80, "LDG.E", "R4, [R3.64]", "", 8),
+    ]
+    assert joins.pieces(code) == [
+        Piece("load", "R5.X4+UR6", 16, 16, 3),
+        Piece("load", "R5", -8, 8, 4),
+        Piece("store", "UR4", 0, 1, 5),
+        Piece("load", "", 32, 2, 6),
+    ]
+
+
+# -- whole kernels -------------------------------------------------------------------------------
+
+EACH = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
+
+
+@cache
+def counted(name):
+    report = joined_kernels.emulated(next(s for s in SUBJECTS if s.name == name), ARCH)
+    return report, joined_kernels.counted(report)
+
+
+@EACH
+def test_every_access_is_found_and_none_counts_more_than_in_the_ptx(subject):
+    report, ours = counted(subject.name)
+    assert report.sass == ARCH
+    assert ours["shared_store_wavefronts"] == ours["ptx_store_wavefronts"]
+    if subject.name == "peeled":
+        return
+    assert ours["shared_load_wavefronts"] <= ours["ptx_load_wavefronts"]
+    requests = sum(a.requests for a in report.accesses if (a.space, a.op) == ("shared", "load"))
+    assert ours["shared_load_instructions"] <= requests
+
+
+def lds(name):
+    """Shared loads of a kernel's machine code, and how often its loop over tiles runs, in warps."""
+    subject = next(s for s in SUBJECTS if s.name == name)
+    code, _ = toolchain.sass_instructions(subject.compiled(ARCH).cubin, name)
+    depth = 16 if name in ("warps", "peeled") else 8
+    warps = subject.grid[0] * subject.grid[1] * subject.threads // 32
+    loads = [i for i in code if i.opcode.split(".")[0] == "LDS"]
+    return loads, joined_kernels.N // depth * warps
+
+
+@pytest.mark.parametrize("name", ["by_rows", "transposed", "odd_rows", "kept_apart", "warps"])
+def test_requests_are_the_loads_in_the_machine_code_times_how_often_they_run(name):
+    """In these kernels every shared load stands in the one loop over tiles, without a condition."""
+    loads, times = lds(name)
+    assert counted(name)[1]["shared_load_instructions"] == len(loads) * times
+
+
+def test_what_may_not_be_joined_is_not():
+    """`kept_apart` is `transposed`, but A is volatile: 64 words of A one by one, 16 pairs of quads."""
+    loads, times = lds("kept_apart")
+    assert sum(i.opcode == "LDS" for i in loads) == 64
+    assert counted("kept_apart")[1]["shared_load_instructions"] == (64 + 16) * times
+    assert counted("transposed")[1]["shared_load_instructions"] == (16 + 16) * times
+
+
+def test_a_loop_whose_copies_are_joined_differently_is_not_known():
+    """ptxas reads four words of B at once in the first round, and in pairs in the others."""
+    loads, _ = lds("peeled")
+    assert {i.opcode for i in loads} == {"LDS.64", "LDS.128"}
+    report, ours = counted("peeled")
+    assert ours["shared_load_wavefronts"] is ours["shared_load_instructions"] is None
+    known = [a.sass_wavefronts is not None for a in report.accesses if a.op == "load"][-2:]
+    assert known == [True, False]  # A is read alike in all of them
+    assert any("joined differently" in note for note in report.notes)
+
+
+TWO_LINES = """
+extern "C" __global__ void two(float* out) {
+  __shared__ float s[64];
+  s[2 * threadIdx.x] = threadIdx.x;
+  s[2 * threadIdx.x + 1] = 1.0f;
+  __syncthreads();
+  float a = s[2 * (threadIdx.x ^ 1)];
+  float b = s[2 * (threadIdx.x ^ 1) + 1];
+  out[threadIdx.x] = a + b;
+}
+"""
+
+
+def shared_loads(report):
+    return [a for a in report.by_line() if (a.space, a.op) == ("shared", "load")]
+
+
+def test_an_access_over_two_lines_counts_where_it_begins():
+    report = emulator.launch(
+        TWO_LINES, "two", 1, 32, [np.zeros(32, np.float32)], arch=ARCH, sass=True
+    )
+    first, second = shared_loads(report)
+    assert (first.requests, first.wavefronts, second.requests, second.wavefronts) == (1, 2, 1, 2)
+    assert (first.sass_requests, first.sass_wavefronts) == (1, 2)
+    assert (second.sass_requests, second.sass_wavefronts) == (0, 0)
+    assert report.sass_totals("load") == (1, 2)
+    assert (
+        "shared loads: 2 requests and 4 wavefronts in PTX, 1 and 2 in the machine code of sm_90"
+        in (str(report))
+    )
+    frame = report.frame()
+    assert list(frame["sass_wavefronts"].dropna()) == [
+        a.sass_wavefronts for a in report.by_line() if a.space == "shared"
+    ]
+
+
+def test_machine_code_is_counted_only_when_asked():
+    report = emulator.launch(TWO_LINES, "two", 1, 32, [np.zeros(32, np.float32)], arch=ARCH)
+    assert report.sass == "" and report.sass_totals("load") is None
+    assert all(a.sass_requests is a.sass_wavefronts is None for a in report.by_line())
+    assert "sass_requests" not in report.frame() and "machine code" not in str(report)
+    with pytest.raises(ConfigError, match=r"sass is 'sm_90' .* give True or False"):
+        emulator.launch(TWO_LINES, "two", 1, 32, [np.zeros(32, np.float32)], sass="sm_90")
+
+
+def test_without_a_disassembler_nothing_is_counted_and_the_report_says_so(monkeypatch):
+    def gone(name):
+        raise ToolchainError(f"{name} was not found. Install it")
+
+    monkeypatch.setattr(toolchain, "_tool", gone)
+    source = TWO_LINES.replace("1.0f", "2.5f")  # not read before
+    report = emulator.launch(source, "two", 1, 32, [np.zeros(32, np.float32)], arch=ARCH, sass=True)
+    assert report.ok and report.sass_totals("load") is None
+    assert [a.wavefronts for a in shared_loads(report)] == [2, 2]
+    assert "shared accesses of the machine code are not counted: nvdisasm was not found" in str(
+        report
+    )
+
+
+UNKNOWN = """
+#include <mma.h>
+using namespace nvcuda;
+extern "C" __global__ void tiles(const half* A, float* C) {
+  __shared__ half s[256];
+  for (int i = threadIdx.x; i < 256; i += 32) s[i] = A[i];
+  __syncwarp();
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;
+  wmma::fill_fragment(c, 0.0f);
+  wmma::load_matrix_sync(a, s, 16);
+  wmma::load_matrix_sync(b, s, 16);
+  wmma::mma_sync(c, a, b, c);
+  wmma::store_matrix_sync(C, c, 16, wmma::mem_row_major);
+}
+"""
+
+
+def test_loads_that_one_instruction_of_the_ptx_hides_are_not_known():
+    A, C = np.ones((16, 16), np.float16), np.zeros((16, 16), np.float32)
+    report = emulator.launch(UNKNOWN, "tiles", 1, 32, [A, C], arch=ARCH, sass=True)
+    assert report.ok and (C == 16).all()
+    assert report.sass_totals("load") is None and report.sass_totals("store") is not None
+    assert any("not clear from the machine code of sm_90" in note for note in report.notes)
+
+
+def test_a_template_instance_has_machine_code_too():
+    source = TWO_LINES.replace(
+        'extern "C" __global__ void two(', "template <int N> __global__ void two("
+    )
+    report = emulator.launch(
+        source, "two<1>", 1, 32, [np.zeros(32, np.float32)], arch=ARCH, sass=True
+    )
+    assert report.sass_totals("load") == (1, 2)
+
+
+def test_a_trace_counts_for_the_architecture_that_it_is_asked_for():
+    t = trace("block_2d", 64, 64, 64, arch=ARCH, sass=True, BM=64, BN=64)
+    plain = trace("block_2d", 64, 64, 64, BM=64, BN=64)
+    assert t.ok and t.report.sass == ARCH and plain.report.sass == ""
+    assert [a.wavefronts for a in t.by_line()] == [a.wavefronts for a in plain.by_line()]
+    requests, waves = t.report.sass_totals("load")
+    assert requests < t.requests("shared") and waves < sum(a.wavefronts for a in shared_loads(t))
