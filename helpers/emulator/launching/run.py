@@ -15,7 +15,7 @@ import numpy as np
 from helpers import disk, toolchain
 from helpers.emulator.launching import request
 from helpers.emulator.launching.arguments import bind
-from helpers.emulator.launching.declarations import Formal, entry_line, signature
+from helpers.emulator.launching.declarations import Formal, entry_line, name_shared, signature
 from helpers.emulator.launching.grids import (
     LANES,
     at_a_time,
