@@ -24,7 +24,7 @@ from helpers.errors import ConfigError, DataError, UnknownNameError, near_matche
 from helpers.exercises import without_comments
 from helpers.kernel import KERNELS, Kernel
 from helpers.measuring import DEFAULT_GPU, load, stalls, tuned
-from helpers.measuring.ncu import on_tensor_cores
+from helpers.measuring.agree import on_tensor_cores
 from helpers.plots._svg import number
 from helpers.rungs import catalog, find
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import replace
 
-from helpers.kernel import Catalog, Kernel, Rule
+from helpers.kernel import KERNELS, Catalog, Kernel, Rule
 
 # -- shared pieces of entries ------------------------------------------------------------------
 
@@ -789,3 +791,26 @@ catalog = Catalog(
 def find(kernel: Kernel | str) -> Kernel:
     """A kernel of the catalog by name; a Kernel is returned as it is."""
     return kernel if isinstance(kernel, Kernel) else catalog[kernel]
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_INCLUDE = re.compile(r'#include\s+"([^"]+)"')
+
+
+def fingerprint(kernel: Kernel | str) -> str:
+    """Short hash of a kernel's code and of our headers that it includes; comments do not count.
+
+    A measurement keeps it, so that a figure measured with other code than the file now holds is known.
+    """
+    k, seen, texts = find(kernel), set(), []
+    queue = [k.source]
+    while queue:
+        text = queue.pop()
+        texts.append(" ".join(_COMMENT.sub(" ", text).split()))
+        for name in _INCLUDE.findall(text):
+            path = KERNELS / name
+            if name not in seen and path.is_file():
+                seen.add(name)
+                queue.append(path.read_text(encoding="utf-8"))
+    texts.append(repr(sorted(k.defines.items())))
+    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:12]

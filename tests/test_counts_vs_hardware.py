@@ -5,12 +5,12 @@ from functools import cache
 import pytest
 
 from helpers import instruction_mix, trace
-from helpers.measuring import fingerprint, load, ncu
+from helpers.measuring import agree, fingerprint, load
 from helpers.rungs import catalog
 
 RECORDED = load("h200").counters
-ENTRIES = ncu.comparable(RECORDED)
-PLAIN = [e for e in ENTRIES if not ncu.on_tensor_cores(e["kernel"])]
+ENTRIES = agree.comparable(RECORDED)
+PLAIN = [e for e in ENTRIES if not agree.on_tensor_cores(e["kernel"])]
 """Launches of kernels without Tensor Cores: of these every access is one that the source names."""
 
 
@@ -21,7 +21,7 @@ def difference(ours, values):
 
 @cache
 def counted(index):
-    return ncu.emulated(PLAIN[index])
+    return agree.emulated(PLAIN[index])
 
 
 def name(entry):
@@ -47,7 +47,7 @@ def test_shared_wavefronts_equal_ncu_or_the_assembler_joined_reads(index):
     entry = PLAIN[index]
     ours = counted(index)["shared_load_wavefronts"]
     theirs = entry["values"]["shared_load_wavefronts"]
-    if 0 <= theirs - ours <= ncu.extra(entry["kernel"], ours):
+    if 0 <= theirs - ours <= agree.extra(entry["kernel"], ours):
         return
     t = trace(entry["kernel"], entry["m"], entry["n"], entry["k"])
     loads = [r for r in t.by_line() if r.space == "shared" and r.op == "load"]
@@ -57,8 +57,8 @@ def test_shared_wavefronts_equal_ncu_or_the_assembler_joined_reads(index):
 
 
 def test_more_wavefronts_than_loads_make_are_allowed_with_asynchronous_copies_alone():
-    assert ncu.extra("cp_async", 12288) == 12 and ncu.extra("fp32_best", 5) == 1
-    assert ncu.extra("double_buffer", 12288) == ncu.extra("tiled_32", 5) == 0
+    assert agree.extra("cp_async", 12288) == 12 and agree.extra("fp32_best", 5) == 1
+    assert agree.extra("double_buffer", 12288) == agree.extra("tiled_32", 5) == 0
 
 
 def test_both_whole_and_ragged_shapes_are_compared():
@@ -71,15 +71,15 @@ def test_both_whole_and_ragged_shapes_are_compared():
 def test_what_is_compared_is_what_is_recorded_small_and_of_todays_code():
     entry = dict(PLAIN[0])
     other = dict(entry, m=70, n=90, k=50)  # a shape that nobody listed
-    assert ncu.comparable([other]) == [other]
+    assert agree.comparable([other]) == [other]
     for left_out in ({"m": 1024, "n": 1024, "k": 1024}, {"source": "0"}, {"kernel": "gone"}):
-        assert ncu.comparable([{**entry, **left_out}]) == []
+        assert agree.comparable([{**entry, **left_out}]) == []
     assert len(ENTRIES) < len(RECORDED)
 
 
 def test_the_page_sums_up_the_same_comparison():
     entries = [e for e in PLAIN if e["kernel"] in ("naive", "tiled_32")]
-    found = ncu.compare(entries)
+    found = agree.compare(entries)
     assert found.launches == found.equal == len(entries)
     by_kernel = {row["kernel"]: row for row in found.rows}
     assert by_kernel["naive"]["launches"] >= 2
@@ -94,13 +94,13 @@ def test_the_page_sums_up_the_same_comparison():
     assert [row["kernel"] for row in found.shared] == ["tiled_32"]  # joined by the assembler
     assert found.shared[0]["theirs"] < found.shared[0]["ours"]
     assert found.differ == found.shared[0]["launches"]
-    assert ncu.compare(entries, tensor=True).rows == ()
+    assert agree.compare(entries, tensor=True).rows == ()
 
 
 def test_the_page_says_where_the_hardware_counts_something_else():
     values = dict(PLAIN[0]["values"])
     values["global_load_sectors"] += 8
-    found = ncu.compare([{**PLAIN[0], "values": values}])
+    found = agree.compare([{**PLAIN[0], "values": values}])
     assert (found.launches, found.equal) == (1, 0)
     assert found.rows[0]["hardware_sectors"] - found.rows[0]["sectors"] == 8
 
@@ -108,6 +108,6 @@ def test_the_page_says_where_the_hardware_counts_something_else():
 def test_tensor_cores_are_compared_when_they_are_recorded():
     entry = dict(PLAIN[0], kernel="mma_naive", source=fingerprint("mma_naive"))
     entry["params"] = dict(catalog["mma_naive"].params)
-    found = ncu.compare([entry], tensor=True)
+    found = agree.compare([entry], tensor=True)
     assert [row["kernel"] for row in found.rows] == ["mma_naive"]
-    assert ncu.compare([entry]).rows == ()
+    assert agree.compare([entry]).rows == ()

@@ -22,6 +22,7 @@ ROOMS = (
     "kernel",
     "rungs",
     "model",
+    "streams",
     "toolchain",
     "emulator",
     "hopper",
