@@ -123,6 +123,30 @@ def test_slow_kernels_run_few_times_and_short_ones_are_repeated() -> None:
     assert protocol.repeats(50.0, QUICK) == 1
 
 
+def test_how_often_a_kernel_is_repeated_is_decided_again_when_it_is_warm() -> None:
+    """The first call holds start-up costs, 5 ms of them: by it one launch would fill a sample."""
+
+    def cold(name: str, call: int) -> float:
+        return 5.0 if call <= 2 else 0.02 if name == "kernel" else 0.04
+
+    bench = FakeBench(cold)
+    found = protocol.paired(bench, "kernel", "baseline", effort=QUICK)
+    assert (
+        bench.calls[:4] == [("kernel", 1), ("baseline", 1)] * 2
+    )  # the estimate, and the warm-up by it
+    assert found.repeat == 10 and set(bench.calls[4:]) == {("kernel", 10), ("baseline", 5)}
+
+
+def test_the_last_warm_up_decides_and_not_the_first() -> None:
+    """The clock rises while it warms up: of two rounds the second is twice as fast."""
+    now = iter(np.arange(0.0, 10.0, 0.03))
+    bench = FakeBench(lambda _, call: 0.4 / 2 ** (call - 1))
+    effort = replace(QUICK, warm_ms=50.0)
+    protocol.paired(bench, "kernel", None, effort=effort, clock=lambda: float(next(now)))
+    warm = [repeat for _, repeat in bench.calls]
+    assert warm[:4] == [1, 1, 1, 2]  # 0.4 ms cold, 0.2 and then 0.1 warm: two to a sample
+
+
 def test_sampling_stops_when_its_time_is_spent() -> None:
     now = iter(np.arange(0.0, 1000.0, 0.1))
     effort = protocol.Effort(pairs=5, max_pairs=100, seconds=1.0, warm_ms=0.0)
