@@ -11,8 +11,9 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from helpers import device, disk, toolchain
 from helpers.errors import ConfigError, TileError
@@ -151,49 +152,25 @@ def parse_size(text: str) -> tuple[int, int, int]:
 
 def run_ladder(args: argparse.Namespace) -> int:
     """Show the recorded ladder of a GPU at one size, or measure it here."""
-    from helpers.measuring import DEFAULT_GPU, known_gpus, ladder, ragged, skipped, tuned
-    from helpers.measuring.replay import live_ladder
-    from helpers.measuring.tune import describe
+    from helpers.measuring import DEFAULT_GPU, ladder, reading
+    from helpers.measuring.sources import live_ladder
 
-    size = parse_size(args.size)
-    if args.live:
-        rows, left_out = live_ladder(size), []
-    else:
-        gpu = args.gpu or DEFAULT_GPU
-        rows, left_out = ladder(gpu, size), skipped(gpu, size)
+    size, gpu = parse_size(args.size), args.gpu or DEFAULT_GPU
+    rows = live_ladder(size) if args.live else ladder(gpu, size)
     if args.json:
         print_json(rows)
         return 0
+    print(reading.ladder_title(rows, size, live=args.live) + "\n")
     shown = [
         {**row, "percent": None if row["cublas_ratio"] is None else 100 * row["cublas_ratio"]}
         for row in rows
     ]
-    m, n, k = size
-    notes = [row["recorded"] for row in rows]
-    dates = sorted({note["date"] for note in notes})
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    last = max(notes, key=lambda note: note["date"])
-    how = "measured now on" if args.live else "recorded on"
-    print(
-        f"M x N x K = {m} x {n} x {k}, {how} {last['gpu']}, {when}, driver {last['driver']}, "
-        f"CUDA {last['cuda']}, cuBLAS {last['cublas']}, commit {last['commit']}\n"
-    )
     print_table(
         shown, {"kernel": "", "ms": ".4g", "gflops": ",.0f", "percent": ".1f", "baseline": ""}
     )
     print("\npercent: of cuBLAS of the same precision (the baseline), the median of paired runs")
-    for reason in left_out:
-        print(f"not measured here: {reason}")
-    if not args.live:
-        for row in rows:
-            best = tuned(row["kernel"], size, gpu) if row["kernel"] in catalog else None
-            if best:
-                print(f"tuned: {row['kernel']}: {describe(best)}")
-        for over in filter(
-            None, (ragged(name, gpu) for name, k in catalog.items() if k.candidates)
-        ):
-            print(f"tile chosen by shape: {over}")
-        print(f"recorded GPUs: {', '.join(known_gpus())}")
+    for line in [] if args.live else reading.ladder_notes(rows, size, gpu):
+        print(line)
     return 0
 
 
@@ -300,148 +277,150 @@ def print_plan(steps: Sequence[tuple[str, float]]) -> int:
     return 0
 
 
-def recording(args: argparse.Namespace) -> dict[str, Any]:
-    """What every command that records is asked, as fields of its request."""
-    return {name: getattr(args, name) for name in ("gpu", "out", "commit", "seconds", "again")}
+def fields_of_request() -> dict[str, tuple[Any, Mapping[str, Any]]]:
+    """The type, and what the command line says, of each field of a request that it shows."""
+    from helpers.measuring.steps import Request
+
+    hints = get_type_hints(Request)
+    return {f.name: (hints[f.name], f.metadata) for f in fields(Request) if f.metadata}
+
+
+READ_AS: Mapping[Any, Mapping[str, Any]] = {
+    bool: {"action": "store_true"},
+    int | None: {"type": int},
+    float | None: {"type": float},
+    Path | None: {"type": Path},
+    str | None: {},
+    tuple[str, ...]: {"default": ""},
+    tuple[tuple[int, int, int], ...]: {"default": ""},
+    Mapping[str, int]: {"action": "append", "default": []},
+}
+"""How argparse reads a field of each type; `requested` makes the field of it."""
+
+
+def add_fields(command: argparse.ArgumentParser, *names: str, **instead: Mapping[str, Any]) -> None:
+    """Arguments for fields of a request, each called as the field. instead: what differs in this
+    command, "flag" among it; "" makes it a positional one.
+    """
+    for name, (kind, said) in fields_of_request().items():
+        if name in names:
+            how = {**said, **READ_AS[kind], **instead.get(name, {})}
+            flag = how.pop("flag", "--" + name.replace("_", "-"))
+            command.add_argument(*([flag] if flag else []), dest=name, **how)
+
+
+def requested(args: argparse.Namespace, **more: Any) -> Any:
+    """The request that arguments make. more: fields that are no arguments, or come from several."""
+    from helpers.measuring.steps import Request
+
+    parsers = {"sizes": parse_sizes, "skip_above": parse_skip}
+    given: dict[str, Any] = {}
+    for name in fields_of_request():
+        value = getattr(args, name, None)
+        if name == "kernels" and value is not None:
+            value = tuple(value) if isinstance(value, list) else parse_names(value)
+        elif name in parsers and value is not None:
+            value = parsers[name](value)
+        if value is not None:
+            given[name] = value
+    return Request(**given, **more)
+
+
+def say(line: str) -> None:
+    """Show a line of progress at once."""
+    print(line, flush=True)
+
+
+def conclude(outcome: Any, counts: str, again: str = "", kind: str = "refused") -> int:
+    """Say what came of a campaign; its exit status."""
+    say(f"{counts}, {len(outcome.refused)} refused, {len(outcome.left)} left for want of time")
+    for text in (*outcome.faults, *outcome.refused):
+        print(f"{kind}: {text}", file=sys.stderr)
+    if outcome.left and again:
+        say(f"Run the same command again to go on; {again}.")
+    return 1 if outcome.faults or outcome.refused else 0
 
 
 def run_record(args: argparse.Namespace) -> int:
     """Measure on this machine's GPU and merge the points into a measurement file."""
     from helpers import host
-    from helpers.measuring import point
-    from helpers.measuring.record import COUNTER_SHAPES, SECTIONS, SIZES, Request, planned, record
+    from helpers.measuring import campaign
+    from helpers.measuring.sections import OPTIONS
 
-    asked = {name: getattr(args, name) or args.all for name in SECTIONS}
-    given = parse_sizes(args.sizes) if args.sizes else None
-    request = Request(
-        sizes=given or SIZES,
-        counter_shapes=given if given and args.no_points else COUNTER_SHAPES,
-        kernels=parse_names(args.kernels),
-        skip_above=parse_skip(args.skip_above),
-        with_points=not args.no_points,
-        **{f"with_{name}": wanted for name, wanted in asked.items()},
-        finish=not (args.kernels or args.sizes or args.host or any(asked.values())),
-        **recording(args),
+    asked = [name for name in OPTIONS if getattr(args, name) or args.all]
+    request = requested(
+        args,
+        sections=(*([] if args.no_points else ["points"]), *asked),
+        finish=not (args.kernels or args.sizes or args.host or asked),
     )
     if args.plan:
-        return print_plan(planned(request))
-
-    def say(line: str) -> None:
-        print(line, flush=True)
-
-    outcome = record(request, say)
+        return print_plan(campaign.planned(request))
+    outcome = campaign.run(request, say)
     if args.host or args.all:
-        host.record_host(outcome.path, point.commit(args.commit), again=args.again, say=say)
-    say(
+        host.record_host(outcome.path, campaign.commit(args.commit), again=args.again, say=say)
+    counts = (
         f"{outcome.path}: {outcome.measured} points measured, {outcome.present} there already, "
-        f"{outcome.illegal} not allowed by a rule, {len(outcome.refused)} refused, {len(outcome.left)} left for want of time"
+        f"{outcome.illegal} not allowed by a rule"
     )
-    for text in outcome.refused:
-        print(f"refused: {text}", file=sys.stderr)
-    if outcome.left:
-        say("Run the same command again to go on; what is in the file is not measured twice.")
-    return 1 if outcome.refused else 0
-
-
-# -- sweep ---------------------------------------------------------------------------------------
+    return conclude(outcome, counts, "what is in the file is not measured twice")
 
 
 def run_sweep(args: argparse.Namespace) -> int:
     """Time every legal tile of one or more kernels on this machine's GPU."""
-    from helpers.measuring import DEFAULT_GPU, sweep
+    from helpers.measuring import DEFAULT_GPU, campaign, tiles
+    from helpers.measuring.sections import sweeping
+    from helpers.model import merit
 
-    size = parse_size(args.size)
+    request = requested(args, sections=("sweep",))
     if args.list:
-        table = device.gpu(args.gpu or DEFAULT_GPU)
-        names = sweep.chosen_kernels(args.kernel)
+        table, (size,) = device.gpu(args.gpu or DEFAULT_GPU), request.sizes
+        names = tiles.chosen_kernels(request.kernels)
         rows = [
             {"kernel": name, "tile": ", ".join(f"{n}={v}" for n, v in tile.items()),
-             "merit": sweep.merit(name, size, table, tile)}
-            for name, tile in sweep.order(names, size, table, args.limit)
+             "merit": merit(name, size, table, tile)}
+            for name, tile in sweeping.order(names, size, table, args.limit)
         ]  # fmt: skip
         print_table(rows, {"kernel": "", "tile": "", "merit": ".3f"})
         return 0
     if args.compile:
-        from helpers.measuring import tiles
-
         archs = parse_names(args.compile)
-        workers = args.workers or 1
-        print(tiles.compile_tiles(args.kernel, archs, workers=workers), "tiles compiled")
+        done = tiles.compile_tiles(request.kernels, archs, workers=args.workers or 1)
+        print(done, "tiles compiled")
         return 0
-    request = sweep.Request(
-        kernels=tuple(args.kernel),
-        size=size,
-        limit=args.limit,
-        workers=args.workers,
-        **recording(args),
-    )
-    outcome = sweep.sweep(request, lambda line: print(line, flush=True))
-    print(
+    outcome = campaign.run(request, say)
+    counts = (
         f"{outcome.path}: {outcome.measured} tiles timed, {outcome.present} there already, "
-        f"{outcome.pruned} pruned by their resources, {len(outcome.refused)} refused, "
-        f"{outcome.left} left for want of time"
+        f"{outcome.pruned} pruned by their resources"
     )
-    for text in outcome.refused:
-        print(f"refused: {text}", file=sys.stderr)
-    if outcome.left:
-        print("Run the same command again to go on; what is in the file is not timed twice.")
-    return 1 if outcome.refused else 0
-
-
-# -- tune ----------------------------------------------------------------------------------------
+    return conclude(outcome, counts, "what is in the file is not timed twice")
 
 
 def run_tune(args: argparse.Namespace) -> int:
     """Find a kernel's best tile on this GPU and confirm it, or measure the choice on ragged shapes."""
-    from helpers.measuring import tune
+    from helpers.measuring import campaign
 
-    request = tune.Request(
-        kernel=args.kernel,
-        size=parse_size(args.size),
-        ragged=args.shapes == "ragged",
-        limit=args.limit,
-        workers=args.workers,
-        **recording(args),
-    )
-    outcome = tune.tune(request, lambda line: print(line, flush=True))
-    print(
-        f"{outcome.path}: {outcome.recorded} confirmed, {outcome.present} there already, "
-        f"{len(outcome.refused)} refused, {outcome.left} left for want of time"
-    )
-    for text in outcome.refused:
-        print(f"refused: {text}", file=sys.stderr)
-    return 1 if outcome.refused else 0
-
-
-# -- verify --------------------------------------------------------------------------------------
+    request = requested(args, sections=("ragged",) if args.shapes == "ragged" else ("tuned",))
+    outcome = campaign.tune(request, say)
+    counts = f"{outcome.path}: {outcome.measured} confirmed, {outcome.present} there already"
+    return conclude(outcome, counts)
 
 
 def run_verify(args: argparse.Namespace) -> int:
     """Check every kernel on this machine's GPU: under compute-sanitizer, and over many shapes."""
-    from helpers.measuring import DEFAULT_GPU, verify
+    from helpers.measuring import campaign
 
     both = args.sanitizer == args.shapes
-    request = verify.Request(
-        kernels=parse_names(args.kernels),
-        workers=args.workers,
-        with_sanitizer=args.sanitizer or both,
-        with_shapes=args.shapes or both,
-        count=args.count or verify.SHAPES,
-        limit=args.limit or verify.LIMIT,
-        **recording(args),
-    )
+    chosen = [name for name in ("shapes", "sanitizer") if both or getattr(args, name)]
+    request = requested(args, sections=tuple(chosen))
     if args.plan:
-        return print_plan(verify.planned(request, args.gpu or DEFAULT_GPU))
-    outcome = verify.verify(request, lambda line: print(line, flush=True))
-    print(
-        f"{outcome.done} rows recorded, {outcome.present} there already, {len(outcome.faults)} with "
-        f"a fault, {len(outcome.refused)} refused, {outcome.left} left for want of time"
+        return print_plan(campaign.planned(request))
+    outcome = campaign.run(request, say)
+    counts = (
+        f"{outcome.measured} rows recorded, {outcome.present} there already, "
+        f"{len(outcome.faults)} with a fault"
     )
-    for text in (*outcome.faults, *outcome.refused):
-        print(f"fault: {text}", file=sys.stderr)
-    if outcome.left:
-        print("Run the same command again to go on; what is in the files is not run twice.")
-    return 1 if outcome.faults or outcome.refused else 0
+    again = "what is in the files is not run twice"
+    return conclude(outcome, counts, again, kind="fault")
 
 
 # -- notebooks, figures --------------------------------------------------------------------------
@@ -495,59 +474,39 @@ def configure_trace(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0, help="of the random operands")
 
 
-def configure_recording(
-    command: argparse.ArgumentParser, out: str = "the file (default: data/measurements/GPU.json)"
-) -> None:
-    """Arguments of every command that records a GPU."""
-    add = command.add_argument
-    add("--gpu", help="the record's name (default: this GPU's)")
-    add("--out", type=Path, help=out)
-    add("--commit", help="what to note as the commit (default: TILE_COMMIT, or git's)")
-    add("--seconds", type=float, help="stop cleanly before this much time is spent")
-    add("--again", action="store_true", help="do what is recorded already, too")
+RECORDING = ("gpu", "out", "commit", "seconds", "again")
+"""What every command that records a GPU is asked."""
 
 
 def configure_record(command: argparse.ArgumentParser) -> None:
     """Arguments of `record`."""
+    from helpers.measuring.sections import OPTIONS
+
     add = command.add_argument
-    configure_recording(command)
-    add(
-        "--sizes",
-        help="comma-separated edges or MxNxK (default: 512,1024,1025,2048,4096,8192); with --no-points "
-        "those of --counters",
-    )
-    add("--kernels", default="", help="comma-separated names, cublas_fp32 and the like included")
-    add(
-        "--skip-above",
-        action="append",
-        default=[],
-        metavar="KERNEL:EDGE",
-        help="leave a slow one out",
-    )
+    add_fields(command, *RECORDING, "sizes", "kernels", "skip_above")
     add("--no-points", action="store_true", help="no kernel times, only what is asked for below")
-    add("--counters", action="store_true", help="hardware counters, by ncu")
-    add("--stalls", action="store_true", help="what warps wait for, by ncu")
-    add("--transfers", action="store_true", help="bandwidth of copies, pinned and pageable")
-    add("--accuracy", action="store_true", help="errors of each cuBLAS precision against float64")
-    add("--flags", action="store_true", help="a kernel built with other compiler flags")
-    add("--overlap", action="store_true", help="copies overlapped with compute, over streams")
+    for name, section in OPTIONS.items():
+        add(f"--{name.replace('_', '-')}", action="store_true", help=section.option)
     add("--host", action="store_true", help="the CPU loops and NumPy on this machine")
     add("--plan", action="store_true", help="show what would be measured, and for how long; no GPU")
-    add(
-        "--all",
-        action="store_true",
-        help="counters, stalls, transfers, accuracy, flags, overlap and host",
-    )
+    add("--all", action="store_true", help=f"{', '.join(OPTIONS)} and host")
+
+
+ONE_SIZE = {
+    "flag": "--size",
+    "metavar": "SIZE",
+    "default": "4096",
+    "help": "edge, or MxNxK (default: %(default)s)",
+}
 
 
 def configure_sweep(command: argparse.ArgumentParser) -> None:
     """Arguments of `sweep`."""
+    which = "kernels of the catalog (default: those of chapters 06 to 12)"
+    kernels = {"flag": "", "nargs": "*", "metavar": "kernel", "default": [], "help": which}
+    options = (*RECORDING, "kernels", "sizes", "limit", "workers")
+    add_fields(command, *options, kernels=kernels, sizes=ONE_SIZE, limit={"type": int})
     add = command.add_argument
-    configure_recording(command)
-    add("kernel", nargs="*", help="kernels of the catalog (default: those of chapters 06 to 12)")
-    add("--size", default="4096", help="edge, or MxNxK (default: %(default)s)")
-    add("--limit", type=int, help="at most so many tiles a kernel, the best predicted")
-    add("--workers", type=int, help="compiling processes (default: cores less one, at most 15)")
     add(
         "--compile", metavar="ARCHS", help="no timing: registers of every tile into data/tiles.json"
     )
@@ -556,31 +515,31 @@ def configure_sweep(command: argparse.ArgumentParser) -> None:
 
 def configure_tune(command: argparse.ArgumentParser) -> None:
     """Arguments of `tune`."""
-    add = command.add_argument
-    configure_recording(command)
-    add("kernel", help="a kernel of the catalog")
-    add("--size", default="4096", help="edge, or MxNxK (default: %(default)s)")
-    add(
+    kernel = {"flag": "", "metavar": "kernel", "help": "a kernel of the catalog"}
+    limit = {"type": int, "help": "the sweep times at most so many tiles, the best predicted"}
+    options = (*RECORDING, "kernels", "sizes", "limit", "workers")
+    add_fields(command, *options, kernels=kernel, sizes=ONE_SIZE, limit=limit)
+    command.add_argument(
         "--shapes",
         choices=["ragged"],
         help="measure the choice of tile on 20 ragged shapes instead",
     )
-    add("--limit", type=int, help="the sweep times at most so many tiles, the best predicted")
-    add("--workers", type=int, help="compiling processes (default: cores less one, at most 15)")
 
 
 def configure_verify(command: argparse.ArgumentParser) -> None:
     """Arguments of `verify`."""
+    side = "processes side by side (default: 3/4 of the cores, 12 at most)"
+    add_fields(
+        command,
+        *(*RECORDING, "kernels", "workers", "count", "limit"),
+        out={"help": "the folder of the records (default: data/validation)"},
+        kernels={"help": "comma-separated names (default: all that the GPU can run)"},
+        workers={"help": side},
+        limit={"help": "seconds after which one process counts as endless"},
+    )
     add = command.add_argument
-    configure_recording(command, out="the folder of the records (default: data/validation)")
     add("--sanitizer", action="store_true", help="only compute-sanitizer's four tools")
     add("--shapes", action="store_true", help="only the shapes")
-    add("--kernels", default="", help="comma-separated names (default: all that the GPU can run)")
-    add(
-        "--workers", type=int, help="processes side by side (default: 3/4 of the cores, 12 at most)"
-    )
-    add("--count", type=int, help="shapes for each kernel")
-    add("--limit", type=float, help="seconds after which one process counts as endless")
     add("--plan", action="store_true", help="show what would be run, and for how long; no GPU")
 
 

@@ -33,8 +33,9 @@ from helpers.errors import (
     near_matches,
 )
 from helpers.kernel import KERNELS, ROOT
-from helpers.measuring import protocol, schema
-from helpers.measuring.point import stamp
+from helpers.measuring import protocol, store
+from helpers.measuring.campaign import stamp
+from helpers.measuring.sections.processor import HostTime
 
 SOURCE = KERNELS / "03_cpu_loops.cpp"
 ORDERS = ("ijk", "ikj", "jki")
@@ -43,7 +44,7 @@ OPTIMISED, UNOPTIMISED = "-O3", "-O0"
 KERNEL_NAMES = (*ORDERS, "numpy", "ijk_unoptimised")
 """Names of the CPU times: the orders compiled with -O3, NumPy, and ijk compiled with -O0."""
 COMPILERS = ("g++", "c++", "clang++")
-RECORD_SIZES: tuple[schema.Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 1025)) + (
+RECORD_SIZES: tuple[store.Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 1025)) + (
     (1024, 1024, 768),
 )
 """Sizes that are recorded for machines with no compiler; the last one is document B's."""
@@ -214,7 +215,7 @@ def _sample(run: Callable[[], Any]) -> protocol.Spread:
     return protocol.spread(np.array(samples))
 
 
-def _row(kernel: str, size: schema.Size, found: protocol.Spread) -> dict[str, Any]:
+def _row(kernel: str, size: store.Size, found: protocol.Spread) -> dict[str, Any]:
     m, n, k = size
     return {
         "kernel": kernel,
@@ -230,13 +231,13 @@ def _row(kernel: str, size: schema.Size, found: protocol.Spread) -> dict[str, An
     }
 
 
-def _data(size: schema.Size) -> tuple[np.ndarray, np.ndarray]:
+def _data(size: store.Size) -> tuple[np.ndarray, np.ndarray]:
     m, n, k = size
     rng = np.random.default_rng(0)
     return rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
 
 
-def _time_loops(size: schema.Size, unoptimised: bool) -> list[dict[str, Any]]:
+def _time_loops(size: store.Size, unoptimised: bool) -> list[dict[str, Any]]:
     A, B = _data(size)
     wanted = A.astype(np.float64) @ B.astype(np.float64)
     allowed = protocol.tolerance(
@@ -258,7 +259,7 @@ def _time_loops(size: schema.Size, unoptimised: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def _time_numpy(size: schema.Size) -> dict[str, Any]:
+def _time_numpy(size: store.Size) -> dict[str, Any]:
     """NumPy's product on one thread, in a process of its own: the thread count is fixed at import."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {
@@ -282,7 +283,7 @@ def _time_numpy(size: schema.Size) -> dict[str, Any]:
 
 
 def cpu_loops(
-    size: int | schema.Size, *, unoptimised: bool = False, gpu: str | None = None
+    size: int | store.Size, *, unoptimised: bool = False, gpu: str | None = None
 ) -> CpuTimes:
     """Times of the three loop orders and of NumPy at a size, all on one core in float32.
 
@@ -304,14 +305,14 @@ def cpu_loops(
     return _replay(shape, unoptimised, gpu or "h200")
 
 
-def _replay(shape: schema.Size, unoptimised: bool, gpu: str) -> CpuTimes:
-    record = schema.load(gpu)
+def _replay(shape: store.Size, unoptimised: bool, gpu: str) -> CpuTimes:
+    record = store.load(gpu)
     m, n, k = shape
-    found = record.find("host", m=m, n=n, k=k)
+    found = record.of(HostTime, m=m, n=n, k=k)
     if not unoptimised:
-        found = [entry for entry in found if entry["kernel"] != "ijk_unoptimised"]
+        found = [entry for entry in found if entry.kernel != "ijk_unoptimised"]
     if not found:
-        sizes = dict.fromkeys(f"{e['m']}x{e['n']}x{e['k']}" for e in record.host)
+        sizes = dict.fromkeys(store.shape((e.m, e.n, e.k)) for e in record.of(HostTime))
         raise DataError(
             f"{record.path.name} has no CPU times at {m}x{n}x{k}. It has: "
             f"{', '.join(sizes) or 'none'}. Choose one of these, or install a C++ compiler to "
@@ -319,13 +320,10 @@ def _replay(shape: schema.Size, unoptimised: bool, gpu: str) -> CpuTimes:
         )
     first = found[0]
     label = (
-        f"recorded on {first['cpu']}, one core, {first['recorded']['date']}, {first['compiler']}, "
-        f"NumPy {first['recorded'].get('numpy')}, commit {first['recorded']['commit']}"
+        f"recorded on {first.cpu}, one core, {first.recorded['date']}, {first.compiler}, "
+        f"NumPy {first.recorded.get('numpy')}, commit {first.recorded['commit']}"
     )
-    rows = [
-        _row(e["kernel"], shape, protocol.Spread(e["ms"], e["q1"], e["q3"], e["runs"]))
-        for e in found
-    ]
+    rows = [_row(e.kernel, shape, protocol.Spread(e.ms, e.q1, e.q3, e.runs)) for e in found]
     return CpuTimes(False, label, tuple(rows))
 
 
@@ -333,7 +331,7 @@ def record_host(
     path: Path,
     commit_id: str,
     *,
-    sizes: Iterable[schema.Size] = RECORD_SIZES,
+    sizes: Iterable[store.Size] = RECORD_SIZES,
     again: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
@@ -343,7 +341,7 @@ def record_host(
     """
     if not path.is_file():
         raise DataError(f"{path} does not exist: record the GPU's times into it first")
-    data = schema.read(path)
+    record = store.read(path)
     build()  # fail before measuring if there is no compiler
     tool = compiler() or ""
     measured = 0
@@ -352,7 +350,7 @@ def record_host(
         {**nothing, "numpy": np.__version__, "python": platform.python_version()}, commit_id
     )
     for size in sizes:
-        here = {e["kernel"] for e in data["host"] if (e["m"], e["n"], e["k"]) == size}
+        here = {e.kernel for e in record.of(HostTime, **store.named(size))}
         if here >= set(KERNEL_NAMES) and not again:
             continue
         times = cpu_loops(size, unoptimised=True)
@@ -361,11 +359,11 @@ def record_host(
             flag = UNOPTIMISED if row["kernel"] == "ijk_unoptimised" else OPTIMISED
             built = "none" if row["kernel"] == "numpy" else f"{compiler_version(tool)} {flag}"
             entry |= {"cpu": cpu_name(), "threads": 1, "compiler": built, "recorded": recorded}
-            schema.merge(data, "host", entry)
+            record.merge(HostTime(**entry))
         measured += 1
-        schema.write(path, data)
+        record.write()
         rates = ", ".join(f"{row['kernel']} {row['gflops']:.2f}" for row in times.rows)
-        say(f"CPU at {'x'.join(map(str, size))}: {rates} GFLOP/s")
+        say(f"CPU at {store.shape(size)}: {rates} GFLOP/s")
     return measured
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from helpers.device import WARP, Gpu, Limits
@@ -253,6 +253,35 @@ def rounds_of(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     clocks = full * one_k(resident) + one_k(rest)
     least = launch.M * launch.N / (gpu.fp32_lanes_per_sm * gpu.sms)
     return Rounds(blocks, busiest, resident, clocks * launch.K, least / clocks)
+
+
+def merit(
+    kernel: Kernel | str, size: tuple[int, int, int], gpu: Gpu, tile: Mapping[str, int]
+) -> float:
+    """Predicted share of the FP32 peak: what to try first, no claim about the hardware.
+
+    Between 0 and 1 for FP32; of a kernel for Tensor Cores only the order means something.
+
+    The rounds of blocks (`rounds`, with a guess at the registers); then, unless the kernel reads
+    its fragments ahead as those with warp tiles do, the wavefronts of shared memory for each
+    multiply-add; a fifth of it for a tile that will spill.
+    """
+    p = lay_out(kernel, *size, **tile)
+    k = p.kernel
+    rows, columns = tile.get("TM", 1), tile.get("TN", 1)
+    sums = rows * columns
+    wide = 2 if "TN" in tile else 1  # several values a load
+    shared = 0.0
+    if "WM" not in tile:
+        shared = gpu.fp32_lanes_per_sm / WARP * (rows + columns) / (wide * sums)
+    warps = math.ceil(p.threads / WARP)
+    registers = min(255, 40 + sums + rows + columns)
+    fit = gpu.limits.registers_per_sm // (registers * WARP * warps)
+    fit = max(fit, tile.get("MIN_BLOCKS", 1))
+    blocks = max(1, min(fit, gpu.limits.max_warps_per_sm // warps, gpu.limits.max_blocks_per_sm))
+    peak = rounds(k, *size, gpu=gpu, resident=blocks, **tile).peak
+    spill = 0.2 if 40 + sums + rows + columns > 255 else 1.0
+    return spill / (1 / peak + shared)
 
 
 def tile_order(

@@ -189,19 +189,19 @@ def _refuse_replay(own: Kernel, gpu: str | None) -> None:
 def _swept(p: Geometry, gpu: str) -> Measurement | None:
     """What the sweep of tiles on a GPU says of this tile at this size, or None."""
     from helpers import measuring
-    from helpers.measuring.replay import COLUMNS
+    from helpers.measuring.measurement import COLUMNS
 
     record = measuring.load(gpu)
     wanted = {"kernel": p.kernel.name, "params": dict(p.params), "m": p.M, "n": p.N, "k": p.K}
-    found = [e for e in record.find("sweep", **wanted) if e["ms"] is not None]
+    found = [e for e in record.find("sweep", **wanted) if e.ms is not None]
     if not found:
         return None
     entry = found[0]
     row: dict[str, Any] = dict.fromkeys(COLUMNS, float("nan"))
-    row |= {column: entry[column] for column in row if entry.get(column) is not None}
+    row |= {c: getattr(entry, c) for c in row if getattr(entry, c, None) is not None}
     row["baseline"] = p.kernel.baseline
-    label = f"{record.label(found[:1])}; from a sweep of tiles, {entry['pairs']} samples"
-    if entry["source"] != measuring.fingerprint(p.kernel):
+    label = f"{record.label(found[:1])}; from a sweep of tiles, {entry.pairs} samples"
+    if entry.source != measuring.fingerprint(p.kernel):
         label += f"; the code of {p.kernel.name} has changed since"
     return measuring.Measurement(False, record.gpu["name"], record.key, label, (row,))
 

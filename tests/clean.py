@@ -22,8 +22,7 @@ from helpers import launch
 from helpers.emulator.observe import oracle
 from helpers.errors import EmulationError
 from helpers.kernel import Kernel, geometry
-from helpers.measuring.point import fingerprint
-from helpers.rungs import catalog, find
+from helpers.rungs import catalog, find, fingerprint
 from tests.mutants import TILES
 
 SHAPES, MOST = 50, 70

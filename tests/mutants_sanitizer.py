@@ -22,9 +22,13 @@ from typing import Any
 
 from helpers.errors import TileError
 from helpers.kernel import cdiv, geometry
-from helpers.measuring import evidence, point, record, sanitizer, verify
+from helpers.measuring import campaign, evidence, sanitizer, store
 from helpers.measuring.sanitizer import CHECKS, Task, Verdict
+from helpers.measuring.sections import watching
+from helpers.measuring.sections.watching import Mutated
+from helpers.measuring.store import Record
 from helpers.rungs import catalog as kernels
+from helpers.rungs import fingerprint
 from tests import mutants
 
 KIND = "mutants_sanitizer"
@@ -53,7 +57,7 @@ class Subject:
     @cached_property
     def source(self) -> str:
         """Short hash of the code that runs: the text, what it includes and its tile sizes."""
-        whole = (self.text, point.fingerprint(self.kernel), sorted(self.params.items()))
+        whole = (self.text, fingerprint(self.kernel), sorted(self.params.items()))
         return hashlib.sha256(repr(whole).encode()).hexdigest()[:12]
 
 
@@ -67,36 +71,36 @@ def subjects() -> tuple[Subject, ...]:
 def task(subject: Subject, check: str, cubin: Path) -> Task:
     """One process: a subject at each of its shapes, the ragged one first, under one check or none."""
     sizes = [mutants.SHAPES[name] for name in reversed(mutants.shapes(subject.kernel))]
-    jobs = [verify.job(subject.kernel, s, subject.params, cubin, check) for s in sizes]
+    jobs = [watching.launched(subject.kernel, s, subject.params, cubin, check) for s in sizes]
     return Task(f"{subject.name} under {check or 'no tool'}", check, tuple(jobs), {"of": subject})
 
 
-def row(of: Subject, check: str, found: Verdict, stamp: Mapping[str, Any]) -> dict[str, Any]:
+def row(of: Subject, check: str, found: Verdict, stamp: Mapping[str, Any]) -> Mutated:
     """The record's row of one process. wrong: elements of C, all launches together."""
-    return {
-        "name": of.name,
-        "kernel": of.kernel,
-        "fault": of.fault,
-        "check": check,
-        "state": found.state,
-        "errors": found.errors,
-        "summary": found.summary,
-        "first": found.first or (verify.last_line(found.log) if found.state == "stopped" else ""),
-        "wrong": sum(said.get("wrong") or 0 for said in found.launches),
-        "seconds": found.seconds,
-        "source": of.source,
-        "recorded": dict(stamp),
-    }
+    return Mutated(
+        name=of.name,
+        kernel=of.kernel,
+        fault=of.fault,
+        check=check,
+        state=found.state,
+        errors=found.errors,
+        summary=found.summary,
+        first=found.first or (watching.last_line(found.log) if found.state == "stopped" else ""),
+        wrong=sum(said.get("wrong") or 0 for said in found.launches),
+        seconds=found.seconds,
+        source=of.source,
+        recorded=dict(stamp),
+    )
 
 
-def lacking(data: Mapping[str, Any], chosen: Iterable[Subject], check: str) -> list[Subject]:
+def lacking(data: Record, chosen: Iterable[Subject], check: str) -> list[Subject]:
     """Subjects whose row of one check is missing, or of other code."""
-    held = {(r["name"], r["check"]): r["source"] for r in data["rows"]}
+    held = {(r.name, r.check): r.source for r in data.rows}
     return [s for s in chosen if held.get((s.name, check)) != s.source]
 
 
 def rounds(
-    data: Mapping[str, Any], chosen: Sequence[Subject], checks: Sequence[str] = CHECKS
+    data: Record, chosen: Sequence[Subject], checks: Sequence[str] = CHECKS
 ) -> Iterable[list[tuple[Subject, str]]]:
     """What to run, in order; each round is decided when the one before it is done.
 
@@ -106,7 +110,7 @@ def rounds(
     clean = [s for s in chosen if not s.fault]
     yield [(s, check) for check in checks for s in lacking(data, clean, check)]
     for check in checks:
-        caught = {r["name"] for r in data["rows"] if r["check"] and r["errors"]}
+        caught = {r.name for r in data.rows if r.check and r.errors}
         yield [(s, check) for s in lacking(data, chosen, check) if s.name not in caught]
     yield [(s, check) for check in checks for s in lacking(data, chosen, check)]
 
@@ -121,14 +125,14 @@ def run(
     commit: str | None = None,
     say: Callable[[str], None] = print,
 ) -> list[str]:
-    """Run what the record lacks; what could not be understood, as text. Raises as `verify.verify`."""
-    record.require_gpu()
-    started, session = time.monotonic(), record.Session()
+    """Run what the record lacks; what could not be understood, as text. Raises as `campaign.run`."""
+    campaign.require_gpu()
+    started, session = time.monotonic(), campaign.Session()
     chosen = list(subjects() if chosen is None else chosen)
-    data = evidence.start(out, KIND)
+    data = store.start_validation(out, KIND)
     known = {s.name: s.source for s in subjects()}
-    data["rows"] = [r for r in data["rows"] if known.get(r["name"]) == r["source"]]
-    stamp = point.stamp(session.versions(), point.commit(commit))
+    data.data["rows"] = [r for r in data.rows if known.get(r.name) == r.source]
+    stamp = campaign.stamp(session.versions(), campaign.commit(commit))
     stamp |= {"gpu": session.gpu.name, "sanitizer": sanitizer.version(sanitizer.tool_path())}
     count, arch = sanitizer.workers(workers), session.gpu.arch
 
@@ -143,14 +147,14 @@ def run(
         return []
     refused: dict[str, str] = {}  # the last round tries each of them once more
     with tempfile.TemporaryDirectory(prefix="tile-by-tile-") as folder:
-        sources = verify.control_sources(arch)
+        sources = watching.control_sources(arch)
         for s in missing.values():
-            sources[s.name] = verify.source(kernels[s.kernel], s.text, arch, s.params)
+            sources[s.name] = watching.source(kernels[s.kernel], s.text, arch, s.params)
         cubins = sanitizer.compile_all(sources, Path(folder), count)
         say(f"{len(cubins)} kernels compiled in {time.monotonic() - started:.0f} s")
-        data["controls"] = verify.watch_controls(cubins, count, limit, left)
-        refused |= verify.not_believed(data["controls"])
-        checks = evidence.believed(data)
+        data.data["controls"] = watching.watch_controls(cubins, count, limit, left)
+        refused |= watching.not_believed(data.controls)
+        checks = watching.believed(data.controls)
         done, wrote = 0, time.monotonic()
         try:
             for todo in rounds(data, chosen, checks):
@@ -162,15 +166,15 @@ def run(
                         refused[t.what] = f"{t.what}: {found.log}"
                         continue
                     refused.pop(t.what, None)
-                    evidence.merge(data, row(t.row["of"], t.check, found, stamp))
+                    data.merge(row(t.row["of"], t.check, found, stamp), "rows")
                     done += 1
-                    if time.monotonic() - wrote > verify.WRITE_EVERY:
-                        evidence.write(out, data)
+                    if time.monotonic() - wrote > watching.WRITE_EVERY:
+                        data.write()
                         wrote = time.monotonic()
                         rate = done / (time.monotonic() - started)
                         say(f"{done}/{processes}, {(processes - done) / rate:.0f} s to go")
         finally:
-            evidence.write(out, data)
+            data.write()
     say(f"{out}: {done} of {processes} processes recorded, {len(refused)} not understood")
     if done + len(refused) < processes:
         say("Run the same command again to go on; what is in the file is not run twice.")
@@ -201,11 +205,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.plan:
-            data = evidence.start(options.out, KIND)
+            data = store.start_validation(options.out, KIND)
             count = sanitizer.workers(options.workers)
             for check in RUNS:
                 lacks = len(lacking(data, subjects(), check))
-                each = verify.START_SECONDS if check else verify.START_SECONDS / 2
+                each = watching.START_SECONDS if check else watching.START_SECONDS / 2
                 print(
                     f"{lacks:5d} under {check or 'no tool':10s} {each * cdiv(lacks, count):6.0f} s"
                 )

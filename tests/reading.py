@@ -66,12 +66,12 @@ def steps(source: str) -> Iterator[tuple[str, str, str]]:
 @contextlib.contextmanager
 def record_of(data: Mapping[str, Any] | None) -> Iterator[None]:
     """Let every reader of the record see this one in place of data/measurements/h200.json."""
-    from helpers.measuring import schema
+    from helpers.measuring import store
 
     if data is None:
         yield
         return
-    with mock.patch.object(schema, "read", lambda path: json.loads(json.dumps(data))):
+    with mock.patch.object(store, "read", lambda path: store.parsed(path, dict(data))):
         yield
 
 

@@ -14,7 +14,7 @@ import pytest
 from helpers import __main__ as cli
 from helpers import device
 from helpers.errors import ConfigError, UnknownKernelError
-from helpers.measuring import schema
+from helpers.measuring import store
 from helpers.rungs import catalog
 from tests.conftest import ROOT
 from tests.test_measure import FakeSession, gpu, record, recorded
@@ -127,7 +127,7 @@ def test_ladder_of_what_was_not_recorded(
 def test_a_damaged_record_is_one_clear_line(
     recorded: type[FakeSession], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (schema.FOLDER / "h200.json").write_text("[", encoding="utf-8")
+    (store.FOLDER / "h200.json").write_text("[", encoding="utf-8")
     assert "damaged" in fails(capsys, "ladder", "--json")
     assert "damaged" in fails(capsys, "info")
 
@@ -199,7 +199,7 @@ def test_bad_record_arguments(gpu: type[FakeSession], capsys: pytest.CaptureFixt
     assert "tiled_32" in fails(capsys, "record", "--skip-above", "tiled_23:64")
     assert "size" in fails(capsys, "record", "--sizes", "64,zero")
     assert "wrong name" in fails(capsys, "record", "--gpu", "t4")
-    assert not schema.FOLDER.exists()
+    assert not store.FOLDER.exists()
 
 
 def test_arguments_are_parsed() -> None:

@@ -5,12 +5,12 @@ from functools import cache
 import pytest
 
 from helpers import instruction_mix
-from helpers.measuring import fingerprint, load, ncu
+from helpers.measuring import agree, fingerprint, load
 from helpers.rungs import catalog
 
 RECORDED = load("h200").counters
-ENTRIES = ncu.comparable(RECORDED)
-PLAIN = [e for e in ENTRIES if not ncu.on_tensor_cores(e["kernel"])]
+ENTRIES = agree.comparable(RECORDED)
+PLAIN = [e for e in ENTRIES if not agree.on_tensor_cores(e["kernel"])]
 """Launches of kernels without Tensor Cores: of these every access is one that the source names."""
 
 
@@ -25,7 +25,7 @@ ARCH = load("h200").gpu["arch"]
 
 @cache
 def counted(index):
-    return ncu.emulated(PLAIN[index], ARCH)
+    return agree.emulated(PLAIN[index], ARCH)
 
 
 def name(entry):
@@ -50,7 +50,7 @@ def copies_asynchronously(kernel):
     """Whether ncu counts otherwise: copies as shared loads, their words as no wavefronts of stores,
     and a few wavefronts of loads more than the loads make.
     """
-    return ncu.extra(kernel, 0) > 0
+    return agree.extra(kernel, 0) > 0
 
 
 @EACH
@@ -59,7 +59,7 @@ def test_shared_loads_of_the_machine_code_equal_ncu(index):
     ours = counted(index)
     if copies_asynchronously(kernel):
         waves = ours["sass_load_wavefronts"]
-        assert 0 <= theirs["shared_load_wavefronts"] - waves <= ncu.extra(kernel, waves)
+        assert 0 <= theirs["shared_load_wavefronts"] - waves <= agree.extra(kernel, waves)
         return
     assert ours["sass_load_wavefronts"] == theirs["shared_load_wavefronts"]
     assert ours["sass_load_requests"] == theirs["shared_load_instructions"]
@@ -91,12 +91,14 @@ def test_ptx_for_the_oldest_gpu_counts_the_same():
     shape = {e["kernel"]: i for i, e in enumerate(PLAIN) if e["m"] % 2}  # one ragged shape of each
     for index in shape.values():
         ours = counted(index)
-        assert ncu.emulated(PLAIN[index]) == {n: c for n, c in ours.items() if n not in ncu.MACHINE}
+        assert agree.emulated(PLAIN[index]) == {
+            n: c for n, c in ours.items() if n not in agree.MACHINE
+        }
 
 
 def test_more_wavefronts_than_loads_make_are_allowed_with_asynchronous_copies_alone():
-    assert ncu.extra("cp_async", 12288) == 12 and ncu.extra("fp32_best", 5) == 1
-    assert ncu.extra("double_buffer", 12288) == ncu.extra("tiled_32", 5) == 0
+    assert agree.extra("cp_async", 12288) == 12 and agree.extra("fp32_best", 5) == 1
+    assert agree.extra("double_buffer", 12288) == agree.extra("tiled_32", 5) == 0
 
 
 def test_both_whole_and_ragged_shapes_are_compared():
@@ -109,15 +111,15 @@ def test_both_whole_and_ragged_shapes_are_compared():
 def test_what_is_compared_is_what_is_recorded_small_and_of_todays_code():
     entry = dict(PLAIN[0])
     other = dict(entry, m=70, n=90, k=50)  # a shape that nobody listed
-    assert ncu.comparable([other]) == [other]
+    assert agree.comparable([other]) == [other]
     for left_out in ({"m": 1024, "n": 1024, "k": 1024}, {"source": "0"}, {"kernel": "gone"}):
-        assert ncu.comparable([{**entry, **left_out}]) == []
+        assert agree.comparable([{**entry, **left_out}]) == []
     assert len(ENTRIES) < len(RECORDED)
 
 
 def test_the_page_sums_up_the_same_comparison():
     entries = [e for e in PLAIN if e["kernel"] in ("naive", "tiled_32")]
-    found = ncu.compare(entries, arch=ARCH)
+    found = agree.compare(entries, arch=ARCH)
     assert found.launches == found.equal == found.agree == len(entries)
     by_kernel = {row["kernel"]: row for row in found.rows}
     assert by_kernel["naive"]["launches"] >= 2
@@ -132,7 +134,7 @@ def test_the_page_sums_up_the_same_comparison():
     assert [row["kernel"] for row in found.shared] == ["tiled_32"]  # joined by the assembler
     assert found.shared[0]["theirs"] == found.shared[0]["machine"] < found.shared[0]["ours"]
     assert found.differ == found.shared[0]["launches"]
-    plain = ncu.compare(entries[:1], tensor=True)
+    plain = agree.compare(entries[:1], tensor=True)
     assert plain.rows == () and plain.agree is None
 
 
@@ -140,14 +142,14 @@ def test_the_page_says_where_the_machine_code_counts_something_else():
     entry = next(e for e in PLAIN if e["kernel"] == "tiled_32")
     values = dict(entry["values"])
     values["shared_load_wavefronts"] += 1
-    assert ncu.compare([entry], arch=ARCH).agree == 1
-    assert ncu.compare([{**entry, "values": values}], arch=ARCH).agree == 0
+    assert agree.compare([entry], arch=ARCH).agree == 1
+    assert agree.compare([{**entry, "values": values}], arch=ARCH).agree == 0
 
 
 def test_the_page_says_where_the_hardware_counts_something_else():
     values = dict(PLAIN[0]["values"])
     values["global_load_sectors"] += 8
-    found = ncu.compare([{**PLAIN[0], "values": values}])
+    found = agree.compare([{**PLAIN[0], "values": values}])
     assert (found.launches, found.equal) == (1, 0)
     assert found.rows[0]["hardware_sectors"] - found.rows[0]["sectors"] == 8
 
@@ -155,6 +157,6 @@ def test_the_page_says_where_the_hardware_counts_something_else():
 def test_tensor_cores_are_compared_when_they_are_recorded():
     entry = dict(PLAIN[0], kernel="mma_naive", source=fingerprint("mma_naive"))
     entry["params"] = dict(catalog["mma_naive"].params)
-    found = ncu.compare([entry], tensor=True)
+    found = agree.compare([entry], tensor=True)
     assert [row["kernel"] for row in found.rows] == ["mma_naive"]
-    assert ncu.compare([entry]).rows == ()
+    assert agree.compare([entry]).rows == ()

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import exercises
 from helpers.chapters.ch18 import checks
-from helpers.measuring.streams import makespan, schedule, simulate
+from helpers.streams import makespan, schedule, simulate
 
 
 def passes(name: str, answer: Any) -> bool:

@@ -20,7 +20,9 @@ from helpers.explorers import _coalescing as sector_room
 from helpers.explorers import _tile as tile_room
 from helpers.explorers.core import Control, Explorer, script, significant, text
 from helpers.kernel import broken_rules
-from helpers.measuring import load, schema
+from helpers.measuring import load, store
+from helpers.measuring.sections.sweeping import Swept
+from helpers.measuring.sections.timing import Point
 from helpers.rungs import catalog
 from tests.conftest import ROOT, serve
 from tests.pages_check import FIND_CRAMPED
@@ -187,14 +189,11 @@ def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     record = load("h200")
-    data = schema.read(record.path) | {"sweep": []}
-    own = next(
-        p for p in data["points"]
-        if p["kernel"] == "block_1d" and p["m"] == 4096 and p["params"]["BM"] == 64
-    )  # fmt: skip
-    monkeypatch.setattr(schema, "FOLDER", tmp_path)
-    path = tmp_path / "h200.json"
-    schema.write(path, data)
+    record.data["sweep"] = []
+    own = next(p for p in record.of(Point, kernel="block_1d", m=4096) if p.params["BM"] == 64)
+    monkeypatch.setattr(store, "FOLDER", tmp_path)
+    record.path = tmp_path / "h200.json"
+    record.write()
     other = {"BM": 32, "BN": 32, "BK": 4, "TM": 8}
     before = explorers.tile("block_1d")
     assert before.read().say == "timed"
@@ -208,11 +207,13 @@ def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
         "params": other, "ms": 3.25, "registers": 40, "spill_bytes": 0, "shared_bytes": 1024,
         "blocks_per_sm": 8, "reason": None,
     }  # fmt: skip
-    schema.write(path, data | {"sweep": [entry]})
+    record.merge(Swept(**entry))
+    record.write()
     after = explorers.tile("block_1d")
     assert after.read(**other).text["time"] == "3.250 ms"
     assert after.note.startswith("Times of every tile")
-    schema.write(path, data | {"sweep": [entry | {"source": "older"}]})
+    record.merge(Swept(**entry | {"source": "older"}))
+    record.write()
     assert explorers.tile("block_1d").read(**other).say == "legal"
 
 

@@ -17,7 +17,7 @@ from helpers.errors import CompileError, ConfigError, UnknownKernelError
 from helpers.kernel import Kernel
 from helpers.launch import trace
 from helpers.measuring import ImplausibleError, Measurement, protocol, telemetry
-from helpers.measuring import replay as replaying
+from helpers.measuring import sources as replaying
 from helpers.pages import Html
 from helpers.rungs import catalog
 from tests.conftest import ROOT

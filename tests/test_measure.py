@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, host
+from helpers import device, host, rungs
 from helpers.errors import (
     ConfigError,
     DataError,
@@ -38,18 +38,22 @@ from helpers.measuring import (
     load,
     measure,
     protocol,
-    schema,
     skipped,
     stale,
     stalls,
+    store,
     telemetry,
     transfers,
 )
+from helpers.measuring import campaign as recording
 from helpers.measuring import gpu as gpu_room
 from helpers.measuring import ncu as counter_tool
-from helpers.measuring import point as points
-from helpers.measuring import record as recording
-from helpers.measuring import replay as replaying
+from helpers.measuring import sources as replaying
+from helpers.measuring.measurement import COLUMNS
+from helpers.measuring.sections import building, counting, timing
+from helpers.measuring.sections.processor import HostTime
+from helpers.measuring.sections.timing import Point
+from helpers.measuring.steps import Budget, Job, Outcome, Request
 from helpers.rungs import catalog
 
 QUICK = protocol.Effort(pairs=3, max_pairs=4, seconds=0.0, warm_ms=0.0)
@@ -117,6 +121,30 @@ def test_slow_kernels_run_few_times_and_short_ones_are_repeated() -> None:
     assert short.calls[-1] in (("kernel", 20), ("baseline", 10))
     assert protocol.repeats(1e-9, QUICK) == QUICK.max_repeat
     assert protocol.repeats(50.0, QUICK) == 1
+
+
+def test_how_often_a_kernel_is_repeated_is_decided_again_when_it_is_warm() -> None:
+    """The first call holds start-up costs, 5 ms of them: by it one launch would fill a sample."""
+
+    def cold(name: str, call: int) -> float:
+        return 5.0 if call <= 2 else 0.02 if name == "kernel" else 0.04
+
+    bench = FakeBench(cold)
+    found = protocol.paired(bench, "kernel", "baseline", effort=QUICK)
+    assert (
+        bench.calls[:4] == [("kernel", 1), ("baseline", 1)] * 2
+    )  # the estimate, and the warm-up by it
+    assert found.repeat == 10 and set(bench.calls[4:]) == {("kernel", 10), ("baseline", 5)}
+
+
+def test_the_last_warm_up_decides_and_not_the_first() -> None:
+    """The clock rises while it warms up: of two rounds the second is twice as fast."""
+    now = iter(np.arange(0.0, 10.0, 0.03))
+    bench = FakeBench(lambda _, call: 0.4 / 2 ** (call - 1))
+    effort = replace(QUICK, warm_ms=50.0)
+    protocol.paired(bench, "kernel", None, effort=effort, clock=lambda: float(next(now)))
+    warm = [repeat for _, repeat in bench.calls]
+    assert warm[:4] == [1, 1, 1, 2]  # 0.4 ms cold, 0.2 and then 0.1 warm: two to a sample
 
 
 def test_sampling_stops_when_its_time_is_spent() -> None:
@@ -314,9 +342,10 @@ class FakeSession:
             "frobenius_rounded_inputs": 1e-7,
         }
 
-    def compare_build(self, plan: Any, source: str, options: Any) -> protocol.Paired:
-        one = protocol.Spread(1.0, 1.0, 1.0, 5)
-        return protocol.Paired(one, one, one, 1, 0.0, 1.0)
+    def build_operation(
+        self, plan: Any, source: str, options: Any, A: Any, B: Any, C: dict[str, Any]
+    ) -> Callable[[], None]:
+        return self._run(plan.kernel.name, (plan.M, plan.N, plan.K), C)
 
 
 @pytest.fixture
@@ -327,7 +356,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[FakeSe
         pass
 
     folder = tmp_path / "measurements"
-    monkeypatch.setattr(schema, "FOLDER", folder)
+    monkeypatch.setattr(store, "FOLDER", folder)
     monkeypatch.setattr(protocol, "RECORD", QUICK)
     monkeypatch.setattr(recording, "Session", Session)
     monkeypatch.setattr(recording, "require_gpu", lambda: H200)
@@ -340,10 +369,12 @@ def quiet(_: str) -> None:
     """Progress lines nobody reads."""
 
 
-def record(**request: Any) -> recording.Outcome:
+def record(**request: Any) -> Outcome:
     """Record with defaults that keep tests short."""
-    wanted = {"kernels": ("naive", "tiled_32", "cublas_fp32"), "sizes": ((64, 64, 64),), **request}
-    return recording.record(recording.Request(commit="abc1234", **wanted), quiet)
+    wanted = {"kernels": ("naive", "tiled_32", "cublas_fp32"), "sections": ("points",), **request}
+    if "points" in wanted["sections"]:
+        wanted = {"sizes": ((64, 64, 64),), **wanted}
+    return recording.run(Request(commit="abc1234", **wanted), quiet)
 
 
 # -- recording ---------------------------------------------------------------------------------
@@ -359,10 +390,10 @@ def test_a_record_holds_what_was_measured(gpu: type[FakeSession]) -> None:
     assert point["cublas_ratio"] == pytest.approx(0.01, rel=1e-4)
     assert point["baseline"] == "cublas_fp32"
     assert point["params"] == dict(catalog["naive"].params)
-    assert point["source"] == points.fingerprint("naive")
+    assert point["source"] == rungs.fingerprint("naive")
     assert point["clock_mhz"] is None
     assert "nvidia-smi" in point["clock_note"]
-    assert set(schema.RECORDED) <= set(point["recorded"])
+    assert set(store.RECORDED) <= set(point["recorded"])
     assert point["recorded"]["commit"] == "abc1234"
     [itself] = found.find("points", kernel="cublas_fp32", m=1024)
     assert itself["cublas_ratio"] == pytest.approx(1.0)
@@ -376,7 +407,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(
     assert (outcome.measured, outcome.present) == (1, 1)
     assert record(again=True).measured == 3
     # other code under the same name is measured again
-    monkeypatch.setattr(points, "fingerprint", lambda k: "changed")
+    monkeypatch.setattr(rungs, "fingerprint", lambda k: "changed")
     assert record().measured == 2
     assert len(load("h200").points) == 3  # replaced, not appended
 
@@ -438,11 +469,11 @@ def test_a_budget_stops_the_recording_cleanly(gpu: type[FakeSession]) -> None:
     outcome = record(seconds=0.0)
     assert outcome.measured == 0
     assert len(outcome.left) == 3
-    assert schema.read(outcome.path)["points"] == []
+    assert store.read(outcome.path).of(Point) == []
 
 
 def test_a_budget_knows_what_a_point_costs() -> None:
-    budget = recording.Budget(0.0, 10.0, clock=lambda: 4.0)
+    budget = Budget(0.0, 10.0, clock=lambda: 4.0)
     assert budget.allows(6.0)
     assert not budget.allows(6.1)
     budget.learn("naive", 500.0)
@@ -459,27 +490,27 @@ def test_a_size_that_a_rule_forbids_is_left_out_with_the_rule(gpu: type[FakeSess
 
 
 def test_copies_accuracy_and_builds(gpu: type[FakeSession]) -> None:
-    record(with_points=False, with_transfers=True, with_accuracy=True, with_flags=True)
+    record(sections=("transfers", "accuracy", "flags"))
     assert {(t["direction"], t["memory"]) for t in transfers()} == {
         ("h2d", "pageable"), ("h2d", "pinned"), ("d2h", "pageable"), ("d2h", "pinned"),
     }  # fmt: skip
     assert {t["gbs"] for t in transfers()} == {10.0, 50.0}
     assert {e["kernel"] for e in accuracy()} == set(gpu_room.BASELINES)
     built = flags()
-    assert {row["build"] for row in built.rows} == set(recording.BUILDS)
+    assert {row["build"] for row in built.rows} == set(building.BUILDS)
     assert "NVIDIA H200" in built.label
 
 
 def test_pragmas_go_before_the_loop() -> None:
     source = catalog["tiled_32"].source
-    assert "#pragma unroll 1\nfor (int k = 0;" in recording.with_pragma(source, "#pragma unroll 1")
-    assert recording.with_pragma(source, None) == source
+    assert "#pragma unroll 1\nfor (int k = 0;" in building.with_pragma(source, "#pragma unroll 1")
+    assert building.with_pragma(source, None) == source
     own = catalog["coalesced"].source  # its loop has a pragma of its own, which is replaced
     assert own.count("#pragma unroll") == 1
-    told = recording.with_pragma(own, "#pragma unroll 1")
+    told = building.with_pragma(own, "#pragma unroll 1")
     assert told.count("#pragma unroll") == told.count("#pragma unroll 1\nfor (int k = 0;") == 1
     with pytest.raises(ConfigError, match="no loop"):
-        recording.with_pragma("int x;", "#pragma unroll")
+        building.with_pragma("int x;", "#pragma unroll")
 
 
 def test_records_are_not_mixed_up(gpu: type[FakeSession], tmp_path: Path) -> None:
@@ -487,8 +518,7 @@ def test_records_are_not_mixed_up(gpu: type[FakeSession], tmp_path: Path) -> Non
         record(gpu="t4")
     with pytest.raises(ConfigError, match="lower-case"):
         record(gpu="../h200")
-    other = schema.empty({"name": "Tesla T4"})
-    schema.write(tmp_path / "t4.json", other)
+    store.empty(tmp_path / "t4.json", {"name": "Tesla T4"}).write()
     with pytest.raises(ConfigError, match="give another file"):
         record(out=tmp_path / "t4.json")
     with pytest.raises(UnknownKernelError, match="tiled_32"):
@@ -497,7 +527,7 @@ def test_records_are_not_mixed_up(gpu: type[FakeSession], tmp_path: Path) -> Non
 
 
 def test_a_damaged_file_is_not_written_over(gpu: type[FakeSession]) -> None:
-    path = schema.FOLDER / "h200.json"
+    path = store.FOLDER / "h200.json"
     path.parent.mkdir()
     path.write_text("{", encoding="utf-8")
     with pytest.raises(DataError, match="damaged"):
@@ -510,7 +540,7 @@ def test_a_damaged_file_is_not_written_over(gpu: type[FakeSession]) -> None:
 def test_no_gpu_no_record(tmp_path: Path) -> None:
     out = tmp_path / "h200.json"
     with pytest.raises(NoGPUError, match="ladder --gpu h200"):
-        recording.record(recording.Request(out=out), quiet)
+        recording.run(Request(("points",), out=out), quiet)
     with pytest.raises(NoGPUError, match="none answers"):
         gpu_room.Session()
     assert list(tmp_path.iterdir()) == []
@@ -520,10 +550,10 @@ def test_the_commit_comes_from_the_caller_the_environment_or_git(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TILE_COMMIT", "fromenv")
-    assert points.commit("given") == "given"
-    assert points.commit() == "fromenv"
+    assert recording.commit("given") == "given"
+    assert recording.commit() == "fromenv"
     monkeypatch.delenv("TILE_COMMIT")
-    assert points.commit()
+    assert recording.commit()
 
 
 def test_fingerprints_see_code_and_not_comments(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -532,12 +562,12 @@ def test_fingerprints_see_code_and_not_comments(monkeypatch: pytest.MonkeyPatch)
     def with_source(text: str) -> str:
         other = replace(k)
         other.__dict__["source"] = text
-        return points.fingerprint(other)
+        return rungs.fingerprint(other)
 
-    assert with_source(k.source) == points.fingerprint(k)
-    assert with_source("// a remark\n" + k.source + "\n\n/* more */") == points.fingerprint(k)
-    assert with_source(k.source.replace("sum +=", "sum -=")) != points.fingerprint(k)
-    assert points.fingerprint("naive") != points.fingerprint("naive_int")
+    assert with_source(k.source) == rungs.fingerprint(k)
+    assert with_source("// a remark\n" + k.source + "\n\n/* more */") == rungs.fingerprint(k)
+    assert with_source(k.source.replace("sum +=", "sum -=")) != rungs.fingerprint(k)
+    assert rungs.fingerprint("naive") != rungs.fingerprint("naive_int")
 
 
 # -- the file ----------------------------------------------------------------------------------
@@ -545,7 +575,7 @@ def test_fingerprints_see_code_and_not_comments(monkeypatch: pytest.MonkeyPatch)
 
 def test_files_of_another_form_are_refused(gpu: type[FakeSession]) -> None:
     path = record().path
-    good = schema.read(path)
+    good = json.loads(path.read_text(encoding="utf-8"))
 
     def broken(change: Callable[[dict[str, Any]], object]) -> str:
         data = json.loads(json.dumps(good))
@@ -561,7 +591,8 @@ def test_files_of_another_form_are_refused(gpu: type[FakeSession]) -> None:
     assert "no schema" in broken(lambda d: d.pop("schema"))
     assert "no list 'points'" in broken(lambda d: d.pop("points"))
     assert "which GPU" in broken(lambda d: d.pop("gpu"))
-    assert "has no 'ms'" in broken(lambda d: d["points"][1].pop("ms"))
+    assert "entry 1 of 'points' has no 'ms'" in broken(lambda d: d["points"][1].pop("ms"))
+    assert "'watts'" in broken(lambda d: d["points"][0].update(watts=3))
     assert "ms='fast'" in broken(lambda d: d["points"][0].update(ms="fast"))
     assert "ms=-1" in broken(lambda d: d["points"][0].update(ms=-1))
     assert "ms=nan" in broken(lambda d: d["points"][0].update(ms=math.nan))
@@ -581,27 +612,27 @@ def test_writing_is_whole_or_not_at_all(
 ) -> None:
     path = record().path
     before = path.read_bytes()
-    data = schema.read(path)
+    record_ = store.read(path)
 
     def fail(*_: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(schema.os, "replace", fail)
+    monkeypatch.setattr(store.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        schema.write(path, data)
+        record_.write()
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["h200.json"]
-    data["points"][0]["ms"] = math.nan
-    with pytest.raises(DataError):
-        schema.write(path, data)
-    assert path.read_bytes() == before
+    with pytest.raises(DataError, match="ms=nan, which is not positive"):
+        replace(record_.of(Point)[0], ms=math.nan)
+    with pytest.raises(DataError, match="does not say its date"):
+        replace(record_.of(Point)[0], recorded={})
 
 
 def test_one_entry_stands_on_one_line(gpu: type[FakeSession]) -> None:
     text = record().path.read_text(encoding="utf-8")
     assert sum('"kernel": "naive"' in line for line in text.splitlines()) == 1
-    assert schema.rounded({"a": [1.23456789, 3]}) == {"a": [1.23457, 3]}
-    assert schema.rounded(67108864.0) == 67108864  # a count loses no digit
+    assert store.rounded({"a": [1.23456789, 3]}) == {"a": [1.23457, 3]}
+    assert store.rounded(67108864.0) == 67108864  # a count loses no digit
 
 
 def test_an_unknown_gpu_lists_the_known_ones(gpu: type[FakeSession]) -> None:
@@ -642,7 +673,7 @@ def test_replay(recorded: type[FakeSession]) -> None:
         "abc1234",
     ):
         assert part in m.label
-    assert tuple(m.frame.columns) == replaying.COLUMNS
+    assert tuple(m.frame.columns) == COLUMNS
     assert list(m.frame["m"]) == [64, 1024, 64, 1024]
     assert measure("naive", (96, 64, 32), gpu="h200").rows[0]["k"] == 32
 
@@ -740,10 +771,11 @@ def test_times_of_other_code_are_known_as_stale(
     recorded: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert stale("h200") == []
-    data = schema.read(schema.FOLDER / "h200.json")
-    data["points"] += [{**data["points"][1], "kernel": "gone"}]
-    data["points"][1]["source"] = "0123"
-    schema.write(schema.FOLDER / "h200.json", data)
+    held = load("h200")
+    points = held.of(Point)
+    points[1:2] = [replace(points[1], source="0123")]
+    held.data["points"] = [*points, replace(points[1], kernel="gone")]
+    held.write()
     assert stale("h200") == [
         "naive at 96x64x32: code has changed",
         "gone: not in the catalog any more",
@@ -753,14 +785,14 @@ def test_times_of_other_code_are_known_as_stale(
 
 
 def test_labels_name_every_date_and_commit() -> None:
-    note = dict.fromkeys(schema.RECORDED)
+    note = dict.fromkeys(store.RECORDED)
     entries = [
         {"recorded": {**note, "date": "2026-01-02", "commit": "b", "cuda": "13.0"}},
         {"recorded": {**note, "date": "2026-01-01", "commit": "a", "cuda": "12.8"}},
     ]
-    text = schema.label("X", entries)
+    text = store.label("X", entries)
     assert text == "recorded on X, 2026-01-01 to 2026-01-02, CUDA 13.0, commits b, a"
-    assert schema.label("X", []) == "nothing recorded on X yet"
+    assert store.label("X", []) == "nothing recorded on X yet"
 
 
 # -- counters ----------------------------------------------------------------------------------
@@ -825,7 +857,7 @@ def test_counters_are_recorded_and_replayed(
     monkeypatch.setattr(counter_tool, "count", count)
     monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
     monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
-    record(with_points=False, with_counters=True)
+    record(sections=("counters",))
     [entry] = load("h200").find("counters", kernel="tiled_32", m=64)
     assert entry["values"]["instructions"] == 64.0
     assert entry["recorded"]["ncu"] == "2025.3"
@@ -838,7 +870,7 @@ def test_counters_are_recorded_and_replayed(
     assert measure("tiled_32", 64, gpu="h200").counters()[0]["kernel"] == "tiled_32"
 
 
-def counting(monkeypatch: pytest.MonkeyPatch) -> list[counter_tool.Job]:
+def pretend_ncu(monkeypatch: pytest.MonkeyPatch) -> list[counter_tool.Job]:
     """A pretend ncu; the jobs that it was given, in the order."""
     given: list[counter_tool.Job] = []
 
@@ -855,26 +887,26 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[counter_tool.Job]:
 def test_only_counters_that_the_file_lacks_are_counted(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = counting(monkeypatch)
-    wanted = {"with_points": False, "with_counters": True}
-    first = record(**wanted, counter_shapes=((64, 64, 64),), kernels=("naive", "tiled_32"))
+    given = pretend_ncu(monkeypatch)
+    wanted = {"sections": ("counters",), "kernels": ("naive", "tiled_32")}
+    first = record(**wanted, sizes=((64, 64, 64),))
     before = (first.path).read_text(encoding="utf-8")
     given.clear()
-    record(**wanted, counter_shapes=((64, 64, 64), (65, 33, 17)), kernels=("naive", "tiled_32"))
+    record(**wanted, sizes=((64, 64, 64), (65, 33, 17)))
     assert [(j.kernel, j.M) for j in given] == [("naive", 65), ("tiled_32", 65)]
     kept = [line for line in before.splitlines() if '"values"' in line]
     after = first.path.read_text(encoding="utf-8")
     assert all(line.rstrip(",") in after for line in kept)
     given.clear()
-    record(**wanted, counter_shapes=((64, 64, 64), (65, 33, 17)), kernels=("naive", "tiled_32"))
+    record(**wanted, sizes=((64, 64, 64), (65, 33, 17)))
     assert given == []
 
 
 def test_counters_are_counted_in_batches_that_stand_alone(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = counting(monkeypatch)
-    monkeypatch.setattr(recording, "COUNTER_BATCH", 3)
+    given = pretend_ncu(monkeypatch)
+    monkeypatch.setattr(counting, "BATCH", 3)
     good = counter_tool.count
 
     def fail(jobs: list[counter_tool.Job], **_: Any) -> list[dict[str, float]]:
@@ -885,7 +917,7 @@ def test_counters_are_counted_in_batches_that_stand_alone(
     monkeypatch.setattr(counter_tool, "count", fail)
     kernels = ("naive", "coalesced", "tiled_32", "hopper_1")
     shapes = ((64, 64, 64), (65, 33, 17), (96, 96, 96))
-    outcome = record(with_points=False, with_counters=True, kernels=kernels, counter_shapes=shapes)
+    outcome = record(sections=("counters",), kernels=kernels, sizes=shapes)
     assert len(outcome.refused) == 1
     assert {e["kernel"] for e in load("h200").counters} == {"naive", "tiled_32", "hopper_1"}
     # a TMA kernel runs last and at the largest shape alone
@@ -893,9 +925,14 @@ def test_counters_are_counted_in_batches_that_stand_alone(
     assert given[-1].kernel == "hopper_1"
 
 
+def job(request: Request, held: store.Record | None = None) -> Job:
+    """What a section is given on a GPU that runs everything, with this record or an empty one."""
+    held = held or store.empty(Path("x.json"), {})
+    return Job(request, held, "sm_90", lambda _: True, Budget(0.0, None), Outcome(held.path))
+
+
 def test_every_kernel_is_counted_at_five_shapes_and_two_of_them_ragged() -> None:
-    request = recording.Request()
-    jobs = recording.counter_jobs(lambda _: True, request, schema.empty({}))
+    jobs = counting.counter_jobs(job(Request(("counters",))))
     assert {job.kernel for job in jobs} == set(catalog)
     for name, k in catalog.items():
         shapes = [(j.M, j.N, j.K) for j in jobs if j.kernel == name]
@@ -910,10 +947,10 @@ def test_every_kernel_is_counted_at_five_shapes_and_two_of_them_ragged() -> None
 def test_a_plain_record_finishes_what_was_begun_and_no_more(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record(with_points=False, with_accuracy=True)
-    data = schema.read(schema.FOLDER / "h200.json")
-    data["accuracy"] = data["accuracy"][:3]
-    schema.write(schema.FOLDER / "h200.json", data)
+    record(sections=("accuracy",))
+    held = load("h200")
+    held.data["accuracy"] = held.data["accuracy"][:3]
+    held.write()
     record(finish=True)
     found = load("h200")
     assert {e["kernel"] for e in found.accuracy} == set(gpu_room.BASELINES)
@@ -923,13 +960,13 @@ def test_a_plain_record_finishes_what_was_begun_and_no_more(
 def test_the_plan_is_what_is_then_recorded(gpu: type[FakeSession]) -> None:
     wanted = {"kernels": ("naive", "tiled_32", "cublas_fp32"), "sizes": ((64, 64, 64),)}
     record(kernels=("naive",))
-    request = recording.Request(**wanted, gpu="h200", with_accuracy=True)
+    request = Request(("points", "accuracy"), **wanted, gpu="h200")
     steps = recording.planned(request)
     names = [what for what, _ in steps]
     assert names[:2] == ["cublas_fp32 at 64x64x64", "tiled_32 at 64x64x64"]
     assert sum(name.startswith("accuracy") for name in names) == 2 * len(gpu_room.BASELINES)
     assert all(seconds > 0 for _, seconds in steps)
-    record(with_accuracy=True)
+    record(sections=("points", "accuracy"))
     assert recording.planned(request) == []
 
 
@@ -937,23 +974,20 @@ def test_another_file_goes_on_from_the_gpus_own_record(
     gpu: type[FakeSession], tmp_path: Path
 ) -> None:
     record(kernels=("naive",))
-    own = (schema.FOLDER / "h200.json").read_bytes()
+    own = (store.FOLDER / "h200.json").read_bytes()
     outcome = record(out=tmp_path / "copy.json")
     assert (outcome.measured, outcome.present) == (2, 1)
-    assert len(schema.read(tmp_path / "copy.json")["points"]) == 3
-    assert (schema.FOLDER / "h200.json").read_bytes() == own
+    assert len(store.read(tmp_path / "copy.json").of(Point)) == 3
+    assert (store.FOLDER / "h200.json").read_bytes() == own
 
 
 def test_what_was_left_out_as_slow_stays_so_unless_it_is_named(gpu: type[FakeSession]) -> None:
     sizes = ((128, 128, 128),)
     record(sizes=sizes, kernels=("naive",), skip_above={"naive": 64})
-    session = FakeSession()
 
     def left(**options: Any) -> set[str]:
-        request = recording.Request(sizes=sizes, **options)
-        data = schema.read(schema.FOLDER / "h200.json")
-        outcome = recording.Outcome(Path("x"))
-        return {name for name, *_ in recording.todo(session.supports, request, data, outcome)}
+        request = Request(("points",), sizes=sizes, **options)
+        return {name for name, *_ in timing.todo(job(request, load("h200")))}
 
     assert "naive" not in left()
     assert "coalesced" in left()
@@ -968,7 +1002,7 @@ def test_times_stand_when_ncu_fails(
         raise ToolchainError("ncu failed")
 
     monkeypatch.setattr(counter_tool, "count", fail)
-    outcome = record(with_counters=True)
+    outcome = record(sections=("points", "counters"))
     assert outcome.measured == 3
     [said] = outcome.refused
     assert said.startswith("counters of ") and said.endswith(": ncu failed")
@@ -995,7 +1029,7 @@ def test_counters_are_counted_at_the_sizes_that_were_asked_for(
     assert main([*line, "--kernels", "naive,tiled_32", "--sizes", "1024,1025"]) == 0
     assert "counters of 4 launches (naive, tiled_32)" in capsys.readouterr().out
     assert main([*line, "--kernels", "naive"]) == 0
-    assert f"counters of {len(recording.COUNTER_SHAPES)} launches" in capsys.readouterr().out
+    assert f"counters of {len(counting.SHAPES)} launches" in capsys.readouterr().out
 
 
 # -- what warps wait for -----------------------------------------------------------------------
@@ -1043,7 +1077,7 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
 
     record(kernels=("naive",))
     assert stalls("naive") == [] and stall_note(["naive"]) is None
-    record(with_points=False, with_stalls=True, kernels=("naive", "tiled_32"))
+    record(sections=("stalls",), kernels=("naive", "tiled_32"))
     [row] = stalls("naive")
     assert (row["m"], row["issue_percent"]) == (4096, 40.0)
     # One warp issues in 40 of 100 clocks, of two: 20 % of a warp's time; three wait meanwhile.
@@ -1056,9 +1090,9 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
     assert "Tensor Cores" not in shown  # nobody waits for them, nor has their clocks
     assert "FMA pipe" not in shown  # it was not read
     assert "tiled_8" not in shown
-    data = schema.read(schema.FOLDER / "h200.json")
-    data["stalls"][0]["source"] = "other code"
-    schema.write(schema.FOLDER / "h200.json", data)
+    held = load("h200")
+    held.data["stalls"][0] = replace(held.data["stalls"][0], source="other code")
+    held.write()
     assert [r["kernel"] for r in stalls(["naive", "tiled_32"])] == ["tiled_32"]
 
 
@@ -1072,7 +1106,7 @@ def test_tensor_cores_are_shown_of_kernels_that_use_them_only(
     monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
     from helpers.pages import stall_note
 
-    record(with_points=False, with_stalls=True, kernels=("naive", "wmma"))
+    record(sections=("stalls",), kernels=("naive", "wmma"))
     alone = repr(stall_note(["naive"]))
     assert "Tensor Cores" not in alone and "0.98" not in alone
     assert "FMA pipe" in alone and "61.5" in alone
@@ -1169,12 +1203,12 @@ def test_cpu_times_are_replayed_where_there_is_no_compiler(
 ) -> None:
     path = record().path
     row = {"ms": 1.0, "q1": 1.0, "q3": 1.0, "runs": 3, "gflops": 2.0}
-    note = {**dict.fromkeys(schema.RECORDED), "date": "2026-01-01", "commit": "abc", "numpy": "2.5"}
-    data = schema.read(path)
+    note = {**dict.fromkeys(store.RECORDED), "date": "2026-01-01", "commit": "abc", "numpy": "2.5"}
+    held = store.read(path)
     for name in host.KERNEL_NAMES:
         entry = {"kernel": name, "m": 256, "n": 256, "k": 256, "cpu": "Some CPU", "threads": 1}
-        schema.merge(data, "host", {**entry, **row, "compiler": "g++ 13", "recorded": note})
-    schema.write(path, data)
+        held.merge(HostTime(**entry, **row, compiler="g++ 13", recorded=note))
+    held.write()
     monkeypatch.setattr(host, "compiler", lambda: None)
     times = host.cpu_loops(256)
     assert not times.live
@@ -1231,7 +1265,7 @@ def test_the_shipped_ladder_stands_where_the_book_says() -> None:
 
 def test_measuring_is_imported_without_a_gpu_library_or_pandas() -> None:
     code = (
-        "import sys, helpers.measuring, helpers.host, helpers.measuring.record;"
+        "import sys, helpers.measuring, helpers.host, helpers.measuring.campaign;"
         "print([m for m in ('cupy', 'pandas', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -1263,13 +1297,20 @@ def _turing(monkeypatch):
     """Make measure() believe that a T4 is at hand; nothing may run on it."""
     import dataclasses
 
-    from helpers.measuring import replay as rooms
-
     fields = {f.name: 0 for f in dataclasses.fields(device.LiveGpu)}
     t4 = device.LiveGpu(**{**fields, "name": "Tesla T4", "arch": "sm_75"})
     monkeypatch.setattr(device, "current", lambda: t4)
     started = []
-    monkeypatch.setattr(rooms, "_live", lambda wanted, shapes: started.append(wanted) or "live")
+
+    class Live(replaying.Measured):
+        """A source that measures nothing and notes what it was asked for."""
+
+        def take(self, kind, wanted, sizes):
+            started.append(wanted)
+            return replaying.Taken(True, "live", "t4", "live", (), ())
+
+    monkeypatch.setattr(replaying, "_session", lambda: None)
+    monkeypatch.setattr(replaying, "Measured", Live)
     return started
 
 
@@ -1287,5 +1328,5 @@ def test_a_gpu_too_old_for_a_kernel_replays_all_of_them_and_says_so(monkeypatch)
 
 def test_a_gpu_that_can_run_them_all_measures(monkeypatch):
     started = _turing(monkeypatch)
-    assert measure(["vectorised", "warp_tiled", "cublas_fp32"], sizes=[1024]) == "live"
+    assert measure(["vectorised", "warp_tiled", "cublas_fp32"], sizes=[1024]).label == "live"
     assert len(started) == 1

@@ -12,8 +12,9 @@ import pytest
 
 from helpers import pages
 from helpers.errors import ToolchainError
-from helpers.measuring import evidence, sanitizer
+from helpers.measuring import evidence, sanitizer, store
 from helpers.measuring.sanitizer import CHECKS, Task, Verdict
+from helpers.measuring.sections.watching import Controlled, Mutated
 from tests import mutants
 from tests import mutants_sanitizer as ms
 from tests.conftest import ROOT
@@ -54,9 +55,17 @@ def go(out: Path, **options: Any) -> list[str]:
     return ms.run(out, workers=4, limit=1.0, commit="abc", say=lambda _: None, **options)
 
 
-def rows(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    held = evidence.read(out, ms.KIND)["rows"]
-    return {(r["name"], r["check"]): r for r in held}
+def rows(out: Path) -> dict[tuple[str, str], Mutated]:
+    held = store.read_validation(out, ms.KIND).rows
+    return {(r.name, r.check): r for r in held}
+
+
+def nothing(out: Path) -> store.Record:
+    """A record with no rows yet."""
+    return store.start_validation(out, ms.KIND)
+
+
+NOTE = dict.fromkeys(store.RECORDED)
 
 
 def test_every_mutant_and_every_clean_kernel_is_a_subject() -> None:
@@ -91,10 +100,10 @@ def test_each_mutant_runs_under_each_tool_and_alone(few: Any, tmp_path: Path) ->
     assert found[wrong, ""]["wrong"] == 14 and found[plain, ""]["wrong"] == 0
     assert found[stops, ""]["state"] == "stopped"
     assert "illegal memory access" in found[stops, ""]["first"]
-    data = evidence.read(out, ms.KIND)
-    assert {c["check"] for c in data["controls"]} == set(CHECKS)
+    data = store.read_validation(out, ms.KIND)
+    assert {c.check for c in data.controls} == set(CHECKS)
 
-    caught = evidence.caught_by(data["rows"])
+    caught = evidence.caught_by(data.rows)
     assert caught["memcheck"] >= {plain, wrong, stops}
     assert caught["result"] == {wrong, stops}
 
@@ -127,16 +136,16 @@ def test_a_mutant_that_changed_is_run_again_and_its_old_row_goes(
     assert rows(out)[again.name, ""]["source"] == again.source != old
 
 
-def test_what_no_tool_has_reported_comes_first() -> None:
+def test_what_no_tool_has_reported_comes_first(tmp_path: Path) -> None:
     chosen = [of("tiled_16", "barrier dropped"), of("naive", "bound dropped"), of("naive", "")]
-    data = evidence.empty(ms.KIND)
+    data = nothing(tmp_path / "m.json")
     order: list[list[tuple[str, str]]] = []
     for todo in ms.rounds(data, chosen):
         order.append([(s.name, check) for s, check in todo])
         for s, check in todo:
             errors = 1 if check == "memcheck" and s.kernel == "naive" and s.fault else 0
             found = Verdict("ran", errors)
-            evidence.merge(data, ms.row(s, check, found, {"gpu": "x"}))
+            data.merge(ms.row(s, check, found, NOTE | {"gpu": "x"}), "rows")
     barrier, bound, clean = (s.name for s in chosen)
     assert order[0] == [(barrier, ""), (bound, ""), (clean, "")]
     assert order[1] == [(clean, check) for check in CHECKS]
@@ -165,16 +174,19 @@ def recorded(
     checks: Sequence[str] = CHECKS,
 ) -> Path:
     """A record: (name, check) -> state, errors, wrong elements."""
-    data = evidence.empty(ms.KIND)
-    data["controls"] = [{"check": check, "errors": 1} for check in checks]
+    path = tmp_path / "mutants_sanitizer.json"
+    data = store.Record(
+        path, {"schema": 1, "kind": ms.KIND}, {"controls": [], "rows": []}, store.KINDS[ms.KIND]
+    )
+    for check in checks:
+        data.merge(Controlled(check, "naive", "a known fault", "ran", 1, ""), "controls")
     named = {s.name: s for s in ms.subjects()}
-    stamp = {"gpu": "NVIDIA H200", "date": "2026-11-20", "commit": "abc", "sanitizer": "1.0"}
+    stamp = NOTE | {"gpu": "NVIDIA H200", "date": "2026-11-20", "commit": "abc", "sanitizer": "1.0"}
     for (name, check), (state, errors, wrong) in results.items():
         said = ({"wrong": wrong},) if wrong else ()
         found = Verdict(state, errors, launches=said)
-        evidence.merge(data, ms.row(named[name], check, found, stamp))
-    path = tmp_path / "mutants_sanitizer.json"
-    evidence.write(path, data)
+        data.merge(ms.row(named[name], check, found, stamp), "rows")
+    data.write()
     return path
 
 
@@ -268,8 +280,8 @@ def test_an_endless_run_is_said_and_not_counted(tmp_path: Path) -> None:
 def test_the_page_shows_it_when_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = (evidence.FOLDER / "mutants.json").read_bytes()
-    monkeypatch.setattr(evidence, "FOLDER", tmp_path)
+    ours = (store.VALIDATION / "mutants.json").read_bytes()
+    monkeypatch.setattr(store, "VALIDATION", tmp_path)
     (tmp_path / "mutants.json").write_bytes(ours)
     assert repr(pages.evidence("mutants", "Not run.")) == "Not run."
     results = {
@@ -308,8 +320,8 @@ def test_a_run_that_is_cut_is_not_recorded() -> None:
 
 @pytest.mark.skipif(not RECORD.exists(), reason="the mutants have not been run on a GPU yet")
 def test_the_record_is_of_todays_mutants() -> None:
-    data = evidence.read(RECORD, ms.KIND)
+    data = store.read_validation(RECORD, ms.KIND)
     known = {s.name: s.source for s in ms.subjects()}
-    assert {r["name"] for r in data["rows"] if known.get(r["name"]) != r["source"]} == set()
-    assert {c["check"] for c in data["controls"] if c["errors"]} == set(CHECKS)
+    assert {r.name for r in data.rows if known.get(r.name) != r.source} == set()
+    assert {c.check for c in data.controls if c.errors} == set(CHECKS)
     assert evidence.mutants_table(RECORD) is not None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -20,12 +21,24 @@ import numpy as np
 import pytest
 
 from helpers import __main__ as cli
-from helpers import catalog, device, exercises, launch, matmul, numbers, plan, plots
+from helpers import (
+    catalog,
+    device,
+    exercises,
+    launch,
+    matmul,
+    numbers,
+    plan,
+    plots,
+    rungs,
+    streams,
+)
 from helpers.errors import ConfigError, DataError
-from helpers.measuring import ImplausibleError, load, overlap, protocol, schema, streams
-from helpers.measuring import point as points
-from helpers.measuring import record as recording
-from helpers.measuring.streams import Operation, Runner, Step, Variant
+from helpers.measuring import ImplausibleError, campaign, load, overlap, protocol, sources, store
+from helpers.measuring.sections import overlapping
+from helpers.measuring.sections.overlapping import Overlapped, Runner
+from helpers.measuring.steps import Outcome, Request
+from helpers.streams import Operation, Step, Variant
 from tests.test_measure import FakeSession, gpu, record
 
 __all__ = ["gpu"]  # the pretend GPU of test_measure, a fixture here, too
@@ -215,7 +228,7 @@ class Pretend:
 def test_variants_take_turns_in_random_order_and_are_checked_before_and_after() -> None:
     bench, chosen = Pretend(), streams.variants(4096, 128)
     effort = replace(QUICK, pairs=30, max_pairs=30)
-    times, errors = streams.compare(bench, chosen, effort=effort, rng=np.random.default_rng(0))
+    times, errors = overlapping.compare(bench, chosen, effort=effort, rng=np.random.default_rng(0))
     assert all(times[v] == [float(v.panels)] * 30 for v in chosen)
     assert errors == dict.fromkeys(chosen, (1e-6, 0.5))
     assert bench.calls.count("poison") == 2 * len(chosen)
@@ -228,7 +241,7 @@ def test_variants_take_turns_in_random_order_and_are_checked_before_and_after() 
 def test_a_wrong_variant_is_refused() -> None:
     chosen = streams.variants(4096, 128)
     with pytest.raises(ImplausibleError, match="wrong result"):
-        streams.compare(Pretend(chosen[5]), chosen, effort=QUICK)
+        overlapping.compare(Pretend(chosen[5]), chosen, effort=QUICK)
 
 
 # -- a pretend GPU -----------------------------------------------------------------------------
@@ -574,32 +587,29 @@ def test_the_time_line_has_every_operation_from_zero_on(kernels: list[Any]) -> N
 def test_entries_keep_what_was_measured(kernels: list[Any], tmp_path: Path) -> None:
     session = PretendGpu()
     kernels.append(session.world)
-    note = {**dict.fromkeys(schema.RECORDED), "date": "2026-01-01", "commit": "abc"}
-    found = streams.entries(
+    note = {**dict.fromkeys(store.RECORDED), "date": "2026-01-01", "commit": "abc"}
+    found = overlapping.entries(
         session,
         "tiled_32",
-        103,
-        45,
-        37,
+        (103, 45, 37),
         recorded=note,
         effort=QUICK,  # type: ignore[arg-type]
     )
     assert {streams.variant(e) for e in found} == set(streams.variants(103, 32))
-    assert found[0]["speedup"] == 1.0
-    assert all(e["copy_engines"] == 3 and e["runs"] == 3 for e in found)
-    assert all((e["pin_ms"] is None) == (e["memory"] == "pageable") for e in found)
-    data = schema.empty({"name": "X"})
-    data["overlap"] = found
-    schema.write(tmp_path / "x.json", data)
-    [again] = [e for e in schema.read(tmp_path / "x.json")["overlap"] if e["panels"] == 4][:1]
+    assert found[0].speedup == 1.0
+    assert all(e.copy_engines == 3 and e.runs == 3 for e in found)
+    assert all((e.pin_ms is None) == (e.memory == "pageable") for e in found)
+    held = store.empty(tmp_path / "x.json", {"name": "X"})
+    for entry in found:
+        held.merge(entry)
+    held.write()
+    [again] = [e for e in store.read(tmp_path / "x.json").of(Overlapped) if e.panels == 4][:1]
     assert streams.operations(again)[0].what == "B"
     with pytest.raises(ConfigError, match="sm_99"):
-        streams.entries(
+        overlapping.entries(
             session,
             replace(catalog["tiled_32"], min_arch="sm_99"),
-            64,
-            64,
-            64,
+            (64, 64, 64),
             recorded=note,  # type: ignore[arg-type]
         )
 
@@ -607,9 +617,9 @@ def test_entries_keep_what_was_measured(kernels: list[Any], tmp_path: Path) -> N
 # -- the record --------------------------------------------------------------------------------
 
 
-def made_up(session: Any, kernel: Any, M: int, N: int, K: int, *, recorded: Any, **_: Any) -> Any:
-    """Entries as streams.entries returns them, with times from the model; for this test only."""
-    p = plan(kernel, M, N, K)
+def made_up(session: Any, kernel: Any, size: store.Size, *, recorded: Any, **_: Any) -> Any:
+    """Entries as overlapping.entries returns them, with times from the model; for this test only."""
+    (M, N, K), p = size, plan(kernel, *size)
     found = []
     for v in streams.variants(M, p.tile[0]):
         rows = [size for _, size in streams.row_panels(p, v.panels)]
@@ -622,33 +632,33 @@ def made_up(session: Any, kernel: Any, M: int, N: int, K: int, *, recorded: Any,
             "pin_ms": None if v.memory == "pageable" else 9.0, "copy_engines": 3,
             "timeline": [[o.what, o.panel, o.stream, o.start_ms, o.end_ms] for o in done],
             "max_error": 0.0, "error_over_tolerance": 0.1, "checked": "made up",
-            "source": points.fingerprint(kernel), "recorded": dict(recorded),
+            "source": rungs.fingerprint(kernel), "recorded": dict(recorded),
         }  # fmt: skip
-        found.append(entry)
+        found.append(Overlapped(**entry))
     return found
 
 
 @pytest.fixture
 def overlapped(gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A pretend H200 on which overlapping is measured; the calls of streams.entries."""
+    """A pretend H200 on which overlapping is measured; the calls of overlapping.entries."""
     calls: list[str] = []
 
-    def entries(session: Any, kernel: Any, M: int, *shape: int, **options: Any) -> Any:
-        calls.append(f"{kernel.name} {M}")
-        return made_up(session, kernel, M, *shape, **options)
+    def entries(session: Any, kernel: Any, size: store.Size, **options: Any) -> Any:
+        calls.append(f"{kernel.name} {size[0]}")
+        return made_up(session, kernel, size, **options)
 
-    monkeypatch.setattr(streams, "entries", entries)
-    monkeypatch.setattr(streams, "EDGES", (256, 1024))
+    monkeypatch.setattr(overlapping, "entries", entries)
+    monkeypatch.setattr(overlapping, "EDGES", (256, 1024))
     return calls
 
 
 def test_overlap_is_recorded_once_and_replayed(
     overlapped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = record(with_points=False, with_overlap=True)
+    found = record(sections=("overlap",))
     assert found.refused == []
-    assert overlapped == [f"{k} {n}" for n in (256, 1024) for k in streams.KERNELS]
-    record(with_points=False, with_overlap=True)
+    assert overlapped == [f"{k} {n}" for n in (256, 1024) for k in overlapping.KERNELS]
+    record(sections=("overlap",))
     assert len(overlapped) == 4  # it is in the file
     replayed = overlap(gpu="h200")
     assert not replayed.live
@@ -658,31 +668,33 @@ def test_overlap_is_recorded_once_and_replayed(
     with pytest.raises(DataError, match="tiled_32 at 256, 1024"):
         overlap(["naive"], gpu="h200")
     # other code under the same name is measured again, and replaces what was there
-    monkeypatch.setattr(points, "fingerprint", lambda k: "changed")
+    monkeypatch.setattr(rungs, "fingerprint", lambda k: "changed")
     assert "has changed since" in overlap(gpu="h200").label
-    record(with_points=False, with_overlap=True)
+    record(sections=("overlap",))
     assert len(overlapped) == 8
     assert len(overlap(gpu="h200").rows) == len(replayed.rows)
 
 
 def test_overlap_keeps_to_its_time(overlapped: list[str]) -> None:
-    found = record(with_points=False, with_overlap=True, seconds=0.0)
+    found = record(sections=("overlap",), seconds=0.0)
     assert overlapped == []
-    assert found.left == [f"overlap of {k} at {n}" for n in (256, 1024) for k in streams.KERNELS]
-    assert streams.seconds(8192, 8192, 8192, 12) > streams.seconds(1024, 1024, 1024, 12) > 3.0
+    assert found.left == [
+        f"overlap of {k} at {n}" for n in (256, 1024) for k in overlapping.KERNELS
+    ]
+    assert overlapping.seconds((8192,) * 3, 12) > overlapping.seconds((1024,) * 3, 12) > 3.0
 
 
 def test_what_cannot_be_overlapped_is_refused_and_the_rest_is_kept(
     overlapped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(session: Any, kernel: Any, M: int, *_: Any, **__: Any) -> Any:
-        if M > 256:
+    def fail(session: Any, kernel: Any, size: store.Size, **options: Any) -> Any:
+        if size[0] > 256:
             raise ImplausibleError("a wrong result")
-        return made_up(session, kernel, M, M, M, **__)
+        return made_up(session, kernel, size, **options)
 
-    monkeypatch.setattr(streams, "entries", fail)
-    refused = record(with_points=False, with_overlap=True).refused
-    assert refused == [f"overlap of {k} at 1024: a wrong result" for k in streams.KERNELS]
+    monkeypatch.setattr(overlapping, "entries", fail)
+    refused = record(sections=("overlap",)).refused
+    assert refused == [f"overlap of {k} at 1024: a wrong result" for k in overlapping.KERNELS]
     assert {e["m"] for e in load("h200").overlap} == {256}
 
 
@@ -701,25 +713,23 @@ def test_a_record_from_before_is_read_and_says_what_it_lacks(gpu: type[FakeSessi
     [[], [["B", 0, 0, 0.0]], [["B", 0, 0, 2.0, 1.0]], [["B", -1, 0, 0.0, 1.0]], [[1, 0, 0, 0.0, 1.0]], "B"],
 )  # fmt: skip
 def test_a_damaged_time_line_is_refused(overlapped: list[str], timeline: Any) -> None:
-    path = record(with_points=False, with_overlap=True).path
-    data = schema.read(path)
+    path = record(sections=("overlap",)).path
+    data = json.loads(path.read_text(encoding="utf-8"))
     data["overlap"][0]["timeline"] = timeline
     with pytest.raises(DataError, match="timeline"):
-        schema.check(data, path)
+        store.parsed(path, data)
 
 
 def test_overlap_is_measured_where_there_is_a_gpu(
     overlapped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from helpers.measuring import replay
+    def named(session: Any, kernel: Any, size: store.Size, **options: Any) -> Any:
+        assert options.pop("effort") == overlapping.LIVE
+        return made_up(session, kernel, size, **options)
 
-    def named(session: Any, kernel: str, *shape: int, **options: Any) -> Any:
-        assert options.pop("effort") == streams.LIVE
-        return made_up(session, catalog[kernel], *shape, **options)
-
-    monkeypatch.setattr(streams, "entries", named)
-    monkeypatch.setattr(replay, "_session", type("Own", (FakeSession,), {}))
-    monkeypatch.setattr(device, "current", lambda: SimpleNamespace(name="NVIDIA H200"))
+    monkeypatch.setattr(overlapping, "entries", named)
+    monkeypatch.setattr(sources, "_session", type("Own", (FakeSession,), {}))
+    monkeypatch.setattr(device, "current", lambda: SimpleNamespace(name="H200", arch="sm_90"))
     found = overlap(["vectorised"], [512])
     assert found.live
     assert found.label.startswith("measured now on NVIDIA H200")
@@ -727,16 +737,16 @@ def test_overlap_is_measured_where_there_is_a_gpu(
 
 
 def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[recording.Request] = []
+    asked: list[Request] = []
 
-    def fake(request: recording.Request, say: Any) -> recording.Outcome:
+    def fake(request: Request, say: Any) -> Outcome:
         asked.append(request)
-        return recording.Outcome(Path("x.json"))
+        return Outcome(Path("x.json"))
 
-    monkeypatch.setattr(recording, "record", fake)
+    monkeypatch.setattr(campaign, "run", fake)
     assert cli.main(["record", "--no-points", "--overlap"]) == 0
     assert cli.main(["record", "--no-points", "--flags"]) == 0
-    assert [r.with_overlap for r in asked] == [True, False]
+    assert [r.sections for r in asked] == [("overlap",), ("flags",)]
 
 
 # -- the picture -------------------------------------------------------------------------------

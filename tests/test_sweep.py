@@ -19,9 +19,11 @@ from helpers.errors import (
     UnknownNameError,
 )
 from helpers.kernel import broken_rules, geometry
-from helpers.measuring import protocol, schema, tiles
-from helpers.measuring import record as recording
-from helpers.measuring import sweep as sweeping
+from helpers.measuring import campaign, protocol, store, tiles
+from helpers.measuring.sections import sweeping
+from helpers.measuring.sections.sweeping import Swept
+from helpers.measuring.steps import Outcome, Request
+from helpers.model import merit
 from helpers.rungs import catalog
 from tests.test_measure import H200, QUICK, FakeSession
 
@@ -57,11 +59,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Sessio
     class Own(Session):
         pass
 
-    monkeypatch.setattr(schema, "FOLDER", tmp_path / "measurements")
+    monkeypatch.setattr(store, "FOLDER", tmp_path / "measurements")
     monkeypatch.setattr(sweeping, "EFFORT", QUICK)
-    monkeypatch.setattr(recording, "Session", Own)
-    monkeypatch.setattr(recording, "require_gpu", lambda: H200)
-    monkeypatch.setattr(recording, "query", lambda *_: None)
+    monkeypatch.setattr(sweeping, "compilers", threads)
+    monkeypatch.setattr(campaign, "Session", Own)
+    monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
+    monkeypatch.setattr(campaign, "query", lambda *_: None)
     yield Own
 
 
@@ -69,22 +72,20 @@ def threads(workers: int) -> Executor:
     return ThreadPoolExecutor(1)
 
 
-def run(
-    *kernels: str, say: Callable[[str], None] = lambda _: None, **options: Any
-) -> sweeping.Outcome:
-    request = sweeping.Request(kernels, SIZE, workers=1, **options)
-    return sweeping.sweep(request, say, pool=threads)
+def run(*kernels: str, say: Callable[[str], None] = lambda _: None, **options: Any) -> Outcome:
+    request = Request(("sweep",), kernels=kernels, sizes=(SIZE,), workers=1, **options)
+    return campaign.run(request, say)
 
 
 def test_legal_tiles_are_those_that_can_be_planned() -> None:
     for name in ("tiled_32", "block_1d", "vectorised"):
-        tiles = sweeping.legal_tiles(name)
-        assert dict(catalog[name].params) in tiles
-        assert len({tuple(t.items()) for t in tiles}) == len(tiles)
-        for tile in tiles:
+        legal = tiles.legal_tiles(name)
+        assert dict(catalog[name].params) in legal
+        assert len({tuple(t.items()) for t in legal}) == len(legal)
+        for tile in legal:
             geometry(catalog[name], 4096, 4096, 4096, **tile)
     assert broken_rules(catalog["block_1d"], BM=64, BN=64, BK=8, TM=4)
-    assert {"BM": 64, "BN": 64, "BK": 8, "TM": 4} not in sweeping.legal_tiles("block_1d")
+    assert {"BM": 64, "BN": 64, "BK": 8, "TM": 4} not in tiles.legal_tiles("block_1d")
 
 
 def test_the_order_begins_with_the_defaults_and_then_the_best_predicted() -> None:
@@ -94,8 +95,8 @@ def test_the_order_begins_with_the_defaults_and_then_the_best_predicted() -> Non
     assert [tile for _, tile in order[:2]] == [
         dict(catalog[n].params) for n in ("tiled_32", "vectorised")
     ]
-    merits = [sweeping.merit(n, (4096,) * 3, h200, t) for n, t in order if n == "vectorised"][1:]
-    default = sweeping.merit("vectorised", (4096,) * 3, h200, dict(catalog["vectorised"].params))
+    merits = [merit(n, (4096,) * 3, h200, t) for n, t in order if n == "vectorised"][1:]
+    default = merit("vectorised", (4096,) * 3, h200, dict(catalog["vectorised"].params))
     first = [m for m in dict.fromkeys(round(m, 9) for m in merits) if m != round(default, 9)]
     assert first == sorted(first, reverse=True) and len(first) > 20  # one tile of each merit
     seen = [t for n, t in order if n == "vectorised"][:12]
@@ -107,27 +108,27 @@ def test_the_order_begins_with_the_defaults_and_then_the_best_predicted() -> Non
 def test_every_tile_is_timed_and_the_best_is_found(gpu: type[Session]) -> None:
     lines: list[str] = []
     outcome = run("block_1d", say=lines.append)
-    tiles = sweeping.legal_tiles("block_1d", SIZE)
-    assert (outcome.measured, outcome.present, outcome.pruned) == (len(tiles), 0, 0)
-    data = schema.read(outcome.path)
-    assert len(data["sweep"]) == len(tiles)
-    default, best = sweeping.default_and_best(data["sweep"], "block_1d", SIZE)
+    legal = tiles.legal_tiles("block_1d", SIZE)
+    assert (outcome.measured, outcome.present, outcome.pruned) == (len(legal), 0, 0)
+    swept = store.read(outcome.path).of(Swept)
+    assert len(swept) == len(legal)
+    default, best = sweeping.default_and_best(swept, "block_1d", SIZE)
     assert default is not None and best is not None
     assert best["params"]["TM"] == 16 and best["gflops"] == pytest.approx(3200, rel=1e-4)
     assert best["ms"] < default["ms"]
     assert best["registers"] >= 16 and best["blocks_per_sm"] >= 1
     assert default["spill_bytes"] == 0
     assert best["cublas_ratio"] == pytest.approx(3200 / 50000, rel=1e-4)
-    assert set(schema.RECORDED) <= set(best["recorded"])
+    assert set(store.RECORDED) <= set(best["recorded"])
     assert any("best BM=" in line and "times the default" in line for line in lines)
-    assert sum(line.startswith("[") for line in lines) == len(tiles)
+    assert sum(line.startswith("[") for line in lines) == len(legal)
 
 
 def test_a_sweep_goes_on_where_it_stopped(gpu: type[Session]) -> None:
     stopped = run("block_1d", seconds=0.0)
-    assert stopped.measured == 0 and stopped.left == len(sweeping.legal_tiles("block_1d", SIZE))
+    assert stopped.measured == 0 and len(stopped.left) == len(tiles.legal_tiles("block_1d", SIZE))
     run("tiled_32", limit=2)
-    assert len(schema.read(stopped.path)["sweep"]) == 2
+    assert len(store.read(stopped.path).of(Swept)) == 2
     again = run("tiled_32")
     assert (again.present, again.measured) == (2, 2)
     assert run("tiled_32").measured == 0
@@ -135,16 +136,16 @@ def test_a_sweep_goes_on_where_it_stopped(gpu: type[Session]) -> None:
 
 
 def test_what_is_measured_already_stays(gpu: type[Session]) -> None:
-    recording.record(recording.Request(sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
+    campaign.run(Request(("points",), sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
     outcome = run("tiled_32", limit=1)
-    assert len(schema.read(outcome.path)["points"]) == 1
+    assert len(store.read(outcome.path).points) == 1
 
 
 def test_another_file_goes_on_from_the_record(gpu: type[Session], tmp_path: Path) -> None:
     """A machine that hands back one folder only must not hand back half a record."""
-    recording.record(recording.Request(sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
+    campaign.run(Request(("points",), sizes=(SIZE,), kernels=("cublas_fp32",)), lambda _: None)
     assert run("tiled_32", out=tmp_path / "h200.json").path == tmp_path / "h200.json"
-    assert len(schema.read(tmp_path / "h200.json")["points"]) == 1
+    assert len(store.read(tmp_path / "h200.json").points) == 1
 
 
 def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu: type[Session]) -> None:
@@ -152,22 +153,22 @@ def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu: type[Session]) -> Non
     outcome = run("tiled_32")
     assert len(outcome.refused) == 1 and "wrong result" in outcome.refused[0]
     assert outcome.measured == 3
-    entries = schema.read(outcome.path)["sweep"]
+    entries = store.read(outcome.path).of(Swept)
     bad = next(e for e in entries if e["params"] == {"TILE": 16})
     assert bad["ms"] is None and "wrong result" in bad["reason"]
 
 
 def test_a_tile_that_spills_is_pruned_and_it_is_said() -> None:
     large = {"BM": 256, "BN": 256, "BK": 8, "TM": 16, "TN": 16}
-    built = sweeping.build("vectorised", large, "sm_90", (4096,) * 3)
+    built = tiles.build("vectorised", large, "sm_90", (4096,) * 3)
     assert built.reason and not built.cubin
     spills = next(
         b
         for tile in ({**large, "TM": 8}, {**large, "TN": 8}, large)
-        if (b := sweeping.build("vectorised", tile, "sm_75", (4096,) * 3)).reason
+        if (b := tiles.build("vectorised", tile, "sm_75", (4096,) * 3)).reason
     )
     assert "spills" in spills.reason or "registers" in spills.reason
-    good = sweeping.build("vectorised", dict(catalog["vectorised"].params), "sm_90", (4096,) * 3)
+    good = tiles.build("vectorised", dict(catalog["vectorised"].params), "sm_90", (4096,) * 3)
     assert not good.reason and good.blocks_per_sm >= 1
 
 
@@ -175,7 +176,7 @@ def test_a_gpu_that_stops_leaves_what_was_timed(gpu: type[Session]) -> None:
     gpu.lost = "tiled_32 with TILE=8"
     with pytest.raises(Exception, match="stopped the GPU"):
         run("tiled_32")
-    entries = schema.read(schema.FOLDER / "h200.json")["sweep"]
+    entries = store.read(store.FOLDER / "h200.json").of(Swept)
     assert any(e["reason"] and "stopped" in e["reason"] for e in entries)
 
 
@@ -194,7 +195,9 @@ def test_tiles_are_compiled_without_a_gpu(tmp_path: Path) -> None:
     path = tmp_path / "tiles.json"
 
     def compile_tiles() -> int:
-        return tiles.compile_tiles(["tiled_32"], ["sm_90"], lambda _: None, path=path, pool=threads)
+        return tiles.compile_tiles(
+            ["tiled_32"], ["sm_90"], lambda _: None, path=path, compilers=threads
+        )
 
     assert compile_tiles() == 4
     assert compile_tiles() == 0  # what is there stays

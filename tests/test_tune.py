@@ -13,10 +13,12 @@ import pytest
 from helpers import device, pages
 from helpers.errors import ConfigError, NoGPUError
 from helpers.explorers import _tile
-from helpers.measuring import point as points
-from helpers.measuring import protocol, schema, sweep, tune
-from helpers.measuring import record as recording
-from helpers.rungs import catalog
+from helpers.measuring import campaign, protocol, reading, store, tiles
+from helpers.measuring.sections import confirming, sweeping
+from helpers.measuring.sections.confirming import Tuned
+from helpers.measuring.sections.sweeping import Swept
+from helpers.measuring.steps import Outcome, Request
+from helpers.rungs import catalog, fingerprint
 from tests.test_measure import H200, QUICK, FakeSession
 from tests.test_sweep import Session, threads
 
@@ -51,72 +53,85 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Sessio
             bench.sample = drawn
             return bench
 
-    monkeypatch.setattr(schema, "FOLDER", tmp_path / "measurements")
-    monkeypatch.setattr(sweep, "EFFORT", QUICK)
-    monkeypatch.setattr(tune, "EFFORT", QUICK)
-    monkeypatch.setattr(recording, "Session", Own)
-    monkeypatch.setattr(recording, "require_gpu", lambda: H200)
-    monkeypatch.setattr(recording, "query", lambda *_: None)
+    monkeypatch.setattr(store, "FOLDER", tmp_path / "measurements")
+    monkeypatch.setattr(sweeping, "EFFORT", QUICK)
+    monkeypatch.setattr(sweeping, "compilers", threads)
+    monkeypatch.setattr(confirming, "EFFORT", QUICK)
+    monkeypatch.setattr(campaign, "Session", Own)
+    monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
+    monkeypatch.setattr(campaign, "query", lambda *_: None)
     yield Own
 
 
-def run(kernel: str, say: Callable[[str], None] = lambda _: None, **options: Any) -> tune.Outcome:
-    options = {"size": SIZE, **options}
-    return tune.tune(tune.Request(kernel, workers=1, **options), say, pool=threads)
+def run(
+    kernel: str,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    ragged: bool = False,
+    **options: Any,
+) -> Outcome:
+    section = "ragged" if ragged else "tuned"
+    request = Request((section,), kernels=(kernel,), sizes=(SIZE,), workers=1, **options)
+    return campaign.tune(request, say)
+
+
+def held() -> store.Record:
+    """What the file holds now."""
+    return store.read(store.FOLDER / "h200.json")
 
 
 def test_the_best_tile_is_found_confirmed_and_recorded(gpu: type[Session]) -> None:
     lines: list[str] = []
     outcome = run("block_1d", lines.append)
-    assert (outcome.recorded, outcome.refused) == (1, [])
-    (entry,) = schema.read(outcome.path)["tuned"]
+    assert (outcome.measured, outcome.refused) == (1, [])
+    (entry,) = held().of(Tuned)
     assert entry["params"]["TM"] == 16 and entry["default"] == dict(catalog["block_1d"].params)
     assert entry["gain"] == pytest.approx(16 / entry["default"]["TM"], rel=1e-4)
     assert entry["cublas_ratio"] == pytest.approx(3200 / 50000, rel=1e-4)
-    assert entry["tiles"] == len(sweep.legal_tiles("block_1d", SIZE))
-    assert entry["source"] == points.fingerprint("block_1d")
+    assert entry["tiles"] == len(tiles.legal_tiles("block_1d", SIZE))
+    assert entry["source"] == fingerprint("block_1d")
     assert any("times as fast as the default tile" in line for line in lines)
     assert run("block_1d").present == 1
-    assert run("block_1d", again=True).recorded == 1
-    assert len(schema.read(outcome.path)["tuned"]) == 1
+    assert run("block_1d", again=True).measured == 1
+    assert len(held().of(Tuned)) == 1
 
 
 def test_a_lucky_tile_is_not_recorded_with_its_luck(gpu: type[Session]) -> None:
     """It is the fastest of the sweep; rounds with fresh samples put it back, and the default stays."""
     slow = {"BM": 64, "BN": 64, "BK": 8, "TM": 2}
-    tiles = [t for t in sweep.legal_tiles("block_1d", SIZE) if t["TM"] < 8]
-    gpu.lucky = tiles[0] if slow not in tiles else slow  # type: ignore[attr-defined]
+    legal = [t for t in tiles.legal_tiles("block_1d", SIZE) if t["TM"] < 8]
+    gpu.lucky = legal[0] if slow not in legal else slow  # type: ignore[attr-defined]
     gpu.luck = 6  # type: ignore[attr-defined]
     k = catalog["block_1d"]
-    outcome = run("block_1d", finalists=1)
-    swept = tune.finalists(schema.read(outcome.path)["sweep"], k, SIZE)
+    run("block_1d", finalists=1)
+    swept = confirming.finalists(held().of(Swept), k, SIZE)
     assert swept[0] == gpu.lucky  # type: ignore[attr-defined]
-    (entry,) = schema.read(outcome.path)["tuned"]
+    (entry,) = held().of(Tuned)
     assert entry["params"] == dict(k.params) and entry["gain"] is None
     assert entry["gflops"] == pytest.approx(200 * k.params["TM"], rel=1e-4)
 
 
 def test_a_wrong_finalist_is_refused(gpu: type[Session]) -> None:
     run("tiled_32")
-    best = schema.read(schema.FOLDER / "h200.json")["tuned"][0]["params"]
+    best = held().of(Tuned)[0].params
     gpu.wrong_tile = best
     outcome = run("tiled_32", again=True)
-    assert outcome.recorded == 0 and "wrong result" in outcome.refused[0]
+    assert outcome.measured == 0 and "wrong result" in outcome.refused[0]
 
 
 def test_a_stopped_tuner_goes_on(gpu: type[Session]) -> None:
     with pytest.raises(ConfigError, match="--seconds"):
         run("block_1d", seconds=0.0)
-    assert run("block_1d", limit=3).recorded == 1
-    assert schema.read(schema.FOLDER / "h200.json")["tuned"][0]["tiles"] == 3
-    assert run("block_1d").recorded == 1  # more tiles are timed now: the question is open again
+    assert run("block_1d", limit=3).measured == 1
+    assert held().of(Tuned)[0].tiles == 3
+    assert run("block_1d").measured == 1  # more tiles are timed now: the question is open again
     assert run("block_1d").present == 1
 
 
 def test_ragged_shapes_are_published_and_spread() -> None:
-    shapes = tune.ragged_shapes()
+    shapes = confirming.ragged_shapes()
     assert shapes[:2] == [(952, 2745, 2737), (4126, 793, 887)]  # the set never changes
-    assert len(set(shapes)) == 20 and shapes != tune.ragged_shapes(seed=20)
+    assert len(set(shapes)) == 20 and shapes != confirming.ragged_shapes(seed=20)
     edges = [edge for shape in shapes for edge in shape]
     assert 500 <= min(edges) < 800 and 4000 < max(edges) <= 6000
     middle = math.exp(sum(map(math.log, edges)) / 60)
@@ -125,24 +140,24 @@ def test_ragged_shapes_are_published_and_spread() -> None:
 
 def test_the_choice_on_ragged_shapes(gpu: type[Session], monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = [(256, 512, 64), (100, 70, 33), (70, 300, 40)]
-    monkeypatch.setattr(tune, "ragged_shapes", lambda: shapes)
+    monkeypatch.setattr(confirming, "ragged_shapes", lambda: shapes)
     part = run("fp32_best", ragged=True, seconds=1e-9)
-    assert part.left == 3 and tune.ragged() is None
+    assert len(part.left) == 3 and reading.ragged() is None
     lines: list[str] = []
     outcome = run("fp32_best", lines.append, ragged=True)
-    assert outcome.recorded == 3 and "geometric mean" in lines[-1]
-    found = tune.ragged()
+    assert outcome.measured == 3 and "geometric mean" in lines[-1]
+    found = reading.ragged()
     assert found is not None and len(found.entries) == 3
     ratios = [e["cublas_ratio"] for e in found.entries]
     assert found.share == pytest.approx(math.prod(ratios) ** (1 / 3))
     assert found.worst == min(ratios) and found.error < 1
     assert run("fp32_best", ragged=True).present == 3
-    assert {e["seed"] for e in found.entries} == {tune.RAGGED_SEED}
-    path = schema.FOLDER / "h200.json"
+    assert {e["seed"] for e in found.entries} == {confirming.RAGGED_SEED}
+    path = store.FOLDER / "h200.json"
     data = json.loads(path.read_text(encoding="utf-8"))
     data["ragged"][0]["source"] = "older code"
     path.write_text(json.dumps(data), encoding="utf-8")
-    assert tune.ragged() is None
+    assert reading.ragged() is None
     with pytest.raises(ConfigError, match="one tile"):
         run("block_1d", ragged=True)
 
@@ -151,36 +166,35 @@ def test_readers_show_a_confirmed_tile_and_nothing_else(
     gpu: type[Session],
 ) -> None:
     k = catalog["block_2d"]
-    assert tune.tuned(k) is None and pages.tuned_note(k) is None
-    stamp = dict.fromkeys(schema.RECORDED) | {"date": "2026-01-01", "commit": "x"}
+    assert reading.tuned(k) is None and pages.tuned_note(k) is None
+    stamp = dict.fromkeys(store.RECORDED) | {"date": "2026-01-01", "commit": "x"}
     entry = {
         "kernel": k.name, "params": {**k.params, "BK": 16}, "default": dict(k.params),
         "m": 4096, "n": 4096, "k": 4096, "ms": 4.0, "q1": 3.9, "q3": 4.1, "gflops": 34360.0,
         "pairs": 9, "gain": 1.25, "gain_q1": 1.2, "gain_q3": 1.3, "cublas_ratio": 0.667,
         "ratio_q1": 0.66, "ratio_q3": 0.67, "max_error": 1e-5, "error_over_tolerance": 0.1,
-        "checked": "float64", "tiles": 608, "source": points.fingerprint(k), "recorded": stamp,
+        "checked": "float64", "tiles": 608, "source": fingerprint(k), "recorded": stamp,
     }  # fmt: skip
     head = {"name": "NVIDIA H200", "arch": "sm_90"}
-    path = schema.FOLDER / "h200.json"
+    path = store.FOLDER / "h200.json"
 
     def write(**changes: Any) -> None:
-        data = schema.empty(head)
-        data["tuned"] = [entry | changes]
-        data["points"] = []
-        schema.write(path, data)
+        made = store.empty(path, head)
+        made.merge(Tuned(**entry | changes))
+        made.write()
 
     write()
-    assert tune.tuned(k)["params"]["BK"] == 16  # type: ignore[index]
+    assert reading.tuned(k)["params"]["BK"] == 16  # type: ignore[index]
     note = repr(pages.tuned_note(k))
     assert "608 tiles" in note and "BK = 16" in note and "1.25 times" in note and "66.7 %" in note
-    assert tune.tuned(k, 2048) is None and tune.tuned("vectorised") is None
-    assert tune.tuned(k, gpu="t4") is None
+    assert reading.tuned(k, 2048) is None and reading.tuned("vectorised") is None
+    assert reading.tuned(k, gpu="t4") is None
     assert _tile.times(k, "h200").ms[tuple(entry["params"].values())] == 4.0
     write(gain=None, gain_q1=None, gain_q3=None, params=dict(k.params))
     assert "none is faster" in repr(pages.tuned_note(k))
     for stale in ({"source": "older"}, {"default": {**k.params, "BM": 64}}):
         write(**stale)
-        assert tune.tuned(k) is None and pages.tuned_note(k) is None
+        assert reading.tuned(k) is None and pages.tuned_note(k) is None
 
 
 def test_a_record_shows_its_tuned_tiles_in_the_ladder(
@@ -188,21 +202,21 @@ def test_a_record_shows_its_tuned_tiles_in_the_ladder(
 ) -> None:
     from helpers.__main__ import main
 
-    request = recording.Request(sizes=(SIZE,), kernels=("block_1d", "cublas_fp32"))
+    request = Request(("points",), sizes=(SIZE,), kernels=("block_1d", "cublas_fp32"))
 
     class Plain(FakeSession):
         """It counts its own openings, not those of the class that other tests look at."""
 
     with monkeypatch.context() as plain:
-        plain.setattr(recording, "Session", Plain)
-        recording.record(request, lambda _: None)
+        plain.setattr(campaign, "Session", Plain)
+        campaign.run(request, lambda _: None)
     assert main(["ladder", "--size", "256"]) == 0
     assert "tuned:" not in capsys.readouterr().out
     run("block_1d")
     assert main(["ladder", "--size", "256"]) == 0
     out = capsys.readouterr().out
     assert "tuned: block_1d: BK=4 TM=16" in out and "chosen by shape" not in out
-    monkeypatch.setattr(tune, "ragged_shapes", lambda: [(100, 70, 33)])
+    monkeypatch.setattr(confirming, "ragged_shapes", lambda: [(100, 70, 33)])
     run("fp32_best", ragged=True)
     assert main(["ladder", "--size", "256"]) == 0
     assert "tile chosen by shape: fp32_best over 1 ragged shapes" in capsys.readouterr().out
@@ -215,7 +229,7 @@ def test_tuning_needs_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["tune", "block_1d"]) == 2
         assert "NVIDIA GPU" in capsys.readouterr().err
         with pytest.raises(NoGPUError):
-            tune.tune(tune.Request("block_1d"))
+            campaign.tune(Request(("tuned",), kernels=("block_1d",)))
 
 
 def test_rounds_pair_every_operation(monkeypatch: pytest.MonkeyPatch) -> None:

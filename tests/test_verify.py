@@ -22,9 +22,12 @@ from helpers import kernel as kernel_room
 from helpers.__main__ import main
 from helpers.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
 from helpers.kernel import geometry
-from helpers.measuring import evidence, one, protocol, sanitizer, verify
-from helpers.measuring import record as recording
+from helpers.measuring import campaign, evidence, one, protocol, sanitizer, store
 from helpers.measuring.sanitizer import CHECKS, Task, Verdict
+from helpers.measuring.sections import shaping, watching
+from helpers.measuring.sections.shaping import Shaped
+from helpers.measuring.sections.watching import Watched
+from helpers.measuring.steps import Outcome, Request
 from helpers.rungs import catalog
 from tests import pretend_tools
 from tests.test_measure import H200, FakeSession
@@ -114,12 +117,12 @@ def test_a_verdict_needs_the_launches_to_have_run() -> None:
     def judged(text: str, status: int | None = 0, launches: int = 1) -> Verdict:
         return sanitizer.judge(text, "memcheck", status, launches)
 
-    assert verify.fine(judged(CLEAN))
+    assert watching.fine(judged(CLEAN))
     # the tool counts no error, and the program never came to its launches: that is not clean
     idle = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
     for bad in (judged(idle), judged(CLEAN, launches=2), judged(CLEAN, status=1)):
-        assert bad.state == "stopped" and not verify.fine(bad)
-    assert not verify.fine(judged(CLEAN.replace('"wrong": 0', '"wrong": 1')))
+        assert bad.state == "stopped" and not watching.fine(bad)
+    assert not watching.fine(judged(CLEAN.replace('"wrong": 0', '"wrong": 1')))
     assert judged(DIRTY, 1).errors == 160
     assert judged("mumble").state == "unknown"
     # killed: what it had reported counts, and it is no clean run
@@ -141,9 +144,9 @@ class Session(FakeSession):
 def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[], list[str]]]:
     """A pretend GPU and tools, and an empty folder for records; what was run, so far."""
     log = pretend_tools.install(monkeypatch, tmp_path)
-    monkeypatch.setattr(evidence, "FOLDER", tmp_path / "validation")
-    monkeypatch.setattr(recording, "Session", Session)
-    monkeypatch.setattr(recording, "require_gpu", lambda: H200)
+    monkeypatch.setattr(store, "VALIDATION", tmp_path / "validation")
+    monkeypatch.setattr(campaign, "Session", Session)
+    monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
 
     def ran() -> list[str]:
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
@@ -157,7 +160,7 @@ def pretend(tmp_path: Path, *acts: str, faulty: bool = False) -> dict[str, Any]:
     """One launch of a pretend kernel."""
     file = tmp_path / f"{'-'.join(acts)}{faulty}.cubin"
     file.write_text(json.dumps({"faulty": faulty, "acts": acts}), encoding="utf-8")
-    return verify.job("naive", (33, 33, 33), {}, file, "memcheck")
+    return watching.launched("naive", (33, 33, 33), {}, file, "memcheck")
 
 
 def test_only_options_that_the_tool_offers_are_given(calls: Any) -> None:
@@ -198,12 +201,12 @@ def test_a_run_and_its_launches(calls: Any, tmp_path: Path) -> None:
         found = sanitizer.run(Task("two", check, jobs), 0, 30, math.inf)
         assert (found.state, found.errors) == ("ran", 0)
         assert [said["wrong"] for said in found.launches] == [0, 7]
-        assert not verify.fine(found)
+        assert not watching.fine(found)
     bad = sanitizer.run(Task("bad", "racecheck", (pretend(tmp_path, faulty=True),)), 0, 30, 99.0)
     assert (bad.state, bad.errors) == ("ran", 3)
     died = sanitizer.run(Task("died", "", (pretend(tmp_path, "stop"),)), 0, 30, 99.0)
-    assert died.state == "stopped" and "/some/folder" not in verify.last_line(died.log)
-    assert "illegal memory access" in verify.last_line(died.log)
+    assert died.state == "stopped" and "/some/folder" not in watching.last_line(died.log)
+    assert "illegal memory access" in watching.last_line(died.log)
 
 
 @pytest.mark.parametrize("check", ["", "synccheck"])
@@ -259,7 +262,7 @@ def test_runs_side_by_side_keep_to_their_number_and_time() -> None:
 
 
 def test_kernels_are_compiled_side_by_side(tmp_path: Path) -> None:
-    sources = verify.control_sources("sm_90")
+    sources = watching.control_sources("sm_90")
     paths = sanitizer.compile_all(sources, tmp_path, 2, pretend_tools.threads)
     assert set(paths) == set(sources)
     assert all(path.read_bytes().startswith(b"\x7fELF") for path in paths.values())
@@ -271,8 +274,8 @@ def test_kernels_are_compiled_side_by_side(tmp_path: Path) -> None:
 # -- controls --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("control", verify.CONTROLS, ids=lambda c: f"{c.check}-{c.why}")
-def test_each_control_has_the_fault_that_it_is_named_for(control: verify.Control) -> None:
+@pytest.mark.parametrize("control", watching.CONTROLS, ids=lambda c: f"{c.check}-{c.why}")
+def test_each_control_has_the_fault_that_it_is_named_for(control: watching.Control) -> None:
     """The emulator sees it too, on the same shape cut down; and nothing in the kernel without it."""
     kind = {
         "memcheck": "out-of-bounds",
@@ -287,9 +290,9 @@ def test_each_control_has_the_fault_that_it_is_named_for(control: verify.Control
 
 
 def test_every_check_has_a_control() -> None:
-    assert {c.check for c in verify.CONTROLS} == set(CHECKS)
+    assert {c.check for c in watching.CONTROLS} == set(CHECKS)
     with pytest.raises(ConfigError, match="change this control"):
-        _ = replace(verify.CONTROLS[0], old="no such text").source
+        _ = replace(watching.CONTROLS[0], old="no such text").source
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -298,14 +301,14 @@ def test_a_tool_that_misses_its_controls_is_not_believed(
 ) -> None:
     monkeypatch.setenv("PRETEND_BLIND", check)
     outcome = watch(kernels=("naive",))
-    assert (outcome.done, outcome.left) == (6, 0)  # the three others
+    assert (outcome.measured, outcome.left) == (6, [])  # the three others
     [why] = outcome.refused
     assert why.startswith(f"{check} reports nothing on a kernel with a known fault")
     assert check not in {r["check"] for r in rows()}
     table = evidence.sanitizer_table()
     assert table is not None and check not in table.rows[0] and check not in table.note
     monkeypatch.delenv("PRETEND_BLIND")
-    assert watch(kernels=("naive",)).done == 2  # believed now: its rows are made
+    assert watch(kernels=("naive",)).measured == 2  # believed now: its rows are made
     table = evidence.sanitizer_table()
     assert table is not None and table.rows[0][check] == 0
 
@@ -316,7 +319,7 @@ def test_a_tool_that_does_nothing_leaves_no_record(
     monkeypatch.setenv("PRETEND_BLIND", ",".join(CHECKS))
     with pytest.raises(ToolchainError, match="no kernel with a known fault is reported"):
         watch(kernels=("naive",))
-    assert not (evidence.FOLDER / "sanitizer.json").exists()
+    assert not (store.VALIDATION / "sanitizer.json").exists()
 
 
 # -- every kernel under every check ----------------------------------------------------------------
@@ -324,25 +327,34 @@ def test_a_tool_that_does_nothing_leaves_no_record(
 FEW = ("naive", "tiled_padded", "hopper_5")
 
 
-def watch(**options: Any) -> verify.Outcome:
-    wanted = {"kernels": FEW, "workers": 4, "with_shapes": False, "commit": "abc", **options}
-    return verify.verify(verify.Request(**wanted), lambda _: None)
+def watch(**options: Any) -> Outcome:
+    wanted = {
+        "sections": ("sanitizer",), "kernels": FEW, "workers": 4, "commit": "abc", **options
+    }  # fmt: skip
+    return campaign.run(Request(**wanted), lambda _: None)
 
 
-def rows() -> list[dict[str, Any]]:
-    held: list[dict[str, Any]] = evidence.read(evidence.FOLDER / "sanitizer.json", "sanitizer")[
-        "rows"
-    ]
-    return held
+def held() -> store.Record:
+    """The record as it lies there."""
+    return store.read_validation(store.VALIDATION / "sanitizer.json", "sanitizer")
+
+
+def rows() -> list[Watched]:
+    found: list[Watched] = held().rows
+    return found
 
 
 def test_every_kernel_shape_and_check_has_its_row(calls: Callable[[], list[str]]) -> None:
     outcome = watch()
-    assert (outcome.done, outcome.present, outcome.left) == (20, 0, 0)  # tiled_padded: one shape
+    assert (outcome.measured, outcome.present, outcome.left) == (
+        20,
+        0,
+        [],
+    )  # tiled_padded: one shape
     assert outcome.faults == [] and outcome.refused == []
     found = rows()
     assert {(r["kernel"], r["shape"], r["check"]) for r in found} == {
-        (k, s, c) for k in FEW for s in verify.watched_shapes(catalog[k]) for c in CHECKS
+        (k, s, c) for k in FEW for s in watching.watched_shapes(catalog[k]) for c in CHECKS
     }
     for r in found:
         assert (r["state"], r["errors"]) == ("ran", 0)
@@ -350,11 +362,10 @@ def test_every_kernel_shape_and_check_has_its_row(calls: Callable[[], list[str]]
         assert r["wrong"] == (None if r["check"] == "initcheck" else 0)
         assert r["recorded"]["sanitizer"] == "2025.3.1.0" and r["recorded"]["gpu"] == H200.name
         assert r["recorded"]["commit"] == "abc"
-    data = evidence.read(evidence.FOLDER / "sanitizer.json", "sanitizer")
-    assert {c["check"] for c in data["controls"]} == set(CHECKS)
-    assert all(c["errors"] for c in data["controls"])
+    assert {c.check for c in held().controls} == set(CHECKS)
+    assert all(c.errors for c in held().controls)
     # both shapes of a kernel share one process
-    assert len(calls()) == len(verify.CONTROLS) + len(FEW) * len(CHECKS)
+    assert len(calls()) == len(watching.CONTROLS) + len(FEW) * len(CHECKS)
 
 
 def test_what_is_there_is_not_run_again(calls: Callable[[], list[str]]) -> None:
@@ -362,22 +373,22 @@ def test_what_is_there_is_not_run_again(calls: Callable[[], list[str]]) -> None:
     calls()
     assert watch(kernels=("naive",)).present == 8
     assert calls() == []
-    assert watch().done == 12  # the two others
-    data = evidence.read(evidence.FOLDER / "sanitizer.json", "sanitizer")
-    data["rows"][0]["source"] = "older"
-    evidence.write(evidence.FOLDER / "sanitizer.json", data)
+    assert watch().measured == 12  # the two others
+    data = held()
+    data.rows[0] = replace(data.rows[0], source="older")
+    data.write()
     calls()
-    assert watch().done == 1
-    assert len(calls()) == len(verify.CONTROLS) + 1
-    assert watch(kernels=("naive",), again=True).done == 8
+    assert watch().measured == 1
+    assert len(calls()) == len(watching.CONTROLS) + 1
+    assert watch(kernels=("naive",), again=True).measured == 8
 
 
 def test_another_folder_goes_on_from_the_books_record(calls: Any, tmp_path: Path) -> None:
     watch(kernels=("naive",))
     outcome = watch(out=tmp_path / "out")
-    assert (outcome.done, outcome.present) == (12, 8)
-    there = evidence.read(tmp_path / "out" / "sanitizer.json", "sanitizer")
-    assert len(there["rows"]) == 20 and len(rows()) == 8
+    assert (outcome.measured, outcome.present) == (12, 8)
+    there = store.read_validation(tmp_path / "out" / "sanitizer.json", "sanitizer")
+    assert len(there.rows) == 20 and len(rows()) == 8
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, kernel: str, text: str) -> None:
@@ -409,19 +420,19 @@ def test_an_unknown_log_is_refused_and_nothing_of_it_is_recorded(
 def test_the_watch_keeps_to_its_time(calls: Any) -> None:
     with pytest.raises(ToolchainError, match="seconds"):
         watch(seconds=0.0)
-    assert not (evidence.FOLDER / "sanitizer.json").exists()
+    assert not (store.VALIDATION / "sanitizer.json").exists()
 
 
 def test_watched_shapes_cover_several_tiles() -> None:
     for name, k in catalog.items():
-        shapes = verify.watched_shapes(k)
-        assert set(shapes) == (set(verify.WATCHED) if name != "tiled_padded" else {"aligned"})
-        p = geometry(k, *shapes["aligned"], **verify.watched_params(k))
+        shapes = watching.watched_shapes(k)
+        assert set(shapes) == (set(watching.WATCHED) if name != "tiled_padded" else {"aligned"})
+        p = geometry(k, *shapes["aligned"], **watching.watched_params(k))
         assert math.prod(p.grid) > 1
         tiles = -(-p.M // p.tile[0]) * -(-p.N // p.tile[1])
         if "SMS" in k.params:  # persistent: some block takes a second tile, or shares one
             assert tiles > p.grid[0]
-        assert all(n % 32 for n in verify.WATCHED["ragged"])
+        assert all(n % 32 for n in watching.WATCHED["ragged"])
 
 
 # -- the program that is watched -------------------------------------------------------------------
@@ -480,7 +491,7 @@ def test_a_launch_is_compared_with_float64(
     monkeypatch.setattr(one, "cuda_launch", launched)
     file = tmp_path / "x.cubin"
     file.write_bytes(b"compiled")
-    job = verify.job(name, size, catalog[name].params, file, "memcheck")
+    job = watching.launched(name, size, catalog[name].params, file, "memcheck")
     assert one.launch_once(job)["wrong"] == 0
     assert given["cubin"] == b"compiled"
     if catalog[name].host == "tma":  # as hopper.launch wants them, so that it copies nothing
@@ -504,7 +515,7 @@ def test_under_initcheck_nobody_writes_or_reads_c_but_the_kernel(
     monkeypatch.setattr(one, "cuda_launch", multiply)
     asked: list[str] = []
     monkeypatch.setattr(cupy, "empty", lambda *shape: asked.append("empty") or np.zeros(*shape))
-    said = one.launch_once(verify.job("naive", (9, 9, 9), {}, file, "initcheck"))
+    said = one.launch_once(watching.launched("naive", (9, 9, 9), {}, file, "initcheck"))
     assert asked == ["empty"] and "wrong" not in said
 
 
@@ -548,9 +559,9 @@ def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
 @pytest.mark.parametrize("name", list(catalog))
 def test_a_hundred_shapes_and_more_awkward_ones_first(name: str) -> None:
     k = catalog[name]
-    found = verify.shapes(k)
+    found = shaping.shapes(k)
     assert len(found) >= 100 and len(set(found)) == len(found)
-    assert found == verify.shapes(k) and found != verify.shapes(k, seed=1)
+    assert found == shaping.shapes(k) and found != shaping.shapes(k, seed=1)
     for size in found:
         geometry(k, *size)
     assert max(max(s) for s in found) > 2000
@@ -602,10 +613,10 @@ SIZES = [(1, 1, 1), (9, 7, 5), (33, 17, 64)]
 
 
 def checked(name: str, shifted: bool, monkeypatch: pytest.MonkeyPatch, do: Any = multiply) -> Any:
-    monkeypatch.setattr(recording, "Session", NumpySession)
+    monkeypatch.setattr(shaping, "Session", NumpySession)
     monkeypatch.setattr(launch, "cuda_launch", do)
     task = {"kernel": name, "shapes": SIZES, "seed": 1, "shifted": shifted}
-    return verify.check_shapes(task)
+    return shaping.check_shapes(task)
 
 
 @pytest.mark.parametrize("name", ["naive", "naive_int", "mma_pipelined_bf16", "hopper_5"])
@@ -657,36 +668,31 @@ def test_shifted_operands_begin_one_element_into_their_memory(
 
 
 def test_shapes_are_recorded_once(calls: Callable[[], list[str]]) -> None:
-    def go(**options: Any) -> verify.Outcome:
-        wanted = {
-            "kernels": ("naive", "hopper_1"),
-            "with_sanitizer": False,
-            "workers": 2,
-            **options,
-        }
-        return verify.verify(verify.Request(**wanted), lambda _: None)
+    def go(**options: Any) -> Outcome:
+        wanted = {"kernels": ("naive", "hopper_1"), "workers": 2, **options}
+        return campaign.run(Request(("shapes",), **wanted), lambda _: None)
 
     outcome = go()
-    assert (outcome.done, outcome.present, outcome.faults) == (2, 0, [])
-    path = evidence.FOLDER / "shapes_h200.json"
-    by_kernel = {r["kernel"]: r for r in evidence.read(path, "shapes")["rows"]}
+    assert (outcome.measured, outcome.present, outcome.faults) == (2, 0, [])
+    path = store.VALIDATION / "shapes_h200.json"
+    by_kernel = {r.kernel: r for r in store.read_validation(path, "shapes").rows}
     r = by_kernel["naive"]
     assert (r["shapes"], r["shifted_shapes"], r["wrong"], r["state"]) == (120, 120, 0, "ran")
     assert (r["shifted"], by_kernel["hopper_1"]["shifted"]) == ("A, B and C", "A and B")
     assert len(calls()) == 2
     assert go().present == 2 and calls() == []
-    assert go(count=130).done == 2  # more shapes than before
-    assert go(seconds=0.0, again=True).left == 2
-    data = evidence.read(path, "shapes")
-    data["rows"][0]["wrong"] = 1
-    evidence.write(path, data)
-    assert go(count=130).done == 1  # what was wrong is tried again
+    assert go(count=130).measured == 2  # more shapes than before
+    assert len(go(seconds=0.0, again=True).left) == 2
+    data = store.read_validation(path, "shapes")
+    data.rows[0] = replace(data.rows[0], wrong=1)
+    data.write()
+    assert go(count=130).measured == 1  # what was wrong is tried again
 
 
 def test_a_kernel_that_stops_the_gpu_has_a_row_that_says_so() -> None:
     task = Task("x", "", (), {"kernel": "naive", "shapes": SIZES, "seed": 1})
     first = {"shapes": 3, "worst": 0.1, "wrong": 0, "wrong_at": []}
-    r = verify.shapes_row(task, Verdict("stopped", launches=(first,)), {"gpu": "x"})
+    r = shaping.shapes_row(task, Verdict("stopped", launches=(first,)), NOTE)
     assert (r["state"], r["shapes"], r["shifted_shapes"], r["shifted_worst"]) == (
         "stopped",
         3,
@@ -701,7 +707,7 @@ def test_a_kernel_that_stops_the_gpu_has_a_row_that_says_so() -> None:
 def test_a_page_shows_nothing_of_a_record_that_is_not_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(evidence, "FOLDER", tmp_path)
+    monkeypatch.setattr(store, "VALIDATION", tmp_path)
     assert evidence.sanitizer_table() is None and evidence.shapes_table() is None
     assert evidence.mutants_table() is None
     for of in ("sanitizer", "shapes", "mutants"):
@@ -712,7 +718,7 @@ def test_a_page_shows_nothing_of_a_record_that_is_not_there(
 
 
 def test_a_page_shows_the_records_that_are_there(calls: Any) -> None:
-    watch(with_shapes=True)
+    watch(sections=("shapes", "sanitizer"))
     shown = repr(pages.evidence("sanitizer"))
     lines = {line.split()[0]: line.split() for line in shown.splitlines()}
     assert lines["naive"][-4:] == ["0"] * 4 and lines["tiled_padded"][-4:] == ["0"] * 4
@@ -729,30 +735,45 @@ def test_rows_of_older_code_are_not_shown(calls: Any, monkeypatch: pytest.Monkey
     assert table is not None and [r["kernel"] for r in table.rows] == ["coalesced"]
 
 
+NOTE = dict.fromkeys(store.RECORDED) | {"gpu": "x"}
+
+
 def test_what_did_not_run_to_its_end_is_said() -> None:
-    row = {"state": "ran", "errors": 0}
-    assert evidence.said([row, row]) == 0
-    assert evidence.said([row, {"state": "ran", "errors": 4}]) == 4
-    assert evidence.said([row, {"state": "not finished", "errors": 0}]) == "0, not finished"
+    def row(state: str, errors: int) -> Watched:
+        return Watched(
+            "naive", {}, "ragged", 1, 1, 1, "memcheck", state, errors, "", "", None, 0.0, "x", NOTE
+        )
+
+    ran = row("ran", 0)
+    assert evidence.said([ran, ran]) == 0
+    assert evidence.said([ran, row("ran", 4)]) == 4
+    assert evidence.said([ran, row("not finished", 0)]) == "0, not finished"
     assert evidence.said([]) is None
 
 
 def test_damaged_records_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "sanitizer.json"
-    evidence.write(path, evidence.empty("sanitizer"))
-    assert evidence.read(path, "sanitizer") == evidence.empty("sanitizer")
+    none = {"schema": 1, "kind": "sanitizer", "controls": [], "rows": []}
+    path.write_text(json.dumps(none), encoding="utf-8")
+    data = store.read_validation(path, "sanitizer")
+    assert data.rows == data.controls == []
     with pytest.raises(DataError, match="no file of shapes"):
-        evidence.read(path, "shapes")
+        store.read_validation(path, "shapes")
     for text, why in (("[", "damaged"), ("{}", "no file"), ("[]", "no file")):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=why):
-            evidence.read(path, "sanitizer")
-    data = evidence.empty("sanitizer")
-    path.write_text(json.dumps({**data, "rows": [{"kernel": "naive"}]}), encoding="utf-8")
-    with pytest.raises(DataError, match="row 0 has no params"):
-        evidence.read(path, "sanitizer")
-    with pytest.raises(DataError, match="lacks"):
-        evidence.merge(data, {"kernel": "naive"})
+            store.read_validation(path, "sanitizer")
+    for rows_, why in (
+        ([{"kernel": "naive"}], "entry 0 of 'rows' has no 'params'"),
+        (3, "no list"),
+    ):
+        path.write_text(json.dumps({**none, "rows": rows_}), encoding="utf-8")
+        with pytest.raises(DataError, match=why):
+            store.read_validation(path, "sanitizer")
+    with pytest.raises(TypeError, match="missing"):
+        Watched(kernel="naive")  # type: ignore[call-arg]
+    with pytest.raises(DataError, match="shapes=-1"):
+        Shaped("naive", {}, "ran", 1, -1, [], None, 0, [], "A", 0, None, 0, "x", NOTE)
 
 
 # -- the command -----------------------------------------------------------------------------------
@@ -773,7 +794,7 @@ def test_the_command(calls: Any, capsys: pytest.CaptureFixture[str], monkeypatch
     assert "Invalid __global__ write" in capsys.readouterr().err
     assert main(["verify", "--kernels", "naiv"]) == 2
     with pytest.raises(UnknownKernelError, match="naive"):
-        verify.verify(verify.Request(("naiv",)), lambda _: None)
+        campaign.run(Request(("sanitizer",), kernels=("naiv",)), lambda _: None)
 
 
 @pytest.mark.skipif(device.current() is not None, reason="there is a GPU here")

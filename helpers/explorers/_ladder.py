@@ -9,7 +9,7 @@ from helpers.explorers import points
 from helpers.explorers.core import Control, Explorer, Reading, State, significant, text
 from helpers.measuring import DEFAULT_GPU, measure
 from helpers.measuring.gpu import BASELINES
-from helpers.measuring.point import PRECISION
+from helpers.measuring.trials import PRECISION
 from helpers.rungs import catalog
 from helpers.wording import counted
 

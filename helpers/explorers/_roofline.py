@@ -9,7 +9,7 @@ from helpers.errors import ConfigError
 from helpers.explorers import points
 from helpers.explorers.core import Control, Explorer, Reading, State, text
 from helpers.measuring import DEFAULT_GPU, measure
-from helpers.measuring.point import PRECISION
+from helpers.measuring.trials import PRECISION
 from helpers.rungs import catalog
 
 SIZE = (4096, 4096, 4096)

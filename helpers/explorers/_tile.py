@@ -14,7 +14,7 @@ from helpers.explorers._occupancy import gpu_control, plain_limits
 from helpers.explorers.core import Control, Explorer, Reading, State, text
 from helpers.kernel import Kernel, broken_rules, geometry
 from helpers.measuring import fingerprint, load, tiles
-from helpers.measuring.schema import label as provenance
+from helpers.measuring.store import label as provenance
 from helpers.rungs import catalog, find
 from helpers.toolchain import resources
 

@@ -1,28 +1,30 @@
 """Time kernels on a GPU, record the times, replay them elsewhere.
 
 `measure(kernels, sizes)` measures where there is a GPU and replays data/measurements/<gpu>.json where
-there is none. `record` makes those files. `published` reads what the five documents print.
+there is none (helpers.measuring.sources). helpers.measuring.campaign makes those files, section by section
+(helpers.measuring.sections); helpers.measuring.reading only reads them. `published` reads what the five
+documents print.
 """
 
 from helpers.measuring.documents import published, published_frame
-from helpers.measuring.point import fingerprint
+from helpers.measuring.measurement import DEFAULT_GPU, Measurement
 from helpers.measuring.protocol import ImplausibleError
-from helpers.measuring.replay import (
-    DEFAULT_GPU,
-    Measurement,
+from helpers.measuring.reading import (
     accuracy,
     counters,
     flags,
     ladder,
-    measure,
-    overlap,
+    ragged,
     skipped,
     stale,
     stalls,
     transfers,
+    tuned,
 )
-from helpers.measuring.schema import Record, known_gpus, load
-from helpers.measuring.tune import ragged, ragged_shapes, tuned
+from helpers.measuring.sections.confirming import ragged_shapes
+from helpers.measuring.sources import measure, overlap
+from helpers.measuring.store import Record, known_gpus, load
+from helpers.rungs import fingerprint
 
 __all__ = [
     "DEFAULT_GPU",

@@ -363,6 +363,28 @@ class Session:
 
         return launch_directly
 
+    def build_operation(
+        self, plan: Geometry, source: str, options: tuple[str, ...], A: Any, B: Any, C: Any
+    ) -> Callable[[], None]:
+        """A function that launches a plan's kernel compiled from other source or with other options.
+
+        The kernel's shared memory is static.
+        """
+        k = plan.kernel
+        compiled = toolchain.compile(
+            source, name=k.file, arch=self.gpu.arch, defines=plan.defines, options=options
+        )
+        module = self.cupy.cuda.function.Module()
+        module.load(compiled.cubin)
+        function = module.get_function(k.entry)
+        arguments = (A, B, C, np.int32(plan.M), np.int32(plan.N), np.int32(plan.K))
+
+        def launch_build(_keep: Any = module) -> None:  # the function dies with its module
+            with self.stream:
+                function(plan.grid, plan.block, arguments)
+
+        return launch_build
+
     def baseline_operation(
         self, name: str, A: Any, B: Any, C: Any, out_dtype: str = "float32"
     ) -> Callable[[], None]:
@@ -433,43 +455,6 @@ class Session:
             for _ in range(10):
                 multiply()
             self.stream.synchronize()
-
-    def compare_build(
-        self, plan: Geometry, source: str, options: tuple[str, ...]
-    ) -> protocol.Paired:
-        """Time a kernel compiled from other source or with other options beside its default build.
-
-        Raises ImplausibleError if the build's result is wrong. The kernel's shared memory is static.
-        """
-        k = plan.kernel
-        problem = self.problem(k.dtype, plan.M, plan.N, plan.K)
-        compiled = toolchain.compile(
-            source, name=k.file, arch=self.gpu.arch, defines=plan.defines, options=options
-        )
-        module = self.cupy.cuda.function.Module()
-        module.load(compiled.cubin)
-        function = module.get_function(k.entry)
-        C, D = (self.output(k.out_dtype, plan.M, plan.N) for _ in range(2))
-        sizes = np.int32(plan.M), np.int32(plan.N), np.int32(plan.K)
-
-        def run() -> None:
-            with self.stream:
-                function(plan.grid, plan.block, (problem.A, problem.B, C, *sizes))
-
-        timed = protocol.paired(
-            self.bench(
-                {
-                    "kernel": run,
-                    "baseline": self.kernel_operation(plan, problem.A, problem.B, D),
-                }
-            ),
-            "kernel",
-            "baseline",
-            before=lambda: self.poison(C, k.out_dtype),
-        )
-        worst, ratio = self.error(problem, C, k.out_dtype)
-        protocol.refuse_wrong(ratio, f"a build of {k.name}", worst, problem.checked)
-        return timed
 
     # -- timings outside the pairs -------------------------------------------------------------
 

@@ -5,7 +5,7 @@ python -m helpers.measuring.one JOBS.json
 The file holds a list of launches {kernel, M, N, K, params}, or an object: {"jobs": the same list,
 "limit": seconds from the first launch after which this process says {"late"} and ends}. A launch may name its compiled kernel ("cubin", a
 file), and ask with "check" that C is compared with float64; one line "@ {...}" says how it went.
-A job {kernel, shapes, ...} instead is a test of many shapes (helpers.measuring.verify.check_shapes).
+A job {kernel, shapes, ...} instead is a test of many shapes (helpers.measuring.sections.shaping.check_shapes).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from helpers import hopper
 from helpers.kernel import Geometry, geometry
 from helpers.launch import cuda_launch
+from helpers.measuring.sections.shaping import check_shapes
 from helpers.numbers import STORAGE, operands, poison, wrong_elements
 from helpers.rungs import find
 
@@ -95,9 +96,7 @@ def main(path: str) -> None:
         watch.start()
     for job in data["jobs"]:
         if "shapes" in job:
-            from helpers.measuring import verify
-
-            said = verify.check_shapes(job)
+            said = check_shapes(job)
         else:
             said = launch_once(job)
         print("@ " + json.dumps(said), flush=True)

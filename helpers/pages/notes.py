@@ -9,7 +9,7 @@ from typing import Any
 from helpers.errors import DataError, UnknownNameError, near_matches
 from helpers.kernel import Kernel
 from helpers.measuring import DEFAULT_GPU, load, stalls, tuned
-from helpers.measuring.ncu import on_tensor_cores
+from helpers.measuring.agree import on_tensor_cores
 from helpers.pages.pieces import Html, Markdown
 from helpers.pages.tables import table
 

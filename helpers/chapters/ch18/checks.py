@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from helpers.exercises import Check, close_to, exercise
-from helpers.measuring.streams import Step, makespan, schedule, simulate
+from helpers.streams import Step, makespan, schedule, simulate
 
 STAGES = {"B": 1.0, "A": 2.0, "kernel": 6.0, "C": 2.0}
 """Times in ms of exercise 18.1."""

@@ -1,0 +1,302 @@
+"""Where a chapter's times come from: measured on this machine's GPU, or replayed from a record.
+
+`source` chooses, in one place. Both kinds have one method, which takes entries of one class for kernels at
+sizes; `measure`, `overlap` and `live_ladder` make of them what a page shows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Generic, Protocol, TypeVar
+
+from helpers import device
+from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.kernel import Kernel
+from helpers.measuring import protocol, store
+from helpers.measuring.campaign import commit, stamp
+from helpers.measuring.gpu import BASELINES, Session
+from helpers.measuring.measurement import (
+    DEFAULT_GPU,
+    Measurement,
+    Rows,
+    Wanted,
+    gap,
+    listing,
+    row_of,
+    size_of,
+    wanted_of,
+)
+from helpers.measuring.reading import outdated, rung
+from helpers.measuring.sections import overlapping
+from helpers.measuring.sections.overlapping import Overlapped
+from helpers.measuring.sections.timing import Point, Skipped, point
+from helpers.measuring.steps import names
+from helpers.measuring.store import Record, Size, shape
+from helpers.measuring.telemetry import Telemetry
+from helpers.rungs import catalog, find
+from helpers.toolchain import arch_number
+
+E = TypeVar("E", Point, Overlapped)
+
+
+@dataclass(frozen=True)
+class Taken(Generic[E]):
+    """Entries in the order asked for, with their provenance in words. missing: what there is not, why."""
+
+    live: bool
+    gpu: str
+    key: str
+    label: str
+    entries: tuple[E, ...]
+    missing: tuple[str, ...]
+
+
+class Source(Protocol):
+    """Something that has entries."""
+
+    def take(self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Taken[E]:
+        """The entries of a class for these kernels, each at every size. Raises where there is none."""
+        ...
+
+
+# -- replayed --------------------------------------------------------------------------------------
+
+_HOW: Mapping[type, tuple[str, str]] = {
+    Point: ("measurement", "--kernels {names} --sizes {sizes}"),
+    Overlapped: ("overlapped copies", "--no-points --overlap"),
+}
+"""What entries of a class are called, and with which options they are recorded."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A record, replayed."""
+
+    record: Record
+
+    def take(self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Taken[E]:
+        """The recorded entries. Raises DataError, with what there is, if there is none of them."""
+        used: list[E] = []
+        missing = []
+        for _, name, tiles in wanted:
+            for size in sizes:
+                about = {"kernel": name, "params": tiles, **store.named(size)}
+                found = self.record.of(kind, **about)
+                used += found
+                if not found:
+                    missing.append(self._lacking(name, tiles, size))
+        if not used:
+            raise DataError(self._nothing(kind, wanted, sizes, missing))
+        said = self.record.label(used)
+        changed = dict.fromkeys(e.kernel for e in used if outdated(e))
+        if changed:
+            said += f"; the code of {', '.join(changed)} has changed since"
+        gpu = self.record.gpu["name"]
+        return Taken(False, gpu, self.record.key, said, tuple(used), tuple(missing))
+
+    def _lacking(self, name: str, tiles: Mapping[str, int], size: Size) -> str:
+        skipped = self.record.of(Skipped, kernel=name, params=tiles, **store.named(size))
+        why = f" ({skipped[0].reason})" if skipped else ""
+        with_tiles = ", ".join(f"{key}={value}" for key, value in tiles.items())
+        return f"{name} at {shape(size)}" + (f" with {with_tiles}" if with_tiles else "") + why
+
+    def _nothing(
+        self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size], missing: list[str]
+    ) -> str:
+        what, options = _HOW[kind]
+        asked = ",".join(dict.fromkeys(name for _, name, _ in wanted))
+        edges = ",".join(dict.fromkeys(str(size[0]) for size in sizes))
+        return (
+            f"{self.record.path.name} has no {what} of {'; '.join(missing) or 'any kernel'}. It has: "
+            f"{listing(self.record.of(kind))}. Record it on that GPU with: python -m helpers record "
+            f"--gpu {self.record.key} {options.format(names=asked, sizes=edges)}"
+        )
+
+
+# -- measured now ----------------------------------------------------------------------------------
+
+
+@cache
+def _session() -> Session:
+    """The GPU of this machine, opened and warmed up once a process. Raises NoGPUError."""
+    session = Session()
+    session.warm_up()
+    return session
+
+
+@dataclass(frozen=True)
+class _Now:
+    """What the measuring of one entry needs: the GPU, its clock and power, and what to note."""
+
+    session: Session
+    telemetry: Telemetry
+    note: Mapping[str, Any]
+
+    def point(self, kernel: Kernel | str, size: Size, tiles: Mapping[str, int]) -> list[Point]:
+        """A point, in a list."""
+        more = {"effort": protocol.LIVE, "recorded": self.note, "params": tiles}
+        return [point(self.session, self.telemetry, kernel, size, **more)]  # type: ignore[arg-type]
+
+    def overlapped(self, kernel: Kernel | str, size: Size, _: object) -> list[Overlapped]:
+        """Every variant of one product."""
+        effort = overlapping.LIVE
+        return overlapping.entries(self.session, kernel, size, recorded=self.note, effort=effort)
+
+
+_MEASURE: Mapping[type, Callable[..., list[Any]]] = {
+    Point: _Now.point,
+    Overlapped: _Now.overlapped,
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """This machine's GPU."""
+
+    session: Session
+
+    def take(self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Taken[E]:
+        """Entries measured now.
+
+        Raises ConfigError if this GPU can run none of it, ImplausibleError if a result is wrong.
+        """
+        note = stamp(self.session.versions(), commit())
+        found: dict[tuple[str, Size], list[E]] = {}
+        missing, fault = [], None
+        with Telemetry(self.session.bus_id) as telemetry:
+            now = _Now(self.session, telemetry, note)
+            # Sizes outside: the operands of a size serve every kernel.
+            for size, (kernel, name, tiles) in itertools.product(sizes, wanted):
+                try:
+                    found[name, size] = _MEASURE[kind](now, kernel, size, tiles)
+                except (
+                    ConfigError
+                ) as refusal:  # a newer GPU's instruction, or too large for this one
+                    fault = refusal
+                    missing.append(f"{name} at {shape(size)} ({refusal})")
+        if fault is not None and not found:
+            raise fault
+        keys = [(name, size) for _, name, _ in wanted for size in sizes]
+        entries = tuple(entry for key in keys for entry in found.get(key, ()))
+        gpu = self.session.gpu
+        said = store.label(gpu.name, entries, verb="measured now on")
+        return Taken(
+            True, gpu.name, gpu.known.key if gpu.known else gpu.name, said, entries, tuple(missing)
+        )
+
+
+# -- which of them ---------------------------------------------------------------------------------
+
+
+def source(gpu: str | None, wanted: Sequence[Wanted] = ()) -> tuple[Source, str]:
+    """This machine's GPU, or a record: where there is no GPU, where gpu names a record, and, with the
+    reason in words, where the GPU is too old for one of the kernels.
+
+    So figures set side by side come from one GPU. Raises UnknownNameError, DataError.
+    """
+    live = device.current() if gpu is None else None
+    if live is None:
+        return Recorded(store.load(gpu or DEFAULT_GPU)), ""
+    lacking = [f"{name} (needs {arch})" for name, arch in _too_new(wanted, live.arch)]
+    if not lacking:
+        return Measured(_session()), ""
+    why = f"this {live.name} ({live.arch}) cannot run {', '.join(lacking)}"
+    return Recorded(store.load(DEFAULT_GPU)), why
+
+
+def _too_new(wanted: Sequence[Wanted], arch: str) -> list[tuple[str, str]]:
+    """Kernels and baselines that need a newer architecture than this, with the one they need."""
+    here = arch_number(arch)
+    needs = [
+        (name, BASELINES[name].min_arch if name in BASELINES else find(k).min_arch)
+        for k, name, _ in wanted
+    ]
+    return [(name, needed) for name, needed in needs if arch_number(needed) > here]
+
+
+def measure(
+    kernels: str | Kernel | Sequence[str | Kernel],
+    sizes: int | Size | list[int] | list[Size] | list[int | Size],
+    *,
+    gpu: str | None = None,
+    **params: int,
+) -> Measurement:
+    """Times of one or more kernels at one or more sizes.
+
+    With a GPU on this machine they are measured now; elsewhere, or when gpu names a record such as
+    "h200", they are replayed. Where this GPU is too old for one of the kernels, all of them are
+    replayed, so that figures set side by side come from one GPU, and the label says so. kernels: names of the catalog, Kernels, or baselines such as
+    "cublas_fp32". sizes: edges, or (M, N, K). params override tile sizes. What the record lacks, or
+    does not fit this GPU, is a row of NaN and named in `missing`.
+    Raises UnknownKernelError, ConfigError, UnknownNameError (gpu), DataError if the record has none
+    of what was asked for.
+    """
+    wanted = wanted_of(kernels, params)
+    shapes = [size_of(s) for s in sizes] if isinstance(sizes, list) else [size_of(sizes)]
+    if not wanted or not shapes:
+        raise ConfigError("measure needs at least one kernel and one size")
+    chosen, why = source(gpu, wanted)
+    found = _measurement(chosen.take(Point, wanted, shapes), wanted, shapes)
+    if why:
+        return replace(found, label=f"{found.label}; {why}")
+    return replace(found, recorded=_beside(wanted, shapes)) if found.live else found
+
+
+def _measurement(
+    taken: Taken[Point], wanted: Sequence[Wanted], sizes: Sequence[Size]
+) -> Measurement:
+    by = {(p.kernel, tuple(sorted(p.params.items())), p.m, p.n, p.k): p for p in taken.entries}
+    rows = []
+    for _, name, tiles in wanted:
+        for size in sizes:
+            entry = by.get((name, tuple(sorted(tiles.items())), *size))
+            rows.append(gap(name, size) if entry is None else row_of(entry))
+    return Measurement(taken.live, taken.gpu, taken.key, taken.label, tuple(rows), taken.missing)
+
+
+def _beside(wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Measurement | None:
+    """What the record holds of the same; None where it holds nothing of it."""
+    try:
+        taken = Recorded(store.load(DEFAULT_GPU)).take(Point, wanted, sizes)
+    except (DataError, UnknownNameError):  # none of it, or no record at all
+        return None
+    return _measurement(taken, wanted, sizes)
+
+
+def overlap(
+    kernels: Sequence[str] | None = None,
+    sizes: Sequence[int] | None = None,
+    *,
+    gpu: str | None = None,
+) -> Rows:
+    """Products from host arrays to host result, serial and in row panels over several streams.
+
+    With a GPU on this machine they are measured now (kernels: default overlapping.KERNELS; sizes: edges,
+    default 2048); elsewhere, or when gpu names a record such as "h200", they are replayed, by default
+    all of them. Rows with kernel, how, memory, panels, streams (see streams.Variant), m, n, k, ms,
+    q1, q3, speedup (over the serial run from pageable memory, paired), pin_ms, and timeline (see
+    streams.operations). Raises UnknownNameError for gpu, DataError if none was recorded.
+    """
+    wanted = wanted_of(kernels or overlapping.KERNELS, {})
+    chosen, _ = source(gpu, wanted)
+    edges = list(sizes or (2048,))
+    if isinstance(chosen, Recorded):
+        held = chosen.record.of(Overlapped)
+        wanted = wanted_of(kernels or list(dict.fromkeys(e.kernel for e in held)), {})
+        edges = list(sizes or dict.fromkeys(e.m for e in held))
+    found = chosen.take(Overlapped, wanted, [(n, n, n) for n in edges])
+    return Rows(found.gpu, found.label, found.entries, found.live)
+
+
+def live_ladder(size: int | Size) -> list[dict[str, Any]]:
+    """The ladder measured now on this machine's GPU; the rows of `ladder`. Raises NoGPUError."""
+    session = _session()
+    wanted: list[Wanted] = [
+        (catalog[name] if name in catalog else name, name, {}) for name in names(session.supports)
+    ]
+    wanted.sort(key=lambda w: isinstance(w[0], str))  # the catalog first, then cuBLAS
+    measured = Measured(session).take(Point, wanted, [size_of(size)])
+    return [rung(session.gpu.name, p) for p in measured.entries]

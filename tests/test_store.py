@@ -1,0 +1,262 @@
+"""The files of measurements: typed sections, their checker and their one writer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from helpers.errors import ConfigError, DataError
+from helpers.measuring import campaign, load, sections, store
+from helpers.measuring.sections.counting import Counted
+from helpers.measuring.sections.overlapping import Overlapped
+from helpers.measuring.sections.timing import Point, Skipped
+from helpers.measuring.steps import Job, Outcome, Request, Section, Step
+from helpers.measuring.store import Count, Entry, Key, Maybe, Note, Positive, Text
+from tests.conftest import ROOT
+from tests.test_measure import FakeSession, gpu, record
+
+__all__ = ["gpu"]  # a fixture
+
+NOTE = dict.fromkeys(store.RECORDED) | {"date": "2026-01-01", "commit": "abc"}
+FILES = {
+    "measurements/h200.json": "",
+    "validation/sanitizer.json": "sanitizer",
+    "validation/shapes_h200.json": "shapes",
+    "validation/mutants_sanitizer.json": "mutants_sanitizer",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), FILES.items())
+def test_the_books_files_come_back_as_they_were_byte_by_byte(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    path = ROOT / "data" / name
+    held = store.read_validation(path, kind) if kind else store.read(path)
+    held.path = tmp_path / path.name
+    held.write()
+    assert held.path.read_bytes() == path.read_bytes()
+    assert sum(map(len, held.data.values())) > 39  # it did hold something
+    section, entries = next((n, e) for n, e in reversed(held.data.items()) if e)
+    del held.data[section][0]
+    held.write()
+    assert held.path.read_bytes() != path.read_bytes()  # and what is lost is missed
+    assert entries is held.data[section]
+
+
+def test_every_section_of_the_shipped_record_is_a_class_with_fields() -> None:
+    held = load("h200")
+    assert set(held.data) == set(store.SECTIONS)
+    for name, entries in held.data.items():
+        assert entries, f"{name} is empty: nothing is tested of it"
+        assert {type(e) for e in entries} == {store.SECTIONS[name]}
+        assert len({e.about for e in entries}) == len(entries)  # the key tells them apart
+
+
+# -- the checker -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tried(Entry):
+    """For these tests alone: it has no section, so no file knows it."""
+
+    kernel: Key[Text]
+    n: Key[Count]
+    ms: Positive
+    watts: Maybe
+    recorded: Note
+
+
+GOOD: dict[str, Any] = {"kernel": "naive", "n": 64, "ms": 1.5, "watts": None, "recorded": NOTE}
+
+
+def test_annotations_say_what_fits_and_what_an_entry_is_about() -> None:
+    entry = Tried(**GOOD)
+    assert entry.about == ("naive", 64) == Tried.key_of(n=64, kernel="naive")
+    assert entry["ms"] == entry.ms == 1.5 and dict(entry) == GOOD and entry.get("power") is None
+    assert replace(entry, ms=2).about == entry.about != replace(entry, n=65).about
+    with pytest.raises(KeyError):
+        entry["about"]  # no field
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"kernel": ""}, "kernel='', which is not text"),
+        ({"kernel": 3}, "which is not text"),
+        ({"n": 0}, "n=0, which is not count"),
+        ({"n": True}, "which is not count"),
+        ({"n": 1.0}, "which is not count"),
+        ({"ms": 0}, "ms=0, which is not positive"),
+        ({"ms": float("inf")}, "which is not positive"),
+        ({"ms": None}, "which is not positive"),
+        ({"watts": 0.0}, "which is not maybe"),
+        ({"watts": "600"}, "which is not maybe"),
+        ({"recorded": {}}, "does not say its date"),
+        ({"recorded": {k: v for k, v in NOTE.items() if k != "cuda"}}, "does not say its cuda"),
+        ({"recorded": 3}, "which is not mapping"),
+    ],
+)
+def test_what_breaks_a_rule_is_no_entry(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        Tried(**GOOD | change)
+
+
+def test_a_field_without_a_rule_is_a_mistake_in_the_class() -> None:
+    @dataclass(frozen=True)
+    class Loose(Entry):
+        kernel: Key[Text]
+        ms: float
+
+    with pytest.raises(AssertionError, match="Loose has a field without a rule"):
+        Loose("naive", 1.0)
+
+
+def test_every_section_says_what_its_entries_are_about_and_who_recorded_them() -> None:
+    for kind in store.SECTIONS.values():
+        assert "kernel" in store.form(kind).key or kind.section == "transfers"
+        assert [f.name for f in fields(kind)][-1] == "recorded"  # type: ignore[arg-type]
+
+
+def test_an_entry_takes_the_place_of_the_old_one_and_of_its_opposite(tmp_path: Path) -> None:
+    held = store.empty(tmp_path / "x.json", {"name": "X"})
+    about = {"kernel": "naive", "params": {"BX": 32}, "m": 1, "n": 2, "k": 3}
+    held.merge(Skipped(**about, reason="slow: so", recorded=NOTE))
+    held.merge(Skipped(**{**about, "params": {"BX": 16}}, reason="slow: so", recorded=NOTE))
+    measured = replace(load("h200").of(Point)[0], **about)
+    held.merge(measured)
+    assert held.points == [measured] and [s.params["BX"] for s in held.skipped] == [16]
+    held.merge(replace(measured, ms=9.0))
+    assert [p.ms for p in held.of(Point)] == [9.0]
+    held.merge(Counted(**about, values={}, source=None, recorded=NOTE))
+    assert len(held.points) == 1  # another section about the same launch clears nothing
+
+
+def test_overlapped_runs_differ_by_how_they_are_cut() -> None:
+    entry = load("h200").of(Overlapped)[0]
+    assert entry.about != replace(entry, panels=entry.panels + 1).about
+    assert entry.about != replace(entry, streams=entry.streams + 1).about
+    assert entry.about == replace(entry, ms=1.0, source="other").about
+
+
+# -- a new section takes one file ------------------------------------------------------------------
+
+POWER_CAP = '''
+"""Section "power_cap": the board power that a kernel draws at most."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from helpers.measuring.steps import Done, Job, Section, Step
+from helpers.measuring.store import Entry, Key, Note, Positive, Text
+
+
+@dataclass(frozen=True)
+class PowerCap(Entry, section="power_cap"):
+    """A kernel and its watts."""
+
+    kernel: Key[Text]
+    watts: Positive
+    recorded: Note
+
+
+def lacking(job: Job) -> Iterator[Step]:
+    def run() -> str:
+        job.record.merge(PowerCap("naive", 612.5, dict(job.stamp)))
+        return "612.5 W"
+
+    if job.request.again or not job.record.of(PowerCap):
+        yield Step("power cap of naive", 1.0, run)
+
+
+SECTIONS = (Section(PowerCap, lacking, option="the power that a kernel draws", rank=45),)
+'''
+
+
+def test_a_new_section_takes_one_file(tmp_path: Path) -> None:
+    """A copy of the package with one file more plans it and offers it as an option, and reads records."""
+    shutil.copytree(
+        ROOT / "helpers", tmp_path / "helpers", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for folder in ("data", "kernels"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+
+    def helpers(*line: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "helpers", *line],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    asked = ("record", "--no-points", "--power-cap", "--plan")
+    assert "unrecognized arguments: --power-cap" in helpers(*asked)[1]  # there is no such section
+    (tmp_path / "helpers/measuring/sections/capping.py").write_text(POWER_CAP, encoding="utf-8")
+    status, said = helpers(*asked)
+    assert status == 0 and "1.0 s  power cap of naive" in said
+    assert "the power that a kernel draws" in helpers("record", "--help")[1]
+    assert helpers("ladder")[0] == 0  # the shipped record, which lacks it, is read
+
+
+# -- the loop --------------------------------------------------------------------------------------
+
+
+def test_the_loop_leaves_out_what_does_not_fit_and_ends_where_a_step_says_so(
+    gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step too long for the time is left and shorter ones follow; one with a `rest` ends its section."""
+    ran: list[str] = []
+
+    def steps(rest: Any) -> Any:
+        def lacking(job: Job) -> Any:
+            try:
+                for name, seconds in (("a", 1.0), ("b", 1e9), ("c", 1.0)):
+                    left = (lambda: ["b", "c"]) if rest and name == "b" else None
+                    yield Step(name, seconds, lambda name=name: ran.append(name) or name, rest=left)
+            finally:
+                ran.append("closed")
+
+        return lacking
+
+    for rest, expected, left in ((False, ["a", "c"], ["b"]), (True, ["a"], ["b", "c"])):
+        ran.clear()
+        section = Section(Counted, steps(rest), "trying")
+        monkeypatch.setattr(campaign.sections, "ALL", {**sections.ALL, "trying": section})
+        outcome: Outcome = campaign.run(Request(("trying",), seconds=500.0), lambda _: None)
+        assert ran == [*expected, "closed"]
+        assert outcome.left == left and outcome.refused == []
+
+
+def test_an_unknown_section_is_refused(gpu: type[FakeSession]) -> None:
+    with pytest.raises(ConfigError, match="'points'"):
+        campaign.run(Request(("point",)), lambda _: None)
+    with pytest.raises(ConfigError, match="no section"):
+        campaign.planned(Request(("watts",), gpu="h200"))
+
+
+def test_a_campaign_that_only_plans_merges_and_opens_nothing(gpu: type[FakeSession]) -> None:
+    record(kernels=("naive",))
+    before, opened = (store.FOLDER / "h200.json").read_bytes(), gpu.opened
+    everything = ("points", *sections.OPTIONS)
+    assert len(campaign.planned(Request(everything, gpu="h200"))) > 100
+    assert (store.FOLDER / "h200.json").read_bytes() == before and gpu.opened == opened
+
+
+def test_the_order_of_the_sections_is_points_first_and_ncu_alone_at_the_end() -> None:
+    taken = list(sections.ALL)
+    assert taken[0] == "points" and set(taken) >= {"sweep", "tuned", "ragged", "sanitizer"}
+    ours = [name for name in taken if not sections.ALL[name].kind]
+    assert ours[-2:] == ["counters", "stalls"]
+    assert json.dumps(list(sections.OPTIONS)) and "points" not in sections.OPTIONS
+    assert SimpleNamespace(**dict.fromkeys(taken))  # names that are options, too
