@@ -12,7 +12,7 @@ import numpy as np
 from helpers.emulator.machine.memory import SLOT_BITS, Buffer
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
 
 

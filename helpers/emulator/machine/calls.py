@@ -11,7 +11,7 @@ from helpers.emulator.machine.memory import LOCAL_WINDOW
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -9,7 +9,7 @@ import numpy as np
 from helpers.emulator.observe.counts import ActiveLanes
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

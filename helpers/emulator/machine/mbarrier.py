@@ -8,18 +8,18 @@ is set aside while it is not, as a slow thread would be; it learns "no" only whe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine import access
+from helpers.emulator.machine.access import Move, perform
+from helpers.emulator.machine.events import Access, Where
 from helpers.emulator.machine.memory import SHARED_WINDOW, load_words, store_words
-from helpers.emulator.observe.ordered import OrderedLog
-from helpers.emulator.observe.races import ATOMIC, WRITE
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
     from helpers.emulator.ptx.program import Block
 
@@ -44,22 +44,14 @@ class Asking:
     register: int
 
 
-def _plan(state: State, number: int, address: Array, mask: Mask | None, kind: int) -> Any:
-    """Check a barrier's address, and enter the access as one that needs the barrier to be set up."""
-    site, stats = state.sites[number], state.stats[number]
+def _touch(
+    state: State, number: int, address: Array, mask: Mask | None, op: str, move: Move
+) -> Any:
+    """Access barriers: all but an initialisation need one that is set up. Gives what `move` gives."""
+    site = state.sites[number]
     if site.space == "generic":
         address = address - SHARED_WINDOW
-    plan = access._shared_plan(state, site, stats, address, mask)
-    log = state.log
-    if log is not None and (plan.mask is None or plan.mask.n):
-        span = max(site.width >> log.shift, 1)
-        assert plan.granule is not None
-        if kind == WRITE:
-            log.mark(plan.granule, span, None if plan.mask is None else plan.mask.arr)
-        elif not plan.initialised:
-            plan.initialised = access._check_init(state, site, plan, span)
-        log.add(number, kind, plan.granule, span, plan.mask)
-    return plan
+    return perform(state, site.as_(space="shared", op=op), address, mask, move=move)
 
 
 def init_barrier(
@@ -68,37 +60,36 @@ def init_barrier(
     """mbarrier.init: the first phase, `count` arrivals a phase."""
     if mask is not None and mask.n == 0:
         return
-    plan = _plan(state, number, address, mask, WRITE)
-    arr = None if plan.mask is None else plan.mask.arr
+    _touch(state, number, address, mask, "store", partial(_init, state, count))
+
+
+def _init(state: State, count: Array, access: Access) -> None:
+    where = access.where
+    arr = None if where.mask is None else where.mask.arr
     expected = count.view(u4) & u4.type(_COUNT)
     wrong = count.view(u4) != expected
     wrong = wrong | (expected == 0)
     if (wrong if arr is None else wrong & arr).any():
         raise EmulationError(
-            f"line {state.sites[number].line}: mbarrier.init with a count of "
+            f"line {access.site.line}: mbarrier.init with a count of "
             f"{int(count[wrong].reshape(-1)[0])}: give 1 to {_COUNT} arrivals"
         )
-    store_words(state.shared, plan.offset, expected, arr)
-    store_words(state.shared, plan.offset + 4, expected, arr)
-    if log := _order(state):
-        log.forget(plan.offset)
+    store_words(state.shared, where.offset, expected, arr)
+    store_words(state.shared, where.offset + 4, expected, arr)
+    for o in state.observers:
+        o.setup(where)
 
 
 def end_barrier(state: State, number: int, address: Array, mask: Mask | None) -> None:
     """mbarrier.inval: the memory may be used for something else; nothing is checked."""
 
 
-def _order(state: State) -> OrderedLog | None:
-    """Who knows what of whom; None if nothing is judged."""
-    return state.log if isinstance(state.log, OrderedLog) else None
-
-
-def _flat(state: State, plan: Any, *values: Array) -> list[Array]:
+def _flat(state: State, where: Where, *values: Array) -> list[Array]:
     """Values of the sound lanes, thread after thread."""
     full = (np.broadcast_to(v, state.shape) for v in values)
-    if plan.mask is None:
+    if where.mask is None:
         return [v.reshape(-1) for v in full]
-    chosen = np.broadcast_to(plan.mask.arr, state.shape)
+    chosen = np.broadcast_to(where.mask.arr, state.shape)
     return [v[chosen] for v in full]
 
 
@@ -113,11 +104,19 @@ def arrive(
     """mbarrier.arrive and arrive_drop: the token of the phase that each thread arrived at."""
     if mask is not None and mask.n == 0:
         return np.zeros((1, 1, 1, 1), i8)
-    plan = _plan(state, number, address, mask, ATOMIC)
-    at, block, n = _flat(state, plan, plan.offset, state.block_index, count.astype(i8))
-    log = _order(state)
-    if log:
-        log.release(plan.offset, plan.mask)
+    move = partial(_arrive, state, count, drop)
+    token: Array = _touch(state, number, address, mask, "atomic", move)
+    return token
+
+
+def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
+    where = access.where
+    full = np.zeros(state.shape, i8)
+    at, block, n = _flat(state, where, where.offset, state.block_index, count.astype(i8))
+    if not len(at):
+        return full
+    for o in state.observers:
+        o.arrive(where)
     memory = state.shared
     place = (at >> 2) * memory.ncolumns + block
     order = np.argsort(place, kind="stable")  # barrier by barrier, thread by thread
@@ -147,20 +146,15 @@ def arrive(
     token = np.empty(len(order), i8)
     token[order] = (own % _PHASES) << 32 | missing
     if done.any():
+        complete = np.zeros(memory.flat.shape, bool)
+        complete[barrier] = done > 0
         state.completed = True
-        # In global memory a phase counts as a barrier of its block.
-        blocks = np.zeros(memory.ncolumns, bool)
-        blocks[barrier[done > 0] % memory.ncolumns] = True
-        state.epoch = state.epoch + blocks.reshape(state.epoch.shape)
-        if log:
-            complete = np.zeros(memory.flat.shape, bool)
-            complete[barrier] = done > 0
-            log.complete(complete.reshape(memory.data.shape))
-    full = np.zeros(state.shape, i8)
-    if plan.mask is None:
+        for o in state.observers:
+            o.complete(complete.reshape(memory.data.shape))
+    if where.mask is None:
         full[...] = token.reshape(state.shape)
     else:
-        full[np.broadcast_to(plan.mask.arr, state.shape)] = token
+        full[np.broadcast_to(where.mask.arr, state.shape)] = token
     return full
 
 
@@ -179,18 +173,20 @@ def async_arrive(
     """
     if mask is not None and mask.n == 0:
         return
+    one = np.ones((1, 1, 1, 1), "i4")
+    _touch(state, number, address, mask, "atomic", partial(_track, state, one, counted))
+
+
+def _track(state: State, one: Array, counted: bool, access: Access) -> None:
+    where = access.where
     if counted:
-        one = np.ones((1, 1, 1, 1), "i4")
-        token = arrive(state, number, address, one, False, mask)
-        plan = state.stats[number].memo
-        phase = token >> 32
+        phase = _arrive(state, one, False, access) >> 32
     else:
-        plan = _plan(state, number, address, mask, ATOMIC)
-        phase = _phase(state, plan.offset)
-        if log := _order(state):
-            log.release(plan.offset, plan.mask)
+        phase = _phase(state, where.offset)
+        for o in state.observers:
+            o.arrive(where)
     if state.copies is not None:
-        state.copies.track(plan.offset, phase, plan.mask)
+        state.copies.track(where.offset, phase, where.mask)
 
 
 def _phase(state: State, offset: Array) -> Array:
@@ -216,10 +212,8 @@ def poll(
     """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are set aside."""
     number, address, want, parity, register = result
     base = state.live if mask is None else mask
-    plan = _plan(state, number, address, base, ATOMIC)
-    _sort(
-        state, pool, Asking(block, mask, plan.offset, want.astype(i8), parity, register), registers
-    )
+    offset: Array = _touch(state, number, address, base, "atomic", lambda a: a.where.offset)
+    _sort(state, pool, Asking(block, mask, offset, want.astype(i8), parity, register), registers)
 
 
 def _sort(state: State, pool: dict[int, Mask | None], asking: Asking, registers: list[Any]) -> None:
@@ -250,8 +244,8 @@ def _resume(
     base = state.live if mask is None else mask
     if answer and state.copies is not None:
         state.copies.phase_over(asking.offset, base, _phase)
-    if answer and (log := _order(state)):
-        log.acquire(asking.offset, base)
+    for o in state.observers if answer else ():
+        o.acquire(asking.offset, base)
     value = np.full((1, 1, 1, 1), answer)
     old = registers[asking.register]
     registers[asking.register] = value if mask is None else np.where(mask.arr, value, old)

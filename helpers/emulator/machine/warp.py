@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
 
 Array = np.ndarray[Any, np.dtype[Any]]

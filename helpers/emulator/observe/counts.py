@@ -12,8 +12,7 @@ agree: if every active lane i reads the same address as lane i^1 (or, for all la
 or that lane is inactive, then the two halves of an 8-byte load, and the two quarters of each half
 of a 16-byte load, are one phase. Source of the merging: NVIDIA developer forum, topic 77228 (CC 7.x).
 
-Arrays have six axes here: two that number the warps of a block, two that number the lanes of a
-warp (so that a value shared by all lanes keeps size one), and the two of the blocks.
+Arrays have the six axes of `machine.lanes`.
 """
 
 from __future__ import annotations
@@ -23,95 +22,20 @@ from typing import Any
 
 import numpy as np
 
+from helpers.emulator.machine.lanes import WARP, ActiveLanes, WarpShape, by_warp
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
-WARP = 32
 SECTOR = 32  # bytes
 BANKS = 32
 _NONE = np.int64(1) << np.int64(62)  # stands for an inactive lane when lanes are sorted
-
-
-class WarpShape:
-    """How the threads of a block fall into warps: reshapes (rows, x, ...) into (warp, lane, ...)."""
-
-    def __init__(self, rows: int, x: int) -> None:
-        self.rows, self.x = rows, x
-        self.threads = rows * x
-        self.warps = -(-self.threads // WARP)
-        self.group = WARP // x if WARP % x == 0 else 0
-        if x % WARP == 0:
-            self.mode = "split"
-        elif self.group and rows % self.group == 0:
-            self.mode = "group"
-        else:
-            self.mode = "pad"
-            padded = np.minimum(np.arange(self.warps * WARP), self.threads - 1)
-            self.index = padded.reshape(self.warps, WARP)
-            self.exists = np.arange(self.warps * WARP).reshape(self.warps, WARP) < self.threads
-
-    def lanes(self, a: Array, is_mask: bool = False) -> Array:
-        """(rows, x, p, q), axes of size one kept, to (w1, w2, g, l, p, q).
-
-        Lanes beyond the last thread repeat it, or are False in a mask.
-        """
-        r, x, p, q = a.shape
-        if self.mode == "split":
-            return a.reshape(r, x // WARP or 1, 1, WARP if x > 1 else 1, p, q)
-        if self.mode == "group":
-            g = self.group
-            return a.reshape(r // g or 1, 1, g if r > 1 else 1, x, p, q)
-        if r == 1 and x == 1 and not (is_mask and self.threads % WARP):
-            return a.reshape(1, 1, 1, 1, p, q)
-        full = np.broadcast_to(a, (self.rows, self.x, p, q)).reshape(self.threads, p, q)
-        out = full[self.index]
-        if is_mask:
-            out &= self.exists[:, :, None, None]
-        return out.reshape(self.warps, 1, 1, WARP, p, q)
-
-    def spread(self, six: Array) -> Array:
-        """The lane axes of `lanes` at full size: every lane of a warp stands for itself."""
-        w1, w2, _, _, p, q = six.shape
-        sizes = (self.group, self.x) if self.mode == "group" else (1, WARP)
-        return np.broadcast_to(six, (w1, w2, *sizes, p, q))
-
-    def full(self, a: Array, blocks: tuple[int, int]) -> Array:
-        """(rows, x, p, q) to (warps, 32, p * q); lanes beyond the last thread repeat it."""
-        p, q = blocks
-        whole = np.broadcast_to(a, (self.rows, self.x, p, q)).reshape(self.threads, p * q)
-        if self.threads % WARP:
-            whole = whole[np.minimum(np.arange(self.warps * WARP), self.threads - 1)]
-        return whole.reshape(self.warps, WARP, p * q)
-
-    def back(self, a: Array, blocks: tuple[int, int]) -> Array:
-        """Inverse of `full`."""
-        flat = a.reshape(self.warps * WARP, -1)[: self.threads]
-        return flat.reshape(self.rows, self.x, *blocks)
-
-
-def _merged(a: Array) -> Array:
-    """Join the two lane axes: (w1, w2, lanes, p, q)."""
-    w1, w2, g, x, p, q = a.shape
-    return a.reshape(w1, w2, g * x, p, q)
-
-
-class ActiveLanes:
-    """The lanes of a mask by warp, with what `distinct` asks of it again and again."""
-
-    def __init__(self, shape: WarpShape, mask: Array) -> None:
-        """mask: bool (rows, x, p, q)."""
-        self.lanes = shape.lanes(mask, is_mask=True)
-        self.full = _merged(shape.spread(self.lanes))
-        self.any = self.full.any(axis=2)  # (w1, w2, p, q)
-        self.pairs = self.full[:, :, 1:] & self.full[:, :, :-1]
-        starts = np.count_nonzero(self.full[:, :, 1:] & ~self.full[:, :, :-1], axis=2)
-        self.contiguous = bool((starts + self.full[:, :, 0] <= 1).all())
 
 
 def distinct(shape: WarpShape, keys: Array, active: ActiveLanes | None) -> Array:
     """Distinct values among the active lanes of each request: int64 (w1, w2, p, q)."""
     one = keys.shape[2] * keys.shape[3] == 1
     if active is None:
-        a = _merged(keys)
+        a = by_warp(keys)
         if one:
             return np.ones((*a.shape[:2], *a.shape[3:]), np.int64)
         step = np.diff(a, axis=2)
@@ -124,7 +48,7 @@ def distinct(shape: WarpShape, keys: Array, active: ActiveLanes | None) -> Array
             active.any.astype(np.int64),
             np.broadcast_shapes(active.any.shape, (*keys.shape[:2], *keys.shape[4:])),
         )
-    a = _merged(shape.spread(keys))
+    a = by_warp(shape.spread(keys))
     if active.contiguous:
         step = np.diff(a, axis=2)
         if step.min() >= 0:  # in order: a new value shows beside its neighbour
@@ -155,7 +79,7 @@ def wavefronts(
     words = byte_address >> 2
     if width > 4 or active is not None:
         words = shape.spread(words)
-    words = _merged(words)
+    words = by_warp(words)
     if active is not None:
         words, full = np.broadcast_arrays(words, active.full)
         words = np.where(full, words, _NONE)
