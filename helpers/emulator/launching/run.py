@@ -22,9 +22,10 @@ from helpers.emulator.launching.arguments import (
     strip_comments,
 )
 from helpers.emulator.launching.report import Finding, LineAccess, Report
+from helpers.emulator.machine import scheduler, sync
 from helpers.emulator.machine.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
-from helpers.emulator.machine.machine import Launch, State, StepBudgetError
 from helpers.emulator.machine.memory import SLOT_BITS, Buffer, Heap
+from helpers.emulator.machine.state import Launch, State, StepBudgetError
 from helpers.emulator.observe import oracle
 from helpers.emulator.observe.order import MAX_WARPS
 from helpers.emulator.ptx import parse as P
@@ -183,8 +184,9 @@ def launch(
                 for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
                     state = State(run, grid3, block3, bx, by, bz)
                     run.remaining = total - blocks_run - state.blocks
-                    state.run(program.run_function(), {})
-                    state.finish()
+                    scheduler.run(state, program.run_function(), {})
+                    run.steps = max(run.steps, state.steps)
+                    sync.finish(state)
                     blocks_run += state.blocks
             except StepBudgetError:
                 ended = False

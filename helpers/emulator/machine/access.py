@@ -26,7 +26,7 @@ from helpers.errors import ConfigError, EmulationError
 
 if TYPE_CHECKING:
     from helpers.emulator.launching.report import SiteStats
-    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.state import State
     from helpers.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]

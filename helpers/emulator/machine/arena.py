@@ -12,8 +12,8 @@ import numpy as np
 from helpers.emulator.machine.memory import SLOT_BITS, Buffer
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 
 class Arena:

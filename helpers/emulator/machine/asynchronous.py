@@ -18,8 +18,8 @@ import numpy as np
 from helpers.emulator.machine import access
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
     from helpers.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]

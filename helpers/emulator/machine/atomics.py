@@ -14,8 +14,8 @@ from helpers.emulator.machine import access, arith
 from helpers.emulator.observe.races import ATOMIC, track_atomic
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

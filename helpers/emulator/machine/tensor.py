@@ -24,8 +24,8 @@ from helpers.emulator.observe.races import READ, WRITE
 from helpers.emulator.ptx.sites import Site
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

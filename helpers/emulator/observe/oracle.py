@@ -18,7 +18,7 @@ from helpers.emulator.machine.memory import Buffer, Heap, StoreLog
 from helpers.errors import EmulationError, UnknownNameError, near_matches
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Expectation = Array | tuple[Array, float | Array]

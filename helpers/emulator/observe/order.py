@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.observe.races import WARP_SYNC
+
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -207,7 +209,8 @@ class Order:
         """One lane of a warp released, another acquired: what a warp synchronisation does."""
         s = self.state
         here = (s.thread // 32 == warp) & (s.block_index == column)
-        s.warp_sync(s.mask(here))
+        if s.log is not None and s.log.log:
+            s.log.add(-1, WARP_SYNC, None, 0, s.mask(here))
 
     def _publish(self, column: int, warp: int, before: int) -> int:
         """Number of what a strong write of a warp releases. before: what the place held, or -1."""

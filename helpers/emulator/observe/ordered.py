@@ -18,8 +18,8 @@ import numpy as np
 from helpers.emulator.observe.races import ATOMIC, READ, WARP_SYNC, WRITE, SharedLog
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
