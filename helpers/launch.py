@@ -326,18 +326,22 @@ def trace(
     *,
     seed: int = 0,
     schedule: str = "ascending",
+    samples: bool = False,
     **params: int,
 ) -> Trace:
     """Run a kernel in the emulator on random operands and report its memory accesses.
 
     Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
-    which line and thread wrote them last. Raises the errors of `matmul`, except that faults are returned in the report.
+    which line and thread wrote them last. samples: keep what access maps and `lanes` show, and count what
+    each line's requests would need at best. Raises the errors of `matmul`, except that faults are returned
+    in the report.
     """
     k = find(kernel)
     p = plan(k, M, N, K, **params)
     A, B = operands(k, M, N, K, seed)
     want, bound = reference(k, A, B), error_bound(k, A, B)
-    C, report = _emulate(p, A, B, schedule=schedule, expect={"C": (want, bound)})
+    expect = {"C": (want, bound)}
+    C, report = _emulate(p, A, B, schedule=schedule, samples=samples, expect=expect)
     return Trace(p, report, C, _beyond(k, C, want, bound))
 
 

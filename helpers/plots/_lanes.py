@@ -9,7 +9,7 @@ from typing import Any
 from helpers.device import WARP
 from helpers.emulator.observe.counts import wide_load
 from helpers.errors import DataError
-from helpers.plots._diagrams import BANKS, WORD, _count, _draw_key, _Mark
+from helpers.plots._diagrams import BANKS, WORD, _count, _draw_key, _Mark, recorded
 from helpers.plots._svg import (
     BLUE,
     GREEN,
@@ -70,7 +70,7 @@ def first_read(report: Any, array: str) -> tuple[int, ...]:
         for row in report.by_line()
         if (row.space, row.op, row.array, row.width_bytes) == ("shared", "load", array, 4 * WORD)
     }
-    samples = getattr(report, "report", report).samples
+    samples = recorded(report)
     reads = [
         [int(at) // WORD for at in warp]
         for line in sorted(wide)

@@ -22,13 +22,22 @@ from helpers.emulator.launching.arguments import (
     strip_comments,
 )
 from helpers.emulator.launching.report import Finding, LineAccess, Report
+from helpers.emulator.machine import scheduler, sync
 from helpers.emulator.machine.access import PARAM_BASE, SYMBOL_SLOT, symbol_address
-from helpers.emulator.machine.machine import Launch, State, StepBudgetError
+from helpers.emulator.machine.events import Observer
 from helpers.emulator.machine.memory import SLOT_BITS, Buffer, Heap
+from helpers.emulator.machine.state import Launch, State, StepBudgetError
 from helpers.emulator.observe import oracle
+from helpers.emulator.observe.counts import SiteStats, Tally
+from helpers.emulator.observe.initialised import FirstWrites
 from helpers.emulator.observe.order import MAX_WARPS
+from helpers.emulator.observe.pending import UnderWay
+from helpers.emulator.observe.races import RaceWatch
+from helpers.emulator.observe.samples import Sampler
+from helpers.emulator.observe.stores import LastStores
 from helpers.emulator.ptx import parse as P
 from helpers.emulator.ptx.program import Program, SharedSymbol, demangle, translate
+from helpers.emulator.ptx.sites import Site
 from helpers.errors import (
     CompileError,
     ConfigError,
@@ -97,6 +106,7 @@ def launch(
     *,
     name: str = "kernel.cu",
     analyse: bool = True,
+    samples: bool = False,
     uninitialised: Sequence[str] = (),
     symbols: Mapping[str, Array] | None = None,
     sample_blocks: int | Sequence[tuple[int, int, int]] | None = None,
@@ -121,7 +131,8 @@ def launch(
     hides another may show. Threads that wait for others let them run, and all blocks that a GPU holds
     at a time run together, lower ones first; a wait that nothing ends is a finding ("deadlock").
     analyse=False: results only, no counts, races or
-    initialisation. lanes: threads run at once. expect: what arrays (by the names of parameters and
+    initialisation. samples=True keeps what access maps and `Report.lanes` show, the lanes of each line's
+    first requests, and counts what the requests would need at best (`ideal_...`). lanes: threads run at once. expect: what arrays (by the names of parameters and
     symbols) should hold afterwards, each alone or as a pair with the largest absolute error, a
     number or one for each element. Elements that differ become findings of the kind "wrong-result"
     by the source line and the thread that wrote them last. Without an error integers must be equal
@@ -146,32 +157,32 @@ def launch(
     contents = symbols or {}
     total = int(np.prod(grid3 if chosen_blocks is None else [len(chosen_blocks)]))
 
-    def once(analyse: bool, wrong: Sequence[oracle.Wrong] = ()) -> tuple[State, Heap, int, bool]:
+    def once(
+        watchers: Callable[[Heap, set[int] | None, list[Buffer]], Sequence[Observer]],
+    ) -> tuple[State, Heap, int, bool]:
         """Run every block; the last batch, the memory, how many blocks ran, whether to the end."""
         heap = Heap()
         params, pointers, named = bind(program.entry, formals, args, heap, entry)
         run = Launch(program, heap)
         run.params = params
-        run.analyse = analyse
         run.shared_bytes = total_shared
         run.static_shared = program.static_shared
         run.dynamic_shared = shared_bytes
         run.max_steps = max_steps
         run.schedule = schedule
         run.rng = np.random.default_rng(seed)
-        run.order = analyse and program.fences and _warps(grid3, block3) <= MAX_WARPS
         run.sampled = chosen_blocks is not None
-        run.keep_samples = analyse
         run.deadline = time.monotonic() + max_seconds
         held = _place_symbols(program, heap, params, contents, entry)
         for buffer in heap.slots.values():
             buffer.granule = min(buffer.itemsize, program.granule)
-        _mark_uninitialised(named, uninitialised, entry)
+        unset = _uninitialised(named, uninitialised, entry)
+        writable = None  # slots of the arrays that the kernel may write; None: all
         if program.stored_params is not None:
             slots = {pointers[p].base >> SLOT_BITS for p in program.stored_params if p in pointers}
-            run.writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
+            writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
         oracle.check(expect or {}, heap, entry)
-        oracle.watch(wrong, heap)
+        run.observers = watchers(heap, writable, unset)
 
         ended, blocks_run = True, 0
         with np.errstate(all="ignore"):
@@ -183,8 +194,9 @@ def launch(
                 for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
                     state = State(run, grid3, block3, bx, by, bz)
                     run.remaining = total - blocks_run - state.blocks
-                    state.run(program.run_function(), {})
-                    state.finish()
+                    scheduler.run(state, program.run_function(), {})
+                    run.steps = max(run.steps, state.steps)
+                    sync.finish(state)
                     blocks_run += state.blocks
             except StepBudgetError:
                 ended = False
@@ -199,18 +211,37 @@ def launch(
             np.copyto(array, symbol.data.view(array.dtype)[: array.size].reshape(array.shape))
         return state, heap, blocks_run, ended
 
+    ordered = program.fences and _warps(grid3, block3) <= MAX_WARPS
+
+    def asked(heap: Heap, writable: set[int] | None, unset: list[Buffer]) -> list[Observer]:
+        """Those who watch, as the caller asks."""
+        sites = len(program.sites)
+        sampler = [Sampler(sites)] if samples else []
+        if not analyse:
+            return [*sampler]
+        pending = UnderWay()
+        first = FirstWrites(pending, unset)
+        return [Tally(sites), *sampler, first, pending, RaceWatch(first, writable, ordered)]
+
     before = oracle.kept([*args, *contents.values()]) if expect else []
-    state, heap, blocks_run, ended = once(analyse)
+    state, heap, blocks_run, ended = once(asked)
     run = state.launch
     if expect and not ended:
         run.notes.append("results were not compared: the launch was stopped")
     elif expect and (wrong := oracle.compare(expect, heap)):
         after = oracle.kept(array for array, _ in before)
         oracle.restore(before)
-        again, logged, _, ended = once(False, wrong)
+        again, second, _, ended = once(lambda heap, *_: [oracle.logged(wrong, heap)])
         oracle.restore(after)
-        oracle.findings(again, wrong, logged, _entry_line(source, entry), ended)
+        (log,) = again.observers
+        assert isinstance(log, LastStores)
+        oracle.findings(again, wrong, log, second, _entry_line(source, entry), ended)
         run.faults |= {k: f for k, f in again.launch.faults.items() if f.kind == oracle.KIND}
+    if analyse and program.fences and not ordered:
+        run.notes.append(
+            f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
+            "kept, and races between blocks in global memory were not judged"
+        )
     return _report(run, source, name, entry, grid3, block3, blocks_run, schedule)
 
 
@@ -528,7 +559,9 @@ def _place_symbols(
     return held
 
 
-def _mark_uninitialised(by_name: Mapping[str, Buffer], names: Sequence[str], entry: str) -> None:
+def _uninitialised(by_name: Mapping[str, Buffer], names: Sequence[str], entry: str) -> list[Buffer]:
+    """The arrays that these parameters name."""
+    found = []
     for wanted in [names] if isinstance(names, str) else names:
         buffer = by_name.get(wanted)
         if buffer is None:
@@ -536,7 +569,8 @@ def _mark_uninitialised(by_name: Mapping[str, Buffer], names: Sequence[str], ent
                 f"uninitialised: {entry} has no array parameter {wanted!r}. "
                 + near_matches(wanted, by_name)
             )
-        buffer.initialised = np.zeros(-(-buffer.nbytes // buffer.granule), bool)
+        found.append(buffer)
+    return found
 
 
 # -- reporting -----------------------------------------------------------------------------------
@@ -579,11 +613,6 @@ def _report(
             f"counts are of {blocks_run} of {total} blocks; the others were not run and their "
             "results are missing"
         )
-    if run.analyse and run.program.fences and not run.order:
-        notes.append(
-            f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
-            "kept, and races between blocks in global memory were not judged"
-        )
     return Report(
         kernel=entry,
         file=name,
@@ -603,35 +632,52 @@ def _report(
 
 
 def _line_accesses(run: Launch, text: Any) -> tuple[LineAccess, ...]:
+    tally = next((o for o in run.observers if isinstance(o, Tally)), None)
+    if tally is None:
+        return ()
+    sampler = next((o for o in run.observers if isinstance(o, Sampler)), None)
     sums: dict[tuple[int, str, str, str, int], list[int]] = {}
-    for site, stats in zip(run.program.sites, run.stats, strict=True):
+    for site, stats in zip(run.program.sites, tally.stats, strict=True):
         if not stats.requests:
             continue
-        space = "shared" if stats.wavefronts and site.space in ("shared", "generic") else "global"
         array = ", ".join(stats.arrays)
-        key = (site.line, space, site.op, array, site.width)
+        key = (site.line, _space(site, stats), site.op, array, site.width)
         row = sums.setdefault(key, [0] * 6)
+        best = sampler.samples[site.index] if sampler else None
         for i, value in enumerate(
             (
                 stats.requests,
                 stats.sectors,
                 stats.wavefronts,
                 stats.lanes * site.width,
-                stats.ideal_sectors,
-                stats.ideal_wavefronts,
+                best.ideal_sectors if best else 0,
+                best.ideal_wavefronts if best else 0,
             )
         ):
             row[i] += value
     return tuple(
-        LineAccess(line, text(line), space, op, width, array, *row)
+        LineAccess(line, text(line), space, op, width, array, *row[:4], *best_of(row, sampler))
         for (line, space, op, array, width), row in sorted(sums.items())
     )
 
 
-def _samples(run: Launch) -> dict[tuple[int, str, str], tuple[tuple[str, int, Array], ...]]:
+def best_of(row: list[int], sampler: Sampler | None) -> list[int | None]:
+    """The ideal counts of a row; None where nobody counted them."""
+    return list(row[4:]) if sampler else [None, None]
+
+
+def _space(site: Site, stats: SiteStats) -> str:
+    return "shared" if stats.wavefronts and site.space in ("shared", "generic") else "global"
+
+
+def _samples(run: Launch) -> dict[tuple[int, str, str], tuple[tuple[str, int, Array], ...]] | None:
     out: dict[tuple[int, str, str], list[tuple[str, int, Array]]] = {}
-    for site, stats in zip(run.program.sites, run.stats, strict=True):
-        if stats.samples:
+    tally = next((o for o in run.observers if isinstance(o, Tally)), None)
+    sampler = next((o for o in run.observers if isinstance(o, Sampler)), None)
+    if tally is None or sampler is None:
+        return None
+    for site, stats in zip(run.program.sites, tally.stats, strict=True):
+        if rows := sampler.samples[site.index].rows:
             space = "shared" if stats.wavefronts and site.space != "global" else "global"
-            out.setdefault((site.line, space, site.op), []).extend(stats.samples)
+            out.setdefault((site.line, space, site.op), []).extend(rows)
     return {k: tuple(v) for k, v in out.items()}

@@ -17,8 +17,8 @@ from helpers.emulator.machine.events import Access, Served
 from helpers.emulator.machine.memory import Buffer, Words
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -98,15 +98,11 @@ def atomic(
     return old
 
 
-def _update(
-    state: State, operation: str, kind: str, b: Array, c: Array, access: Access
-) -> Array:
+def _update(state: State, operation: str, kind: str, b: Array, c: Array, access: Access) -> Array:
     """Serve the lanes of an access one after the other, and say so."""
     where = access.where
     blocks = np.broadcast_to(state.block_index, state.shape)
-    at, column, thread, x, y = _flat(
-        state, where.mask, where.offset, blocks, state.thread, b, c
-    )
+    at, column, thread, x, y = _flat(state, where.mask, where.offset, blocks, state.thread, b, c)
     old = _at(where.target, access.site.kind, at, column, operation, kind, x, y)
     changed = _changed(state, operation, kind, old, x, y)
     wrote = old == x if operation == "cas" else np.ones(old.shape, bool)

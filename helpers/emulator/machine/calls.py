@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine import scheduler
 from helpers.emulator.machine.memory import LOCAL_WINDOW
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -48,7 +49,7 @@ def call_function(
     state.depth += 1
     state.local_base += locals_size
     try:
-        state.run(program, inner)
+        scheduler.run(state, program, inner)
     finally:
         state.local_base -= locals_size
         state.depth -= 1

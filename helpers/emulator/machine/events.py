@@ -94,16 +94,19 @@ class Observer:
     def warp(self, mask: Mask | None) -> None:
         """The lanes of warps synchronise."""
 
-    def named(self, groups: Sequence[Sequence[Mask | None]]) -> None:
-        """Barriers of only some warps of a block open: the masks of each barrier."""
+    def named(self, groups: Sequence[Mask | None]) -> None:
+        """A barrier of only some warps of a block opens for these groups of threads."""
 
-    def interval(self, but: Array | None) -> None:
-        """Barriers of whole blocks open. but: blocks (1, 1, p, q) without one; None: all have."""
+    def interval(self, opened: Array | None, others: bool) -> None:
+        """Barriers of whole blocks open. opened: of which blocks (1, 1, p, q); None: of all.
+
+        others: whether threads of other blocks are still under way.
+        """
 
     def fence(self, scope: int, mask: Mask | None) -> None:
         """A fence of the threads of a mask. scope: 0 within the block, 1 within the device."""
 
-    def setup(self, where: Where) -> None:
+    def set_up(self, where: Where) -> None:
         """mbarriers are initialised."""
 
     def arrive(self, where: Where) -> None:

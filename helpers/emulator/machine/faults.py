@@ -112,9 +112,7 @@ def report_misaligned(
     )
 
 
-def report_shared(
-    state: State, site: Site, offset: Array, outside: Array, crooked: Array
-) -> None:
+def report_shared(state: State, site: Site, offset: Array, outside: Array, crooked: Array) -> None:
     """Lanes outside shared memory, and lanes that are inside and misaligned: bool, four axes."""
     width, total = site.width, state.launch.shared_bytes
     if outside.any():

@@ -14,6 +14,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 WARP = 32
 
+
 class WarpShape:
     """How the threads of a block fall into warps: reshapes (rows, x, ...) into (warp, lane, ...)."""
 

@@ -7,20 +7,22 @@ is set aside while it is not, as a slow thread would be; it learns "no" only whe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine import sync
 from helpers.emulator.machine.access import Move, perform
 from helpers.emulator.machine.events import Access, Where
+from helpers.emulator.machine.grouping import Asking, Group, Pool, Running, answer, push
 from helpers.emulator.machine.memory import SHARED_WINDOW, load_words, store_words
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
     from helpers.emulator.ptx.program import Block
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,18 +32,6 @@ _COUNT_BITS = 29  # of PTX's 20; nvcuda::experimental counts each arrival 2^15 +
 _COUNT = (1 << _COUNT_BITS) - 1
 _PHASES = 1 << (32 - _COUNT_BITS)
 _POLLS = 64  # fruitless questions after which a phase counts as never complete
-
-
-@dataclass
-class Asking:
-    """Threads that wait for a phase of a barrier."""
-
-    block: Block
-    mask: Mask | None
-    offset: Array  # of the barrier
-    want: Array  # the phase's token or parity
-    parity: bool
-    register: int
 
 
 def _touch(
@@ -76,8 +66,7 @@ def _init(state: State, count: Array, access: Access) -> None:
         )
     store_words(state.shared, where.offset, expected, arr)
     store_words(state.shared, where.offset + 4, expected, arr)
-    for o in state.observers:
-        o.setup(where)
+    sync.set_up(state, where)
 
 
 def end_barrier(state: State, number: int, address: Array, mask: Mask | None) -> None:
@@ -105,7 +94,7 @@ def arrive(
     if mask is not None and mask.n == 0:
         return np.zeros((1, 1, 1, 1), i8)
     move = partial(_arrive, state, count, drop)
-    token: Array = _touch(state, number, address, mask, "atomic", move)
+    token: Array = _touch(state, number, address, mask, "barrier", move)
     return token
 
 
@@ -115,8 +104,7 @@ def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
     at, block, n = _flat(state, where, where.offset, state.block_index, count.astype(i8))
     if not len(at):
         return full
-    for o in state.observers:
-        o.arrive(where)
+    sync.arrived(state, where)
     memory = state.shared
     place = (at >> 2) * memory.ncolumns + block
     order = np.argsort(place, kind="stable")  # barrier by barrier, thread by thread
@@ -149,8 +137,7 @@ def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
         complete = np.zeros(memory.flat.shape, bool)
         complete[barrier] = done > 0
         state.completed = True
-        for o in state.observers:
-            o.complete(complete.reshape(memory.data.shape))
+        sync.completed(state, complete.reshape(memory.data.shape))
     if where.mask is None:
         full[...] = token.reshape(state.shape)
     else:
@@ -174,7 +161,7 @@ def async_arrive(
     if mask is not None and mask.n == 0:
         return
     one = np.ones((1, 1, 1, 1), "i4")
-    _touch(state, number, address, mask, "atomic", partial(_track, state, one, counted))
+    _touch(state, number, address, mask, "barrier", partial(_track, state, one, counted))
 
 
 def _track(state: State, one: Array, counted: bool, access: Access) -> None:
@@ -183,8 +170,7 @@ def _track(state: State, one: Array, counted: bool, access: Access) -> None:
         phase = _arrive(state, one, False, access) >> 32
     else:
         phase = _phase(state, where.offset)
-        for o in state.observers:
-            o.arrive(where)
+        sync.arrived(state, where)
     if state.copies is not None:
         state.copies.track(where.offset, phase, where.mask)
 
@@ -203,72 +189,61 @@ def _complete(state: State, asking: Asking) -> Array:
 
 def poll(
     state: State,
-    pool: dict[int, Mask | None],
+    running: Running,
+    pool: Pool,
     block: Block,
-    mask: Mask | None,
+    mask: Group,
     result: tuple[int, Array, Array, bool, int],
-    registers: list[Any],
 ) -> None:
     """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are set aside."""
     number, address, want, parity, register = result
-    base = state.live if mask is None else mask
-    offset: Array = _touch(state, number, address, base, "atomic", lambda a: a.where.offset)
-    _sort(state, pool, Asking(block, mask, offset, want.astype(i8), parity, register), registers)
+    offset: Array = _touch(
+        state, number, address, state.within(mask), "barrier", lambda a: a.where.offset
+    )
+    _sort(state, running, pool, Asking(block, mask, offset, want.astype(i8), parity, register))
 
 
-def _sort(state: State, pool: dict[int, Mask | None], asking: Asking, registers: list[Any]) -> None:
-    base = state.live if asking.mask is None else asking.mask
+def _sort(state: State, running: Running, pool: Pool, asking: Asking) -> None:
+    base = state.within(asking.mask)
     done = _complete(state, asking)
     go = state.narrowed(base, done)
     if go is not None and go.n == 0:
-        state.asking.append(asking)
+        running.asking.append(asking)
         return
-    everyone = state.lanes if base is None else base.n
-    if go is None or go.n == everyone:
-        _resume(state, pool, asking, asking.mask, True, registers)
+    if state.count(go) == state.count(base):
+        _resume(state, running, pool, asking, asking.mask)
         return
-    stay = state.narrowed(base, ~done)
-    _resume(state, pool, asking, go, True, registers)
-    rest = Asking(asking.block, stay, asking.offset, asking.want, asking.parity, asking.register)
-    state.asking.append(rest)
+    _resume(state, running, pool, asking, go)
+    running.asking.append(replace(asking, mask=state.narrowed(base, ~done)))
 
 
-def _resume(
-    state: State,
-    pool: dict[int, Mask | None],
-    asking: Asking,
-    mask: Mask | None,
-    answer: bool,
-    registers: list[Any],
-) -> None:
-    base = state.live if mask is None else mask
-    if answer and state.copies is not None:
+def _resume(state: State, running: Running, pool: Pool, asking: Asking, mask: Group) -> None:
+    """Threads learn that their phase is complete."""
+    base = state.within(mask)
+    if state.copies is not None:
         state.copies.phase_over(asking.offset, base, _phase)
-    for o in state.observers if answer else ():
-        o.acquire(asking.offset, base)
-    value = np.full((1, 1, 1, 1), answer)
-    old = registers[asking.register]
-    registers[asking.register] = value if mask is None else np.where(mask.arr, value, old)
-    state._push(pool, asking.block.next, mask)
+    sync.acquired(state, asking.offset, base)
+    answer(running, asking.register, mask, np.ones((1, 1, 1, 1), bool))
+    push(state, pool, asking.block.next, mask)
 
 
-def wake(state: State, pool: dict[int, Mask | None], registers: list[Any]) -> None:
+def wake(state: State, running: Running, pool: Pool) -> None:
     """A phase was completed: threads that waited for it go on."""
     state.completed = False
-    asking, state.asking = state.asking, []
+    asking, running.asking = running.asking, []
     for p in asking:
-        _sort(state, pool, p, registers)
+        _sort(state, running, pool, p)
     if pool:
         state.fruitless = 0
 
 
-def time_out(state: State, registers: list[Any]) -> list[dict[int, Mask | None]]:
+def time_out(state: State, running: Running) -> list[Pool]:
     """Nothing else can run: threads that wait learn that their phase is not complete.
 
     If they come back again and again it never will be: that is a finding, and they go on.
     """
-    pool: dict[int, Mask | None] = {}
-    wake(state, pool, registers)
+    pool: Pool = {}
+    wake(state, running, pool)
     if pool:
         return [pool]
     state.fruitless += 1
@@ -277,19 +252,16 @@ def time_out(state: State, registers: list[Any]) -> list[dict[int, Mask | None]]
         state.fruitless = 0
         if state.depth:
             raise EmulationError(
-                f"line {state.asking[0].block.end_line}: threads wait for an mbarrier inside a function "
-                "that is not inlined, and those that should arrive are not in it. Mark the function "
-                "__forceinline__"
+                f"line {running.asking[0].block.end_line}: threads wait for an mbarrier inside a "
+                "function that is not inlined, and those that should arrive are not in it. Mark the "
+                "function __forceinline__"
             )
-    asking, state.asking = state.asking, []
+    asking, running.asking = running.asking, []
     for p in asking:
         if never:
             _report(state, p)
-        base = state.live if p.mask is None else p.mask
-        value = np.full((1, 1, 1, 1), never)
-        old = registers[p.register]
-        registers[p.register] = value if base is None else np.where(base.arr, value, old)
-        state._push(pool, p.block.next, p.mask)
+        answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
+        push(state, pool, p.block.next, p.mask)
     return [pool]
 
 

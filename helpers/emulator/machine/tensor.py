@@ -22,8 +22,8 @@ from helpers.emulator.machine.access import by_space, perform
 from helpers.emulator.machine.warp import threads, warps
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
     from helpers.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -397,7 +397,9 @@ def _wmma_load(
                 group = requests[index : index + 4]
                 lines = _blocks(state, site, base, step, size, is_row, group, mask)
             along = (c - c[::4][GROUP] if is_row else r - r[::4][GROUP]) * size // 4
-            value = (np.stack(lines)[along, :, 8 * (index % 4) + GROUP].transpose(1, 0, 2).view(u4),)
+            value = (
+                np.stack(lines)[along, :, 8 * (index % 4) + GROUP].transpose(1, 0, 2).view(u4),
+            )
         else:
             lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
             place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
@@ -481,9 +483,7 @@ def _blocks(
     return _rows(state, site, base + place * size, len(group), mask)
 
 
-def _rows(
-    state: State, site: Site, address: Array, count: int, mask: Mask | None
-) -> list[Array]:
+def _rows(state: State, site: Site, address: Array, count: int, mask: Mask | None) -> list[Array]:
     """The 16-byte rows that the first 8 * count lanes address: four words, (warps, 32, blocks)."""
     lanes = state.first_lanes(mask, 8 * count)
     words = perform(state, site.as_(kind=i4, count=4), address, lanes)

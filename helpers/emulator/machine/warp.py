@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine import sync
+
 if TYPE_CHECKING:
-    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -126,7 +128,7 @@ def sync_lanes(state: State, member: Array, mask: Mask | None, line: int) -> Non
         if left_out.any():
             number = int(np.broadcast_to(named, left_out.shape)[left_out][0])
             _left_out(state, number, left_out, line)
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
 
 
 def _judge_sources(
@@ -228,7 +230,7 @@ def shuffle(
     there = np.take_along_axis(active_lanes(state, mask), source & 31, axis=1)
     _groups(state, member, mask, line)
     _judge_sources(state, member, mask, source & 31, there, line)
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     result = np.where(there, took, np.zeros_like(took))
     good = np.broadcast_to(good, value.shape)
     return threads(state, result), threads(state, good)
@@ -252,7 +254,7 @@ def vote(
             count, total = true.sum(axis=1, keepdims=True), here.sum(axis=1, keepdims=True)
             out = (count == 0) | (count == total)
         parts.append((here, out))
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     return threads(state, _joined(parts))
 
 
@@ -279,7 +281,7 @@ def match_lanes(
         same = ((bits == everyone) | ~here).all(axis=1, keepdims=True)
         lanes.append((here, (bits if mode == "any" else np.where(same, everyone, 0)).astype(i4)))
         equals.append((here, same))
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     return threads(state, _joined(lanes)), threads(state, _joined(equals))
 
 
@@ -288,7 +290,7 @@ def elect_lane(state: State, member: Array, mask: Mask | None, line: int) -> tup
     leaders = []
     for _, here in _groups(state, member, mask, line):
         leaders.append((here, here.argmax(axis=1, keepdims=True).astype(i4)))
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     leader = threads(state, _joined(leaders))
     return leader, leader == state.thread % 32
 
@@ -309,5 +311,5 @@ def reduce_lanes(
         filled = np.where(here, value, np.array(identity).astype(value.dtype))
         out = function.reduce(filled, axis=1, keepdims=True, dtype=value.dtype)
         parts.append((here, out))
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     return threads(state, _joined(parts))

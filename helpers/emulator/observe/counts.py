@@ -18,11 +18,17 @@ Arrays have the six axes of `machine.lanes`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine.events import Access, Observer, Stage, Where
 from helpers.emulator.machine.lanes import WARP, ActiveLanes, WarpShape, by_warp
+from helpers.emulator.machine.memory import Buffer
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -119,3 +125,90 @@ def wide_load(words: Sequence[int]) -> int:
     """Wavefronts of one 16-byte load by a warp; words: each lane's first, below 0 if inactive."""
     lanes = np.asarray(words, np.int64).reshape(1, WARP)
     return int(_wide(np.where(lanes < 0, _NONE, lanes), 16, True)[0])
+
+
+# -- of a launch ---------------------------------------------------------------------------------
+
+
+@dataclass
+class SiteStats:
+    """Running sums of one memory instruction."""
+
+    requests: int = 0
+    sectors: int = 0
+    wavefronts: int = 0
+    lanes: int = 0
+    arrays: list[str] = field(default_factory=list)
+
+
+class Tally(Observer):
+    """Counts what every memory instruction asks of global and of shared memory."""
+
+    def __init__(self, sites: int) -> None:
+        """sites: memory instructions of the program."""
+        self.stats = [SiteStats() for _ in range(sites)]
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = state
+        # What the last shared access of each instruction took: many go the same way again.
+        self.before: dict[int, tuple[Where, int, int, int]] = {}
+
+    def access(self, access: Access) -> None:
+        """Add up an access, a copy when it begins."""
+        if access.stage not in (Stage.WHOLE, Stage.BEGUN):
+            return
+        if access.space == "global":
+            self._global(access)
+        elif access.space == "shared":
+            self._shared(access)
+
+    def _global(self, access: Access) -> None:
+        state, where = self.state, access.where
+        stats, mask, width = self.stats[access.site.index], where.mask, access.site.width
+        if mask is None:
+            requests, lanes, active = state.total_warps, state.lanes, None
+        else:
+            requests, lanes, active = mask.warps, mask.n, mask.active
+        stats.requests += requests
+        stats.lanes += lanes
+        six = state.warp_shape.lanes(where.offset)
+        if six.shape[2] * six.shape[3] == 1:  # one address a warp
+            stats.sectors += requests * max(width // SECTOR, 1)
+        else:
+            sectors = distinct(state.warp_shape, six >> 5, active)
+            stats.sectors += int(sectors.sum()) * (state.total_warps // sectors.size)
+        assert isinstance(where.target, Buffer)
+        if where.target.name not in stats.arrays:
+            stats.arrays.append(where.target.name)
+
+    def _shared(self, access: Access) -> None:
+        where, index = access.where, access.site.index
+        found = self.before.get(index)
+        if found is None or found[0] is not where:
+            found = self.before[index] = (where, *self._take_shared(access))
+        stats = self.stats[index]
+        stats.requests += found[1]
+        stats.wavefronts += found[2]
+        stats.lanes += found[3]
+
+    def _take_shared(self, access: Access) -> tuple[int, int, int]:
+        """(requests, wavefronts, lanes) of a shared access; its variable is noted."""
+        state, site, where = self.state, access.site, access.where
+        mask, shape = where.mask, state.warp_shape
+        active = None if mask is None else mask.active
+        waves = wavefronts(shape, shape.lanes(where.offset), site.width, active, site.op == "load")
+        requests = state.total_warps if mask is None else mask.warps
+        symbol, arrays = state.shared_symbol(first_offset(where)), self.stats[site.index].arrays
+        if symbol is not None and symbol.name not in arrays:
+            arrays.append(symbol.name)
+        lanes = state.lanes if mask is None else mask.n
+        return requests, int(waves.sum()) * (state.total_warps // waves.size), lanes
+
+
+def first_offset(where: Where) -> int:
+    """Where the first lane of an access goes."""
+    if where.mask is None:
+        return int(where.offset.reshape(-1)[0])
+    a, m = np.broadcast_arrays(where.offset, where.mask.arr)
+    return int(a.reshape(-1)[int(np.argmax(m.reshape(-1)))])

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
+    from helpers.emulator.observe.races import RaceWatch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -98,8 +99,8 @@ def _joined(a: Array | None, b: Array | None) -> Array | None:
 class Order:
     """Order among the warps of a batch, and with those of the batches before it."""
 
-    def __init__(self, state: State, ledger: Ledger) -> None:
-        self.state = state
+    def __init__(self, watch: RaceWatch, state: State, ledger: Ledger) -> None:
+        self.watch, self.state = watch, state
         self.ledger = ledger
         nb, nw = state.blocks, state.warp_shape.warps
         self.blocks, self.warps = nb, nw
@@ -124,7 +125,7 @@ class Order:
 
     def stamp(self) -> Array:
         """Stamp of what each warp does now: int64 (blocks, warps)."""
-        return (self.state.epoch.reshape(-1, 1).astype(np.int64) << _SHIFT) + self.fences
+        return (self.watch.epoch.reshape(-1, 1).astype(np.int64) << _SHIFT) + self.fences
 
     def strong_stamp(self) -> Array:
         """Stamp of a strong write: that of the fence it belongs to, if there was one."""
@@ -151,7 +152,7 @@ class Order:
 
     def _release(self, active: Array, scope: int) -> None:
         own = np.arange(self.warps)
-        epoch = self.state.epoch.reshape(-1, 1, 1).astype(np.int64)
+        epoch = self.watch.epoch.reshape(-1, 1, 1).astype(np.int64)
         limit = np.maximum(self.known, (epoch << _SHIFT) - 1)  # all before the last barrier
         limit[:, own, own] = self.stamp()
         for s in range(scope + 1):
@@ -194,7 +195,7 @@ class Order:
         if item.block == self.linear[column]:
             np.maximum(near, item.near, out=near)
             seen = _joined(seen, item.near_far)
-            if item.warp == warp and self.state.log is not None:
+            if item.warp == warp and self.watch.log is not None:
                 self._hand_over(column, warp)
         self.seen[at] = seen
         self.dirty[column] = True
@@ -207,7 +208,7 @@ class Order:
         """One lane of a warp released, another acquired: what a warp synchronisation does."""
         s = self.state
         here = (s.thread // 32 == warp) & (s.block_index == column)
-        s.warp_sync(s.mask(here))
+        self.watch.warp(s.mask(here))
 
     def _publish(self, column: int, warp: int, before: int) -> int:
         """Number of what a strong write of a warp releases. before: what the place held, or -1."""
@@ -370,7 +371,7 @@ class Order:
         block, other = gid // s.threads, gid % s.threads // 32
         here = block == self.linear[column]
         then = stamp >> _SHIFT
-        out = here & ((then < s.epoch.reshape(-1)[column]) | (other == warp))
+        out = here & ((then < self.watch.epoch.reshape(-1)[column]) | (other == warp))
         near = here & ~out
         if near.any():
             c, w = column[near], warp[near]

@@ -11,6 +11,7 @@ the warp: until then `some_know` holds for those lanes alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,10 @@ import numpy as np
 from helpers.emulator.observe.races import ATOMIC, READ, WARP_SYNC, WRITE, SharedLog
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
+    from helpers.emulator.observe.initialised import FirstWrites
+    from helpers.emulator.observe.order import Order
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,8 +41,10 @@ class _Last:
 class OrderedLog(SharedLog):
     """Judges accesses as they come; takes the place of SharedLog in programs with mbarriers."""
 
-    def __init__(self, state: State, nbytes: int, granule: int) -> None:
-        super().__init__(state, nbytes, granule)
+    def __init__(
+        self, state: State, nbytes: int, granule: int, order: Order | None, first: FirstWrites
+    ) -> None:
+        super().__init__(state, nbytes, granule, order, first)
         self.log = [None]  # type: ignore[list-item]  # never empty: warp synchronisation counts
         nwarps, columns = state.warp_shape.warps, state.blocks
         self.padded = nwarps * 32
@@ -137,7 +142,7 @@ class OrderedLog(SharedLog):
             self.arriving.pop(int(at), None)
             self.complete_.pop(int(at), None)
 
-    def join(self, masks: list[Mask | None]) -> None:
+    def join(self, masks: Sequence[Mask | None]) -> None:
         """A barrier of some warps: what each did before it is now known to the others."""
         lanes = np.zeros((self.padded // 32, 32, self.state.blocks), bool)
         for mask in masks:
@@ -164,7 +169,7 @@ class OrderedLog(SharedLog):
 
     def end_interval(self, but: Array | None = None) -> None:
         """A barrier of the whole block: everybody knows everything. but: not in these blocks."""
-        self._judge_unset(None, None, 1)
+        self.first.judge(None, None, 1)
         here = np.ones(self.state.blocks, bool) if but is None else ~but.reshape(-1)
         self.known[..., here] = np.repeat(self.now, 32, axis=0)[..., here]
         self.some[:, here] = False

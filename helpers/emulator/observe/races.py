@@ -20,23 +20,26 @@ race with each other, only with others; two volatile stores do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine.memory import Buffer
+from helpers.emulator.machine.events import Access, Observer, Served, Stage, Where
+from helpers.emulator.machine.memory import SLOT_BITS, Buffer
+from helpers.emulator.observe.order import Ledger, Order
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.state import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
+    from helpers.emulator.observe.initialised import FirstWrites
     from helpers.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-READ, WRITE, ATOMIC, WARP_SYNC, FLAG = 0, 1, 2, 3, 4
+READ, WRITE, ATOMIC, WARP_SYNC, FLAG = range(5)
 """Kinds of accesses. FLAG: a volatile write, a race with all but those who wait for it (ATOMIC)."""
 _CONFLICTS = (
     (WRITE, WRITE), (WRITE, READ), (WRITE, ATOMIC), (ATOMIC, READ),
@@ -50,8 +53,17 @@ _NO_THREAD = np.int32(2**31 - 1)
 _SAMPLE = 32  # granules looked at one by one when a race is reported
 
 
+def _kind(site: Site) -> int:
+    """What an access is to the judges."""
+    if site.op == "load":
+        return ATOMIC if site.strong and (site.waits or not site.volatile) else READ
+    if site.op == "store":
+        return WRITE if not site.strong else FLAG if site.volatile else ATOMIC
+    return ATOMIC
+
+
 @dataclass
-class Access:
+class Entry:
     """One execution of one shared-memory instruction by all lanes of a mask."""
 
     site: int
@@ -87,126 +99,25 @@ class _Race:
 class SharedLog:
     """Log of one batch of blocks, and which granules of shared memory hold something."""
 
-    def __init__(self, state: State, nbytes: int, granule: int) -> None:
+    def __init__(
+        self, state: State, nbytes: int, granule: int, order: Order | None, first: FirstWrites
+    ) -> None:
         self.state = state
+        self.order, self.first = order, first
         self.granule = granule
         self.shift = granule.bit_length() - 1
         self.size = -(-nbytes // granule)
-        self.log: list[Access] = []
+        self.log: list[Entry] = []
         self.has_write = False
         # Intervals seen before: their log (its arrays stay alive, so their ids stay theirs) and
         # the races found in them.
-        self.seen: dict[tuple[tuple[int, int, int], ...], tuple[list[Access], list[_Race]]] = {}
+        self.seen: dict[tuple[tuple[int, int, int], ...], tuple[list[Entry], list[_Race]]] = {}
         self.examined = 0
         self.forgiven = False
-        self.initialised = np.zeros((self.size, 1), bool)
-        self.all_initialised = self.size == 0
         self.clocks: Array | None = None
         self.summarised = False
         self.held = 0  # bytes that the log keeps alive
-        self.unset: list[tuple[int, Array, Array, int]] = []  # site, lanes, granule, granules
         self.ordered = False  # the last interval was judged with the order that fences make
-
-    # -- initialised -----------------------------------------------------------------------------
-
-    def mark(self, granule: Array, count: int, mask: Array | None) -> None:
-        """Note that lanes wrote `count` granules each from `granule` on."""
-        if self.all_initialised:
-            return
-        blocks = self.state.blocks
-        varies = granule.shape[2] * granule.shape[3] > 1 or (
-            mask is not None and mask.shape[2] * mask.shape[3] > 1
-        )
-        if varies and self.initialised.shape[1] == 1 and blocks > 1:
-            self.initialised = np.repeat(self.initialised, blocks, axis=1)
-        columns = self.initialised.shape[1]
-        if columns == 1:
-            at = granule
-            if mask is not None:
-                shape = _both(granule, mask)
-                at = np.broadcast_to(granule, shape)[np.broadcast_to(mask, shape)]
-            at = at.reshape(-1)
-            for j in range(count):
-                self.initialised[at + j, 0] = True
-        else:
-            at = granule * columns + self.state.block_index
-            if mask is not None:
-                shape = _both(at, mask)
-                at = np.broadcast_to(at, shape)[np.broadcast_to(mask, shape)]
-            flat = self.initialised.reshape(-1)
-            for j in range(count):
-                flat[at + j * columns] = True
-        self.all_initialised = bool(self.initialised.all())
-
-    def missing(self, granule: Array, count: int) -> Array | None:
-        """Lanes that read a granule nobody wrote (bool, four axes), or None if there are none."""
-        if self.all_initialised:
-            return None
-        columns = self.initialised.shape[1]
-        if columns == 1:
-            have = self.initialised[:, 0]
-            ok = have[granule]
-            for j in range(1, count):
-                ok &= have[granule + j]
-        else:
-            flat = self.initialised.reshape(-1)
-            at = granule * columns + self.state.block_index
-            ok = flat[at]
-            for j in range(1, count):
-                ok &= flat[at + j * columns]
-        return None if ok.all() else ~ok
-
-    def suspect(self, site: int, lanes: Array, granule: Array, count: int) -> None:
-        """Lanes read what nobody has written yet: judged at the end of the interval.
-
-        If another thread writes there before the barrier it is a race, in whatever order they ran.
-        """
-        self.unset.append((site, lanes, granule, count))
-
-    def _judge_unset(
-        self,
-        low: Array | None,
-        high: Array | None,
-        columns: int,
-        racing_lines: set[int] | None = None,
-    ) -> None:
-        """Report suspects, but those that a race explains.
-
-        low, high: the first and last thread that wrote each place in this interval. racing_lines:
-        those with a race, None if they are not known. A write that a warp barrier keeps after the
-        read is no race, and no excuse for the read.
-        """
-        s = self.state
-        for site, lanes, granule, count in self.unset:
-            bad = np.broadcast_to(lanes, s.shape)
-            explained = racing_lines is None or s.sites[site].line in racing_lines
-            if low is not None and high is not None and explained:
-                at = np.broadcast_to(granule, s.shape) * columns
-                if columns > 1:
-                    at = at + s.block_index
-                tid = s.thread.astype(np.int32)
-                raced = np.zeros(s.shape, bool)
-                for j in range(count):
-                    place = np.minimum(at + j * columns, len(low) - 1)
-                    raced |= (high[place] >= 0) & ((low[place] != tid) | (high[place] != tid))
-                bad = bad & ~raced
-            if not bad.any():
-                continue
-            thread, column = s.first_lane(bad)
-            full = np.broadcast_to(granule, s.shape).reshape(s.threads, s.blocks)
-            name, where = s.shared_name(int(full[thread, column]) * self.granule)
-            s.find(
-                "uninitialised",
-                s.sites[site].line,
-                f"{where} is read by thread {s.thread_text(thread)} of block "
-                f"{s.block_tuple(column)}, but no thread of the block has written it. Set it first",
-                int(np.count_nonzero(bad)),
-                array=name,
-                index=where,
-                threads=(thread,),
-                block=s.block_tuple(column),
-            )
-        self.unset = []
 
     # -- races -----------------------------------------------------------------------------------
 
@@ -248,48 +159,46 @@ class SharedLog:
     ) -> None:
         if kind in (WRITE, FLAG):
             self.has_write = True
-        access = Access(site, kind, granule, count, mask, values, self.clocks, copied=copied)
-        if self.state.order is not None:
-            access.view = self.state.order.view()
+        access = Entry(site, kind, granule, count, mask, values, self.clocks, copied=copied)
+        if self.order is not None:
+            access.view = self.order.view()
         self.log.append(access)
         self.held += access.nbytes
         if self.held > _MAX_LOG:
-            if self.state.order is None:
+            if self.order is None:
                 self._summarise()
             else:
                 self._judge_early()
 
-    def load(self, site: Site, granule: Array, count: int, mask: Mask | None) -> None:
-        """Log a load. One that is made for synchronisation may acquire."""
-        if not site.strong:
-            self.add(site.index, READ, granule, count, mask)
+    def note(self, access: Access) -> None:
+        """Log an access. One that is made for synchronisation may acquire or release."""
+        site, where, stage = access.site, access.where, access.stage
+        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        if stage in (Stage.BEGUN, Stage.WAITED):
+            self.add_copy(
+                site.index, granule, span, where.mask, access.values, done=stage is Stage.WAITED
+            )
             return
-        waits = site.waits or "volatile" not in site.text
-        self.add(site.index, ATOMIC if waits else READ, granule, count, mask)
-        order = self.state.order
-        if order is not None and order.shared is not None:
-            order.read(order.shared, *self._whose(granule, mask), site.acquire)
+        kind = _kind(site)
+        self.has_write = self.has_write or site.op == "store"
+        self.add(site.index, kind, granule, span, where.mask, access.values)
+        order = self.order
+        if order is None or site.op in ("atomic", "barrier"):
+            return
+        if site.op == "load" and site.strong and order.shared is not None:
+            order.read(order.shared, *self._whose(granule, where.mask), site.acquire)
+        elif site.op == "store" and (site.strong or order.shared is not None):
+            whose = self._whose(granule, where.mask)
+            order.write(self.versions(), *whose, site.release, site.strong)
 
-    def store(
-        self,
-        site: Site,
-        granule: Array,
-        count: int,
-        mask: Mask | None,
-        values: tuple[Array, ...] | None,
-    ) -> None:
-        """Log a store. One that is made for synchronisation may release."""
-        kind = WRITE if not site.strong else FLAG if "volatile" in site.text else ATOMIC
-        self.has_write = True
-        self.add(site.index, kind, granule, count, mask, values)
-        order = self.state.order
-        if order is not None and (site.strong or order.shared is not None):
-            versions = self.versions()
-            order.write(versions, *self._whose(granule, mask), site.release, site.strong)
+    def warp(self, mask: Mask | None) -> None:
+        """Lanes of warps synchronise."""
+        if self.log:
+            self.add(-1, WARP_SYNC, None, 0, mask)
 
     def versions(self) -> Array:
         """What the values in shared memory have released, by granule and block, flat."""
-        order = self.state.order
+        order = self.order
         assert order is not None
         if order.shared is None:
             order.shared = order.ledger.places(self.size * self.state.blocks)
@@ -303,12 +212,29 @@ class SharedLog:
         warp = np.broadcast_to(s.thread // 32, s.shape)[chosen]
         return np.broadcast_to(granule, s.shape)[chosen] * s.blocks + column, column, warp
 
+    def join(self, groups: Sequence[Mask | None]) -> None:
+        """A barrier of some warps: what each did before it is now known to the others."""
+        nwarps = self.state.warp_shape.warps
+        clocks = np.eye(nwarps, dtype=np.int32) if self.clocks is None else self.clocks.copy()
+        warps = np.any([self.state.warps_active(m).any(axis=1) for m in groups], axis=0)
+        together = np.flatnonzero(warps)
+        joint = clocks[together].max(axis=0)
+        clocks[together] = joint
+        clocks[together, together] += 1
+        self.clocks = clocks
+
+    def release(self, offset: Array, mask: Mask | None) -> None:
+        """Arrivals at mbarriers: only kernels with them care."""
+
+    complete = acquire = forget = release  # type: ignore[assignment]
+
     def _judge_early(self) -> None:
         """A very long interval with fences: judge what there is, and go on with an empty log."""
-        unset, self.unset = self.unset, []
+        unset, self.first.suspects = self.first.suspects, []
         for race in self._judge(self.log):
             self._finding(race)
-        self.log, self.unset, self.held = [], unset, 0
+        self.first.suspects = unset
+        self.log, self.held = [], 0
 
     def _summarise(self) -> None:
         """A very long interval: keep the lowest and highest thread of each place, by instruction."""
@@ -326,27 +252,21 @@ class SharedLog:
                 )
             self._spread(access, columns, *sums[key])
         self.log = [
-            Access(site, kind, None, 1, None, None, self.clocks, bounds, synced)
+            Entry(site, kind, None, 1, None, None, self.clocks, bounds, synced)
             for (site, kind), bounds in sums.items()
         ]
         self.held = 0
 
-    def _kept(self, blocks: Array) -> tuple[list[Access], list[tuple[int, Array, Array, int]]]:
-        """The log and the suspects of blocks (bool, four axes) whose interval goes on."""
-        log, unset = [], []
+    def _kept(self, blocks: Array) -> list[Entry]:
+        """The log of blocks (bool, four axes) whose interval goes on."""
+        log = []
         for a in self.log:
             mask = self.state.narrowed(a.mask or self.state.live, blocks)
             if a.bounds is None and (mask is None or mask.n):
                 log.append(
-                    Access(
-                        a.site, a.kind, a.granule, a.count, mask, a.values, a.clocks, view=a.view
-                    )
+                    Entry(a.site, a.kind, a.granule, a.count, mask, a.values, a.clocks, view=a.view)
                 )
-        for site, lanes, granule, count in self.unset:
-            if (lanes & blocks).any():
-                unset.append((site, lanes & blocks, granule, count))
-        self.unset = [(s, a & ~blocks, g, c) for s, a, g, c in self.unset]
-        return log, unset
+        return log
 
     def end_interval(self, but: Array | None = None) -> None:
         """A barrier of the whole block: judge the log and start a new one.
@@ -356,9 +276,9 @@ class SharedLog:
         if but is None:
             self._end_interval()
             return
-        log, unset = self._kept(but)
+        log, unset = self._kept(but), self.first.hand_on(but)
         self._end_interval()
-        self.log, self.unset = log, unset
+        self.log, self.first.suspects = log, unset
         self.has_write = any(a.kind in (WRITE, FLAG) for a in log)
         self.held = sum(a.nbytes for a in log)
 
@@ -367,12 +287,12 @@ class SharedLog:
         held, self.held = self.held, 0
         self.clocks = None
         if not self.has_write:
-            self._judge_unset(None, None, 1)
+            self.first.judge(None, None, 1)
             return
         self.has_write = False
         key = tuple((a.site, id(a.granule), id(a.mask)) for a in log)
         known = self.seen.get(key)
-        if known is not None and not self.unset:
+        if known is not None and not self.first.suspects:
             for race in known[1]:
                 self._finding(race)
             return
@@ -387,7 +307,7 @@ class SharedLog:
                 self.seen.pop(next(iter(self.seen)))
             self.seen[key] = (log, races)
 
-    def _judge(self, log: list[Access]) -> list[_Race]:
+    def _judge(self, log: list[Entry]) -> list[_Race]:
         """The places of an interval at which two threads conflict, by pair of lines."""
         varies = any(
             a.bounds is not None
@@ -417,12 +337,12 @@ class SharedLog:
             conflict |= (a1 >= 0) & (r1 >= 0) & ((r0 != a0) | (r1 != a1) | (a0 != a1))
         examined = self.examined < _MAX_EXAMINED
         races = self._report(log, np.flatnonzero(conflict), columns) if conflict.any() else []
-        if self.unset:
+        if self.first.suspects:
             lines = {line for race in races for line in race.lines}
-            self._judge_unset(w0, w1, columns, lines if examined else None)
+            self.first.judge(w0, w1, columns, lines if examined else None)
         return races
 
-    def _spread(self, access: Access, columns: int, low: Array, high: Array) -> None:
+    def _spread(self, access: Entry, columns: int, low: Array, high: Array) -> None:
         """Enter the threads of an access into the lowest and highest thread of each granule."""
         s = self.state
         if access.bounds is not None:
@@ -445,7 +365,7 @@ class SharedLog:
             low[place[::-1]] = smallest[::-1]  # of equal places the last assignment stands
             high[place] = np.maximum(high[place], last)
 
-    def _lanes(self, access: Access, columns: int) -> tuple[Array, Array]:
+    def _lanes(self, access: Entry, columns: int) -> tuple[Array, Array]:
         """Flat (granule, block) places and threads of the active lanes, in thread order."""
         s = self.state
         if access.bounds is not None:
@@ -464,11 +384,11 @@ class SharedLog:
         chosen = np.broadcast_to(access.mask.arr, shape)
         return at[chosen], tid[chosen]
 
-    def _report(self, log: list[Access], places: Array, columns: int) -> list[_Race]:
+    def _report(self, log: list[Entry], places: Array, columns: int) -> list[_Race]:
         """Look at the accesses to conflicting places one by one: which are races?"""
         if self.examined >= _MAX_EXAMINED:
             return []  # the same lines have been reported many times by now
-        if self.state.order is not None:
+        if self.order is not None:
             self.ordered = True
             found = self._examine(log, places, columns)
             self.examined += bool(found)
@@ -492,7 +412,7 @@ class SharedLog:
         return []
 
     def _examine(
-        self, log: list[Access], places: Array, columns: int
+        self, log: list[Entry], places: Array, columns: int
     ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
         """[((write line, other line), (place, writer, other, same instruction), places)]."""
         wanted = np.zeros(self.size * columns, bool)
@@ -526,7 +446,7 @@ class SharedLog:
                     )
         table = np.concatenate(rows, axis=1)
         self._read_flags(table, log)
-        if self.state.order is not None:
+        if self.order is not None:
             return self._unordered_by_fences(table, log, columns)
         named = any(a.clocks is not None for a in log)
         self.summarised = any(a.synced for a in log)
@@ -536,7 +456,7 @@ class SharedLog:
             return []
         return self._pairs(table, racing, racing[np.isin(racing, across)], log)
 
-    def _read_flags(self, table: Array, log: list[Access]) -> None:
+    def _read_flags(self, table: Array, log: list[Entry]) -> None:
         """Volatile reads of what others wait for are made for synchronisation too (ATOMIC)."""
         sites = [self.state.sites[a.site] for a in log]
         strong = np.array([s.strong and s.op == "load" for s in sites])
@@ -545,7 +465,7 @@ class SharedLog:
             waits = strong[sequence] & (kind == ATOMIC)
             kind[strong[sequence] & (kind == READ) & np.isin(place, place[waits])] = ATOMIC
 
-    def _not_harmless(self, table: Array, racing: Array, log: list[Access], columns: int) -> Array:
+    def _not_harmless(self, table: Array, racing: Array, log: list[Entry], columns: int) -> Array:
         """Leave out places where one instruction of several threads wrote one and the same value."""
         if not len(racing):
             return racing
@@ -565,7 +485,7 @@ class SharedLog:
             keep.append(place)
         return np.array([*keep, *racing[_SAMPLE * 64 :]], np.int64) if keep else racing[:0]
 
-    def _same(self, writes: list[Access], place: int, columns: int) -> bool:
+    def _same(self, writes: list[Entry], place: int, columns: int) -> bool:
         """Whether all lanes of writes put the same value at a place."""
         s = self.state
         granule, column = place // columns, place % columns
@@ -589,7 +509,7 @@ class SharedLog:
                         return False
         return True
 
-    def _unordered(self, table: Array, log: list[Access] | None) -> tuple[Array, Array]:
+    def _unordered(self, table: Array, log: list[Entry] | None) -> tuple[Array, Array]:
         """Places at which two threads truly meet unordered (order-free over the interval).
 
         First those where they are of two warps, then those where they are of one.
@@ -624,7 +544,7 @@ class SharedLog:
         within = mixed(fine, tid) // (stride * stride)
         return across, within
 
-    def _across_named(self, table: Array, log: list[Access]) -> Array:
+    def _across_named(self, table: Array, log: list[Entry]) -> Array:
         """Places at which threads of two warps meet, neither ordered by a named barrier."""
         out = []
         order = np.lexsort((table[1], table[0]))
@@ -649,7 +569,7 @@ class SharedLog:
         return zero if access.clocks is None else access.clocks
 
     def _unordered_by_fences(
-        self, table: Array, log: list[Access], columns: int
+        self, table: Array, log: list[Entry], columns: int
     ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
         """Pairs of accesses that neither a warp's nor a fence's order keeps apart, by lines.
 
@@ -711,7 +631,7 @@ class SharedLog:
         return [(pair, example, len(where)) for pair, (example, where) in sorted(found.items())]
 
     def _pairs(
-        self, table: Array, racing: Array, across: Array, log: list[Access]
+        self, table: Array, racing: Array, across: Array, log: list[Entry]
     ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
         """Group the races by the two source lines, with one example each.
 
@@ -809,49 +729,187 @@ def _spread_sample(places: Array) -> Array:
     return places[np.unique(np.linspace(0, len(places) - 1, _SAMPLE).astype(np.int64))]
 
 
-def _both(a: Array, b: Array) -> tuple[int, ...]:
-    return np.broadcast_shapes(a.shape, b.shape)
-
-
 # -- global memory -------------------------------------------------------------------------------
 
 
-def track_global(
-    state: State,
-    site: int,
-    buffer: Buffer,
-    offset: Array,
-    width: int,
-    mask: Mask | None,
-    store: bool,
-    values: tuple[Array, ...] = (),
-) -> None:
-    """Check an access to a writable array against earlier ones of other threads, and enter it.
+class Places:
+    """The last accesses to each granule of an array."""
 
-    values: what a store is about to put there.
-    """
-    s = state
-    shape = (s.rows, s.x, s.p, s.q)
-    at = np.broadcast_to(offset // buffer.granule, shape)
-    gid = np.broadcast_to(s.global_thread, shape)
-    epoch = np.broadcast_to(s.epoch, shape)
-    if mask is not None:
-        chosen = np.broadcast_to(mask.arr, shape)
-        at, gid, epoch = at[chosen], gid[chosen], epoch[chosen]
-    else:
-        at, gid, epoch = at.reshape(-1), gid.reshape(-1), epoch.reshape(-1)
-    strong = s.sites[site].strong
-    who = None
-    if s.order is not None:
-        thread = np.broadcast_to(s.thread, shape)
-        column = np.broadcast_to(s.block_index, shape)
-        if mask is not None:
-            thread, column = thread[chosen], column[chosen]
-        who = column.reshape(-1), thread.reshape(-1) // 32
-    # Not of volatile stores: `*count += 1` with a volatile count stores one value for all, and loses
-    # what the others added, though such loads and stores are no race with each other.
-    flag = partial(_one_value, values, mask, shape) if values and not strong else None
-    _enter(s, site, buffer, at, width, gid, epoch, who, store, strong, flag)
+    def __init__(self, buffer: Buffer, ordered: bool) -> None:
+        """ordered: whether fences may order accesses, so that time is wider and copies count."""
+        size = -(-buffer.nbytes // buffer.granule)
+        wide = np.int64 if ordered else np.int32
+        self.writer = np.full(size, -1, np.int64)  # thread of the launch; -1: nobody
+        self.writer_epoch = np.zeros(size, wide)
+        self.writer_site = np.full(size, -1, np.int32)
+        self.reader = np.full(size, -1, np.int64)
+        self.reader_epoch = np.zeros(size, wide)
+        self.strong: Array | None = None  # last write: 0 plain, 1 volatile, 2 atomic or relaxed
+        # Places that were loaded before they were last written.
+        self.copied = np.zeros(size, bool) if ordered else None
+        self.versions: Array | None = None  # what the value of a place has released (see `order`)
+
+
+class RaceWatch(Observer):
+    """Judges which accesses of a launch are ordered, in shared and in global memory."""
+
+    def __init__(self, first: FirstWrites, writable: set[int] | None, ordered: bool) -> None:
+        """first: who knows what is written, told when an interval ends. writable: slots of the arrays
+        that the kernel may write; None: all. ordered: fences and flags may order threads."""
+        self.first, self.writable, self.ordered = first, writable, ordered
+        self.ledger = Ledger()
+        self.places: dict[int, Places] = {}
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = state
+        self.epoch = np.zeros((1, 1, state.p, state.q), np.int32)
+        self.order = Order(self, state, self.ledger) if self.ordered else None
+        self.log: SharedLog | None = None
+        launch = state.launch
+        if launch.shared_bytes:
+            from helpers.emulator.observe.ordered import OrderedLog
+
+            kind = OrderedLog if launch.program.mbarriers else SharedLog
+            self.log = kind(
+                state, launch.shared_bytes, launch.program.granule, self.order, self.first
+            )
+
+    def access(self, access: Access) -> None:
+        """Judge an access, or log it until its interval ends."""
+        if access.space == "shared":
+            if self.log is not None and access.stage is not Stage.ARRIVED:
+                self.log.note(access)
+        elif access.space == "global" and access.site.op != "atomic":
+            site, target = access.site, access.where.target
+            assert isinstance(target, Buffer)
+            if site.op == "store" or site.strong or self._tracked(target):
+                self._track(access, target)
+
+    def served(self, served: Served) -> None:
+        """Atomics are judged in the order in which they were served, in a kernel with fences."""
+        access, order = served.access, self.order
+        if order is None:
+            return
+        site, target = access.site, access.where.target
+        who = served.column, served.thread // 32
+        if access.space == "shared":
+            if self.log is not None:
+                place = (served.at >> self.log.shift) * self.state.blocks + served.column
+                scopes = (site.acquire, site.release)
+                order.update(self.log.versions(), place, *who, served.changed, scopes)
+            return
+        assert isinstance(target, Buffer)
+        s = self.state
+        gid = s.linear_block.reshape(-1)[served.column] * s.threads + served.thread
+        epoch = self.epoch.reshape(-1)[served.column]
+        place = served.at // target.granule
+        _enter(self, site, target, place, gid, epoch, who, True)
+        scopes = (site.acquire, site.release)
+        order.update(self.versions(target), place, *who, served.changed, scopes)
+
+    def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
+        """malloc orders those that call it."""
+        places = self.places.get(id(target))
+        if places is not None:
+            given = slice(first // target.granule, (first + nbytes) // target.granule)
+            places.writer[given] = places.reader[given] = -1
+
+    def warp(self, mask: Mask | None) -> None:
+        """Lanes of warps synchronise."""
+        if self.log is not None:
+            self.log.warp(mask)
+
+    def fence(self, scope: int, mask: Mask | None) -> None:
+        """membar and fence."""
+        if self.order is not None:
+            self.order.fence(scope, mask)
+
+    def interval(self, opened: Array | None, others: bool) -> None:
+        """Whole blocks have met: judge what they did since they last did so."""
+        if self.log is not None:
+            self.log.end_interval(~opened if others and opened is not None else None)
+        if self.order is not None:
+            every = np.ones((self.state.blocks, self.state.warp_shape.warps), bool)
+            self.order.join(every if opened is None else every & opened.reshape(-1, 1), True)
+        self._later(1 if opened is None else opened.astype(np.int32))
+
+    def _later(self, by: Any) -> None:
+        self.epoch = self.epoch + by
+        if self.order is not None:
+            self.order.viewed = None
+
+    def named(self, groups: Sequence[Mask | None]) -> None:
+        """Some warps have met."""
+        active = [self.state.warps_active(m) for m in groups]
+        if self.order is not None:
+            self.order.join(np.any(active, axis=0).T, False)
+        if self.log is not None:
+            self.log.join(groups)
+
+    def set_up(self, where: Where) -> None:
+        """mbarriers are initialised."""
+        if self.log is not None:
+            self.log.forget(where.offset)
+
+    def arrive(self, where: Where) -> None:
+        """Threads arrive at mbarriers."""
+        if self.log is not None:
+            self.log.release(where.offset, where.mask)
+
+    def complete(self, barriers: Array) -> None:
+        """Phases are complete. In global memory a phase counts as a barrier of its block."""
+        if self.log is not None:
+            self.log.complete(barriers)
+        self._later(barriers.any(axis=0).astype(np.int32).reshape(self.epoch.shape))
+
+    def acquire(self, offset: Array, mask: Mask | None) -> None:
+        """Threads know that phases are complete."""
+        if self.log is not None:
+            self.log.acquire(offset, mask)
+
+    def finish(self) -> None:
+        """The blocks have ended: judge the last interval."""
+        if self.log is not None:
+            self.log.end_interval()
+
+    # -- global memory ---------------------------------------------------------------------------
+
+    def _tracked(self, buffer: Buffer) -> bool:
+        slot = buffer.base >> SLOT_BITS
+        return self.writable is None or slot in self.writable or buffer.owned is not None
+
+    def versions(self, buffer: Buffer) -> Array:
+        """What the values in an array have released, by granule."""
+        places = self.places[id(buffer)]
+        if places.versions is None:
+            places.versions = self.ledger.places(-(-buffer.nbytes // buffer.granule))
+        return places.versions
+
+    def _track(self, access: Access, buffer: Buffer) -> None:
+        """Check an access against earlier ones of other threads, and enter it."""
+        s, site, mask = self.state, access.site, access.where.mask
+        at = np.broadcast_to(access.where.offset // buffer.granule, s.shape)
+        gid = np.broadcast_to(s.global_thread, s.shape)
+        epoch = np.broadcast_to(self.epoch, s.shape)
+        thread = np.broadcast_to(s.thread, s.shape)
+        column = np.broadcast_to(s.block_index, s.shape)
+        length = access.length
+        if length is not None:
+            length = np.broadcast_to(length, s.shape)
+        chosen: Any = ... if mask is None else np.broadcast_to(mask.arr, s.shape)
+        at, gid, epoch = (a[chosen].reshape(-1) for a in (at, gid, epoch))
+        who = None
+        if self.order is not None:
+            who = column[chosen].reshape(-1), thread[chosen].reshape(-1) // 32
+        if length is not None:
+            length = length[chosen].reshape(-1)
+        # Not of volatile stores: `*count += 1` with a volatile count stores one value for all, and
+        # loses what the others added, though such loads and stores are no race with each other.
+        values, flag = access.values, None
+        if values and not site.strong:
+            flag = partial(_one_value, values, mask, s.shape)
+        _enter(self, site, buffer, at, gid, epoch, who, site.op == "store", flag, length)
 
 
 def _one_value(
@@ -870,110 +928,80 @@ def _one_value(
     return b"".join(raw)
 
 
-def track_atomic(
-    state: State, site: Site, buffer: Buffer, at: Array, thread: Array, column: Array, wrote: Array
-) -> None:
-    """Check and enter atomics in the order in which they were served, in a kernel with fences.
-
-    at: byte offsets of the lanes, flat; wrote: those that changed the value.
-    """
-    s = state
-    assert s.order is not None
-    gid = s.linear_block.reshape(-1)[column] * s.threads + thread
-    epoch = s.epoch.reshape(-1)[column]
-    place, who = at // buffer.granule, (column, thread // 32)
-    _enter(s, site.index, buffer, place, site.width, gid, epoch, who, True, True)
-    order = s.order
-    order.update(_versions(s, buffer), place, *who, wrote, (site.acquire, site.release))
-
-
-def _versions(s: State, buffer: Buffer) -> Array:
-    """What the values in an array have released, by granule."""
-    if buffer.versions is None:
-        buffer.versions = s.launch.ledger.places(-(-buffer.nbytes // buffer.granule))
-    return buffer.versions
-
-
 def _enter(
-    s: State,
-    site: int,
+    watch: RaceWatch,
+    site: Site,
     buffer: Buffer,
     at: Array,
-    width: int,
     gid: Array,
     epoch: Array,
     who: tuple[Array, Array] | None,
     store: bool,
-    strong: bool,
     flag: Callable[[], bytes | None] | None = None,
+    length: Array | None = None,
 ) -> None:
     """Check accesses to granules from `at` on, flat, and enter them. who: block and warp of each.
 
     flag: tells what a store puts everywhere, if that is one value. Where the same instruction of
     another thread has put it already, nobody can tell who was last: no race, as in shared memory.
+    length: bytes that each lane touches, if not all of the width.
     """
-    order = s.order
-    if buffer.writer is None:
-        size = -(-buffer.nbytes // buffer.granule)
-        wide = np.int32 if order is None else np.int64
-        buffer.writer = np.full(size, -1, np.int64)
-        buffer.writer_epoch = np.zeros(size, wide)
-        buffer.writer_site = np.full(size, -1, np.int32)
-        buffer.reader = np.full(size, -1, np.int64)
-        buffer.reader_epoch = np.zeros(size, wide)
-        if order is not None:
-            buffer.copied = np.zeros(size, bool)
-    assert buffer.writer is not None
-    assert buffer.writer_epoch is not None
-    assert buffer.writer_site is not None
-    assert buffer.reader is not None
-    assert buffer.reader_epoch is not None
-    if strong and buffer.strong is None:
-        buffer.strong = np.zeros(len(buffer.writer), np.int8)
+    order, width, strong = watch.order, site.width, site.strong
+    last = watch.places.get(id(buffer))
+    if last is None:
+        last = watch.places[id(buffer)] = Places(buffer, order is not None)
+    if strong and last.strong is None:
+        last.strong = np.zeros(len(last.writer), np.int8)
     stamp = epoch
     if order is not None:
         assert who is not None
         stamp = (order.strong_stamp() if strong else order.stamp())[who]
-    atomic = s.sites[site].op == "atomic"
-    kind = 0 if not strong else 1 if "volatile" in s.sites[site].text else 2
+    atomic = site.op == "atomic"
+    kind = 0 if not strong else 1 if site.volatile else 2
+    every = at, gid, epoch, stamp, who
     for j in range(max(width // buffer.granule, 1)):
+        if length is not None:
+            reach = length > j * buffer.granule
+            at, gid, epoch, stamp = (a[reach] for a in every[:4])
+            who = None if every[4] is None else (every[4][0][reach], every[4][1][reach])
         place = at + j
-        before, then = buffer.writer[place], buffer.writer_epoch[place]
-        fresh = None if buffer.copied is None or strong else ~buffer.copied[place]
-        bad = _unordered_global(s, before, then, gid, epoch, who, fresh)
-        if strong and buffer.strong is not None:
+        before, then = last.writer[place], last.writer_epoch[place]
+        fresh = None if last.copied is None or strong else ~last.copied[place]
+        bad = _unordered_global(watch, before, then, gid, epoch, who, fresh)
+        if strong and last.strong is not None:
             # Two volatile stores: the one that comes first is lost.
-            bad = bad & ((buffer.strong[place] == 0) | (store & (buffer.strong[place] + kind == 2)))
+            bad = bad & ((last.strong[place] == 0) | (store & (last.strong[place] + kind == 2)))
         put = flag() if flag is not None and bad.any() else None
         if put is not None:
-            bad = bad & ~((buffer.writer_site[place] == site) & _holds(buffer, place, put, j))
-        _global_race(s, site, buffer, place, before, then, gid, bad, who, "writes", store)
+            bad = bad & ~((last.writer_site[place] == site.index) & _holds(buffer, place, put, j))
+        _global_race(watch, site, buffer, place, before, then, gid, bad, who, "writes", store)
         if store:
-            reader, then = buffer.reader[place], buffer.reader_epoch[place]
-            bad = _unordered_global(s, reader, then, gid, epoch, who, None)
-            if buffer.copied is not None:
-                buffer.copied[place] |= reader >= 0
-            _global_race(s, site, buffer, place, reader, then, gid, bad, who, "reads", True)
-            buffer.writer[place] = gid
-            buffer.writer_epoch[place] = stamp
-            buffer.writer_site[place] = site
-            if buffer.strong is not None:
-                buffer.strong[place] = kind
+            reader, then = last.reader[place], last.reader_epoch[place]
+            bad = _unordered_global(watch, reader, then, gid, epoch, who, None)
+            if last.copied is not None:
+                last.copied[place] |= reader >= 0
+            _global_race(watch, site, buffer, place, reader, then, gid, bad, who, "reads", True)
+            last.writer[place] = gid
+            last.writer_epoch[place] = stamp
+            last.writer_site[place] = site.index
+            if last.strong is not None:
+                last.strong[place] = kind
             if not atomic:
-                after, bad = buffer.writer[place], buffer.writer[place] != gid
+                after, bad = last.writer[place], last.writer[place] != gid
                 if flag is not None and bad.any() and flag() is not None:
                     bad = np.zeros_like(bad)
-                _global_race(s, site, buffer, place, after, stamp, gid, bad, who, "writes", True)
+                _global_race(
+                    watch, site, buffer, place, after, stamp, gid, bad, who, "writes", True
+                )
         elif not strong:
-            buffer.reader[place] = gid
-            buffer.reader_epoch[place] = stamp
-    if order is None or atomic or who is None:
+            last.reader[place] = gid
+            last.reader_epoch[place] = stamp
+    if order is None or atomic or who is None or length is not None:
         return
-    described = s.sites[site]
-    if store and (strong or buffer.versions is not None):
-        order.write(_versions(s, buffer), at, *who, described.release, strong)
-    elif strong and buffer.versions is not None:
-        order.read(buffer.versions, at, *who, described.acquire)
+    if store and (strong or last.versions is not None):
+        order.write(watch.versions(buffer), at, *who, site.release, strong)
+    elif strong and last.versions is not None:
+        order.read(last.versions, at, *who, site.acquire)
 
 
 def _holds(buffer: Buffer, place: Array, put: bytes, part: int) -> Array:
@@ -984,7 +1012,7 @@ def _holds(buffer: Buffer, place: Array, put: bytes, part: int) -> Array:
 
 
 def _unordered_global(
-    s: State,
+    watch: RaceWatch,
     before: Array,
     before_epoch: Array,
     gid: Array,
@@ -995,11 +1023,11 @@ def _unordered_global(
     other = (before >= 0) & (before != gid)
     if not other.any():
         return other
-    if s.order is not None:
+    if watch.order is not None:
         assert who is not None
         at = np.flatnonzero(other)
         column, warp = who
-        other[at] = ~s.order.before(
+        other[at] = ~watch.order.before(
             before[at],
             before_epoch[at],
             column[at],
@@ -1007,15 +1035,15 @@ def _unordered_global(
             None if fresh is None else fresh[at],
         )
         return other
-    threads = s.threads
+    threads = watch.state.threads
     elsewhere = before // threads != gid // threads
     same_warp = ~elsewhere & (before % threads // 32 == gid % threads // 32)
     return other & (elsewhere | ((before_epoch == epoch) & ~same_warp))
 
 
 def _global_race(
-    s: State,
-    site: int,
+    watch: RaceWatch,
+    site: Site,
     buffer: Buffer,
     place: Array,
     before: Array,
@@ -1028,13 +1056,14 @@ def _global_race(
 ) -> None:
     if not bad.any():
         return
+    s = watch.state
     first = int(np.flatnonzero(bad)[0])
     where = buffer.index_text(int(place[first]) * buffer.granule)
     a, b = int(before[first]), int(gid[first])
     cure = "Give each element to one thread, or use an atomic operation"
     program = s.launch.program
-    if s.order is not None and who is not None:
-        missing = s.order.what_is_missing(
+    if watch.order is not None and who is not None:
+        missing = watch.order.what_is_missing(
             a, int(then[first]), int(who[0][first]), int(who[1][first])
         )
         cure = f"{missing}. {_HOW}"
@@ -1042,7 +1071,7 @@ def _global_race(
         cure += f". The kernel has no __threadfence(), without which no flag orders them. {_HOW}"
     s.find(
         "race",
-        s.sites[site].line,
+        site.line,
         f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and thread "
         f"{s.global_thread_text(a)} {earlier} it in the same launch, in no order. {cure}",
         int(bad.sum()),

@@ -20,6 +20,7 @@ from helpers.emulator.machine import (
     atomics,
     calls,
     mbarrier,
+    sync,
     tensor,
     warp,
 )
@@ -96,7 +97,18 @@ def namespace() -> dict[str, Any]:
         "minimum": np.minimum, "maximum": np.maximum, "isnan": np.isnan, "absolute": np.abs,
         "copysign": np.copysign, "sqrt": np.sqrt, "contiguous": np.ascontiguousarray,
     }  # fmt: skip
-    for module in (access, arena, arith, asynchronous, atomics, calls, mbarrier, tensor, warp):
+    for module in (
+        access,
+        arena,
+        arith,
+        asynchronous,
+        atomics,
+        calls,
+        mbarrier,
+        sync,
+        tensor,
+        warp,
+    ):
         for name in dir(module):
             value = getattr(module, name)
             if callable(value) and getattr(value, "__module__", "") == module.__name__:
@@ -1284,7 +1296,7 @@ def _store(e: Emitter, ins: P.Instruction) -> None:
 def _fence(e: Emitter, ins: P.Instruction) -> None:
     if "proxy" in ins.parts or "mbarrier_init" in ins.parts or "cluster" in ins.parts:
         raise e.fail(_HOPPER)
-    e.emit(f"S.fence({0 if 'cta' in ins.parts else 1}, {e.active()})")
+    e.emit(f"fence(S, {0 if 'cta' in ins.parts else 1}, {e.active()})")
 
 
 @lowers(

@@ -1,0 +1,214 @@
+"""Barriers of a block: who waits at which, when they open, and what is wrong if they never do.
+
+A barrier holds its threads until nothing else can run, then opens for every block that is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator.machine import sync
+from helpers.emulator.machine.grouping import Group, Pool, Running, Waiting, answer, go_on, push
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine.state import State
+    from helpers.emulator.ptx.program import Block
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i4 = np.dtype("i4")
+
+
+def come(
+    state: State, running: Running, pool: Pool, block: Block, mask: Group, result: Any
+) -> None:
+    """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on."""
+    barrier, expected, arrive, reduce = result
+    if arrive:
+        warps = state.warps_active(state.within(mask)).sum(axis=0)
+        warps = warps.reshape(1, 1, state.p, state.q) * 32
+        state.arrived[barrier] = state.arrived.get(barrier, 0) + warps
+        push(state, pool, block.next, mask)
+    else:
+        running.waiting.append(Waiting(barrier, block, mask, expected, reduce))
+
+
+def open_complete(state: State, running: Running) -> list[Pool]:
+    """Open the barriers whose threads have all come; the groups that go on, none if there are none."""
+    waiting = running.waiting
+    if len(waiting) == 1 and state.live is None:
+        (only,) = waiting
+        if only.mask is None and only.expected is None:
+            running.waiting = []
+            return _open(state, running, [only], None)
+    ready: list[Waiting] = []
+    opened = np.zeros((1, 1, state.p, state.q), bool)
+    partial = False
+    everyone = state.by_block(state.live)
+    for barrier in sorted({w.barrier for w in waiting}):
+        here = [w for w in running.waiting if w.barrier == barrier]
+        arrived, needed = _counted(state, barrier, here)
+        done = (arrived >= needed) & (arrived > 0)
+        if done.any():
+            ready += _take(state, running, here, done)
+            opened |= done
+            partial = partial or bool((needed < everyone)[done].any())
+            if barrier in state.arrived:
+                state.arrived[barrier] = np.where(done, 0, state.arrived[barrier])
+    if not ready:
+        return []
+    _judge_lines(state, ready)
+    if partial:
+        sync.join(state, ready)
+        opened = np.zeros_like(opened)
+    return _open(state, running, ready, opened)
+
+
+def _counted(state: State, barrier: int, here: list[Waiting]) -> tuple[Array, Array]:
+    """(threads that have come to a barrier, threads that it takes), by block: (1, 1, p, q)."""
+    arrived = _together(state, here)
+    needed = state.by_block(state.live)
+    for w in here:
+        if w.expected is not None:
+            needed = np.broadcast_to(w.expected, arrived.shape)
+            warps = sum(
+                (state.warps_active(state.within(v.mask)) for v in here),
+                start=np.zeros((state.warp_shape.warps, state.blocks), bool),
+            )
+            # bar counts whole warps: a warp that arrives adds all of its threads.
+            arrived = (warps > 0).sum(axis=0).reshape(arrived.shape) * 32
+            arrived = arrived + state.arrived.get(barrier, 0)
+    return arrived, needed
+
+
+def _together(state: State, here: list[Waiting]) -> Array:
+    """Threads of all these, by block: int64 (1, 1, p, q)."""
+    return sum(
+        (state.by_block(state.within(w.mask)) for w in here),
+        start=np.zeros((1, 1, state.p, state.q), np.int64),
+    )
+
+
+def give_up(state: State, running: Running) -> list[Pool]:
+    """Some threads wait for others that never come: say so, and let them go on."""
+    for w in running.waiting:
+        held = state.by_block(state.within(w.mask))
+        column = int(np.flatnonzero(held.reshape(-1))[0])
+        waits = int(held.reshape(-1)[column])
+        state.find(
+            "divergent-barrier",
+            w.line,
+            f"{waits} of {state.threads} threads of block {state.block_tuple(column)} wait at "
+            "this barrier; the others wait elsewhere or never come. Every thread of the block "
+            "must reach the same barrier",
+            int(np.count_nonzero(held)),
+            block=state.block_tuple(column),
+        )
+    ready, running.waiting = running.waiting, []
+    return _open(state, running, ready, None)
+
+
+def _take(state: State, running: Running, here: list[Waiting], done: Array) -> list[Waiting]:
+    """Remove the threads of the opened blocks from the barrier; return them as groups."""
+    out = []
+    for w in here:
+        if done.all():
+            out.append(w)
+            running.waiting.remove(w)
+            continue
+        base = state.within(w.mask)
+        go, stay = state.narrowed(base, done), state.narrowed(base, ~done)
+        if go is not None and go.n == 0:
+            continue
+        running.waiting.remove(w)
+        out.append(replace(w, mask=go))
+        if stay is None or stay.n:
+            running.waiting.append(replace(w, mask=stay))
+    return out
+
+
+def _judge_lines(state: State, ready: list[Waiting]) -> None:
+    """Barriers that opened: all threads of a block should have come, to the same one.
+
+    CUDA asks for the same __syncthreads() of the source; which of its copies the compiler made
+    (by unrolling a loop, say) does not matter. So barriers are told apart by their place there.
+    """
+    whole = [w for w in ready if w.expected is None]
+    for barrier in sorted({w.barrier for w in whole}):
+        here = [w for w in whole if w.barrier == barrier]
+        counts: dict[tuple[int, tuple[str, ...]], Array] = {}
+        for w in here:
+            n = state.by_block(state.within(w.mask))
+            key = (w.line, w.block.end_place)
+            counts[key] = counts.get(key, np.zeros_like(n)) + n
+        _judge_meeting(state, counts)
+
+
+def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array]) -> None:
+    """Judge one barrier number. counts: threads by block (1, 1, p, q), by line and place."""
+    (first, _), *others = sorted(counts)
+    total = sum(counts.values(), start=np.zeros((1, 1, state.p, state.q), np.int64))
+    for line, place in others:
+        n = counts[line, place]
+        mixed = (n > 0) & (n < total)
+        if not mixed.any():
+            continue
+        column = int(np.flatnonzero(mixed.reshape(-1))[0])
+        where = f"at line {first}" if line != first else "at another one of this line"
+        state.find(
+            "divergent-barrier",
+            line,
+            f"threads of block {state.block_tuple(column)} meet here and {where}: they wait at "
+            "different barriers. Every thread of the block must reach the same one",
+            int(mixed.sum()),
+            other_line=first,
+            block=state.block_tuple(column),
+        )
+    gone = (total > 0) & (total < state.threads)
+    if state.depth == 0 and gone.any():
+        column = int(np.flatnonzero(gone.reshape(-1))[0])
+        missing = state.threads - int(total.reshape(-1)[column])
+        state.find(
+            "divergent-barrier",
+            first,
+            f"{missing} of {state.threads} threads of block {state.block_tuple(column)} have "
+            "returned and never reach this barrier. Keep every thread of the block to the "
+            "end, and guard its loads and stores instead",
+            int(gone.sum()),
+            block=state.block_tuple(column),
+        )
+
+
+def _open(state: State, running: Running, ready: list[Waiting], opened: Array | None) -> list[Pool]:
+    """Resume the threads of open barriers. opened: blocks whose interval ends (None: all)."""
+    state.fruitless = 0
+    if opened is None or opened.any():
+        sync.interval(state, opened, bool(running.waiting or running.parked or running.held))
+    for w in ready:
+        if w.reduce is not None:
+            _reduce(state, running, ready, w)
+    return go_on(state, [(w.resume, w.mask) for w in ready])
+
+
+def _reduce(state: State, running: Running, ready: list[Waiting], w: Waiting) -> None:
+    """bar.red: combine the predicates of all threads of each block at this barrier."""
+    assert w.reduce is not None
+    operation, register, _ = w.reduce
+    together = [v for v in ready if v.barrier == w.barrier and v.reduce is not None]
+    total = np.zeros((1, 1, state.p, state.q), np.int64)
+    for v in together:
+        base = state.within(v.mask)
+        assert v.reduce is not None
+        pred = v.reduce[2] if base is None else base.arr & v.reduce[2]
+        pred = np.broadcast_to(pred, state.shape)
+        total = total + np.count_nonzero(pred, axis=(0, 1), keepdims=True)
+    every = _together(state, together)
+    value: Array
+    if operation == "popc":
+        value = total.astype(i4)
+    else:
+        value = total == every if operation == "and" else total > 0
+    answer(running, register, w.mask, value)

@@ -1,0 +1,75 @@
+"""Gates: lanes wait where their whole warp acts together, for those of it that they name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator.machine import warp
+from helpers.emulator.machine.grouping import Group, Held, Pool, Running, push
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i8 = np.dtype("i8")
+
+
+def come(
+    state: State, running: Running, pool: Pool, after: int, mask: Group, member: Array, line: int
+) -> None:
+    """Lanes come to a gate: hold them until those that they name come. after: where it leads."""
+    if mask is None or mask.n == mask.warps * 32:
+        push(state, pool, after, mask)
+        return
+    named = warp.warps(state, member).astype(i8) & 0xFFFFFFFF
+    shape = (state.warp_shape.warps, 32, state.blocks)
+    held = Held(after, mask, np.broadcast_to(named, shape), line)
+    go = _complete(state, held, [held])
+    stay, part = state.narrowed(mask, ~go), state.narrowed(mask, go)
+    if stay is None or stay.n:
+        held.mask = stay
+        running.held.append(held)
+    if part is None or part.n:
+        push(state, pool, after, part)
+
+
+def _complete(state: State, held: Held, together: list[Held]) -> Array:
+    """bool (four axes): held lanes that name no living lane but those that are held together."""
+    away = warp.active_lanes(state, state.live)
+    for other in together:
+        away = away & ~warp.active_lanes(state, other.mask)
+    bit = np.int64(1) << np.arange(32, dtype=i8).reshape(1, 32, 1)
+    absent = (away * bit).sum(axis=1, keepdims=True)
+    return warp.threads(state, (held.member & absent) == 0)
+
+
+def open_complete(state: State, running: Running) -> list[Pool]:
+    """Let go on whose warps have come together."""
+    pool: Pool = {}
+    waiting, keep = running.held, []
+    for held, go in [
+        (h, _complete(state, h, [o for o in waiting if o.resume == h.resume])) for h in waiting
+    ]:
+        part, stay = state.narrowed(held.mask, go), state.narrowed(held.mask, ~go)
+        if part is None or part.n:
+            push(state, pool, held.resume, part)
+        if part is not None and (stay is None or stay.n):
+            held.mask = stay
+            keep.append(held)
+    running.held = keep
+    return [pool] if pool else []
+
+
+def give_up(state: State, running: Running) -> list[Pool]:
+    """Lanes wait for others of their warp that never come: they go on without them.
+
+    The operation that they come to says so.
+    """
+    pool: Pool = {}
+    for held in running.held:
+        push(state, pool, held.resume, held.mask)
+    running.held = []
+    return [pool]

@@ -1,0 +1,230 @@
+"""Loops that wait: their threads are set aside, go round again, or wait for ever.
+
+Threads that go round a loop which waits for others (see `ptx.waits`) are set aside when nothing has
+changed for them, and go round again when nothing else can run: so all threads of a launch get on,
+whoever waits for whom.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator.machine import warp
+from helpers.emulator.machine.grouping import Group, Pool, Round, Running, push
+from helpers.emulator.machine.masks import array_of
+from helpers.emulator.machine.state import StepBudgetError
+from helpers.errors import EmulationError
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine.state import State
+    from helpers.emulator.ptx.program import Spin
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_PATIENCE = 64  # rounds of a loop made for waiting after which its threads let others run
+_IDLE = 20_000  # rounds in which threads wait, count, and nothing else happens
+
+
+def set_aside(state: State, running: Running, pool: Pool, spin: Spin) -> None:
+    """Threads have gone back to the start of a loop that waits: set aside those it did not change.
+
+    What their registers held a round ago they hold now, so they go on only when another thread
+    has changed memory. Loops that also count (tries, a growing pause) have some patience.
+    """
+    if spin.head not in pool:
+        running.rounds.pop(spin.head, None)
+        return
+    base = state.within(pool[spin.head])
+    arr = array_of(base)
+    values = [running.registers[n] for n in spin.registers]
+    old = running.rounds.get(spin.head)
+    count = 1 if old is None else old.count + 1
+    running.rounds[spin.head] = Round(arr, values, count)
+    if old is None:
+        return
+    same = arr
+    if not spin.strong or count <= _PATIENCE:
+        same = arr & old.arr
+        for now, then in zip(values, old.values, strict=True):
+            if now is not then:
+                same = same & _same_bits(now, then)
+            if not same.any():
+                return
+    aside = state.narrowed(base, same)
+    if aside is not None and aside.n == 0:
+        return
+    rest = None if aside is None else state.narrowed(base, ~same)
+    push(state, running.parked, spin.head, aside)
+    running.spins[spin.head] = spin
+    if rest is None or rest.n == 0:
+        del pool[spin.head]
+    else:
+        pool[spin.head] = rest
+
+
+def hand_on(state: State, running: Running, pools: list[Pool], mask: Group) -> None:
+    """A flag was set: the other warps go on first, above all those that wait for flags.
+
+    So what they do comes before what the setter does next, and accesses that only the setter's
+    haste would keep apart meet.
+    """
+    if state.launch.schedule != "ascending" and state.launch.rng.random() < 0.5:
+        return
+    own = warp.active_lanes(state, mask).any(axis=1, keepdims=True)
+    shape = (state.warp_shape.warps, 32, state.blocks)
+    others = ~warp.threads(state, np.broadcast_to(own, shape))
+    first, running.parked = running.parked, {}
+    pool = pools[-1]
+    for at, group in list(pool.items()):
+        base = state.within(group)
+        part, stay = state.narrowed(base, others), state.narrowed(base, ~others)
+        if part is not None and part.n == 0:
+            continue
+        push(state, first, at, part)
+        if stay is None or stay.n:
+            pool[at] = stay
+        else:
+            del pool[at]
+    if first:
+        pools.append(first)
+
+
+def go_round(state: State, running: Running) -> Pool:
+    """Nothing else can run: those who wait in loops, to go round once more.
+
+    Raises StepBudgetError, with a finding, if that has changed nothing.
+    """
+    now = (state.launch.writes, dict(running.parked), list(running.registers))
+    if _nothing_changed(state, running, now) and state.idle in (1, _IDLE):
+        _deadlock(state, running)
+    running.still, state.moved = now, False
+    groups, running.parked = running.parked, {}
+    return groups
+
+
+def _nothing_changed(state: State, running: Running, now: tuple[Any, ...]) -> bool:
+    """Whether all is as it was a round ago. Sets idle: 1 if to the last bit, else rounds so far
+    in which only registers changed."""
+    then = running.still
+    same = (
+        then is not None
+        and not state.moved
+        and then[0] == now[0]
+        and then[1].keys() == now[1].keys()
+        and all(_same_threads(m, now[1][at]) for at, m in then[1].items())
+    )
+    if not same:
+        state.idle = 0
+        return False
+    assert then is not None
+    if all(a is b or bool(_same_bits(a, b).all()) for a, b in zip(then[2], now[2], strict=True)):
+        state.idle = 1
+    else:
+        state.idle = max(state.idle, 1) + 1
+    return True
+
+
+def _same_bits(a: Array, b: Array) -> Array:
+    """Where two values of one register are the same; NaN equals itself."""
+    kind = "u1" if a.dtype == bool else f"u{a.dtype.itemsize}"
+    return np.asarray(a.view(kind) == b.view(kind))
+
+
+def _same_threads(a: Group, b: Group) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a is b or (a.n == b.n and bool((a.arr == b.arr).all()))
+
+
+def _who_waits(state: State, running: Running) -> tuple[int, str]:
+    """(line, words): which threads wait, and where."""
+    parts, line = [], 0
+    places = [(running.spins[at].line, "in the loop at", m) for at, m in running.parked.items()]
+    places += [(h.line, "for their warp at", h.mask) for h in running.held]
+    places += [(w.line, "at the barrier of", w.mask) for w in running.waiting]
+    for at, where, mask in places:
+        base = state.within(mask)
+        thread, column = state.first_lane(array_of(base))
+        n = state.count(base)
+        more = f" and {n - 1} more" if n > 1 else ""
+        parts.append(
+            f"thread {state.thread_text(thread)} of block {state.block_tuple(column)}{more} "
+            f"{where} line {at}"
+        )
+        line = line or at
+    return line, "; ".join(parts)
+
+
+def _deadlock(state: State, running: Running) -> None:
+    """Threads wait for what nobody does: say who, and stop."""
+    line, who = _who_waits(state, running)
+    launch = state.launch
+    if state.depth:
+        raise EmulationError(
+            f"line {line}: threads wait in a device function that is not inlined, and such a "
+            "function runs to its end before other threads go on. Mark it __forceinline__"
+        )
+    block = state.block_tuple(_first_waiting(state, running))
+    stopped = "The launch was stopped; its results are incomplete"
+    if any(running.spins[at].endless for at in running.parked):
+        state.find(
+            "step-budget",
+            line,
+            f"an endless loop, which nothing leads out of: {who}. If it is to wait for a flag, the "
+            "compiler has read that once, before the loop: declare it volatile, or read it by an "
+            f"atomic operation. {stopped}",
+            1,
+            block=block,
+        )
+        raise StepBudgetError
+    why = "No thread that runs changes what they wait for"
+    if launch.sampled:
+        why += (
+            ". Only a sample of the blocks was run: the one that does may not be among them. "
+            "Run the whole grid"
+        )
+    elif launch.remaining:
+        why += (
+            f", and {launch.remaining} blocks of higher index have not been started: "
+            f"{launch.together}. A block may wait for a higher one only if a GPU holds both at "
+            "the same time. Launch no more blocks than it does, or wait for lower ones"
+        )
+    else:
+        why += ". Check who sets the flag or gives the lock back, and whether it can get there"
+    state.find(
+        "deadlock",
+        line,
+        f"all threads that are left wait: {who}. {why}. {stopped}",
+        1,
+        block=block,
+    )
+    raise StepBudgetError
+
+
+def _first_waiting(state: State, running: Running) -> int:
+    """The lowest block of those that wait, as its place in the batch."""
+    masks = [*running.parked.values(), *(h.mask for h in running.held)]
+    base = state.within(masks[0])
+    return 0 if base is None else state.first_lane(base.arr)[1]
+
+
+def out_of_steps(state: State, running: Running, line: int) -> None:
+    """The budget of the launch is used up: say where, and stop."""
+    launch = state.launch
+    what = (
+        f"more than {launch.max_steps} instructions were run one after the other"
+        if state.steps > launch.max_steps
+        else "the time limit is reached"
+    )
+    waits = running.parked or running.held
+    state.find(
+        "step-budget",
+        line,
+        f"{what} and the threads are still here: an endless loop, or a launch too large. The "
+        "launch was stopped; its results are incomplete. Give max_steps for more"
+        + (f". Waiting: {_who_waits(state, running)[1]}" if waits else ""),
+        1,
+    )
+    raise StepBudgetError
