@@ -714,9 +714,9 @@ def test_a_long_interval_without_barriers_is_judged_too():
         }
     }
     """
-    from helpers.emulator.observe import races
+    from helpers.emulator.observe import interval
 
-    limit, races._MAX_LOG = races._MAX_LOG, 1 << 16
+    limit, interval.MAX_LOG = interval.MAX_LOG, 1 << 16
     try:
         for other, fine in ((0, True), (32, False)):
             out = np.zeros(64, np.int32)
@@ -724,4 +724,4 @@ def test_a_long_interval_without_barriers_is_judged_too():
             assert report.ok == fine, report
             assert {f.kind for f in report.findings} <= {"race"}
     finally:
-        races._MAX_LOG = limit
+        interval.MAX_LOG = limit

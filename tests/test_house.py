@@ -164,14 +164,6 @@ FLOORS = ("ptx", "machine", "observe", "launching")
 
 LEFT = {
     ("ptx/lower.py", "machine"),
-    ("machine/access.py", "observe"),
-    ("machine/atomics.py", "observe"),
-    ("machine/masks.py", "observe"),
-    ("machine/mbarrier.py", "observe"),
-    ("machine/state.py", "launching"),
-    ("machine/state.py", "observe"),
-    ("machine/sync.py", "observe"),
-    ("machine/tensor.py", "observe"),
 }
 """Imports upwards that still stand when the code runs; no others may come."""
 

@@ -138,7 +138,7 @@ class Report:
         """by_line() as a pandas DataFrame."""
         import pandas as pd
 
-        columns = (
+        columns: tuple[str, ...] = (
             "line", "text", "space", "op", "width_bytes", "array", "requests", "sectors",
             "wavefronts", "bytes", "sectors_per_request", "wavefronts_per_request",
         )  # fmt: skip

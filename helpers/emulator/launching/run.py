@@ -28,9 +28,9 @@ from helpers.emulator.machine.events import Observer
 from helpers.emulator.machine.memory import SLOT_BITS, Buffer, Heap
 from helpers.emulator.machine.state import Launch, State, StepBudgetError
 from helpers.emulator.observe import oracle
+from helpers.emulator.observe.clock import MAX_WARPS
 from helpers.emulator.observe.counts import SiteStats, Tally
 from helpers.emulator.observe.initialised import FirstWrites
-from helpers.emulator.observe.order import MAX_WARPS
 from helpers.emulator.observe.pending import UnderWay
 from helpers.emulator.observe.races import RaceWatch
 from helpers.emulator.observe.samples import Sampler

@@ -41,7 +41,8 @@ def _touch(
     site = state.sites[number]
     if site.space == "generic":
         address = address - SHARED_WINDOW
-    return perform(state, site.as_(space="shared", op=op), address, mask, move=move)
+    meant = site.as_(space="shared", op=op, strong=op != "store")
+    return perform(state, meant, address, mask, move=move)
 
 
 def init_barrier(

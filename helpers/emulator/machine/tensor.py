@@ -397,9 +397,8 @@ def _wmma_load(
                 group = requests[index : index + 4]
                 lines = _blocks(state, site, base, step, size, is_row, group, mask)
             along = (c - c[::4][GROUP] if is_row else r - r[::4][GROUP]) * size // 4
-            value = (
-                np.stack(lines)[along, :, 8 * (index % 4) + GROUP].transpose(1, 0, 2).view(u4),
-            )
+            words = np.stack(lines)[along, :, 8 * (index % 4) + GROUP].transpose(1, 0, 2)
+            value: tuple[Array, ...] = (words.view(u4),)
         else:
             lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
             place = lane_r * step + lane_c if is_row else lane_c * step + lane_r

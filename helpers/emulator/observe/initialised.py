@@ -195,14 +195,15 @@ class FirstWrites(Observer):
         offset, sound = np.broadcast_to(where.offset, shape), np.broadcast_to(arr, shape)
         if site.op != "store":
             at = np.where(sound, offset, 0) // granule
-            ok = have[at]
-            for j in range(1, span):
-                inside = have[np.minimum(at + j, len(have) - 1)]
-                ok = ok & (
-                    inside if access.length is None else inside | (access.length <= j * granule)
-                )
-            if (sound & ~ok).any():
-                self._report(access, where.target, offset, sound & ~ok)
+            absent = [~have[np.minimum(at + j, len(have) - 1)] for j in range(span)]
+            if access.length is None:
+                absent = [np.any(absent, axis=0)]
+            for j, missing in enumerate(absent):  # of a ragged load granule by granule
+                missing = sound & missing
+                if access.length is not None:
+                    missing = missing & (access.length > j * granule)
+                if missing.any():
+                    self._report(access, where.target, offset + j * granule, missing)
         if site.op == "store":
             at = offset[sound] // granule
             for j in range(span):
