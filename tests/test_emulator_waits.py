@@ -7,6 +7,7 @@ import pytest
 
 from helpers import emulator
 from helpers.emulator.launching import run
+from helpers.emulator.ptx import ends
 from helpers.errors import EmulationError
 from tests.foreign_waits import KERNELS
 
@@ -392,7 +393,7 @@ def test_a_kernel_without_waits_has_no_gates_and_no_turns():
     """
     program, _ = run._program(source, "k", "sm_75", (), "kernel.cu")
     assert not program.waits
-    assert not any(b.spins or b.kind == "gate" for b in program.blocks)
+    assert not any(b.spins or isinstance(b.end, ends.Gate) for b in program.blocks)
 
 
 @pytest.mark.parametrize("schedule", run.SCHEDULES)

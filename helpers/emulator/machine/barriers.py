@@ -11,29 +11,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import sync
-from helpers.emulator.machine.grouping import Group, Pool, Running, Waiting, answer, go_on, push
+from helpers.emulator.machine.grouping import (
+    Group,
+    Pool,
+    Running,
+    Stop,
+    Waiting,
+    answer,
+    go_on,
+    push,
+)
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.state import State
-    from helpers.emulator.ptx.program import Block
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 i4 = np.dtype("i4")
 
 
-def come(
-    state: State, running: Running, pool: Pool, block: Block, mask: Group, result: Any
-) -> None:
+def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, result: Any) -> None:
     """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on."""
     barrier, expected, arrive, reduce = result
     if arrive:
         warps = state.warps_active(state.within(mask)).sum(axis=0)
         warps = warps.reshape(1, 1, state.p, state.q) * 32
         state.arrived[barrier] = state.arrived.get(barrier, 0) + warps
-        push(state, pool, block.next, mask)
+        push(state, pool, stop.resume, mask)
     else:
-        running.waiting.append(Waiting(barrier, block, mask, expected, reduce))
+        running.waiting.append(Waiting(barrier, stop, mask, expected, reduce))
 
 
 def open_complete(state: State, running: Running) -> list[Pool]:
@@ -100,7 +106,7 @@ def give_up(state: State, running: Running) -> list[Pool]:
         waits = int(held.reshape(-1)[column])
         state.find(
             "divergent-barrier",
-            w.line,
+            w.stop.line,
             f"{waits} of {state.threads} threads of block {state.block_tuple(column)} wait at "
             "this barrier; the others wait elsewhere or never come. Every thread of the block "
             "must reach the same barrier",
@@ -142,7 +148,7 @@ def _judge_lines(state: State, ready: list[Waiting]) -> None:
         counts: dict[tuple[int, tuple[str, ...]], Array] = {}
         for w in here:
             n = state.by_block(state.within(w.mask))
-            key = (w.line, w.block.end_place)
+            key = (w.stop.line, w.stop.place)
             counts[key] = counts.get(key, np.zeros_like(n)) + n
         _judge_meeting(state, counts)
 
@@ -190,7 +196,7 @@ def _open(state: State, running: Running, ready: list[Waiting], opened: Array | 
     for w in ready:
         if w.reduce is not None:
             _reduce(state, running, ready, w)
-    return go_on(state, [(w.resume, w.mask) for w in ready])
+    return go_on(state, [(w.stop.resume, w.mask) for w in ready])
 
 
 def _reduce(state: State, running: Running, ready: list[Waiting], w: Waiting) -> None:

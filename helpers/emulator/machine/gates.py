@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import warp
-from helpers.emulator.machine.grouping import Group, Held, Pool, Running, push
+from helpers.emulator.machine.grouping import Group, Held, Pool, Running, Stop, push
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.state import State
@@ -18,22 +18,22 @@ i8 = np.dtype("i8")
 
 
 def come(
-    state: State, running: Running, pool: Pool, after: int, mask: Group, member: Array, line: int
+    state: State, running: Running, pool: Pool, stop: Stop, mask: Group, member: Array
 ) -> None:
-    """Lanes come to a gate: hold them until those that they name come. after: where it leads."""
+    """Lanes come to a gate: hold them until those that they name come. stop: the gate."""
     if mask is None or mask.n == mask.warps * 32:
-        push(state, pool, after, mask)
+        push(state, pool, stop.resume, mask)
         return
     named = warp.warps(state, member).astype(i8) & 0xFFFFFFFF
     shape = (state.warp_shape.warps, 32, state.blocks)
-    held = Held(after, mask, np.broadcast_to(named, shape), line)
+    held = Held(stop, mask, np.broadcast_to(named, shape))
     go = _complete(state, held, [held])
     stay, part = state.narrowed(mask, ~go), state.narrowed(mask, go)
     if stay is None or stay.n:
         held.mask = stay
         running.held.append(held)
     if part is None or part.n:
-        push(state, pool, after, part)
+        push(state, pool, stop.resume, part)
 
 
 def _complete(state: State, held: Held, together: list[Held]) -> Array:
@@ -51,11 +51,12 @@ def open_complete(state: State, running: Running) -> list[Pool]:
     pool: Pool = {}
     waiting, keep = running.held, []
     for held, go in [
-        (h, _complete(state, h, [o for o in waiting if o.resume == h.resume])) for h in waiting
+        (h, _complete(state, h, [o for o in waiting if o.stop.resume == h.stop.resume]))
+        for h in waiting
     ]:
         part, stay = state.narrowed(held.mask, go), state.narrowed(held.mask, ~go)
         if part is None or part.n:
-            push(state, pool, held.resume, part)
+            push(state, pool, held.stop.resume, part)
         if part is not None and (stay is None or stay.n):
             held.mask = stay
             keep.append(held)
@@ -70,6 +71,6 @@ def give_up(state: State, running: Running) -> list[Pool]:
     """
     pool: Pool = {}
     for held in running.held:
-        push(state, pool, held.resume, held.mask)
+        push(state, pool, held.stop.resume, held.mask)
     running.held = []
     return [pool]

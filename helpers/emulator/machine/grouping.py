@@ -15,7 +15,7 @@ from helpers.emulator.machine.masks import Mask
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.state import State
-    from helpers.emulator.ptx.program import Block, Spin
+    from helpers.emulator.ptx.program import Spin
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Group = Mask | None
@@ -23,32 +23,31 @@ Pool = dict[int, Group]
 """The groups that may run, by the block that comes next; those that reach one place are one."""
 
 
+@dataclass(frozen=True)
+class Stop:
+    """Where threads wait. resume: the block that they go on to; line, place: where that is in the source."""
+
+    resume: int
+    line: int
+    place: tuple[str, ...] = ()  # as `Block.end_place`
+
+
 @dataclass(eq=False)
 class Waiting:
     """Threads that wait at a barrier."""
 
     barrier: int  # its number
-    block: Block  # which ends with the barrier
+    stop: Stop
     mask: Group
     expected: Array | None  # threads it takes, or None for all of the block
     reduce: tuple[str, int, Array] | None = None  # (operation, register, predicate)
-
-    @property
-    def resume(self) -> int:
-        """Where the threads go on."""
-        return self.block.next
-
-    @property
-    def line(self) -> int:
-        """The source line of the barrier."""
-        return self.block.end_line
 
 
 @dataclass
 class Asking:
     """Threads that wait for a phase of an mbarrier."""
 
-    block: Block
+    stop: Stop
     mask: Group
     offset: Array  # of the barrier
     want: Array  # the phase's token or parity
@@ -60,10 +59,9 @@ class Asking:
 class Held:
     """Lanes that wait where their whole warp acts together. member: the lanes that each names."""
 
-    resume: int
+    stop: Stop
     mask: Group
     member: Array  # int64 (warps, 32, blocks)
-    line: int
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import access
-from helpers.emulator.machine.grouping import Asking, Group, Pool, Running, answer, push
+from helpers.emulator.machine.grouping import Asking, Group, Pool, Running, Stop, answer, push
 from helpers.emulator.machine.memory import SHARED_WINDOW, load_words, store_words
 from helpers.emulator.observe.ordered import OrderedLog
 from helpers.emulator.observe.races import ATOMIC, WRITE
@@ -22,7 +22,6 @@ from helpers.errors import EmulationError
 if TYPE_CHECKING:
     from helpers.emulator.machine.masks import Mask
     from helpers.emulator.machine.state import State
-    from helpers.emulator.ptx.program import Block
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -198,14 +197,14 @@ def poll(
     state: State,
     running: Running,
     pool: Pool,
-    block: Block,
+    stop: Stop,
     mask: Group,
     result: tuple[int, Array, Array, bool, int],
 ) -> None:
     """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are set aside."""
     number, address, want, parity, register = result
     plan = _plan(state, number, address, state.within(mask), ATOMIC)
-    asking = Asking(block, mask, plan.offset, want.astype(i8), parity, register)
+    asking = Asking(stop, mask, plan.offset, want.astype(i8), parity, register)
     _sort(state, running, pool, asking)
 
 
@@ -231,7 +230,7 @@ def _resume(state: State, running: Running, pool: Pool, asking: Asking, mask: Gr
     if log := _order(state):
         log.acquire(asking.offset, base)
     answer(running, asking.register, mask, np.ones((1, 1, 1, 1), bool))
-    push(state, pool, asking.block.next, mask)
+    push(state, pool, asking.stop.resume, mask)
 
 
 def wake(state: State, running: Running, pool: Pool) -> None:
@@ -259,7 +258,7 @@ def time_out(state: State, running: Running) -> list[Pool]:
         state.fruitless = 0
         if state.depth:
             raise EmulationError(
-                f"line {running.asking[0].block.end_line}: threads wait for an mbarrier inside a "
+                f"line {running.asking[0].stop.line}: threads wait for an mbarrier inside a "
                 "function that is not inlined, and those that should arrive are not in it. Mark the "
                 "function __forceinline__"
             )
@@ -268,7 +267,7 @@ def time_out(state: State, running: Running) -> list[Pool]:
         if never:
             _report(state, p)
         answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
-        push(state, pool, p.block.next, p.mask)
+        push(state, pool, p.stop.resume, p.mask)
     return [pool]
 
 
@@ -282,7 +281,7 @@ def _report(state: State, asking: Asking) -> None:
     missing, takes = int(words[0]), int(words[1]) & _COUNT
     state.find(
         "divergent-barrier",
-        asking.block.end_line,
+        asking.stop.line,
         f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} waits at {where} "
         f"for a phase that never completes: {missing} of its {takes} arrivals are missing. Let as "
         "many threads arrive as the barrier was initialised with, before they wait for others",

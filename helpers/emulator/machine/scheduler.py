@@ -8,13 +8,14 @@ who wait in a loop; and what is left never will go on, which is a finding.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
 from helpers.emulator.machine import barriers, gates, mbarrier, spinning
-from helpers.emulator.machine.grouping import Group, Pool, Running, go_on, push
+from helpers.emulator.machine.grouping import Group, Pool, Running, Stop, go_on, push
 from helpers.emulator.machine.masks import Mask, array_of
+from helpers.emulator.ptx import ends
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.state import State
@@ -74,25 +75,29 @@ def _leave(
     state: State, running: Running, pool: Pool, block: Block, mask: Group, result: Any
 ) -> None:
     """Send the threads that have run a block where its end says; each of them goes somewhere."""
-    match block.kind:
-        case "jump":
-            push(state, pool, block.target, mask)
-        case "branch":
-            _branch(state, pool, block.target, block.next, mask, result)
-        case "exit":
-            if block.ends_thread and state.depth:
+    match block.end:
+        case ends.Jump(to):
+            push(state, pool, to, mask)
+        case ends.Branch(to, after):
+            _branch(state, pool, to, after, mask, result)
+        case ends.Exit(after, whole):
+            if whole and state.depth:
                 _end_threads(state, mask, result)
-            _exit(state, running, pool, mask, result, block.next)
-        case "barrier":
-            barriers.come(state, running, pool, block, mask, result)
-        case "table":
-            _table(state, pool, block.targets, mask, result)
-        case "poll":
-            mbarrier.poll(state, running, pool, block, mask, result)
-        case "gate":
-            gates.come(state, running, pool, block.next, mask, result, block.end_line)
+            _exit(state, running, pool, mask, result, after)
+        case ends.Barrier(after):
+            barriers.come(state, running, pool, _stop(after, block), mask, result)
+        case ends.Table(to):
+            _table(state, pool, to, mask, result)
+        case ends.Poll(after):
+            mbarrier.poll(state, running, pool, _stop(after, block), mask, result)
+        case ends.Gate(after):
+            gates.come(state, running, pool, _stop(after, block), mask, result)
         case _:
-            raise AssertionError(f"a basic block ends in {block.kind!r}")
+            assert_never(block.end)
+
+
+def _stop(after: int, block: Block) -> Stop:
+    return Stop(after, block.end_line, block.end_place)
 
 
 def _branch(state: State, pool: Pool, target: int, after: int, mask: Group, pred: Array) -> None:

@@ -142,8 +142,8 @@ def _who_waits(state: State, running: Running) -> tuple[int, str]:
     """(line, words): which threads wait, and where."""
     parts, line = [], 0
     places = [(running.spins[at].line, "in the loop at", m) for at, m in running.parked.items()]
-    places += [(h.line, "for their warp at", h.mask) for h in running.held]
-    places += [(w.line, "at the barrier of", w.mask) for w in running.waiting]
+    places += [(h.stop.line, "for their warp at", h.mask) for h in running.held]
+    places += [(w.stop.line, "at the barrier of", w.mask) for w in running.waiting]
     for at, where, mask in places:
         base = state.within(mask)
         thread, column = state.first_lane(array_of(base))
