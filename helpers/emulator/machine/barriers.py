@@ -101,17 +101,15 @@ def _together(state: State, here: list[Waiting]) -> Array:
 def give_up(state: State, running: Running) -> list[Pool]:
     """Some threads wait for others that never come: say so, and let them go on."""
     for w in running.waiting:
-        held = state.by_block(state.within(w.mask))
-        column = int(np.flatnonzero(held.reshape(-1))[0])
-        waits = int(held.reshape(-1)[column])
-        state.find(
-            "divergent-barrier",
+        waits = state.by_block(state.within(w.mask))
+        column = _first(waits > 0)
+        _diverged(
+            state,
             w.stop.line,
-            f"{waits} of {state.threads} threads of block {state.block_tuple(column)} wait at "
-            "this barrier; the others wait elsewhere or never come. Every thread of the block "
-            "must reach the same barrier",
-            int(np.count_nonzero(held)),
-            block=state.block_tuple(column),
+            waits > 0,
+            f"{waits.reshape(-1)[column]} of {state.threads} threads of block "
+            f"{state.block_tuple(column)} wait at this barrier; the others wait elsewhere or never "
+            "come. Every thread of the block must reach the same barrier",
         )
     ready, running.waiting = running.waiting, []
     return _open(state, running, ready, None)
@@ -162,30 +160,43 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
         mixed = (n > 0) & (n < total)
         if not mixed.any():
             continue
-        column = int(np.flatnonzero(mixed.reshape(-1))[0])
         where = f"at line {first}" if line != first else "at another one of this line"
-        state.find(
-            "divergent-barrier",
+        _diverged(
+            state,
             line,
-            f"threads of block {state.block_tuple(column)} meet here and {where}: they wait at "
+            mixed,
+            f"threads of block {state.block_tuple(_first(mixed))} meet here and {where}: they wait at "
             "different barriers. Every thread of the block must reach the same one",
-            int(mixed.sum()),
             other_line=first,
-            block=state.block_tuple(column),
         )
     gone = (total > 0) & (total < state.threads)
     if state.depth == 0 and gone.any():
-        column = int(np.flatnonzero(gone.reshape(-1))[0])
-        missing = state.threads - int(total.reshape(-1)[column])
-        state.find(
-            "divergent-barrier",
+        column = _first(gone)
+        _diverged(
+            state,
             first,
-            f"{missing} of {state.threads} threads of block {state.block_tuple(column)} have "
-            "returned and never reach this barrier. Keep every thread of the block to the "
-            "end, and guard its loads and stores instead",
-            int(gone.sum()),
-            block=state.block_tuple(column),
+            gone,
+            f"{state.threads - total.reshape(-1)[column]} of {state.threads} threads of block "
+            f"{state.block_tuple(column)} have returned and never reach this barrier. Keep every "
+            "thread of the block to the end, and guard its loads and stores instead",
         )
+
+
+def _first(blocks: Array) -> int:
+    """The first true one of some blocks (1, 1, p, q), as its place in the batch."""
+    return int(np.flatnonzero(blocks.reshape(-1))[0])
+
+
+def _diverged(state: State, line: int, blocks: Array, message: str, other_line: int = 0) -> None:
+    """A finding about some blocks, bool (1, 1, p, q)."""
+    state.find(
+        "divergent-barrier",
+        line,
+        message,
+        int(np.count_nonzero(blocks)),
+        other_line=other_line,
+        block=state.block_tuple(_first(blocks)),
+    )
 
 
 def _open(state: State, running: Running, ready: list[Waiting], opened: Array | None) -> list[Pool]:

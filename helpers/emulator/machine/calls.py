@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import scheduler
+from helpers.emulator.machine.accused import accuse, who
+from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.memory import LOCAL_WINDOW
 from helpers.errors import EmulationError
 
@@ -70,8 +72,7 @@ def call_pointed(
 ) -> None:
     """A call through a pointer or of a virtual function: one call for each function meant."""
     held: dict[str, dict[int, Array]] = {r: {} for r in returns}
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    both, here = np.broadcast_arrays(pointer, arr)
+    both, here = np.broadcast_arrays(pointer, array_of(mask))
     for address in np.unique(both[here]):
         lanes = state.narrowed(mask, pointer == address)
         name = state.launch.program.function_at(int(address))
@@ -99,17 +100,13 @@ def call_pointed(
 
 
 def _no_function(state: State, address: int, line: int, mask: Mask | None) -> None:
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    thread, column = state.first_lane(arr)
-    state.find(
+    lane = who(state, array_of(mask))
+    accuse(
         "out-of-bounds",
         line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} calls through a "
-        f"pointer that holds {address:#x}, which is no device function. Set the pointer in device "
-        "code: an address taken on the host means nothing there",
-        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
-        threads=(thread,),
-        block=state.block_tuple(column),
+        lane,
+        f"{lane} calls through a pointer that holds {address:#x}, which is no device function. Set the "
+        "pointer in device code: an address taken on the host means nothing there",
     )
 
 
@@ -129,8 +126,7 @@ def print_formatted(
     if mask is not None and mask.n == 0:
         return
     output = state.launch.output
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    chosen = np.broadcast_to(arr, state.shape).reshape(state.threads, state.blocks)
+    chosen = np.broadcast_to(array_of(mask), state.shape).reshape(state.threads, state.blocks)
     text_at = np.broadcast_to(frame[actual[0]][0], state.shape).reshape(chosen.shape)
     args_at = np.broadcast_to(frame[actual[1]][0], state.shape).reshape(chosen.shape)
     memory = state.local_memory()
@@ -195,39 +191,20 @@ def assert_failed(
     """assert(): a finding, and the threads go on."""
     if mask is not None and mask.n == 0:
         return
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    thread, column = state.first_lane(arr)
-    text_at = np.broadcast_to(frame[actual[0]][0], state.shape).reshape(state.threads, -1)
-    text = _c_string(state, int(text_at[thread, column]))
-    state.find(
-        "assert",
-        line,
-        f"assert({text}) fails for thread {state.thread_text(thread)} of block "
-        f"{state.block_tuple(column)}",
-        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
-        threads=(thread,),
-        block=state.block_tuple(column),
-    )
+    lane = who(state, array_of(mask))
+    text = _c_string(state, lane.value(frame[actual[0]][0]))
+    accuse("assert", line, lane, f"assert({text}) fails for {lane}")
 
 
 def trapped(state: State, line: int, mask: Mask | None) -> None:
     """trap: a finding; these threads end, the others go on."""
     if mask is not None and mask.n == 0:
         return
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    thread, column = state.first_lane(arr)
+    lane = who(state, array_of(mask))
     why = (
         "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes it. "
         "End the kernel there, and launch a second one for what follows"
         if state.launch.program.cooperative
         else "A GPU stops the launch with an error here"
     )
-    state.find(
-        "trap",
-        line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} comes to a trap. "
-        f"{why}",
-        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
-        threads=(thread,),
-        block=state.block_tuple(column),
-    )
+    accuse("trap", line, lane, f"{lane} comes to a trap. {why}")

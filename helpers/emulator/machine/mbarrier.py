@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import access
+from helpers.emulator.machine.accused import accuse, who
 from helpers.emulator.machine.grouping import Asking, Group, Pool, Running, Stop, answer, push
+from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.memory import SHARED_WINDOW, load_words, store_words
 from helpers.emulator.observe.ordered import OrderedLog
 from helpers.emulator.observe.races import ATOMIC, WRITE
@@ -272,22 +274,18 @@ def time_out(state: State, running: Running) -> list[Pool]:
 
 
 def _report(state: State, asking: Asking) -> None:
-    arr = np.ones((1, 1, 1, 1), bool) if asking.mask is None else asking.mask.arr
-    thread, column = state.first_lane(arr)
-    full = np.broadcast_to(asking.offset, state.shape).reshape(state.threads, state.blocks)
-    at = int(full[thread, column])
-    words = state.shared.data[at >> 2 : (at >> 2) + 2, column]
+    lane = who(state, array_of(asking.mask))
+    at = lane.value(asking.offset)
+    words = state.shared.data[at >> 2 : (at >> 2) + 2, lane.column]
     name, where = state.shared_name(at)
     missing, takes = int(words[0]), int(words[1]) & _COUNT
-    state.find(
+    accuse(
         "divergent-barrier",
         asking.stop.line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} waits at {where} "
-        f"for a phase that never completes: {missing} of its {takes} arrivals are missing. Let as "
-        "many threads arrive as the barrier was initialised with, before they wait for others",
-        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
+        lane,
+        f"{lane} waits at {where} for a phase that never completes: {missing} of its {takes} arrivals "
+        "are missing. Let as many threads arrive as the barrier was initialised with, before they wait "
+        "for others",
         array=name,
         index=where,
-        threads=(thread,),
-        block=state.block_tuple(column),
     )

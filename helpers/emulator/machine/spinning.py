@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import warp
+from helpers.emulator.machine.accused import who
 from helpers.emulator.machine.grouping import Group, Pool, Round, Running, push
 from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.state import StepBudgetError
@@ -145,34 +146,30 @@ def _who_waits(state: State, running: Running) -> tuple[int, str]:
     places += [(h.stop.line, "for their warp at", h.mask) for h in running.held]
     places += [(w.stop.line, "at the barrier of", w.mask) for w in running.waiting]
     for at, where, mask in places:
-        base = state.within(mask)
-        thread, column = state.first_lane(array_of(base))
-        n = state.count(base)
-        more = f" and {n - 1} more" if n > 1 else ""
-        parts.append(
-            f"thread {state.thread_text(thread)} of block {state.block_tuple(column)}{more} "
-            f"{where} line {at}"
-        )
+        lane = who(state, array_of(state.within(mask)))
+        more = f" and {lane.count - 1} more" if lane.count > 1 else ""
+        parts.append(f"{lane}{more} {where} line {at}")
         line = line or at
     return line, "; ".join(parts)
 
 
 def _deadlock(state: State, running: Running) -> None:
     """Threads wait for what nobody does: say who, and stop."""
-    line, who = _who_waits(state, running)
+    line, those = _who_waits(state, running)
     launch = state.launch
     if state.depth:
         raise EmulationError(
             f"line {line}: threads wait in a device function that is not inlined, and such a "
             "function runs to its end before other threads go on. Mark it __forceinline__"
         )
-    block = state.block_tuple(_first_waiting(state, running))
+    masks = [*running.parked.values(), *(h.mask for h in running.held)]
+    block = who(state, array_of(state.within(masks[0]))).block
     stopped = "The launch was stopped; its results are incomplete"
     if any(running.spins[at].endless for at in running.parked):
         state.find(
             "step-budget",
             line,
-            f"an endless loop, which nothing leads out of: {who}. If it is to wait for a flag, the "
+            f"an endless loop, which nothing leads out of: {those}. If it is to wait for a flag, the "
             "compiler has read that once, before the loop: declare it volatile, or read it by an "
             f"atomic operation. {stopped}",
             1,
@@ -196,18 +193,11 @@ def _deadlock(state: State, running: Running) -> None:
     state.find(
         "deadlock",
         line,
-        f"all threads that are left wait: {who}. {why}. {stopped}",
+        f"all threads that are left wait: {those}. {why}. {stopped}",
         1,
         block=block,
     )
     raise StepBudgetError
-
-
-def _first_waiting(state: State, running: Running) -> int:
-    """The lowest block of those that wait, as its place in the batch."""
-    masks = [*running.parked.values(), *(h.mask for h in running.held)]
-    base = state.within(masks[0])
-    return 0 if base is None else state.first_lane(base.arr)[1]
 
 
 def out_of_steps(state: State, running: Running, line: int) -> None:
