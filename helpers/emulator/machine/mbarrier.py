@@ -14,7 +14,17 @@ import numpy as np
 
 from helpers.emulator.machine import access
 from helpers.emulator.machine.accused import accuse, who
-from helpers.emulator.machine.grouping import Asking, Group, Pool, Running, Stop, answer, push
+from helpers.emulator.machine.grouping import (
+    Asking,
+    Group,
+    Pool,
+    Running,
+    Stop,
+    answer,
+    enter,
+    everywhere,
+    push,
+)
 from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.memory import SHARED_WINDOW, load_words, store_words
 from helpers.emulator.observe.ordered import OrderedLog
@@ -235,42 +245,48 @@ def _resume(state: State, running: Running, pool: Pool, asking: Asking, mask: Gr
     push(state, pool, asking.stop.resume, mask)
 
 
-def wake(state: State, running: Running, pool: Pool) -> None:
-    """A phase was completed: threads that waited for it go on."""
+def wake(state: State) -> bool:
+    """A phase was completed: threads that waited for it go on; false if none did."""
     state.completed = False
-    asking, running.asking = running.asking, []
-    for p in asking:
-        _sort(state, running, pool, p)
-    if pool:
+    woken = False
+    for running in everywhere(state):
+        if running.asking:
+            enter(state, running)
+            asking, running.asking = running.asking, []
+            if not running.pools:
+                running.pools.append({})
+            pool = running.pools[-1]
+            for p in asking:
+                _sort(state, running, pool, p)
+            woken = woken or bool(pool)
+    if woken:
         state.fruitless = 0
+    return woken
 
 
-def time_out(state: State, running: Running) -> list[Pool]:
+def time_out(state: State) -> bool:
     """Nothing else can run: threads that wait learn that their phase is not complete.
 
-    If they come back again and again it never will be: that is a finding, and they go on.
+    If they come back again and again it never will be: that is a finding, and they go on. False if no
+    thread waits so.
     """
-    pool: Pool = {}
-    wake(state, running, pool)
-    if pool:
-        return [pool]
+    if wake(state):
+        return True
     state.fruitless += 1
     never = state.fruitless > _POLLS
     if never:
         state.fruitless = 0
-        if state.depth:
-            raise EmulationError(
-                f"line {running.asking[0].stop.line}: threads wait for an mbarrier inside a "
-                "function that is not inlined, and those that should arrive are not in it. Mark the "
-                "function __forceinline__"
-            )
-    asking, running.asking = running.asking, []
-    for p in asking:
-        if never:
-            _report(state, p)
-        answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
-        push(state, pool, p.stop.resume, p.mask)
-    return [pool]
+    some = False
+    for running in everywhere(state):
+        asking, running.asking = running.asking, []
+        for p in asking:
+            enter(state, running)
+            if never:
+                _report(state, p)
+            answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
+            push(state, running.pools[-1], p.stop.resume, p.mask)
+            some = True
+    return some
 
 
 def _report(state: State, asking: Asking) -> None:

@@ -48,13 +48,13 @@ def join(state: State, ready: Sequence[Waiting]) -> None:
     """A barrier of some warps: what each did before it is now known to the others."""
     if state.order is not None:
         for barrier in {w.barrier for w in ready}:
-            masks = (state.within(w.mask) for w in ready if w.barrier == barrier)
+            masks = (w.threads for w in ready if w.barrier == barrier)
             state.order.join(np.any([state.warps_active(m) for m in masks], axis=0).T, False)
     if state.log is None:
         return
     if isinstance(state.log, OrderedLog):
         for barrier in {w.barrier for w in ready}:
-            state.log.join([w.mask or state.live for w in ready if w.barrier == barrier])
+            state.log.join([w.threads for w in ready if w.barrier == barrier])
         return
     nwarps = state.warp_shape.warps
     clocks = state.log.clocks
@@ -63,7 +63,7 @@ def join(state: State, ready: Sequence[Waiting]) -> None:
         warps = np.zeros(nwarps, bool)
         for w in ready:
             if w.barrier == barrier:
-                warps |= state.warps_active(state.within(w.mask)).any(axis=1)
+                warps |= state.warps_active(w.threads).any(axis=1)
         together = np.flatnonzero(warps)
         joint = clocks[together].max(axis=0)
         clocks[together] = joint

@@ -69,14 +69,14 @@ def _groups(
         named = warps(state, member).astype(i8) & _ALL
         groups = [(int(m), here & (named == m)) for m in np.unique(named[here])]
     bit = np.arange(32).reshape(1, 32, 1)
-    partial = mask is not None and mask is not state.live
+    partial = mask is not None and mask is not state.alive
     out = []
     for number, lanes in groups:
         inside = (number >> bit) & 1 == 1
         if number != _ALL and (left_out := lanes & ~inside).any():
             _left_out(state, number, left_out, line)
         if partial or len(groups) > 1:
-            alive = active_lanes(state, state.live)
+            alive = active_lanes(state, state.alive)
             missing = inside & alive & ~lanes & lanes.any(axis=1, keepdims=True)
             if missing.any():
                 _absent(state, number, missing, line)
@@ -151,7 +151,7 @@ def _judge_sources(
         named = ((warps(state, member).astype(i8) & _ALL) >> source) & 1 == 1
     if there.all() and named.all():
         return
-    alive = np.take_along_axis(active_lanes(state, state.live), source, axis=1)
+    alive = np.take_along_axis(active_lanes(state, state.alive), source, axis=1)
     bad = here & (source != own) & (~named | ~alive)
     if not bad.any():
         return

@@ -170,8 +170,10 @@ def translate(module: P.Module, entry: str) -> Program:
             program.global_symbols[variable.name] = (slot, variable.size)
     program.used = _used(program, reachable)
     _survey(program, reachable)
+    # Lanes come out of a function that waits one by one: whoever called it must not run ahead either.
+    gated = any(_waits(f) for f in reachable[1:])
     for f in reachable:
-        program.functions[f.name] = _translate_function(program, f)
+        program.functions[f.name] = _translate_function(program, f, gated)
     program.local_bytes = _local_need(program, function.name, ())
     return program
 
@@ -391,11 +393,19 @@ def _is_poll(ins: P.Instruction) -> bool:
     return ins.root == "mbarrier" and ins.parts[1] in ("test_wait", "try_wait")
 
 
-def _translate_function(program: Program, function: P.Function) -> FunctionProgram:
+def _waits(function: P.Function) -> bool:
+    touched = [_touched(i) for i in function.code]
+    return bool(waits.loops(function, _split_blocks(function), touched))
+
+
+def _translate_function(program: Program, function: P.Function, gated: bool) -> FunctionProgram:
+    """Translate one function. gated: another of the program waits in a loop."""
     spans, touched = _split_blocks(function), [_touched(i) for i in function.code]
-    if found := waits.loops(function, spans, touched):
+    found = waits.loops(function, spans, touched)
+    if found:
         program.waits = True
         program.polls = program.polls or any(w.strong for w in found)
+    if found or gated:
         whole = waits.gated(function)
         if whole is not function:
             function, touched = whole, [_touched(i) for i in whole.code]
