@@ -194,7 +194,7 @@ def launch(
                 for bx, by, bz in _batches(grid3, block3, chosen_blocks, room):
                     state = State(run, grid3, block3, bx, by, bz)
                     run.remaining = total - blocks_run - state.blocks
-                    scheduler.run(state, program.run_function(), {})
+                    scheduler.run(state, program.run_function())
                     run.steps = max(run.steps, state.steps)
                     sync.finish(state)
                     blocks_run += state.blocks

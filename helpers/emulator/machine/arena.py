@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine.accused import accuse, who
 from helpers.emulator.machine.memory import SLOT_BITS, Buffer
 
 if TYPE_CHECKING:
@@ -113,14 +114,12 @@ def device_free(
     refused = np.zeros(state.shape, bool)
     refused[arr] = [not arena.release(int(a)) for a in address[arr]]
     if refused.any():
-        thread, column = state.first_lane(refused)
-        state.find(
+        lane = who(state, refused)
+        accuse(
             "out-of-bounds",
             line,
-            f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} frees an address "
-            "that malloc or new has not returned, or that was freed before. Free each block once",
-            int(np.count_nonzero(refused)),
+            lane,
+            f"{lane} frees an address that malloc or new has not returned, or that was freed before. "
+            "Free each block once",
             array="heap",
-            threads=(thread,),
-            block=state.block_tuple(column),
         )

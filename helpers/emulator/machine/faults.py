@@ -1,7 +1,4 @@
-"""What is said of lanes whose address is wrong: outside, misaligned, of no array.
-
-An access that faults is not performed by the lanes that fault.
-"""
+"""What is said of lanes whose address is wrong: outside, misaligned, of no array."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine.accused import Who, accuse, who
 from helpers.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,31 +17,16 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def number(state: State, chosen: Array) -> int:
-    return int(np.count_nonzero(chosen)) * (state.lanes // chosen.size)
-
-
-def first_place(state: State, offset: Array, chosen: Array) -> tuple[int, int, int]:
-    thread, column = state.first_lane(chosen)
-    full = np.broadcast_to(offset, state.shape).reshape(state.threads, state.blocks)
-    return thread, column, int(full[thread, column])
-
-
 def verb(site: Site) -> str:
+    """What an instruction does to memory, in a sentence about a thread."""
     return {"load": "reads", "store": "writes"}.get(site.op, "updates")
 
 
-def report_wild(state: State, site: Site, target: Array, chosen: Array) -> None:
-    thread, column, place = first_place(state, target, chosen)
-    state.find(
-        "out-of-bounds",
-        site.line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} {verb(site)} "
-        f"address {place:#x}, which belongs to no array",
-        number(state, chosen),
-        threads=(thread,),
-        block=state.block_tuple(column),
-    )
+def report_wild(state: State, site: Site, target: Array, lanes: Array) -> None:
+    """Lanes (bool, four axes) whose address lies in no array."""
+    lane = who(state, lanes)
+    address = f"address {lane.value(target):#x}, which belongs to no array"
+    accuse("out-of-bounds", site.line, lane, f"{lane} {verb(site)} {address}")
 
 
 def _elements(count: int) -> str:
@@ -51,12 +34,12 @@ def _elements(count: int) -> str:
 
 
 def report_outside(
-    state: State, site: Site, buffer: Buffer, offset: Array, outside: Array, width: Any
+    state: State, site: Site, buffer: Buffer, offset: Array, lanes: Array, width: Any
 ) -> None:
-    """width: bytes that each lane touches, an array or one number."""
-    thread, column, place = first_place(state, offset, outside)
-    wide = np.broadcast_to(width, state.shape).reshape(state.threads, state.blocks)
-    end = place + int(wide[thread, column]) - 1
+    """Lanes outside an array. width: bytes that each lane touches, an array or one number."""
+    lane = who(state, lanes)
+    place = lane.value(offset)
+    end = place + lane.value(np.asarray(width)) - 1
     where = buffer.index_text(place)
     total = buffer.nbytes // buffer.itemsize
     has = f"{buffer.name} has {_elements(total)}"
@@ -68,16 +51,13 @@ def report_outside(
         far = f"{_elements(-(place // buffer.itemsize))} before its start"
     else:
         far = f"{_elements(end // buffer.itemsize - total + 1)} past its end"
-    state.find(
+    accuse(
         "out-of-bounds",
         site.line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} {verb(site)} "
-        f"{where}, {far}: {has}. Guard the access with the bounds",
-        number(state, outside),
+        lane,
+        f"{lane} {verb(site)} {where}, {far}: {has}. Guard the access with the bounds",
         array=buffer.name,
         index=where,
-        threads=(thread,),
-        block=state.block_tuple(column),
     )
 
 
@@ -94,58 +74,49 @@ def report_read_only(state: State, site: Site, buffer: Buffer) -> None:
 
 
 def report_misaligned(
-    state: State, site: Site, buffer: Buffer, offset: Array, crooked: Array
+    state: State, site: Site, buffer: Buffer, offset: Array, lanes: Array
 ) -> None:
-    thread, column, place = first_place(state, offset, crooked)
+    """Lanes inside an array whose address is no multiple of the width."""
+    lane = who(state, lanes)
+    place = lane.value(offset)
     where = buffer.index_text(place)
-    state.find(
+    _misaligned(site, lane, buffer.name, where, f"byte {place} of {buffer.name}")
+
+
+def _misaligned(site: Site, lane: Who, array: str, where: str, place: str) -> None:
+    width = site.width
+    accuse(
         "misaligned",
         site.line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} {verb(site)} "
-        f"{site.width} bytes at {where}, byte {place} of {buffer.name}: an access of {site.width} "
-        f"bytes needs an address that is a multiple of {site.width}",
-        number(state, crooked),
-        array=buffer.name,
+        lane,
+        f"{lane} {verb(site)} {width} bytes at {where}, {place}: an access of {width} bytes needs an "
+        f"address that is a multiple of {width}",
+        array=array,
         index=where,
-        threads=(thread,),
-        block=state.block_tuple(column),
     )
 
 
 def report_shared(state: State, site: Site, offset: Array, outside: Array, crooked: Array) -> None:
     """Lanes outside shared memory, and lanes that are inside and misaligned: bool, four axes."""
-    width, total = site.width, state.launch.shared_bytes
+    total = state.launch.shared_bytes
     if outside.any():
-        thread, column, place = first_place(state, offset, outside)
-        past = place + width - total
+        lane = who(state, outside)
+        place = lane.value(offset)
+        past = place + site.width - total
         far = f"{past} byte(s) past its end" if place >= 0 else f"{-place} byte(s) before its start"
-        forgotten = _forgotten(state, site)
-        state.find(
+        accuse(
             "out-of-bounds",
             site.line,
-            f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} "
-            f"{verb(site)} byte {place} of shared memory, {far}: the block has {total} bytes"
-            f"{forgotten}",
-            number(state, outside),
+            lane,
+            f"{lane} {verb(site)} byte {place} of shared memory, {far}: the block has {total} bytes"
+            f"{_forgotten(state, site)}",
             array="shared",
-            threads=(thread,),
-            block=state.block_tuple(column),
         )
     if crooked.any():
-        thread, column, place = first_place(state, offset, crooked)
+        lane = who(state, crooked)
+        place = lane.value(offset)
         name, where = state.shared_name(place)
-        state.find(
-            "misaligned",
-            site.line,
-            f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} "
-            f"{verb(site)} {width} bytes at {where}, byte {place} of shared memory: an access of "
-            f"{width} bytes needs an address that is a multiple of {width}",
-            number(state, crooked),
-            array=name,
-            index=where,
-            threads=(thread,),
-            block=state.block_tuple(column),
-        )
+        _misaligned(site, lane, name, where, f"byte {place} of shared memory")
 
 
 def _forgotten(state: State, site: Site) -> str:
@@ -170,19 +141,17 @@ def _forgotten(state: State, site: Site) -> str:
     return f". {what}. Give its size in bytes"
 
 
-def report_local(state: State, site: Site, offset: Array, fault: Array) -> None:
+def report_local(state: State, site: Site, offset: Array, lanes: Array) -> None:
     """Lanes outside their local memory, or misaligned."""
     size = state.local_memory().nbytes
-    thread, column, place = first_place(state, offset, fault)
+    lane = who(state, lanes)
+    place = lane.value(offset)
     crooked = place & (site.width - 1) and 0 <= place <= size - site.width
-    state.find(
+    accuse(
         "misaligned" if crooked else "out-of-bounds",
         site.line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} "
-        f"{verb(site)} {site.width} bytes at byte {place} of its local memory, which has "
+        lane,
+        f"{lane} {verb(site)} {site.width} bytes at byte {place} of its local memory, which has "
         f"{size} bytes",
-        number(state, fault),
         array="local",
-        threads=(thread,),
-        block=state.block_tuple(column),
     )

@@ -15,15 +15,26 @@ import numpy as np
 
 from helpers.emulator.machine import sync
 from helpers.emulator.machine.access import Move, perform
+from helpers.emulator.machine.accused import accuse, who
 from helpers.emulator.machine.events import Access, Where
-from helpers.emulator.machine.grouping import Asking, Group, Pool, Running, answer, push
+from helpers.emulator.machine.grouping import (
+    Asking,
+    Group,
+    Pool,
+    Running,
+    Stop,
+    answer,
+    enter,
+    everywhere,
+    push,
+)
+from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.memory import SHARED_WINDOW, load_words, store_words
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.masks import Mask
     from helpers.emulator.machine.state import State
-    from helpers.emulator.ptx.program import Block
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -192,7 +203,7 @@ def poll(
     state: State,
     running: Running,
     pool: Pool,
-    block: Block,
+    stop: Stop,
     mask: Group,
     result: tuple[int, Array, Array, bool, int],
 ) -> None:
@@ -201,7 +212,7 @@ def poll(
     offset: Array = _touch(
         state, number, address, state.within(mask), "barrier", lambda a: a.where.offset
     )
-    _sort(state, running, pool, Asking(block, mask, offset, want.astype(i8), parity, register))
+    _sort(state, running, pool, Asking(stop, mask, offset, want.astype(i8), parity, register))
 
 
 def _sort(state: State, running: Running, pool: Pool, asking: Asking) -> None:
@@ -225,64 +236,66 @@ def _resume(state: State, running: Running, pool: Pool, asking: Asking, mask: Gr
         state.copies.phase_over(asking.offset, base, _phase)
     sync.acquired(state, asking.offset, base)
     answer(running, asking.register, mask, np.ones((1, 1, 1, 1), bool))
-    push(state, pool, asking.block.next, mask)
+    push(state, pool, asking.stop.resume, mask)
 
 
-def wake(state: State, running: Running, pool: Pool) -> None:
-    """A phase was completed: threads that waited for it go on."""
+def wake(state: State) -> bool:
+    """A phase was completed: threads that waited for it go on; false if none did."""
     state.completed = False
-    asking, running.asking = running.asking, []
-    for p in asking:
-        _sort(state, running, pool, p)
-    if pool:
+    woken = False
+    for running in everywhere(state):
+        if running.asking:
+            enter(state, running)
+            asking, running.asking = running.asking, []
+            if not running.pools:
+                running.pools.append({})
+            pool = running.pools[-1]
+            for p in asking:
+                _sort(state, running, pool, p)
+            woken = woken or bool(pool)
+    if woken:
         state.fruitless = 0
+    return woken
 
 
-def time_out(state: State, running: Running) -> list[Pool]:
+def time_out(state: State) -> bool:
     """Nothing else can run: threads that wait learn that their phase is not complete.
 
-    If they come back again and again it never will be: that is a finding, and they go on.
+    If they come back again and again it never will be: that is a finding, and they go on. False if no
+    thread waits so.
     """
-    pool: Pool = {}
-    wake(state, running, pool)
-    if pool:
-        return [pool]
+    if wake(state):
+        return True
     state.fruitless += 1
     never = state.fruitless > _POLLS
     if never:
         state.fruitless = 0
-        if state.depth:
-            raise EmulationError(
-                f"line {running.asking[0].block.end_line}: threads wait for an mbarrier inside a "
-                "function that is not inlined, and those that should arrive are not in it. Mark the "
-                "function __forceinline__"
-            )
-    asking, running.asking = running.asking, []
-    for p in asking:
-        if never:
-            _report(state, p)
-        answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
-        push(state, pool, p.block.next, p.mask)
-    return [pool]
+    some = False
+    for running in everywhere(state):
+        asking, running.asking = running.asking, []
+        for p in asking:
+            enter(state, running)
+            if never:
+                _report(state, p)
+            answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
+            push(state, running.pools[-1], p.stop.resume, p.mask)
+            some = True
+    return some
 
 
 def _report(state: State, asking: Asking) -> None:
-    arr = np.ones((1, 1, 1, 1), bool) if asking.mask is None else asking.mask.arr
-    thread, column = state.first_lane(arr)
-    full = np.broadcast_to(asking.offset, state.shape).reshape(state.threads, state.blocks)
-    at = int(full[thread, column])
-    words = state.shared.data[at >> 2 : (at >> 2) + 2, column]
+    lane = who(state, array_of(asking.mask))
+    at = lane.value(asking.offset)
+    words = state.shared.data[at >> 2 : (at >> 2) + 2, lane.column]
     name, where = state.shared_name(at)
     missing, takes = int(words[0]), int(words[1]) & _COUNT
-    state.find(
+    accuse(
         "divergent-barrier",
-        asking.block.end_line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} waits at {where} "
-        f"for a phase that never completes: {missing} of its {takes} arrivals are missing. Let as "
-        "many threads arrive as the barrier was initialised with, before they wait for others",
-        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
+        asking.stop.line,
+        lane,
+        f"{lane} waits at {where} for a phase that never completes: {missing} of its {takes} arrivals "
+        "are missing. Let as many threads arrive as the barrier was initialised with, before they wait "
+        "for others",
         array=name,
         index=where,
-        threads=(thread,),
-        block=state.block_tuple(column),
     )

@@ -8,13 +8,24 @@ who wait in a loop; and what is left never will go on, which is a finding.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from helpers.emulator.machine import barriers, gates, mbarrier, spinning
-from helpers.emulator.machine.grouping import Group, Pool, Running, go_on, push
-from helpers.emulator.machine.masks import Mask, array_of
+from helpers.emulator.machine import barriers, calls, gates, mbarrier, spinning
+from helpers.emulator.machine.grouping import (
+    Group,
+    Pool,
+    Running,
+    Stop,
+    enter,
+    everywhere,
+    first_registers,
+    go_on,
+    push,
+)
+from helpers.emulator.machine.masks import Mask
+from helpers.emulator.ptx import ends
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.state import State
@@ -22,22 +33,45 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_ZERO = {kind: np.zeros((1, 1, 1, 1), kind) for kind in ("b1", "i2", "f2", "i4", "f4", "i8", "f8")}
+
+def run(state: State, program: FunctionProgram) -> None:
+    """Run a kernel from its entry until every thread has left it."""
+    entry = Running(program, first_registers(program), {})
+    state.frames, state.current = [entry], entry
+    go_on(state, entry, [(0, None)])
+    while (running := _runnable(state)) or _next(state):
+        if running:
+            _run(state, running)
 
 
-def run(state: State, program: FunctionProgram, frame: dict[str, Any]) -> None:
-    """Run a function from its entry until every thread has left it. frame: its parameters."""
-    running = Running([_ZERO[kind] for kind in program.kinds])
-    registers = running.registers
-    pools = go_on(state, [(0, None)])
+def _runnable(state: State) -> Running | None:
+    """The function to go on with, the innermost first; None if all threads wait or have ended."""
+    for running in everywhere(state)[::-1]:
+        pools = running.pools
+        while pools and not pools[-1]:
+            pools.pop()
+        if pools:
+            enter(state, running)
+            return running
+        if running.caller is not None:
+            calls.give_back(state, running)
+    return None
+
+
+def _run(state: State, running: Running) -> None:
+    """Run a function until none of its threads can go on, or some call another."""
+    program, registers, frame, pools = (
+        running.program,
+        running.registers,
+        running.frame,
+        running.pools,
+    )
     launch = state.launch
     counts, budget, rank = launch.counts, launch.max_steps, program.rank
     while pools:
         pool = pools[-1]
         if not pool:
             pools.pop()
-            if not pools:
-                pools = _next(state, running)
             continue
         at = min(pool) if rank is None else min(pool, key=rank.__getitem__)
         if len(pool) > 1:
@@ -48,51 +82,56 @@ def run(state: State, program: FunctionProgram, frame: dict[str, Any]) -> None:
         block = program.blocks[at]
         state.steps += block.cost
         if state.steps > budget or time.monotonic() > launch.deadline:
-            spinning.out_of_steps(state, running, block.line)
+            spinning.out_of_steps(state, block.line)
         active = state.live if mask is None else mask
         counts[block.number] = counts.get(block.number, 0) + state.count_warps(active)
         result = block.run(state, registers, frame, mask, active)
-        if state.ended is not None:
-            mask = _without_ended(state, mask)
-            if state.live is not None and state.live.n == 0:
-                continue
-            if mask is not None and mask.n == 0:
-                continue
-        _leave(state, running, pool, block, mask, result)
+        called = bool(state.calls)
+        if called:
+            calls.begin(state, running, pool, block, mask)
+        else:
+            _leave(state, running, pool, block, mask, result)
         if state.completed:
-            mbarrier.wake(state, running, pool)
+            mbarrier.wake(state)
+            enter(state, running)
+            if pool:
+                state.fruitless = 0
         if block.spins is not None:
             for spin in block.spins:
                 spinning.set_aside(state, running, pool, spin)
         if launch.flagged:
             launch.flagged = False
             if launch.program.waits:
-                spinning.hand_on(state, running, pools, active)
+                spinning.hand_on(state, running, active)
+        if called:
+            return
 
 
 def _leave(
     state: State, running: Running, pool: Pool, block: Block, mask: Group, result: Any
 ) -> None:
     """Send the threads that have run a block where its end says; each of them goes somewhere."""
-    match block.kind:
-        case "jump":
-            push(state, pool, block.target, mask)
-        case "branch":
-            _branch(state, pool, block.target, block.next, mask, result)
-        case "exit":
-            if block.ends_thread and state.depth:
-                _end_threads(state, mask, result)
-            _exit(state, running, pool, mask, result, block.next)
-        case "barrier":
-            barriers.come(state, running, pool, block, mask, result)
-        case "table":
-            _table(state, pool, block.targets, mask, result)
-        case "poll":
-            mbarrier.poll(state, running, pool, block, mask, result)
-        case "gate":
-            gates.come(state, running, pool, block.next, mask, result, block.end_line)
+    match block.end:
+        case ends.Jump(to):
+            push(state, pool, to, mask)
+        case ends.Branch(to, after):
+            _branch(state, pool, to, after, mask, result)
+        case ends.Exit(after, whole):
+            _exit(state, running, pool, mask, result, ends.Exit(after, whole))
+        case ends.Barrier(after):
+            barriers.come(state, running, pool, _stop(after, block), mask, result)
+        case ends.Table(to):
+            _table(state, pool, to, mask, result)
+        case ends.Poll(after):
+            mbarrier.poll(state, running, pool, _stop(after, block), mask, result)
+        case ends.Gate(after):
+            gates.come(state, running, pool, _stop(after, block), mask, result)
         case _:
-            raise AssertionError(f"a basic block ends in {block.kind!r}")
+            assert_never(block.end)
+
+
+def _stop(after: int, block: Block) -> Stop:
+    return Stop(after, block.end_line, block.end_place)
 
 
 def _branch(state: State, pool: Pool, target: int, after: int, mask: Group, pred: Array) -> None:
@@ -131,9 +170,10 @@ def _table(state: State, pool: Pool, targets: tuple[int, ...], mask: Group, inde
 
 
 def _exit(
-    state: State, running: Running, pool: Pool, mask: Group, pred: Array | None, after: int
+    state: State, running: Running, pool: Pool, mask: Group, pred: Array | None, end: ends.Exit
 ) -> None:
     """Threads leave the function: those whose predicate holds; None: all of them."""
+    after = end.after
     base = state.within(mask)
     gone = base
     if pred is not None:
@@ -144,6 +184,8 @@ def _exit(
         stay = state.narrowed(base, ~pred)
         if stay is None or stay.n:
             push(state, pool, after, stay)
+    if running.caller is not None:
+        calls.leave(state, running, gone, end.whole)
     if gone is None:
         state.live = Mask(state, np.zeros((1, 1, 1, 1), bool), 0)
         return
@@ -160,44 +202,38 @@ def _exit(
             pool[at] = None
 
 
-def _end_threads(state: State, mask: Group, pred: Array | None) -> None:
-    """exit or trap in a device function: the callers lose these threads too."""
-    base = state.within(mask)
-    every = array_of(base if pred is None else state.narrowed(base, pred))
-    state.ended = every if state.ended is None else state.ended | every
+def _next(state: State) -> bool:
+    """Nothing runs: open gates and barriers; then let those go round who wait in a loop.
 
-
-def _without_ended(state: State, mask: Group) -> Group:
-    """Take threads that ended inside a call out of this frame."""
-    assert state.ended is not None
-    stay = ~state.ended
-    state.live = state.narrowed(state.live, stay)
-    if state.depth == 0:
-        state.ended = None
-    return None if mask is None else state.narrowed(mask, stay)
-
-
-def _next(state: State, running: Running) -> list[Pool]:
-    """Nothing runs: open gates and barriers; then let those go round who wait in a loop."""
-    if not running.parked and not running.held:
-        return _release(state, running, stuck=True)
-    pools = gates.open_complete(state, running) or _release(state, running, stuck=False)
-    if not pools and not running.parked:
-        pools = gates.give_up(state, running)
-    if pools:
+    False if no thread is left.
+    """
+    frames = everywhere(state)
+    parked = any(f.parked for f in frames)
+    if not parked and not any(f.held for f in frames):
+        return _release(state, stuck=True)
+    opened = gates.open_complete(state) or _release(state, stuck=False)
+    if not opened and not parked:
+        opened = gates.give_up(state)
+    if opened:
         state.moved = True
-        return pools
-    return go_on(state, list(spinning.go_round(state, running).items()))
+        return True
+    spinning.go_round(state)
+    return True
 
 
-def _release(state: State, running: Running, stuck: bool) -> list[Pool]:
-    """Open the barriers that are complete, report those that never are.
+def _release(state: State, stuck: bool) -> bool:
+    """Open the barriers that are complete, report those that never are; false if there are none.
 
     stuck: whether no thread waits elsewhere, so that those which are not complete never will be.
     """
-    pools = barriers.open_complete(state, running) if running.waiting else []
-    if pools or not stuck:
-        return pools
-    if running.asking:
-        return mbarrier.time_out(state, running)
-    return barriers.give_up(state, running) if running.waiting else []
+    frames = everywhere(state)
+    waiting = any(f.waiting for f in frames)
+    if waiting and barriers.open_complete(state):
+        return True
+    if not stuck:
+        return False
+    if any(f.asking for f in frames):
+        return mbarrier.time_out(state)
+    if waiting:
+        barriers.give_up(state)
+    return waiting

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import warp
-from helpers.emulator.machine.grouping import Group, Pool, Round, Running, push
+from helpers.emulator.machine.accused import who
+from helpers.emulator.machine.grouping import Group, Pool, Round, Running, everywhere, go_on, push
 from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.state import StepBudgetError
-from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.state import State
     from helpers.emulator.ptx.program import Spin
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+Still = tuple[int, list[tuple[Running, Pool, list[Any]]]]
+"""All that there is when threads go round: writes so far; who waits, and registers, by function."""
 
 _PATIENCE = 64  # rounds of a loop made for waiting after which its threads let others run
 _IDLE = 20_000  # rounds in which threads wait, count, and nothing else happens
@@ -64,7 +67,7 @@ def set_aside(state: State, running: Running, pool: Pool, spin: Spin) -> None:
         pool[spin.head] = rest
 
 
-def hand_on(state: State, running: Running, pools: list[Pool], mask: Group) -> None:
+def hand_on(state: State, running: Running, mask: Group) -> None:
     """A flag was set: the other warps go on first, above all those that wait for flags.
 
     So what they do comes before what the setter does next, and accesses that only the setter's
@@ -76,6 +79,7 @@ def hand_on(state: State, running: Running, pools: list[Pool], mask: Group) -> N
     shape = (state.warp_shape.warps, 32, state.blocks)
     others = ~warp.threads(state, np.broadcast_to(own, shape))
     first, running.parked = running.parked, {}
+    pools = running.pools
     pool = pools[-1]
     for at, group in list(pool.items()):
         base = state.within(group)
@@ -91,35 +95,37 @@ def hand_on(state: State, running: Running, pools: list[Pool], mask: Group) -> N
         pools.append(first)
 
 
-def go_round(state: State, running: Running) -> Pool:
-    """Nothing else can run: those who wait in loops, to go round once more.
+def go_round(state: State) -> None:
+    """Nothing else can run: let those who wait in loops go round once more.
 
     Raises StepBudgetError, with a finding, if that has changed nothing.
     """
-    now = (state.launch.writes, dict(running.parked), list(running.registers))
-    if _nothing_changed(state, running, now) and state.idle in (1, _IDLE):
-        _deadlock(state, running)
-    running.still, state.moved = now, False
-    groups, running.parked = running.parked, {}
-    return groups
+    frames = everywhere(state)
+    now = (state.launch.writes, [(f, dict(f.parked), list(f.registers)) for f in frames])
+    if _nothing_changed(state, now) and state.idle in (1, _IDLE):
+        _deadlock(state)
+    state.still, state.moved = now, False
+    for running in frames:
+        if running.parked:
+            groups, running.parked = running.parked, {}
+            go_on(state, running, list(groups.items()))
 
 
-def _nothing_changed(state: State, running: Running, now: tuple[Any, ...]) -> bool:
+def _nothing_changed(state: State, now: Still) -> bool:
     """Whether all is as it was a round ago. Sets idle: 1 if to the last bit, else rounds so far
     in which only registers changed."""
-    then = running.still
-    same = (
-        then is not None
-        and not state.moved
-        and then[0] == now[0]
-        and then[1].keys() == now[1].keys()
-        and all(_same_threads(m, now[1][at]) for at, m in then[1].items())
-    )
-    if not same:
+    then = state.still
+    if (
+        then is None
+        or state.moved
+        or then[0] != now[0]
+        or [f for f, _, _ in then[1]] != [f for f, _, _ in now[1]]
+        or not all(_same_groups(a, b) for (_, a, _), (_, b, _) in zip(then[1], now[1], strict=True))
+    ):
         state.idle = 0
         return False
-    assert then is not None
-    if all(a is b or bool(_same_bits(a, b).all()) for a, b in zip(then[2], now[2], strict=True)):
+    before, after = ([v for _, _, values in s[1] for v in values] for s in (then, now))
+    if all(a is b or bool(_same_bits(a, b).all()) for a, b in zip(before, after, strict=True)):
         state.idle = 1
     else:
         state.idle = max(state.idle, 1) + 1
@@ -132,47 +138,46 @@ def _same_bits(a: Array, b: Array) -> Array:
     return np.asarray(a.view(kind) == b.view(kind))
 
 
+def _same_groups(a: Pool, b: Pool) -> bool:
+    return a.keys() == b.keys() and all(_same_threads(mask, b[at]) for at, mask in a.items())
+
+
 def _same_threads(a: Group, b: Group) -> bool:
     if a is None or b is None:
         return a is b
     return a is b or (a.n == b.n and bool((a.arr == b.arr).all()))
 
 
-def _who_waits(state: State, running: Running) -> tuple[int, str]:
+def _who_waits(state: State) -> tuple[int, str]:
     """(line, words): which threads wait, and where."""
     parts, line = [], 0
-    places = [(running.spins[at].line, "in the loop at", m) for at, m in running.parked.items()]
-    places += [(h.line, "for their warp at", h.mask) for h in running.held]
-    places += [(w.line, "at the barrier of", w.mask) for w in running.waiting]
-    for at, where, mask in places:
-        base = state.within(mask)
-        thread, column = state.first_lane(array_of(base))
-        n = state.count(base)
-        more = f" and {n - 1} more" if n > 1 else ""
-        parts.append(
-            f"thread {state.thread_text(thread)} of block {state.block_tuple(column)}{more} "
-            f"{where} line {at}"
-        )
+    frames = everywhere(state)
+    places = [
+        (f.spins[at].line, "in the loop at", f, m) for f in frames for at, m in f.parked.items()
+    ]
+    places += [(h.stop.line, "for their warp at", f, h.mask) for f in frames for h in f.held]
+    places += [(w.stop.line, "at the barrier of", f, w.mask) for f in frames for w in f.waiting]
+    for at, where, running, mask in places:
+        lane = who(state, array_of(running.live if mask is None else mask))
+        more = f" and {lane.count - 1} more" if lane.count > 1 else ""
+        parts.append(f"{lane}{more} {where} line {at}")
         line = line or at
     return line, "; ".join(parts)
 
 
-def _deadlock(state: State, running: Running) -> None:
+def _deadlock(state: State) -> None:
     """Threads wait for what nobody does: say who, and stop."""
-    line, who = _who_waits(state, running)
+    line, those = _who_waits(state)
     launch = state.launch
-    if state.depth:
-        raise EmulationError(
-            f"line {line}: threads wait in a device function that is not inlined, and such a "
-            "function runs to its end before other threads go on. Mark it __forceinline__"
-        )
-    block = state.block_tuple(_first_waiting(state, running))
+    frames = everywhere(state)
+    masks = [f.live if m is None else m for f in frames for m in f.parked.values()]
+    block = who(state, array_of(masks[0])).block
     stopped = "The launch was stopped; its results are incomplete"
-    if any(running.spins[at].endless for at in running.parked):
+    if any(f.spins[at].endless for f in frames for at in f.parked):
         state.find(
             "step-budget",
             line,
-            f"an endless loop, which nothing leads out of: {who}. If it is to wait for a flag, the "
+            f"an endless loop, which nothing leads out of: {those}. If it is to wait for a flag, the "
             "compiler has read that once, before the loop: declare it volatile, or read it by an "
             f"atomic operation. {stopped}",
             1,
@@ -196,21 +201,14 @@ def _deadlock(state: State, running: Running) -> None:
     state.find(
         "deadlock",
         line,
-        f"all threads that are left wait: {who}. {why}. {stopped}",
+        f"all threads that are left wait: {those}. {why}. {stopped}",
         1,
         block=block,
     )
     raise StepBudgetError
 
 
-def _first_waiting(state: State, running: Running) -> int:
-    """The lowest block of those that wait, as its place in the batch."""
-    masks = [*running.parked.values(), *(h.mask for h in running.held)]
-    base = state.within(masks[0])
-    return 0 if base is None else state.first_lane(base.arr)[1]
-
-
-def out_of_steps(state: State, running: Running, line: int) -> None:
+def out_of_steps(state: State, line: int) -> None:
     """The budget of the launch is used up: say where, and stop."""
     launch = state.launch
     what = (
@@ -218,13 +216,13 @@ def out_of_steps(state: State, running: Running, line: int) -> None:
         if state.steps > launch.max_steps
         else "the time limit is reached"
     )
-    waits = running.parked or running.held
+    waits = any(f.parked or f.held for f in everywhere(state))
     state.find(
         "step-budget",
         line,
         f"{what} and the threads are still here: an endless loop, or a launch too large. The "
         "launch was stopped; its results are incomplete. Give max_steps for more"
-        + (f". Waiting: {_who_waits(state, running)[1]}" if waits else ""),
+        + (f". Waiting: {_who_waits(state)[1]}" if waits else ""),
         1,
     )
     raise StepBudgetError

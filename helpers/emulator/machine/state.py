@@ -22,6 +22,7 @@ from helpers.emulator.machine.memory import Buffer, Heap, Words
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.access import Checked
+    from helpers.emulator.machine.grouping import Call, Running
     from helpers.emulator.ptx.program import Program, SharedSymbol
     from helpers.emulator.ptx.sites import Site
 
@@ -125,13 +126,15 @@ class State:
         self.completed = False  # a phase of an mbarrier was completed
         self.fruitless = 0  # questions after such a phase since the last one was completed
         self.idle = 0  # rounds of loops that wait in which nothing else happened
+        self.still: Any = None  # all there was when threads last went round such loops
         self.moved = False  # a barrier or a gate has opened since
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
         self.copies: Any = None  # pending cp.async, made on first use
         self._constants: dict[str, Array] = {}
         self._first_lanes: dict[tuple[int, int], tuple[Mask | None, Mask | None]] = {}
-        self.depth = 0
-        self.ended: Array | None = None  # threads that left the kernel in a device function
+        self.frames: list[Running] = []  # the functions that are run, callers first
+        self.current: Running | None = None  # the one that runs now
+        self.calls: list[Call] = []  # that the block which runs now has come to
         self.steps = 0
         self.observers = launch.observers
         self._watching = [o.access for o in self.observers if type(o).access is not Observer.access]
@@ -180,6 +183,12 @@ class State:
         if pad:
             arr = np.concatenate([arr, np.zeros((pad, self.blocks), bool)])
         return np.asarray(arr.reshape(-1, 32, self.blocks).any(axis=1))
+
+    @property
+    def alive(self) -> Mask | None:
+        """The threads that have not left the kernel; `live` are those of the function that runs now."""
+        entry = self.frames[0]
+        return self.live if entry is self.current else entry.live
 
     def within(self, mask: Mask | None) -> Mask | None:
         """The threads of a group: those of its mask, or all that live."""

@@ -41,7 +41,7 @@ def join(state: State, ready: Sequence[Waiting]) -> None:
     """A barrier of some warps opens: what each did before it is now known to the others."""
     by_barrier: dict[int, list[Group]] = {}
     for w in ready:
-        by_barrier.setdefault(w.barrier, []).append(state.within(w.mask))
+        by_barrier.setdefault(w.barrier, []).append(w.threads)
     for o in state.observers:
         for groups in by_barrier.values():
             o.named(groups)

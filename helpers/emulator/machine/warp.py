@@ -69,14 +69,14 @@ def _groups(
         named = warps(state, member).astype(i8) & _ALL
         groups = [(int(m), here & (named == m)) for m in np.unique(named[here])]
     bit = np.arange(32).reshape(1, 32, 1)
-    partial = mask is not None and mask is not state.live
+    partial = mask is not None and mask is not state.alive
     out = []
     for number, lanes in groups:
         inside = (number >> bit) & 1 == 1
         if number != _ALL and (left_out := lanes & ~inside).any():
             _left_out(state, number, left_out, line)
         if partial or len(groups) > 1:
-            alive = active_lanes(state, state.live)
+            alive = active_lanes(state, state.alive)
             missing = inside & alive & ~lanes & lanes.any(axis=1, keepdims=True)
             if missing.any():
                 _absent(state, number, missing, line)
@@ -85,37 +85,41 @@ def _groups(
 
 
 def _absent(state: State, number: int, missing: Array, line: int) -> None:
-    warp, _, column = (int(i[0]) for i in np.nonzero(missing))
-    lanes = ", ".join(str(int(lane)) for lane in np.flatnonzero(missing[warp, :, column]))
-    state.find(
-        "divergent-barrier",
+    place, listed, column = _where(state, missing)
+    _diverged(
+        state,
         line,
-        f"warp {warp} of block {state.block_tuple(column)}: the mask 0x{number:08x} names lanes that "
-        f"are not here ({lanes}). On a GPU the warp waits for them, or what it reads is undefined. "
-        "Let every lane that the mask names come here, or name only those that do",
+        column,
+        f"{place}: the mask 0x{number:08x} names lanes that are not here ({listed}). On a GPU the warp "
+        "waits for them, or what it reads is undefined. Let every lane that the mask names come here, "
+        "or name only those that do",
         int(np.count_nonzero(missing.any(axis=1))),
-        block=state.block_tuple(column),
     )
 
 
-def _where(state: State, lanes: Array) -> tuple[str, str, tuple[int, int, int]]:
-    """(the warp and block of the first true lane, the lanes of that warp, block) in words."""
+def _where(state: State, lanes: Array) -> tuple[str, str, int]:
+    """The first true lane's warp and block, the lanes of that warp, both in words; the block's column."""
     warp, _, column = (int(i[0]) for i in np.nonzero(lanes))
     listed = ", ".join(str(int(lane)) for lane in np.flatnonzero(lanes[warp, :, column]))
+    return f"warp {warp} of block {state.block_tuple(column)}", listed, column
+
+
+def _diverged(state: State, line: int, column: int, message: str, count: int) -> None:
+    """A finding about warps, of which one of this column is described."""
     block = state.block_tuple(column)
-    return f"warp {warp} of block {block}", listed, block
+    state.find("divergent-barrier", line, message, count, block=block)
 
 
 def _left_out(state: State, number: int, lanes: Array, line: int) -> None:
     """Lanes call with a mask that does not name them."""
-    place, listed, block = _where(state, lanes)
-    state.find(
-        "divergent-barrier",
+    place, listed, column = _where(state, lanes)
+    _diverged(
+        state,
         line,
+        column,
         f"{place}: lanes {listed} come here, and their own mask 0x{number:08x} does not name them. What "
         "they get, and whether they wait for others, is undefined. Name every lane that comes here",
         int(np.count_nonzero(lanes.any(axis=1))),
-        block=block,
     )
 
 
@@ -147,11 +151,11 @@ def _judge_sources(
         named = ((warps(state, member).astype(i8) & _ALL) >> source) & 1 == 1
     if there.all() and named.all():
         return
-    alive = np.take_along_axis(active_lanes(state, state.live), source, axis=1)
+    alive = np.take_along_axis(active_lanes(state, state.alive), source, axis=1)
     bad = here & (source != own) & (~named | ~alive)
     if not bad.any():
         return
-    place, _, block = _where(state, bad)
+    place, _, _ = _where(state, bad)
     warp, lane, column = (int(i[0]) for i in np.nonzero(bad))
     wanted = int(source[warp, lane, column])
     if not np.broadcast_to(named, bad.shape)[warp, lane, column]:
@@ -160,14 +164,14 @@ def _judge_sources(
         why = f"which does not exist: the block has {state.threads} threads"
     else:
         why = "which has ended"
-    state.find(
-        "divergent-barrier",
+    _diverged(
+        state,
         line,
+        column,
         f"{place}: lane {lane} reads from lane {wanted}, {why}. The value is undefined (an H200 gives "
         "0 for a lane that is not active). Keep every lane to the end of the shuffles, and give those "
         "that have nothing a neutral value",
         int(np.count_nonzero(bad)),
-        block=block,
     )
 
 
@@ -183,14 +187,14 @@ def whole_warps(state: State, what: str, line: int, mask: Mask | None) -> None:
     if not partial.any():
         return
     warp, column = (int(i[0]) for i in np.nonzero(partial))
-    state.find(
-        "divergent-barrier",
+    _diverged(
+        state,
         line,
+        column,
         f"{int(count[warp, column])} of 32 lanes of warp {warp} of block {state.block_tuple(column)} "
         f"come to {what}, which a whole warp executes together. Keep its lanes together here, and "
         "give the block a multiple of 32 threads",
         int(np.count_nonzero(partial)),
-        block=state.block_tuple(column),
     )
 
 

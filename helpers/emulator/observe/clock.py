@@ -449,7 +449,7 @@ class Clock:
         known[:, own, own] = np.where(here, stamp[..., None], known[:, own, own])
         act = _any_lane(here)
         if self.anyone:
-            full = act & ~_any_lane(~here & self._threads(self.state.live))
+            full = act & ~_any_lane(~here & self._threads(self.state.alive))
             np.maximum(self.known, np.where(full[..., None], self.some_know, -1), out=self.known)
             self.some &= ~full[..., None]
             self.anyone = bool(self.some.any())
@@ -511,7 +511,7 @@ class Clock:
     def acquire(self, offset: Array, mask: Mask | None) -> None:
         """Threads learn that a phase is complete, and with it what was done before it."""
         assert self.some_know is not None
-        live = self._threads(self.state.live)
+        live = self._threads(self.state.alive)
         for at, lanes in self._by_barrier(offset, mask):
             got = self.complete_.get(at)
             if got is None:

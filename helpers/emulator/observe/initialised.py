@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine import faults
+from helpers.emulator.machine.accused import accuse, who
 from helpers.emulator.machine.events import Access, Observer, Stage, Where
 from helpers.emulator.machine.memory import Buffer
 
@@ -158,19 +158,15 @@ class FirstWrites(Observer):
                 bad = bad & ~raced
             if not bad.any():
                 continue
-            thread, column = s.first_lane(bad)
-            full = np.broadcast_to(granule, s.shape).reshape(s.threads, s.blocks)
-            name, where = s.shared_name(int(full[thread, column]) * self.granule)
-            s.find(
+            lane = who(s, bad)
+            name, where = s.shared_name(lane.value(granule) * self.granule)
+            accuse(
                 "uninitialised",
                 s.sites[site].line,
-                f"{where} is read by thread {s.thread_text(thread)} of block "
-                f"{s.block_tuple(column)}, but no thread of the block has written it. Set it first",
-                int(np.count_nonzero(bad)),
+                lane,
+                f"{where} is read by {lane}, but no thread of the block has written it. Set it first",
                 array=name,
                 index=where,
-                threads=(thread,),
-                block=s.block_tuple(column),
             )
         self.suspects = []
 
@@ -212,19 +208,15 @@ class FirstWrites(Observer):
                 del self.written[id(where.target)]
 
     def _report(self, access: Access, buffer: Buffer, offset: Array, missing: Array) -> None:
-        state = self.state
-        thread, column, place = faults.first_place(state, offset, missing)
-        where = buffer.index_text(place)
-        state.find(
+        lane = who(self.state, missing)
+        where = buffer.index_text(lane.value(offset))
+        accuse(
             "uninitialised",
             access.site.line,
-            f"{where} is read by thread {state.thread_text(thread)} of block "
-            f"{state.block_tuple(column)}, but nobody has written it. Set it first",
-            faults.number(state, missing),
+            lane,
+            f"{where} is read by {lane}, but nobody has written it. Set it first",
             array=buffer.name,
             index=where,
-            threads=(thread,),
-            block=state.block_tuple(column),
         )
 
 

@@ -76,7 +76,7 @@ class Log:
         """Copies of the entries of some blocks (bool, four axes)."""
         out = []
         for a in self.entries:
-            mask = state.narrowed(a.mask or state.live, blocks)
+            mask = state.narrowed(a.mask, blocks)
             if a.bounds is None and (mask is None or mask.n):
                 out.append(Entry(a.site, a.kind, a.granule, a.count, mask, a.values, a.view))
         return out

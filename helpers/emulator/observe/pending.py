@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine import faults
+from helpers.emulator.machine.accused import accuse, who
 from helpers.emulator.machine.events import Access, Observer, Stage
 
 if TYPE_CHECKING:
@@ -77,21 +77,19 @@ class UnderWay(Observer):
             if not flat.any():
                 return
         state = self.state
-        thread, column, place = faults.first_place(state, granule, flat)
+        lane = who(state, flat)
+        place = lane.value(granule)
         name, where = state.shared_name(place * self.granule)
-        line = self._line_of(place, column)
-        state.find(
+        line = self._line_of(place)
+        accuse(
             "race",
             site.line,
-            f"{where}: thread {state.thread_text(thread)} of block {state.block_tuple(column)} "
-            f"{'reads' if site.op == 'load' else 'writes'} it while the cp.async of line {line} is "
-            "still under way. Wait for its group (cp.async.wait_group), then __syncthreads()",
-            int(np.count_nonzero(flat)) * (state.lanes // flat.size),
+            lane,
+            f"{where}: {lane} {'reads' if site.op == 'load' else 'writes'} it while the cp.async of line "
+            f"{line} is still under way. Wait for its group (cp.async.wait_group), then __syncthreads()",
             array=name,
             index=where,
-            threads=(thread,),
             other_line=line,
-            block=state.block_tuple(column),
             weight=2,  # what to do about it is to wait for the copy first of all
         )
 
@@ -106,7 +104,7 @@ class UnderWay(Observer):
             hit = hit | (flat[at + j * columns] > 0)
         return hit
 
-    def _line_of(self, granule: int, column: int) -> int:
+    def _line_of(self, granule: int) -> int:
         for copy in self.state.copies.open:
             begun = copy.begun
             at, span = begun.where.granule(self.shift), max(begun.site.width >> self.shift, 1)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.emulator.ptx import flow, opcodes, waits
+from helpers.emulator.ptx import ends, flow, opcodes, waits
 from helpers.emulator.ptx import parse as P
 from helpers.emulator.ptx.lower import LOWER, REFUSED, Emitter, namespace, poll_barrier
 from helpers.emulator.ptx.sites import Site
@@ -73,23 +73,11 @@ class Block:
     cost: int
     end_line: int = 0
     end_place: tuple[str, ...] = ()
-    kind: str = "jump"
-    target: int = -1
-    next: int = -1
-    targets: tuple[int, ...] = ()
-    ends_thread: bool = False
+    end: ends.End = field(init=False)
     run: Callable[..., Any] = lambda *a: None
     opcodes: dict[str, int] = field(default_factory=dict)
     source: str = ""
     spins: tuple[Spin, ...] | None = None  # loops that this block goes back to the start of
-
-    @property
-    def followers(self) -> tuple[int, ...]:
-        """The blocks that may run after this one."""
-        if self.kind == "table":
-            return self.targets
-        own = {"jump": (self.target,), "branch": (self.target, self.next)}
-        return tuple(n for n in own.get(self.kind, (self.next,)) if n >= 0)
 
 
 @dataclass
@@ -182,8 +170,10 @@ def translate(module: P.Module, entry: str) -> Program:
             program.global_symbols[variable.name] = (slot, variable.size)
     program.used = _used(program, reachable)
     _survey(program, reachable)
+    # Lanes come out of a function that waits one by one: whoever called it must not run ahead either.
+    gated = any(_waits(f) for f in reachable[1:])
     for f in reachable:
-        program.functions[f.name] = _translate_function(program, f)
+        program.functions[f.name] = _translate_function(program, f, gated)
     program.local_bytes = _local_need(program, function.name, ())
     return program
 
@@ -403,11 +393,19 @@ def _is_poll(ins: P.Instruction) -> bool:
     return ins.root == "mbarrier" and ins.parts[1] in ("test_wait", "try_wait")
 
 
-def _translate_function(program: Program, function: P.Function) -> FunctionProgram:
+def _waits(function: P.Function) -> bool:
+    touched = [_touched(i) for i in function.code]
+    return bool(waits.loops(function, _split_blocks(function), touched))
+
+
+def _translate_function(program: Program, function: P.Function, gated: bool) -> FunctionProgram:
+    """Translate one function. gated: another of the program waits in a loop."""
     spans, touched = _split_blocks(function), [_touched(i) for i in function.code]
-    if found := waits.loops(function, spans, touched):
+    found = waits.loops(function, spans, touched)
+    if found:
         program.waits = True
         program.polls = program.polls or any(w.strong for w in found)
+    if found or gated:
         whole = waits.gated(function)
         if whole is not function:
             function, touched = whole, [_touched(i) for i in whole.code]
@@ -434,7 +432,6 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
     for start, end in spans:
         line = function.code[start].line if start < end else 0
         block = Block(len(program.blocks), start, line, end - start + 1)
-        block.next = after.get(start, -1)
         if start < end:
             last = function.code[end - 1]
             block.end_line, block.end_place = last.line, last.place
@@ -442,7 +439,7 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
         result.blocks[start] = block
         emitter = Emitter(program, function, kinds, numbers, names, local_at, locals_size)
         emitter.waiting = frozenset(i - start for i in reads)
-        _emit_block(emitter, block, function, start, end, touched)
+        _emit_block(emitter, block, function, (start, end), touched, after.get(start, -1))
         name = f"block_{block.number}"
         block.source = emitter.source(name)
         sources.append(block.source)
@@ -454,7 +451,9 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
             "writes it, and smaller unrolled loops if the kernel is very long"
         ) from error
     result.exits = tuple(
-        b.start for b in result.blocks.values() if b.kind == "exit" and b.cost <= 2 and b.next < 0
+        b.start
+        for b in result.blocks.values()
+        if isinstance(b.end, ends.Exit) and b.end.after < 0 and b.cost <= 2
     )
     for wait in found:
         registers = tuple(sorted(numbers[r] for r in wait.registers if r in numbers))
@@ -464,7 +463,7 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
             block.spins = (*(block.spins or ()), spin)
     for block in result.blocks.values():
         block.run = names[f"block_{block.number}"]
-    ranked = flow.order({b.start: b.followers for b in result.blocks.values()}, spans[0][0])
+    ranked = flow.order({b.start: b.end.followers for b in result.blocks.values()}, spans[0][0])
     if ranked != sorted(ranked):
         result.rank = {start: i for i, start in enumerate(ranked)}
     return result
@@ -547,10 +546,12 @@ def _emit_block(
     emitter: Emitter,
     block: Block,
     function: P.Function,
-    start: int,
-    end: int,
+    span: tuple[int, int],
     touched: list[tuple[list[str], list[str]]],
+    after: int,
 ) -> None:
+    """Write a block's Python and say how it ends. after: the next block of the text, -1 if none."""
+    start, end = span
     code = function.code[start:end]
     opcodes = block.opcodes
     emitter.plan(code, touched[start:end])
@@ -559,13 +560,11 @@ def _emit_block(
         if ins.root != "gate":
             opcodes[ins.opcode] = opcodes.get(ins.opcode, 0) + 1
         if ins.root in TERMINATORS or _is_barrier(ins) or _is_poll(ins):
-            _terminate(emitter, block, function, ins)
+            block.end = _terminate(emitter, function, ins, after)
             _check_words(ins)
             return
         _lower(emitter, ins)
-    block.target = block.next
-    if block.next < 0:
-        block.kind = "exit"
+    block.end = ends.Jump(after) if after >= 0 else ends.Exit()
     emitter.finish("None")
 
 
@@ -597,42 +596,38 @@ def _check_words(ins: P.Instruction) -> None:
         )
 
 
-def _terminate(emitter: Emitter, block: Block, function: P.Function, ins: P.Instruction) -> None:
+def _terminate(emitter: Emitter, function: P.Function, ins: P.Instruction, after: int) -> ends.End:
+    """Write what the last instruction of a block gives, and say how the block ends."""
     guard = emitter.guard()
     if ins.root == "bra":
-        block.target = _label(function, ins, ins.operands[0])
-        block.kind = "branch" if guard else "jump"
+        target = _label(function, ins, ins.operands[0])
         emitter.finish(guard or "None")
-    elif ins.root in ("ret", "exit", "trap"):
-        block.kind = "exit"
-        block.ends_thread = ins.root != "ret"
+        return ends.Branch(target, after) if guard else ends.Jump(target)
+    if ins.root in ("ret", "exit", "trap"):
         if ins.root == "trap":
             emitter.emit(f"trapped(S, {ins.line}, {emitter.active()})")
-        if not guard:
-            block.next = -1
         emitter.finish(guard or "None")
-    elif ins.root == "gate":
-        block.kind = "gate"
+        return ends.Exit(after if guard else -1, whole=ins.root != "ret")
+    if ins.root == "gate":
         emitter.finish(emitter.read(ins.operands[0], "i4"))
-    elif ins.root == "brx":
+        return ends.Gate(after)
+    if ins.root == "brx":
         table = ins.operands[1]
         if guard or not isinstance(table, P.Symbol) or table.name not in function.tables:
             raise EmulationError(
                 f"line {ins.line}: cannot follow {ins.text!r}: its branch table is missing"
             )
-        block.kind = "table"
-        block.targets = tuple(
-            function.labels[n] for n in function.tables[table.name] if n in function.labels
-        )
+        names = function.tables[table.name]
         emitter.finish(emitter.read(ins.operands[0], "i4"))
-    elif _is_poll(ins):
-        block.kind = "poll"
+        return ends.Table(tuple(function.labels[n] for n in names if n in function.labels))
+    if _is_poll(ins):
         emitter.finish(poll_barrier(emitter, ins))
-    else:
-        _barrier(emitter, block, ins, guard)
+        return ends.Poll(after)
+    _barrier(emitter, ins, guard)
+    return ends.Barrier(after)
 
 
-def _barrier(emitter: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+def _barrier(emitter: Emitter, ins: P.Instruction, guard: str | None) -> None:
     if guard:
         raise EmulationError(
             f"line {ins.line}: a barrier under a predicate ({ins.text!r}) is not emulated. Put the "
@@ -652,7 +647,6 @@ def _barrier(emitter: Emitter, block: Block, ins: P.Instruction, guard: str | No
         reduce = f"({operation!r}, {number}, {emitter.read(predicate, 'b1')})"
     barrier = emitter.read(operands[0], "i4") if operands else emitter.constant(0, "i4")
     expected = f"{emitter.read(operands[1], 'i8')}" if len(operands) > 1 else "None"
-    block.kind = "barrier"
     emitter.finish(f"(uniform_int({barrier}), {expected}, {'arrive' in parts}, {reduce})")
 
 
