@@ -340,6 +340,7 @@ def trace(
     schedule: str = "ascending",
     arch: str = "",
     sass: bool = False,
+    samples: bool = False,
     **params: int,
 ) -> Trace:
     """Run a kernel in the emulator on random operands and report its memory accesses.
@@ -347,10 +348,12 @@ def trace(
     arch: what to compile for (default: the kernel's oldest). sass=True: count shared accesses also as
     that architecture's machine code makes them (`LineAccess.sass_wavefronts`).
     Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
-    which line and thread wrote them last. Raises the errors of `matmul`, except that faults are returned in the report.
+    which line and thread wrote them last. samples: keep what access maps and `lanes` show, and count what
+    each line's requests would need at best. Raises the errors of `matmul`, except that faults are returned
+    in the report.
     """
     p = lay_out(kernel, M, N, K, **params)
-    return trace_of(p, seed=seed, schedule=schedule, arch=arch, sass=sass)
+    return trace_of(p, seed=seed, schedule=schedule, arch=arch, sass=sass, samples=samples)
 
 
 def trace_of(
@@ -360,6 +363,7 @@ def trace_of(
     schedule: str = "ascending",
     arch: str = "",
     sass: bool = False,
+    samples: bool = False,
 ) -> Trace:
     """`trace` of a planned launch."""
     k = p.kernel
@@ -367,7 +371,7 @@ def trace_of(
     want, bound = reference(k, A, B), error_bound(k, A, B)
     C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
     watched = {"uninitialised": ("C",), "expect": {"C": (want, bound)}}
-    report = _emulate(p, A, B, C, arch, schedule=schedule, sass=sass, **watched)
+    report = _emulate(p, A, B, C, arch, schedule=schedule, sass=sass, samples=samples, **watched)
     return Trace(p, report, C, beyond(k, C, want, bound))
 
 

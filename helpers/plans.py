@@ -55,12 +55,14 @@ class Plan(Geometry):
         schedule: str = "ascending",
         arch: str = "",
         sass: bool = False,
+        samples: bool = False,
     ) -> Trace:
         """A run in the emulator on random operands: memory accesses by line, findings, result.
 
-        arch, sass: as for `launch.trace`.
+        arch, sass, samples: as for `launch.trace`.
         """
-        return launch.trace_of(self, seed=seed, schedule=schedule, arch=arch, sass=sass)
+        asked = {"seed": seed, "schedule": schedule, "arch": arch, "sass": sass, "samples": samples}
+        return launch.trace_of(self, **asked)  # type: ignore[arg-type]
 
     def resources(self, arch: str = "") -> toolchain.Resources:
         """Registers, spills, shared memory and occupancy, from the compiler."""

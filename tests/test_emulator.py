@@ -33,7 +33,7 @@ def test_arrays_change_in_place_and_scalars_follow_the_signature():
 
 
 def test_the_report_counts_by_line_and_reads_as_text():
-    _, _, report = saxpy(128)
+    _, _, report = saxpy(128, samples=True)
     rows = {(a.op, a.array): a for a in report.by_line()}
     assert set(rows) == {("load", "x"), ("load", "y"), ("store", "y")}
     load = rows["load", "x"]
@@ -55,7 +55,7 @@ def test_instructions_are_counted_by_warp():
 
 
 def test_lanes_show_who_reads_what():
-    _, _, report = saxpy(40)
+    _, _, report = saxpy(40, samples=True)
     array, elements = report.lanes(6, "global", "load", 0)
     assert array in ("x", "y")
     np.testing.assert_array_equal(elements, np.arange(32))
@@ -65,6 +65,15 @@ def test_lanes_show_who_reads_what():
         report.lanes(5)
     with pytest.raises(EmulationError, match="give 0 to"):
         report.lanes(6, request=99)
+
+
+def test_lanes_and_ideals_are_kept_for_those_who_ask():
+    _, _, report = saxpy(40)
+    load, *_ = report.by_line()
+    assert (load.ideal_sectors, load.ideal_wavefronts) == (None, None)
+    for ask in (lambda: report.lanes(6), lambda: load.ideal_sectors_per_request):
+        with pytest.raises(EmulationError, match="Give samples=True"):
+            ask()
 
 
 def test_launches_are_deterministic():
@@ -705,9 +714,9 @@ def test_a_long_interval_without_barriers_is_judged_too():
         }
     }
     """
-    from helpers.emulator.observe import races
+    from helpers.emulator.observe import interval
 
-    limit, races._MAX_LOG = races._MAX_LOG, 1 << 16
+    limit, interval.MAX_LOG = interval.MAX_LOG, 1 << 16
     try:
         for other, fine in ((0, True), (32, False)):
             out = np.zeros(64, np.int32)
@@ -715,4 +724,4 @@ def test_a_long_interval_without_barriers_is_judged_too():
             assert report.ok == fine, report
             assert {f.kind for f in report.findings} <= {"race"}
     finally:
-        races._MAX_LOG = limit
+        interval.MAX_LOG = limit

@@ -221,3 +221,111 @@ def test_assertions_are_findings():
     assert emulator.launch(source, "k", 1, 64, [64]).ok
     (finding,) = emulator.launch(source, "k", 1, 64, [60]).findings
     assert (finding.kind, finding.count) == ("assert", 4)
+
+
+# -- barriers in functions that are not inlined --------------------------------------------------
+
+SUM = """
+__shared__ int s[64];
+__device__ __noinline__ int total(int value)
+{
+    int t = threadIdx.x;
+    s[t] = value;
+    __syncthreads();
+    for (int d = 32; d; d /= 2) {
+        if (t < d) s[t] += s[t + d];
+        __syncthreads();
+    }
+    int all = s[0];
+    __syncthreads();
+    return all;
+}
+extern "C" __global__ void k(int* out) { out[threadIdx.x] = total(threadIdx.x) + total(1); }
+"""
+MEET = """
+__device__ __noinline__ void meet(int* out, int n)
+{
+    if (threadIdx.x < INSIDE) __syncthreads();
+    out[threadIdx.x] = n;
+}
+extern "C" __global__ void k(int* out)
+{
+    if (threadIdx.x >= FIRST) return;
+    if (threadIdx.x < CALL) meet(out, 1);
+    OTHERWISE
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_barriers_in_a_function_hold_the_whole_block(schedule):
+    out = np.zeros(64, np.int32)
+    report = emulator.launch(SUM, "k", 1, 64, [out], schedule=schedule)
+    assert report.ok and (out == 64 * 63 // 2 + 64).all(), report
+    twin = SUM.replace("        __syncthreads();\n    }", "    }")
+    report = emulator.launch(twin, "k", 1, 64, [out], schedule=schedule)
+    assert {f.kind for f in report.findings} == {"race"}
+
+
+def test_a_function_with_a_barrier_may_call_itself():
+    source = """
+    __device__ __noinline__ int f(int* s, int t, int depth)
+    {
+        s[t] += 1;
+        __syncthreads();
+        int other = s[t ^ 33];
+        __syncthreads();
+        return depth ? f(s, t, depth - 1) + other : other;
+    }
+    extern "C" __global__ void k(int* out)
+    {
+        __shared__ int s[64];
+        int t = threadIdx.x;
+        s[t] = t;
+        out[t] = f(s, t, 3);
+    }
+    """
+    out, t = np.zeros(64, np.int32), np.arange(64)
+    for schedule in ("ascending", "permuted"):
+        assert emulator.launch(source, "k", 1, 64, [out], schedule=schedule).ok
+        np.testing.assert_array_equal(out, 4 * (t ^ 33) + 10)
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize(
+    ("changes", "line", "words"),
+    [
+        ({}, 0, ""),
+        ({"CALL": 40}, 4, "24 of 64 threads of block (0, 0, 0) have returned"),
+        ({"INSIDE": 40}, 4, "24 of 64 threads of block (0, 0, 0) have returned"),
+        ({"FIRST": 40}, 4, "24 of 64 threads of block (0, 0, 0) have returned"),
+        ({"CALL": 32, "OTHERWISE": "else __syncthreads();"}, 11, "meet here and at line 4"),
+        ({"CALL": 32, "OTHERWISE": "__syncthreads();"}, 11, "meet here and at line 4"),
+    ],
+)
+def test_threads_that_do_not_come_to_a_barrier_in_a_function(schedule, changes, line, words):
+    defines = {"INSIDE": 64, "FIRST": 64, "CALL": 64, "OTHERWISE": "", **changes}
+    out = np.zeros(64, np.int32)
+    report = emulator.launch(MEET, "k", 1, 64, [out], defines=defines, schedule=schedule)
+    found = [(f.kind, f.line) for f in report.findings]
+    assert found[:1] == ([("divergent-barrier", line)] if line else []), report
+    assert words in str(report)
+    came = np.arange(64) < min(defines["FIRST"], defines["CALL"])
+    assert (out == came).all()
+
+
+@pytest.mark.parametrize("how", ["__noinline__", "__forceinline__"])
+def test_lanes_that_do_not_come_to_a_shuffle_in_a_function(how):
+    source = f"""
+    __device__ {how} int swap(int t) {{ return __shfl_sync(0xffffffff, t, 31 - t % 32); }}
+    extern "C" __global__ void k(int* out)
+    {{
+        int t = threadIdx.x, got = 7;
+        if (t % 32 < LANES) got = swap(t);
+        out[t] = got;
+    }}"""
+    out = np.zeros(64, np.int32)
+    assert emulator.launch(source, "k", 1, 64, [out], defines={"LANES": 32}).ok
+    (found,) = emulator.launch(source, "k", 1, 64, [out], defines={"LANES": 30}).findings
+    assert (found.kind, found.line) == ("divergent-barrier", 2)
+    assert "names lanes that are not here (30, 31)" in found.message

@@ -31,7 +31,7 @@ def row(report, op, array=None, space="global"):
 )
 def test_stride_sweep(s, sectors):
     x, y = np.zeros(32 * 32, np.float32), np.zeros(32, np.float32)
-    report = emulator.launch(STRIDE, "stride", 1, 32, [x, y, s, 0])
+    report = emulator.launch(STRIDE, "stride", 1, 32, [x, y, s, 0], samples=True)
     load = row(report, "load", "x")
     assert load.sectors_per_request == sectors
     assert load.ideal_sectors_per_request == (4 if s else 1)
@@ -237,7 +237,9 @@ extern "C" __global__ void transpose(const float* x, float* y, int n)
 @pytest.mark.parametrize(("pad", "want"), [(0, 32), (1, 1), (2, 2), (4, 4)])
 def test_padding_a_tile_moves_its_columns_to_other_banks(pad, want):
     x, y = np.random.default_rng(0).random((32, 32), np.float32), np.zeros((32, 32), np.float32)
-    report = emulator.launch(TRANSPOSE, "transpose", 1, (32, 32), [x, y, 32], defines={"PAD": pad})
+    report = emulator.launch(
+        TRANSPOSE, "transpose", 1, (32, 32), [x, y, 32], defines={"PAD": pad}, samples=True
+    )
     assert report.ok, report
     np.testing.assert_array_equal(y, x.T)
     load = row(report, "load", "tile", "shared")
@@ -326,7 +328,7 @@ extern "C" __global__ void k(const float* x, float* y, int n)
 def test_what_all_blocks_do_alike_counts_for_each_of_them(blocks, lanes):
     """Addresses that no block changes are looked at once; the sums are of all blocks."""
     x, y = np.zeros(256, np.float32), np.zeros(64 * blocks, np.float32)
-    report = emulator.launch(ACROSS_BLOCKS, "k", blocks, 64, [x, y, 40], lanes=lanes)
+    report = emulator.launch(ACROSS_BLOCKS, "k", blocks, 64, [x, y, 40], lanes=lanes, samples=True)
     got = {}
     for a in report.by_line():
         got.setdefault((a.line, a.space, a.op), []).append(a)

@@ -372,3 +372,133 @@ def test_a_wait_of_a_whole_warp_hands_on_nothing_that_one_lane_had_learned_befor
                 body.replace("WHO", who).replace("READER", str(reader)), threads=64, blocks=2
             )
             assert {f.kind for f in report.findings} == kinds, (who, reader, report)
+
+
+# -- together with what else orders threads --------------------------------------------------------
+
+MIXED = (
+    SETUP
+    + """
+    __shared__ volatile int ready;
+    if (t == 0) ready = 0;
+    __syncthreads();
+    if (t < 32) {
+        s[t] = x[t];
+        __syncwarp();
+        __threadfence_block();  // given
+        if (t == 0) ready = 1;
+    } else if (t < 64) {
+        while (!ready) {}
+        __threadfence_block();
+        __syncwarp();
+        s[t] = s[t - 32] + 1;  // taken
+    }
+    auto token = arrive(&bar);
+    while (!over(&bar, token)) {}
+    y[t] = s[t % 64];  // all
+"""
+)
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_a_flag_orders_shared_memory_in_a_kernel_with_mbarriers(schedule):
+    """One clock: what the second warp learnt by the flag, the others learn from it by the mbarrier."""
+    report, y = run(MIXED, schedule=schedule)
+    assert report.ok, report
+    want = np.arange(32) * 3
+    np.testing.assert_array_equal(y, np.tile(np.r_[want, want + 1], 2))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("__threadfence_block();  // given", "", "// taken"),
+        ("while (!ready) {}", "", "// taken"),
+        ("while (!over(&bar, token)) {}", "", "// all"),
+    ],
+)
+def test_flags_beside_mbarriers_with_something_left_out(old, new, line):
+    assert MIXED.count(old) == 1
+    report, _ = run(MIXED.replace(old, new))
+    races = [f for f in report.findings if f.kind == "race"]
+    assert any(line in f.text or line in f.other_text for f in races), report
+
+
+ACROSS = (
+    SETUP
+    + """
+    __shared__ volatile int go;
+    if (t < 32 && blockIdx.x == 0) {
+        y[t] = 7;
+        __threadfence();
+        __syncwarp();
+        if (t == 0) atomicExch(y + 200, 1);
+    }
+    if (t < 32 && blockIdx.x == 1) {
+        if (t == 0) { while (atomicAdd(y + 200, 0) == 0) {} }
+        __syncwarp();
+        __threadfence();
+    }
+    auto token = arrive(&bar);  // only the first warp has seen the flag
+    while (!over(&bar, token)) {}
+    if (t >= 64 && t < 96 && blockIdx.x == 1) y[128 + t] = y[t - 64];  // taken
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "fine"),
+    [
+        (ACROSS, True),
+        (ACROSS.replace("y[t] = 7;\n        __threadfence();", "y[t] = 7;"), False),
+        (ACROSS.replace("while (!over(&bar, token)) {}", ""), False),
+    ],
+    ids=["whole", "no fence before the flag", "no wait for the phase"],
+)
+def test_what_a_flag_of_another_block_says_is_handed_on_by_an_mbarrier(body, fine):
+    body = body.replace("    __shared__ volatile int go;\n", "")
+    report, y = run(body, blocks=2, uninitialised=())
+    assert report.ok == fine, report
+    assert {f.kind for f in report.findings} <= {"race"}
+    if fine:
+        assert (y.reshape(-1)[192:200] == 7).all()
+
+
+@pytest.mark.parametrize(("waits", "fine"), [("t >= 64", True), ("t >= 128", False)])
+def test_a_phase_orders_global_memory_for_those_that_wait_for_it(waits, fine):
+    """The first two warps write, the others read: a phase of their own does not order them."""
+    body = (
+        """
+        if (t == 0) { init(&bar, 64); init(&other, 64); } __syncthreads();
+        unsigned long long token = 0;
+        if (t < 64) { y[t] = t; token = arrive(&bar); while (!over(&bar, token)) {} }
+        else if (!(WAITS)) { token = arrive(&other); while (!over(&other, token)) {} }
+        else { while (!over_parity(&bar, 0)) {} }
+        if (t >= 64) y[t] = y[t - 64];
+    """
+    ).replace("WAITS", waits)
+    report, y = run(body)
+    assert report.ok == fine, report
+    assert fine == (not [f for f in report.findings if f.kind == "race"])
+    if fine:
+        np.testing.assert_array_equal(y, np.arange(128) % 64)
+
+
+@pytest.mark.parametrize(("number", "fine"), [("1", True), ("1 + (t / 64)", False)])
+def test_a_named_barrier_orders_global_memory_for_those_that_use_it(number, fine):
+    """Warps 0 and 2 hand over at barrier 1; at barriers of their own they would not."""
+    body = """
+        int mine = t % 64 < 32;
+        int at = NUMBER;
+        if (mine) {
+            if (t < 64) y[t] = t;
+            if (at == 1) asm volatile("bar.sync 1, COUNT;" ::: "memory");
+            if (at == 2) asm volatile("bar.sync 2, COUNT;" ::: "memory");
+            if (t >= 64) y[t] = y[t - 64];
+        }
+        __syncthreads();  // so that the other warps are there
+    """
+    body = body.replace("NUMBER", number).replace("COUNT", "64" if fine else "32")
+    report, _ = run(body)
+    assert report.ok == fine, report
+    assert {f.kind for f in report.findings} <= {"race"}

@@ -7,7 +7,7 @@ import pytest
 
 from helpers import emulator
 from helpers.emulator.launching import run
-from helpers.errors import EmulationError
+from helpers.emulator.ptx import ends
 from tests.foreign_waits import KERNELS
 
 CHAIN = """
@@ -190,17 +190,84 @@ def test_lanes_that_wait_for_each_other_in_one_warp_are_a_deadlock():
     assert "and 30 more for their warp at line 5" in found.message
 
 
-def test_a_wait_in_a_function_that_is_not_inlined_is_refused_in_words():
+FLAG = """
+__device__ __noinline__ void wait(volatile int* flag, int n) { while (*flag != n) { } }
+extern "C" __global__ void k(volatile int* flag)
+{
+    if (blockIdx.x == 1) wait(flag, 1);
+    else if (threadIdx.x == 0) { wait(flag, 0); *flag = 1; }
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_a_function_that_is_not_inlined_may_wait(schedule):
+    flag = np.zeros(1, np.int32)
+    report = emulator.launch(FLAG, "k", 2, 32, [flag], schedule=schedule)
+    assert report.ok and flag == 1, report
+    never = emulator.launch(
+        FLAG.replace("flag = 1", "flag = 2"), "k", 2, 32, [np.zeros(1, np.int32)]
+    )
+    (found,) = never.findings
+    assert (found.kind, found.line) == ("deadlock", 2)
+    assert "block (1, 0, 0) and 31 more in the loop at line 2" in found.message
+
+
+LOCKED = """
+__device__ __noinline__ void lock(int* m) { while (atomicCAS(m, 0, 1) != 0) { } __threadfence(); }
+__device__ __noinline__ void unlock(int* m) { __threadfence(); atomicExch(m, 0); }
+__device__ __noinline__ int swap(int t) { return __shfl_sync(0xffffffff, t, 31 - t % 32); }
+extern "C" __global__ void k(int* m, volatile int* n, int* out)
+{
+    int t = threadIdx.x;
+    lock(m);
+    *n = *n + 1;
+    unlock(m);
+    out[t] = SWAP;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("swap", ["swap(t)", "__shfl_sync(0xffffffff, t, 31 - t % 32)"])
+def test_lanes_come_together_again_after_a_lock_in_a_function(schedule, swap):
+    count, out = np.zeros(1, np.int32), np.full(64, -1, np.int32)
+    args = [np.zeros(1, np.int32), count, out]
+    report = emulator.launch(LOCKED, "k", 1, 64, args, defines={"SWAP": swap}, schedule=schedule)
+    assert report.ok and count == 64, report
+    np.testing.assert_array_equal(out, np.arange(64).reshape(2, 32)[:, ::-1].ravel())
+    twin = LOCKED.replace("    lock(m);\n", "")
+    report = emulator.launch(twin, "k", 1, 64, args, defines={"SWAP": swap}, schedule=schedule)
+    assert {f.kind for f in report.findings} == {"race"}
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_values_come_back_to_those_who_asked(schedule):
+    """Threads leave a function one after the other, some through another return than others."""
     source = """
-    __device__ __noinline__ void wait(volatile int* flag, int n) { while (*flag != n) { } }
-    extern "C" __global__ void k(volatile int* flag)
+    __device__ __noinline__ double wait(volatile int* flag, int turn)
     {
-        if (blockIdx.x == 1) wait(flag, 1);
-        else if (threadIdx.x == 0) { wait(flag, 0); *flag = 1; }
+        int held[8];
+        for (int i = 0; i < 8; ++i) held[i] = turn * i;
+        if (turn == 0) return -1;
+        while (*flag < turn) { }
+        return held[(*flag - turn) % 8] + 0.5 * turn;
+    }
+    extern "C" __global__ void k(volatile int* flag, double* out)
+    {
+        int t = threadIdx.x, mine[4];
+        for (int i = 0; i < 4; ++i) mine[i] = 1000 * t + i;
+        out[t] = wait(flag, t) + mine[(*flag + t) % 4];
+        __threadfence();
+        *flag = t + 1;
     }
     """
-    with pytest.raises(EmulationError, match=r"line 2.*not inlined.*__forceinline__"):
-        emulator.launch(source, "k", 2, 32, [np.zeros(1, np.int32)])
+    out = np.zeros(64)
+    report = emulator.launch(source, "k", 1, 64, [np.zeros(1, np.int32), out], schedule=schedule)
+    t = np.arange(64)
+    want = np.where(t == 0, -1, 0.5 * t) + 1000 * t + (2 * t % 4)
+    np.testing.assert_array_equal(out, want)
+    assert not {f.kind for f in report.findings} & {"deadlock", "out-of-bounds", "uninitialised"}
 
 
 def test_results_alone_need_the_same_turns():
@@ -418,7 +485,7 @@ def test_a_kernel_without_waits_has_no_gates_and_no_turns():
     """
     program, _ = run._program(source, "k", "sm_75", (), "kernel.cu")
     assert not program.waits
-    assert not any(b.spins or b.kind == "gate" for b in program.blocks)
+    assert not any(b.spins or isinstance(b.end, ends.Gate) for b in program.blocks)
 
 
 @pytest.mark.parametrize("schedule", run.SCHEDULES)

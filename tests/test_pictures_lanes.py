@@ -35,7 +35,7 @@ def counted(words: list[int]) -> int:
     """Wavefronts of a read that the emulator runs."""
     out = np.zeros(32, np.float32)
     given = np.array(words, np.int32)
-    report = emulator.launch(READ, "read4", (1, 1, 1), (32, 1, 1), [given, out])
+    report = emulator.launch(READ, "read4", (1, 1, 1), (32, 1, 1), [given, out], samples=True)
     assert (out == 4 * given + 6).all()
     found = [r for r in report.by_line() if (r.space, r.op) == ("shared", "load")]
     return sum(r.wavefronts for r in found)
@@ -75,7 +75,7 @@ def warp_tiled(lane_m: str = "", lane_n: str = "") -> Report:
     A, B, C = (np.ones((128, 128), np.float32) for _ in range(3))
     return emulator.launch(
         source, k.entry, (1, 1, 1), (256, 1, 1), [A, B, C, 128, 128, 128],
-        defines={name: str(value) for name, value in size.items()},
+        defines={name: str(value) for name, value in size.items()}, samples=True,
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def test_another_lane_map_looks_different() -> None:
 
 def test_a_launch_without_16_byte_reads_is_refused() -> None:
     with pytest.raises(DataError, match="no 16-byte read of A_tile"):
-        ch12.lane_map(trace("tiled_32", M=32, N=32, K=32))
+        ch12.lane_map(trace("tiled_32", M=32, N=32, K=32, samples=True))
 
 
 def test_reads_over_the_banks() -> None:

@@ -296,7 +296,14 @@ extern "C" __global__ void wide(float4* out)
 def bank_map(place: str) -> Figure:
     out = np.zeros((32, 4), np.float32)
     report = emulator.launch(
-        WIDE, "wide", (1, 1, 1), (32, 1, 1), [out], defines={"PLACE": place}, arch="sm_80"
+        WIDE,
+        "wide",
+        (1, 1, 1),
+        (32, 1, 1),
+        [out],
+        defines={"PLACE": place},
+        arch="sm_80",
+        samples=True,
     )
     return plots.access_map(report, "// the read", space="shared")
 

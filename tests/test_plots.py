@@ -536,7 +536,7 @@ def test_an_access_map_finds_the_request() -> None:
     ("kernel", "array", "sectors"), [("naive", "A", 32), ("coalesced", "B", 4)]
 )
 def test_an_access_map_of_a_real_trace(kernel: str, array: str, sectors: int) -> None:
-    t = trace(kernel, 64, 64, 64)
+    t = trace(kernel, 64, 64, 64, samples=True)
     figure = plots.access_map(t, "sum +=", array=array)
     assert f"{sectors} sectors" in figure.alt
     assert f"{array}[0, 0–7]" in figure.svg
@@ -592,7 +592,7 @@ def test_the_marked_elements_are_those_that_a_thread_stores(name: str) -> None:
     small = plan(kernel, 256, 256, 32)
     t = tilings._tiles(small)
     p = plan(kernel, t.bm, t.bn, 32)
-    report = trace(kernel, t.bm, t.bn, 32).report
+    report = trace(kernel, t.bm, t.bn, 32, samples=True).report
     stored: dict[int, set[int]] = {}
     for (_, space, op), samples in report.samples.items():
         if (space, op) != ("global", "store"):

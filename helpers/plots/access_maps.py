@@ -35,12 +35,20 @@ def _line_of(report: Any, line: int | str, space: str, op: str, array: str | Non
     return hits
 
 
+def recorded(report: Any) -> Any:
+    """The lanes that a launch kept, by line, space and op. Raises DataError if it kept none."""
+    samples = getattr(report, "report", report).samples
+    if samples is None:
+        raise DataError("this launch kept no lanes. Give samples=True to `trace` or `launch`")
+    return samples
+
+
 def _request(
     report: Any, line: int, space: str, op: str, request: int, array: str | None
 ) -> tuple[str, int, list[int]]:
     """Array, bytes of its elements, and byte offset of each lane (below 0: inactive) in a request."""
-    samples = getattr(report, "report", report).samples.get((line, space, op), ())
-    found = [s for s in samples if array is None or s[0] == array]
+    kept = recorded(report).get((line, space, op), ())
+    found = [s for s in kept if array is None or s[0] == array]
     left = request
     for name, size, offsets in found:
         if 0 <= left < len(offsets):

@@ -10,6 +10,7 @@ from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
 from helpers.device import WARP, WORD
 from helpers.emulator.observe.counts import wide_load
 from helpers.errors import DataError
+from helpers.plots.access_maps import recorded
 
 QUARTER, HALF, GROUP = WARP // 4, WARP // 2, 4
 """Lanes of a phase, lanes of two that may pass together, and floats of a 16-byte read."""
@@ -56,7 +57,7 @@ def first_read(report: Any, array: str) -> tuple[int, ...]:
         for row in report.by_line()
         if (row.space, row.op, row.array, row.width_bytes) == ("shared", "load", array, 4 * WORD)
     }
-    samples = getattr(report, "report", report).samples
+    samples = recorded(report)
     reads = [
         [int(at) // WORD for at in warp]
         for line in sorted(wide)

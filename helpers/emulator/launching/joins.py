@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from helpers import toolchain
 from helpers.emulator.launching.report import LineAccess, sass_totals
+from helpers.emulator.ptx import parse as P
 from helpers.emulator.ptx.bases import Place, places
 from helpers.emulator.ptx.blocks import split_blocks
 from helpers.emulator.ptx.program import Program
@@ -306,23 +307,26 @@ class MachineCode:
         return said
 
 
-def machine_code(program: Program, compiled: toolchain.Compiled, file: str) -> MachineCode:
+def machine_code(
+    program: Program, entry: P.Function, compiled: toolchain.Compiled, file: str
+) -> MachineCode:
     """Read the machine code of a program; where there is no disassembler, say so."""
     try:
-        return MachineCode(compiled.arch, by_site(program, compiled, file))
+        return MachineCode(compiled.arch, by_site(program, entry, compiled, file))
     except ToolchainError as error:
         return MachineCode(compiled.arch, missing=str(error))
 
 
-def by_site(program: Program, compiled: toolchain.Compiled, file: str) -> Mapping[int, Span]:
-    """`spans` of a program by the number of its memory instruction (`Site`), of all shared accesses.
+def by_site(
+    program: Program, entry: P.Function, compiled: toolchain.Compiled, file: str
+) -> Mapping[int, Span]:
+    """`spans` of a program, entry its parsed PTX, by the number of its memory instruction (`Site`), of all shared accesses.
 
     Where one PTX instruction is one of the machine code (ldmatrix, atomics, cp.async, generic
     addresses) it is its own. A plain access that was not found, a wmma load or store, and what
     device functions do that are not inlined are left out: it is not known how many accesses they are.
     Raises ToolchainError where there is no disassembler.
     """
-    entry = program.entry
     reached = places(entry, [start for start, _ in split_blocks(entry)])
     code, _ = toolchain.sass_instructions(compiled.cubin, entry.name, file)
     found = spans(reached, pieces(code))

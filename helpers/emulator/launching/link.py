@@ -21,6 +21,7 @@ from helpers.emulator.machine import (
     atomics,
     calls,
     mbarrier,
+    sync,
     tensor,
     warp,
 )
@@ -39,8 +40,8 @@ _FUNCTIONS = (
     mbarrier.pending_count,
     arena.device_malloc, arena.device_free, calls.call_function, calls.call_pointed,
     calls.print_formatted, calls.assert_failed, calls.trapped,
-    # warps and matrices
-    warp.sync_lanes, warp.whole_warps, warp.shuffle, warp.vote, warp.match_lanes,
+    # order, warps and matrices
+    sync.fence, warp.sync_lanes, warp.whole_warps, warp.shuffle, warp.vote, warp.match_lanes,
     warp.elect_lane, warp.reduce_lanes,
     tensor.mma, tensor.wmma_mma, tensor.wmma_load, tensor.wmma_store, tensor.load_matrix,
     tensor.store_matrix, tensor.transpose_matrix,

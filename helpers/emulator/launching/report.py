@@ -26,6 +26,9 @@ KINDS = (
 )
 
 
+_ASK = "Give samples=True to `launch` or `trace`"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One fault, on one source line. Equal faults are counted, the first one is described."""
@@ -58,7 +61,8 @@ class LineAccess:
 
     requests: warp instructions with at least one active lane. sectors: 32-byte sectors, global
     memory only. wavefronts: passes over the banks, shared memory only. bytes: asked for by active
-    lanes. ideal_*: what the same lanes would need if their distinct elements lay side by side.
+    lanes. ideal_*: what the same lanes would need if their distinct elements lay side by side; None
+    if the launch was not asked for samples.
 
     All of these are of the PTX. sass_*: the same of the machine code, where ptxas made one access of
     neighbouring ones of the PTX; it counts in the row where it begins. None: nobody asked (see
@@ -75,8 +79,8 @@ class LineAccess:
     sectors: int
     wavefronts: int
     bytes: int
-    ideal_sectors: int
-    ideal_wavefronts: int
+    ideal_sectors: int | None = None
+    ideal_wavefronts: int | None = None
     sass_requests: int | None = None
     sass_wavefronts: int | None = None
 
@@ -93,12 +97,17 @@ class LineAccess:
     @property
     def ideal_sectors_per_request(self) -> float:
         """Sectors per request if the distinct elements of each request lay side by side."""
-        return self.ideal_sectors / self.requests if self.requests else 0.0
+        return self._ideal(self.ideal_sectors)
 
     @property
     def ideal_wavefronts_per_request(self) -> float:
         """Wavefronts per request without bank conflicts."""
-        return self.ideal_wavefronts / self.requests if self.requests else 0.0
+        return self._ideal(self.ideal_wavefronts)
+
+    def _ideal(self, count: int | None) -> float:
+        if count is None:
+            raise EmulationError(f"line {self.line}: the ideal was not counted. {_ASK}")
+        return count / self.requests if self.requests else 0.0
 
 
 def sass_totals(accesses: Iterable[LineAccess], op: str) -> tuple[int, int] | None:
@@ -107,26 +116,6 @@ def sass_totals(accesses: Iterable[LineAccess], op: str) -> tuple[int, int] | No
     requests = [a.sass_requests for a in rows if a.sass_requests is not None]
     waves = [a.sass_wavefronts for a in rows if a.sass_wavefronts is not None]
     return (sum(requests), sum(waves)) if len(waves) == len(rows) else None
-
-
-@dataclass
-class SiteStats:
-    """Running sums of one memory instruction."""
-
-    requests: int = 0
-    sectors: int = 0
-    wavefronts: int = 0
-    lanes: int = 0
-    ideal_sectors: int = 0
-    ideal_wavefronts: int = 0
-    sass_requests: int = 0
-    sass_wavefronts: int = 0
-    arrays: list[str] = field(default_factory=list)
-    # (array, itemsize, byte offsets by warp and lane)
-    samples: list[tuple[str, int, Array]] = field(default_factory=list)
-    sampled: int = 0
-    memo: Any = None
-    buffer: Any = None
 
 
 @dataclass(frozen=True)
@@ -149,9 +138,9 @@ class Report:
     output: str = ""  # what the kernel printed
     notes: tuple[str, ...] = ()
     steps: int = 0
-    samples: Mapping[tuple[int, str, str], tuple[tuple[str, int, Array], ...]] = field(
-        default_factory=dict, repr=False
-    )
+    samples: Mapping[tuple[int, str, str], tuple[tuple[str, int, Array], ...]] | None = field(
+        default=None, repr=False
+    )  # None if the launch was not asked for them
     sass: str = ""
 
     @property
@@ -176,11 +165,12 @@ class Report:
 
         columns: tuple[str, ...] = (
             "line", "text", "space", "op", "width_bytes", "array", "requests", "sectors",
-            "wavefronts", "bytes", "sectors_per_request", "ideal_sectors_per_request",
-            "wavefronts_per_request", "ideal_wavefronts_per_request",
+            "wavefronts", "bytes", "sectors_per_request", "wavefronts_per_request",
         )  # fmt: skip
         if self.sass:
             columns = (*columns, "sass_requests", "sass_wavefronts")
+        if self.samples is not None:
+            columns += ("ideal_sectors_per_request", "ideal_wavefronts_per_request")
         rows = [{c: getattr(a, c) for c in columns} for a in self.accesses]
         return pd.DataFrame(rows, columns=list(columns))
 
@@ -192,6 +182,8 @@ class Report:
         request counts the recorded requests of that line in the first block, instruction after
         instruction, warp after warp within each. Raises EmulationError if there is none.
         """
+        if self.samples is None:
+            raise EmulationError(f"this launch kept no lanes. {_ASK}")
         recorded = self.samples.get((line, space, op), ())
         left = request
         for array, itemsize, addresses in recorded:

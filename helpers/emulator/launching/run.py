@@ -27,11 +27,21 @@ from helpers.emulator.launching.grids import (
 )
 from helpers.emulator.launching.joins import MachineCode, machine_code
 from helpers.emulator.launching.link import give_functions
-from helpers.emulator.launching.report import Finding, LineAccess, Report
-from helpers.emulator.machine.machine import Launch, State, StepBudgetError
+from helpers.emulator.launching.report import Report
+from helpers.emulator.launching.summary import summed_up
+from helpers.emulator.machine import scheduler, sync
+from helpers.emulator.machine.events import Observer
 from helpers.emulator.machine.memory import Buffer, Heap
+from helpers.emulator.machine.state import Launch, State, StepBudgetError
 from helpers.emulator.observe import oracle
-from helpers.emulator.observe.order import MAX_WARPS
+from helpers.emulator.observe.clock import MAX_WARPS
+from helpers.emulator.observe.counts import Tally
+from helpers.emulator.observe.initialised import FirstWrites
+from helpers.emulator.observe.machine_code import MachineTally
+from helpers.emulator.observe.pending import UnderWay
+from helpers.emulator.observe.races import RaceWatch
+from helpers.emulator.observe.samples import Sampler
+from helpers.emulator.observe.stores import LastStores
 from helpers.emulator.ptx import parse as P
 from helpers.emulator.ptx.blocks import translate
 from helpers.emulator.ptx.layout import PARAM_BASE, SLOT_BITS, SYMBOL_SLOT, symbol_address
@@ -93,6 +103,7 @@ def launch(
     *,
     name: str = "kernel.cu",
     analyse: bool = True,
+    samples: bool = False,
     uninitialised: Sequence[str] = (),
     symbols: Mapping[str, Array] | None = None,
     sample_blocks: int | Sequence[tuple[int, int, int]] | None = None,
@@ -119,7 +130,8 @@ def launch(
     another. Threads that wait for others let them run, and all blocks that a GPU holds at a time run
     together, lower ones first; a wait that nothing ends is a finding ("deadlock").
     analyse=False: results only, no counts, races or
-    initialisation. lanes: threads run at once. expect: what arrays (by the names of parameters and
+    initialisation. samples=True keeps what access maps and `Report.lanes` show, the lanes of each line's
+    first requests, and counts what the requests would need at best (`ideal_...`). lanes: threads run at once. expect: what arrays (by the names of parameters and
     symbols) should hold afterwards, each alone or as a pair with the largest absolute error, a
     number or one for each element. Elements that differ become findings of the kind "wrong-result"
     by the source line and the thread that wrote them last. Without an error integers must be equal
@@ -150,33 +162,32 @@ def launch(
     contents = symbols or {}
     total = int(np.prod(grid3 if chosen_blocks is None else [len(chosen_blocks)]))
 
-    def once(analyse: bool, wrong: Sequence[oracle.Wrong] = ()) -> tuple[State, Heap, int, bool]:
+    def once(
+        watchers: Callable[[Heap, set[int] | None, list[Buffer]], Sequence[Observer]],
+    ) -> tuple[State, Heap, int, bool]:
         """Run every block; the last batch, the memory, how many blocks ran, whether to the end."""
         heap = Heap()
         params, pointers, named = bind(program.entry, formals, args, heap, entry)
         run = Launch(program, heap)
         run.params = params
-        run.analyse = analyse
         run.shared_bytes = total_shared
         run.static_shared = program.static_shared
         run.dynamic_shared = shared_bytes
         run.max_steps = max_steps
         run.schedule = schedule
         run.rng = np.random.default_rng(seed)
-        run.order = analyse and program.fences and warps_of(grid3, block3) <= MAX_WARPS
         run.sampled = chosen_blocks is not None
-        run.keep_samples = analyse
-        run.spans = machine.spans
         run.deadline = time.monotonic() + max_seconds
         held = _place_symbols(program, heap, params, contents, entry)
         for buffer in heap.slots.values():
             buffer.granule = min(buffer.itemsize, program.granule)
-        _mark_uninitialised(named, uninitialised, entry)
+        unset = _uninitialised(named, uninitialised, entry)
+        writable = None  # slots of the arrays that the kernel may write; None: all
         if program.stored_params is not None:
             slots = {pointers[p].base >> SLOT_BITS for p in program.stored_params if p in pointers}
-            run.writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
+            writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
         oracle.check(expect or {}, heap, entry)
-        oracle.watch(wrong, heap)
+        run.observers = watchers(heap, writable, unset)
 
         ended, blocks_run = True, 0
         with np.errstate(all="ignore"):
@@ -188,8 +199,9 @@ def launch(
                 for bx, by, bz in batches(grid3, block3, chosen_blocks, room):
                     state = State(run, grid3, block3, bx, by, bz)
                     run.remaining = total - blocks_run - state.blocks
-                    state.run(program.run_function(), {})
-                    state.finish()
+                    scheduler.run(state, program.run_function())
+                    run.steps = max(run.steps, state.steps)
+                    sync.finish(state)
                     blocks_run += state.blocks
             except StepBudgetError:
                 ended = False
@@ -204,19 +216,40 @@ def launch(
             np.copyto(array, symbol.data.view(array.dtype)[: array.size].reshape(array.shape))
         return state, heap, blocks_run, ended
 
+    ordered = program.fences and warps_of(grid3, block3) <= MAX_WARPS
+
+    def asked(heap: Heap, writable: set[int] | None, unset: list[Buffer]) -> list[Observer]:
+        """Those who watch, as the caller asks."""
+        sites = len(program.sites)
+        sampler = [Sampler(sites)] if samples else []
+        if not analyse:
+            return [*sampler]
+        pending = UnderWay()
+        first = FirstWrites(pending, unset)
+        joined = [MachineTally(machine.spans)] if machine.spans else []
+        races = RaceWatch(first, writable, ordered)
+        return [Tally(sites), *joined, *sampler, first, pending, races]
+
     before = oracle.kept([*args, *contents.values()]) if expect else []
-    state, heap, blocks_run, ended = once(analyse)
+    state, heap, blocks_run, ended = once(asked)
     run = state.launch
     if expect and not ended:
         run.notes.append("results were not compared: the launch was stopped")
     elif expect and (wrong := oracle.compare(expect, heap)):
         after = oracle.kept(array for array, _ in before)
         oracle.restore(before)
-        again, logged, _, ended = once(False, wrong)
+        again, second, _, ended = once(lambda heap, *_: [oracle.logged(wrong, heap)])
         oracle.restore(after)
-        oracle.findings(again, wrong, logged, entry_line(source, entry), ended)
+        (log,) = again.observers
+        assert isinstance(log, LastStores)
+        oracle.findings(again, wrong, log, second, entry_line(source, entry), ended)
         run.faults |= {k: f for k, f in again.launch.faults.items() if f.kind == oracle.KIND}
-    return _report(run, source, name, entry, grid3, block3, blocks_run, schedule, machine)
+    if analyse and program.fences and not ordered:
+        run.notes.append(
+            f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
+            "kept, and races between blocks in global memory were not judged"
+        )
+    return summed_up(run, source, name, entry, grid3, block3, blocks_run, schedule, machine)
 
 
 # -- compiling -----------------------------------------------------------------------------------
@@ -252,7 +285,8 @@ def _machine_code(
     compiled = toolchain.compile(
         source, name=name, arch=arch, defines=dict(defines), name_expressions=wanted
     )
-    return machine_code(program, compiled, name)
+    code = _parsed(compiled.ptx, name).functions[program.entry.name]
+    return machine_code(program, code, compiled, name)
 
 
 def _is_expression(entry: str) -> bool:
@@ -388,7 +422,9 @@ def _place_symbols(
     return held
 
 
-def _mark_uninitialised(by_name: Mapping[str, Buffer], names: Sequence[str], entry: str) -> None:
+def _uninitialised(by_name: Mapping[str, Buffer], names: Sequence[str], entry: str) -> list[Buffer]:
+    """The arrays that these parameters name."""
+    found = []
     for wanted in [names] if isinstance(names, str) else names:
         buffer = by_name.get(wanted)
         if buffer is None:
@@ -396,113 +432,5 @@ def _mark_uninitialised(by_name: Mapping[str, Buffer], names: Sequence[str], ent
                 f"uninitialised: {entry} has no array parameter {wanted!r}. "
                 + near_matches(wanted, by_name)
             )
-        buffer.initialised = np.zeros(-(-buffer.nbytes // buffer.granule), bool)
-
-
-# -- reporting -----------------------------------------------------------------------------------
-
-
-def _report(
-    run: Launch,
-    source: str,
-    name: str,
-    entry: str,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    blocks_run: int,
-    schedule: str,
-    machine: MachineCode,
-) -> Report:
-    lines = source.split("\n")
-
-    def text(line: int) -> str:
-        return lines[line - 1] if 0 < line <= len(lines) else ""
-
-    findings = [
-        Finding(
-            f.kind, f.line, text(f.line), f.message, f.count, name,
-            f.details["array"], f.details["index"], f.details["block"], f.details["threads"],
-            f.details["other_line"], text(f.details["other_line"]),
-        )
-        for f in run.faults.values()
-    ]  # fmt: skip
-    findings.sort(key=lambda f: (f.line, f.kind, f.array, f.other_line))
-    instructions: dict[str, int] = {}
-    for block_program in run.program.blocks:
-        times = run.counts.get(block_program.number, 0)
-        if times:
-            for opcode, n in block_program.opcodes.items():
-                instructions[opcode] = instructions.get(opcode, 0) + n * times
-    total = grid[0] * grid[1] * grid[2]
-    notes = list(run.notes)
-    if blocks_run < total and blocks_run:
-        notes.append(
-            f"counts are of {blocks_run} of {total} blocks; the others were not run and their "
-            "results are missing"
-        )
-    if run.analyse and run.program.fences and not run.order:
-        notes.append(
-            f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
-            "kept, and races between blocks in global memory were not judged"
-        )
-    accesses = _line_accesses(run, text, machine)
-    notes += machine.notes(accesses)
-    return Report(
-        kernel=entry,
-        file=name,
-        grid=grid,
-        block=block,
-        findings=tuple(findings),
-        accesses=accesses,
-        instructions=dict(sorted(instructions.items(), key=lambda i: (-i[1], i[0]))),
-        blocks_run=blocks_run,
-        blocks_total=total,
-        schedule=schedule,
-        output="".join(run.output),
-        notes=tuple(notes),
-        steps=run.steps,
-        samples=_samples(run),
-        sass=machine.arch,
-    )
-
-
-def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAccess, ...]:
-    sums: dict[tuple[int, str, str, str, int], list[int]] = {}
-    unknown = set()
-    for site, stats in zip(run.program.sites, run.stats, strict=True):
-        if not stats.requests:
-            continue
-        space = "shared" if stats.wavefronts and site.space in ("shared", "generic") else "global"
-        array = ", ".join(stats.arrays)
-        key = (site.line, space, site.op, array, site.width)
-        row = sums.setdefault(key, [0] * 8)
-        for i, value in enumerate(
-            (
-                stats.requests,
-                stats.sectors,
-                stats.wavefronts,
-                stats.lanes * site.width,
-                stats.ideal_sectors,
-                stats.ideal_wavefronts,
-                stats.sass_requests,
-                stats.sass_wavefronts,
-            )
-        ):
-            row[i] += value
-        if space != "shared" or site.index not in machine.spans:
-            unknown.add(key)
-    return tuple(
-        LineAccess(line, text(line), space, op, width, array, *row[:6],
-                   *((None, None) if key in unknown else row[6:]))
-        for key, row in sorted(sums.items())
-        for line, space, op, array, width in [key]
-    )  # fmt: skip
-
-
-def _samples(run: Launch) -> dict[tuple[int, str, str], tuple[tuple[str, int, Array], ...]]:
-    out: dict[tuple[int, str, str], list[tuple[str, int, Array]]] = {}
-    for site, stats in zip(run.program.sites, run.stats, strict=True):
-        if stats.samples:
-            space = "shared" if stats.wavefronts and site.space != "global" else "global"
-            out.setdefault((site.line, space, site.op), []).extend(stats.samples)
-    return {k: tuple(v) for k, v in out.items()}
+        found.append(buffer)
+    return found

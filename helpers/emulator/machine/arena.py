@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine.accused import accuse, who
 from helpers.emulator.machine.memory import SLOT_BITS, Buffer
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 
 class Arena:
@@ -28,14 +29,13 @@ class Arena:
         self.buffer = Buffer("heap", base, np.zeros(self.SIZE, np.uint8), 1)
         self.buffer.granule = granule
         self.owned = self.buffer.owned = np.zeros(self.SIZE, bool)
-        self.buffer.initialised = np.zeros(self.SIZE // granule, bool)
         self.sizes: dict[int, int] = {}  # of the blocks given out, by offset
         self.spare: dict[int, list[int]] = {}  # offsets of freed blocks, by the room they take
         self.top = 0
 
     def allocate(self, size: int) -> int:
         """The address of a new block; 0 where the heap is full."""
-        room = self._room(size)
+        room = self.room(size)
         if self.spare.get(room):
             at = self.spare[room].pop()
         elif size >= 0 and self.top + room <= self.SIZE:
@@ -44,14 +44,7 @@ class Arena:
             return 0
         self.sizes[at] = size
         self.owned[at : at + size] = True
-        buffer = self.buffer
-        places = slice(at // buffer.granule, (at + room) // buffer.granule)
-        if buffer.initialised is not None:
-            buffer.initialised[places] = False
-        for last in (buffer.writer, buffer.reader):
-            if last is not None:
-                last[places] = -1  # malloc orders those that call it
-        return buffer.base + at
+        return self.buffer.base + at
 
     def release(self, address: int) -> bool:
         """Take a block back; false where there is none at this address."""
@@ -60,10 +53,10 @@ class Arena:
         if size is None:
             return False
         self.owned[at : at + size] = False
-        self.spare.setdefault(self._room(size), []).append(at)
+        self.spare.setdefault(self.room(size), []).append(at)
         return True
 
-    def _room(self, size: int) -> int:
+    def room(self, size: int) -> int:
         """Bytes that a block takes, with a gap behind it."""
         return -(-max(size, 1) // self.ALIGN) * self.ALIGN + self.ALIGN
 
@@ -81,8 +74,6 @@ def _arena(state: State) -> Arena:
     if launch.heap.arena is None:
         arena = launch.heap.arena = Arena(launch.program.granule)
         launch.heap.slots[arena.buffer.base >> SLOT_BITS] = arena.buffer
-        if launch.writable is not None:
-            launch.writable.add(arena.buffer.base >> SLOT_BITS)
     return launch.heap.arena
 
 
@@ -100,6 +91,10 @@ def device_malloc(
     if arr.any():
         arena = _arena(state)
         result[arr] = [arena.allocate(int(n)) for n in size[arr]]
+        for address in result[arr & (result != 0)]:
+            first = int(address) - arena.buffer.base
+            for o in state.observers:
+                o.allocated(arena.buffer, first, arena.room(arena.sizes[first]))
     frame[returns[0]] = {0: result}
 
 
@@ -119,14 +114,12 @@ def device_free(
     refused = np.zeros(state.shape, bool)
     refused[arr] = [not arena.release(int(a)) for a in address[arr]]
     if refused.any():
-        thread, column = state.first_lane(refused)
-        state.find(
+        lane = who(state, refused)
+        accuse(
             "out-of-bounds",
             line,
-            f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} frees an address "
-            "that malloc or new has not returned, or that was freed before. Free each block once",
-            int(np.count_nonzero(refused)),
+            lane,
+            f"{lane} frees an address that malloc or new has not returned, or that was freed before. "
+            "Free each block once",
             array="heap",
-            threads=(thread,),
-            block=state.block_tuple(column),
         )

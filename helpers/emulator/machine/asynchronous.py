@@ -1,30 +1,29 @@
 """cp.async: copies from global to shared memory that are under way until they are waited for.
 
-The data is copied when the instruction runs, but its place in shared memory counts as pending
-until the copying thread has waited for the group. Touching a pending place is a race, for the
-copying thread too. When a copy is waited for it becomes an ordinary write of that thread: other
-threads still need a barrier. A copy that an mbarrier waits for is complete for those that waited for
-the barrier's phase.
+The data is copied when the instruction runs; that its place counts as pending until the copying thread
+has waited for the group is for those who watch to say. They are told when a copy begins, when its own
+thread has waited for it (then it is an ordinary write of that thread: others still need a barrier), and
+when an mbarrier that waits for it has completed a phase (then it is complete for those that waited).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine import access
+from helpers.emulator.machine.access import perform
+from helpers.emulator.machine.events import Access, Stage, Where
+from helpers.emulator.machine.memory import store_words
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
-    from helpers.emulator.ptx.sites import Site
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
 PhaseAt = Callable[["State", Array], Array]
 
 
@@ -32,12 +31,9 @@ PhaseAt = Callable[["State", Array], Array]
 class Copy:
     """One executed cp.async, and the lanes whose copies are still under way (None: all)."""
 
-    site: int
-    granule: Array
-    span: int
+    begun: Access
     mask: Mask | None
     group: Array  # groups that each lane had committed before
-    values: tuple[Array, ...]
 
 
 @dataclass(eq=False)
@@ -58,39 +54,10 @@ class Copies:
         self.open: list[Copy] = []
         self.commits = np.zeros((1, 1, 1, 1), np.int32)  # groups that each thread has committed
         self.tracked: list[Tracked] = []
-        assert state.log is not None
-        self.pending = np.zeros((state.log.size, 1), np.int32)
 
-    def _places(self, granule: Array, span: int, mask: Mask | None) -> Array:
-        """Flat places in `pending` of the active lanes' granules."""
-        state = self.state
-        varies = granule.shape[2] * granule.shape[3] > 1 or (
-            mask is not None and mask.arr.shape[2] * mask.arr.shape[3] > 1
-        )
-        if varies and self.pending.shape[1] == 1 and state.blocks > 1:
-            self.pending = np.repeat(self.pending, state.blocks, axis=1)
-        columns = self.pending.shape[1]
-        at = granule * columns
-        if columns > 1:
-            at = at + state.block_index
-        if mask is not None:
-            shape = np.broadcast_shapes(at.shape, mask.arr.shape)
-            at = np.broadcast_to(at, shape)[np.broadcast_to(mask.arr, shape)]
-        at = at.reshape(-1)
-        return np.concatenate([at + j * columns for j in range(span)])
-
-    def start(
-        self,
-        site: int,
-        granule: Array,
-        span: int,
-        mask: Mask | None,
-        values: tuple[Array, ...],
-    ) -> None:
+    def start(self, begun: Access) -> None:
         """A copy begins."""
-        places = self._places(granule, span, mask)
-        self.pending.reshape(-1)[places] += 1
-        self.open.append(Copy(site, granule, span, mask, self.commits, values))
+        self.open.append(Copy(begun, begun.where.mask, self.commits))
 
     def commit(self, mask: Mask | None) -> None:
         """cp.async.commit_group."""
@@ -103,28 +70,24 @@ class Copies:
             left = 0
         for copy in list(self.open):
             done = copy.group < self.commits - left
-            lanes = self._finish(copy, done if mask is None else done & mask.arr)
-            if lanes is None or lanes.n:
-                assert self.state.log is not None
-                self.state.log.add_copy(
-                    copy.site, copy.granule, copy.span, lanes, copy.values, done=True
-                )
+            self._finish(copy, done if mask is None else done & mask.arr, Stage.WAITED)
 
-    def _finish(self, copy: Copy, done: Array) -> Mask | None:
-        """The lanes of a copy, among those given, whose bytes have arrived."""
-        state = self.state
+    def _finish(self, copy: Copy, done: Array, stage: Stage) -> None:
+        """Those lanes of a copy that are among the given ones have their bytes."""
+        state, begun = self.state, copy.begun
         lanes = state.narrowed(copy.mask, done)
         if lanes is not None and not lanes.n:
-            return lanes
+            return
         everyone = state.lanes if copy.mask is None else copy.mask.n
         if lanes is None or lanes.n == everyone:
             self.open.remove(copy)
             lanes = copy.mask
         else:
             copy.mask = state.narrowed(copy.mask, ~done)
-        places = self._places(copy.granule, copy.span, lanes)
-        np.subtract.at(self.pending.reshape(-1), np.unique(places), 1)
-        return lanes
+        where = begun.where
+        if lanes is not where.mask:
+            where = Where(where.target, where.offset, lanes)
+        state.publish(Access(begun.site, begun.space, where, begun.values, None, stage))
 
     def track(self, offset: Array, phase: Array, mask: Mask | None) -> None:
         """cp.async.mbarrier.arrive: the barrier waits for what these threads have begun to copy."""
@@ -145,65 +108,12 @@ class Copies:
                 continue
             t.copies = [c for c in t.copies if c in self.open]
             for copy in t.copies:
-                self._finish(copy, done)
+                self._finish(copy, done, Stage.ARRIVED)
             rest = state.narrowed(t.mask, ~done)
             if rest is not None and not rest.n:
                 self.tracked.remove(t)
             else:
                 t.mask = rest
-
-    def check(self, site: Site, granule: Array, span: int, mask: Mask | None) -> None:
-        """Report lanes that touch a place whose copy is still under way."""
-        if not self.open:
-            return
-        flat = self._lookup(granule, span)
-        if not flat.any():
-            return
-        if mask is not None:
-            flat = flat & mask.arr
-            if not flat.any():
-                return
-        state = self.state
-        thread, column, place = access._first(state, granule, flat)
-        assert state.log is not None
-        name, where = state.shared_name(place * state.log.granule)
-        line = self._line_of(place, column)
-        state.find(
-            "race",
-            site.line,
-            f"{where}: thread {state.thread_text(thread)} of block {state.block_tuple(column)} "
-            f"{'reads' if site.op == 'load' else 'writes'} it while the cp.async of line {line} is "
-            "still under way. Wait for its group (cp.async.wait_group), then __syncthreads()",
-            int(np.count_nonzero(flat)) * (state.lanes // flat.size),
-            array=name,
-            index=where,
-            threads=(thread,),
-            other_line=line,
-            block=state.block_tuple(column),
-            weight=2,  # what to do about it is to wait for the copy first of all
-        )
-
-    def _lookup(self, granule: Array, span: int) -> Array:
-        columns = self.pending.shape[1]
-        flat = self.pending.reshape(-1)
-        at = granule * columns
-        if columns > 1:
-            at = at + self.state.block_index
-        hit = flat[at] > 0
-        for j in range(1, span):
-            hit = hit | (flat[at + j * columns] > 0)
-        return hit
-
-    def _line_of(self, granule: int, column: int) -> int:
-        for copy in self.open:
-            for j in range(copy.span):
-                if (copy.granule + j == granule).any():
-                    return self.state.sites[copy.site].line
-        return 0
-
-    def not_pending(self, granule: Array, span: int, missing: Array) -> Array:
-        """Lanes of `missing` that do not wait for a copy: those are reported as races."""
-        return missing & ~self._lookup(granule, span)
 
 
 def copy_async(
@@ -222,34 +132,32 @@ def copy_async(
     # The bytes beyond the limit are not read, so they may lie outside.
     reads = mask if limit is None else state.narrowed(mask, limit > 0)
     if limit is None or (limit[...] == from_site.width).all():
-        values = access.load_global(state, source, from_address, reads)
+        values = perform(state, from_site, from_address, reads)
     else:
         values = _partial(state, source, from_address, limit, reads)
     if from_site.count == 1 and not isinstance(values, tuple):
         values = (values,)
     if limit is not None:
         values = tuple(v & _leading(limit, 4 * j) for j, v in enumerate(values))
-    stats = state.stats[target]
-    log, state.log = state.log, None  # the write is judged when it is waited for
-    try:
-        if log is None:
-            access.store_shared(state, target, to_address, values, mask)
-            return
-        state.log = log
-        plan = access._shared_plan(state, to_site, stats, to_address, mask)
-        arr = None if plan.mask is None else plan.mask.arr
-        assert plan.granule is not None
-        span = max(to_site.width >> log.shift, 1)
-        if state.copies is None:
-            state.copies = Copies(state)
-        state.copies.check(to_site, plan.granule, span, plan.mask)
-        log.mark(plan.granule, span, arr)
-        log.add_copy(target, plan.granule, span, plan.mask, values, done=False)
-        state.copies.start(target, plan.granule, span, plan.mask, values)
-        for j, value in enumerate(values):
-            access.store_words(state.shared, plan.offset + 4 * j, value, arr)
-    finally:
-        state.log = log
+    if state.observers:
+        begin = partial(_begin, state)
+        perform(state, to_site, to_address, mask, values, stage=Stage.BEGUN, move=begin)
+    else:
+        perform(state, to_site, to_address, mask, values)
+
+
+def _begin(state: State, begun: Access) -> None:
+    """Move the bytes of a copy; from here on it is under way."""
+    where = begun.where
+    if where.mask is not None and not where.mask.n:
+        return
+    if state.copies is None:
+        state.copies = Copies(state)
+    state.copies.start(begun)
+    state.launch.stored(begun.site)
+    arr = None if where.mask is None else where.mask.arr
+    for j, value in enumerate(begun.values or ()):
+        store_words(state.shared, where.offset + 4 * j, value, arr)
 
 
 def _partial(
@@ -265,11 +173,13 @@ def _partial(
         return values
     whole = state.narrowed(mask, limit >= site.width)
     if whole is None or whole.n:
-        got = access.load_global(state, source, address, whole)
+        got = perform(state, site, address, whole)
         values = got if isinstance(got, tuple) else (got,)
     rest = state.narrowed(mask, limit < site.width)
     if rest is None or rest.n:
-        ragged = access.load_ragged(state, source, address, limit, rest)
+        length = np.clip(limit.astype(np.int64), 0, site.width)
+        got = perform(state, site, address, rest, length=length)
+        ragged = got if isinstance(got, tuple) else (got,)
         here = True if rest is None else rest.arr
         values = tuple(np.where(here, r, v) for r, v in zip(ragged, values, strict=True))
     return values

@@ -6,16 +6,19 @@ first waiting lane of every address.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine import access, arith
-from helpers.emulator.observe.races import ATOMIC, track_atomic
+from helpers.emulator.machine import arith
+from helpers.emulator.machine.access import perform
+from helpers.emulator.machine.events import Access, Served
+from helpers.emulator.machine.memory import Buffer, Words
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -90,21 +93,46 @@ def atomic(
     wants_old: bool,
 ) -> Array:
     """atom and red: the old value of each lane."""
-    site = state.sites[number]
-    zero = np.zeros((1, 1, 1, 1), site.kind)
-    if mask is not None and mask.n == 0:
-        return zero
-    if site.space == "shared":
-        return _shared(state, number, operation, kind, address, b, c, mask)
-    if site.space == "generic":
-        parts = access._by_space(state, site, address, mask)
-        result = zero
-        for name, at, part in parts:
-            function = _shared if name == "shared" else _global
-            got = function(state, number, operation, kind, at, b, c, part)
-            result = got if part is None else np.where(part.arr, got, result)
-        return result
-    return _global(state, number, operation, kind, address, b, c, mask)
+    update = partial(_update, state, operation, kind, b, b if c is None else c)
+    old: Array = perform(state, state.sites[number], address, mask, move=update)
+    return old
+
+
+def _update(state: State, operation: str, kind: str, b: Array, c: Array, access: Access) -> Array:
+    """Serve the lanes of an access one after the other, and say so."""
+    where = access.where
+    blocks = np.broadcast_to(state.block_index, state.shape)
+    at, column, thread, x, y = _flat(state, where.mask, where.offset, blocks, state.thread, b, c)
+    old = _at(where.target, access.site.kind, at, column, operation, kind, x, y)
+    changed = _changed(state, operation, kind, old, x, y)
+    wrote = old == x if operation == "cas" else np.ones(old.shape, bool)
+    state.publish_served(Served(access, at, thread, column, wrote, changed))
+    return _unflat(state, where.mask, old)
+
+
+def _at(
+    target: Buffer | Words,
+    own: np.dtype[Any],
+    at: Array,
+    column: Array,
+    operation: str,
+    kind: str,
+    x: Array,
+    y: Array,
+) -> Array:
+    """Old values at byte offsets of an array, or of the shared memory of blocks."""
+    size = own.itemsize
+    if isinstance(target, Buffer):
+        return _serve(target.view(own), at // size, operation, kind, x, y)
+    if size == 4:
+        index = (at >> 2) * target.ncolumns + column
+        return _serve(target.flat.view(own), index, operation, kind, x, y)
+    # Other widths: through a copy of the words in the order of each block's bytes.
+    whole = np.ascontiguousarray(target.data.T)
+    flat = whole.reshape(-1).view(own)
+    old = _serve(flat, (column * target.rows * 4 + at) // size, operation, kind, x, y)
+    target.data[:] = whole.T
+    return old
 
 
 def _changed(state: State, operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
@@ -147,88 +175,3 @@ def _unflat(state: State, mask: Mask | None, old: Array) -> Array:
         arr = np.broadcast_to(mask.arr, state.shape).reshape(state.threads, state.blocks)
         full[np.moveaxis(arr, 1, 0)] = old
     return np.moveaxis(full, 0, 1).reshape(state.shape)
-
-
-def _global(
-    state: State,
-    number: int,
-    operation: str,
-    kind: str,
-    address: Array,
-    b: Array,
-    c: Array | None,
-    mask: Mask | None,
-) -> Array:
-    site, stats = state.sites[number], state.stats[number]
-    result: Array = np.zeros((1, 1, 1, 1), site.kind)
-    for buffer, offset, sound, arr in access._split(state, site, address, mask):
-        if state.analyse:
-            access._count_global(state, site, stats, buffer, offset, sound)
-            if buffer.initialised is not None:
-                access._check_global_init(state, site, buffer, offset, arr, site.width)
-        at, x, y = _flat(state, sound, offset, b, b if c is None else c)
-        if state.order is not None:
-            thread, column = _flat(state, sound, state.thread, state.block_index)
-        old = _serve(buffer.view(site.kind), at // site.kind.itemsize, operation, kind, x, y)
-        changed = _changed(state, operation, kind, old, x, y)
-        if state.order is not None:
-            track_atomic(state, site, buffer, at, thread, column, changed)
-        if buffer.stores is not None:
-            wrote = old == x if operation == "cas" else np.ones(old.shape, bool)
-            (thread,) = _flat(state, sound, state.global_thread)
-            element, span = at[wrote] // buffer.itemsize, max(site.width // buffer.itemsize, 1)
-            buffer.stores.add(element, span, thread[wrote], number)
-        result = np.where(arr, _unflat(state, sound, old), result)
-    return result
-
-
-def _shared(
-    state: State,
-    number: int,
-    operation: str,
-    kind: str,
-    address: Array,
-    b: Array,
-    c: Array | None,
-    mask: Mask | None,
-) -> Array:
-    site, stats = state.sites[number], state.stats[number]
-    plan = access._shared_plan(state, site, stats, address, mask)
-    if plan.mask is not None and plan.mask.n == 0:
-        return np.zeros((1, 1, 1, 1), site.kind)
-    log = state.log
-    if log is not None:
-        assert plan.granule is not None
-        span = max(site.width >> log.shift, 1)
-        if not plan.initialised:
-            plan.initialised = access._check_init(state, site, plan, span)
-        log.mark(plan.granule, span, None if plan.mask is None else plan.mask.arr)
-        log.add(number, ATOMIC, plan.granule, span, plan.mask)
-        if state.order is not None:
-            granule, thread = _flat(state, plan.mask, plan.granule, state.thread)
-        if state.copies is not None:
-            state.copies.check(site, plan.granule, span, plan.mask)
-    size = site.kind.itemsize
-    blocks = np.broadcast_to(state.block_index, state.shape)
-    at, column, x, y = _flat(state, plan.mask, plan.offset, blocks, b, b if c is None else c)
-    memory = state.shared
-    if size == 4:
-        index = (at >> 2) * memory.ncolumns + column
-        old = _serve(memory.flat.view(site.kind), index, operation, kind, x, y)
-    else:
-        # Other widths: through a copy of the words in the order of each block's bytes.
-        whole = np.ascontiguousarray(memory.data.T)
-        flat = whole.reshape(-1).view(site.kind)
-        old = _serve(flat, (column * memory.rows * 4 + at) // size, operation, kind, x, y)
-        memory.data[:] = whole.T
-    wrote = _changed(state, operation, kind, old, x, y)
-    if log is not None and state.order is not None:
-        state.order.update(
-            log.versions(),
-            granule * state.blocks + column,
-            column,
-            thread // 32,
-            wrote,
-            (site.acquire, site.release),
-        )
-    return _unflat(state, plan.mask, old)

@@ -7,12 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine import spinning
+from helpers.emulator.machine.accused import accuse, who
+from helpers.emulator.machine.grouping import (
+    Call,
+    Group,
+    Pool,
+    Running,
+    enter,
+    first_registers,
+    name_threads,
+    push,
+)
+from helpers.emulator.machine.masks import array_of
+from helpers.emulator.ptx import ends
 from helpers.emulator.ptx.layout import LOCAL_WINDOW
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
+    from helpers.emulator.ptx.program import Block
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,30 +46,114 @@ def call_function(
     locals_size: int,
     mask: Mask | None,
 ) -> None:
-    """Run a device function for the threads of a mask, to its end."""
+    """Threads of a mask come to the call of a device function, which runs when the block has ended."""
     if mask is not None and mask.n == 0:
         for r in returns:
-            frame[r] = {k * 4: np.zeros((1, 1, 1, 1), "i4") for k in range(16)}
+            frame.setdefault(r, {k * 4: np.zeros((1, 1, 1, 1), "i4") for k in range(16)})
         return
-    if state.depth >= _MAX_DEPTH:
+    values = {f: dict(frame.get(a, {})) for f, a in zip(formal, actual, strict=False)}
+    state.calls.append(Call(name, values, formal_returns, returns, locals_size, mask))
+
+
+def begin(state: State, running: Running, pool: Pool, block: Block, mask: Group) -> None:
+    """The threads of a block that called go into what they called, the others on."""
+    to, state.calls = state.calls, []
+    assert isinstance(block.end, ends.Jump)
+    rest = state.within(mask)
+    for call in to:
+        rest = state.narrowed(rest, ~array_of(call.mask))
+        _enter(state, running, block, call)
+    if rest is None or rest.n:
+        push(state, pool, block.end.to, rest)
+
+
+def _enter(state: State, caller: Running, block: Block, call: Call) -> None:
+    """Threads come into a function, as the first or to others who are still in it."""
+    inside = caller.callees.get((block.start, call.name))
+    if inside is not None:
+        name_threads(inside)
+        mine = array_of(call.mask)
+        for name, values in call.parameters.items():
+            _put(inside.frame.setdefault(name, {}), values, mine)
+        inside.live = state.mask(array_of(inside.live) | mine)
+        inside.pools.append({0: call.mask})
+        return
+    depth = caller.depth + 1
+    if depth > _MAX_DEPTH:
         raise EmulationError(
-            f"device functions call each other {_MAX_DEPTH} levels deep at {name!r}. Use a loop "
+            f"device functions call each other {_MAX_DEPTH} levels deep at {call.name!r}. Use a loop "
             "instead of recursion"
         )
-    inner: dict[str, Any] = {f: frame.get(a, {}) for f, a in zip(formal, actual, strict=False)}
-    program = state.launch.program.functions[name]
-    live = state.live
-    state.live = mask
-    state.depth += 1
-    state.local_base += locals_size
-    try:
-        state.run(program, inner)
-    finally:
-        state.local_base -= locals_size
-        state.depth -= 1
-        state.live = live
-    for r, f in zip(returns, formal_returns, strict=False):
-        frame[r] = inner.get(f, {})
+    program = state.launch.program.functions[call.name]
+    inside = Running(
+        program,
+        first_registers(program),
+        call.parameters,
+        live=call.mask,
+        caller=caller,
+        call=call,
+        block=block,
+        depth=depth,
+        local_base=caller.local_base + call.locals_size,
+        pools=[{0: None}],
+    )
+    caller.callees[block.start, call.name] = inside
+    state.frames.append(inside)
+
+
+def _put(into: dict[int, Array], values: dict[int, Array], lanes: Array) -> None:
+    """Set values, by byte, for some lanes; others keep what they have."""
+    for at, value in values.items():
+        old = into.get(at)
+        if old is None:
+            into[at] = value
+            continue
+        size = max(old.dtype.itemsize, value.dtype.itemsize)
+        now, then = (v.view(f"u{v.dtype.itemsize}").astype(f"u{size}") for v in (value, old))
+        into[at] = np.where(lanes, now, then)
+
+
+def leave(state: State, running: Running, gone: Group, whole: bool) -> None:
+    """Threads leave a function for the one that called it, or the kernel as a whole."""
+    caller, call = running.caller, running.call
+    assert caller is not None and call is not None
+    lanes = array_of(gone)
+    if whole:
+        outer: Running | None = caller
+        while outer is not None:
+            outer.live = state.narrowed(outer.live, ~lanes)
+            outer = outer.caller
+        return
+    running.returned.append(gone)
+    everyone = state.count(gone) == state.count(caller.live)
+    for name, held in zip(call.returns, call.results, strict=False):
+        values = running.frame.get(held, {})
+        if everyone:
+            caller.frame[name] = dict(values)
+        else:
+            _put(caller.frame.setdefault(name, {}), values, lanes)
+
+
+def give_back(state: State, running: Running) -> None:
+    """Nobody in a function can run: those who have left it go on where they called it."""
+    caller, call, block = running.caller, running.call, running.block
+    assert caller is not None and call is not None and block is not None
+    if running.live is not None and running.live.n == 0:
+        state.frames.remove(running)
+        del caller.callees[block.start, call.name]
+    if not running.returned:
+        return
+    enter(state, caller)
+    if not caller.pools:
+        caller.pools.append({})
+    pool = caller.pools[-1]
+    assert isinstance(block.end, ends.Jump)
+    for gone in running.returned:
+        whole = state.count(gone) == state.count(state.live)
+        push(state, pool, block.end.to, None if whole else gone)
+    running.returned = []
+    for spin in block.spins or ():
+        spinning.set_aside(state, caller, pool, spin)
 
 
 def call_pointed(
@@ -68,9 +167,7 @@ def call_pointed(
     mask: Mask | None,
 ) -> None:
     """A call through a pointer or of a virtual function: one call for each function meant."""
-    held: dict[str, dict[int, Array]] = {r: {} for r in returns}
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    both, here = np.broadcast_arrays(pointer, arr)
+    both, here = np.broadcast_arrays(pointer, array_of(mask))
     for address in np.unique(both[here]):
         lanes = state.narrowed(mask, pointer == address)
         name = state.launch.program.function_at(int(address))
@@ -88,27 +185,18 @@ def call_pointed(
         call_function(
             state, frame, name, formal, actual, formal_returns, returns, locals_size, lanes
         )
-        for r in returns:
-            for at, value in frame[r].items():
-                old = held[r].get(at)
-                merged = value if old is None or lanes is None else np.where(lanes.arr, value, old)
-                held[r][at] = merged
     for r in returns:
-        frame[r] = held[r] or {k * 4: np.zeros((1, 1, 1, 1), "i4") for k in range(16)}
+        frame.setdefault(r, {k * 4: np.zeros((1, 1, 1, 1), "i4") for k in range(16)})
 
 
 def _no_function(state: State, address: int, line: int, mask: Mask | None) -> None:
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    thread, column = state.first_lane(arr)
-    state.find(
+    lane = who(state, array_of(mask))
+    accuse(
         "out-of-bounds",
         line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} calls through a "
-        f"pointer that holds {address:#x}, which is no device function. Set the pointer in device "
-        "code: an address taken on the host means nothing there",
-        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
-        threads=(thread,),
-        block=state.block_tuple(column),
+        lane,
+        f"{lane} calls through a pointer that holds {address:#x}, which is no device function. Set the "
+        "pointer in device code: an address taken on the host means nothing there",
     )
 
 
@@ -128,8 +216,7 @@ def print_formatted(
     if mask is not None and mask.n == 0:
         return
     output = state.launch.output
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    chosen = np.broadcast_to(arr, state.shape).reshape(state.threads, state.blocks)
+    chosen = np.broadcast_to(array_of(mask), state.shape).reshape(state.threads, state.blocks)
     text_at = np.broadcast_to(frame[actual[0]][0], state.shape).reshape(chosen.shape)
     args_at = np.broadcast_to(frame[actual[1]][0], state.shape).reshape(chosen.shape)
     memory = state.local_memory()
@@ -194,39 +281,20 @@ def assert_failed(
     """assert(): a finding, and the threads go on."""
     if mask is not None and mask.n == 0:
         return
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    thread, column = state.first_lane(arr)
-    text_at = np.broadcast_to(frame[actual[0]][0], state.shape).reshape(state.threads, -1)
-    text = _c_string(state, int(text_at[thread, column]))
-    state.find(
-        "assert",
-        line,
-        f"assert({text}) fails for thread {state.thread_text(thread)} of block "
-        f"{state.block_tuple(column)}",
-        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
-        threads=(thread,),
-        block=state.block_tuple(column),
-    )
+    lane = who(state, array_of(mask))
+    text = _c_string(state, lane.value(frame[actual[0]][0]))
+    accuse("assert", line, lane, f"assert({text}) fails for {lane}")
 
 
 def trapped(state: State, line: int, mask: Mask | None) -> None:
     """trap: a finding; these threads end, the others go on."""
     if mask is not None and mask.n == 0:
         return
-    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    thread, column = state.first_lane(arr)
+    lane = who(state, array_of(mask))
     why = (
         "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes it. "
         "End the kernel there, and launch a second one for what follows"
         if state.launch.program.cooperative
         else "A GPU stops the launch with an error here"
     )
-    state.find(
-        "trap",
-        line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} comes to a trap. "
-        f"{why}",
-        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
-        threads=(thread,),
-        block=state.block_tuple(column),
-    )
+    accuse("trap", line, lane, f"{lane} comes to a trap. {why}")

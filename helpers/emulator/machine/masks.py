@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.observe.counts import ActiveLanes
+from helpers.emulator.machine.lanes import ActiveLanes
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -51,3 +51,8 @@ class Mask:
             reduced = np.any(self.arr, axis=axes, keepdims=True) if axes else self.arr
             self._reduced[shape] = np.asarray(reduced)
         return self._reduced[shape]
+
+
+def array_of(mask: Mask | None) -> Array:
+    """The bool array of a mask; one true element if it is None, which stands for every thread."""
+    return np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr

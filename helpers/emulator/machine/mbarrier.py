@@ -7,22 +7,35 @@ is set aside while it is not, as a slow thread would be; it learns "no" only whe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine import access
+from helpers.emulator.machine import sync
+from helpers.emulator.machine.access import Move, perform
+from helpers.emulator.machine.accused import accuse, who
+from helpers.emulator.machine.events import Access, Where
+from helpers.emulator.machine.grouping import (
+    Asking,
+    Group,
+    Pool,
+    Running,
+    Stop,
+    answer,
+    enter,
+    everywhere,
+    push,
+)
+from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.memory import load_words, store_words
-from helpers.emulator.observe.ordered import OrderedLog
-from helpers.emulator.observe.races import ATOMIC, WRITE
 from helpers.emulator.ptx.layout import SHARED_WINDOW
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
-    from helpers.emulator.ptx.program import Block
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -33,34 +46,15 @@ _PHASES = 1 << (32 - _COUNT_BITS)
 _POLLS = 64  # fruitless questions after which a phase counts as never complete
 
 
-@dataclass
-class Asking:
-    """Threads that wait for a phase of a barrier."""
-
-    block: Block
-    mask: Mask | None
-    offset: Array  # of the barrier
-    want: Array  # the phase's token or parity
-    parity: bool
-    register: int
-
-
-def _plan(state: State, number: int, address: Array, mask: Mask | None, kind: int) -> Any:
-    """Check a barrier's address, and enter the access as one that needs the barrier to be set up."""
-    site, stats = state.sites[number], state.stats[number]
+def _touch(
+    state: State, number: int, address: Array, mask: Mask | None, op: str, move: Move
+) -> Any:
+    """Access barriers: all but an initialisation need one that is set up. Gives what `move` gives."""
+    site = state.sites[number]
     if site.space == "generic":
         address = address - SHARED_WINDOW
-    plan = access._shared_plan(state, site, stats, address, mask)
-    log = state.log
-    if log is not None and (plan.mask is None or plan.mask.n):
-        span = max(site.width >> log.shift, 1)
-        assert plan.granule is not None
-        if kind == WRITE:
-            log.mark(plan.granule, span, None if plan.mask is None else plan.mask.arr)
-        elif not plan.initialised:
-            plan.initialised = access._check_init(state, site, plan, span)
-        log.add(number, kind, plan.granule, span, plan.mask)
-    return plan
+    meant = site.as_(space="shared", op=op, strong=op != "store")
+    return perform(state, meant, address, mask, move=move)
 
 
 def init_barrier(
@@ -69,37 +63,35 @@ def init_barrier(
     """mbarrier.init: the first phase, `count` arrivals a phase."""
     if mask is not None and mask.n == 0:
         return
-    plan = _plan(state, number, address, mask, WRITE)
-    arr = None if plan.mask is None else plan.mask.arr
+    _touch(state, number, address, mask, "store", partial(_init, state, count))
+
+
+def _init(state: State, count: Array, access: Access) -> None:
+    where = access.where
+    arr = None if where.mask is None else where.mask.arr
     expected = count.view(u4) & u4.type(_COUNT)
     wrong = count.view(u4) != expected
     wrong = wrong | (expected == 0)
     if (wrong if arr is None else wrong & arr).any():
         raise EmulationError(
-            f"line {state.sites[number].line}: mbarrier.init with a count of "
+            f"line {access.site.line}: mbarrier.init with a count of "
             f"{int(count[wrong].reshape(-1)[0])}: give 1 to {_COUNT} arrivals"
         )
-    store_words(state.shared, plan.offset, expected, arr)
-    store_words(state.shared, plan.offset + 4, expected, arr)
-    if log := _order(state):
-        log.forget(plan.offset)
+    store_words(state.shared, where.offset, expected, arr)
+    store_words(state.shared, where.offset + 4, expected, arr)
+    sync.set_up(state, where)
 
 
 def end_barrier(state: State, number: int, address: Array, mask: Mask | None) -> None:
     """mbarrier.inval: the memory may be used for something else; nothing is checked."""
 
 
-def _order(state: State) -> OrderedLog | None:
-    """Who knows what of whom; None if nothing is judged."""
-    return state.log if isinstance(state.log, OrderedLog) else None
-
-
-def _flat(state: State, plan: Any, *values: Array) -> list[Array]:
+def _flat(state: State, where: Where, *values: Array) -> list[Array]:
     """Values of the sound lanes, thread after thread."""
     full = (np.broadcast_to(v, state.shape) for v in values)
-    if plan.mask is None:
+    if where.mask is None:
         return [v.reshape(-1) for v in full]
-    chosen = np.broadcast_to(plan.mask.arr, state.shape)
+    chosen = np.broadcast_to(where.mask.arr, state.shape)
     return [v[chosen] for v in full]
 
 
@@ -114,11 +106,18 @@ def arrive(
     """mbarrier.arrive and arrive_drop: the token of the phase that each thread arrived at."""
     if mask is not None and mask.n == 0:
         return np.zeros((1, 1, 1, 1), i8)
-    plan = _plan(state, number, address, mask, ATOMIC)
-    at, block, n = _flat(state, plan, plan.offset, state.block_index, count.astype(i8))
-    log = _order(state)
-    if log:
-        log.release(plan.offset, plan.mask)
+    move = partial(_arrive, state, count, drop)
+    token: Array = _touch(state, number, address, mask, "barrier", move)
+    return token
+
+
+def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
+    where = access.where
+    full = np.zeros(state.shape, i8)
+    at, block, n = _flat(state, where, where.offset, state.block_index, count.astype(i8))
+    if not len(at):
+        return full
+    sync.arrived(state, where)
     memory = state.shared
     place = (at >> 2) * memory.ncolumns + block
     order = np.argsort(place, kind="stable")  # barrier by barrier, thread by thread
@@ -148,20 +147,14 @@ def arrive(
     token = np.empty(len(order), i8)
     token[order] = (own % _PHASES) << 32 | missing
     if done.any():
+        complete = np.zeros(memory.flat.shape, bool)
+        complete[barrier] = done > 0
         state.completed = True
-        # In global memory a phase counts as a barrier of its block.
-        blocks = np.zeros(memory.ncolumns, bool)
-        blocks[barrier[done > 0] % memory.ncolumns] = True
-        state.epoch = state.epoch + blocks.reshape(state.epoch.shape)
-        if log:
-            complete = np.zeros(memory.flat.shape, bool)
-            complete[barrier] = done > 0
-            log.complete(complete.reshape(memory.data.shape))
-    full = np.zeros(state.shape, i8)
-    if plan.mask is None:
+        sync.completed(state, complete.reshape(memory.data.shape))
+    if where.mask is None:
         full[...] = token.reshape(state.shape)
     else:
-        full[np.broadcast_to(plan.mask.arr, state.shape)] = token
+        full[np.broadcast_to(where.mask.arr, state.shape)] = token
     return full
 
 
@@ -180,18 +173,19 @@ def async_arrive(
     """
     if mask is not None and mask.n == 0:
         return
+    one = np.ones((1, 1, 1, 1), "i4")
+    _touch(state, number, address, mask, "barrier", partial(_track, state, one, counted))
+
+
+def _track(state: State, one: Array, counted: bool, access: Access) -> None:
+    where = access.where
     if counted:
-        one = np.ones((1, 1, 1, 1), "i4")
-        token = arrive(state, number, address, one, False, mask)
-        plan = state.stats[number].memo
-        phase = token >> 32
+        phase = _arrive(state, one, False, access) >> 32
     else:
-        plan = _plan(state, number, address, mask, ATOMIC)
-        phase = _phase(state, plan.offset)
-        if log := _order(state):
-            log.release(plan.offset, plan.mask)
+        phase = _phase(state, where.offset)
+        sync.arrived(state, where)
     if state.copies is not None:
-        state.copies.track(plan.offset, phase, plan.mask)
+        state.copies.track(where.offset, phase, where.mask)
 
 
 def _phase(state: State, offset: Array) -> Array:
@@ -208,115 +202,101 @@ def _complete(state: State, asking: Asking) -> Array:
 
 def poll(
     state: State,
-    pool: dict[int, Mask | None],
-    block: Block,
-    mask: Mask | None,
+    running: Running,
+    pool: Pool,
+    stop: Stop,
+    mask: Group,
     result: tuple[int, Array, Array, bool, int],
-    registers: list[Any],
 ) -> None:
     """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are set aside."""
     number, address, want, parity, register = result
-    base = state.live if mask is None else mask
-    plan = _plan(state, number, address, base, ATOMIC)
-    _sort(
-        state, pool, Asking(block, mask, plan.offset, want.astype(i8), parity, register), registers
+    offset: Array = _touch(
+        state, number, address, state.within(mask), "barrier", lambda a: a.where.offset
     )
+    _sort(state, running, pool, Asking(stop, mask, offset, want.astype(i8), parity, register))
 
 
-def _sort(state: State, pool: dict[int, Mask | None], asking: Asking, registers: list[Any]) -> None:
-    base = state.live if asking.mask is None else asking.mask
+def _sort(state: State, running: Running, pool: Pool, asking: Asking) -> None:
+    base = state.within(asking.mask)
     done = _complete(state, asking)
     go = state.narrowed(base, done)
     if go is not None and go.n == 0:
-        state.asking.append(asking)
+        running.asking.append(asking)
         return
-    everyone = state.lanes if base is None else base.n
-    if go is None or go.n == everyone:
-        _resume(state, pool, asking, asking.mask, True, registers)
+    if state.count(go) == state.count(base):
+        _resume(state, running, pool, asking, asking.mask)
         return
-    stay = state.narrowed(base, ~done)
-    _resume(state, pool, asking, go, True, registers)
-    rest = Asking(asking.block, stay, asking.offset, asking.want, asking.parity, asking.register)
-    state.asking.append(rest)
+    _resume(state, running, pool, asking, go)
+    running.asking.append(replace(asking, mask=state.narrowed(base, ~done)))
 
 
-def _resume(
-    state: State,
-    pool: dict[int, Mask | None],
-    asking: Asking,
-    mask: Mask | None,
-    answer: bool,
-    registers: list[Any],
-) -> None:
-    base = state.live if mask is None else mask
-    if answer and state.copies is not None:
+def _resume(state: State, running: Running, pool: Pool, asking: Asking, mask: Group) -> None:
+    """Threads learn that their phase is complete."""
+    base = state.within(mask)
+    if state.copies is not None:
         state.copies.phase_over(asking.offset, base, _phase)
-    if answer and (log := _order(state)):
-        log.acquire(asking.offset, base)
-    value = np.full((1, 1, 1, 1), answer)
-    old = registers[asking.register]
-    registers[asking.register] = value if mask is None else np.where(mask.arr, value, old)
-    state._push(pool, asking.block.next, mask)
+    sync.acquired(state, asking.offset, base)
+    answer(running, asking.register, mask, np.ones((1, 1, 1, 1), bool))
+    push(state, pool, asking.stop.resume, mask)
 
 
-def wake(state: State, pool: dict[int, Mask | None], registers: list[Any]) -> None:
-    """A phase was completed: threads that waited for it go on."""
+def wake(state: State) -> bool:
+    """A phase was completed: threads that waited for it go on; false if none did."""
     state.completed = False
-    asking, state.asking = state.asking, []
-    for p in asking:
-        _sort(state, pool, p, registers)
-    if pool:
+    woken = False
+    for running in everywhere(state):
+        if running.asking:
+            enter(state, running)
+            asking, running.asking = running.asking, []
+            if not running.pools:
+                running.pools.append({})
+            pool = running.pools[-1]
+            for p in asking:
+                _sort(state, running, pool, p)
+            woken = woken or bool(pool)
+    if woken:
         state.fruitless = 0
+    return woken
 
 
-def time_out(state: State, registers: list[Any]) -> list[dict[int, Mask | None]]:
+def time_out(state: State) -> bool:
     """Nothing else can run: threads that wait learn that their phase is not complete.
 
-    If they come back again and again it never will be: that is a finding, and they go on.
+    If they come back again and again it never will be: that is a finding, and they go on. False if no
+    thread waits so.
     """
-    pool: dict[int, Mask | None] = {}
-    wake(state, pool, registers)
-    if pool:
-        return [pool]
+    if wake(state):
+        return True
     state.fruitless += 1
     never = state.fruitless > _POLLS
     if never:
         state.fruitless = 0
-        if state.depth:
-            raise EmulationError(
-                f"line {state.asking[0].block.end_line}: threads wait for an mbarrier inside a function "
-                "that is not inlined, and those that should arrive are not in it. Mark the function "
-                "__forceinline__"
-            )
-    asking, state.asking = state.asking, []
-    for p in asking:
-        if never:
-            _report(state, p)
-        base = state.live if p.mask is None else p.mask
-        value = np.full((1, 1, 1, 1), never)
-        old = registers[p.register]
-        registers[p.register] = value if base is None else np.where(base.arr, value, old)
-        state._push(pool, p.block.next, p.mask)
-    return [pool]
+    some = False
+    for running in everywhere(state):
+        asking, running.asking = running.asking, []
+        for p in asking:
+            enter(state, running)
+            if never:
+                _report(state, p)
+            answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
+            push(state, running.pools[-1], p.stop.resume, p.mask)
+            some = True
+    return some
 
 
 def _report(state: State, asking: Asking) -> None:
-    arr = np.ones((1, 1, 1, 1), bool) if asking.mask is None else asking.mask.arr
-    thread, column = state.first_lane(arr)
-    full = np.broadcast_to(asking.offset, state.shape).reshape(state.threads, state.blocks)
-    at = int(full[thread, column])
-    words = state.shared.data[at >> 2 : (at >> 2) + 2, column]
+    lane = who(state, array_of(asking.mask))
+    at = lane.value(asking.offset)
+    words = state.shared.data[at >> 2 : (at >> 2) + 2, lane.column]
     name, where = state.shared_name(at)
     missing, takes = int(words[0]), int(words[1]) & _COUNT
-    state.find(
+    accuse(
         "divergent-barrier",
-        asking.block.end_line,
-        f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} waits at {where} "
-        f"for a phase that never completes: {missing} of its {takes} arrivals are missing. Let as "
-        "many threads arrive as the barrier was initialised with, before they wait for others",
-        int(np.count_nonzero(arr)) * (state.lanes // arr.size),
+        asking.stop.line,
+        lane,
+        f"{lane} waits at {where} for a phase that never completes: {missing} of its {takes} arrivals "
+        "are missing. Let as many threads arrive as the barrier was initialised with, before they wait "
+        "for others",
         array=name,
         index=where,
-        threads=(thread,),
-        block=state.block_tuple(column),
     )

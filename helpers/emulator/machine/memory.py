@@ -23,20 +23,6 @@ i4, i8, u1, u2, u4, u8 = (np.dtype(t) for t in ("i4", "i8", "u1", "u2", "u4", "u
 
 
 @dataclass
-class StoreLog:
-    """Who wrote each element of an array last: thread of the launch and memory instruction."""
-
-    thread: Array  # int64; -1: nobody
-    site: Array  # int32
-
-    def add(self, element: Array, span: int, thread: Array, site: int) -> None:
-        """`span` elements from each place in `element` are written, in this order."""
-        for j in range(span):
-            self.thread[element + j] = thread
-            self.site[element + j] = site
-
-
-@dataclass
 class Buffer:
     """One array of global memory. `data` is its bytes as a flat uint8 view."""
 
@@ -47,18 +33,8 @@ class Buffer:
     shape: tuple[int, ...] = ()
     read_only: bool = False
     views: dict[np.dtype[Any], Array] = field(default_factory=dict)
-    initialised: Array | None = None  # by granule; None: everything is
-    granule: int = 4
-    writer: Array | None = None  # global races: last writer of a granule, and its interval
-    writer_epoch: Array | None = None
-    writer_site: Array | None = None
-    reader: Array | None = None
-    reader_epoch: Array | None = None
-    strong: Array | None = None  # last write of a place: 0 plain, 1 volatile, 2 atomic or relaxed
-    copied: Array | None = None  # places that were loaded before they were last written
-    versions: Array | None = None  # what the value of a place has released (see `order`)
+    granule: int = 4  # bytes that are told apart by those who watch
     kind: np.dtype[Any] | None = None  # element type of the caller's array
-    stores: StoreLog | None = None  # kept only where a result is asked after
     owned: Array | None = None  # bool by byte, of the device heap: what malloc gave out
 
     @property

@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine import access, arith
-from helpers.emulator.machine.memory import load_words, store_words
+from helpers.emulator.machine import arith
+from helpers.emulator.machine.access import by_space, perform
 from helpers.emulator.machine.warp import threads, warps
-from helpers.emulator.observe.races import READ, WRITE
-from helpers.emulator.ptx.layout import LOCAL_WINDOW, SHARED_WINDOW
-from helpers.emulator.ptx.sites import Site
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
+    from helpers.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -295,20 +293,13 @@ def _lane_table(state: State, table: Array) -> Array:
     return table[state.thread % 32]
 
 
-def _by_space(
-    state: State, space: str, base: Array, mask: Mask | None
-) -> list[tuple[str, Array, Mask | None]]:
-    """The active lanes of a wmma by the space that their address means: global or shared."""
-    if space != "generic":
-        return [(space, base, mask)]
-    shared = (base >= SHARED_WINDOW) & (base < LOCAL_WINDOW)
-    out: list[tuple[str, Array, Mask | None]] = []
-    for name, here, window in (("shared", shared, SHARED_WINDOW), ("global", ~shared, 0)):
-        part = state.narrowed(mask, here)
-        if part is None or part.n:
-            everyone = part is None or (mask is not None and part.n == mask.n)
-            out.append((name, base - window, mask if everyone else part))
-    return out
+def _spaces(
+    state: State, site: Site, base: Array, mask: Mask | None
+) -> list[tuple[Site, Array, Mask | None]]:
+    """The active lanes of a wmma by the space that their address means."""
+    if site.space != "generic":
+        return [(site, base, mask)]
+    return [(site.as_(space=s), at, lanes) for s, at, lanes in by_space(state, site, base, mask)]
 
 
 def wmma_load(
@@ -326,10 +317,8 @@ def wmma_load(
 ) -> list[Array]:
     """wmma.load: the registers of a fragment."""
     words: list[Array] = []
-    for where, at, lanes in _by_space(state, space, base, mask):
-        got = _wmma_load(
-            state, number, matrix, shape, layout, kind, where, at, stride, count, lanes
-        )
+    for site, at, lanes in _spaces(state, state.sites[number], base, mask):
+        got = _wmma_load(state, site, matrix, shape, layout, kind, at, stride, count, lanes)
         if words and lanes is not None:
             got = [np.where(lanes.arr, g, w) for g, w in zip(got, words, strict=True)]
         words = got
@@ -339,12 +328,11 @@ def wmma_load(
 
 def _wmma_load(
     state: State,
-    number: int,
+    site: Site,
     matrix: str,
     shape: str,
     layout: str,
     kind: str,
-    space: str,
     base: Array,
     stride: Array | None,
     count: int,
@@ -359,19 +347,21 @@ def _wmma_load(
     accumulator = matrix in ("c", "d")
     raw = np.zeros((state.warp_shape.warps, state.blocks, rows, cols), _raw_kind(size))
     requests = _requests(rows, cols, kind, is_row, accumulator)
-    fused = space == "shared" and not accumulator and size <= 2
-    site = state.sites[number]
+    fused = site.space == "shared" and not accumulator and size <= 2
+    lines: list[Array] = []  # of a fused load: the words of its rows
     for index, (r, c, elements, down) in enumerate(requests):
-        lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
-        place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
-        address = base + place * size
-        if fused and index % 4 == 0:
-            _count_blocks(
-                state, number, base, step, size, is_row, requests[index : index + 4], mask
-            )
-        value = _fetch(state, number, space, address, elements * size, site.offset, mask, fused)
-        parts = _cut(state, value, size, elements)
-        for e, part in enumerate(parts):
+        if fused:
+            if index % 4 == 0:
+                group = requests[index : index + 4]
+                lines = _blocks(state, site, base, step, size, is_row, group, mask)
+            along = (c - c[::4][GROUP] if is_row else r - r[::4][GROUP]) * size // 4
+            words = np.stack(lines)[along, :, 8 * (index % 4) + GROUP].transpose(1, 0, 2)
+            value: tuple[Array, ...] = (words.view(u4),)
+        else:
+            lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
+            place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
+            value = _fetch(state, site, base + place * size, elements * size, mask)
+        for e, part in enumerate(_cut(value, size, elements)):
             rr, cc = (r + e, c) if down else (r, c + e)
             raw[:, :, rr, cc] = part.transpose(0, 2, 1)
     return _raw_fragment(state, raw, fragment, kind, count)
@@ -382,44 +372,16 @@ def _raw_kind(size: int) -> np.dtype[Any]:
 
 
 def _fetch(
-    state: State,
-    number: int,
-    space: str,
-    address: Array,
-    width: int,
-    offset: int,
-    mask: Mask | None,
-    fused: bool,
+    state: State, site: Site, address: Array, width: int, mask: Mask | None
 ) -> tuple[Array, ...]:
-    """`width` bytes a lane from global or shared memory, as 32-bit words or one narrower value."""
-    site = state.sites[number]
+    """`width` bytes a lane, as 32-bit words or one narrower value: (warps, 32, blocks) each."""
     kind = u4 if width >= 4 else np.dtype(f"u{width}")
-    words = max(width // 4, 1)
-    narrow = Site(number, site.line, site.text, space, site.op, kind, words, site.offset)
-    state.sites[number] = narrow
-    try:
-        if fused:
-            value = _quiet_shared(state, number, address, mask)
-        elif space == "shared":
-            value = access.load_shared(state, number, address, mask)
-        else:
-            value = access.load_global(state, number, address, mask)
-    finally:
-        state.sites[number] = site
-    return value if isinstance(value, tuple) else (value,)
+    value = perform(state, site.as_(kind=kind, count=max(width // 4, 1)), address, mask)
+    return tuple(warps(state, v) for v in (value if isinstance(value, tuple) else (value,)))
 
 
-def _quiet_shared(state: State, number: int, address: Array, mask: Mask | None) -> Array:
-    """A shared load that `_count_blocks` has already counted, checked and logged."""
-    site = state.sites[number]
-    offset = address + (site.offset - state.launch.program.shared_base)
-    last = state.launch.shared_bytes - 4
-    return load_words(state.shared, np.clip(offset, 0, max(last, 0)), u4)
-
-
-def _cut(state: State, words: tuple[Array, ...], size: int, elements: int) -> list[Array]:
+def _cut(whole: tuple[Array, ...], size: int, elements: int) -> list[Array]:
     """Elements of each lane out of what it loaded: (warps, 32, blocks) each."""
-    whole = [warps(state, w) for w in words]
     if size == 4:
         return [w.view(u4) for w in whole]
     if size == 8:
@@ -457,17 +419,17 @@ def _raw_fragment(
     return [words[i % len(words)] for i in range(count)]
 
 
-def _count_blocks(
+def _blocks(
     state: State,
-    number: int,
+    site: Site,
     base: Array,
     step: Array,
     size: int,
     is_row: bool,
     group: list[Any],
     mask: Mask | None,
-) -> None:
-    """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j."""
+) -> list[Array]:
+    """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j, gets its words."""
     rows = np.zeros(32, np.int64)
     cols = np.zeros(32, np.int64)
     for j, (r, c, _, _) in enumerate(group):
@@ -475,36 +437,14 @@ def _count_blocks(
         cols[8 * j : 8 * j + 8] = c[::4]
     lane_r, lane_c = _lane_table(state, rows), _lane_table(state, cols)
     place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
-    _matrix_access(state, number, base + place * size, len(group), mask)
+    return _rows(state, site, base + place * size, len(group), mask)
 
 
-def _matrix_access(state: State, number: int, address: Array, count: int, mask: Mask | None) -> Any:
-    """Check, count and log the 16-byte rows that the first 8 * count lanes address."""
-    site = state.sites[number]
-    if site.width != 16:
-        state.sites[number] = Site(
-            number, site.line, site.text, "shared", site.op, i4, 4, site.offset
-        )
+def _rows(state: State, site: Site, address: Array, count: int, mask: Mask | None) -> list[Array]:
+    """The 16-byte rows that the first 8 * count lanes address: four words, (warps, 32, blocks)."""
     lanes = state.first_lanes(mask, 8 * count)
-    try:
-        wide = state.sites[number]
-        plan = access._shared_plan(state, wide, state.stats[number], address, lanes)
-        log = state.log
-        if log is not None:
-            assert plan.granule is not None
-            span = 16 >> log.shift
-            if wide.op == "load":
-                if not plan.initialised:
-                    plan.initialised = access._check_init(state, wide, plan, span)
-                log.add(number, READ, plan.granule, span, plan.mask)
-            else:
-                log.mark(plan.granule, span, None if plan.mask is None else plan.mask.arr)
-                log.add(number, WRITE, plan.granule, span, plan.mask)
-            if state.copies is not None:
-                state.copies.check(wide, plan.granule, span, plan.mask)
-        return plan
-    finally:
-        state.sites[number] = site
+    words = perform(state, site.as_(kind=i4, count=4), address, lanes)
+    return [warps(state, w) for w in words]
 
 
 def wmma_store(
@@ -520,17 +460,16 @@ def wmma_store(
     mask: Mask | None,
 ) -> None:
     """wmma.store of an accumulator."""
-    for where, at, lanes in _by_space(state, space, base, mask):
-        _wmma_store(state, number, shape, layout, kind, where, at, values, stride, lanes)
+    for site, at, lanes in _spaces(state, state.sites[number], base, mask):
+        _wmma_store(state, site, shape, layout, kind, at, values, stride, lanes)
 
 
 def _wmma_store(
     state: State,
-    number: int,
+    site: Site,
     shape: str,
     layout: str,
     kind: str,
-    space: str,
     base: Array,
     values: tuple[Array, ...],
     stride: Array | None,
@@ -550,7 +489,6 @@ def _wmma_store(
             held += [halves[..., 0], halves[..., 1]]
         else:
             held.append(w)
-    site = state.sites[number]
     at = 0
     for r, c, elements, _ in _requests(rows, cols, kind, is_row, True):
         lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
@@ -559,15 +497,8 @@ def _wmma_store(
         at += elements
         if kind == "f16" and elements == 2:
             parts = (arith.join16(parts[0], parts[1]),)
-        own = parts[0].dtype
-        state.sites[number] = Site(
-            number, site.line, site.text, space, "store", own, len(parts), site.offset
-        )
-        try:
-            store = access.store_shared if space == "shared" else access.store_global
-            store(state, number, base + place * size, parts, mask)
-        finally:
-            state.sites[number] = site
+        narrow = site.as_(kind=parts[0].dtype, count=len(parts))
+        perform(state, narrow, base + place * size, mask, parts)
 
 
 # -- ldmatrix ------------------------------------------------------------------------------------
@@ -583,12 +514,7 @@ def load_matrix(
     state: State, number: int, address: Array, count: int, transposed: bool, mask: Mask | None
 ) -> list[Array]:
     """ldmatrix.x1, .x2, .x4, optionally .trans."""
-    plan = _matrix_access(state, number, address, count, mask)
-    offset = plan.offset
-    last = max(state.launch.shared_bytes - 16, 0)
-    if plan.mask is None or plan.mask.n < state.lanes:
-        offset = np.clip(offset, 0, last) & ~15
-    words = [warps(state, load_words(state.shared, offset + 4 * j, i4)) for j in range(4)]
+    words = _rows(state, state.sites[number], address, count, mask)
     out = []
     for j in range(count):
         if not transposed:
@@ -611,25 +537,22 @@ def store_matrix(
     mask: Mask | None,
 ) -> None:
     """stmatrix.x1, .x2, .x4, optionally .trans."""
-    plan = _matrix_access(state, number, address, len(values), mask)
-    target = warps(state, plan.offset)
-    arr = np.broadcast_to(
-        np.ones((1, 1, 1, 1), bool) if plan.mask is None else plan.mask.arr, state.shape
-    )
-    sound = warps(state, arr)
+    row, word = LANE % 8, [np.zeros((state.warp_shape.warps, 32, state.blocks), i4)] * 4
     for j, value in enumerate(values):
         held = warps(state, value)
-        rows = threads(state, target[:, 8 * j + GROUP])
-        good = threads(state, sound[:, 8 * j + GROUP])
-        if not transposed:
-            place = rows + 4 * _lane_table(state, MEMBER)
-            store_words(state.shared, place, threads(state, held), good)
-            continue
-        halves = arith.unpack16(held)
-        for e in range(2):
-            rows = threads(state, target[:, 8 * j + 2 * MEMBER + e])
-            place = rows + 2 * _lane_table(state, GROUP)
-            store_words(state.shared, place, threads(state, halves[..., e]), good)
+        mine = (LANE // 8 == j).reshape(1, 32, 1)
+        halves = arith.unpack16(held)  # (w, 32, b, 2)
+        for m in range(4):
+            if not transposed:  # element 2m of row r is in lane 4r + m
+                part = held[:, 4 * row + m]
+            else:  # element c of row r is in lane 4c + r / 2, half r & 1
+                low = halves[:, 8 * m + (row >> 1), :, row & 1]
+                high = halves[:, 8 * m + 4 + (row >> 1), :, row & 1]
+                part = arith.join16(low, high).transpose(1, 0, 2)
+            word[m] = np.where(mine, part, word[m])
+    lanes = state.first_lanes(mask, 8 * len(values))
+    site = state.sites[number].as_(kind=i4, count=4)
+    perform(state, site, address, lanes, tuple(threads(state, w) for w in word))
 
 
 def transpose_matrix(state: State, a: Array, mask: Mask | None) -> Array:

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine import sync
+
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
     from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -67,14 +69,14 @@ def _groups(
         named = warps(state, member).astype(i8) & _ALL
         groups = [(int(m), here & (named == m)) for m in np.unique(named[here])]
     bit = np.arange(32).reshape(1, 32, 1)
-    partial = mask is not None and mask is not state.live
+    partial = mask is not None and mask is not state.alive
     out = []
     for number, lanes in groups:
         inside = (number >> bit) & 1 == 1
         if number != _ALL and (left_out := lanes & ~inside).any():
             _left_out(state, number, left_out, line)
         if partial or len(groups) > 1:
-            alive = active_lanes(state, state.live)
+            alive = active_lanes(state, state.alive)
             missing = inside & alive & ~lanes & lanes.any(axis=1, keepdims=True)
             if missing.any():
                 _absent(state, number, missing, line)
@@ -83,37 +85,41 @@ def _groups(
 
 
 def _absent(state: State, number: int, missing: Array, line: int) -> None:
-    warp, _, column = (int(i[0]) for i in np.nonzero(missing))
-    lanes = ", ".join(str(int(lane)) for lane in np.flatnonzero(missing[warp, :, column]))
-    state.find(
-        "divergent-barrier",
+    place, listed, column = _where(state, missing)
+    _diverged(
+        state,
         line,
-        f"warp {warp} of block {state.block_tuple(column)}: the mask 0x{number:08x} names lanes that "
-        f"are not here ({lanes}). On a GPU the warp waits for them, or what it reads is undefined. "
-        "Let every lane that the mask names come here, or name only those that do",
+        column,
+        f"{place}: the mask 0x{number:08x} names lanes that are not here ({listed}). On a GPU the warp "
+        "waits for them, or what it reads is undefined. Let every lane that the mask names come here, "
+        "or name only those that do",
         int(np.count_nonzero(missing.any(axis=1))),
-        block=state.block_tuple(column),
     )
 
 
-def _where(state: State, lanes: Array) -> tuple[str, str, tuple[int, int, int]]:
-    """(the warp and block of the first true lane, the lanes of that warp, block) in words."""
+def _where(state: State, lanes: Array) -> tuple[str, str, int]:
+    """The first true lane's warp and block, the lanes of that warp, both in words; the block's column."""
     warp, _, column = (int(i[0]) for i in np.nonzero(lanes))
     listed = ", ".join(str(int(lane)) for lane in np.flatnonzero(lanes[warp, :, column]))
+    return f"warp {warp} of block {state.block_tuple(column)}", listed, column
+
+
+def _diverged(state: State, line: int, column: int, message: str, count: int) -> None:
+    """A finding about warps, of which one of this column is described."""
     block = state.block_tuple(column)
-    return f"warp {warp} of block {block}", listed, block
+    state.find("divergent-barrier", line, message, count, block=block)
 
 
 def _left_out(state: State, number: int, lanes: Array, line: int) -> None:
     """Lanes call with a mask that does not name them."""
-    place, listed, block = _where(state, lanes)
-    state.find(
-        "divergent-barrier",
+    place, listed, column = _where(state, lanes)
+    _diverged(
+        state,
         line,
+        column,
         f"{place}: lanes {listed} come here, and their own mask 0x{number:08x} does not name them. What "
         "they get, and whether they wait for others, is undefined. Name every lane that comes here",
         int(np.count_nonzero(lanes.any(axis=1))),
-        block=block,
     )
 
 
@@ -126,7 +132,7 @@ def sync_lanes(state: State, member: Array, mask: Mask | None, line: int) -> Non
         if left_out.any():
             number = int(np.broadcast_to(named, left_out.shape)[left_out][0])
             _left_out(state, number, left_out, line)
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
 
 
 def _judge_sources(
@@ -145,11 +151,11 @@ def _judge_sources(
         named = ((warps(state, member).astype(i8) & _ALL) >> source) & 1 == 1
     if there.all() and named.all():
         return
-    alive = np.take_along_axis(active_lanes(state, state.live), source, axis=1)
+    alive = np.take_along_axis(active_lanes(state, state.alive), source, axis=1)
     bad = here & (source != own) & (~named | ~alive)
     if not bad.any():
         return
-    place, _, block = _where(state, bad)
+    place, _, _ = _where(state, bad)
     warp, lane, column = (int(i[0]) for i in np.nonzero(bad))
     wanted = int(source[warp, lane, column])
     if not np.broadcast_to(named, bad.shape)[warp, lane, column]:
@@ -158,14 +164,14 @@ def _judge_sources(
         why = f"which does not exist: the block has {state.threads} threads"
     else:
         why = "which has ended"
-    state.find(
-        "divergent-barrier",
+    _diverged(
+        state,
         line,
+        column,
         f"{place}: lane {lane} reads from lane {wanted}, {why}. The value is undefined (an H200 gives "
         "0 for a lane that is not active). Keep every lane to the end of the shuffles, and give those "
         "that have nothing a neutral value",
         int(np.count_nonzero(bad)),
-        block=block,
     )
 
 
@@ -181,14 +187,14 @@ def whole_warps(state: State, what: str, line: int, mask: Mask | None) -> None:
     if not partial.any():
         return
     warp, column = (int(i[0]) for i in np.nonzero(partial))
-    state.find(
-        "divergent-barrier",
+    _diverged(
+        state,
         line,
+        column,
         f"{int(count[warp, column])} of 32 lanes of warp {warp} of block {state.block_tuple(column)} "
         f"come to {what}, which a whole warp executes together. Keep its lanes together here, and "
         "give the block a multiple of 32 threads",
         int(np.count_nonzero(partial)),
-        block=state.block_tuple(column),
     )
 
 
@@ -228,7 +234,7 @@ def shuffle(
     there = np.take_along_axis(active_lanes(state, mask), source & 31, axis=1)
     _groups(state, member, mask, line)
     _judge_sources(state, member, mask, source & 31, there, line)
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     result = np.where(there, took, np.zeros_like(took))
     good = np.broadcast_to(good, value.shape)
     return threads(state, result), threads(state, good)
@@ -252,7 +258,7 @@ def vote(
             count, total = true.sum(axis=1, keepdims=True), here.sum(axis=1, keepdims=True)
             out = (count == 0) | (count == total)
         parts.append((here, out))
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     return threads(state, _joined(parts))
 
 
@@ -279,7 +285,7 @@ def match_lanes(
         same = ((bits == everyone) | ~here).all(axis=1, keepdims=True)
         lanes.append((here, (bits if mode == "any" else np.where(same, everyone, 0)).astype(i4)))
         equals.append((here, same))
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     return threads(state, _joined(lanes)), threads(state, _joined(equals))
 
 
@@ -288,7 +294,7 @@ def elect_lane(state: State, member: Array, mask: Mask | None, line: int) -> tup
     leaders = []
     for _, here in _groups(state, member, mask, line):
         leaders.append((here, here.argmax(axis=1, keepdims=True).astype(i4)))
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     leader = threads(state, _joined(leaders))
     return leader, leader == state.thread % 32
 
@@ -309,5 +315,5 @@ def reduce_lanes(
         filled = np.where(here, value, np.array(identity).astype(value.dtype))
         out = function.reduce(filled, axis=1, keepdims=True, dtype=value.dtype)
         parts.append((here, out))
-    state.warp_sync(mask)
+    sync.warp_sync(state, mask)
     return threads(state, _joined(parts))

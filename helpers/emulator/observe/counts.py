@@ -12,106 +12,36 @@ agree: if every active lane i reads the same address as lane i^1 (or, for all la
 or that lane is inactive, then the two halves of an 8-byte load, and the two quarters of each half
 of a 16-byte load, are one phase. Source of the merging: NVIDIA developer forum, topic 77228 (CC 7.x).
 
-Arrays have six axes here: two that number the warps of a block, two that number the lanes of a
-warp (so that a value shared by all lanes keeps size one), and the two of the blocks.
+Arrays have the six axes of `machine.lanes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine.events import Access, Observer, Stage, Where
+from helpers.emulator.machine.lanes import WARP, ActiveLanes, WarpShape, by_warp
+from helpers.emulator.machine.memory import Buffer
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine.state import State
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
-WARP = 32
 SECTOR = 32  # bytes
 BANKS = 32
 _NONE = np.int64(1) << np.int64(62)  # stands for an inactive lane when lanes are sorted
-
-
-class WarpShape:
-    """How the threads of a block fall into warps: reshapes (rows, x, ...) into (warp, lane, ...)."""
-
-    def __init__(self, rows: int, x: int) -> None:
-        self.rows, self.x = rows, x
-        self.threads = rows * x
-        self.warps = -(-self.threads // WARP)
-        self.group = WARP // x if WARP % x == 0 else 0
-        if x % WARP == 0:
-            self.mode = "split"
-        elif self.group and rows % self.group == 0:
-            self.mode = "group"
-        else:
-            self.mode = "pad"
-            padded = np.minimum(np.arange(self.warps * WARP), self.threads - 1)
-            self.index = padded.reshape(self.warps, WARP)
-            self.exists = np.arange(self.warps * WARP).reshape(self.warps, WARP) < self.threads
-
-    def lanes(self, a: Array, is_mask: bool = False) -> Array:
-        """(rows, x, p, q), axes of size one kept, to (w1, w2, g, l, p, q).
-
-        Lanes beyond the last thread repeat it, or are False in a mask.
-        """
-        r, x, p, q = a.shape
-        if self.mode == "split":
-            return a.reshape(r, x // WARP or 1, 1, WARP if x > 1 else 1, p, q)
-        if self.mode == "group":
-            g = self.group
-            return a.reshape(r // g or 1, 1, g if r > 1 else 1, x, p, q)
-        if r == 1 and x == 1 and not (is_mask and self.threads % WARP):
-            return a.reshape(1, 1, 1, 1, p, q)
-        full = np.broadcast_to(a, (self.rows, self.x, p, q)).reshape(self.threads, p, q)
-        out = full[self.index]
-        if is_mask:
-            out &= self.exists[:, :, None, None]
-        return out.reshape(self.warps, 1, 1, WARP, p, q)
-
-    def spread(self, six: Array) -> Array:
-        """The lane axes of `lanes` at full size: every lane of a warp stands for itself."""
-        w1, w2, _, _, p, q = six.shape
-        sizes = (self.group, self.x) if self.mode == "group" else (1, WARP)
-        return np.broadcast_to(six, (w1, w2, *sizes, p, q))
-
-    def full(self, a: Array, blocks: tuple[int, int]) -> Array:
-        """(rows, x, p, q) to (warps, 32, p * q); lanes beyond the last thread repeat it."""
-        p, q = blocks
-        whole = np.broadcast_to(a, (self.rows, self.x, p, q)).reshape(self.threads, p * q)
-        if self.threads % WARP:
-            whole = whole[np.minimum(np.arange(self.warps * WARP), self.threads - 1)]
-        return whole.reshape(self.warps, WARP, p * q)
-
-    def back(self, a: Array, blocks: tuple[int, int]) -> Array:
-        """Inverse of `full`."""
-        flat = a.reshape(self.warps * WARP, -1)[: self.threads]
-        return flat.reshape(self.rows, self.x, *blocks)
-
-
-def _merged(a: Array) -> Array:
-    """Join the two lane axes: (w1, w2, lanes, p, q)."""
-    w1, w2, g, x, p, q = a.shape
-    return a.reshape(w1, w2, g * x, p, q)
-
-
-class ActiveLanes:
-    """The lanes of a mask by warp, with what `distinct` asks of it again and again."""
-
-    def __init__(self, shape: WarpShape, mask: Array) -> None:
-        """mask: bool (rows, x, p, q)."""
-        self.lanes = shape.lanes(mask, is_mask=True)
-        self.full = _merged(shape.spread(self.lanes))
-        self.any = self.full.any(axis=2)  # (w1, w2, p, q)
-        self.pairs = self.full[:, :, 1:] & self.full[:, :, :-1]
-        starts = np.count_nonzero(self.full[:, :, 1:] & ~self.full[:, :, :-1], axis=2)
-        self.contiguous = bool((starts + self.full[:, :, 0] <= 1).all())
 
 
 def distinct(shape: WarpShape, keys: Array, active: ActiveLanes | None) -> Array:
     """Distinct values among the active lanes of each request: int64 (w1, w2, p, q)."""
     one = keys.shape[2] * keys.shape[3] == 1
     if active is None:
-        a = _merged(keys)
+        a = by_warp(keys)
         if one:
             return np.ones((*a.shape[:2], *a.shape[3:]), np.int64)
         step = np.diff(a, axis=2)
@@ -124,7 +54,7 @@ def distinct(shape: WarpShape, keys: Array, active: ActiveLanes | None) -> Array
             active.any.astype(np.int64),
             np.broadcast_shapes(active.any.shape, (*keys.shape[:2], *keys.shape[4:])),
         )
-    a = _merged(shape.spread(keys))
+    a = by_warp(shape.spread(keys))
     if active.contiguous:
         step = np.diff(a, axis=2)
         if step.min() >= 0:  # in order: a new value shows beside its neighbour
@@ -155,7 +85,7 @@ def wavefronts(
     words = byte_address >> 2
     if width > 4 or active is not None:
         words = shape.spread(words)
-    words = _merged(words)
+    words = by_warp(words)
     if active is not None:
         words, full = np.broadcast_arrays(words, active.full)
         words = np.where(full, words, _NONE)
@@ -195,3 +125,90 @@ def wide_load(words: Sequence[int]) -> int:
     """Wavefronts of one 16-byte load by a warp; words: each lane's first, below 0 if inactive."""
     lanes = np.asarray(words, np.int64).reshape(1, WARP)
     return int(_wide(np.where(lanes < 0, _NONE, lanes), 16, True)[0])
+
+
+# -- of a launch ---------------------------------------------------------------------------------
+
+
+@dataclass
+class SiteStats:
+    """Running sums of one memory instruction."""
+
+    requests: int = 0
+    sectors: int = 0
+    wavefronts: int = 0
+    lanes: int = 0
+    arrays: list[str] = field(default_factory=list)
+
+
+class Tally(Observer):
+    """Counts what every memory instruction asks of global and of shared memory."""
+
+    def __init__(self, sites: int) -> None:
+        """sites: memory instructions of the program."""
+        self.stats = [SiteStats() for _ in range(sites)]
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = state
+        # What the last shared access of each instruction took: many go the same way again.
+        self.before: dict[int, tuple[Where, int, int, int]] = {}
+
+    def access(self, access: Access) -> None:
+        """Add up an access, a copy when it begins."""
+        if access.stage not in (Stage.WHOLE, Stage.BEGUN):
+            return
+        if access.space == "global":
+            self._global(access)
+        elif access.space == "shared":
+            self._shared(access)
+
+    def _global(self, access: Access) -> None:
+        state, where = self.state, access.where
+        stats, mask, width = self.stats[access.site.index], where.mask, access.site.width
+        if mask is None:
+            requests, lanes, active = state.total_warps, state.lanes, None
+        else:
+            requests, lanes, active = mask.warps, mask.n, mask.active
+        stats.requests += requests
+        stats.lanes += lanes
+        six = state.warp_shape.lanes(where.offset)
+        if six.shape[2] * six.shape[3] == 1:  # one address a warp
+            stats.sectors += requests * max(width // SECTOR, 1)
+        else:
+            sectors = distinct(state.warp_shape, six >> 5, active)
+            stats.sectors += int(sectors.sum()) * (state.total_warps // sectors.size)
+        assert isinstance(where.target, Buffer)
+        if where.target.name not in stats.arrays:
+            stats.arrays.append(where.target.name)
+
+    def _shared(self, access: Access) -> None:
+        where, index = access.where, access.site.index
+        found = self.before.get(index)
+        if found is None or found[0] is not where:
+            found = self.before[index] = (where, *self._take_shared(access))
+        stats = self.stats[index]
+        stats.requests += found[1]
+        stats.wavefronts += found[2]
+        stats.lanes += found[3]
+
+    def _take_shared(self, access: Access) -> tuple[int, int, int]:
+        """(requests, wavefronts, lanes) of a shared access; its variable is noted."""
+        state, site, where = self.state, access.site, access.where
+        mask, shape = where.mask, state.warp_shape
+        active = None if mask is None else mask.active
+        waves = wavefronts(shape, shape.lanes(where.offset), site.width, active, site.op == "load")
+        requests = state.total_warps if mask is None else mask.warps
+        symbol, arrays = state.shared_symbol(first_offset(where)), self.stats[site.index].arrays
+        if symbol is not None and symbol.name not in arrays:
+            arrays.append(symbol.name)
+        lanes = state.lanes if mask is None else mask.n
+        return requests, int(waves.sum()) * (state.total_warps // waves.size), lanes
+
+
+def first_offset(where: Where) -> int:
+    """Where the first lane of an access goes."""
+    if where.mask is None:
+        return int(where.offset.reshape(-1)[0])
+    a, m = np.broadcast_arrays(where.offset, where.mask.arr)
+    return int(a.reshape(-1)[int(np.argmax(m.reshape(-1)))])

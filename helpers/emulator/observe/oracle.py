@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine.memory import Buffer, Heap, StoreLog
+from helpers.emulator.machine.memory import Buffer, Heap
+from helpers.emulator.observe.stores import LastStores
 from helpers.errors import EmulationError, UnknownNameError, near_matches
 
 if TYPE_CHECKING:
-    from helpers.emulator.machine.machine import State
+    from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Expectation = Array | tuple[Array, float | Array]
@@ -135,18 +136,18 @@ def restore(copies: Sequence[tuple[Array, Array]]) -> None:
         np.copyto(array, contents)
 
 
-# -- the log of the second run -------------------------------------------------------------------
+# -- the second run ------------------------------------------------------------------------------
 
 
-def watch(wrong: Sequence[Wrong], heap: Heap) -> None:
-    """Have the stores to the arrays of wrong elements logged from here on."""
+def logged(wrong: Sequence[Wrong], heap: Heap) -> LastStores:
+    """Who logs the stores to the arrays of wrong elements."""
     buffers = _named(heap)
-    for w in wrong:
-        size = buffers[w.name].nbytes // buffers[w.name].itemsize
-        buffers[w.name].stores = StoreLog(np.full(size, -1, np.int64), np.full(size, -1, np.int32))
+    return LastStores([buffers[w.name] for w in wrong])
 
 
-def findings(state: State, wrong: Sequence[Wrong], heap: Heap, line: int, ended: bool) -> None:
+def findings(
+    state: State, wrong: Sequence[Wrong], log: LastStores, heap: Heap, line: int, ended: bool
+) -> None:
     """Enter the wrong elements by array and writing line.
 
     state: any batch of the logged run, for its words. line: of the kernel, for what nobody wrote.
@@ -154,14 +155,13 @@ def findings(state: State, wrong: Sequence[Wrong], heap: Heap, line: int, ended:
     """
     buffers = _named(heap)
     for w in wrong:
-        log = buffers[w.name].stores
-        assert log is not None
+        stores = log.of(buffers[w.name])
         sites = state.launch.program.sites
-        lines = np.array([s.line for s in sites] + [-1])[log.site[w.at]]
+        lines = np.array([s.line for s in sites] + [-1])[stores.site[w.at]]
         for writer in np.unique(lines):
             here = np.flatnonzero(lines == writer)
             first = int(here[0])
-            thread = int(log.thread[w.at[first]])
+            thread = int(stores.thread[w.at[first]])
             if writer >= 0:
                 who = f"thread {state.global_thread_text(thread)} wrote it last, here"
             else:

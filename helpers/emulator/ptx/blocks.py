@@ -16,6 +16,7 @@ from helpers.emulator.ptx import (
     arithmetic,
     control,
     conversions,
+    ends,
     flow,
     survey,
     waits,
@@ -49,8 +50,10 @@ def translate(module: P.Module, entry: str) -> Program:
             program.global_symbols[variable.name] = (slot, variable.size)
     program.used = survey.used(program, reachable)
     survey.look_over(program, reachable)
+    # Lanes come out of a function that waits one by one: whoever called it must not run ahead either.
+    gated = any(_waits(f) for f in reachable[1:])
     for f in reachable:
-        program.functions[f.name] = _translate_function(program, f)
+        program.functions[f.name] = _translate_function(program, f, gated)
     program.local_bytes = survey.local_need(program, function.name, ())
     program.module = _without_code(module)
     program.entry = program.module.functions[entry]
@@ -80,11 +83,18 @@ def split_blocks(function: P.Function) -> list[tuple[int, int]]:
     return spans if spans[-1][0] == len(code) else [*spans, (len(code), len(code))]
 
 
-def _translate_function(program: Program, function: P.Function) -> FunctionProgram:
+def _waits(function: P.Function) -> bool:
+    return bool(waits.loops(function, split_blocks(function)))
+
+
+def _translate_function(program: Program, function: P.Function, gated: bool) -> FunctionProgram:
+    """Translate one function. gated: another of the program waits in a loop."""
     spans = split_blocks(function)
-    if found := waits.loops(function, spans):
+    found = waits.loops(function, spans)
+    if found:
         program.waits = True
         program.polls = program.polls or any(w.strong for w in found)
+    if found or gated:
         whole = waits.gated(function)
         if whole is not function:
             function, spans = whole, split_blocks(whole)
@@ -109,7 +119,6 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
     for start, end in spans:
         line = function.code[start].line if start < end else 0
         block = Block(len(program.blocks), start, line, end - start + 1)
-        block.next = after.get(start, -1)
         if start < end:
             last = function.code[end - 1]
             block.end_line, block.end_place = last.line, last.place
@@ -117,7 +126,7 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
         result.blocks[start] = block
         emitter = Emitter(program, function, kinds, numbers, local_at, locals_size)
         emitter.waiting = frozenset(i - start for i in reads)
-        _emit_block(emitter, block, function.code[start:end])
+        _emit_block(emitter, block, function.code[start:end], after.get(start, -1))
         sources.append(emitter.source(block_name(block.number)))
     try:
         code = compile("\n".join(sources), f"<ptx {function.name}>", "exec")
@@ -128,7 +137,9 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
         ) from error
     result.code = marshal.dumps(code)
     result.exits = tuple(
-        b.start for b in result.blocks.values() if b.kind == "exit" and b.cost <= 2 and b.next < 0
+        b.start
+        for b in result.blocks.values()
+        if isinstance(b.end, ends.Exit) and b.end.after < 0 and b.cost <= 2
     )
     for wait in found:
         registers = tuple(sorted(numbers[r] for r in wait.registers if r in numbers))
@@ -136,7 +147,7 @@ def _translate_function(program: Program, function: P.Function) -> FunctionProgr
         for start in wait.latches:
             block = result.blocks[start]
             block.spins = (*(block.spins or ()), spin)
-    ranked = flow.order({b.start: b.followers for b in result.blocks.values()}, spans[0][0])
+    ranked = flow.order({b.start: b.end.followers for b in result.blocks.values()}, spans[0][0])
     if ranked != sorted(ranked):
         result.rank = {start: i for i, start in enumerate(ranked)}
     return result
@@ -190,19 +201,17 @@ def _cross_block(function: P.Function, spans: list[tuple[int, int]]) -> set[str]
     return out
 
 
-def _emit_block(emitter: Emitter, block: Block, code: list[P.Instruction]) -> None:
+def _emit_block(emitter: Emitter, block: Block, code: list[P.Instruction], after: int) -> None:
+    """Write a block's Python and say how it ends. after: the next block of the text, -1 if none."""
     opcodes = block.opcodes
     emitter.plan(code)
     for position, ins in enumerate(code):
         emitter.begin(ins, position)
-        ends = ins.op.ends
-        if ends != "gate":
+        if ins.op.ends != "gate":
             opcodes[ins.opcode] = opcodes.get(ins.opcode, 0) + 1
-        if ends and ends != "call":
-            control.terminate(emitter, block, ins)
+        if ins.op.ends not in ("", "call"):
+            block.end = control.terminate(emitter, ins, after)
             return
         lower(emitter, ins)
-    block.target = block.next
-    if block.next < 0:
-        block.kind = "exit"
+    block.end = ends.Jump(after) if after >= 0 else ends.Exit()
     emitter.finish("None")

@@ -4,72 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from helpers.emulator.ptx import ends
 from helpers.emulator.ptx import parse as P
 from helpers.emulator.ptx.accesses import poll_barrier
 from helpers.emulator.ptx.emit import Emitter, check_words, lowers, refuse
-from helpers.emulator.ptx.program import Block
 from helpers.errors import EmulationError
 
-End = Callable[[Emitter, Block, P.Instruction, str | None], None]
+Ending = Callable[[Emitter, P.Instruction, str | None, int], ends.End]
+"""Writes what the last instruction of a block gives, and says how the block ends. The number is that
+of the next block of the text, -1 if there is none."""
 
 
-def terminate(e: Emitter, block: Block, ins: P.Instruction) -> None:
-    """Emit the instruction that ends a block, and note in the block how it ends.
+def terminate(e: Emitter, ins: P.Instruction, after: int) -> ends.End:
+    """Emit the instruction that ends a block; how the block ends. after: the next block of the text.
 
     Raises EmulationError for one that is not emulated.
     """
     refuse(e, ins)
-    _ENDS[ins.op.ends](e, block, ins, e.guard())
+    end = _ENDS[ins.op.ends](e, ins, e.guard(), after)
     if ins.op.ends != "gate":
         check_words(ins)
+    return end
 
 
-def _jump(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+def _jump(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
     label = ins.operands[0]
     name = label.name if isinstance(label, P.Symbol) else ""
     if name not in e.function.labels:
         raise EmulationError(f"line {ins.line}: the PTX label {name!r} does not exist")
-    block.target = e.function.labels[name]
-    block.kind = "branch" if guard else "jump"
+    target = e.function.labels[name]
     e.finish(guard or "None")
+    return ends.Branch(target, after) if guard else ends.Jump(target)
 
 
-def _leave(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
-    block.kind = "exit"
-    block.ends_thread = ins.root != "ret"
-    if not guard:
-        block.next = -1
+def _leave(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
     e.finish(guard or "None")
+    return ends.Exit(after if guard else -1, whole=ins.root != "ret")
 
 
-def _trap(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+def _trap(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
     e.emit(f"trapped(S, {ins.line}, {e.active()})")
-    _leave(e, block, ins, guard)
+    return _leave(e, ins, guard, after)
 
 
-def _gate(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
-    block.kind = "gate"
+def _gate(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
     e.finish(e.read(ins.operands[0], "i4"))
+    return ends.Gate(after)
 
 
-def _table(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+def _table(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
     table, function = ins.operands[1], e.function
     if guard or not isinstance(table, P.Symbol) or table.name not in function.tables:
         raise EmulationError(
             f"line {ins.line}: cannot follow {ins.text!r}: its branch table is missing"
         )
-    block.kind = "table"
     names = function.tables[table.name]
-    block.targets = tuple(function.labels[n] for n in names if n in function.labels)
     e.finish(e.read(ins.operands[0], "i4"))
+    return ends.Table(tuple(function.labels[n] for n in names if n in function.labels))
 
 
-def _poll(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
-    block.kind = "poll"
+def _poll(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
     e.finish(poll_barrier(e, ins))
+    return ends.Poll(after)
 
 
-def _barrier(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) -> None:
+def _barrier(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
     if guard:
         raise EmulationError(
             f"line {ins.line}: a barrier under a predicate ({ins.text!r}) is not emulated. Put the "
@@ -87,11 +86,11 @@ def _barrier(e: Emitter, block: Block, ins: P.Instruction, guard: str | None) ->
         reduce = f"({operation!r}, {number}, {e.read(predicate, 'b1')})"
     barrier = e.read(operands[0], "i4") if operands else e.constant(0, "i4")
     expected = f"{e.read(operands[1], 'i8')}" if len(operands) > 1 else "None"
-    block.kind = "barrier"
     e.finish(f"(uniform_int({barrier}), {expected}, {'arrive' in parts}, {reduce})")
+    return ends.Barrier(after)
 
 
-_ENDS: dict[str, End] = {
+_ENDS: dict[str, Ending] = {
     "jump": _jump,
     "table": _table,
     "exit": _leave,

@@ -321,6 +321,7 @@ class Emitter:
                 scope if {"acquire", "acq_rel"} & parts else None,
                 scope if {"release", "acq_rel"} & parts else None,
                 self.position in self.waiting,
+                "volatile" in parts,
             )
         )  # fmt: skip
         return number

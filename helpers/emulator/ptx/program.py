@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers.emulator.ptx import ends
 from helpers.emulator.ptx import parse as P
 from helpers.emulator.ptx.layout import FUNCTION_BASE
 from helpers.emulator.ptx.sites import Site
@@ -68,22 +69,10 @@ class Block:
     cost: int
     end_line: int = 0
     end_place: tuple[str, ...] = ()
-    kind: str = "jump"
-    target: int = -1
-    next: int = -1
-    targets: tuple[int, ...] = ()
-    ends_thread: bool = False
+    end: ends.End = field(init=False)
     run: Callable[..., Any] = field(default=not_linked, repr=False)
     opcodes: dict[str, int] = field(default_factory=dict)
     spins: tuple[Spin, ...] | None = None  # loops that this block goes back to the start of
-
-    @property
-    def followers(self) -> tuple[int, ...]:
-        """The blocks that may run after this one."""
-        if self.kind == "table":
-            return self.targets
-        own = {"jump": (self.target,), "branch": (self.target, self.next)}
-        return tuple(n for n in own.get(self.kind, (self.next,)) if n >= 0)
 
 
 @dataclass

@@ -1,0 +1,198 @@
+"""The judge of accesses one by one: the last ones to each place, and what the clock says of them.
+
+Shared memory in kernels with mbarriers, which order single threads: every access is judged when it is
+made, against the last write and the last reads of the same place. Global memory: the last writer and
+reader of each granule are kept for the whole launch, for the arrays that the kernel may write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.emulator.machine.events import Access, Stage
+from helpers.emulator.observe.log import ATOMIC, READ, WRITE, kind_of
+
+if TYPE_CHECKING:
+    from helpers.emulator.machine.masks import Mask
+    from helpers.emulator.machine.state import State
+    from helpers.emulator.observe.clock import Clock
+    from helpers.emulator.observe.initialised import FirstWrites
+    from helpers.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class _Last:
+    """The last accesses of a kind to each place: thread, its time, the instruction."""
+
+    def __init__(self, *shape: int) -> None:
+        self.thread = np.full(shape, -1, np.int16)
+        self.time = np.zeros(shape, np.int64)
+        self.site = np.zeros(shape, np.int32)
+
+
+class LastJudge:
+    """Judges accesses to the shared memory of a batch of blocks as they come."""
+
+    def __init__(self, state: State, first: FirstWrites, clock: Clock) -> None:
+        """first: told when an interval ends."""
+        self.state, self.first, self.clock = state, first, clock
+        self.granule = state.launch.program.granule
+        self.shift = self.granule.bit_length() - 1
+        self.places = -(-state.launch.shared_bytes // self.granule) * state.blocks
+        self.nwarps = state.warp_shape.warps
+        self.writes = _Last(self.places)
+        self.reads = _Last(self.nwarps, self.places)
+        self.atomics: _Last | None = None
+
+    def warp(self, mask: Mask | None) -> None:
+        """Lanes of warps synchronise: the clock knows."""
+
+    def end(self, but: Array | None = None) -> None:
+        """A barrier of the whole block."""
+        self.first.judge(None, None, 1)
+
+    def note(self, access: Access) -> None:
+        """Judge an access and enter it."""
+        site, where, s = access.site, access.where, self.state
+        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        kind = kind_of(site)
+        kind = (
+            WRITE
+            if access.stage is not Stage.WHOLE
+            else kind
+            if kind == READ
+            else (WRITE if kind == WRITE else ATOMIC)
+        )
+        at, thread, column, chosen = self._flat(granule, where.mask)
+        values = access.values
+        for j in range(span if len(at) else 0):
+            place = at + j * s.blocks
+            if access.stage is Stage.WAITED:
+                # Where its own beginning was the last write, several lanes may copy the same bytes.
+                new = self.writes.site[place] != site.index
+                self._compare(site, WRITE, place[new], thread[new], column[new])
+                self._enter(site, WRITE, place, thread, column)
+                continue
+            self._compare(site, kind, place, thread, column)
+            self._enter(site, kind, place, thread, column)
+            if kind == WRITE and values is not None:
+                met = self.writes.thread[place] != thread
+                if met.any():
+                    value = values[j * self.granule // values[0].dtype.itemsize]
+                    full = np.broadcast_to(value, s.shape)
+                    flat = full.reshape(-1) if chosen is None else full[chosen]
+                    self._collision(site, place, thread, column, met, flat)
+
+    def _flat(self, granule: Array, mask: Mask | None) -> tuple[Array, Array, Array, Array | None]:
+        """Places, threads and blocks of the active lanes, and which lanes they are (None: all)."""
+        s = self.state
+        column = np.broadcast_to(s.block_index, s.shape)
+        at = np.broadcast_to(granule, s.shape) * s.blocks + column
+        thread = np.broadcast_to(s.thread, s.shape)
+        if mask is None:
+            return at.reshape(-1), thread.reshape(-1), column.reshape(-1), None
+        chosen = np.broadcast_to(mask.arr, s.shape)
+        return at[chosen], thread[chosen], column[chosen], chosen
+
+    def _compare(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
+        self._against(self.writes, place, site, kind, WRITE, place, thread, column)
+        if kind != READ:
+            for warp in range(self.nwarps):
+                index = warp * self.places + place
+                self._against(self.reads, index, site, kind, READ, place, thread, column)
+        if kind != ATOMIC and self.atomics is not None:
+            for warp in range(self.nwarps):
+                index = warp * self.places + place
+                self._against(self.atomics, index, site, kind, ATOMIC, place, thread, column)
+
+    def _against(
+        self,
+        last: _Last,
+        index: Array,
+        site: Site,
+        kind: int,
+        other_kind: int,
+        place: Array,
+        thread: Array,
+        column: Array,
+    ) -> None:
+        """Earlier accesses of others that this thread does not know of."""
+        other = last.thread.reshape(-1)[index]
+        open_ = (other >= 0) & (other != thread)
+        if not open_.any():
+            return
+        at = np.flatnonzero(open_)
+        stamp = last.time.reshape(-1)[index[at]]
+        who = other[at].astype(np.int64)
+        open_[at] = ~self.clock.knows(who, stamp, column[at], thread[at])
+        if open_.any():
+            self._race(last, index, site, kind, other_kind, place, thread, column, open_)
+
+    def _race(
+        self,
+        last: _Last,
+        index: Array,
+        site: Site,
+        kind: int,
+        other_kind: int,
+        place: Array,
+        thread: Array,
+        column: Array,
+        bad: Array,
+    ) -> None:
+        s = self.state
+        others = last.thread.reshape(-1)[index].astype(np.int64)
+        apart = bad & (others >> 5 != thread >> 5)  # of two warps: the better example
+        i = int(np.flatnonzero(apart if apart.any() else bad)[0])
+        mine, other = int(thread[i]), int(others[i])
+        before = s.sites[int(last.site.reshape(-1)[index[i]])].line
+        name, where = s.shared_name(int(place[i]) // s.blocks * self.granule)
+        verbs = {READ: "reads", WRITE: "writes", ATOMIC: "updates"}
+        line = site.line
+        same = mine // 32 == other // 32
+        cure = (
+            "The two threads are of one warp: put __syncwarp() between the accesses"
+            if same
+            else "Let the first arrive at a barrier after its access, and the second wait for it"
+        )
+        s.find(
+            "race",
+            line,
+            f"{where}: thread {s.thread_text(mine)} {verbs[kind]} it and thread "
+            f"{s.thread_text(other)} {verbs[other_kind]} it (line {before}), and neither knows that "
+            f"the other has done so: no barrier that both used lies in between. {cure}",
+            int(np.count_nonzero(bad)),
+            array=name,
+            index=where,
+            threads=(mine, other),
+            other_line=before,
+            block=s.block_tuple(int(column[i])),
+            weight=int(not same),
+        )
+
+    def _collision(
+        self, site: Site, place: Array, thread: Array, column: Array, met: Array, value: Array
+    ) -> None:
+        """Threads of one store met: a race, unless they stored the same value."""
+        bits = value.view(f"u{value.dtype.itemsize}") if value.dtype.kind == "f" else value
+        stands = np.zeros(self.places, bits.dtype)
+        stands[place] = bits
+        met = met & (stands[place] != bits)
+        if met.any():
+            self._race(self.writes, place, site, WRITE, WRITE, place, thread, column, met)
+
+    def _enter(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
+        time = self.clock.stamp()[column, thread >> 5]
+        if kind == WRITE:
+            last, index = self.writes, place
+        else:
+            if kind == ATOMIC and self.atomics is None:
+                self.atomics = _Last(self.nwarps, self.places)
+            last = self.reads if kind == READ else self.atomics  # type: ignore[assignment]
+            index = (thread >> 5) * self.places + place
+        last.thread.reshape(-1)[index] = thread
+        last.time.reshape(-1)[index] = time
+        last.site.reshape(-1)[index] = site.index
