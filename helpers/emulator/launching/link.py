@@ -31,9 +31,7 @@ from helpers.emulator.ptx.program import Program, block_name
 _FUNCTIONS = (
     # memory
     access.entry_param, access.load_param, access.store_param,
-    access.load_global, access.load_shared, access.load_local, access.load_const,
-    access.load_generic, access.store_global, access.store_shared, access.store_local,
-    access.store_generic, access.is_space, atomics.atomic,
+    access.load, access.store, access.is_space, atomics.atomic,
     asynchronous.copy_async, asynchronous.commit_group, asynchronous.wait_group,
     # mbarriers, calls
     mbarrier.init_barrier, mbarrier.end_barrier, mbarrier.arrive, mbarrier.async_arrive,

@@ -158,20 +158,17 @@ def _merged(site: Site, parts: list[tuple[Array, Any]]) -> Any:
 # -- what generated code calls -------------------------------------------------------------------
 
 
-def _load(state: State, number: int, address: Array, mask: Mask | None) -> Any:
+def load(state: State, number: int, address: Array, mask: Mask | None) -> Any:
     """ld: an array, or one for each element of a vector access."""
     return perform(state, state.sites[number], address, mask)
 
 
-def _store(
+def store(
     state: State, number: int, address: Array, values: tuple[Array, ...], mask: Mask | None
 ) -> None:
     """st of one or several elements a lane."""
     perform(state, state.sites[number], address, mask, values)
 
-
-load_global = load_shared = load_local = load_const = load_generic = _load
-store_global = store_shared = store_local = store_generic = _store
 
 
 # -- global memory -------------------------------------------------------------------------------

@@ -25,8 +25,7 @@ def _load(e: Emitter, ins: P.Instruction) -> None:
         # Load as the destination's own type.
         numpy = own_kind(e, targets[0], numpy)
     number = e.site(space, "load", numpy, len(targets), offset)
-    named = "const" if space == "param" else space
-    call = f"load_{named}(S, {number}, {base}, {e.active()})"
+    call = f"load(S, {number}, {base}, {e.active()})"
     if len(targets) == 1:
         e.write(targets[0], call, numpy)
         return
@@ -70,7 +69,7 @@ def _store(e: Emitter, ins: P.Instruction) -> None:
         raise e.fail("constant memory cannot be written by a kernel")
     base, offset = e.address(address)
     number = e.site(space, "store", numpy, len(sources), offset)
-    e.emit(f"store_{space}(S, {number}, {base}, ({', '.join(values)},), {e.active()})")
+    e.emit(f"store(S, {number}, {base}, ({', '.join(values)},), {e.active()})")
 
 
 @lowers("atom", "red")
