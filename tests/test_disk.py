@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tracemalloc
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -239,10 +242,12 @@ def test_a_damaged_entry_is_thrown_away() -> None:
 
 
 def test_a_sound_checksum_over_nonsense_is_no_error() -> None:
-    import hashlib
-
     first = keep("a")
     assert keep("a") == first
+    other = zlib.compress(pickle.dumps(b"another entry"))
+    entries()[0].write_bytes(entries()[0].read_bytes()[:32] + other)
+    assert keep("a") not in (first, b"another entry")
+    first = keep("a")
     nonsense = b"not a compressed pickle"
     entries()[0].write_bytes(hashlib.sha256(nonsense).digest() + nonsense)
     assert keep("a") != first
@@ -273,7 +278,25 @@ def test_what_a_killed_process_left_goes_after_an_hour() -> None:
         path.write_bytes(b"half")
     os.utime(old, (1, 1))
     keep("b")
+    assert old.exists()  # a process that knows how full the folder is does not look every time
+    disk._held.clear()
+    keep("c")
     assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_what_other_processes_write_is_looked_at_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(disk.LIMIT, "0.1")
+    keep("a")
+    (disk.place() / "other-1.kept").write_bytes(bytes(99_000))
+    os.utime(disk.place() / "other-1.kept", (1, 1))
+    for n in range(disk._LOOK - 1):
+        keep(f"b{n}", 10)
+    assert (disk.place() / "other-1.kept").exists()
+    keep("c")
+    keep("d")
+    assert not (disk.place() / "other-1.kept").exists()
 
 
 # -- no cache -----------------------------------------------------------------------------------------
