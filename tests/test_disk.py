@@ -185,6 +185,16 @@ def test_what_cannot_be_named_is_not_kept(source: str) -> None:
     assert toolchain._identity(SOURCE, "k.cu", "sm_75", (), ("--use_fast_math",), ()) != ""
 
 
+def test_everything_that_is_asked_decides_the_name() -> None:
+    asked = [SOURCE, "k.cu", "sm_75", (("A", "1"),), ("--use_fast_math",), ("f<1>",)]
+    others = [SOURCE + " ", "l.cu", "sm_80", (("A", "2"),), ("-G",), ("f<2>",)]
+    names = {toolchain._identity(*asked)}  # type: ignore[arg-type]
+    for at, other in enumerate(others):
+        names.add(toolchain._identity(*asked[:at], other, *asked[at + 1 :]))  # type: ignore[arg-type]
+    assert len(names) == 1 + len(others)
+    assert toolchain._identity(*asked) in names  # type: ignore[arg-type]
+
+
 def test_a_source_that_does_not_compile_is_not_kept() -> None:
     for _ in range(2):
         with pytest.raises(CompileError):
