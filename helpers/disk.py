@@ -194,7 +194,7 @@ def _write(path: Path, body: bytes) -> None:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        _shrink(path.parent)
+        _shrink(path.parent, len(body) + _CHECKSUM)
     except OSError:  # a full or read-only disk: the next process compiles too
         pass
 
@@ -215,20 +215,30 @@ def _entries(folder: Path, suffix: str = _SUFFIX) -> list[tuple[float, int, Path
     return found
 
 
-def _shrink(folder: Path) -> None:
+_held: dict[Path, tuple[int, int]] = {}
+"""Of a folder: its bytes as this process knows them, and its own writes since it last looked."""
+_LOOK = 50  # writes after which it looks again what other processes have written
+
+
+def _shrink(folder: Path, added: int) -> None:
     """Throw away the least recently used entries, down to nine tenths of the limit."""
+    most = largest()
+    total, writes = _held.get(folder, (most, _LOOK))
+    if total + added <= most and writes < _LOOK:
+        _held[folder] = (total + added, writes + 1)
+        return
     for last, _, path in _entries(folder, _UNFINISHED):
         if time.time() - last > _ABANDONED:
             path.unlink(missing_ok=True)
-    found = _entries(folder)
-    total, most = sum(size for _, size, _ in found), largest()
-    if total <= most:
-        return
-    for _, size, path in sorted(found):
-        if total <= 0.9 * most:
-            return
+    found = sorted(_entries(folder))
+    total = sum(size for _, size, _ in found)
+    enough = 0.9 * most if total > most else most
+    for _, size, path in found:
+        if total <= enough:
+            break
         path.unlink(missing_ok=True)
         total -= size
+    _held[folder] = (total, 0)
 
 
 @dataclass(frozen=True)

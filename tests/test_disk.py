@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tracemalloc
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -182,6 +185,16 @@ def test_what_cannot_be_named_is_not_kept(source: str) -> None:
     assert toolchain._identity(SOURCE, "k.cu", "sm_75", (), ("--use_fast_math",), ()) != ""
 
 
+def test_everything_that_is_asked_decides_the_name() -> None:
+    asked = [SOURCE, "k.cu", "sm_75", (("A", "1"),), ("--use_fast_math",), ("f<1>",)]
+    others = [SOURCE + " ", "l.cu", "sm_80", (("A", "2"),), ("-G",), ("f<2>",)]
+    names = {toolchain._identity(*asked)}  # type: ignore[arg-type]
+    for at, other in enumerate(others):
+        names.add(toolchain._identity(*asked[:at], other, *asked[at + 1 :]))  # type: ignore[arg-type]
+    assert len(names) == 1 + len(others)
+    assert toolchain._identity(*asked) in names  # type: ignore[arg-type]
+
+
 def test_a_source_that_does_not_compile_is_not_kept() -> None:
     for _ in range(2):
         with pytest.raises(CompileError):
@@ -239,10 +252,12 @@ def test_a_damaged_entry_is_thrown_away() -> None:
 
 
 def test_a_sound_checksum_over_nonsense_is_no_error() -> None:
-    import hashlib
-
     first = keep("a")
     assert keep("a") == first
+    other = zlib.compress(pickle.dumps(b"another entry"))
+    entries()[0].write_bytes(entries()[0].read_bytes()[:32] + other)
+    assert keep("a") not in (first, b"another entry")
+    first = keep("a")
     nonsense = b"not a compressed pickle"
     entries()[0].write_bytes(hashlib.sha256(nonsense).digest() + nonsense)
     assert keep("a") != first
@@ -273,7 +288,25 @@ def test_what_a_killed_process_left_goes_after_an_hour() -> None:
         path.write_bytes(b"half")
     os.utime(old, (1, 1))
     keep("b")
+    assert old.exists()  # a process that knows how full the folder is does not look every time
+    disk._held.clear()
+    keep("c")
     assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_what_other_processes_write_is_looked_at_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(disk.LIMIT, "0.1")
+    keep("a")
+    (disk.place() / "other-1.kept").write_bytes(bytes(99_000))
+    os.utime(disk.place() / "other-1.kept", (1, 1))
+    for n in range(disk._LOOK - 1):
+        keep(f"b{n}", 10)
+    assert (disk.place() / "other-1.kept").exists()
+    keep("c")
+    keep("d")
+    assert not (disk.place() / "other-1.kept").exists()
 
 
 # -- no cache -----------------------------------------------------------------------------------------
