@@ -60,7 +60,7 @@ def ladder(gpu: str = DEFAULT_GPU, size: int | Size = 4096) -> list[dict[str, An
         for found in record.of(Point, kernel=name, params=params, m=m, n=n, k=k)
     ]
     if not rows:
-        sizes = dict.fromkeys(shape((p.m, p.n, p.k)) for p in record.of(Point))
+        sizes = dict.fromkeys(shape(p.size) for p in record.of(Point))
         raise DataError(
             f"{record.path.name} has no times at {shape((m, n, k))}. It has times at: "
             f"{', '.join(sizes) or 'no size yet'}"
@@ -85,7 +85,7 @@ def stale(gpu: str) -> list[str]:
         if name not in catalog:
             found.append(f"{name}: not in the catalog any more")
         elif outdated(entry):
-            found.append(f"{name} at {shape((entry.m, entry.n, entry.k))}: code has changed")
+            found.append(f"{name} at {shape(entry.size)}: code has changed")
     return found
 
 
@@ -105,8 +105,7 @@ def counters(
     for _, name, tiles in wanted_of(kernels, {}):
         found = record.of(Counted, kernel=name, params=tiles)
         if size is not None:
-            m, n, k = size_of(size)
-            found = [e for e in found if (e.m, e.n, e.k) == (m, n, k)]
+            found = [e for e in found if e.size == size_of(size)]
         if not found:
             raise DataError(
                 f"{record.path.name} has no counters of {name}"

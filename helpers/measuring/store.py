@@ -143,6 +143,22 @@ class Entry:
         return tuple(_hashable(fields[name]) for name in form(cls).key)
 
 
+@dataclass(frozen=True)
+class Launch(Entry):
+    """What many sections begin with, and are about: a kernel with its tile sizes, at a size."""
+
+    kernel: Key[Text]
+    params: Key[Params]
+    m: Key[Count]
+    n: Key[Count]
+    k: Key[Count]
+
+    @property
+    def size(self) -> Size:
+        """M, N, K."""
+        return self.m, self.n, self.k
+
+
 E = TypeVar("E", bound=Entry)
 
 

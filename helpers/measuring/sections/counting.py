@@ -13,18 +13,7 @@ from helpers import rungs
 from helpers.kernel import Kernel
 from helpers.measuring import ncu
 from helpers.measuring.steps import Job, Section, Step, names, takes
-from helpers.measuring.store import (
-    Count,
-    Entry,
-    Key,
-    MaybeText,
-    Note,
-    Params,
-    Size,
-    Text,
-    Values,
-    named,
-)
+from helpers.measuring.store import Launch, MaybeText, Note, Size, Values, named
 from helpers.rungs import catalog
 
 SHAPES: tuple[Size, ...] = (
@@ -43,14 +32,9 @@ HEADLINE = ("occupancy_percent", "issue_percent")
 
 
 @dataclass(frozen=True)
-class Counted(Entry, section="counters", required=True):
+class Counted(Launch, section="counters", required=True):
     """One launch, and what ncu read of it: values by the names in `ncu.METRICS`."""
 
-    kernel: Key[Text]
-    params: Key[Params]
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
     values: Values
     source: MaybeText
     recorded: Note

@@ -20,21 +20,9 @@ from helpers.errors import TileError
 from helpers.kernel import geometry
 from helpers.measuring import protocol, tiles
 from helpers.measuring.steps import MATRIX, Done, Job, Section, Step
-from helpers.measuring.store import (
-    Count,
-    Entry,
-    Key,
-    Maybe,
-    MaybeText,
-    Note,
-    Params,
-    Size,
-    Tally,
-    Text,
-    named,
-)
+from helpers.measuring.store import Launch, Maybe, MaybeText, Note, Size, Tally, named
 from helpers.measuring.tiles import Built, chosen_kernels, legal_tiles, words
-from helpers.measuring.trials import of_plan, trial, yardstick
+from helpers.measuring.trials import Trial, of_plan, trial, yardstick
 from helpers.model import merit
 from helpers.rungs import catalog
 
@@ -52,26 +40,9 @@ compilers: Callable[[int], Executor] = tiles.pool
 
 
 @dataclass(frozen=True)
-class Times:
-    """How fast a tile is; nothing where it was not timed."""
-
-    ms: Maybe = None
-    q1: Maybe = None
-    q3: Maybe = None
-    gflops: Maybe = None
-    pairs: Maybe = None
-    cublas_ratio: Maybe = None
-
-
-@dataclass(frozen=True)
-class Swept(Entry, section="sweep"):
+class Swept(Launch, section="sweep"):
     """One tile of a kernel: its time, or the reason why it has none, and what it takes of an SM."""
 
-    kernel: Key[Text]
-    params: Key[Params]
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
     ms: Maybe
     q1: Maybe
     q3: Maybe
@@ -125,8 +96,8 @@ def time_tile(
     size: Size,
     cubin: bytes,
     rng: np.random.Generator,
-) -> Times:
-    """Check and time one compiled tile beside cuBLAS.
+) -> Trial:
+    """Check and time one compiled tile, "kernel", beside cuBLAS.
 
     Raises ImplausibleError if the result is wrong or the rate impossible, ConfigError if it cannot
     be launched.
@@ -134,10 +105,7 @@ def time_tile(
     p, what = geometry(catalog[name], *size, **tile), f"{name} with {words(tile)}"
     with session.faults(what):
         contenders = {"kernel": of_plan(p, what, cubin=cubin), **yardstick(session, p, what)}
-        timed = trial(session, size, contenders, EFFORT, rng)
-    ms, ratio = timed.ms["kernel"], timed.ratio("kernel", "baseline")
-    share = ratio.median if ratio else None
-    return Times(ms.median, ms.q1, ms.q3, timed.rates["kernel"], ms.count, share)
+        return trial(session, size, contenders, EFFORT, rng)
 
 
 # -- what a file lacks -----------------------------------------------------------------------------
@@ -200,12 +168,19 @@ def _measure(
 ) -> Done:
     """Time one tile into the record, or note why it was not timed."""
 
-    def keep(times: Times, why: str) -> None:
+    def keep(timed: Trial | None, why: str = "") -> Swept:
+        ms = timed.ms["kernel"] if timed else None
+        ratio = timed.ratio("kernel", "baseline") if timed else None
         entry = Swept(
             name,
             dict(tile),
             *size,
-            **vars(times),
+            ms=ms.median if ms else None,
+            q1=ms.q1 if ms else None,
+            q3=ms.q3 if ms else None,
+            gflops=timed.rates["kernel"] if timed else None,
+            pairs=ms.count if ms else None,
+            cublas_ratio=ratio.median if ratio else None,
             registers=built.registers,
             spill_bytes=built.spill_bytes,
             shared_bytes=built.shared_bytes,
@@ -215,19 +190,19 @@ def _measure(
             recorded=dict(job.stamp),
         )
         job.record.merge(entry)
+        return entry
 
     if built.reason:
-        keep(Times(), built.reason)
+        keep(None, built.reason)
         return Done(f"not timed: {built.reason[:80]}{to_go}", "pruned")
     try:
-        times = time_tile(job.session, name, tile, size, built.cubin, rng)
+        entry = keep(time_tile(job.session, name, tile, size, built.cubin, rng))
     except TileError as fault:
-        keep(Times(), " ".join(str(fault).split()))
+        keep(None, " ".join(str(fault).split()))
         raise
-    keep(times, "")
-    text = f"{times.ms:9.4g} ms {(times.gflops or 0.0) / 1e3:6.2f} TFLOP/s"
-    if times.cublas_ratio is not None:
-        text += f" {100 * times.cublas_ratio:5.1f} % of cuBLAS"
+    text = f"{entry.ms:9.4g} ms {(entry.gflops or 0.0) / 1e3:6.2f} TFLOP/s"
+    if entry.cublas_ratio is not None:
+        text += f" {100 * entry.cublas_ratio:5.1f} % of cuBLAS"
     return Done(text + to_go)
 
 
@@ -251,7 +226,7 @@ def summary(entries: Sequence[Swept], kernels: Sequence[str], size: Size) -> lis
 
 def timed(entries: Sequence[Swept], name: str, size: Size) -> list[Swept]:
     """The entries of a kernel at a size that have a time, the fastest first."""
-    found = [e for e in entries if e.kernel == name and (e.m, e.n, e.k) == tuple(size) and e.ms]
+    found = [e for e in entries if e.kernel == name and e.size == tuple(size) and e.ms]
     return sorted(found, key=lambda e: e.ms or 0.0)
 
 

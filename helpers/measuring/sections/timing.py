@@ -20,13 +20,11 @@ from helpers.measuring.protocol import Effort
 from helpers.measuring.steps import Done, Job, Section, Step, names, takes
 from helpers.measuring.store import (
     Count,
-    Entry,
-    Key,
+    Launch,
     Maybe,
     MaybeText,
     Note,
     NotNegative,
-    Params,
     Positive,
     Size,
     Text,
@@ -46,18 +44,13 @@ SLOW = "slow:"
 
 
 @dataclass(frozen=True)
-class Point(Entry, section="points", required=True, clears="skipped"):
+class Point(Launch, section="points", required=True, clears="skipped"):
     """One kernel or baseline at one size. Times in ms, rates in GFLOP/s (Gop/s for integers).
 
     cublas_ratio: the median of paired ratios, with its quartiles; 1 is as fast as `baseline`. warm_ms
     and its neighbours: one product as a program does it, see Session.serial_run.
     """
 
-    kernel: Key[Text]
-    params: Key[Params]
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
     ms: Positive
     q1: Positive
     q3: Positive
@@ -86,14 +79,9 @@ class Point(Entry, section="points", required=True, clears="skipped"):
 
 
 @dataclass(frozen=True)
-class Skipped(Entry, section="skipped", required=True, clears="points"):
+class Skipped(Launch, section="skipped", required=True, clears="points"):
     """A point that there is not, and why."""
 
-    kernel: Key[Text]
-    params: Key[Params]
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
     reason: Text
     recorded: Note
 
@@ -228,7 +216,7 @@ def _fields(name: str, k: Kernel | None, size: Size) -> dict[str, Any]:
 def _left_out(job: Job, name: str, size: Size) -> bool:
     """Whether the file says that this one is too slow to be measured; naming the kernel overrides it."""
     return name not in job.request.kernels and any(
-        (e.kernel, e.m, e.n, e.k) == (name, *size) and e.reason.startswith(SLOW)
+        (e.kernel, e.size) == (name, size) and e.reason.startswith(SLOW)
         for e in job.record.of(Skipped)
     )
 

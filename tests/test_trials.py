@@ -1,0 +1,159 @@
+"""One trial: contenders in turn, every result and every rate judged; on a pretend GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from helpers.errors import ConfigError
+from helpers.kernel import plan
+from helpers.measuring import ImplausibleError, protocol
+from helpers.measuring.gpu import BASELINES
+from helpers.measuring.trials import (
+    PRECISION,
+    Contender,
+    enter,
+    of_build,
+    of_library,
+    of_plan,
+    trial,
+    yardstick,
+)
+from helpers.rungs import catalog
+from tests.test_measure import QUICK, RATES, FakeSession
+
+SIZE = (64, 64, 64)
+
+
+class Session(FakeSession):
+    """A pretend GPU of one's own rates and faults."""
+
+    def __init__(self, rates: dict[str, float] | None = None, wrong: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self.rates, self.wrong = rates or RATES, frozenset(wrong)  # type: ignore[misc]
+
+
+def of(name: str, **options: Any) -> Contender:
+    return of_plan(plan(catalog[name], *SIZE), f"{name} at 64", **options)
+
+
+PAIR = {"a": of("naive"), "b": of("tiled_32")}
+
+
+def test_every_contender_has_its_time_rate_and_error_and_ratios_are_paired() -> None:
+    found = trial(Session(), SIZE, PAIR, QUICK)
+    assert found.rates == pytest.approx({"a": 500.0, "b": 9000.0})
+    assert found.errors == {"a": (1e-6, 0.1), "b": (1e-6, 0.1)}
+    ratio = found.ratio("b", "a")
+    assert ratio is not None and ratio.median == pytest.approx(18.0) and ratio.count == QUICK.pairs
+    assert found.ratio("b", "cublas") is None
+    assert found.ms["a"].median == pytest.approx(protocol.gflops(*SIZE, 1.0) / 500.0)
+
+
+@pytest.mark.parametrize("wrong", ["naive", "tiled_32"])
+def test_one_wrong_result_refuses_the_trial(wrong: str) -> None:
+    with pytest.raises(
+        ImplausibleError, match=f"{wrong} at 64, after 3 timed samples, gives a wrong"
+    ):
+        trial(Session(wrong=(wrong,)), SIZE, PAIR, QUICK)
+
+
+@pytest.mark.parametrize("name", ["naive", "tiled_32"])
+def test_one_impossible_rate_refuses_the_trial(name: str) -> None:
+    with pytest.raises(ImplausibleError, match=f"{name} at 64 measured 80000 GFLOP/s"):
+        trial(Session({**RATES, name: 80_000.0}), SIZE, PAIR, QUICK)
+
+
+def test_a_yardstick_is_not_judged_by_its_result_and_is_by_its_rate() -> None:
+    p = plan(catalog["naive"], *SIZE)
+    both = {"kernel": of("naive"), **yardstick(Session(), p, "naive at 64")}  # type: ignore[arg-type]
+    assert list(both) == ["kernel", "baseline"]
+    assert set(trial(Session(wrong=("cublas_fp32",)), SIZE, both, QUICK).errors) == {"kernel"}
+    with pytest.raises(ImplausibleError, match="cublas_fp32 beside naive at 64 measured"):
+        trial(Session({**RATES, "cublas_fp32": 90_000.0}), SIZE, both, QUICK)
+    itself = {"kernel": of_library("cublas_fp32", "cuBLAS", judged=True)}
+    with pytest.raises(ImplausibleError, match="cuBLAS, after"):
+        trial(Session(wrong=("cublas_fp32",)), SIZE, itself, QUICK)
+
+
+def test_a_kernel_without_cublas_or_on_an_old_gpu_has_no_yardstick() -> None:
+    old = Session()
+    old.supports = lambda arch: arch == "sm_75"  # type: ignore[method-assign]
+    for name, k in catalog.items():
+        known = k.baseline in BASELINES
+        expected = known and old.supports(BASELINES[k.baseline].min_arch)
+        assert bool(yardstick(old, plan(k, 4096, 4096, 4096), name)) == expected  # type: ignore[arg-type]
+        if known:  # they take the same operands, or `enter` would refuse them
+            assert BASELINES[k.baseline].dtype == k.dtype and k.dtype in PRECISION
+
+
+def test_a_contender_that_writes_nothing_is_found_out() -> None:
+    """The warm-up wrote nothing, or the poison after it was never covered."""
+
+    def idle(*_: Any) -> Callable[[], None]:
+        run: Any = lambda: None  # noqa: E731
+        run.ms = 1.0
+        return run  # type: ignore[no-any-return]
+
+    lazy = Contender("lazy", "float32", "float32", "fp32", idle)
+    with pytest.raises(ImplausibleError, match="lazy, after 3"):
+        trial(Session(), SIZE, {"a": of("naive"), "b": lazy}, QUICK)
+
+    class Once(Session):
+        """Writes in its first two launches: the estimate and the warm-up, before the poison."""
+
+        def kernel_operation(self, plan: Any, A: Any, B: Any, C: Any) -> Any:
+            inner, count = super().kernel_operation(plan, A, B, C), [0]
+
+            def run() -> None:
+                count[0] += 1
+                if count[0] <= 2:
+                    inner()
+
+            run.ms = inner.ms  # type: ignore[attr-defined]
+            return run
+
+    with pytest.raises(ImplausibleError, match="naive at 64, after"):
+        trial(Once(), SIZE, {"a": of("naive")}, QUICK)
+
+
+def test_a_cold_contender_is_judged_at_its_first_call_and_spares_a_slow_one_a_run() -> None:
+    entered = enter(Session(), SIZE, {"a": of("naive", cold=True), "b": of("tiled_32")})
+    assert entered.first_ms == {"a": 120.0}
+    with pytest.raises(ImplausibleError, match="naive at 64 gives a wrong"):  # no samples yet
+        enter(Session(wrong=("naive",)), SIZE, {"a": of("naive", cold=True)})
+
+    class Slow(Session):
+        def first_call(self, *given: Any) -> float:
+            super().first_call(*given)
+            return 1e6
+
+    effort = protocol.Effort(pairs=3, slow_pairs=2, seconds=0.0)
+    timed = enter(Slow(), SIZE, {"a": of("naive", cold=True)}).trial(("a",), effort)
+    assert timed.ms["a"].count == 2
+
+
+def test_a_second_trial_of_some_leaves_the_others_out() -> None:
+    entered = enter(Session(), SIZE, {**PAIR, "c": of("coalesced")})
+    found = entered.trial(["a", "c"], QUICK)
+    assert set(found.ms) == set(found.rates) == set(found.errors) == {"a", "c"}
+    with pytest.raises(ImplausibleError, match="off by nan"):
+        entered.error("b")  # poisoned, and not run
+
+
+def test_contenders_of_one_trial_take_the_same_operands() -> None:
+    with pytest.raises(ConfigError, match="the same operands"):
+        trial(Session(), SIZE, {"a": of("naive"), "b": of("naive_int")}, QUICK)
+
+
+def test_a_build_is_a_contender_like_any_other() -> None:
+    p = plan(catalog["naive"], *SIZE)
+    build = of_build(p, catalog["naive"].source, ("--use_fast_math",), "a build of naive")
+    found = trial(Session(), SIZE, {"build": build, "default": of("naive")}, QUICK)
+    assert found.rounds.ratio("build", "default").median == pytest.approx(1.0)
+    with pytest.raises(ImplausibleError, match="a build of naive"):
+        trial(Session(wrong=("naive",)), SIZE, {"build": build}, QUICK)
+    assert math.isfinite(found.errors["build"][1])
