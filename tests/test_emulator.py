@@ -593,6 +593,26 @@ def test_atomics_on_shared_memory_are_no_races():
     np.testing.assert_array_equal(out, 3 * np.bincount(x))
 
 
+@pytest.mark.parametrize(("between", "fine"), [("__syncthreads();", True), ("", False)])
+def test_a_plain_read_races_with_atomics_of_its_own_interval(between, fine):
+    source = """
+    extern "C" __global__ void k(int* out)
+    {
+        __shared__ int total;
+        if (threadIdx.x == 0) total = 0;
+        __syncthreads();
+        atomicAdd(&total, 1);
+        BETWEEN
+        out[threadIdx.x] = total;
+    }
+    """
+    out = np.zeros(64, np.int32)
+    report = emulator.launch(source.replace("BETWEEN", between), "k", 1, 64, [out])
+    assert report.ok == fine, report
+    assert {f.kind for f in report.findings} <= {"race"}
+    assert (out == 64).all() or not fine
+
+
 # -- hostile input -------------------------------------------------------------------------------
 
 

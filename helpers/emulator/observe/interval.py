@@ -82,7 +82,7 @@ class IntervalJudge:
         site, where = access.site, access.where
         copied = access.stage is not Stage.WHOLE
         kind = WRITE if copied else kind_of(site)
-        self.log.written = self.log.written or site.op == "store"
+        self.log.written = self.log.written or site.op in ("store", "atomic")
         granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
         view = None if self.clock is None else self.clock.view()
         self.log.add(
@@ -143,7 +143,7 @@ class IntervalJudge:
         self.first.suspects = unset
         for entry in entries:
             self.log.add(entry)
-            self.log.written = self.log.written or entry.kind in (WRITE, FLAG)
+            self.log.written = self.log.written or entry.kind in (WRITE, FLAG, ATOMIC)
 
     def _end(self) -> None:
         entries, written, held = self.log.take()

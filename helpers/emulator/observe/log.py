@@ -58,7 +58,7 @@ class Log:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.written = False  # there is a store among them
+        self.written = False  # there is a store or an atomic among them
         self.held = 0  # bytes that they keep alive
 
     def add(self, entry: Entry) -> None:
