@@ -212,12 +212,18 @@ def _next(state: State) -> bool:
     if not parked and not any(f.held for f in frames):
         return _release(state, stuck=True)
     opened = gates.open_complete(state) or _release(state, stuck=False)
-    if not opened and not parked:
-        opened = gates.give_up(state)
     if opened:
         state.moved = True
         return True
-    spinning.go_round(state)
+    if parked:
+        spinning.judge(state)
+        mbarrier.dismiss(state)
+        spinning.go_round(state)
+    elif any(f.asking for f in frames):
+        mbarrier.time_out(state)
+    else:
+        gates.give_up(state)
+        state.moved = True
     return True
 
 
@@ -233,7 +239,8 @@ def _release(state: State, stuck: bool) -> bool:
     if not stuck:
         return False
     if any(f.asking for f in frames):
-        return mbarrier.time_out(state)
+        mbarrier.time_out(state)
+        return True
     if waiting:
         barriers.give_up(state)
     return waiting

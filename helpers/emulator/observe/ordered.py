@@ -115,7 +115,7 @@ class OrderedLog(SharedLog):
                 self._take(got, lanes)
 
     def _take(self, got: Array, lanes: Array) -> None:
-        live = self._lanes_of(self.state.live)
+        live = self._lanes_of(self.state.alive)
         for warp, here in enumerate(lanes):
             act = here.any(axis=0)
             if not act.any():
@@ -148,7 +148,7 @@ class OrderedLog(SharedLog):
 
     def _warp_sync(self, mask: Mask | None) -> None:
         lanes = self._lanes_of(mask)
-        live = self._lanes_of(self.state.live) if self.anyone else None
+        live = self._lanes_of(self.state.alive) if self.anyone else None
         for warp, here in enumerate(lanes):
             act = here.any(axis=0)
             rows = slice(32 * warp, 32 * warp + 32)

@@ -335,7 +335,7 @@ class SharedLog:
         """The log and the suspects of blocks (bool, four axes) whose interval goes on."""
         log, unset = [], []
         for a in self.log:
-            mask = self.state.narrowed(a.mask or self.state.live, blocks)
+            mask = self.state.narrowed(a.mask or self.state.alive, blocks)
             if a.bounds is None and (mask is None or mask.n):
                 log.append(
                     Access(
