@@ -288,8 +288,20 @@ def program_of_ptx(
             f"the PTX of {name} cannot be read ({type(e).__name__}: {e}). Give PTX as NVRTC writes it"
         ) from e
     _name_shared(program, source, defines)
+    program.crowded = _crowded(source)
     base = re.split(r"[<(]", entry)[0].split("::")[-1].strip()
     return program, signature(source, base, defines)
+
+
+_BARRIER = re.compile(
+    r"\b__syncthreads\w*\s*\(|\.sync\s*\(\s*\)|\b(?:bar|barrier)\.(?:cta\.)?sync\b"
+)
+
+
+def _crowded(source: str) -> frozenset[int]:
+    """Lines with more than one barrier: PTX, which knows lines only, does not tell these apart."""
+    lines = strip_comments(source).split("\n")
+    return frozenset(i for i, t in enumerate(lines, 1) if len(_BARRIER.findall(t)) > 1)
 
 
 def _plain_name(mangled: str) -> str:

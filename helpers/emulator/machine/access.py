@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine.accused import below_zero
 from helpers.emulator.machine.masks import Mask
 from helpers.emulator.machine.memory import (
+    HEAP_SLOT,
+    HEAPS,
     LOCAL_WINDOW,
     SHARED_WINDOW,
     SLOT_BITS,
@@ -453,10 +456,20 @@ def _report_wild(state: State, site: Site, target: Array, chosen: Array) -> None
         "out-of-bounds",
         site.line,
         f"thread {state.thread_text(thread)} of block {state.block_tuple(column)} {_verb(site)} "
-        f"address {place:#x}, which belongs to no array",
+        f"address {place:#x}, which belongs to no array{_of_a_heap(place)}",
         _number(state, chosen),
         threads=(thread,),
         block=state.block_tuple(column),
+    )
+
+
+def _of_a_heap(address: int) -> str:
+    """What to say of an address that malloc or new may have given out in an earlier launch."""
+    if not 0 <= (address >> SLOT_BITS) - HEAP_SLOT < HEAPS:
+        return ""
+    return (
+        ". It lies where the device heap of an earlier launch was: what malloc and new give out lasts "
+        "as long as the launch here. Keep what the next launch needs in an array"
     )
 
 
@@ -631,6 +644,7 @@ def _check_shared(state: State, site: Site, offset: Array, mask: Mask | None) ->
     out = arr & outside
     if out.any():
         thread, column, place = _first(state, offset, out)
+        place = below_zero(place)
         past = place + width - total
         far = f"{past} byte(s) past its end" if place >= 0 else f"{-place} byte(s) before its start"
         forgotten = _forgotten(state, site)
@@ -773,6 +787,7 @@ def _local_mask(state: State, site: Site, offset: Array, mask: Mask | None) -> M
     fault = arr & bad
     if fault.any():
         thread, column, place = _first(state, offset, fault)
+        place = below_zero(place)
         crooked = place & (site.width - 1) and 0 <= place <= size - site.width
         state.find(
             "misaligned" if crooked else "out-of-bounds",

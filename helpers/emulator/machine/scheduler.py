@@ -8,6 +8,7 @@ who wait in a loop; and what is left never will go on, which is a finding.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -119,7 +120,10 @@ def _leave(
         case ends.Exit(after, whole):
             _exit(state, running, pool, mask, result, ends.Exit(after, whole))
         case ends.Barrier(after):
-            barriers.come(state, running, pool, _stop(after, block), mask, result)
+            stop = _stop(after, block)
+            if stop.line in state.launch.program.crowded:
+                stop = replace(stop, place=(*stop.place, str(block.number)))
+            barriers.come(state, running, pool, stop, mask, result)
         case ends.Table(to):
             _table(state, pool, to, mask, result)
         case ends.Poll(after):

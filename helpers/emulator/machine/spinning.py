@@ -221,6 +221,16 @@ def _deadlock(state: State) -> None:
     raise StepBudgetError
 
 
+def _alone(state: State) -> str:
+    """What to say of a launch of less than a warp."""
+    if state.lanes >= 32 or state.launch.remaining:
+        return ""
+    return (
+        f", but a step takes as long for {state.lanes} thread(s) as for thousands: share the loops "
+        "among more threads, or make them shorter"
+    )
+
+
 def out_of_steps(state: State, line: int) -> None:
     """The budget of the launch is used up: say where, and stop."""
     launch = state.launch
@@ -235,6 +245,7 @@ def out_of_steps(state: State, line: int) -> None:
         line,
         f"{what} and the threads are still here: an endless loop, or a launch too large. The "
         "launch was stopped; its results are incomplete. Give max_steps for more"
+        + _alone(state)
         + (f". Waiting: {_who_waits(state)[1]}" if waits else ""),
         1,
     )
