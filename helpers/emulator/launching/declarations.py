@@ -218,3 +218,14 @@ def _evaluate(expression: str, values: Mapping[str, str], depth: int = 0) -> int
         return int(eval(expression.replace("/", "//"), {"__builtins__": {}}))  # digits only
     except (SyntaxError, ZeroDivisionError, ValueError, OverflowError):
         return None
+
+
+_BARRIER = re.compile(
+    r"\b__syncthreads\w*\s*\(|\.sync\s*\(\s*\)|\b(?:bar|barrier)\.(?:cta\.)?sync\b"
+)
+
+
+def crowded_lines(source: str) -> frozenset[int]:
+    """Lines with more than one barrier: PTX, which knows lines only, does not tell these apart."""
+    lines = strip_comments(source).split("\n")
+    return frozenset(i for i, t in enumerate(lines, 1) if len(_BARRIER.findall(t)) > 1)

@@ -15,7 +15,13 @@ import numpy as np
 from helpers import disk, toolchain
 from helpers.emulator.launching import request
 from helpers.emulator.launching.arguments import bind
-from helpers.emulator.launching.declarations import Formal, entry_line, name_shared, signature
+from helpers.emulator.launching.declarations import (
+    Formal,
+    crowded_lines,
+    entry_line,
+    name_shared,
+    signature,
+)
 from helpers.emulator.launching.grids import (
     LANES,
     at_a_time,
@@ -326,6 +332,7 @@ def program_of_ptx(
     translated = disk.kept("translated", identity, lambda: _translated(text, mangled, entry, name))
     program = give_functions(translated)
     name_shared(program, source, defines)
+    program.crowded = crowded_lines(source)
     base = re.split(r"[<(]", entry)[0].split("::")[-1].strip()
     return program, signature(source, base, defines)
 

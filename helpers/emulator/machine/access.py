@@ -170,7 +170,6 @@ def store(
     perform(state, state.sites[number], address, mask, values)
 
 
-
 # -- global memory -------------------------------------------------------------------------------
 
 

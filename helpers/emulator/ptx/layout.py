@@ -8,6 +8,9 @@ become generic ones in windows of their own, far above.
 from __future__ import annotations
 
 SLOT_BITS = 36
+HEAP_SLOT = 1 << 17
+HEAPS = 1 << 12
+"""The device heap lies in one of so many slots from here on, another one in each launch."""
 SYMBOL_SLOT = 1 << 16
 """Module variables live in slots from here on: their addresses are known when translating."""
 SHARED_WINDOW = 1 << 56

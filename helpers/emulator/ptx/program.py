@@ -117,6 +117,7 @@ class Program:
     used: set[str] = field(default_factory=set)  # of these, by the entry: headers bring many more
     param_offsets: dict[str, int] = field(default_factory=dict)
     weight: int = 0  # bytes of memory that it takes, about, once it is linked
+    crowded: frozenset[int] = frozenset()  # lines of the source with more than one barrier
 
     def function_address(self, name: str) -> int:
         """What a pointer to a device function holds."""
