@@ -329,3 +329,24 @@ def test_lanes_that_do_not_come_to_a_shuffle_in_a_function(how):
     (found,) = emulator.launch(source, "k", 1, 64, [out], defines={"LANES": 30}).findings
     assert (found.kind, found.line) == ("divergent-barrier", 2)
     assert "names lanes that are not here (30, 31)" in found.message
+
+
+def test_who_calls_nothing_gets_nothing_of_the_call_before():
+    source = """
+    typedef int (*Op)(int);
+    __device__ __noinline__ int more(int t) { return t + 100; }
+    __device__ Op table[2];
+    extern "C" __global__ void k(int* out, int bad) {
+        int t = threadIdx.x;
+        if (t == 0) table[0] = more;
+        __syncthreads();
+        int total = 0;
+        for (int i = 0; i < 2; ++i) total = total * 1000 + table[i == 1 && t >= bad](t);
+        out[t] = total;
+    }"""
+    out, t = np.zeros(64, np.int32), np.arange(64)
+    assert emulator.launch(source, "k", 1, 64, [out, 64]).ok
+    np.testing.assert_array_equal(out, (t + 100) * 1001)
+    (found,) = emulator.launch(source, "k", 1, 64, [out, 60]).findings
+    assert (found.kind, found.count) == ("out-of-bounds", 4)
+    np.testing.assert_array_equal(out, (t + 100) * 1000 + np.where(t < 60, t + 100, 0))

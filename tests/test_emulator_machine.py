@@ -5,6 +5,7 @@ import pytest
 
 from helpers import emulator
 from helpers.emulator.launching import run
+from helpers.emulator.machine.accused import below_zero
 from helpers.emulator.ptx import ends
 from helpers.errors import EmulationError
 
@@ -44,3 +45,89 @@ def test_every_end_says_what_may_follow():
     assert ends.Table((1, 2, 1)).followers == (1, 2, 1)
     assert ends.Exit().followers == () and ends.Exit(4).followers == (4,)
     assert {kind(7).followers for kind in (ends.Jump, ends.Barrier, ends.Poll, ends.Gate)} == {(7,)}
+
+
+# -- what findings say of places -----------------------------------------------------------------
+
+
+def findings(source, threads=64, **options):
+    """Findings of a kernel k(int *out) on zeros."""
+    return emulator.launch(source, "k", 1, threads, [np.zeros(64, np.int32)], **options).findings
+
+
+def test_two_barriers_on_one_line_are_two():
+    source = """
+    extern "C" __global__ void k(int *out) {
+        int t = threadIdx.x;
+        if (t < N) { out[t] += 1; __syncthreads(); } else { out[t] = 5; __syncthreads(); }
+    }"""
+    assert not findings(source, defines={"N": 64}) and not findings(source, defines={"N": 0})
+    (found,) = findings(source, defines={"N": 32})
+    assert (found.kind, found.line, found.other_line) == ("divergent-barrier", 4, 4)
+    assert "meet here and at another one of this line" in found.message
+    loop = """
+    extern "C" __global__ void k(int *out) {
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) { __syncthreads(); out[threadIdx.x ^ i] += i; __syncthreads(); }
+    }"""
+    for schedule in ("ascending", "permuted"):
+        assert not findings(loop, schedule=schedule)
+
+
+@pytest.mark.parametrize("kind", ["int", "unsigned", "long long"])
+@pytest.mark.parametrize(("element", "size"), [("char", 1), ("int", 4), ("double", 8)])
+def test_an_index_below_zero_is_said_as_it_was_meant(kind, element, size):
+    source = f"""
+    extern "C" __global__ void k(int *out) {{
+        __shared__ {element} s[64];
+        {kind} t = threadIdx.x;
+        s[t] = t;
+        __syncthreads();
+        out[t] = s[t - BACK];
+    }}"""
+    assert not findings(source, defines={"BACK": 0})
+    (found,) = findings(source, defines={"BACK": 3})
+    assert found.count == 3 and found.line == 7
+    assert (
+        f"byte {-3 * size} of shared memory, {3 * size} byte(s) before its start" in found.message
+    )
+    above = findings(source.replace("t - BACK", "t + 3"))
+    assert f"byte {64 * size} of shared memory, {size} byte(s) past its end" in above[0].message
+
+
+def test_below_zero_keeps_what_is_above():
+    assert [below_zero(p) for p in (0, -4, 255, 2**31 - 1)] == [0, -4, 255, 2**31 - 1]
+    assert below_zero(4 * (2**32 - 3)) == -12 and below_zero(2**32 - 3) == -3
+    assert below_zero(16 * 2**32 - 16) == -16
+
+
+HEAP = """
+extern "C" __global__ void k(long long *keep, int first) {
+    if (first) { int* p = new int[4]; p[2] = 7; *keep = (long long)p; }
+    else { int* mine = new int[4]; mine[2] = 1; keep[1] = ((int*)*keep)[2]; }
+}"""
+
+
+def test_what_malloc_gave_out_is_gone_with_its_launch():
+    keep = np.zeros(2, np.int64)
+    assert emulator.launch(HEAP, "k", 1, 1, [keep, 1]).ok
+    (found,) = emulator.launch(HEAP, "k", 1, 1, [keep, 0]).findings
+    assert (found.kind, found.line) == ("out-of-bounds", 4)
+    assert (
+        "belongs to no array. It lies where the device heap of an earlier launch was"
+        in found.message
+    )
+    keep[0] = 1 << 20
+    (found,) = emulator.launch(HEAP, "k", 1, 1, [keep, 0]).findings
+    assert "belongs to no array" in found.message and "heap" not in found.message
+
+
+def test_few_threads_that_take_long_are_told_why():
+    source = """
+    extern "C" __global__ void k(int *out) {
+        for (int i = 0; i < 2000; ++i) out[threadIdx.x] += out[(threadIdx.x + i) % 8];
+    }"""
+    (few,) = findings(source, threads=1, max_steps=500)
+    assert "a step takes as long for 1 thread(s) as for thousands" in few.message
+    many = [f for f in findings(source, threads=64, max_steps=500) if f.kind == "step-budget"]
+    assert "as for thousands" not in many[0].message

@@ -502,3 +502,103 @@ def test_a_named_barrier_orders_global_memory_for_those_that_use_it(number, fine
     report, _ = run(body)
     assert report.ok == fine, report
     assert {f.kind for f in report.findings} <= {"race"}
+
+
+# -- questions that no loop repeats for ever ------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_a_question_asked_once_is_answered(schedule):
+    yes, y = run(SETUP + "y[t] = over(&bar, arrive(&bar));", schedule=schedule)
+    assert yes.ok and (y == 1).all(), yes
+    body = SETUP + "if (t < 64) y[t] = over(&bar, arrive(&bar)); __syncthreads(); arrive(&bar);"
+    no, y = run(body, schedule=schedule)
+    assert no.ok and (y == np.where(np.arange(128) < 64, 0, -1)).all(), no
+
+
+def test_questions_that_are_counted_end_with_the_count():
+    """Tries are given up as the program says; a loop without an end is a finding."""
+    body = (
+        SETUP
+        + """
+        if (t < 64) arrive(&bar);
+        int tries = 0;
+        while (tries < TRIES && !over_parity(&bar, 0)) ++tries;
+        y[t] = tries;
+    """
+    )
+    for tries in (1, 70, 500):
+        report, y = run(body.replace("TRIES", str(tries)))
+        assert report.ok and (y == tries).all(), report
+    never, _ = run(body.replace("tries < TRIES && ", ""))
+    assert [f.kind for f in never.findings] == ["divergent-barrier"]
+    assert "64 of its 128 arrivals are missing" in never.findings[0].message
+
+
+FLAG = (
+    SETUP
+    + """
+    volatile int* flag = (volatile int*)&s[0];
+    if (t == 0) *flag = 0;
+    __syncthreads();
+    if (t == 0) { ASK; *flag = 1; }
+    else if (t == 32) while (*flag == 0) {}
+    y[t] = 1;  // whatever was answered
+"""
+)
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_who_asks_once_does_not_hold_up_those_who_wait_for_a_flag(schedule):
+    report, y = run(FLAG.replace("ASK", "s[1] = over_parity(&bar, 0)"), schedule=schedule)
+    assert "deadlock" not in {f.kind for f in report.findings}, report
+    assert (y == 1).all()
+    stuck, _ = run(FLAG.replace("ASK", "while (!over_parity(&bar, 0)) {}"), schedule=schedule)
+    (finding,) = [f for f in stuck.findings if f.kind == "deadlock"]
+    assert "thread (32, 0, 0) of block (0, 0, 0) in the loop at line" in finding.message
+    assert "thread (0, 0, 0) of block (0, 0, 0) for an mbarrier at line" in finding.message
+
+
+def test_the_lanes_of_a_warp_wait_for_one_that_asks():
+    body = (
+        SETUP
+        + """
+        volatile int* flag = (volatile int*)&s[0];
+        if (t == 0) *flag = 1;
+        __syncthreads();
+        while (*flag == 0) {}
+        int got = t;
+        if (t % 32 == 5) got = 100 + over_parity(&bar, 0);
+        y[t] = __shfl_sync(0xffffffff, got, 5);
+    """
+    )
+    report, y = run(body)
+    assert report.ok and (y == 100).all(), report
+    stuck, _ = run(
+        body.replace("got = 100 + over_parity(&bar, 0)", "while (!over_parity(&bar, 0)) {}")
+    )
+    assert {f.kind for f in stuck.findings} == {"divergent-barrier"}
+    assert "128 of its 128 arrivals are missing" in str(stuck)
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_a_function_that_is_not_inlined_may_wait_for_a_phase(schedule):
+    source = HEAD.replace(
+        "__device__ bool over_parity",
+        "__device__ __noinline__ void wait(unsigned long long* b, unsigned long long token) {\n"
+        "    while (!over(b, token)) {}\n}\n__device__ bool over_parity",
+    )
+    body = SETUP + "s[t] = x[t]; if (t % 3) wait(&bar, arrive(&bar)); else ELSE; y[t] = s[127 - t];"
+    x = np.arange(128, dtype=np.int32) * 3
+    for otherwise, sound in (
+        ("{ auto token = arrive(&bar); while (!over(&bar, token)) {} }", True),
+        ("arrive(&bar)", False),
+    ):
+        y = np.full(128, -1, np.int32)
+        text = source + body.replace("ELSE", otherwise) + "\n}\n"
+        report = emulator.launch(text, "k", 1, 128, [x, y, 4], arch="sm_80", schedule=schedule)
+        assert report.ok == sound, report
+        if sound:
+            np.testing.assert_array_equal(y, x[::-1])
+        else:
+            assert "race" in {f.kind for f in report.findings}

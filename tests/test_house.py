@@ -213,6 +213,39 @@ def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
     assert upward("launching/run.py", "from helpers.emulator.machine import access") == set()
 
 
+def needed(path: str, source: str) -> set[str]:
+    """Modules of its own room that one of the emulator's imports when it runs."""
+    tree = ast.parse(source)
+    room, skip = "helpers.emulator." + path.split("/")[0], hints(tree)
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and id(node) not in skip and node.module:
+            if node.module == room:
+                found |= {alias.name for alias in node.names}
+            elif node.module.startswith(room + "."):
+                found.add(node.module.removeprefix(room + "."))
+    return found
+
+
+def circles(sources: dict[str, str]) -> set[str]:
+    """Modules of a room (by path) that need themselves, or one that does."""
+    left = {Path(path).stem: needed(path, text) for path, text in sources.items()}
+    while free := {name for name, needs in left.items() if not needs & left.keys()}:
+        left = {name: needs for name, needs in left.items() if name not in free}
+    return set(left)
+
+
+@pytest.mark.parametrize("room", FLOORS)
+def test_no_module_of_a_room_needs_itself(room: str) -> None:
+    sources = {p: t for p, t in emulator_modules().items() if p.startswith(room + "/")}
+    assert circles(sources) == set()
+    twisted = dict(sources)
+    first, second = list(sources)[-2:]
+    for here, there in ((first, second), (second, first)):
+        twisted[here] += f"\nfrom helpers.emulator.{room} import {Path(there).stem}\n"
+    assert circles(twisted) >= {Path(first).stem, Path(second).stem}
+
+
 GUARD = """
 import sys
 allowed = set(sys.stdlib_module_names) | {"numpy", "helpers"}

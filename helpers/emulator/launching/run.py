@@ -154,6 +154,8 @@ def launch(
     total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
+    if samples and not analyse:
+        raise ConfigError("samples=True needs counts: leave analyse=False out")
     contents = symbols or {}
     total = int(np.prod(grid3 if chosen_blocks is None else [len(chosen_blocks)]))
 
@@ -216,9 +218,9 @@ def launch(
     def asked(heap: Heap, writable: set[int] | None, unset: list[Buffer]) -> list[Observer]:
         """Those who watch, as the caller asks."""
         sites = len(program.sites)
-        sampler = [Sampler(sites)] if samples else []
         if not analyse:
-            return [*sampler]
+            return []
+        sampler = [Sampler(sites)] if samples else []
         pending = UnderWay()
         first = FirstWrites(pending, unset)
         return [Tally(sites), *sampler, first, pending, RaceWatch(first, writable, ordered)]
@@ -317,8 +319,20 @@ def program_of_ptx(
             f"the PTX of {name} cannot be read ({type(e).__name__}: {e}). Give PTX as NVRTC writes it"
         ) from e
     _name_shared(program, source, defines)
+    program.crowded = _crowded(source)
     base = re.split(r"[<(]", entry)[0].split("::")[-1].strip()
     return program, signature(source, base, defines)
+
+
+_BARRIER = re.compile(
+    r"\b__syncthreads\w*\s*\(|\.sync\s*\(\s*\)|\b(?:bar|barrier)\.(?:cta\.)?sync\b"
+)
+
+
+def _crowded(source: str) -> frozenset[int]:
+    """Lines with more than one barrier: PTX, which knows lines only, does not tell these apart."""
+    lines = strip_comments(source).split("\n")
+    return frozenset(i for i, t in enumerate(lines, 1) if len(_BARRIER.findall(t)) > 1)
 
 
 def _plain_name(mangled: str) -> str:

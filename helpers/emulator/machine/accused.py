@@ -13,6 +13,19 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+def below_zero(place: int) -> int:
+    """A byte address that stands for a negative one, because an unsigned index went below zero.
+
+    Such an index of elements of 2^k bytes gives an address below 2^k times 2^32, and not by half of it.
+    """
+    if place < 1 << 31:
+        return place
+    size = 1
+    while place >= size << 32:
+        size *= 2
+    return place - (size << 32)
+
+
 @dataclass(frozen=True)
 class Who:
     """One thread of a batch, which stands for `count` lanes. As text: `thread (x, y, z) of block (x, y, z)`.

@@ -1,31 +1,37 @@
 """malloc, new, free and delete in device code: blocks of one bounded heap.
 
-The heap lives as long as the launch. What is not freed is no finding: another kernel may free it.
+The heap lives as long as the launch, which a GPU's outlives: what a later one reads of it is a finding.
+What is not freed is none.
 """
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from helpers.emulator.machine.accused import accuse, who
-from helpers.emulator.machine.memory import SLOT_BITS, Buffer
+from helpers.emulator.machine.memory import HEAP_SLOT, HEAPS, SLOT_BITS, Buffer
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.masks import Mask
     from helpers.emulator.machine.state import State
 
 
+_HEAPS = count()
+
+
 class Arena:
     """The device heap, of the size that CUDA gives it: what malloc and new return lies in it."""
 
     SIZE = 8 << 20
-    SLOT = 1 << 17  # behind those of the module's variables
     ALIGN = 16
 
     def __init__(self, granule: int) -> None:
-        base = (self.SLOT << SLOT_BITS) + (1 << (SLOT_BITS - 1))
+        # Another slot in each launch: what an earlier one kept is then known to be gone.
+        slot = HEAP_SLOT + next(_HEAPS) % HEAPS
+        base = (slot << SLOT_BITS) + (1 << (SLOT_BITS - 1))
         self.buffer = Buffer("heap", base, np.zeros(self.SIZE, np.uint8), 1)
         self.buffer.granule = granule
         self.owned = self.buffer.owned = np.zeros(self.SIZE, bool)

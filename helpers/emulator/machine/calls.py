@@ -1,4 +1,8 @@
-"""Device functions that were not inlined, printf, assert and trap."""
+"""Device functions that were not inlined, printf, assert and trap.
+
+A call ends its basic block. Its threads go into the function as if it stood in the place of the call;
+who has left it goes on in the caller once nobody inside can run (see `grouping.Running`).
+"""
 
 from __future__ import annotations
 
@@ -49,7 +53,7 @@ def call_function(
     """Threads of a mask come to the call of a device function, which runs when the block has ended."""
     if mask is not None and mask.n == 0:
         for r in returns:
-            frame.setdefault(r, {k * 4: np.zeros((1, 1, 1, 1), "i4") for k in range(16)})
+            frame.setdefault(r, _nothing())
         return
     values = {f: dict(frame.get(a, {})) for f, a in zip(formal, actual, strict=False)}
     state.calls.append(Call(name, values, formal_returns, returns, locals_size, mask))
@@ -156,6 +160,11 @@ def give_back(state: State, running: Running) -> None:
         spinning.set_aside(state, caller, pool, spin)
 
 
+def _nothing() -> dict[int, Array]:
+    """The result of a call that was not made."""
+    return {k * 4: np.zeros((1, 1, 1, 1), "i4") for k in range(16)}
+
+
 def call_pointed(
     state: State,
     frame: dict[str, Any],
@@ -168,6 +177,8 @@ def call_pointed(
 ) -> None:
     """A call through a pointer or of a virtual function: one call for each function meant."""
     both, here = np.broadcast_arrays(pointer, array_of(mask))
+    for r in returns:  # what those get who call nothing
+        _put(frame.setdefault(r, {}), _nothing(), here)
     for address in np.unique(both[here]):
         lanes = state.narrowed(mask, pointer == address)
         name = state.launch.program.function_at(int(address))
@@ -185,8 +196,6 @@ def call_pointed(
         call_function(
             state, frame, name, formal, actual, formal_returns, returns, locals_size, lanes
         )
-    for r in returns:
-        frame.setdefault(r, {k * 4: np.zeros((1, 1, 1, 1), "i4") for k in range(16)})
 
 
 def _no_function(state: State, address: int, line: int, mask: Mask | None) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine.accused import Who, accuse, who
+from helpers.emulator.machine.accused import Who, accuse, below_zero, who
+from helpers.emulator.machine.memory import HEAP_SLOT, HEAPS, SLOT_BITS
 from helpers.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,8 +26,19 @@ def verb(site: Site) -> str:
 def report_wild(state: State, site: Site, target: Array, lanes: Array) -> None:
     """Lanes (bool, four axes) whose address lies in no array."""
     lane = who(state, lanes)
-    address = f"address {lane.value(target):#x}, which belongs to no array"
+    place = lane.value(target)
+    address = f"address {place:#x}, which belongs to no array{_of_a_heap(place)}"
     accuse("out-of-bounds", site.line, lane, f"{lane} {verb(site)} {address}")
+
+
+def _of_a_heap(address: int) -> str:
+    """What to say of an address that malloc or new may have given out in an earlier launch."""
+    if not 0 <= (address >> SLOT_BITS) - HEAP_SLOT < HEAPS:
+        return ""
+    return (
+        ". It lies where the device heap of an earlier launch was: what malloc and new give out lasts "
+        "as long as the launch here. Keep what the next launch needs in an array"
+    )
 
 
 def _elements(count: int) -> str:
@@ -101,7 +113,7 @@ def report_shared(state: State, site: Site, offset: Array, outside: Array, crook
     total = state.launch.shared_bytes
     if outside.any():
         lane = who(state, outside)
-        place = lane.value(offset)
+        place = below_zero(lane.value(offset))
         past = place + site.width - total
         far = f"{past} byte(s) past its end" if place >= 0 else f"{-place} byte(s) before its start"
         accuse(
@@ -145,7 +157,7 @@ def report_local(state: State, site: Site, offset: Array, lanes: Array) -> None:
     """Lanes outside their local memory, or misaligned."""
     size = state.local_memory().nbytes
     lane = who(state, lanes)
-    place = lane.value(offset)
+    place = below_zero(lane.value(offset))
     crooked = place & (site.width - 1) and 0 <= place <= size - site.width
     accuse(
         "misaligned" if crooked else "out-of-bounds",

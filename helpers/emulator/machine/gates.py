@@ -86,7 +86,7 @@ def _open(state: State, running: Running) -> bool:
     return bool(pool)
 
 
-def give_up(state: State) -> bool:
+def give_up(state: State) -> None:
     """Lanes wait for others of their warp that never come: they go on without them.
 
     The operation that they come to says so.
@@ -99,4 +99,3 @@ def give_up(state: State) -> bool:
                 push(state, pool, held.stop.resume, held.mask)
             running.held = []
             running.pools.append(pool)
-    return True

@@ -209,3 +209,23 @@ def _by_warps(state: State, groups: list[tuple[int, Group]]) -> list[Pool]:
         if pool:
             pools.append(pool)
     return pools
+
+
+def same_bits(a: Array, b: Array) -> Array:
+    """Where two values of one register are the same; NaN equals itself."""
+    kind = "u1" if a.dtype == bool else f"u{a.dtype.itemsize}"
+    return np.asarray(a.view(kind) == b.view(kind))
+
+
+def same_values(a: list[Array], b: list[Array]) -> bool:
+    """Whether all of some registers hold what they held."""
+    return len(a) == len(b) and all(
+        x is y or bool(same_bits(x, y).all()) for x, y in zip(a, b, strict=True)
+    )
+
+
+def same_group(a: Group, b: Group) -> bool:
+    """Whether two groups are the same threads."""
+    if a is None or b is None:
+        return a is b
+    return a is b or (a.n == b.n and bool((a.arr == b.arr).all()))

@@ -27,6 +27,7 @@ from helpers.emulator.machine.grouping import (
     enter,
     everywhere,
     push,
+    same_values,
 )
 from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.memory import SHARED_WINDOW, load_words, store_words
@@ -43,6 +44,7 @@ _COUNT_BITS = 29  # of PTX's 20; nvcuda::experimental counts each arrival 2^15 +
 _COUNT = (1 << _COUNT_BITS) - 1
 _PHASES = 1 << (32 - _COUNT_BITS)
 _POLLS = 64  # fruitless questions after which a phase counts as never complete
+_COUNTED_POLLS = 2000  # the same where something changes from one to the next
 
 
 def _touch(
@@ -258,29 +260,37 @@ def wake(state: State) -> bool:
     return woken
 
 
-def time_out(state: State) -> bool:
+def time_out(state: State) -> None:
     """Nothing else can run: threads that wait learn that their phase is not complete.
 
-    If they come back again and again it never will be: that is a finding, and they go on. False if no
-    thread waits so.
+    If they come back again and again as they were it never will be: that is a finding, and they go on.
+    Threads that count how often they asked have more patience.
     """
-    if wake(state):
-        return True
+    registers = [value for running in everywhere(state) for value in running.registers]
+    changed = state.fruitless == 0 or not same_values(state.asked_with, registers)
+    state.asked_with = registers
     state.fruitless += 1
-    never = state.fruitless > _POLLS
+    state.alike = 1 if changed else state.alike + 1
+    never = state.alike > _POLLS or state.fruitless > _COUNTED_POLLS
     if never:
         state.fruitless = 0
-    some = False
+    dismiss(state, never)
+
+
+def dismiss(state: State, never: bool = False) -> None:
+    """Threads that wait go on as if their phase were not complete; or as if it were, with a finding."""
     for running in everywhere(state):
+        if not running.asking:
+            continue
+        enter(state, running)
         asking, running.asking = running.asking, []
+        pool: Pool = {}
         for p in asking:
-            enter(state, running)
             if never:
                 _report(state, p)
             answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
-            push(state, running.pools[-1], p.stop.resume, p.mask)
-            some = True
-    return some
+            push(state, pool, p.stop.resume, p.mask)
+        running.pools.append(pool)
 
 
 def _report(state: State, asking: Asking) -> None:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SLOT_BITS = 36
+HEAP_SLOT = 1 << 17
+HEAPS = 1 << 12
+"""The device heap lies in one of so many slots from here on, another one in each launch."""
 SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 1 << 57
 WINDOW_SIZE = 1 << 32

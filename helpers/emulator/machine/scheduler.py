@@ -8,6 +8,7 @@ who wait in a loop; and what is left never will go on, which is a finding.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -119,7 +120,10 @@ def _leave(
         case ends.Exit(after, whole):
             _exit(state, running, pool, mask, result, ends.Exit(after, whole))
         case ends.Barrier(after):
-            barriers.come(state, running, pool, _stop(after, block), mask, result)
+            stop = _stop(after, block)
+            if stop.line in state.launch.program.crowded:
+                stop = replace(stop, place=(*stop.place, str(block.number)))
+            barriers.come(state, running, pool, stop, mask, result)
         case ends.Table(to):
             _table(state, pool, to, mask, result)
         case ends.Poll(after):
@@ -212,12 +216,18 @@ def _next(state: State) -> bool:
     if not parked and not any(f.held for f in frames):
         return _release(state, stuck=True)
     opened = gates.open_complete(state) or _release(state, stuck=False)
-    if not opened and not parked:
-        opened = gates.give_up(state)
     if opened:
         state.moved = True
         return True
-    spinning.go_round(state)
+    if parked:
+        spinning.judge(state)
+        mbarrier.dismiss(state)
+        spinning.go_round(state)
+    elif any(f.asking for f in frames):
+        mbarrier.time_out(state)
+    else:
+        gates.give_up(state)
+        state.moved = True
     return True
 
 
@@ -233,7 +243,8 @@ def _release(state: State, stuck: bool) -> bool:
     if not stuck:
         return False
     if any(f.asking for f in frames):
-        return mbarrier.time_out(state)
+        mbarrier.time_out(state)
+        return True
     if waiting:
         barriers.give_up(state)
     return waiting

@@ -7,13 +7,25 @@ whoever waits for whom.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from helpers.emulator.machine import warp
 from helpers.emulator.machine.accused import who
-from helpers.emulator.machine.grouping import Group, Pool, Round, Running, everywhere, go_on, push
+from helpers.emulator.machine.grouping import (
+    Group,
+    Pool,
+    Round,
+    Running,
+    everywhere,
+    go_on,
+    push,
+    same_bits,
+    same_group,
+    same_values,
+)
 from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.state import StepBudgetError
 
@@ -23,11 +35,29 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-Still = tuple[int, list[tuple[Running, Pool, list[Any]]]]
-"""All that there is when threads go round: writes so far; who waits, and registers, by function."""
-
 _PATIENCE = 64  # rounds of a loop made for waiting after which its threads let others run
 _IDLE = 20_000  # rounds in which threads wait, count, and nothing else happens
+
+
+@dataclass(frozen=True)
+class Still:
+    """All that there is when threads go round: writes to memory so far, who waits where, registers."""
+
+    writes: int
+    groups: list[tuple[Running, int, Group]]
+    registers: list[Array]
+
+    def alike(self, other: Still) -> bool:
+        """Whether the same threads wait at the same places, and memory is as it was."""
+        return (
+            self.writes == other.writes
+            and len(self.registers) == len(other.registers)
+            and len(self.groups) == len(other.groups)
+            and all(
+                f is g and at == there and same_group(a, b)
+                for (f, at, a), (g, there, b) in zip(self.groups, other.groups, strict=True)
+            )
+        )
 
 
 def set_aside(state: State, running: Running, pool: Pool, spin: Spin) -> None:
@@ -52,7 +82,7 @@ def set_aside(state: State, running: Running, pool: Pool, spin: Spin) -> None:
         same = arr & old.arr
         for now, then in zip(values, old.values, strict=True):
             if now is not then:
-                same = same & _same_bits(now, then)
+                same = same & same_bits(now, then)
             if not same.any():
                 return
     aside = state.narrowed(base, same)
@@ -95,17 +125,25 @@ def hand_on(state: State, running: Running, mask: Group) -> None:
         pools.append(first)
 
 
-def go_round(state: State) -> None:
-    """Nothing else can run: let those who wait in loops go round once more.
+def judge(state: State) -> None:
+    """Nothing else can run but those who wait in loops.
 
-    Raises StepBudgetError, with a finding, if that has changed nothing.
+    Raises StepBudgetError, with a finding, if their last round has changed nothing.
     """
     frames = everywhere(state)
-    now = (state.launch.writes, [(f, dict(f.parked), list(f.registers)) for f in frames])
+    groups = [
+        *((f, at, mask) for f in frames for at, mask in f.parked.items()),
+        *((f, p.stop.resume, p.mask) for f in frames for p in f.asking),
+    ]
+    now = Still(state.launch.writes, groups, [v for f in frames for v in f.registers])
     if _nothing_changed(state, now) and state.idle in (1, _IDLE):
         _deadlock(state)
     state.still, state.moved = now, False
-    for running in frames:
+
+
+def go_round(state: State) -> None:
+    """Let those who wait in loops go round once more."""
+    for running in everywhere(state):
         if running.parked:
             groups, running.parked = running.parked, {}
             go_on(state, running, list(groups.items()))
@@ -114,38 +152,12 @@ def go_round(state: State) -> None:
 def _nothing_changed(state: State, now: Still) -> bool:
     """Whether all is as it was a round ago. Sets idle: 1 if to the last bit, else rounds so far
     in which only registers changed."""
-    then = state.still
-    if (
-        then is None
-        or state.moved
-        or then[0] != now[0]
-        or [f for f, _, _ in then[1]] != [f for f, _, _ in now[1]]
-        or not all(_same_groups(a, b) for (_, a, _), (_, b, _) in zip(then[1], now[1], strict=True))
-    ):
+    then: Still | None = state.still
+    if then is None or state.moved or not then.alike(now):
         state.idle = 0
         return False
-    before, after = ([v for _, _, values in s[1] for v in values] for s in (then, now))
-    if all(a is b or bool(_same_bits(a, b).all()) for a, b in zip(before, after, strict=True)):
-        state.idle = 1
-    else:
-        state.idle = max(state.idle, 1) + 1
+    state.idle = 1 if same_values(then.registers, now.registers) else max(state.idle, 1) + 1
     return True
-
-
-def _same_bits(a: Array, b: Array) -> Array:
-    """Where two values of one register are the same; NaN equals itself."""
-    kind = "u1" if a.dtype == bool else f"u{a.dtype.itemsize}"
-    return np.asarray(a.view(kind) == b.view(kind))
-
-
-def _same_groups(a: Pool, b: Pool) -> bool:
-    return a.keys() == b.keys() and all(_same_threads(mask, b[at]) for at, mask in a.items())
-
-
-def _same_threads(a: Group, b: Group) -> bool:
-    if a is None or b is None:
-        return a is b
-    return a is b or (a.n == b.n and bool((a.arr == b.arr).all()))
 
 
 def _who_waits(state: State) -> tuple[int, str]:
@@ -157,6 +169,7 @@ def _who_waits(state: State) -> tuple[int, str]:
     ]
     places += [(h.stop.line, "for their warp at", f, h.mask) for f in frames for h in f.held]
     places += [(w.stop.line, "at the barrier of", f, w.mask) for f in frames for w in f.waiting]
+    places += [(p.stop.line, "for an mbarrier at", f, p.mask) for f in frames for p in f.asking]
     for at, where, running, mask in places:
         lane = who(state, array_of(running.live if mask is None else mask))
         more = f" and {lane.count - 1} more" if lane.count > 1 else ""
@@ -208,6 +221,16 @@ def _deadlock(state: State) -> None:
     raise StepBudgetError
 
 
+def _alone(state: State) -> str:
+    """What to say of a launch of less than a warp."""
+    if state.lanes >= 32 or state.launch.remaining:
+        return ""
+    return (
+        f", but a step takes as long for {state.lanes} thread(s) as for thousands: share the loops "
+        "among more threads, or make them shorter"
+    )
+
+
 def out_of_steps(state: State, line: int) -> None:
     """The budget of the launch is used up: say where, and stop."""
     launch = state.launch
@@ -222,6 +245,7 @@ def out_of_steps(state: State, line: int) -> None:
         line,
         f"{what} and the threads are still here: an endless loop, or a launch too large. The "
         "launch was stopped; its results are incomplete. Give max_steps for more"
+        + _alone(state)
         + (f". Waiting: {_who_waits(state)[1]}" if waits else ""),
         1,
     )

@@ -125,6 +125,8 @@ class State:
         self.local_base = 0
         self.completed = False  # a phase of an mbarrier was completed
         self.fruitless = 0  # questions after such a phase since the last one was completed
+        self.alike = 0  # of these, the last ones between which no register changed
+        self.asked_with: list[Array] = []  # all registers when threads last learnt "no"
         self.idle = 0  # rounds of loops that wait in which nothing else happened
         self.still: Any = None  # all there was when threads last went round such loops
         self.moved = False  # a barrier or a gate has opened since

@@ -118,6 +118,7 @@ class Program:
     global_symbols: dict[str, tuple[int, int]] = field(default_factory=dict)  # name: (slot, size)
     used: set[str] = field(default_factory=set)  # of these, by the entry: headers bring many more
     param_offsets: dict[str, int] = field(default_factory=dict)
+    crowded: frozenset[int] = frozenset()  # lines of the source with more than one barrier
 
     def function_address(self, name: str) -> int:
         """What a pointer to a device function holds."""
