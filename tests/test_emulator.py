@@ -74,6 +74,8 @@ def test_lanes_and_ideals_are_kept_for_those_who_ask():
     for ask in (lambda: report.lanes(6), lambda: load.ideal_sectors_per_request):
         with pytest.raises(EmulationError, match="Give samples=True"):
             ask()
+    with pytest.raises(ConfigError, match="samples=True needs counts"):
+        saxpy(40, samples=True, analyse=False)
 
 
 def test_launches_are_deterministic():

@@ -165,6 +165,8 @@ def launch(
     total_shared = check_limits(program, grid3, block3, shared_bytes, arch, entry)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
+    if samples and not analyse:
+        raise ConfigError("samples=True needs counts: leave analyse=False out")
     contents = symbols or {}
     total = int(np.prod(grid3 if chosen_blocks is None else [len(chosen_blocks)]))
 
@@ -227,9 +229,9 @@ def launch(
     def asked(heap: Heap, writable: set[int] | None, unset: list[Buffer]) -> list[Observer]:
         """Those who watch, as the caller asks."""
         sites = len(program.sites)
-        sampler = [Sampler(sites)] if samples else []
         if not analyse:
-            return [*sampler]
+            return []
+        sampler = [Sampler(sites)] if samples else []
         pending = UnderWay()
         first = FirstWrites(pending, unset)
         joined = [MachineTally(machine.spans)] if machine.spans else []
