@@ -17,7 +17,7 @@ import pytest
 from helpers import emulator, toolchain
 from helpers.emulator.launching import link, run
 from helpers.emulator.ptx import blocks, opcodes
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.program import Program
 from helpers.errors import EmulationError
 from helpers.rungs import catalog

@@ -220,7 +220,7 @@ def emulator_modules() -> dict[str, str]:
 def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
     assert {name.split("/")[0] for name in emulator_modules()} == set(FLOORS)
     assert {f for path, text in emulator_modules().items() for f in upward(path, text)} == LEFT
-    assert upward("ptx/parse.py", "from helpers.emulator.machine import access") != set()
+    assert upward("ptx/syntax.py", "from helpers.emulator.machine import access") != set()
     assert upward("launching/run.py", "from helpers.emulator.machine import access") == set()
 
 
@@ -259,7 +259,7 @@ def test_no_module_of_a_room_needs_itself(room: str) -> None:
 
 # --- names ---------------------------------------------------------------------------------------
 
-SHARED = {"helpers.emulator.ptx.parse"}
+SHARED = {"helpers.emulator.ptx.syntax"}
 """Modules that still hold an object of their own name; no others may come."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from helpers.emulator.launching.declarations import C_TYPES, Formal
 from helpers.emulator.machine.memory import Buffer, Heap
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.errors import EmulationError
 from helpers.numbers import bfloat16_bits
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from helpers import toolchain
 from helpers.emulator.launching.report import LineAccess, sass_totals
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.bases import Place, places
 from helpers.emulator.ptx.blocks import split_blocks
 from helpers.emulator.ptx.program import Program

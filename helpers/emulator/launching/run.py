@@ -6,7 +6,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, wraps
+from dataclasses import dataclass
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -38,7 +39,7 @@ from helpers.emulator.launching.summary import summed_up
 from helpers.emulator.machine import scheduler, sync
 from helpers.emulator.machine.events import Observer
 from helpers.emulator.machine.memory import Buffer, Heap
-from helpers.emulator.machine.state import Launch, State, StepBudgetError
+from helpers.emulator.machine.state import Fault, Launch, State, StepBudgetError
 from helpers.emulator.observe import oracle
 from helpers.emulator.observe.clock import MAX_WARPS
 from helpers.emulator.observe.counts import Tally
@@ -48,7 +49,7 @@ from helpers.emulator.observe.pending import UnderWay
 from helpers.emulator.observe.races import RaceWatch
 from helpers.emulator.observe.samples import Sampler
 from helpers.emulator.observe.stores import LastStores
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.blocks import translate
 from helpers.emulator.ptx.layout import PARAM_BASE, SLOT_BITS, SYMBOL_SLOT, symbol_address
 from helpers.emulator.ptx.program import Program, demangle
@@ -135,14 +136,14 @@ def launch(
     what the threads go on to do, so one may show a finding, its line or its kind where another shows
     another. Threads that wait for others let them run, and all blocks that a GPU holds at a time run
     together, lower ones first; a wait that nothing ends is a finding ("deadlock").
-    analyse=False: results only, no counts, races or
-    initialisation. samples=True keeps what access maps and `Report.lanes` show, the lanes of each line's
-    first requests, and counts what the requests would need at best (`ideal_...`). lanes: threads run at once. expect: what arrays (by the names of parameters and
-    symbols) should hold afterwards, each alone or as a pair with the largest absolute error, a
-    number or one for each element. Elements that differ become findings of the kind "wrong-result"
-    by the source line and the thread that wrote them last. Without an error integers must be equal
-    and floats may be off by sqrt(eps) of the array's type times the largest magnitude expected;
-    uint16 beside floats is read as bfloat16. The launch runs twice if something is wrong.
+    analyse=False: results only, no counts, races or initialisation. samples=True keeps what access
+    maps and `Report.lanes` show, the lanes of each line's first requests, and counts what the requests
+    would need at best (`ideal_...`). lanes: threads run at once. expect: what arrays (by the names of
+    parameters and symbols) should hold afterwards, each alone or as a pair with the largest absolute
+    error, a number or one for each element. Elements that differ become findings of the kind
+    "wrong-result" by the source line and the thread that wrote them last. Without an error integers
+    must be equal and floats may be off by sqrt(eps) of the array's type times the largest magnitude
+    expected; uint16 beside floats is read as bfloat16. The launch runs twice if something is wrong.
     sass=True: count shared accesses as the machine code for `arch` makes them, too: ptxas joins
     neighbouring reads of the PTX (`LineAccess.sass_requests`, `sass_wavefronts`).
 
@@ -157,6 +158,7 @@ def launch(
     shared_bytes = request.whole("shared_bytes", shared_bytes, 0)
     request.options(uninitialised, symbols, expect, schedule, seed, lanes, max_steps, max_seconds)
     request.switch("sass", sass)
+    request.switch("samples", samples)
     chosen_blocks = request.sample(grid3, sample_blocks)
     headers = toolchain.header_state(source)
     compiled_as = source, entry, arch, tuple(sorted(chosen.items())), name, headers
@@ -165,99 +167,160 @@ def launch(
     total_shared = check_limits(program, grid3, block3, shared_bytes, arch, entry)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
-    if samples and not analyse:
-        raise ConfigError("samples=True needs counts: leave analyse=False out")
-    contents = symbols or {}
-    total = int(np.prod(grid3 if chosen_blocks is None else [len(chosen_blocks)]))
-
-    def once(
-        watchers: Callable[[Heap, set[int] | None, list[Buffer]], Sequence[Observer]],
-    ) -> tuple[State, Heap, int, bool]:
-        """Run every block; the last batch, the memory, how many blocks ran, whether to the end."""
-        heap = Heap()
-        params, pointers, named = bind(program.entry, formals, args, heap, entry)
-        run = Launch(program, heap)
-        run.params = params
-        run.shared_bytes = total_shared
-        run.static_shared = program.static_shared
-        run.dynamic_shared = shared_bytes
-        run.max_steps = max_steps
-        run.schedule = schedule
-        run.rng = np.random.default_rng(seed)
-        run.sampled = chosen_blocks is not None
-        run.deadline = time.monotonic() + max_seconds
-        held = _place_symbols(program, heap, params, contents, entry)
-        for buffer in heap.slots.values():
-            buffer.granule = min(buffer.itemsize, program.granule)
-        unset = _uninitialised(named, uninitialised, entry)
-        writable = None  # slots of the arrays that the kernel may write; None: all
-        if program.stored_params is not None:
-            slots = {pointers[p].base >> SLOT_BITS for p in program.stored_params if p in pointers}
-            writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
-        oracle.check(expect or {}, heap, entry)
-        run.observers = watchers(heap, writable, unset)
-
-        ended, blocks_run = True, 0
-        with np.errstate(all="ignore"):
-            try:
-                room = room_for(program, total_shared, block3, lanes)
-                run.together = at_a_time(room, block3)
-                if program.polls and chosen_blocks is None:
-                    room, run.together = resident(program, total_shared, block3, lanes, arch)
-                for bx, by, bz in batches(grid3, block3, chosen_blocks, room):
-                    state = State(run, grid3, block3, bx, by, bz)
-                    run.remaining = total - blocks_run - state.blocks
-                    scheduler.run(state, program.run_function())
-                    run.steps = max(run.steps, state.steps)
-                    sync.finish(state)
-                    blocks_run += state.blocks
-            except StepBudgetError:
-                ended = False
-            except TileError:
-                raise
-            except _INNER as e:
-                raise EmulationError(
-                    f"the emulator failed on {entry} ({type(e).__name__}: {e}). The kernel does "
-                    "something it does not model; simplify it, or run it on a GPU"
-                ) from e
-        for symbol, array in held:
-            np.copyto(array, symbol.data.view(array.dtype)[: array.size].reshape(array.shape))
-        return state, heap, blocks_run, ended
-
+    asked = _Asked(
+        program, formals, entry, arch, grid3, block3, tuple(args), shared_bytes, total_shared,
+        symbols or {}, uninitialised, expect or {}, chosen_blocks, schedule, seed, lanes, max_steps,
+        max_seconds,
+    )  # fmt: skip
+    before = oracle.kept([*args, *asked.symbols.values()]) if expect else []
     ordered = program.fences and warps_of(grid3, block3) <= MAX_WARPS
-
-    def asked(heap: Heap, writable: set[int] | None, unset: list[Buffer]) -> list[Observer]:
-        """Those who watch, as the caller asks."""
-        sites = len(program.sites)
-        if not analyse:
-            return []
-        sampler = [Sampler(sites)] if samples else []
-        pending = UnderWay()
-        first = FirstWrites(pending, unset)
-        joined = [MachineTally(machine.spans)] if machine.spans else []
-        races = RaceWatch(first, writable, ordered)
-        return [Tally(sites), *joined, *sampler, first, pending, races]
-
-    before = oracle.kept([*args, *contents.values()]) if expect else []
-    state, heap, blocks_run, ended = once(asked)
-    run = state.launch
-    if expect and not ended:
+    ran = _run(asked, partial(_watchers, asked, analyse, samples, machine, ordered))
+    run = ran.state.launch
+    if expect and not ran.ended:
         run.notes.append("results were not compared: the launch was stopped")
-    elif expect and (wrong := oracle.compare(expect, heap)):
-        after = oracle.kept(array for array, _ in before)
-        oracle.restore(before)
-        again, second, _, ended = once(lambda heap, *_: [oracle.logged(wrong, heap)])
-        oracle.restore(after)
-        (log,) = again.observers
-        assert isinstance(log, LastStores)
-        oracle.findings(again, wrong, log, second, entry_line(source, entry), ended)
-        run.faults |= {k: f for k, f in again.launch.faults.items() if f.kind == oracle.KIND}
+    elif expect and (wrong := oracle.compare(expect, ran.heap)):
+        run.faults |= _who_wrote(asked, wrong, before, entry_line(source, entry))
     if analyse and program.fences and not ordered:
         run.notes.append(
             f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
             "kept, and races between blocks in global memory were not judged"
         )
-    return summed_up(run, source, name, entry, grid3, block3, blocks_run, schedule, machine)
+    return summed_up(run, source, name, entry, grid3, block3, ran.blocks, schedule, machine)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A launch as it was asked for, checked: see `launch`."""
+
+    program: Program
+    formals: list[Formal] | None
+    entry: str
+    arch: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    args: tuple[Any, ...]
+    dynamic_shared: int
+    total_shared: int
+    symbols: Mapping[str, Array]
+    uninitialised: Sequence[str]
+    expect: Mapping[str, oracle.Expectation]
+    blocks: list[tuple[int, int, int]] | None
+    schedule: str
+    seed: int
+    lanes: int
+    max_steps: int
+    max_seconds: float
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """What is left of a launch: its last batch, its memory, how many blocks ran, whether to the end."""
+
+    state: State
+    heap: Heap
+    blocks: int
+    ended: bool
+
+
+Watchers = Callable[[Heap, set[int] | None, list[Buffer]], Sequence[Observer]]
+"""Who watches: given the memory, the slots that may be written (None: all), arrays nobody has set."""
+
+
+def _run(asked: _Asked, watchers: Watchers) -> _Ran:
+    """Run every block that was asked for."""
+    program, heap = asked.program, Heap()
+    params, pointers, named = bind(program.entry, asked.formals, asked.args, heap, asked.entry)
+    run = Launch(program, heap)
+    run.params = params
+    run.shared_bytes = asked.total_shared
+    run.static_shared = program.static_shared
+    run.dynamic_shared = asked.dynamic_shared
+    run.max_steps = asked.max_steps
+    run.schedule = asked.schedule
+    run.rng = np.random.default_rng(asked.seed)
+    run.sampled = asked.blocks is not None
+    run.deadline = time.monotonic() + asked.max_seconds
+    held = _place_symbols(program, heap, params, asked.symbols, asked.entry)
+    for buffer in heap.slots.values():
+        buffer.granule = min(buffer.itemsize, program.granule)
+    unset = _uninitialised(named, asked.uninitialised, asked.entry)
+    writable = None  # slots of the arrays that the kernel may write; None: all
+    if program.stored_params is not None:
+        slots = {pointers[p].base >> SLOT_BITS for p in program.stored_params if p in pointers}
+        writable = slots | {s for s in heap.slots if s >= SYMBOL_SLOT}
+    oracle.check(asked.expect, heap, asked.entry)
+    run.observers = watchers(heap, writable, unset)
+    ran = _run_blocks(asked, run, heap)
+    for symbol, array in held:
+        np.copyto(array, symbol.data.view(array.dtype)[: array.size].reshape(array.shape))
+    return ran
+
+
+def _run_blocks(asked: _Asked, run: Launch, heap: Heap) -> _Ran:
+    """Batch by batch, until all blocks have run or a finding stops the launch."""
+    total = int(np.prod(asked.grid if asked.blocks is None else [len(asked.blocks)]))
+    ended, done, program, block = True, 0, asked.program, asked.block
+    with np.errstate(all="ignore"):
+        try:
+            room = room_for(program, asked.total_shared, block, asked.lanes)
+            run.together = at_a_time(room, block)
+            if program.polls and asked.blocks is None:
+                room, run.together = resident(
+                    program, asked.total_shared, block, asked.lanes, asked.arch
+                )
+            for bx, by, bz in batches(asked.grid, block, asked.blocks, room):
+                state = State(run, asked.grid, block, bx, by, bz)
+                run.remaining = total - done - state.blocks
+                scheduler.run(state, program.run_function())
+                run.steps = max(run.steps, state.steps)
+                sync.finish(state)
+                done += state.blocks
+        except StepBudgetError:
+            ended = False
+        except TileError:
+            raise
+        except _INNER as e:
+            raise EmulationError(
+                f"the emulator failed on {asked.entry} ({type(e).__name__}: {e}). The kernel does "
+                "something it does not model; simplify it, or run it on a GPU"
+            ) from e
+    return _Ran(state, heap, done, ended)
+
+
+def _watchers(
+    asked: _Asked,
+    analyse: bool,
+    samples: bool,
+    machine: MachineCode,
+    ordered: bool,
+    heap: Heap,
+    writable: set[int] | None,
+    unset: list[Buffer],
+) -> list[Observer]:
+    """Those who watch, as the caller asks. ordered: keep the order that fences make."""
+    sites = len(asked.program.sites)
+    sampler = [Sampler(sites)] if samples else []
+    if not analyse:
+        return [*sampler]
+    pending = UnderWay()
+    first = FirstWrites(pending, unset)
+    joined = [MachineTally(machine.spans)] if machine.spans else []
+    races = RaceWatch(first, writable, ordered)
+    return [Tally(sites), *joined, *sampler, first, pending, races]
+
+
+def _who_wrote(
+    asked: _Asked, wrong: Sequence[oracle.Wrong], before: list[tuple[Array, Array]], line: int
+) -> dict[tuple[Any, ...], Fault]:
+    """Findings about wrong elements: the launch runs again, and every store to them is kept."""
+    after = oracle.kept(array for array, _ in before)
+    oracle.restore(before)
+    ran = _run(asked, lambda heap, *_: [oracle.logged(wrong, heap)])
+    oracle.restore(after)
+    (log,) = ran.state.observers
+    assert isinstance(log, LastStores)
+    oracle.findings(ran.state, wrong, log, ran.heap, line, ran.ended)
+    return {k: f for k, f in ran.state.launch.faults.items() if f.kind == oracle.KIND}
 
 
 # -- compiling -----------------------------------------------------------------------------------

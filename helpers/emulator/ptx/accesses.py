@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.emit import OPERATIONS, Emitter, lowers, own_kind
 from helpers.emulator.ptx.words import NUMPY, items, space_of, types_of, variable_at
 

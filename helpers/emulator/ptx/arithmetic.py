@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.emit import Emitter, flushed, limited, lowers
 from helpers.emulator.ptx.words import NUMPY, SIGNLESS, rounding, types_of
 

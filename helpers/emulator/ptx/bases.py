@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 
 Terms = tuple[tuple[int, int], ...]  # (number of a value, its factor), by number
 

@@ -22,7 +22,7 @@ from helpers.emulator.ptx import (
     waits,
     warps,
 )
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.emit import Emitter, lower
 from helpers.emulator.ptx.program import Block, FunctionProgram, Program, Spin, block_name
 from helpers.emulator.ptx.words import types_of

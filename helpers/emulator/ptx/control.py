@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from helpers.emulator.ptx import ends
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.accesses import poll_barrier
 from helpers.emulator.ptx.emit import Emitter, check_words, lowers, refuse
 from helpers.errors import EmulationError

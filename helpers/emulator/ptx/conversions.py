@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.emit import Emitter, flushed, limited, lowers, own_kind
 from helpers.emulator.ptx.layout import LOCAL_WINDOW, SHARED_WINDOW
 from helpers.emulator.ptx.words import NUMPY, SIGNLESS, rounding, space_of, types_of

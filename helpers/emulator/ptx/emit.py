@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.ptx import opcodes
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.layout import PARAM_BASE, symbol_address
 from helpers.emulator.ptx.opcodes import HOPPER
 from helpers.emulator.ptx.sites import Site

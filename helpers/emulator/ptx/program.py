@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from helpers.emulator.ptx import ends
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.layout import FUNCTION_BASE
 from helpers.emulator.ptx.sites import Site
 

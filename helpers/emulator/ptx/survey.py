@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.program import Program, SharedSymbol, demangle
 from helpers.emulator.ptx.words import space_of, types_of, variable_at
 from helpers.errors import EmulationError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.emit import Emitter, lowers
 from helpers.emulator.ptx.layout import SHARED_WINDOW
 from helpers.emulator.ptx.words import NUMPY, items, space_of, types_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from helpers.emulator.ptx import parse as P
+from helpers.emulator.ptx import syntax as P
 
 NUMPY = {
     "pred": "b1", "b8": "i1", "s8": "i1", "u8": "u1", "b16": "i2", "s16": "i2", "u16": "u2",
