@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from helpers import clang
 from helpers.device import limits
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError, near_matches
 from helpers.kernel import KERNELS, Kernel, plan
@@ -67,6 +68,14 @@ class Compiled:
     log: str = field(repr=False)
     kernels: Mapping[str, KernelResources]
     name_map: Mapping[str, str]
+    compiler: str = ""
+
+
+class _Unassembled(dict[str, KernelResources]):
+    """The reports of a compiler that makes no machine code."""
+
+    def __missing__(self, name: str) -> KernelResources:
+        raise ToolchainError(f"registers and spills of {name} are not known here: {clang.NO_MACHINE_CODE}")
 
 
 @dataclass(frozen=True)
@@ -134,13 +143,34 @@ def nvrtc() -> Nvrtc:
     return Nvrtc(library, (major.value, minor.value), _include_folders(path))
 
 
-def available() -> bool:
-    """Whether this machine can compile CUDA source."""
+def has_nvrtc() -> bool:
+    """Whether NVRTC can be loaded on this machine."""
     try:
         nvrtc()
     except ToolchainError:
         return False
     return True
+
+
+def uses_clang() -> bool:
+    """Whether clang compiles: TILE_COMPILER says so, or there is a clang and no NVRTC.
+
+    Raises ConfigError for another TILE_COMPILER than "nvrtc" or "clang".
+    """
+    chosen = os.environ.get("TILE_COMPILER", "")
+    if chosen not in ("", "nvrtc", "clang"):
+        raise ConfigError(f'TILE_COMPILER={chosen!r} is no compiler; choose "nvrtc" or "clang"')
+    return chosen == "clang" or (not chosen and not has_nvrtc() and clang.available())
+
+
+def available() -> bool:
+    """Whether this machine can compile CUDA source."""
+    return clang.available() if uses_clang() else has_nvrtc()
+
+
+def compiler() -> str:
+    """What compiles here, such as "NVRTC 13.0" or "clang 22.1.8 of zig 0.17.1"."""
+    return clang.version() if uses_clang() else "NVRTC {}.{}".format(*nvrtc().version)
 
 
 def _text(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
@@ -218,7 +248,11 @@ def compile(
     Raises CompileError with NVRTC's log (file and line), ToolchainError where there is no compiler.
     """
     macros = tuple(sorted((defines or {}).items()))
-    return _compile(source, name, arch, macros, tuple(options), tuple(name_expressions))
+    asked = (source, name, arch, macros, tuple(options), tuple(name_expressions))
+    if not uses_clang():
+        return _compile(*asked)
+    made = clang.translate(*asked)
+    return Compiled(arch, made.ptx, b"", made.log, _Unassembled(), made.name_map, compiler())
 
 
 @lru_cache(maxsize=256)
@@ -279,7 +313,7 @@ def _compile(
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
     kernels = MappingProxyType(_kernel_resources(log))
-    return Compiled(arch, ptx_text, cubin, log, kernels, MappingProxyType(names))
+    return Compiled(arch, ptx_text, cubin, log, kernels, MappingProxyType(names), compiler())
 
 
 def ptx(
@@ -381,6 +415,8 @@ def _tool(name: str) -> str:
 @lru_cache(maxsize=64)
 def sass(cubin: bytes) -> str:
     """Disassembly of a cubin. Raises ToolchainError where nvdisasm is missing or refuses it."""
+    if not cubin:
+        raise ToolchainError(f"there is nothing to disassemble: {clang.NO_MACHINE_CODE}")
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
