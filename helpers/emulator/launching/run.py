@@ -128,7 +128,7 @@ def launch(
     and floats may be off by sqrt(eps) of the array's type times the largest magnitude expected;
     uint16 beside floats is read as bfloat16. The launch runs twice if something is wrong.
 
-    Returns a Report. Raises CompileError with NVRTC's log, UnknownNameError for the entry,
+    Returns a Report. Raises CompileError with the compiler's log, UnknownNameError for the entry,
     ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
     not fit and for PTX that is not emulated.
     """
@@ -139,7 +139,8 @@ def launch(
     shared_bytes = request.whole("shared_bytes", shared_bytes, 0)
     request.options(uninitialised, symbols, expect, schedule, seed, lanes, max_steps, max_seconds)
     chosen_blocks = request.sample(grid3, sample_blocks)
-    program, formals = _program(source, entry, arch, tuple(sorted(chosen.items())), name)
+    compiler = toolchain.compiler()
+    program, formals = _program(source, entry, arch, tuple(sorted(chosen.items())), name, compiler)
     total_shared = _check_limits(program, grid3, block3, shared_bytes, arch, entry)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
@@ -211,7 +212,7 @@ def launch(
         oracle.restore(after)
         oracle.findings(again, wrong, logged, _entry_line(source, entry), ended)
         run.faults |= {k: f for k, f in again.launch.faults.items() if f.kind == oracle.KIND}
-    return _report(run, source, name, entry, grid3, block3, blocks_run, schedule)
+    return _report(run, source, name, entry, grid3, block3, blocks_run, schedule, compiler)
 
 
 def _entry_line(source: str, entry: str) -> int:
@@ -227,8 +228,14 @@ def _entry_line(source: str, entry: str) -> int:
 
 @lru_cache(maxsize=256)
 def _program(
-    source: str, entry: str, arch: str, defines: tuple[tuple[str, str], ...], name: str
+    source: str,
+    entry: str,
+    arch: str,
+    defines: tuple[tuple[str, str], ...],
+    name: str,
+    compiler: str,
 ) -> tuple[Program, list[Formal] | None]:
+    """The translated kernel. compiler: whose PTX it is; another makes another program."""
     given = dict(defines)
     is_expression = not re.fullmatch(r"[A-Za-z_]\w*", entry)
     text, mangled = _compile(source, entry, arch, given, name, is_expression)
@@ -551,6 +558,7 @@ def _report(
     block: tuple[int, int, int],
     blocks_run: int,
     schedule: str,
+    compiler: str,
 ) -> Report:
     lines = source.split("\n")
 
@@ -599,6 +607,7 @@ def _report(
         notes=tuple(notes),
         steps=run.steps,
         samples=_samples(run),
+        compiler=compiler,
     )
 
 
