@@ -101,6 +101,31 @@ def mended(source: str) -> str:
     return _COMMA_IN_BOUND.sub(r"[(\1)]", source)
 
 
+_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
+
+
+def _included(text: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Names of the headers that a text includes, of those in kernels/ theirs too."""
+    for name in _INCLUDED.findall(text):
+        if name in seen:
+            continue
+        seen |= {name}
+        if (KERNELS / name).is_file():
+            seen = _included((KERNELS / name).read_text(encoding="utf-8"), seen)
+    return seen
+
+
+def _macros(source: str, defines: Sequence[tuple[str, str]]) -> str:
+    """What stands before a source: the headers here that it includes, then the macros.
+
+    In this order a macro such as M or T changes the source and not the headers.
+    """
+    own = sorted(name for name in _included(source) if (HEADERS / name).is_file())
+    return "".join(f"#include <{name}>\n" for name in own) + "".join(
+        f"#define {key} {value}\n" for key, value in defines
+    )
+
+
 def _place(folder: Path, source: str, name: str) -> Path:
     """Write the source and the book's own headers, mended, as clang shall find them."""
     for header in (KERNELS / "common").glob("*.cuh"):
@@ -122,7 +147,7 @@ def _wanted(expressions: Sequence[str]) -> str:
 
 
 _NAMED = re.compile(
-    r"^[^\n]*\btile_wanted_(\d+)\b[^\n]*= (?:generic\()?(\w+)\)?;\n", re.M
+    r"^[^\n]*tile_wanted_(\d+)[^\n]*= (?:generic\()?(\w+)\)?;\n", re.M
 )  # a whole line of PTX, and what the variable points to
 
 
@@ -139,6 +164,8 @@ _KEEP = (
     *("-mllvm", "-unroll-threshold=3000", "-mllvm", "-inline-threshold=100000"),
     # Which branch loads and stores, and how wide, is left to the source.
     *("-mllvm", "-hoist-common-insts=false", "-mllvm", "-sink-common-insts=false"),
+    # No load is narrowed to what is used of it.
+    *("-mllvm", "-disable-vector-combine"),
 )
 
 
@@ -155,13 +182,15 @@ def _common(arch: str) -> list[str]:
     ]
 
 
-def _front(folder: Path, defines: Sequence[tuple[str, str]], options: Sequence[str]) -> list[str]:
+def _front(folder: Path, options: Sequence[str]) -> list[str]:
     kept = [option for option in options if option.startswith(("-D", "-U", "-I"))]
     return [
         *("-std=c++17", "-fcuda-allow-variadic-functions", "-fno-threadsafe-statics"),
+        # An endless loop is one, and what malloc returns is not known beforehand.
+        *("-fno-finite-loops", "-fno-builtin-malloc", "-fno-builtin-free"),
         *("-D__CUDACC_VER_MAJOR__=13", "-include", str(HEADERS / "prelude.h")),
+        *("-include", str(folder / "macros.h")),
         *("-I", str(HEADERS), "-I", str(folder / "headers"), "-I", str(KERNELS)),
-        *(f"-D{key}={value}" for key, value in defines),
         *kept,
     ]
 
@@ -186,7 +215,8 @@ def translate(
         folder = Path(made).resolve()
         path = _place(folder, source + _wanted(name_expressions), name)
         common = _common(arch)
-        front = [*common, *_front(folder, defines, options), "-emit-llvm", "-disable-llvm-passes"]
+        (folder / "macros.h").write_text(_macros(source, defines), encoding="utf-8")
+        front = [*common, *_front(folder, options), "-emit-llvm", "-disable-llvm-passes"]
 
         def run(arguments: Sequence[str]) -> tuple[str, str]:
             done = subprocess.run(arguments, capture_output=True, check=False)
@@ -198,7 +228,7 @@ def translate(
 
         ir, log = run([*front, "-x", "cuda", str(path)])
         file = folder / "kernel.ll"
-        file.write_text(_set_from_outside(ir), encoding="utf-8")
+        file.write_text(_widened(_set_from_outside(ir)), encoding="utf-8")
         ir, _ = run([*common, "-emit-llvm", "-x", "ir", str(file)])
         file.write_text(_widened(ir), encoding="utf-8")
         text, _ = run([*common, "-S", "-disable-llvm-passes", "-x", "ir", str(file)])
@@ -221,30 +251,52 @@ def _set_from_outside(ir: str) -> str:
 
 
 _COPY = re.compile(
-    r"^  (?:tail )?call void @llvm\.memcpy\.\w+\.\w+\.i64\((ptr(?: addrspace\(\d\))?)([^%\n]*)(%[\w.]+), "
-    r"(ptr(?: addrspace\(\d\))?)([^%\n]*)(%[\w.]+), i64 (8|16), i1 false\)(, !dbg !\d+)?.*$",
-    re.M,
+    r"  (?:tail )?call void @llvm\.memcpy\.\w+\.\w+\.i64\((?P<to>ptr(?: addrspace\(\d\))?)(?P<how>[^%]*)"
+    r"(?P<target>%[\w.]+), (?P<from>ptr(?: addrspace\(\d\))?)(?P<sort>[^%]*)(?P<origin>%[\w.]+), "
+    r"i64 (?P<size>8|16), i1 false\)(?P<debug>, !dbg !\d+)?.*"
 )
+_LOCAL = re.compile(r"  (%[\w.]+) = (?:alloca |getelementptr [^%]*?, ptr (%[\w.]+)[, ])")
 
 
 def _widened(ir: str) -> str:
-    """A copy of a float4 or float2 as one access, as the hardware and NVRTC make it."""
-    count = 0
+    """A copy of a float4 or float2 as one access, as the hardware and NVRTC make it.
 
-    def one(found: re.Match[str]) -> str:
-        nonlocal count
-        to, how, target, source, sort, origin, number, debug = found.groups()
-        size = int(number)
-        if any(f"align {size} " not in text for text in (how, sort)):
-            return found[0]
-        count += 1
-        value, debug, kind = f"%tile.copy.{count}", debug or "", f"<{size // 4} x float>"
-        return (
-            f"  {value} = load {kind}, {source} {origin}, align {size}{debug}\n"
-            f"  store {kind} {value}, {to} {target}, align {size}{debug}"
-        )
+    Of an object in a declared array, reached through a cast pointer, clang believes the array's
+    alignment. What the copy's other side is aligned to says what the type is, and so what was promised.
+    Of stores LLVM makes one by itself where it may, and copies from a variable of the thread it leaves
+    out: those only get the alignment. (One store alone in a loop it would move, and forget its line.)
+    """
+    local: set[str] = set()
+    lines = ir.split("\n")
+    for i, line in enumerate(lines):
+        if line.startswith("define "):
+            local = set()
+        elif made := _LOCAL.match(line):
+            if made[2] is None or made[2] in local:
+                local.add(made[1])
+        elif copy := _COPY.fullmatch(line):
+            lines[i] = _widened_copy(copy, i, copy["origin"] in local)
+    return "\n".join(lines)
 
-    return _COPY.sub(one, ir)
+
+def _widened_copy(copy: re.Match[str], number: int, from_local: bool) -> str:
+    size = int(copy["size"])
+    known = [int(n) for n in re.findall(r"align (\d+) ", copy["how"] + copy["sort"])]
+    promised = max(known, default=1) if "!tbaa.struct" in copy[0] else min(known, default=1)
+    if len(known) < 2 or promised < size:
+        return copy[0]
+    if from_local:
+        return re.sub(r"\balign \d+ (?=%)", f"align {size} ", copy[0])
+    name, debug, words = f"%tile.copy.{number}", copy["debug"] or "", range(size // 4)
+    kind = f"<{size // 4} x i32>"
+    made = [f"{name} = load {kind}, {copy['from']} {copy['origin']}, align {size}{debug}"]
+    for i in words:
+        made += [
+            f"{name}.{i} = extractelement {kind} {name}, i32 {i}{debug}",
+            f"{name}.at.{i} = getelementptr inbounds i8, {copy['to']} {copy['target']}, i64 {4 * i}{debug}",
+            f"store i32 {name}.{i}, {copy['to']} {name}.at.{i}, align {4 if i else size}{debug}",
+        ]
+    return "\n".join(f"  {line}" for line in made)
 
 
 _CHAIN = re.compile(r"@\[ ([^\[\]]+?):(\d+):(\d+)")
@@ -265,7 +317,7 @@ def _inlined(text: str, main: str) -> str:
 
     def add(found: re.Match[str]) -> str:
         calls = [call for call in _CHAIN.findall(found[2]) if own(call[0])]
-        if not calls or found[1].startswith(f"\t.loc\t{number} "):
+        if not calls:
             return found[0]
         _, line, column = calls[0]
         return f"{found[1]}, function_name $L, inlined_at {number} {line} {column}"

@@ -18,6 +18,7 @@
 #define __inline__ inline
 #define __builtin_align__(n) __align__(n)
 #define TILE_DEVICE static __device__ __forceinline__
+#define TILE_NEW __device__ __attribute__((weak, noinline))
 
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;

@@ -168,6 +168,14 @@ TILE_ATOMICS(_system, "sys.")
 extern "C" __device__ int printf(const char*, ...);
 extern "C" __device__ void* malloc(size_t);
 extern "C" __device__ void free(void*);
+#pragma clang force_cuda_host_device end
+TILE_NEW void* operator new(size_t n) { return malloc(n); }
+TILE_NEW void* operator new[](size_t n) { return malloc(n); }
+TILE_NEW void operator delete(void* p) noexcept { free(p); }
+TILE_NEW void operator delete[](void* p) noexcept { free(p); }
+TILE_NEW void operator delete(void* p, size_t) noexcept { free(p); }
+TILE_NEW void operator delete[](void* p, size_t) noexcept { free(p); }
+#pragma clang force_cuda_host_device begin
 extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, size_t)
     __attribute__((noreturn));
 #ifdef NDEBUG

@@ -233,7 +233,7 @@ def _program(
     arch: str,
     defines: tuple[tuple[str, str], ...],
     name: str,
-    compiler: str,
+    compiler: str = "",
 ) -> tuple[Program, list[Formal] | None]:
     """The translated kernel. compiler: whose PTX it is; another makes another program."""
     given = dict(defines)
