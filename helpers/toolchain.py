@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from helpers import clang
+from helpers import clang, compiled
 from helpers.device import limits
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError, near_matches
 from helpers.kernel import KERNELS, Kernel, plan
@@ -69,13 +69,17 @@ class Compiled:
     kernels: Mapping[str, KernelResources]
     name_map: Mapping[str, str]
     compiler: str = ""
+    assembler: str = ""
 
 
 class _Unassembled(dict[str, KernelResources]):
     """The reports of a compiler that makes no machine code."""
 
     def __missing__(self, name: str) -> KernelResources:
-        raise ToolchainError(f"registers and spills of {name} are not known here: {clang.NO_MACHINE_CODE}")
+        raise ToolchainError(
+            f"registers and spills of {name} are not known here: {clang.NO_MACHINE_CODE}. Stored "
+            "are those of the catalog's kernels as they are, and of what the pages compile"
+        )
 
 
 @dataclass(frozen=True)
@@ -252,7 +256,21 @@ def compile(
     if not uses_clang():
         return _compile(*asked)
     made = clang.translate(*asked)
-    return Compiled(arch, made.ptx, b"", made.log, _Unassembled(), made.name_map, compiler())
+    reports, cubin, assembler = _assembled_before(source, arch, macros, tuple(options))
+    return Compiled(arch, made.ptx, cubin, made.log, reports, made.name_map, compiler(), assembler)
+
+
+def _assembled_before(
+    source: str, arch: str, macros: tuple[tuple[str, str], ...], options: tuple[str, ...]
+) -> tuple[Mapping[str, KernelResources], bytes, str]:
+    """What NVRTC said of this source elsewhere: reports, what stands for the cubin, its version."""
+    reports = _Unassembled()
+    row = compiled.find(source, arch, macros, options)
+    if row is None:
+        return reports, b"", ""
+    reports.update({name: KernelResources(name, *numbers) for name, numbers in row.kernels.items()})
+    cubin = b"" if row.sass is None else compiled.MARK + row.key.encode()
+    return reports, cubin, f"{compiled.table().compiler} (stored)"
 
 
 @lru_cache(maxsize=256)
@@ -313,7 +331,7 @@ def _compile(
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
     kernels = MappingProxyType(_kernel_resources(log))
-    return Compiled(arch, ptx_text, cubin, log, kernels, MappingProxyType(names), compiler())
+    return Compiled(arch, ptx_text, cubin, log, kernels, MappingProxyType(names), compiler(), compiler())
 
 
 def ptx(
@@ -350,6 +368,7 @@ class Resources:
     stack: int
     shared_bytes: int
     threads: int
+    compiler: str = ""
 
     @property
     def occupancy(self) -> Occupancy:
@@ -366,8 +385,8 @@ def resources(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> Resou
     p = plan(k, 1 << 12, 1 << 12, 1 << 12, **params)
     if arch_number(arch) < arch_number(k.min_arch):
         raise ConfigError(f"{k.name} needs {k.min_arch} or later, and {arch} was asked for")
-    compiled = compile(k.source, name=k.file, arch=arch, defines=p.defines)
-    r = compiled.kernels[k.entry]
+    built = compile(k.source, name=k.file, arch=arch, defines=p.defines)
+    r = built.kernels[k.entry]
     shared = r.shared_bytes + p.shared_bytes
     most = limits(arch).shared_per_block_optin
     if shared > most:
@@ -385,6 +404,7 @@ def resources(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> Resou
         r.stack,
         shared,
         p.threads,
+        built.assembler,
     )
 
 
@@ -415,8 +435,13 @@ def _tool(name: str) -> str:
 @lru_cache(maxsize=64)
 def sass(cubin: bytes) -> str:
     """Disassembly of a cubin. Raises ToolchainError where nvdisasm is missing or refuses it."""
+    if kept := compiled.sass(cubin):
+        return kept
     if not cubin:
-        raise ToolchainError(f"there is nothing to disassemble: {clang.NO_MACHINE_CODE}")
+        raise ToolchainError(
+            f"there is no machine code of this source here: {clang.NO_MACHINE_CODE}. "
+            "Stored is that of the catalog's kernels as they are, and of what the pages compile"
+        )
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -625,6 +650,6 @@ def _family(opcode: str) -> str:
 def instruction_mix(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> dict[str, int]:
     """Instructions of the main loop by family (FFMA, LDS.128, LDG ...), most frequent first."""
     k = find(kernel)
-    compiled = compile_kernel(k, arch, **params)
-    loop = main_loop(*sass_instructions(compiled.cubin, k.entry))
+    built = compile_kernel(k, arch, **params)
+    loop = main_loop(*sass_instructions(built.cubin, k.entry))
     return dict(Counter(_family(i.opcode) for i in loop).most_common())

@@ -22,6 +22,8 @@ ROOMS = (
     "kernel",
     "rungs",
     "model",
+    "clang",
+    "compiled",
     "toolchain",
     "emulator",
     "hopper",
