@@ -73,7 +73,9 @@ def key(
 
 @cache
 def table(path: Path = FILE) -> Table:
-    """The file, read once. Raises DataError if it is damaged."""
+    """The file, read once; empty if there is none. Raises DataError if it is damaged."""
+    if not path.is_file():
+        return Table("", {}, "")
     try:
         held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         rows = {
@@ -83,7 +85,7 @@ def table(path: Path = FILE) -> Table:
         return Table(held["compiler"], rows, held["sass"])
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
-            f"{path} is missing or damaged ({error}); get it anew, or write it on a machine with "
+            f"{path} is damaged ({error}); get it anew, or write it on a machine with "
             "NVRTC: python -m tests.compiled"
         ) from None
 

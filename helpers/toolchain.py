@@ -26,8 +26,8 @@ from helpers.rungs import find
 INSTALL_HINT = (
     "Install the compiler's wheels: pip install cuda-pathfinder nvidia-cuda-nvrtc "
     "nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl (they need no GPU; there are none for "
-    "macOS), "
-    "or a CUDA toolkit with CUDA_HOME set."
+    "macOS), a CUDA toolkit with CUDA_HOME set, or clang, which makes what the emulator runs: "
+    'pip install "ziglang>=0.16,<0.18".'
 )
 _HEADERS = (
     ("cuda/std/type_traits", r"(?:cuda|cub|thrust|nv)/\S+", "nvidia-cuda-cccl", "-cccl-cu12"),
