@@ -346,7 +346,9 @@ def _messages(said: str) -> str:
             kind = "error" if kind == "fatal error" else kind
             file = file.removeprefix(f"{HEADERS}{os.sep}")
             line = f"{file}({number}): {kind}: {text}"
-        elif re.match(r"(?:fatal )?error: ", line):  # of no line, as that of an unknown architecture
+        elif re.match(
+            r"(?:fatal )?error: ", line
+        ):  # of no line, as that of an unknown architecture
             shown = True
             blocks.append([])
         elif re.match(r"In file included from|\d+ (?:error|warning)s? ", line):

@@ -331,7 +331,9 @@ def _compile(
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
     kernels = MappingProxyType(_kernel_resources(log))
-    return Compiled(arch, ptx_text, cubin, log, kernels, MappingProxyType(names), compiler(), compiler())
+    return Compiled(
+        arch, ptx_text, cubin, log, kernels, MappingProxyType(names), compiler(), compiler()
+    )
 
 
 def ptx(

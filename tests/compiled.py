@@ -66,9 +66,11 @@ def noting(notes: Notes) -> Iterator[None]:
         notes.read |= {key for key, made in notes.built.items() if made.cubin == cubin}
         return disassemble(cubin)
 
-    with mock.patch.object(toolchain, "compile", compile):
-        with mock.patch.object(toolchain, "sass", sass):
-            yield
+    with (
+        mock.patch.object(toolchain, "compile", compile),
+        mock.patch.object(toolchain, "sass", sass),
+    ):
+        yield
 
 
 def own_tiles() -> None:
@@ -117,7 +119,10 @@ def main() -> None:
         given.out.write_text(json.dumps(held, indent=0) + "\n", encoding="utf-8")
         read = sum("sass" in row for row in held["rows"].values())
         size = given.out.stat().st_size
-        print(f"{len(held['rows'])} compilations, {read} with machine code, {size:,} bytes", flush=True)
+        print(
+            f"{len(held['rows'])} compilations, {read} with machine code, {size:,} bytes",
+            flush=True,
+        )
 
     with noting(notes):
         own_tiles()

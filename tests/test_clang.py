@@ -12,7 +12,7 @@ import pytest
 
 from helpers import clang, compiled, emulator, exercises, resources, toolchain, trace
 from helpers.errors import CompileError, ConfigError, ToolchainError
-from helpers.kernel import KERNELS, ROOT
+from helpers.kernel import KERNELS, ROOT, plan
 from helpers.rungs import catalog
 from tests import compilers, mutants, test_mutants
 
@@ -37,6 +37,7 @@ def run(source: str, x: Any, *, arch: str = "sm_80", dtype: Any = None, per: int
 # -- the same as NVRTC ------------------------------------------------------------------------------
 
 
+@pytest.mark.nvrtc
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", compilers.KERNELS)
 def test_a_kernel_gives_the_same_bits_and_the_same_traffic_line_by_line(name, shape):
@@ -91,6 +92,7 @@ def absent() -> toolchain.Nvrtc:
     raise ToolchainError("no NVRTC library was found on this machine")
 
 
+@pytest.mark.nvrtc
 def test_without_nvrtc_clang_compiles(monkeypatch):
     monkeypatch.delenv("TILE_COMPILER", raising=False)
     assert toolchain.compiler().startswith("NVRTC")
@@ -150,7 +152,10 @@ def test_notes_on_our_own_headers_are_left_out(by_clang):
     ("source", "says"),
     [
         ("#include <stdio.h>\n", r"no <stdio\.h>: leave it out"),
-        ("#include <cooperative_groups.h>\n", r"clang .* cooperative_groups\.h is none of them.*NVRTC"),
+        (
+            "#include <cooperative_groups.h>\n",
+            r"clang .* cooperative_groups\.h is none of them.*NVRTC",
+        ),
         ("__device__ void f(float* x) { __nv_something(x); }\n", "if __nv_something is CUDA's"),
         ("#include <my_own.h>\n", "my_own.h is none of them"),
     ],
@@ -168,7 +173,9 @@ def test_a_comma_in_an_array_bound_gets_parentheses(by_clang):
     text = (KERNELS / "common" / "chunks.cuh").read_text(encoding="utf-8")
     changed = clang.mended(text)
     assert changed != text and changed.count("\n") == text.count("\n")
-    assert changed.replace("[(", "[").replace(")]", "]") == text.replace("[(", "[").replace(")]", "]")
+    assert changed.replace("[(", "[").replace(")]", "]") == text.replace("[(", "[").replace(
+        ")]", "]"
+    )
     for other in ("a[f<1>::N]", "a[i + g(1, 2)]", "x[b<c, d>e]", "s[(P<1, 2>::N)]"):
         assert clang.mended(other) == other
     source = (
@@ -187,7 +194,7 @@ def test_a_comma_in_an_array_bound_gets_parentheses(by_clang):
 
 def test_macros_change_the_source_and_not_the_headers(by_clang):
     source = "#include <mma.h>\n" + SCALE % "M + N + K + T + a"
-    names = {name: "1.0f" for name in ("M", "N", "K", "T", "a")}
+    names = dict.fromkeys(("M", "N", "K", "T", "a"), "1.0f")
     y = np.zeros(4, np.float32)
     emulator.launch(source, "k", 1, 4, [y.copy(), y], defines=names)
     np.testing.assert_array_equal(y, 5)
@@ -230,7 +237,9 @@ def test_mathematics(name, by_clang):
     x = np.linspace(low, high, 1000)
     want = function(x)
     near = 1e-14 * np.abs(want) + (1e-13 if name in ("sin", "cos", "acos") else 1e-16)
-    assert (np.abs(run(SCALE.replace("float", "double") % f"{name}(x[threadIdx.x])", x) - want) <= near).all()
+    assert (
+        np.abs(run(SCALE.replace("float", "double") % f"{name}(x[threadIdx.x])", x) - want) <= near
+    ).all()
     single = x.astype(np.float32)
     exact = function(single.astype(np.float64))
     got = run(SCALE % f"{name}f(x[threadIdx.x])", single)
@@ -274,6 +283,7 @@ def test_arithmetic_of_halves_rounds_as_numpy_does(by_clang):
 # -- machine code: stored -------------------------------------------------------------------------------
 
 
+@pytest.mark.nvrtc
 def test_resources_are_those_of_nvrtc(monkeypatch):
     names = ("naive", "tiled_32", "fp32_best", "mma_pipelined", "hopper_1")
     archs = {name: "sm_90a" if name.startswith("hopper") else "sm_90" for name in names}
@@ -301,6 +311,7 @@ def test_machine_code_that_is_not_stored_is_refused(by_clang):
         toolchain.compile(changed, arch="sm_90", defines=macros).kernels[kernel.entry]
 
 
+@pytest.mark.nvrtc
 def test_the_table_is_of_todays_kernels_and_compiler():
     """Whoever changes a kernel, or a page's question, writes it again: python -m tests.compiled."""
     table = compiled.table()
@@ -310,8 +321,6 @@ def test_the_table_is_of_todays_kernels_and_compiler():
     for name, kernel in catalog.items():
         arch = "sm_90a" if kernel.min_arch == "sm_90a" else "sm_90"
         built = toolchain.compile_kernel(name, arch)
-        from helpers.kernel import plan
-
         macros = tuple(sorted(plan(kernel, 1 << 12, 1 << 12, 1 << 12).defines.items()))
         row = compiled.find(kernel.source, arch, macros, ())
         assert row is not None, name
@@ -321,10 +330,13 @@ def test_the_table_is_of_todays_kernels_and_compiler():
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "arch"), [("tiled_32", "sm_90"), ("mma_pipelined", "sm_90")])
+@pytest.mark.nvrtc
+@pytest.mark.parametrize(("name", "arch"), [("tiled_32", "sm_90"), ("block_1d", "sm_90")])
 def test_a_stored_disassembly_reads_as_the_whole_one(name, arch, monkeypatch):
     want = toolchain.instruction_mix(name, arch)
-    code = toolchain.sass_instructions(toolchain.compile_kernel(name, arch).cubin, catalog[name].entry)
+    code = toolchain.sass_instructions(
+        toolchain.compile_kernel(name, arch).cubin, catalog[name].entry
+    )
     monkeypatch.setenv("TILE_COMPILER", "clang")
     assert toolchain.instruction_mix(name, arch) == want
     kept = toolchain.compile_kernel(name, arch).cubin

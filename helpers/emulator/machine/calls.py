@@ -92,7 +92,9 @@ def call_pointed(
             for at, value in frame[r].items():
                 old = held[r].get(at)
                 if old is not None and old.itemsize == value.itemsize:
-                    value = value.view(old.dtype)  # bits: another function may have held them otherwise
+                    value = value.view(
+                        old.dtype
+                    )  # bits: another function may have held them otherwise
                 merged = value if old is None or lanes is None else np.where(lanes.arr, value, old)
                 held[r][at] = merged
     for r in returns:
