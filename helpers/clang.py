@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -188,6 +188,8 @@ def _front(folder: Path, options: Sequence[str]) -> list[str]:
         *("-std=c++17", "-fcuda-allow-variadic-functions", "-fno-threadsafe-statics"),
         # An endless loop is one, and what malloc returns is not known beforehand.
         *("-fno-finite-loops", "-fno-builtin-malloc", "-fno-builtin-free"),
+        # Four floats may be read as a float4, and (&v.x)[1] is v.y: kernels rely on it.
+        "-relaxed-aliasing",
         *("-D__CUDACC_VER_MAJOR__=13", "-include", str(HEADERS / "prelude.h")),
         *("-include", str(folder / "macros.h")),
         *("-I", str(HEADERS), "-I", str(folder / "headers"), "-I", str(KERNELS)),
@@ -228,9 +230,9 @@ def translate(
 
         ir, log = run([*front, "-x", "cuda", str(path)])
         file = folder / "kernel.ll"
-        file.write_text(_widened(_set_from_outside(ir)), encoding="utf-8")
+        file.write_text(_widened(_set_from_outside(ir), max), encoding="utf-8")
         ir, _ = run([*common, "-emit-llvm", "-x", "ir", str(file)])
-        file.write_text(_widened(ir), encoding="utf-8")
+        file.write_text(_widened(ir, min), encoding="utf-8")
         text, _ = run([*common, "-S", "-disable-llvm-passes", "-x", "ir", str(file)])
         text, names = _names(text, name_expressions)
         text = _inlined(text, str(path)).replace(str(path), name)
@@ -258,11 +260,12 @@ _COPY = re.compile(
 _LOCAL = re.compile(r"  (%[\w.]+) = (?:alloca |getelementptr [^%]*?, ptr (%[\w.]+)[, ])")
 
 
-def _widened(ir: str) -> str:
+def _widened(ir: str, believe: Callable[[list[int]], int]) -> str:
     """A copy of a float4 or float2 as one access, as the hardware and NVRTC make it.
 
     Of an object in a declared array, reached through a cast pointer, clang believes the array's
-    alignment. What the copy's other side is aligned to says what the type is, and so what was promised.
+    alignment. What the copy's other side is aligned to says what the type is, and so what was promised:
+    as long as nothing is optimised, `believe` the larger of the two (max), and min afterwards.
     Of stores LLVM makes one by itself where it may, and copies from a variable of the thread it leaves
     out: those only get the alignment. (One store alone in a loop it would move, and forget its line.)
     """
@@ -275,15 +278,16 @@ def _widened(ir: str) -> str:
             if made[2] is None or made[2] in local:
                 local.add(made[1])
         elif copy := _COPY.fullmatch(line):
-            lines[i] = _widened_copy(copy, i, copy["origin"] in local)
+            lines[i] = _widened_copy(copy, i, copy["origin"] in local, believe)
     return "\n".join(lines)
 
 
-def _widened_copy(copy: re.Match[str], number: int, from_local: bool) -> str:
+def _widened_copy(
+    copy: re.Match[str], number: int, from_local: bool, believe: Callable[[list[int]], int]
+) -> str:
     size = int(copy["size"])
     known = [int(n) for n in re.findall(r"align (\d+) ", copy["how"] + copy["sort"])]
-    promised = max(known, default=1) if "!tbaa.struct" in copy[0] else min(known, default=1)
-    if len(known) < 2 or promised < size:
+    if len(known) < 2 or believe(known) < size:
         return copy[0]
     if from_local:
         return re.sub(r"\balign \d+ (?=%)", f"align {size} ", copy[0])

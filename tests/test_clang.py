@@ -14,7 +14,7 @@ from helpers import clang, compiled, emulator, exercises, resources, toolchain, 
 from helpers.errors import CompileError, ConfigError, ToolchainError
 from helpers.kernel import KERNELS, ROOT, plan
 from helpers.rungs import catalog
-from tests import compilers, mutants, test_mutants
+from tests import compilers, foreign_kernels, mutants, test_emulator_calls, test_mutants
 
 SHAPES = ((64, 64, 64), (45, 83, 75))
 SCALE = 'extern "C" __global__ void k(const float* x, float* y) { y[threadIdx.x] = %s; }'
@@ -219,6 +219,21 @@ extern "C" __global__ void k(const float* x, float* y) {
     np.testing.assert_array_equal(y[:8], x.reshape(8, 4)[:, 0] + x.reshape(8, 4)[:, 3])
 
 
+def test_an_element_is_reached_through_its_neighbour(by_clang):
+    report, got, want = foreign_kernels.float4_with_edges(17, 33, 19)
+    assert report.ok, report
+    np.testing.assert_array_equal(got, want)
+
+
+def test_virtual_functions_and_endless_loops(by_clang):
+    test_emulator_calls.test_virtual_functions()
+    test_emulator_calls.test_the_heap_is_as_large_as_cudas()
+    y = np.zeros(32, np.float32)
+    source = SCALE.replace("y[", "while (x[0] == 0) {} y[") % "1"
+    report = emulator.launch(source, "k", 1, 32, [y.copy(), y], max_steps=500)
+    assert {f.kind for f in report.findings} == {"step-budget"}
+
+
 # -- functions ----------------------------------------------------------------------------------------
 
 MATHS = {
@@ -297,7 +312,7 @@ def test_resources_are_those_of_nvrtc(monkeypatch):
 
 def test_machine_code_that_is_not_stored_is_refused(by_clang):
     with pytest.raises(ToolchainError, match="registers and spills of block_1d are not known here"):
-        resources("block_1d", "sm_90", BM=32, BN=32, BK=16, TM=4)
+        resources("block_1d", "sm_90", BM=32, BN=32, BK=8, TM=4)
     built = toolchain.compile(SCALE % "1")
     with pytest.raises(ToolchainError, match="no machine code"):
         toolchain.sass_instructions(built.cubin, "k")
