@@ -95,11 +95,12 @@ def gather_info() -> dict[str, Any]:
             "label": record.label(),
             "stale": stale(key),
         }
-    version = toolchain.nvrtc().version if toolchain.available() else None
+    version = toolchain.nvrtc().version if toolchain.has_nvrtc() else None
     return {
         "gpu": None if live is None else {**vars(live), "key": live.known and live.known.key},
         "backend": "cuda" if live else "emulator",
         "nvrtc": ".".join(map(str, version)) if version else None,
+        "compiler": toolchain.compiler() if toolchain.available() else None,
         "python": sys.version.split()[0],
         "numpy": _version("numpy"),
         "cupy": _cupy_version(),
@@ -124,7 +125,7 @@ def run_info(args: argparse.Namespace) -> int:
     else:
         print("GPU:       none answers (no GPU, no driver, or no CuPy)")
         print("backend:   emulator (kernels run in the emulator; times are replayed)")
-    print(f"NVRTC:     {info['nvrtc'] or 'not found. ' + toolchain.INSTALL_HINT}")
+    print(f"compiler:  {info['compiler'] or 'not found. ' + toolchain.INSTALL_HINT}")
     print(f"Python:    {info['python']}, NumPy {info['numpy']}, CuPy {info['cupy'] or 'none'}")
     print(f"kernels:   {len(info['kernels'])}: {', '.join(info['kernels'])}")
     for key, record in info["records"].items():

@@ -31,7 +31,7 @@ class UnknownKernelError(UnknownNameError):
 
 
 class CompileError(TileError):
-    """CUDA source that NVRTC refuses. `log` holds the compiler's messages, file and line first; `hint`
+    """CUDA source that the compiler refuses. `log` holds the compiler's messages, file and line first; `hint`
     what to do, where that is known.
     """
 

@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from helpers import disk
+from helpers import clang, compiled, disk
 from helpers.device import limits
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError, near_matches
 from helpers.kernel import KERNELS, Geometry, Kernel, headers
@@ -26,8 +26,8 @@ from helpers.rungs import lay_out
 INSTALL_HINT = (
     "Install the compiler's wheels: pip install cuda-pathfinder nvidia-cuda-nvrtc "
     "nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl (they need no GPU; there are none for "
-    "macOS), "
-    "or a CUDA toolkit with CUDA_HOME set."
+    "macOS), a CUDA toolkit with CUDA_HOME set, or clang, which makes what the emulator runs: "
+    'pip install "ziglang>=0.16,<0.18".'
 )
 _HEADERS = (
     ("cuda/std/type_traits", r"(?:cuda|cub|thrust|nv)/\S+", "nvidia-cuda-cccl", "-cccl-cu12"),
@@ -68,6 +68,18 @@ class Compiled:
     log: str = field(repr=False)
     kernels: Mapping[str, KernelResources]
     name_map: Mapping[str, str]
+    compiler: str = ""
+    assembler: str = ""
+
+
+class _Unassembled(dict[str, KernelResources]):
+    """The reports of a compiler that makes no machine code."""
+
+    def __missing__(self, name: str) -> KernelResources:
+        raise ToolchainError(
+            f"registers and spills of {name} are not known here: {clang.NO_MACHINE_CODE}. Stored "
+            "are those of the catalog's kernels as they are, and of what the pages compile"
+        )
 
 
 @dataclass(frozen=True)
@@ -162,13 +174,34 @@ def _release(library: Path, version: tuple[int, int], includes: Sequence[str]) -
     return repr((version, [(name, facts.st_size, facts.st_mtime_ns) for name, facts in known]))
 
 
-def available() -> bool:
-    """Whether this machine can compile CUDA source."""
+def has_nvrtc() -> bool:
+    """Whether NVRTC can be loaded on this machine."""
     try:
         nvrtc()
     except ToolchainError:
         return False
     return True
+
+
+def uses_clang() -> bool:
+    """Whether clang compiles: TILE_COMPILER says so, or there is a clang and no NVRTC.
+
+    Raises ConfigError for another TILE_COMPILER than "nvrtc" or "clang".
+    """
+    chosen = os.environ.get("TILE_COMPILER", "")
+    if chosen not in ("", "nvrtc", "clang"):
+        raise ConfigError(f'TILE_COMPILER={chosen!r} is no compiler; choose "nvrtc" or "clang"')
+    return chosen == "clang" or (not chosen and not has_nvrtc() and clang.available())
+
+
+def available() -> bool:
+    """Whether this machine can compile CUDA source."""
+    return clang.available() if uses_clang() else has_nvrtc()
+
+
+def compiler() -> str:
+    """What compiles here, such as "NVRTC 13.0" or "clang 22.1.8 of zig 0.17.1"."""
+    return clang.version() if uses_clang() else "NVRTC {}.{}".format(*nvrtc().version)
 
 
 def _text(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
@@ -246,9 +279,25 @@ def compile(
     Raises CompileError with NVRTC's log (file and line), ToolchainError where there is no compiler.
     """
     macros = tuple(sorted((defines or {}).items()))
-    return _compile(
-        source, name, arch, macros, tuple(options), tuple(name_expressions), header_state(source)
-    )
+    asked = (source, name, arch, macros, tuple(options), tuple(name_expressions))
+    if not uses_clang():
+        return _compile(*asked, header_state(source))
+    made = clang.translate(*asked)
+    reports, cubin, assembler = _assembled_before(source, arch, macros, tuple(options))
+    return Compiled(arch, made.ptx, cubin, made.log, reports, made.name_map, compiler(), assembler)
+
+
+def _assembled_before(
+    source: str, arch: str, macros: tuple[tuple[str, str], ...], options: tuple[str, ...]
+) -> tuple[Mapping[str, KernelResources], bytes, str]:
+    """What NVRTC said of this source elsewhere: reports, what stands for the cubin, its version."""
+    reports = _Unassembled()
+    row = compiled.find(source, arch, macros, options)
+    if row is None:
+        return reports, b"", ""
+    reports.update({name: KernelResources(name, *numbers) for name, numbers in row.kernels.items()})
+    cubin = b"" if row.sass is None else compiled.MARK + row.key.encode()
+    return reports, cubin, f"{compiled.table().compiler} (stored)"
 
 
 def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
@@ -274,7 +323,10 @@ def _compile(
     identity = _identity(*asked)
     made = disk.kept("compiled", identity, lambda: _run(*asked)) if identity else _run(*asked)
     ptx_text, cubin, log, kernels, names = made
-    return Compiled(arch, ptx_text, cubin, log, MappingProxyType(kernels), MappingProxyType(names))
+    return Compiled(
+        arch, ptx_text, cubin, log, MappingProxyType(kernels), MappingProxyType(names),
+        compiler(), compiler(),
+    )  # fmt: skip
 
 
 Made = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
@@ -420,6 +472,7 @@ class Resources:
     stack: int
     shared_bytes: int
     threads: int
+    compiler: str = ""
 
     @property
     def occupancy(self) -> Occupancy:
@@ -440,7 +493,8 @@ def resources_of(launch: Geometry, arch: str) -> Resources:
     k = launch.kernel
     if arch_number(arch) < arch_number(k.min_arch):
         raise ConfigError(f"{k.name} needs {k.min_arch} or later, and {arch} was asked for")
-    r = compile_launch(launch, arch).kernels[k.entry]
+    built = compile_launch(launch, arch)
+    r = built.kernels[k.entry]
     shared = r.shared_bytes + launch.shared_bytes
     most = limits(arch).shared_per_block_optin
     if shared > most:
@@ -458,6 +512,7 @@ def resources_of(launch: Geometry, arch: str) -> Resources:
         r.stack,
         shared,
         launch.threads,
+        built.assembler,
     )
 
 
@@ -491,6 +546,13 @@ def sass(cubin: bytes, lines: bool = False) -> str:
 
     Raises ToolchainError where nvdisasm is missing or refuses it.
     """
+    if kept := compiled.sass(cubin):
+        return kept
+    if not cubin:
+        raise ToolchainError(
+            f"there is no machine code of this source here: {clang.NO_MACHINE_CODE}. "
+            "Stored is that of the catalog's kernels as they are, and of what the pages compile"
+        )
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -719,6 +781,6 @@ def instruction_mix(kernel: Kernel | str, arch: str = "sm_75", **params: int) ->
 
 def instruction_mix_of(launch: Geometry, arch: str) -> dict[str, int]:
     """`instruction_mix` of a launch."""
-    compiled = compile_launch(launch, arch)
-    loop = main_loop(*sass_instructions(compiled.cubin, launch.kernel.entry))
+    built = compile_launch(launch, arch)
+    loop = main_loop(*sass_instructions(built.cubin, launch.kernel.entry))
     return dict(Counter(_family(i.opcode) for i in loop).most_common())

@@ -20,12 +20,15 @@ HTML = ROOT / "_build" / "html"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the built book run in one worker; GPU tests say so where they cannot run."""
-    from helpers import device
+    """Tests of the built book run in one worker; others say so where they cannot run."""
+    from helpers import device, toolchain
 
     no_gpu = pytest.mark.skip(reason="no NVIDIA GPU here: this test did not run")
+    no_nvrtc = pytest.mark.skip(reason="no NVRTC here: this test did not run")
     gpu: Any = "not asked yet"
     for item in items:
+        if item.get_closest_marker("nvrtc") and not toolchain.has_nvrtc():
+            item.add_marker(no_nvrtc)
         if item.get_closest_marker("book") or item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.xdist_group("book"))
         if item.get_closest_marker("gpu"):

@@ -33,6 +33,8 @@ ROOMS = (
     "numbers",
     "model",
     "streams",
+    "clang",
+    "compiled",
     "toolchain",
     "emulator",
     "hopper",

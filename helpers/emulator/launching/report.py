@@ -142,6 +142,7 @@ class Report:
         default=None, repr=False
     )  # None if the launch was not asked for them
     sass: str = ""
+    compiler: str = ""  # whose PTX ran, such as "NVRTC 13.0"
 
     @property
     def ok(self) -> bool:
@@ -208,6 +209,8 @@ class Report:
         if self.blocks_run < self.blocks_total:
             ran = f"a sample of {self.blocks_run} of {self.blocks_total} blocks"
         lines = [f"{self.kernel} ({self.file}), grid {grid}, block {block}: {ran}"]
+        if self.compiler:
+            lines[0] += f", compiled by {self.compiler}"
         if self.findings:
             lines.append(f"{len(self.findings)} finding(s):")
             lines += [str(f) for f in self.findings]

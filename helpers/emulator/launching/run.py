@@ -147,7 +147,7 @@ def launch(
     sass=True: count shared accesses as the machine code for `arch` makes them, too: ptxas joins
     neighbouring reads of the PTX (`LineAccess.sass_requests`, `sass_wavefronts`).
 
-    Returns a Report. Raises CompileError with NVRTC's log, UnknownNameError for the entry,
+    Returns a Report. Raises CompileError with the compiler's log, UnknownNameError for the entry,
     ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
     not fit and for PTX that is not emulated.
     """
@@ -160,8 +160,9 @@ def launch(
     request.switch("sass", sass)
     request.switch("samples", samples)
     chosen_blocks = request.sample(grid3, sample_blocks)
-    headers = toolchain.header_state(source)
-    compiled_as = source, entry, arch, tuple(sorted(chosen.items())), name, headers
+    compiler = toolchain.compiler()
+    made_of = compiler, *toolchain.header_state(source)
+    compiled_as = source, entry, arch, tuple(sorted(chosen.items())), name, made_of
     program, formals = _program(*compiled_as)
     machine = _machine_code(*compiled_as) if sass and analyse else MachineCode()
     total_shared = check_limits(program, grid3, block3, shared_bytes, arch, entry)
@@ -185,7 +186,9 @@ def launch(
             f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
             "kept, and races between blocks in global memory were not judged"
         )
-    return summed_up(run, source, name, entry, grid3, block3, ran.blocks, schedule, machine)
+    return summed_up(
+        run, source, name, entry, grid3, block3, ran.blocks, schedule, machine, compiler
+    )
 
 
 @dataclass(frozen=True)
@@ -333,9 +336,9 @@ def _program(
     arch: str,
     defines: tuple[tuple[str, str], ...],
     name: str,
-    _included: tuple[tuple[str, int, int], ...] = (),
+    _made_of: tuple[Any, ...] = (),
 ) -> tuple[Program, list[Formal] | None]:
-    """Compiled and translated once for each state of the source and of the headers it includes."""
+    """Compiled and translated once for each compiler and each state of the headers it includes."""
     given = dict(defines)
     text, mangled = _compile(source, entry, arch, given, name, _is_expression(entry))
     return program_of_ptx(text, mangled, entry, source, given, name)
@@ -348,10 +351,10 @@ def _machine_code(
     arch: str,
     defines: tuple[tuple[str, str], ...],
     name: str,
-    included: tuple[tuple[str, int, int], ...] = (),
+    made_of: tuple[Any, ...] = (),
 ) -> MachineCode:
     """What the machine code of `_program` does to shared memory."""
-    program, _ = _program(source, entry, arch, defines, name, included)
+    program, _ = _program(source, entry, arch, defines, name, made_of)
     wanted = (entry,) if _is_expression(entry) else ()
     compiled = toolchain.compile(
         source, name=name, arch=arch, defines=dict(defines), name_expressions=wanted

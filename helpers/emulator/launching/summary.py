@@ -34,6 +34,7 @@ def summed_up(
     blocks_run: int,
     schedule: str,
     machine: MachineCode,
+    compiler: str,
 ) -> Report:
     """What a launch did, line by line. run: after its last block."""
     lines = source.split("\n")
@@ -81,6 +82,7 @@ def summed_up(
         steps=run.steps,
         samples=_samples(run),
         sass=machine.arch if not machine.missing else "",
+        compiler=compiler,
     )
 
 

@@ -1,0 +1,2 @@
+// Nothing: what kernels know of the runtime is declared before every source.
+#pragma once
