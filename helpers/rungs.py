@@ -475,6 +475,12 @@ _XOR_STEPS = (
     Rule("WN in (16, 32, 64, 128)", "the fragments of a swizzled row are one XOR apart"),
     Rule("BK in (16, 32, 64, 128)", "the steps along a swizzled row are one XOR apart"),
 )
+
+
+def _most_shared(bytes_: str) -> Rule:
+    return Rule(f"{bytes_} <= 227 * 1024", "no block has more than 227 KB of shared memory")
+
+
 _EVEN_STEPS = Rule("BK % 32 == 0", "fragments are read one step ahead, into two sets in turn")
 _MMA_CHOICES = {
     "BM": (64, 128, 256),
@@ -506,6 +512,7 @@ def _mma(name: str, title: str, file: str, **changes: object) -> Kernel:
 
 _WMMA_BYTES = "4 * (BM * (BK + PAD) + BK * (BN + PAD))"
 _RING_OF_TILES = "2 * STAGES * BK * (BM + BN)"
+_TWO_BUFFERS = "4 * BK * (BM + BN)"
 _MMA_PIPELINED = _mma(
     "mma_pipelined",
     "mma.sync: a ring of cp.async tiles",
@@ -527,6 +534,7 @@ _MMA_PIPELINED = _mma(
             "with an even number of warps, the rows that a thread copies are swizzled alike",
         ),
         Rule("STAGES >= 2", "one tile is used while the next arrives"),
+        _most_shared(_RING_OF_TILES),
     ),
     grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1"),
     shared=_RING_OF_TILES,
@@ -557,6 +565,7 @@ _TENSOR: tuple[Kernel, ...] = (
                 f"{_MMA_THREADS} * 32 <= {_WMMA_BYTES}",
                 "a fragment of C of every warp fits in the buffers, on its way to global memory",
             ),
+            _most_shared(_WMMA_BYTES),
         ),
         shared=_WMMA_BYTES,
     ),
@@ -572,10 +581,10 @@ _TENSOR: tuple[Kernel, ...] = (
         rules=(
             *_MMA_RULES,
             *_XOR_STEPS,
-            _EVEN_STEPS,
             Rule("MMA_K in (8, 16)", "mma.sync takes 8 or 16 values of k"),
+            _most_shared(_TWO_BUFFERS),
         ),
-        shared="4 * BK * (BM + BN)",
+        shared=_TWO_BUFFERS,
         note="runs on a T4; MMA_K=16 is one instruction from compute capability 8.0 on",
     ),
     _MMA_PIPELINED,
@@ -749,6 +758,10 @@ _MMA_TMA = Kernel(
     },
     rules=(
         Rule("BM % WM == 0 and BN % WN == 0", "warp tiles must cover the block tile"),
+        Rule("BM % 64 == 0 and BN % 64 == 0", "tiles are made of boxes of 64 x 64"),
+        Rule("WM % 16 == 0", "a warp tile is made of 16 x 16 pieces"),
+        Rule("WN in (16, 32, 64)", "a warp's columns lie in one box, one XOR apart"),
+        _RING,
         Rule("WM * WN <= 4096", "a lane keeps WM * WN / 32 accumulators in registers: 128 at most"),
         Rule("BM // WM * (BN // WN) in (4, 8)", "registers move between two or three warpgroups"),
         _RING_FITS,

@@ -1,5 +1,6 @@
 """The emulator's counts against the hardware counters in the record, launch by launch."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -109,11 +110,11 @@ def test_both_whole_and_ragged_shapes_are_compared():
 
 
 def test_what_is_compared_is_what_is_recorded_small_and_of_todays_code():
-    entry = dict(PLAIN[0])
-    other = dict(entry, m=70, n=90, k=50)  # a shape that nobody listed
+    entry = PLAIN[0]
+    other = replace(entry, m=70, n=90, k=50)  # a shape that nobody listed
     assert agree.comparable([other]) == [other]
     for left_out in ({"m": 1024, "n": 1024, "k": 1024}, {"source": "0"}, {"kernel": "gone"}):
-        assert agree.comparable([{**entry, **left_out}]) == []
+        assert agree.comparable([replace(entry, **left_out)]) == []
     assert len(ENTRIES) < len(RECORDED)
 
 
@@ -143,20 +144,20 @@ def test_the_page_says_where_the_machine_code_counts_something_else():
     values = dict(entry["values"])
     values["shared_load_wavefronts"] += 1
     assert agree.compare([entry], arch=ARCH).agree == 1
-    assert agree.compare([{**entry, "values": values}], arch=ARCH).agree == 0
+    assert agree.compare([replace(entry, values=values)], arch=ARCH).agree == 0
 
 
 def test_the_page_says_where_the_hardware_counts_something_else():
     values = dict(PLAIN[0]["values"])
     values["global_load_sectors"] += 8
-    found = agree.compare([{**PLAIN[0], "values": values}])
+    found = agree.compare([replace(PLAIN[0], values=values)])
     assert (found.launches, found.equal) == (1, 0)
     assert found.rows[0]["hardware_sectors"] - found.rows[0]["sectors"] == 8
 
 
 def test_tensor_cores_are_compared_when_they_are_recorded():
-    entry = dict(PLAIN[0], kernel="mma_naive", source=fingerprint("mma_naive"))
-    entry["params"] = dict(catalog["mma_naive"].params)
+    params = dict(catalog["mma_naive"].params)
+    entry = replace(PLAIN[0], kernel="mma_naive", source=fingerprint("mma_naive"), params=params)
     found = agree.compare([entry], tensor=True)
     assert [row["kernel"] for row in found.rows] == ["mma_naive"]
     assert agree.compare([entry]).rows == ()

@@ -20,7 +20,7 @@ from helpers.emulator.ptx import blocks, opcodes
 from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.program import Program
 from helpers.errors import EmulationError
-from helpers.rungs import catalog
+from helpers.rungs import catalog, lay_out
 from tests.conftest import ROOT
 from tests.test_emulator_faults import SAMPLES
 
@@ -100,7 +100,9 @@ def kernels() -> Iterator[Program]:
     """The kernels of the book that the emulator runs, translated."""
     for kernel in catalog.values():
         if kernel.name != "mma_tma" and not kernel.name.startswith("hopper"):
-            module = P.parse(toolchain.compile_kernel(kernel).ptx, kernel.file)
+            module = P.parse(
+                toolchain.compile_launch(lay_out(kernel, 4096, 4096, 4096)).ptx, kernel.file
+            )
             yield blocks.translate(module, kernel.entry)
 
 

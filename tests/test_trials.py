@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers.errors import ConfigError
-from helpers.kernel import plan
+from helpers.kernel import geometry
 from helpers.measuring import ImplausibleError, protocol
 from helpers.measuring.gpu import BASELINES
 from helpers.measuring.trials import (
@@ -37,7 +37,7 @@ class Session(FakeSession):
 
 
 def of(name: str, **options: Any) -> Contender:
-    return of_plan(plan(catalog[name], *SIZE), f"{name} at 64", **options)
+    return of_plan(geometry(catalog[name], *SIZE), f"{name} at 64", **options)
 
 
 PAIR = {"a": of("naive"), "b": of("tiled_32")}
@@ -68,7 +68,7 @@ def test_one_impossible_rate_refuses_the_trial(name: str) -> None:
 
 
 def test_a_yardstick_is_not_judged_by_its_result_and_is_by_its_rate() -> None:
-    p = plan(catalog["naive"], *SIZE)
+    p = geometry(catalog["naive"], *SIZE)
     both = {"kernel": of("naive"), **yardstick(Session(), p, "naive at 64")}  # type: ignore[arg-type]
     assert list(both) == ["kernel", "baseline"]
     assert set(trial(Session(wrong=("cublas_fp32",)), SIZE, both, QUICK).errors) == {"kernel"}
@@ -85,7 +85,7 @@ def test_a_kernel_without_cublas_or_on_an_old_gpu_has_no_yardstick() -> None:
     for name, k in catalog.items():
         known = k.baseline in BASELINES
         expected = known and old.supports(BASELINES[k.baseline].min_arch)
-        assert bool(yardstick(old, plan(k, 4096, 4096, 4096), name)) == expected  # type: ignore[arg-type]
+        assert bool(yardstick(old, geometry(k, 4096, 4096, 4096), name)) == expected  # type: ignore[arg-type]
         if known:  # they take the same operands, or `enter` would refuse them
             assert BASELINES[k.baseline].dtype == k.dtype and k.dtype in PRECISION
 
@@ -150,7 +150,7 @@ def test_contenders_of_one_trial_take_the_same_operands() -> None:
 
 
 def test_a_build_is_a_contender_like_any_other() -> None:
-    p = plan(catalog["naive"], *SIZE)
+    p = geometry(catalog["naive"], *SIZE)
     build = of_build(p, catalog["naive"].source, ("--use_fast_math",), "a build of naive")
     found = trial(Session(), SIZE, {"build": build, "default": of("naive")}, QUICK)
     assert found.rounds.ratio("build", "default").median == pytest.approx(1.0)
