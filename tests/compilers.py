@@ -3,7 +3,7 @@
     python -m tests.compilers                          every kernel that is emulated, at four shapes
     python -m tests.compilers warp_tiled --shape 64x64x64
 
-Both compile here; `using` chooses. A difference that is known stands in KNOWN with its reason.
+Both compile here; `using` chooses.
 """
 
 from __future__ import annotations
@@ -23,12 +23,6 @@ from helpers.rungs import catalog
 
 SHAPES = ((64, 64, 64), (65, 63, 33), (40, 100, 72), (45, 83, 75))
 KERNELS = tuple(name for name, kernel in catalog.items() if kernel.host != "tma")
-
-KNOWN: Mapping[str, str] = {
-    "warp_tiled": "LLVM leaves out the last fragments that the software pipeline reads and nobody uses",
-    "fp32_best": "LLVM splits 16-byte loads of shared memory whose parts are wanted in different places",
-}
-"""Kernels whose wavefronts in shared memory differ by line, and why. Nothing else differs."""
 
 
 @contextlib.contextmanager

@@ -34,12 +34,14 @@ __device__ __forceinline__ float __float_to_tf32(float a) {
 }
 
 // One operand: the fragment and its load. The instruction's rows or columns are chosen at compile time.
+// Whoever loads twice has two loads: the empty asm wants each.
 #define TILE_LOAD(USE, M, N, K, TYPE, HELD, LENGTH, BUILTIN, WORD, POINTER)                        \
     template <typename L> struct fragment<USE, M, N, K, TYPE, L> : tile_fragment<HELD, LENGTH> {}; \
     template <typename L> __device__ __forceinline__ void load_matrix_sync(                        \
         fragment<USE, M, N, K, TYPE, L>& f, const POINTER* p, unsigned ld) {                       \
         if constexpr (tile_columns<L>) BUILTIN((WORD*)f.x, (const WORD*)p, ld, 1);                 \
         else BUILTIN((WORD*)f.x, (const WORD*)p, ld, 0);                                           \
+        asm volatile("" ::"r"(((const int*)f.x)[0]) : "memory");                                   \
     }
 #define TILE_SUMS(M, N, K, TYPE, LENGTH, LOAD, STORE, WORD)                                        \
     template <> struct fragment<accumulator, M, N, K, TYPE> : tile_fragment<TYPE, LENGTH> {};      \
