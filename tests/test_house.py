@@ -18,6 +18,7 @@ from tests.conftest import ROOT
 
 ROOMS = (
     "errors",
+    "text",
     "device",
     "kernel",
     "rungs",
