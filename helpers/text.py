@@ -65,6 +65,8 @@ class Piece:
 _OPEN_ROOM = re.compile(r"\s*(?:inline\s+)?(?:namespace\b[\s\w:]*|extern\s*)$")
 _TYPE = re.compile(r"\b(?:struct|class|union|enum)\b")
 _NAME = re.compile(r"([A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*)\s*(?:<[^<>()]*>\s*)?\(")
+_MACRO_LINE = re.compile(r"\s*[A-Z_][A-Z0-9_]*\s*\(.*\)", re.DOTALL)
+_NEXT_LINE = re.compile(r"[ \t]*\n\s*[A-Za-z_#]")
 _BEFORE_NAME = re.compile(
     r"\b(?:__launch_bounds__|__cluster_dims__|__align__|alignas|__attribute__|__declspec|decltype|noexcept)"
     r"\s*\("
@@ -79,6 +81,9 @@ def pieces(source: str) -> Iterator[Piece]:
         c = text[at]
         if c == "(":
             at = _closing(text, at)
+            if _MACRO_LINE.fullmatch(text[start : at + 1]) and _NEXT_LINE.match(text, at + 1):
+                yield _piece(text, start, at + 1, at + 1)
+                start = at + 1
         elif c == ";":
             if text[start:at].strip():
                 yield _piece(text, start, at, at + 1)
@@ -130,16 +135,26 @@ def _without_templates(head: str) -> str:
 
 
 def _is_function(head: str) -> bool:
+    """Whether a body behind this head is a function's: a name and parameters, no initialiser."""
     plain = _without_templates(head)
     before = plain.split("(")[0]
-    return (
-        "(" in plain
-        and "=" not in before.replace("operator=", "")
-        and not (
-            _TYPE.search(before)
-            and not re.search(r"[\w>&*]\s+[*&]?\s*\w+\s*$", _TYPE.sub(" ", before))
-        )
+    if "(" not in plain or "=" in _outside(plain).replace("operator", ""):
+        return "operator" in before
+    return not _TYPE.search(before) or bool(
+        re.search(r"[\w>&*]\s+[*&]?\s*\w+\s*$", _TYPE.sub(" ", before))
     )
+
+
+def _outside(text: str) -> str:
+    """The text outside its round brackets."""
+    out, at = [], 0
+    while at < len(text):
+        if text[at] == "(":
+            at = _closing(text, at)
+        else:
+            out.append(text[at])
+        at += 1
+    return "".join(out)
 
 
 def _piece(text: str, start: int, at: int, end: int) -> Piece:
@@ -171,12 +186,15 @@ def _name(plain: str) -> str:
 _INCLUDE = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]*(?P<name><[^>\n]+>|"[^"\n]+")[^\n]*')
 _DEVICE_HEADER = re.compile(
     r"cuda_(?:fp\d\w*|bf16|pipeline\w*|awbarrier\w*)\.(?:h|hpp)|mma\.h|cooperative_groups\S*|cuda/\S+|cub/\S+"
-    r"|thrust/\S+|curand_kernel\.h|math_constants\.h|vector_types\.h|sm_\d+\S*|common/\S+|cute/\S+|cutlass/\S+"
+    r"|curand_kernel\.h|math_constants\.h|vector_types\.h|sm_\d+\S*|common/\S+|cute/\S+|cutlass/\S+"
 )
 _HOST_CODE = re.compile(
-    r"<<<|\bstd\s*::\s*(?!min\b|max\b|abs\b|swap\b|size_t\b|numeric_limits\b|u?int\d+_t\b|move\b|forward\b)\w+"
+    r"<<<|\b(?:torch|at|thrust|pybind11|c10)\s*::|\b(?:PYBIND11_MODULE|TORCH_LIBRARY\w*|TEST(?:_F)?)\s*\("
+    r"|\bstd\s*::\s*(?!min\b|max\b|abs\b|swap\b|size_t\b|numeric_limits\b|u?int\d+_t\b|move\b|forward\b)\w+"
     r"|\b(?:cuda|cublas|curand|cusparse|cudnn|nvtx|cu)[A-Z]\w*\b"
-    r"|\b(?:c?out|cerr|endl|fprintf|fopen|exit|srand|rand|calloc|gettimeofday|clock_gettime|omp_\w+|getopt"
+    r"|\b(?:vector|basic_string|map|unordered_map|set|queue|priority_queue|deque|list|unique_ptr|shared_ptr)\s*<"
+    r"|\b(?:string|ifstream|ofstream|ios|cin|cout|cerr|endl)\b"
+    r"|\b(?:fprintf|fopen|exit|srand|rand|calloc|gettimeofday|clock_gettime|omp_\w+|getopt"
     r"|atoi|atof|strcmp|time|perror|abort|scanf|fflush|printf_s|puts)\s*(?:\(|<<)"
 )
 
