@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 from helpers.kernel import KERNELS, Catalog, Geometry, Kernel, Rule, geometry
+from helpers.text import without_comments
 
 # -- shared pieces of entries ------------------------------------------------------------------
 
@@ -811,7 +812,6 @@ def lay_out(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Geom
     return geometry(find(kernel), M, N, K, **params)
 
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r'#include\s+"([^"]+)"')
 
 
@@ -824,7 +824,7 @@ def fingerprint(kernel: Kernel | str) -> str:
     queue = [k.source]
     while queue:
         text = queue.pop()
-        texts.append(" ".join(_COMMENT.sub(" ", text).split()))
+        texts.append(" ".join(without_comments(text).split()))
         for name in _INCLUDE.findall(text):
             path = KERNELS / name
             if name not in seen and path.is_file():

@@ -22,6 +22,7 @@ from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNam
 from helpers.kernel import KERNELS, Geometry, Kernel, headers
 from helpers.model import Occupancy, occupancy
 from helpers.rungs import lay_out
+from helpers.text import PRELUDE
 
 INSTALL_HINT = (
     "Install the compiler's wheels: pip install cuda-pathfinder nvidia-cuda-nvrtc "
@@ -261,6 +262,11 @@ def _header_hint(log: str, tool: Nvrtc) -> str:
             "the functions of mathematics need no header), or include <cuda/std/...>\n"
         )
     return ""
+
+
+def prelude() -> tuple[str, ...]:
+    """The options that give a program the names which nvcc's headers for the host bring along."""
+    return (f"--pre-include={PRELUDE}",)
 
 
 def compile(

@@ -84,10 +84,14 @@ def test_a_wrong_number_is_never_left_without_a_word() -> None:
             assert all(c.ok or c.hint or c.expected for c in result.checks), id
 
 
-def test_a_header_that_nvrtc_lacks_is_explained(tmp_path: Path) -> None:
-    source = "#include <stdio.h>\n" + given("06.2", tmp_path)
-    said = repr(check("06.2", source))
-    assert "stdio.h" in said and "leave it out" in said and "printf" in said
+def test_a_header_of_the_host_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    answer = given("06.2", tmp_path)
+    said = [c.ok for c in check("06.2", answer).checks]
+    with_host = (
+        "#include <stdio.h>\n#include <vector>\n" + answer + '\nint main() { printf("\\n"); }\n'
+    )
+    assert [c.ok for c in check("06.2", with_host).checks] == said
+    assert "no_such.h" in repr(check("06.2", "#include <cuda/no_such.h>\n" + answer))
 
 
 RACY = """

@@ -27,6 +27,7 @@ ROOMS = (
     "colours",
     "wording",
     "disk",
+    "text",
     "device",
     "kernel",
     "rungs",

@@ -14,7 +14,6 @@ from helpers.exercises.kernels import (
     from_tiles,
     lanes_together,
     matmul_problem,
-    without_comments,
 )
 from helpers.exercises.registry import Exercise, chapters, check, exercise, find, load
 from helpers.exercises.results import Check, Result
@@ -39,5 +38,4 @@ __all__ = [
     "matmul_problem",
     "one_of",
     "same_array",
-    "without_comments",
 ]

@@ -14,6 +14,7 @@ from helpers.errors import TileError
 from helpers.exercises.answers import same_array
 from helpers.exercises.results import Check, ended, raised
 from helpers.kernel import evaluate
+from helpers.text import without_comments
 
 Shape = tuple[int, int, int]
 AWKWARD: tuple[Shape, ...] = ((1, 1, 1), (33, 17, 5), (16, 48, 32), (31, 65, 47), (70, 7, 33))
@@ -41,17 +42,6 @@ def matmul_problem(rng: np.random.Generator, M: int, N: int, K: int, dtype: str)
     c = np.full((M, N), poison, kind)
     args = (a.astype(kind), b.astype(kind), c, M, N, K)
     return Problem(args, {2: (a @ b).astype(np.float64)})
-
-
-def without_comments(source: str) -> str:
-    """CUDA source with comments blanked and line numbers kept."""
-
-    def blank(match: re.Match[str]) -> str:
-        text = match[0]
-        return text if text[0] in "\"'" else re.sub(r"[^\n]", " ", text)
-
-    pattern = r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
-    return re.sub(pattern, blank, source, flags=re.DOTALL)
 
 
 def _mentions(source: str, word: str) -> bool:

@@ -10,10 +10,10 @@ from typing import Any
 
 from helpers.colours import GREEN, tint
 from helpers.errors import DataError, UnknownNameError, near_matches
-from helpers.exercises import without_comments
 from helpers.kernel import KERNELS, Kernel
 from helpers.pages.pieces import HIDDEN, Html, inline
 from helpers.rungs import find
+from helpers.text import without_comments
 
 
 def _source(kernel: Any) -> tuple[str, str]:

@@ -16,8 +16,8 @@ from helpers.exercises import (
     close_to,
     exercise,
     matmul_problem,
-    without_comments,
 )
+from helpers.text import without_comments
 
 
 @exercise("11.1", kind="number")

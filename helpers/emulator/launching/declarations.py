@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from helpers.emulator.ptx.program import Program, SharedSymbol
+from helpers.text import without_comments
 
 _QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", re.M)
@@ -73,19 +74,9 @@ class Formal:
     members: tuple[str, ...] = ()  # of a structure, where its definition can be read
 
 
-def strip_comments(source: str) -> str:
-    """The source with comments blanked out, lines kept."""
-    return re.sub(
-        r"//[^\n]*|/\*.*?\*/",
-        lambda m: re.sub(r"[^\n]", " ", m.group()),
-        source,
-        flags=re.DOTALL,
-    )
-
-
 def signature(source: str, entry: str, defines: Mapping[str, str]) -> list[Formal] | None:
     """The parameters of a kernel as its source declares them, or None if they are not found."""
-    text = strip_comments(source)
+    text = without_comments(source)
     for found in re.finditer(rf"\b{re.escape(entry)}\s*\(", text):
         before = text[max(0, found.start() - 400) : found.start()]
         start = max(before.rfind(";"), before.rfind("}"), before.rfind("{"))
@@ -162,14 +153,14 @@ def resolve_type(kind: str, source: str, defines: Mapping[str, str]) -> str:
 def entry_line(source: str, entry: str) -> int:
     """The line of the kernel's definition; 0 if it is not in this file."""
     base = re.escape(re.split(r"[<(]", entry)[0].split("::")[-1].strip())
-    text = strip_comments(source)
+    text = without_comments(source)
     found = re.search(rf"__global__[^;{{}}]*?\b({base})\s*\(", text)
     return text.count("\n", 0, found.start(1)) + 1 if found else 0
 
 
 def name_shared(program: Program, source: str, defines: Mapping[str, str]) -> None:
     """Give shared variables the element size and the shape that their declaration shows."""
-    text = strip_comments(source)
+    text = without_comments(source)
     values = _constants(text, defines)
     itemsizes = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "half": 2, "__half": 2,
                  "char": 1, "__nv_bfloat16": 2, "float4": 16, "float2": 8, "int8_t": 1,
@@ -227,5 +218,5 @@ _BARRIER = re.compile(
 
 def crowded_lines(source: str) -> frozenset[int]:
     """Lines with more than one barrier: PTX, which knows lines only, does not tell these apart."""
-    lines = strip_comments(source).split("\n")
+    lines = without_comments(source).split("\n")
     return frozenset(i for i, t in enumerate(lines, 1) if len(_BARRIER.findall(t)) > 1)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from helpers import disk, toolchain
+from helpers import disk, text, toolchain
 from helpers.emulator.launching import request
 from helpers.emulator.launching.arguments import bind
 from helpers.emulator.launching.declarations import (
@@ -61,6 +61,7 @@ from helpers.errors import (
     UnknownNameError,
     near_matches,
 )
+from helpers.kernel import KERNELS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -124,6 +125,9 @@ def launch(
 ) -> Report:
     """Run a kernel of CUDA C++ source in the emulator; arrays in `args` are changed in place.
 
+    source: device code, or a whole program: its host part (main, launches, headers of the host) is left
+    out, line numbers stay, and a note of the report says what was left out.
+
     entry: the kernel's name, or a name expression such as "tiled<16>" for a template. grid, block:
     up to three numbers. args: a contiguous NumPy array for each pointer, a number for each scalar,
     a tuple for a structure. shared_bytes: dynamic shared memory. uninitialised: names of array
@@ -162,7 +166,9 @@ def launch(
     chosen_blocks = request.sample(grid3, sample_blocks)
     compiler = toolchain.compiler()
     made_of = compiler, *toolchain.header_state(source)
-    compiled_as = source, entry, arch, tuple(sorted(chosen.items())), name, made_of
+    cut = text.device_code(source, (str(Path(name).parent), str(KERNELS)))
+    options = toolchain.prelude() if cut.left_out else ()
+    compiled_as = cut.text, entry, arch, tuple(sorted(chosen.items())), name, made_of, options
     program, formals = _program(*compiled_as)
     machine = _machine_code(*compiled_as) if sass and analyse else MachineCode()
     total_shared = check_limits(program, grid3, block3, shared_bytes, arch, entry)
@@ -181,6 +187,8 @@ def launch(
         run.notes.append("results were not compared: the launch was stopped")
     elif expect and (wrong := oracle.compare(expect, ran.heap)):
         run.faults |= _who_wrote(asked, wrong, before, entry_line(source, entry))
+    if cut.left_out:
+        run.notes.append(cut.note)
     if analyse and program.fences and not ordered:
         run.notes.append(
             f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
@@ -337,11 +345,12 @@ def _program(
     defines: tuple[tuple[str, str], ...],
     name: str,
     _made_of: tuple[Any, ...] = (),
+    options: tuple[str, ...] = (),
 ) -> tuple[Program, list[Formal] | None]:
     """Compiled and translated once for each compiler and each state of the headers it includes."""
     given = dict(defines)
-    text, mangled = _compile(source, entry, arch, given, name, _is_expression(entry))
-    return program_of_ptx(text, mangled, entry, source, given, name)
+    ptx, mangled = _compile(source, entry, arch, given, name, _is_expression(entry), options)
+    return program_of_ptx(ptx, mangled, entry, source, given, name)
 
 
 @lru_cache(maxsize=256)
@@ -352,12 +361,18 @@ def _machine_code(
     defines: tuple[tuple[str, str], ...],
     name: str,
     made_of: tuple[Any, ...] = (),
+    options: tuple[str, ...] = (),
 ) -> MachineCode:
     """What the machine code of `_program` does to shared memory."""
-    program, _ = _program(source, entry, arch, defines, name, made_of)
+    program, _ = _program(source, entry, arch, defines, name, made_of, options)
     wanted = (entry,) if _is_expression(entry) else ()
     compiled = toolchain.compile(
-        source, name=name, arch=arch, defines=dict(defines), name_expressions=wanted
+        source,
+        name=name,
+        arch=arch,
+        defines=dict(defines),
+        options=options,
+        name_expressions=wanted,
     )
     code = _parsed(compiled.ptx, name).functions[program.entry.name]
     return machine_code(program, code, compiled, name)
@@ -369,12 +384,18 @@ def _is_expression(entry: str) -> bool:
 
 
 def _compile(
-    source: str, entry: str, arch: str, defines: dict[str, str], name: str, is_expression: bool
+    source: str,
+    entry: str,
+    arch: str,
+    defines: dict[str, str],
+    name: str,
+    is_expression: bool,
+    options: tuple[str, ...],
 ) -> tuple[str, str]:
     wanted = (entry,) if is_expression else ()
     try:
         compiled = toolchain.compile(
-            source, name=name, arch=arch, defines=defines, name_expressions=wanted
+            source, name=name, arch=arch, defines=defines, options=options, name_expressions=wanted
         )
     except CompileError as error:
         place = _DEVICE_LAUNCH.search(error.log)
@@ -436,11 +457,17 @@ def _translated(text: str, mangled: str, entry: str, name: str) -> Program:
 
 
 def _plain_name(mangled: str) -> str:
-    found = re.match(r"_Z(\d+)", mangled)
-    if found:
-        start, length = found.end(), int(found.group(1))
-        return mangled[start : start + length]
-    return mangled
+    """The name of a function without its namespaces; what has no C++ name as it is."""
+    at = re.match(r"_ZN?", mangled)
+    name, rest = mangled, mangled[at.end() :] if at else ""
+    while found := re.match(
+        r"\d+", rest
+    ):  # one length and name for each namespace, then the function's
+        name = rest[found.end() : found.end() + int(found[0])]
+        rest = rest[found.end() + int(found[0]) :]
+        if at and at[0] == "_Z":
+            break
+    return name
 
 
 # -- memory --------------------------------------------------------------------------------------

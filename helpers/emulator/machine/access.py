@@ -1,7 +1,8 @@
 """`perform`, the only way to memory: sort by space, check, publish, move the bytes.
 
-An access that faults is not performed by the lanes that fault: a load gives them 0. The others,
-and the kernel, go on. Whoever watches is told of the sound lanes, before their bytes move.
+An access that faults is not performed by the lanes that fault: a load gives them 0, of shared and local
+memory the first word. The others, and the kernel, go on. Whoever watches is told of the sound lanes,
+before their bytes move.
 """
 
 from __future__ import annotations
@@ -355,8 +356,10 @@ def _shared(
             assert sound is not None
             where = Where(state.shared, np.where(sound.arr, offset, 0), sound)
     access = Access(site, "shared", where, values, None, stage)
-    if where.mask is not None and where.mask.n == 0:
-        return _nothing(site) if move is None else move(access)
+    if where.mask is not None and where.mask.n == 0:  # nobody is left: nothing to publish or store
+        if move is not None:
+            return move(access)
+        return None if values is not None else _take_words(access)
     return _carry(state, access, move)
 
 

@@ -1,0 +1,150 @@
+"""CUDA source as text: comments, declarations, and a whole program cut down to its kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers import text, toolchain
+from helpers.errors import CompileError
+
+PROGRAM = """#include <stdio.h>
+#include <cuda_fp16.h>
+#include <vector>
+#include "timer.h"
+#define CHECK(x) do { cudaError_t e = (x); \\
+    if (e) exit(1); } while (0)
+using namespace std;
+namespace study {
+template <int T, typename U = float>
+__global__ void __launch_bounds__(256) tile(const U* A, U* B, uint n) {  // <<< not a launch
+    __shared__ U t[T];
+    if (threadIdx.x < n) B[threadIdx.x] = std::max(A[threadIdx.x], -INFINITY);
+}
+}  // namespace study
+inline int up(int a) { return (a + 1) / 2; }
+extern "C" __global__ void add(const float* a, float* b, uint32_t n) {
+    uint32_t i = threadIdx.x;
+    if (i < n) b[i] = a[i] + up(2) + M_PI;
+}
+static vector<float> host(int n) { return std::vector<float>(n); }
+struct Timer { cudaEvent_t start; };
+static const int N = 1024;
+cudaStream_t stream;
+int main() {
+    const char* brace = "}";
+    add<<<1, 2>>>(0, 0, 3);
+    printf("%s\\n", brace);
+}
+"""
+
+
+def compiled(source: str) -> set[str]:
+    options = (f"--pre-include={text.PRELUDE}",)
+    return set(toolchain.compile(source, options=options).kernels)
+
+
+def test_a_whole_program_compiles_without_its_host() -> None:
+    with pytest.raises(CompileError):
+        toolchain.compile(PROGRAM)
+    cut = text.device_code(PROGRAM)
+    assert cut.kernels == ("tile", "add")
+    assert compiled(cut.text) == {"add"}  # of the template nobody asked for an instance
+
+
+def test_every_line_keeps_its_number_and_what_is_left_out_is_named() -> None:
+    cut = text.device_code(PROGRAM)
+    old, new = PROGRAM.splitlines(), cut.text.splitlines()
+    assert len(old) == len(new)
+    assert all(b == a or not b.strip() for a, b in zip(old, new, strict=True))
+    said = {(g.line, g.what) for g in cut.left_out}
+    assert {what for _, what in said} == {
+        "#include <stdio.h>",
+        "#include <vector>",
+        '#include "timer.h"',
+        "host()",
+        "struct Timer",
+        "cudaStream_t stream",
+        "main()",
+    }
+    for line, what in said:
+        assert what.removesuffix("()").split()[-1] in old[line - 1], (line, what)
+
+
+def test_device_code_alone_is_left_as_it_is() -> None:
+    source = "#include <mma.h>\n__device__ int f(int a) { return a; }\n__global__ void k(int* p) { *p = f(1); }\n"
+    assert text.device_code(source) == text.Pasted(source, ("k",), ())
+
+
+def test_a_broken_program_goes_to_the_compiler_as_it_stands() -> None:
+    for source in (
+        "__global__ void k(int* p) { *p = 1;",
+        "}}}",
+        "(((",
+        "",
+        '"',
+        "/*",
+        "template <",
+    ):
+        assert text.device_code(source).text == source
+
+
+def test_a_header_that_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine.cuh").write_text("")
+    source = '#include "mine.cuh"\n__global__ void k() {}'
+    assert text.device_code(source, (str(tmp_path),)) == text.Pasted(source, ("k",), ())
+    assert [str(g) for g in text.device_code(source).left_out] == [
+        'line 1: #include "mine.cuh" (no such file here)'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("int a; // b", "int a;     "),
+        ("int a; /* b\n c */ int d;", "int a;     \n      int d;"),
+        ('char* s = "// no";', 'char* s = "// no";'),
+        ("char c = '\"'; // yes", "char c = '\"';       "),
+        ('R"(/* no */)"', 'R"(/* no */)"'),
+        ("int n = 1'000'000; // x", "int n = 1'000'000;     "),
+        ("a /* open", "a        "),
+    ],
+)
+def test_comments_go_and_literals_stay(source: str, kept: str) -> None:
+    assert text.without_comments(source) == kept
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "name"),
+    [
+        ("__global__ void k(int* p) { }", "function", "k"),
+        ("template <int A, class B = int> __device__ B f(B b) { return b; }", "function", "f"),
+        ("__global__ void __launch_bounds__(2 * (3), 1) k(float* p) { }", "function", "k"),
+        ("struct S { int a; };", "type", "S"),
+        ("struct S make(int a) { return {}; }", "function", "make"),
+        ("const int table[] = {1, 2};", "statement", "table"),
+        ("__constant__ float w[9];", "statement", "w"),
+        ("typedef struct { int x; } P;", "type", "struct"),
+    ],
+)
+def test_declarations_are_told_apart(source: str, kind: str, name: str) -> None:
+    (piece,) = text.pieces(source)
+    assert (piece.kind, piece.name) == (kind, name)
+    assert source[piece.start : piece.end] == source
+
+
+def test_the_prelude_goes_with_cudas_own_headers() -> None:
+    headers = (
+        "cuda_fp16.h",
+        "cuda_bf16.h",
+        "mma.h",
+        "cuda/std/cstdint",
+        "cuda/std/climits",
+        "cuda/std/limits",
+    )
+    for header in headers:
+        source = f"#include <{header}>\n__global__ void k(uint32_t* p) {{ *p = UINT_MAX; }}"
+        assert compiled(source) != set(), header
+    both = "#include <cooperative_groups.h>\n#include <cuda/std/cmath>\n__global__ void k(float* p) { *p = INFINITY; }"
+    assert compiled(both) != set()
