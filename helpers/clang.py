@@ -183,7 +183,7 @@ def _common(arch: str) -> list[str]:
 
 
 def _front(folder: Path, options: Sequence[str]) -> list[str]:
-    kept = [option for option in options if option.startswith(("-D", "-U", "-I"))]
+    kept = [option for option in options if option.startswith(("-D", "-U", "-I", "-include"))]
     return [
         *("-std=c++17", "-fcuda-allow-variadic-functions", "-fno-threadsafe-statics"),
         # An endless loop is one, and what malloc returns is not known beforehand.

@@ -266,7 +266,7 @@ def _header_hint(log: str, tool: Nvrtc) -> str:
 
 def prelude() -> tuple[str, ...]:
     """The options that give a program the names which nvcc's headers for the host bring along."""
-    return (f"--pre-include={PRELUDE}",)
+    return (f"-include{PRELUDE}",) if uses_clang() else (f"--pre-include={PRELUDE}",)
 
 
 def compile(
