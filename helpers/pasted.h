@@ -5,14 +5,17 @@
 typedef unsigned char uint8_t, uchar;
 typedef unsigned short uint16_t, ushort;
 typedef unsigned int uint32_t, uint;
-typedef unsigned long long uint64_t;
 typedef signed char int8_t;
 typedef short int16_t;
 typedef int int32_t;
-typedef long long int64_t;
 typedef unsigned long ulong;
-typedef unsigned long long uintptr_t;
-typedef long long intptr_t;
+#ifdef __clang__  // as its own headers have them
+typedef unsigned long uint64_t, uintptr_t;
+typedef long int64_t, intptr_t;
+#else
+typedef unsigned long long uint64_t, uintptr_t;
+typedef long long int64_t, intptr_t;
+#endif
 
 #define INT_MAX 2147483647
 #define INT_MIN (-2147483647 - 1)

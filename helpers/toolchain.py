@@ -454,15 +454,13 @@ def compile_launch(launch: Geometry, arch: str = "") -> Compiled:
     Raises ConfigError if the source holds no entry under its plain name, and the errors of `compile`.
     """
     k = launch.kernel
-    compiled = compile(
-        k.source, name=k.source_name, arch=arch or k.min_arch, defines=launch.defines
-    )
-    if k.entry not in compiled.kernels:
+    built = compile(k.source, name=k.source_name, arch=arch or k.min_arch, defines=launch.defines)
+    if k.entry not in built.kernels and not uses_clang():
         raise ConfigError(
-            f"{k.source_name} has no kernel {k.entry}, but {', '.join(compiled.kernels) or 'none'}: "
+            f"{k.source_name} has no kernel {k.entry}, but {', '.join(built.kernels) or 'none'}: "
             f'declare it as extern "C" __global__ void {k.entry}(...)'
         )
-    return compiled
+    return built
 
 
 @dataclass(frozen=True)

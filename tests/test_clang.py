@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import clang, compiled, emulator, exercises, resources, toolchain, trace
+from helpers import clang, compiled, emulator, resources, toolchain, trace
 from helpers.errors import CompileError, ConfigError, ToolchainError
+from helpers.exercises import results
 from helpers.kernel import KERNELS, ROOT
 from helpers.rungs import catalog, lay_out
 from tests import compilers, foreign_kernels, mutants, test_emulator_calls, test_mutants
@@ -135,7 +136,7 @@ def test_an_exercise_shows_errors_without_warnings(by_clang):
     source = "#warning beware\n" + SCALE % "oops"
     log = refused(source).log
     assert "warning: beware" in log
-    shown = exercises._errors(log)
+    shown = results._errors(log)
     assert "beware" not in shown and shown.startswith("kernel.cu(2): error: ")
 
 

@@ -32,7 +32,7 @@ def test_threads_go_where_a_block_ends():
 def test_a_block_that_ends_in_nothing_known_stops_the_launch(kind):
     name = f"broken_{kind.__name__}"
     program, _ = run._program(
-        branching(name), name, "sm_75", (), "kernel.cu", (toolchain.compiler(),)
+        branching(name), name, "sm_75", (), "kernel.cu", (toolchain.compiler(),), ()
     )
     blocks = [b for b in program.blocks if isinstance(b.end, kind)]
     assert blocks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,11 +126,25 @@ REFUSED = {
 """What cannot run here, and a word of the reason."""
 
 
+NVIDIA_ONLY = {
+    "11_cooperative_groups",
+    "14_explicit_instances",
+    "17_inline_ptx",
+    "20_dynamic_parallelism",
+}
+"""What needs NVIDIA's own headers, or its compiler's leniency."""
+
+
+def named(names: Iterable[str]) -> list[Any]:
+    """Names as parameters of a test; those that clang refuses are for NVRTC."""
+    return [pytest.param(n, marks=[pytest.mark.nvrtc] if n in NVIDIA_ONLY else []) for n in names]
+
+
 def source(name: str) -> str:
     return (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", named(CASES))
 def test_a_program_of_another_style_runs_as_it_stands(name: str) -> None:
     case = CASES[name]
     args = [a.copy() if isinstance(a, np.ndarray) else a for a in case.args]
@@ -146,6 +160,7 @@ def test_a_program_of_another_style_runs_as_it_stands(name: str) -> None:
         assert any("not compiled: line" in note for note in report.notes)
 
 
+@pytest.mark.nvrtc
 def test_a_race_in_a_pasted_program_is_found_on_its_own_line() -> None:
     """Both loops of this scan use one buffer pair a step too early: the published fault of its kind."""
     text = source("22_scan_double_buffer")
@@ -164,7 +179,7 @@ def test_a_race_in_a_pasted_program_is_found_on_its_own_line() -> None:
     assert whole.ok and np.allclose(y, np.cumsum(x))
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", named(REFUSED))
 def test_what_cannot_run_here_says_why(name: str) -> None:
     entry, args, word = REFUSED[name]
     with pytest.raises(TileError, match=word):
