@@ -587,6 +587,7 @@ extern "C" __global__ void f(const float* A, const float* B, float* C, int M, in
 TILES_16 = KernelTask("f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"))
 
 
+@pytest.mark.nvrtc  # clang moves a load that one branch alone uses
 def test_the_barrier_that_covers_the_others_is_the_one_advised() -> None:
     """Two races, one between warps and one within one: a block's barrier orders both."""
     [found] = [str(c) for c in check_kernel_source(ONE_BARRIER, TILES_16) if not c.ok]
@@ -595,6 +596,7 @@ def test_the_barrier_that_covers_the_others_is_the_one_advised() -> None:
     assert "put __syncwarp()" not in found
 
 
+@pytest.mark.nvrtc
 def test_a_compiler_error_stands_without_its_warnings() -> None:
     broken = ONE_BARRIER.replace("float sum = 0.0f;", "float sum = q; int unused = 3;")
     (found,) = check_kernel_source(broken, TILES_16)
