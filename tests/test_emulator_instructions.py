@@ -273,6 +273,25 @@ def test_byte_permutes():
     same(got, (pair >> ((s & 3) * 8).astype("u8")).astype("u4"))
 
 
+@pytest.mark.parametrize(
+    ("mode", "byte"),
+    [
+        ("f4e", lambda n, i: (n + i) % 8),
+        ("b4e", lambda n, i: (n - i) % 8),
+        ("rc8", lambda n, i: n),
+        ("ecl", lambda n, i: max(n, i)),
+        ("ecr", lambda n, i: min(n, i)),
+        ("rc16", lambda n, i: 2 * (n % 2) + i % 2),
+    ],
+)
+def test_every_mode_of_byte_permutation(mode, byte):
+    """PTX ISA, prmt: byte i of the result is this one of the eight of b:a."""
+    a, b = np.full(64, 0x33221100, "u4"), np.full(64, 0x77665544, "u4")
+    n = np.arange(64, dtype="u4") % 4
+    want = [sum(0x11 * byte(k, i) << 8 * i for i in range(4)) for k in n.tolist()]
+    same(run(f"prmt.b32.{mode} %0, %1, %2, %3;", "u4", a, b, n), np.array(want, "u4"))
+
+
 def test_three_input_logic_and_byte_dot_products():
     a, b, c = words(33), words(34), words(35)
     same(run("lop3.b32 %0, %1, %2, %3, 0x96;", "u4", a, b, c), a ^ b ^ c)

@@ -30,8 +30,8 @@ from helpers.exercises import (
     one_of,
     registry,
     same_array,
-    without_comments,
 )
+from helpers.text import without_comments
 
 BOOK = Path(__file__).resolve().parent.parent / "book"
 CHAPTERS = {path.name[:2]: path for path in sorted(BOOK.glob("[0-9][0-9]_*.md"))}

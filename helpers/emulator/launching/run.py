@@ -125,8 +125,8 @@ def launch(
 ) -> Report:
     """Run a kernel of CUDA C++ source in the emulator; arrays in `args` are changed in place.
 
-    source: device code, or a whole program: its host part (main, launches, headers of the host) is left
-    out, line numbers stay, and a note of the report says what was left out.
+    source: device code, or a whole program: where that does not compile, its host part (main, launches,
+    headers of the host) is left out, line numbers stay, and a note of the report says what was left out.
 
     entry: the kernel's name, or a name expression such as "tiled<16>" for a template. grid, block:
     up to three numbers. args: a contiguous NumPy array for each pointer, a number for each scalar,
@@ -166,14 +166,16 @@ def launch(
     chosen_blocks = request.sample(grid3, sample_blocks)
     compiler = toolchain.compiler()
     made_of = compiler, *toolchain.header_state(source)
-    cut = text.device_code(source, (str(Path(name).parent), str(KERNELS)))
-    options = toolchain.prelude() if cut.left_out else ()
-    compiled_as = cut.text, entry, arch, tuple(sorted(chosen.items())), name, made_of, options
+    compiled_as, left_out = _as_it_compiles(
+        source, entry, arch, tuple(sorted(chosen.items())), name, made_of
+    )
     program, formals = _program(*compiled_as)
     machine = _machine_code(*compiled_as) if sass and analyse else MachineCode()
     total_shared = check_limits(program, grid3, block3, shared_bytes, arch, entry)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
+    if samples and not analyse:
+        raise ConfigError("samples=True needs counts: leave analyse=False out")
     asked = _Asked(
         program, formals, entry, arch, grid3, block3, tuple(args), shared_bytes, total_shared,
         symbols or {}, uninitialised, expect or {}, chosen_blocks, schedule, seed, lanes, max_steps,
@@ -187,8 +189,8 @@ def launch(
         run.notes.append("results were not compared: the launch was stopped")
     elif expect and (wrong := oracle.compare(expect, ran.heap)):
         run.faults |= _who_wrote(asked, wrong, before, entry_line(source, entry))
-    if cut.left_out:
-        run.notes.append(cut.note)
+    if left_out:
+        run.notes.append(left_out)
     if analyse and program.fences and not ordered:
         run.notes.append(
             f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
@@ -335,6 +337,30 @@ def _who_wrote(
 
 
 # -- compiling -----------------------------------------------------------------------------------
+
+
+Key = tuple[str, str, str, tuple[tuple[str, str], ...], str, tuple[Any, ...], tuple[str, ...]]
+"""What a program is compiled from: source, entry, arch, macros, name, compiler and headers, options."""
+
+
+def _as_it_compiles(
+    source: str,
+    entry: str,
+    arch: str,
+    defines: tuple[tuple[str, str], ...],
+    name: str,
+    made_of: tuple[Any, ...],
+) -> tuple[Key, str]:
+    """The source as it stands or, where that does not compile, without its host part; what was left out."""
+    rest = entry, arch, defines, name, made_of
+    try:
+        _program(source, *rest, ())
+    except (CompileError, EmulationError):
+        cut = text.device_code(source, (str(Path(name).parent), str(KERNELS)))
+        if not cut.left_out:
+            raise
+        return (cut.text, *rest, toolchain.prelude()), cut.note
+    return (source, *rest, ()), ""
 
 
 @disk.bounded(1 << 28, lambda made: int(made[0].weight))
