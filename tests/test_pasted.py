@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import emulator
+from helpers import emulator, toolchain
 from helpers.errors import TileError
 from helpers.numbers import to_bfloat16
 
@@ -182,6 +182,8 @@ def test_a_race_in_a_pasted_program_is_found_on_its_own_line() -> None:
 @pytest.mark.parametrize("name", named(REFUSED))
 def test_what_cannot_run_here_says_why(name: str) -> None:
     entry, args, word = REFUSED[name]
+    if any(Path(folder, word).is_file() for folder in toolchain.nvrtc().includes):
+        pytest.skip(f"{word} is here: a whole CUDA toolkit is installed")
     with pytest.raises(TileError, match=word):
         emulator.launch(source(name), entry, 1, 32, list(args), arch="sm_80", name=f"{name}.cu")
 
