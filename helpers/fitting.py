@@ -27,6 +27,11 @@ def requirements() -> str:
 
 
 def _install() -> str:
+    if device.driver_cuda() is None:
+        return (
+            "Install what fits the driver: pip install -r requirements/cuda13.txt for one of 580 or newer, "
+            "requirements/cuda12.txt for an older one"
+        )
     return f"Install what fits: pip install -r {requirements()}"
 
 
