@@ -99,6 +99,8 @@ def in_prose(
     """Numbers of a text whose sentence, or what stands before it, names another GPU than their own."""
     for paragraph in re.finditer(r"(?:.+\n?)+", text):
         known: list[tuple[int, str]] = []
+        if paragraph[0].startswith("Figure: "):  # its source stands at the end
+            known = names(paragraph[0], here)[-1:]
         for piece in _SENTENCE.finditer(paragraph[0]):
             first = paragraph.start() + piece.start()
             inside = [(first + at, who) for at, who in names(piece[0], here)]

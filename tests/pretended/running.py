@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -181,6 +182,7 @@ def code_cells(notebook: Path) -> list[str]:
 
 def run(cells: list[str], folder: Path) -> Iterator[Ran]:
     """Run cells one after the other in a fresh namespace, as "Run all" does, errors or not."""
+    from IPython.core.displayhook import CapturingDisplayHook
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
     from traitlets.config import Config
@@ -196,11 +198,14 @@ def run(cells: list[str], folder: Path) -> Iterator[Ran]:
     os.chdir(folder)
     try:
         for source in cells:
+            values: list[Any] = []
+            shell.display_trap.hook = CapturingDisplayHook(shell, values)
             with capture_output() as said:
                 done = shell.run_cell(source, store_history=False)
             fault = done.error_before_exec or done.error_in_exec
             shown = [said.stdout] if said.stdout.strip() and fault is None else []
             shown += [_text(output.data) for output in said.outputs]
+            shown += [_text(value["data"]) for value in values]
             error = f"{type(fault).__name__}: {fault}" if fault is not None else ""
             yield Ran(source, tuple(shown), said.stderr, error)
     finally:
@@ -240,13 +245,11 @@ def thrice(cells: list[str]) -> dict[str, list[Ran]]:
     """Run cells as they are, on a GPU with other times, and beside a record with other times."""
     from helpers import claims, pages
     from helpers.measuring import store
-    from helpers.plots import figures
 
     passes = {"own": once(cells)}
     record = slower(ROOT / "data" / "measurements" / "h200.json")
     silent = {"holds": lambda *_, **__: None}  # a sentence need not be true of that record
-    # Figures have their words and no picture: a second run needs no more.
-    with mock.patch.object(figures, "_inline", lambda figure, alt: "<svg></svg>"):
+    with _in_words():
         passes["other_gpu"] = once(cells, seed=1)
         with (
             mock.patch.object(store, "read", lambda path: store.parsed(path, record)),
@@ -255,6 +258,26 @@ def thrice(cells: list[str]) -> dict[str, list[Ran]]:
         ):
             passes["other_record"] = once(cells)
     return passes
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    """Figures have their words and no picture: a second run needs no more."""
+    from helpers.plots import figures
+
+    drawn = figures.both
+    held = [
+        m
+        for n, m in sys.modules.items()
+        if n.startswith("helpers.") and vars(m).get("both") is drawn
+    ]
+    for module in held:
+        module.both = lambda draw, alt, caption="": figures.Figure("<svg></svg>", alt, caption)
+    try:
+        yield
+    finally:
+        for module in held:
+            module.both = drawn
 
 
 def slower(record: Path, factor: float = 1.37) -> dict[str, Any]:

@@ -15,14 +15,19 @@ __version__ = "14.0.1"
 _held = 0
 
 
-def _allocate(nbytes: int, owner: np.ndarray) -> None:
-    """Count the memory of an array, until nobody holds it. Raises OutOfMemoryError as CuPy does."""
-    global _held
+def _need_room(nbytes: int) -> None:
+    """Raise OutOfMemoryError as CuPy does where an array does not fit."""
     total = machines.here().properties["totalGlobalMem"]
     if _held + nbytes > total:
         from cupy.cuda.memory import OutOfMemoryError
 
         raise OutOfMemoryError(nbytes, _held)
+
+
+def _allocate(nbytes: int, owner: Any) -> None:
+    """Count the memory of an array, until nobody holds it."""
+    global _held
+    _need_room(nbytes)
     _held += nbytes
     weakref.finalize(owner, _release, nbytes)
 
@@ -58,6 +63,8 @@ class ndarray(NDArrayOperatorsMixin):
         self._owner = owner
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # an array of the host tells NumPy where its numbers lie
+            raise AttributeError(name)
         found = getattr(self.__dict__["_host"], name)  # shape, dtype, strides, flags, size ...
         if not callable(found):
             return found
@@ -190,6 +197,7 @@ def _new(maker: Any) -> Any:
 
 
 def _touched(shape: Any, dtype: Any = np.float64, order: str = "C") -> np.ndarray:
+    _need_room(int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
     return np.zeros(shape, dtype, order)
 
 
