@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers import device, model, toolchain
+from helpers import device, fitting, model, toolchain
 from helpers.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
 from helpers.kernel import Geometry, Kernel, geometry
 from helpers.numbers import STORAGE, beyond, error_bound, operands, poison, reference
@@ -401,7 +401,8 @@ def _load(cubin: bytes) -> Any:
 def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
     """The compiled kernel of a plan as a CuPy function, ready to launch on the current GPU.
 
-    cubin: the kernel as compiled before for this GPU; empty: compile it now.
+    cubin: the kernel as compiled before for this GPU; empty: compile it now. Raises NoGPUError, ConfigError
+    for a GPU too old, and ToolchainError where the compiler is of a later CUDA than the driver takes.
     """
     gpu = device.current()
     if gpu is None:
@@ -413,6 +414,8 @@ def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
     if toolchain.arch_number(gpu.arch) < toolchain.arch_number(k.min_arch):
         raise ConfigError(f"{k.name} needs {k.min_arch} or later; this GPU is {gpu.arch}")
     arch = gpu.arch + ("a" if k.min_arch.endswith("a") else "")
+    if not cubin:
+        fitting.refuse_newer_compiler()
     module = _load(cubin) if cubin else _module(toolchain.compile_launch(p, arch).cubin)
     function = module.get_function(k.entry)
     if p.shared_bytes > 48 * 1024:

@@ -37,5 +37,6 @@ def start() -> None:
 def compiler_wheels(root: Path = ROOT) -> list[str]:
     """The requirements that make NVRTC work: its wheels and the loader that finds them."""
     wanted = ("cuda-pathfinder", "nvidia-")
-    lines = (root / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    files = [root / "requirements.txt", root / "requirements" / "book.txt"]
+    lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
     return [line.split(";")[0].strip() for line in lines if line.startswith(wanted)]
