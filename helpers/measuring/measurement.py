@@ -14,6 +14,7 @@ from helpers.kernel import Kernel, geometry
 from helpers.measuring.gpu import BASELINES
 from helpers.measuring.store import Size, shape
 from helpers.rungs import catalog
+from helpers.wording import join
 
 if TYPE_CHECKING:
     import pandas
@@ -112,6 +113,18 @@ class Measurement:
             f"{name} at {shape(wanted)} is not in this measurement. It has: {listing(self.rows)}"
         )
 
+    @property
+    def gpus(self) -> str:
+        """The GPUs that the rows were taken on, for a caption: "Tesla T4 and NVIDIA H200"."""
+        return join(list(dict.fromkeys(row["gpu"] for row in self.rows if row["gpu"])) or [self.gpu])
+
+    def whose(self, kernel: str | Kernel, size: int | Size) -> dict[str, str]:
+        """A cell for a table: {"taken on": "NVIDIA H200, recorded"} where rows are of two GPUs, else {}."""
+        if len({(row["gpu"], row["record"]) for row in self.rows if row["gpu"]}) < 2:
+            return {}
+        row = self._row(kernel, size)
+        return {"taken on": row["gpu"] + ("" if row["live"] else ", recorded")}
+
     def gain(
         self,
         new: str | Kernel,
@@ -133,7 +146,8 @@ class Measurement:
 
             gain = ms(old) * clock_mhz(old) / (ms(new) * clock_mhz(new))
 
-        and where no clock was read either, ms(old) / ms(new) is all there is. old_size: the size of
+        and where no clock was read either, ms(old) / ms(new) is all there is. A kernel that draws more
+        power may run at a lower clock for that: it is in its rate, and not in this gain. old_size: the size of
         `old`, if it is another one; the gain is of times, not of rates. Raises DataError if one of them
         was not measured, ConfigError if they were taken on two GPUs: that is no gain.
         """
