@@ -415,7 +415,7 @@ def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
         raise ConfigError(f"{k.name} needs {k.min_arch} or later; this GPU is {gpu.arch}")
     arch = gpu.arch + ("a" if k.min_arch.endswith("a") else "")
     if not cubin:
-        fitting.refuse_newer_compiler()
+        fitting.refuse_unfit_compiler()
     module = _load(cubin) if cubin else _module(toolchain.compile_launch(p, arch).cubin)
     function = module.get_function(k.entry)
     if p.shared_bytes > 48 * 1024:

@@ -163,7 +163,7 @@ class Session:
             )
         import cupy
 
-        fitting.refuse_newer_compiler()
+        fitting.refuse_unfit_compiler()
         self._cublas = fitting.cublas()
         self.cupy = cupy
         self.gpu = found
