@@ -338,9 +338,21 @@ def memory(yours: Trace, books: Trace) -> Html:
         row("their wavefronts", lambda t: t.wavefronts),
         row("wavefronts a request", lambda t: ratio(t, "shared", "wavefronts")),
         row("multiply-adds of a warp", lambda t: t.multiply_adds),
+        row(
+            "multiply-adds for each wavefront",
+            lambda t: t.multiply_adds / t.wavefronts if t.wavefronts else None,
+        ),
     ]
     shown = [r for r in rows if any(r[c] for c in ("yours", name))]
-    return table(shown, caption=f"{shape} (MxNxK), counted in the emulator for each warp.")
+    caption = f"{shape} (MxNxK), counted in the emulator: yours beside the book's {name}"
+    if yours.plan.params != books.plan.params:
+        caption += ", which has " + ", ".join(f"{n}={v}" for n, v in books.plan.params.items())
+    return table(shown, caption=f"{caption}.", formats=dict.fromkeys(("yours", name), _count))
+
+
+def _count(value: float) -> str:
+    """Counts as whole numbers, ratios with three digits."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
 def by_line(report: Report) -> Html | None:

@@ -51,11 +51,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Judged:
-    """A text in place of a rung's kernel. plan, book: the launch that is timed, of either kernel.
+    """A text in place of a rung's kernel. plan, book: the launch that is timed, of either kernel, the
+    book's with its default tile.
 
     arch, compiler: what it was compiled for, by whom. fault: what the compiler or the emulator refused; then
     what follows from it is missing. resources: (yours, the book's); None where no machine code is
-    known. counted: traces of the two at `trying.whole_tiles`. timed: in turn with the book's kernel and cuBLAS.
+    known. counted: traces of the two at `trying.common_tiles`. timed: in turn with the book's kernel and cuBLAS.
     untimed: why there is no time. lost: what the GPU said before it stopped answering this process.
     """
 

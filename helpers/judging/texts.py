@@ -17,11 +17,12 @@ from helpers.errors import (
     ToolchainError,
 )
 from helpers.judging.outcomes import STOPS, Case, Judged
-from helpers.judging.trying import Shape, shapes, whole_tiles
+from helpers.judging.trying import Shape, common_tiles, shapes
 from helpers.kernel import Kernel
 from helpers.measuring.gpu import GpuFaultError
 from helpers.numbers import STORAGE, error_bound, operands, poison, reference, values
 from helpers.plans import Plan, plan
+from helpers.rungs import catalog
 
 SECONDS = 20.0
 """How long a launch of a reader's kernel may take in the emulator."""
@@ -39,6 +40,7 @@ def judge(
 ) -> Judged:
     """The facts of a text that stands in for `kernel`'s file (with its params as tile sizes).
 
+    What it is compared with is the book's kernel with its own, default tile.
     size: the edge that a GPU times. backend: "emulator" leaves a GPU alone; "cuda" launches on it
     whatever the emulator found; None: a GPU where there is one, unless a finding would stop it.
     seconds: for one launch in the emulator. Raises ConfigError for a text without the kernel's entry, a
@@ -46,8 +48,8 @@ def judge(
     with the text itself is in the result.
     """
     gpu = _gpu(backend)
-    book = plan(kernel, size, **kernel.params)
-    own = book.with_source(text)
+    book = plan(catalog.get(kernel.name, kernel), size)  # type: ignore[arg-type]
+    own = plan(kernel, size).with_source(text)
     arch = _arch(kernel, gpu)
     found = Judged(own, book, arch, toolchain.compiler())
     try:
@@ -104,17 +106,17 @@ def _resources(p: Plan, arch: str) -> toolchain.Resources | None:
 def _emulated(found: Judged, seconds: float) -> Judged:
     """Every shape in turn, up to one that does not end; then what the two kernels ask of memory."""
     own, book, cases = found.plan, found.book, []
-    counted = None
-    at = whole_tiles(own.kernel)
+    at, counted = common_tiles(own.kernel, book.kernel), None
     for shape in shapes(own.kernel):
         t = launch.trace_of(plan(own.kernel, *shape), max_seconds=seconds)
         wrong = [f for f in t.report.findings if f.kind == "wrong-result"]
         first = wrong[0].message if wrong else ""
         cases.append(Case(shape, "emulator", t.wrong, first, t.report.findings))
-        if shape == at and not _endless(t):
-            counted = t, launch.trace_of(plan(book.kernel, *shape))
         if _endless(t):
             break
+        if counted is None:
+            mine = t if shape == at else launch.trace_of(plan(own.kernel, *at), max_seconds=seconds)
+            counted = mine, launch.trace_of(plan(book.kernel, *at))
     return replace(found, cases=tuple(cases), counted=counted)
 
 

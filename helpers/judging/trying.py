@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import lcm
+
 from helpers.errors import ConfigError
 from helpers.kernel import Kernel, geometry
 
@@ -19,6 +21,12 @@ def depth(kernel: Kernel) -> int:
 def whole_tiles(kernel: Kernel) -> Shape:
     """M, N, K of one block's tile of C and two steps along K: what is counted."""
     return *geometry(kernel, 4096, 4096, 4096).tile, 2 * depth(kernel)
+
+
+def common_tiles(one: Kernel, other: Kernel) -> Shape:
+    """The smallest M, N, K that are whole tiles of both, two steps along K or more."""
+    m, n, k = (lcm(a, b) for a, b in zip(whole_tiles(one), whole_tiles(other), strict=True))
+    return m, n, k
 
 
 def shapes(kernel: Kernel) -> tuple[Shape, ...]:
