@@ -232,9 +232,10 @@ def _run_on_gpu(p: Geometry, A: Any, B: Any, C: Any) -> None:
         return
     import cupy
 
-    there = cupy.asarray(C)
-    cuda_launch(p, cupy.asarray(A), cupy.asarray(B), there)
-    C[...] = there.get()  # waits for the launch
+    with device.faults(_what(p)):
+        there = cupy.asarray(C)
+        cuda_launch(p, cupy.asarray(A), cupy.asarray(B), there)
+        C[...] = there.get()  # waits for the launch
 
 
 def _runs_on(gpu: device.LiveGpu | None, kernel: Kernel) -> bool:
@@ -453,8 +454,13 @@ def _on_gpu(p: Geometry, A: Any, B: Any) -> Any:
         cuda_function(p)  # raises NoGPUError with what to do
     import cupy
 
-    a, b = cupy.asarray(A), cupy.asarray(B)
-    C = cupy.full((p.M, p.N), poison(p.kernel.out_dtype), dtype=STORAGE[p.kernel.out_dtype])
-    cuda_launch(p, a, b, C)
-    cupy.cuda.get_current_stream().synchronize()
+    with device.faults(_what(p)):
+        a, b = cupy.asarray(A), cupy.asarray(B)
+        C = cupy.full((p.M, p.N), poison(p.kernel.out_dtype), dtype=STORAGE[p.kernel.out_dtype])
+        cuda_launch(p, a, b, C)
+        cupy.cuda.get_current_stream().synchronize()
     return C if _is_cupy(A) else C.get()
+
+
+def _what(p: Geometry) -> str:
+    return f"{p.kernel.name} at {p.M}x{p.N}x{p.K}"

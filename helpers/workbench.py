@@ -46,12 +46,6 @@ if TYPE_CHECKING:
 
     from helpers.measuring.turns import Turns
 
-RESTART = (
-    "The GPU stopped at a fault, and this Python process cannot use it any more. Restart it (Jupyter and "
-    "VS Code: Kernel, Restart; Colab: Runtime, Restart session), mend the kernel, and run from the top. "
-    'To see the line that does it, run the cell with backend="emulator" first; that still works now.'
-)
-"""How to go on after a crash."""
 _SHOWN = 6  # findings that are written out
 
 
@@ -210,7 +204,7 @@ def of_rung(j: Judged) -> Verdict:
         said.append(Said(f"The emulator does not run it: {j.fault}", None if j.cases else False))
     said += [*_results(j), *_findings(j.findings)]
     if j.lost:
-        said.append(Said(RESTART, False, j.lost))
+        said.append(Said(j.lost, False))
     said += _time(j)
     parts: list[Any] = []
     if j.counted:
@@ -418,7 +412,7 @@ def of_program(t: Tried) -> Verdict:
     said += [*_findings(wrong), *_findings(other, "nothing found: no race, every access in bounds")]
     said += [Said(f"on the {t.where}: {words}", False) for words in t.wrong]
     if t.lost:
-        said.append(Said(RESTART, False, t.lost))
+        said.append(Said(t.lost, False))
     if t.ms:
         said.append(Said(f"{t.ms.median:.4g} ms a launch on the {t.where} ({t.ms.count} launches)"))
     elif t.untimed:

@@ -10,9 +10,10 @@ import numpy as np
 
 from helpers import device, emulator, launch, toolchain
 from helpers.emulator import Prepared, Report
-from helpers.errors import CompileError, EmulationError, TileError, ToolchainError
+from helpers.emulator.launching.request import geometry
+from helpers.errors import CompileError, EmulationError, GpuFaultError, TileError, ToolchainError
 from helpers.judging.outcomes import STOPS, Tried
-from helpers.judging.texts import SECONDS, _from_cuda, _gpu, _lost, _short
+from helpers.judging.texts import SECONDS, at_hand
 from helpers.text import device_code
 
 SAMPLES, WARM = 20, 3
@@ -51,7 +52,7 @@ def try_program(
     backend, seconds: as for `judge`. Raises ConfigError and EmulationError for a launch that does not
     fit; what is wrong with the source itself is in the result.
     """
-    gpu = _gpu(backend)
+    gpu = at_hand(backend)
     entry = entry or sole_entry(source)
     arch = arch or (gpu.arch if gpu else "sm_75")
     found = Tried(entry, arch, compiler=toolchain.compiler())
@@ -89,7 +90,7 @@ def _why(gpu: device.LiveGpu | None, backend: str | None) -> str:
         return "no GPU answers here"
     if backend == "emulator":
         return "only the emulator was asked"
-    return f"the GPU no longer answers this process ({_lost[-1]})" if _lost else ""
+    return f"the GPU no longer answers this process ({device.lost()})" if device.lost() else ""
 
 
 def _unsafe(report: Report | None, backend: str | None) -> str:
@@ -145,51 +146,60 @@ def _report(
 
 
 def _on_gpu(
-    found: Tried, name: str, made: Prepared, grid: Any, block: Any, args: Sequence[Any],
-    shared_bytes: int, defines: Mapping[str, Any] | None, expect: Mapping[str, Any] | None,
-) -> Tried:  # fmt: skip
-    import cupy
-
-    from helpers.emulator.launching import request
+    found: Tried,
+    name: str,
+    made: Prepared,
+    grid: Any,
+    block: Any,
+    args: Sequence[Any],
+    shared_bytes: int,
+    defines: Mapping[str, Any] | None,
+    expect: Mapping[str, Any] | None,
+) -> Tried:
     from helpers.measuring.protocol import spread
 
-    plain = made.by_value([_host(x) for x in args])
     try:
-        function = launch.cuda_entry(
-            _compiled(made, found.arch, defines).cubin, made.entry, shared_bytes
-        )
-        there = [
-            cupy.asarray(x) if raw is None else _number(raw)
-            for x, raw in zip(args, plain, strict=True)
-        ]
-        spare = [x.copy() if raw is None else x for x, raw in zip(there, plain, strict=True)]
-        shape = request.geometry("grid", grid), request.geometry("block", block)
-
-        def once(operands: Sequence[Any]) -> None:
-            function(*shape, tuple(operands), shared_mem=shared_bytes)
-
-        once(there)
-        cupy.cuda.get_current_stream().synchronize()
-        begin, end, samples = cupy.cuda.Event(), cupy.cuda.Event(), []
-        for i in range(WARM + SAMPLES):
-            begin.record()
-            once(spare)
-            end.record()
-            end.synchronize()
-            if i >= WARM:
-                samples.append(cupy.cuda.get_elapsed_time(begin, end))
-        for x, y in zip(args, there, strict=True):
-            if isinstance(x, np.ndarray) and x.ndim and x.flags.writeable:
-                x[...] = y.get()
+        cubin = _compiled(made, found.arch, defines).cubin
+        with device.faults(f"{found.entry}"):
+            function = launch.cuda_entry(cubin, made.entry, shared_bytes)
+            samples = _ran(function, made, grid, block, args, shared_bytes)
         differs = made.wrong([_host(x) for x in args], expect) if expect else []
+    except GpuFaultError as fault:
+        return replace(found, lost=str(fault))
     except TileError as fault:
         return replace(found, fault=fault)
-    except Exception as fault:
-        if not _from_cuda(fault):
-            raise
-        _lost.append(_short(fault))
-        return replace(found, lost=str(fault))
     return replace(found, where=name, wrong=tuple(differs), ms=spread(np.array(samples)))
+
+
+def _ran(
+    function: Any, made: Prepared, grid: Any, block: Any, args: Sequence[Any], shared_bytes: int
+) -> list[float]:
+    """Launch once on the caller's arrays, then on copies of them; milliseconds of the latter."""
+    import cupy
+
+    plain = made.by_value([_host(x) for x in args])
+    pairs = list(zip(args, plain, strict=True))
+    there = [cupy.asarray(x) if raw is None else _number(raw) for x, raw in pairs]
+    spare = [x.copy() if raw is None else x for x, raw in zip(there, plain, strict=True)]
+    shape = geometry("grid", grid), geometry("block", block)
+
+    def once(operands: Sequence[Any]) -> None:
+        function(*shape, tuple(operands), shared_mem=shared_bytes)
+
+    once(there)
+    cupy.cuda.get_current_stream().synchronize()
+    for (x, raw), y in zip(pairs, there, strict=True):
+        if raw is None and isinstance(x, np.ndarray) and x.flags.writeable:
+            x[...] = y.get()
+    begin, end, samples = cupy.cuda.Event(), cupy.cuda.Event(), []
+    for i in range(WARM + SAMPLES):
+        begin.record()
+        once(spare)
+        end.record()
+        end.synchronize()
+        if i >= WARM:
+            samples.append(float(cupy.cuda.get_elapsed_time(begin, end)))
+    return samples
 
 
 def _number(raw: bytes | None) -> Any:

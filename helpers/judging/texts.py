@@ -12,6 +12,7 @@ from helpers.errors import (
     CompileError,
     ConfigError,
     EmulationError,
+    GpuFaultError,
     NoGPUError,
     TileError,
     ToolchainError,
@@ -19,15 +20,12 @@ from helpers.errors import (
 from helpers.judging.outcomes import STOPS, Case, Judged
 from helpers.judging.trying import Shape, common_tiles, shapes
 from helpers.kernel import Kernel
-from helpers.measuring.gpu import GpuFaultError
 from helpers.numbers import STORAGE, error_bound, operands, poison, reference, values
 from helpers.plans import Plan, plan
 from helpers.rungs import catalog
 
 SECONDS = 20.0
 """How long a launch of a reader's kernel may take in the emulator."""
-_lost: list[str] = []
-"""What the GPU said when it stopped answering this process; a CUDA context does not recover."""
 
 
 def judge(
@@ -47,7 +45,7 @@ def judge(
     tile that breaks a rule, another backend; NoGPUError for "cuda" where there is no GPU. What is wrong
     with the text itself is in the result.
     """
-    gpu = _gpu(backend)
+    gpu = at_hand(backend)
     book = plan(catalog.get(kernel.name, kernel), size)  # type: ignore[arg-type]
     own = plan(kernel, size).with_source(text)
     arch = _arch(kernel, gpu)
@@ -70,7 +68,8 @@ def judge(
     return _on_gpu(found, gpu.name, tuple(c.shape for c in found.cases) or shapes(kernel))
 
 
-def _gpu(backend: str | None) -> device.LiveGpu | None:
+def at_hand(backend: str | None) -> device.LiveGpu | None:
+    """The GPU. Raises ConfigError for another backend, NoGPUError for "cuda" where there is none."""
     if backend not in (None, "emulator", "cuda"):
         raise ConfigError(f'{backend=}: choose "cuda", "emulator", or None for whichever is there')
     gpu = device.current()
@@ -132,8 +131,8 @@ def _why_untimed(kernel: Kernel, gpu: device.LiveGpu | None, backend: str | None
         return "no GPU answers here"
     if backend == "emulator":
         return "only the emulator was asked"
-    if _lost:
-        return f"the GPU no longer answers this process ({_lost[-1]})"
+    if device.lost():
+        return f"the GPU no longer answers this process ({device.lost()})"
     if _too_old(kernel, gpu):
         return f"{kernel.name} needs {kernel.min_arch} or later, and this {gpu.name} is {gpu.arch}"
     return ""
@@ -161,24 +160,9 @@ def _on_gpu(found: Judged, name: str, tried: tuple[Shape, ...]) -> Judged:
             return replace(found, untimed="a wrong result is not timed")
         return replace(found, timed=in_turn(own, found.book))
     except GpuFaultError as fault:
-        _lost.append(_short(fault))
         return replace(found, cases=tuple(cases), lost=str(fault))
     except TileError as fault:  # too large for this GPU, wrong at the large size, above the peak
         return replace(found, cases=tuple(cases), untimed=str(fault))
-    except Exception as fault:
-        if not _from_cuda(fault):
-            raise
-        _lost.append(_short(fault))
-        return replace(found, cases=tuple(cases), lost=str(fault))
-
-
-def _short(fault: Exception) -> str:
-    return str(fault).split("\n")[0].split(": ")[0]
-
-
-def _from_cuda(fault: Exception) -> bool:
-    """Whether CUDA raised it (CuPy is imported by now), and not this package."""
-    return type(fault).__module__.startswith(("cupy", "cupy_backends"))
 
 
 def _run(p: Plan, name: str) -> Case:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from helpers import device
 from helpers.kernel import Geometry
 from helpers.measuring import protocol
 from helpers.measuring.protocol import Spread
@@ -56,7 +57,7 @@ def in_turn(own: Geometry, book: Geometry) -> Turns:
     session = _session()
     size = own.M, own.N, own.K
     what = "{} at {}x{}x{}".format(own.kernel.name, *size)
-    with session.faults(what):
+    with device.faults(what):
         contenders = {
             YOURS: of_plan(own, what, cold=True),
             BOOKS: of_plan(book, "{} at {}x{}x{}".format(book.kernel.name, *size)),
