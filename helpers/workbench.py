@@ -406,7 +406,9 @@ def of_program(t: Tried) -> Verdict:
     other = [f for f in t.report.findings if f.kind != "wrong-result"] if t.report else []
     if t.where:
         place = (
-            "in the emulator" if t.where == "emulator" else f"on the {t.where}; the arrays hold its results"
+            "in the emulator"
+            if t.where == "emulator"
+            else f"on the {t.where}; the arrays hold its results"
         )
         said.append(Said(f"ran {place}"))
     said += [*_findings(wrong), *_findings(other, "nothing found: no race, every access in bounds")]
