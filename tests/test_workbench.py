@@ -156,7 +156,7 @@ def test_shapes_are_awkward_where_the_rules_allow() -> None:
 
 def test_it_is_said_in_order() -> None:
     words = repr(mine(TILED.replace(FIRST, ""), "tiled_32"))
-    parts = ("compiled for", "right in the emulator", "race", "not timed", "asked of memory")
+    parts = ("Compiled for", "Right in the emulator", "race", "Not timed", "asked of memory")
     places = [words.index(part) for part in parts]
     assert places == sorted(places)
 
@@ -180,7 +180,7 @@ def test_a_wrong_element_is_told_with_its_line() -> None:
     verdict = mine(TILED.replace("col] = sum", "col] = -sum"), "tiled_32")
     line = next(i for i, text in enumerate(TILED.splitlines(), 1) if "col] = sum" in text)
     assert re.search(
-        rf"wrong in the emulator at 32x32x64 \(MxNxK\), line {line}: C\[0, 0\] is .*, expected",
+        rf"Wrong in the emulator at 32x32x64 \(MxNxK\), line {line}: C\[0, 0\] is .*, expected",
         repr(verdict),
     )
     assert verdict.facts.wrong is not None and not verdict.ok
