@@ -93,8 +93,10 @@ inputs:
 
 # After a failure the pages are read anew, or the next call would not repeat the warning, and there
 # is no index.html, so that nobody takes the rest for a book.
-# In the book live sliders are a sentence: a page that nobody runs may hold no widget.
+# In the book live sliders are a sentence: a page that nobody runs may hold no widget. Who writes a chapter
+# sees the whole traceback of an error.
 book: export TILE_BOOK_BUILD := 1
+book: export TILE_TRACEBACK := 1
 book: $(VENV)/.book notebooks inputs ## run every chapter, write _build/html/index.html
 	@echo "[book] $(words $(CHAPTERS)) pages; those whose code changed are executed"
 	@rm -f _build/emulator.log; touch _build/emulator.log; date +%s > _build/started

@@ -37,6 +37,8 @@ def pretend(machine: Machine) -> None:
     os.environ.pop("COLAB_RELEASE_TAG", None)
     os.environ["MPLBACKEND"] = "agg"
     sys.path.insert(0, os.fspath(SITE))
+    # jsonschema does without it, and its import takes longer than most pages do.
+    sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
     tools = Path(tempfile.mkdtemp(prefix="pretended-"))
     if machine.gpu and "nvidia-smi" not in machine.lacks:
         smi = tools / "nvidia-smi"
