@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from helpers import device, disk, toolchain
+from helpers import device, disk, fitting, toolchain
 from helpers.errors import ConfigError, TileError
 from helpers.kernel import ROOT
 from helpers.rungs import catalog
@@ -64,23 +64,8 @@ def print_table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -
 # -- info ----------------------------------------------------------------------------------------
 
 
-def _version(package: str) -> str | None:
-    from importlib import metadata
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _cupy_version() -> str | None:
-    return next(
-        filter(None, (_version(name) for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy"))), None
-    )
-
-
 def gather_info() -> dict[str, Any]:
-    """The GPU at hand, the compiler, the packages, and what is recorded."""
+    """The GPU at hand, its driver, the compiler, the packages, what does not fit, and what is recorded."""
     from helpers.measuring import known_gpus, load, stale
 
     live = device.current()
@@ -95,15 +80,21 @@ def gather_info() -> dict[str, Any]:
             "label": record.label(),
             "stale": stale(key),
         }
-    version = toolchain.nvrtc().version if toolchain.has_nvrtc() else None
+    tool = toolchain.nvrtc() if toolchain.has_nvrtc() else None
+    driver = device.driver_cuda()
     return {
         "gpu": None if live is None else {**vars(live), "key": live.known and live.known.key},
         "backend": "cuda" if live else "emulator",
-        "nvrtc": ".".join(map(str, version)) if version else None,
+        "driver_cuda": ".".join(map(str, driver)) if driver else None,
+        "nvrtc": ".".join(map(str, tool.version)) if tool else None,
+        "nvrtc_path": tool.path if tool else None,
+        "nvrtc_why": tool.why if tool else None,
         "compiler": toolchain.compiler() if toolchain.available() else None,
+        "cublas": None if live is None else fitting.has_cublas(),
         "python": sys.version.split()[0],
-        "numpy": _version("numpy"),
-        "cupy": _cupy_version(),
+        "numpy": fitting.version("numpy"),
+        "cupy": next(iter(fitting.cupy_packages().values()), None),
+        "misfits": fitting.misfits(),
         "kernels": list(catalog),
         "records": records,
     }
@@ -125,8 +116,17 @@ def run_info(args: argparse.Namespace) -> int:
     else:
         print("GPU:       none answers (no GPU, no driver, or no CuPy)")
         print("backend:   emulator (kernels run in the emulator; times are replayed)")
-    print(f"compiler:  {info['compiler'] or 'not found. ' + toolchain.INSTALL_HINT}")
+    driver = (
+        f"for CUDA {info['driver_cuda']}" if info["driver_cuda"] else "no NVIDIA driver answers"
+    )
+    print(f"driver:    {driver}")
+    why = f" ({info['nvrtc_why']})" if info["nvrtc_why"] and not toolchain.uses_clang() else ""
+    print(f"compiler:  {info['compiler'] or 'not found. ' + toolchain.INSTALL_HINT}{why}")
+    if gpu:
+        print(f"cuBLAS:    {'found' if info['cublas'] else 'not found'}")
     print(f"Python:    {info['python']}, NumPy {info['numpy']}, CuPy {info['cupy'] or 'none'}")
+    for text in info["misfits"]:
+        print(f"does not fit: {text}")
     print(f"kernels:   {len(info['kernels'])}: {', '.join(info['kernels'])}")
     for key, record in info["records"].items():
         print(f"record:    {key}: {record['points']} points of {record['kernels']} kernels;")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -297,6 +299,35 @@ class LiveGpu:
 
 def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _driver_library() -> ctypes.CDLL | None:
+    """The NVIDIA driver's library for CUDA, which comes with no toolkit and no wheel."""
+    try:
+        return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return None
+
+
+@cache
+def driver_cuda() -> tuple[int, int] | None:
+    """The CUDA version that this machine's NVIDIA driver was made for, such as (12, 4); None: no driver.
+
+    Source: CUDA driver API, cuDriverGetVersion (1000 x major + 10 x minor; asks no GPU).
+    """
+    library, number = _driver_library(), ctypes.c_int()
+    if library is None or library.cuDriverGetVersion(ctypes.byref(number)) or not number.value:
+        return None
+    return number.value // 1000, number.value % 1000 // 10
+
+
+@cache
+def driver_sees_gpus() -> int:
+    """How many GPUs the driver sees, whether or not there is a CuPy to use them."""
+    library, count = _driver_library(), ctypes.c_int()
+    if library is None or library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count)):
+        return 0
+    return count.value
 
 
 _CLOCKS = (("clockRate", 13), ("memoryClockRate", 36))

@@ -97,11 +97,11 @@ def book(tmp_path: Path) -> Path:
 
 
 def cells(book: Path, text: str) -> list[dict[str, Any]]:
-    """The cells that a chapter with this text gives, less the setup cell."""
+    """The cells that a chapter with this text gives, less the two that it begins with."""
     (book / "book" / "01_here.md").write_text(FRONT + text, encoding="utf-8")
     made = commands.export(book)[book / "book" / "01_here.ipynb"]
     nbformat.validate(nbformat.reads(made, as_version=4))
-    return json.loads(made)["cells"][1:]
+    return json.loads(made)["cells"][2:]
 
 
 def markdown(book: Path, text: str) -> str:
@@ -420,7 +420,7 @@ def test_code_cells_are_those_of_the_chapter(chapter: Path) -> None:
     notebook = nbformat.read(chapter.with_suffix(".ipynb"), as_version=4)
     nbformat.validate(notebook)
     code = [c.source for c in notebook.cells if c.cell_type == "code"]
-    assert code[0].startswith("# On Colab this fetches")
+    assert code[0].startswith("#@title Run all")
     made = [with_its_kernel(w.rstrip("\n")) for w in written]
     assert [c for c in code[1:] if not c.startswith("say(")] == made
     assert len({c.id for c in notebook.cells}) == len(notebook.cells)
@@ -457,7 +457,7 @@ def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
         assert output["data"]["text/markdown"].strip()
     streams = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert [output.text for output in streams if output.get("name") == "stderr"] == []
-    first = notebook.cells[0].outputs[0]["text"]
+    first = notebook.cells[1].outputs[0]["text"]
     assert "GPU" in first
 
 

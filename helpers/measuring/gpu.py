@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers import device, launch, numbers, toolchain
+from helpers import device, fitting, launch, numbers, toolchain
 from helpers.errors import ConfigError, GpuFaultError, NoGPUError
 from helpers.kernel import Geometry, Kernel
 from helpers.measuring import protocol, telemetry
@@ -143,7 +143,11 @@ class EventBench:
 
 
 class Session:
-    """A GPU opened for measuring. Raises NoGPUError where there is none."""
+    """A GPU opened for measuring.
+
+    Raises NoGPUError where there is none, ToolchainError where cuBLAS is missing or the compiler does not
+    fit the driver.
+    """
 
     def __init__(self) -> None:
         found = device.current()
@@ -154,12 +158,12 @@ class Session:
                 "or look at the recorded figures with: python -m helpers ladder --gpu h200"
             )
         import cupy
-        from cupy.cuda import cublas
 
+        fitting.refuse_unfit_compiler()
+        self._cublas = fitting.cublas()
         self.cupy = cupy
         self.gpu = found
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._cublas = cublas
         bus_id: str = cupy.cuda.Device().pci_bus_id
         self.bus_id = bus_id if telemetry.query("name", bus_id) else None
         self._one = np.ones(1, np.float32)

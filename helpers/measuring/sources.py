@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from helpers import device
-from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.errors import ConfigError, DataError, ToolchainError, UnknownNameError
 from helpers.kernel import Kernel
 from helpers.measuring import protocol, store
 from helpers.measuring.campaign import commit, stamp
@@ -73,9 +73,10 @@ _HOW: Mapping[type, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Recorded:
-    """A record, replayed."""
+    """A record, replayed. why: the reason in words, where this machine's GPU should have measured."""
 
     record: Record
+    why: str = ""
 
     def take(self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Taken[E]:
         """The recorded entries. Raises DataError, with what there is, if there is none of them."""
@@ -113,6 +114,7 @@ class Recorded:
             f"{self.record.path.name} has no {what} of {'; '.join(missing) or 'any kernel'}. It has: "
             f"{listing(self.record.of(kind))}. Record it on that GPU with: python -m helpers record "
             f"--gpu {self.record.key} {options.format(names=asked, sizes=edges)}"
+            + (f". {self.why}" if self.why else "")
         )
 
 
@@ -193,7 +195,7 @@ class Measured:
 
 def source(gpu: str | None, wanted: Sequence[Wanted] = ()) -> tuple[Source, str]:
     """This machine's GPU, or a record: where there is no GPU, where gpu names a record, and, with the
-    reason in words, where the GPU is too old for one of the kernels.
+    reason in words, where the GPU is too old for one of the kernels or lacks what measuring needs.
 
     So figures set side by side come from one GPU. Raises UnknownNameError, DataError.
     """
@@ -202,7 +204,13 @@ def source(gpu: str | None, wanted: Sequence[Wanted] = ()) -> tuple[Source, str]
         return Recorded(store.load(gpu or DEFAULT_GPU)), ""
     lacking = [f"{name} (needs {arch})" for name, arch in _too_new(wanted, live.arch)]
     if not lacking:
-        return Measured(_session()), ""
+        try:
+            return Measured(_session()), ""
+        except (
+            ToolchainError
+        ) as misfit:  # no cuBLAS, or a compiler that the driver does not go with
+            why = f"not measured on this {live.name}: {misfit}"
+            return Recorded(store.load(DEFAULT_GPU), why), why
     why = f"this {live.name} ({live.arch}) cannot run {', '.join(lacking)}"
     return Recorded(store.load(DEFAULT_GPU)), why
 
