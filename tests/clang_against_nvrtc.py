@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
@@ -43,37 +43,46 @@ def versions() -> dict[str, str]:
 # -- kernels ---------------------------------------------------------------------------------------
 
 
+def launches(name: str) -> list[tuple[tuple[int, int, int], Mapping[str, int]]]:
+    """Shapes and tiles: four shapes with a kernel's own, and those of its mutants with theirs."""
+    small = mutants.TILES.get(name)
+    shapes = [mutants.SHAPES[s] for s in mutants.shapes(name)] if small else []
+    own: Mapping[str, int] = {}
+    return [*((s, own) for s in compilers.shapes(name)), *((s, small or own) for s in shapes)]
+
+
 def kernel_identity(name: str) -> Row:
     """What a kernel's row is about: the code, its architecture, its shapes and its macros."""
-    k, shapes = catalog[name], compilers.shapes(name)
+    k, todo = catalog[name], launches(name)
     return {
         "kernel": name,
         "code": fingerprint(k),
         "arch": launch.emulator_arch(k),
-        "defines": dict(geometry(k, *shapes[0]).defines),
-        "shapes": ["x".join(map(str, s)) for s in shapes],
+        "shapes": ["x".join(map(str, shape)) for shape, _ in todo],
+        "defines": [dict(geometry(k, *shape, **tiles).defines) for shape, tiles in todo],
     }
 
 
-def kernel_row(name: str) -> Row:
-    """A kernel by both compilers at four shapes: bits, and counts by line.
+def kernel_row(name: str, todo: Sequence[tuple[Any, Mapping[str, int]]] | None = None) -> Row:
+    """A kernel by both compilers: bits, and counts by line.
 
-    bits, right: launches whose C is the same to the bit; that are right and clean by both. lines, counts:
-    how many lines with memory accesses and how many counts were compared. differences: every count that
-    is not equal, with both numbers.
+    todo: other launches than `launches`. bits, right: launches whose C is the same to the bit; that are
+    right and clean by both. lines, counts: how many lines with memory accesses and how many counts were
+    compared. differences: every count that is not equal, with both numbers.
     """
     row: Row = {"launches": 0, "bits": 0, "right": 0, "lines": 0, "counts": 0, "differences": []}
-    for shape in compilers.shapes(name):
-        pair = compilers.both(name, shape)
+    for shape, tiles in launches(name) if todo is None else todo:
+        pair = compilers.both(name, shape, **tiles)
         assert pair is not None, f"{name} refuses {shape}"
         row["launches"] += 1
         row["bits"] += pair[0].C == pair[1].C
         row["right"] += pair[0].ok and pair[1].ok
         row["lines"] += len({line for line, *_ in pair[0].counts if line})
         row["counts"] += len({*pair[0].counts, *pair[1].counts})
+        at = {"shape": "x".join(map(str, shape)), **({"tiles": dict(tiles)} if tiles else {})}
         for found in compilers.unequal(*pair):
             numbers = {"nvrtc": found.pop("one"), "clang": found.pop("other")}
-            row["differences"].append({"shape": "x".join(map(str, shape)), **found, **numbers})
+            row["differences"].append({**at, **found, **numbers})
     return kernel_identity(name) | row
 
 
@@ -92,13 +101,17 @@ def mutant_identity(mutant: mutants.Mutant) -> Row:
 
 
 def judged(mutant: mutants.Mutant) -> tuple[Row, dict[str, list[str]]]:
-    """By the compiler of the moment: the judgements, and the findings of each launch, "kind line/other"."""
+    """By the compiler of the moment: the judgements, and the findings of each launch by kind and line.
+
+    "race 42/48": between lines 42 and 48. A line of a header stands behind the header's name.
+    """
     seen: dict[str, list[str]] = {}
+    own = catalog[mutant.kernel].with_source(mutant.source).file
 
     def see(shape: str, schedule: str, trace: launch.Trace) -> None:
         said = set()
         for f in trace.report.findings:
-            where = "" if f.file == catalog[mutant.kernel].file else f"{f.file}:"
+            where = "" if f.file == own else f"{f.file}:"
             other = f"/{f.other_line}" if f.other_line and f.kind != oracle.KIND else ""
             said.add(f"{f.kind} {where}{f.line}{other}")
         seen[f"{shape} {schedule}"] = sorted(said)

@@ -67,13 +67,16 @@ def seen(name: str, shape: tuple[int, int, int], **options: Any) -> Seen:
     return Seen(trace.C.tobytes(), trace.ok, counts, trace.report.compiler)
 
 
-def both(name: str, shape: tuple[int, int, int]) -> tuple[Seen, Seen] | None:
-    """A kernel at one shape by NVRTC and by clang; None for a shape that it refuses."""
+def both(name: str, shape: tuple[int, int, int], **options: Any) -> tuple[Seen, Seen] | None:
+    """A kernel at one shape by NVRTC and by clang; None for a shape that it refuses.
+
+    options: other tiles than its own.
+    """
     try:
         with using("nvrtc"):
-            ours = seen(name, shape)
+            ours = seen(name, shape, **options)
         with using("clang"):
-            return ours, seen(name, shape)
+            return ours, seen(name, shape, **options)
     except ConfigError:
         return None
 
