@@ -335,6 +335,7 @@ _READ = re.compile(
 _PLACE = re.compile(
     r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+), (.*?)scope: !(\d+)(.*)\)$", re.M
 )
+_DEBUG = re.compile(r", !dbg !(\d+)$")
 _FUNCTION = re.compile(
     r"^!(\d+) = distinct !DISubprogram\((name: .*?), scope: .*?, (line: \d+)", re.M
 )
@@ -342,11 +343,10 @@ _FUNCTION = re.compile(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an instruction stands: line, function, and the number and the rest of its location."""
+    """Where an instruction stands: its line, its function, and how the location goes on."""
 
     line: str
     function: str
-    number: str
     scope: str
     rest: str
 
@@ -355,7 +355,7 @@ def _places(ir: str) -> dict[str, _Place]:
     """The locations of a module, by number."""
     functions = {f[1]: f"{f[2]} {f[3]}" for f in _FUNCTION.finditer(ir)}
     return {
-        p[1]: _Place(p[2], functions[p[4]], p[1], p[4], p[5])
+        p[1]: _Place(p[2], functions[p[4]], p[4], p[5])
         for p in _PLACE.finditer(ir)
         if p[4] in functions
     }
@@ -376,28 +376,23 @@ def _told(ir: str, asked: dict[str, _Place]) -> str:
     """
     places, lines, made = _places(ir), ir.split("\n"), list[str]()
     free = 1 + max((int(n) for n in re.findall(r"^!(\d+) = ", ir, re.M)), default=0)
-    at = [
-        places.get(found[1]) if (found := re.search(r", !dbg !(\d+)$", line)) else None
-        for line in lines
-    ]
+    at = [places.get(found[1]) if (found := _DEBUG.search(line)) else None for line in lines]
     begin = 0
     for i, line in enumerate(lines):
         if line.startswith("define "):
             begin = i
-        read = _READ.match(line)
-        if not read or read[1] not in asked or (at[i] is not None and at[i].line != "0"):
+        read, here = _READ.match(line), at[i]
+        if not read or read[1] not in asked or (here and here.line != "0"):
             continue
         wanted = asked[read[1]]
-        end = lines.index("}", i)
-        near = sorted(range(begin, end), key=lambda j: abs(j - i))
+        near = sorted(range(begin, lines.index("}", i)), key=lambda j: abs(j - i))
         like = next((p for j in near if (p := at[j]) and p.function == wanted.function), None)
-        if like is None:
-            continue
-        number = free + len(made)
-        made.append(
-            f"!{number} = !DILocation(line: {wanted.line}, scope: !{like.scope}{like.rest})"
-        )
-        lines[i] = f"{line.removesuffix(f', !dbg !{read[2]}')}, !dbg !{number}"
+        if like:
+            number = free + len(made)
+            made.append(
+                f"!{number} = !DILocation(line: {wanted.line}, scope: !{like.scope}{like.rest})"
+            )
+            lines[i] = f"{_DEBUG.sub('', line)}, !dbg !{number}"
     return "\n".join([*lines, *made, ""])
 
 
