@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ import pytest
 
 from helpers import toolchain
 from helpers.errors import ConfigError, ExportError
-from helpers.notebooks import commands, starting
+from helpers.notebooks import commands, exporting, starting
 from helpers.notebooks.addresses import Repository, set_repository
 from helpers.notebooks.books import read_book
 from helpers.notebooks.first_cell import setup_cell
 from helpers.notebooks.markdown import Page
+from helpers.rungs import catalog
+from tests import reading
 from tests.conftest import ROOT
 
 FRONT = """\
@@ -199,6 +202,51 @@ def test_a_heading_may_be_glued(book: Path) -> None:
     ]
 
 
+KERNEL_CELL = "# A\n\n```{code-cell} ipython3\n:tags: [hide-output]\n\n%%cuda tiled_32 TILE=16\n// the book's text\n```\n"
+
+
+def test_a_kernel_cell_carries_the_kernels_text(
+    book: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the magic line, in sight, in the notebook only; the cell keeps its id as the file changes."""
+    text = (ROOT / "kernels" / "06_tiled.cu").read_text(encoding="utf-8")
+    (_, made) = cells(book, KERNEL_CELL)
+    assert "".join(made["source"]) == "%%cuda tiled_32 TILE=16\n" + text.rstrip("\n")
+    assert "source_hidden" not in made["metadata"]["jupyter"]
+    other = catalog["tiled_32"].with_source(text + "// more\n")
+    monkeypatch.setattr(exporting, "catalog", {"tiled_32": other})
+    (_, after) = cells(book, KERNEL_CELL)
+    assert after["source"][-1] == "// more" and after["id"] == made["id"]
+
+
+def test_a_kernel_cell_with_a_body_is_left_alone(book: Path) -> None:
+    for body in ('%%cuda tiled_32\nextern "C" glue("x", 1)\n// rest', "%%cuda tiled_32 TILE=8"):
+        (_, made) = cells(book, f"# A\n\n```{{code-cell}} ipython3\n{body}\n```\n")
+        assert "".join(made["source"]) == body
+    glues = '# A\n\n```{code-cell} ipython3\n%%cuda tiled_32\nglue("x", 1)\n```\n\n{glue:text}`x`\n'
+    with pytest.raises(ExportError, match="no code cell above glues 'x'"):
+        cells(book, glues)
+
+
+def test_a_kernel_cell_of_no_kernel_is_refused(book: Path) -> None:
+    with pytest.raises(ExportError, match=r"01_here\.md:\d+: no kernel 'tiled_23'.*'tiled_32'"):
+        cells(book, KERNEL_CELL.replace("tiled_32", "tiled_23"))
+
+
+def test_a_page_read_without_ipython_runs_its_kernel_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cell_magic(line: str, body: str, names: dict[str, Any]) -> str:
+        print("ran")
+        return f"{line}|{body}|{names['n']}"
+
+    stub = types.SimpleNamespace(cell_magic=cell_magic)
+    monkeypatch.setitem(sys.modules, "helpers.workbench", stub)
+    for code, shown in (
+        ("%%cuda tiled_32 TILE=16", "tiled_32 TILE=16||3"),
+        ("%%cuda tiled_32\nint x;\n", "tiled_32|int x;\n|3"),
+    ):
+        assert reading.run_cell(code, {"n": 3}, "page") == ("ran\n", shown)
+
+
 def test_comments_are_dropped(book: Path) -> None:
     made = markdown(book, "# A\n\n<!-- one\ntwo -->\n\nText <!-- three --> here.\n")
     assert made == "# A\n\nText  here."
@@ -356,6 +404,14 @@ def test_committed_notebooks_are_fresh() -> None:
     assert commands.stale() == [], "run `make notebooks`"
 
 
+def with_its_kernel(code: str) -> str:
+    """A cell of a chapter; one that is `%%cuda NAME ...` alone with the text of the kernel's file."""
+    head, _, body = code.partition("\n")
+    if not head.startswith("%%cuda") or not body.startswith("//"):
+        return code
+    return f"{head}\n{catalog[head.split()[1]].path.read_text(encoding='utf-8').rstrip()}"
+
+
 @pytest.mark.parametrize("chapter", chapters(), ids=lambda path: path.stem)
 def test_code_cells_are_those_of_the_chapter(chapter: Path) -> None:
     """Cut out with a regular expression of its own, not by the exporter's parser."""
@@ -365,7 +421,8 @@ def test_code_cells_are_those_of_the_chapter(chapter: Path) -> None:
     nbformat.validate(notebook)
     code = [c.source for c in notebook.cells if c.cell_type == "code"]
     assert code[0].startswith("# On Colab this fetches")
-    assert [c for c in code[1:] if not c.startswith("say(")] == [w.rstrip("\n") for w in written]
+    made = [with_its_kernel(w.rstrip("\n")) for w in written]
+    assert [c for c in code[1:] if not c.startswith("say(")] == made
     assert len({c.id for c in notebook.cells}) == len(notebook.cells)
     assert not any(c.get("outputs") for c in notebook.cells)
     assert notebook.metadata.accelerator == "GPU"

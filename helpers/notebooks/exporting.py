@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import ExportError, near_matches
 from helpers.notebooks.books import Book, Target, term_anchor
-from helpers.notebooks.cells import CLOSE, OPEN, cell, code_cell, glued_names, say
+from helpers.notebooks.cells import CLOSE, OPEN, cell, code_cell, glued_names, kernel_of, say
 from helpers.notebooks.first_cell import setup_cell
 from helpers.notebooks.markdown import Page, Piece, groups, is_code_cell, parser, pieces, plain
+from helpers.rungs import catalog
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -105,7 +106,10 @@ class Exporter:
         }
 
     def code(self, piece: Piece) -> dict[str, Any]:
-        """A code cell, its text as it stands in the chapter."""
+        """A code cell, its text as it stands in the chapter; below a lone `%%cuda NAME`, the kernel's.
+
+        In a notebook a reader can change the kernel there. The cell's id is that of the line.
+        """
         token = piece.tokens[0]
         if token.info.split() != ["{code-cell}", "ipython3"]:
             raise self.fail(piece.start, f"`{token.info}`", "Write ```{code-cell} ipython3.")
@@ -117,6 +121,10 @@ class Exporter:
                 advice = f"Use one of {', '.join(sorted(CELL_TAGS))}."
                 raise self.fail(piece.start, f"the cell tag `{tag}`", advice)
         self.glued += glued_names(source)
+        if name := kernel_of(source):
+            if name not in catalog:
+                raise self.unknown("kernel", name, catalog, piece.start)
+            source = f"{source.splitlines()[0]}\n{catalog[name].source.rstrip()}"
         return code_cell(source, piece.id, tags)
 
     def options(
