@@ -109,9 +109,24 @@ def small_shape(kernel: Kernel) -> tuple[int, int, int]:
     return *geometry(kernel, 4096, 4096, 4096).tile, 2 * step
 
 
-def verdict(t: Trace) -> str:
-    """What the emulator found, in words."""
-    said = f"{words(t.plan.kernel)} on {t.plan.M}x{t.plan.N}x{t.plan.K}, one block: "
+def roomy_arch(kernel: Kernel) -> str:
+    """The oldest architecture that runs the kernel and whose SM can hold a block of this tile.
+
+    Where none can, the kernel's own, whose error says so.
+    """
+    least, wanted = arch_number(kernel.min_arch), geometry(kernel, 1, 1, 1).shared_bytes
+    able = (
+        arch
+        for arch, limits in device.LIMITS.items()
+        if arch_number(arch) >= least and limits.shared_per_block_optin >= wanted
+    )
+    return next(able, kernel.min_arch)
+
+
+def verdict(t: Trace, arch: str = "") -> str:
+    """What the emulator found, in words. arch: which GPU the tile needs, where that is worth saying."""
+    said = f"{words(t.plan.kernel)} on {t.plan.M}x{t.plan.N}x{t.plan.K}, one block"
+    said += f", compiled for {arch}, whose SM has the shared memory: " if arch else ": "
     if not t.ok:
         return said + f"{t.wrong} wrong elements of C, {len(t.report.findings)} kinds of fault."
     if not t.wavefronts:
@@ -133,11 +148,13 @@ def trace_rows(t: Trace) -> list[dict[str, Any]]:
 def emulated(kernel: Kernel) -> str:
     """HTML of a run in the emulator: the verdict, the findings, the trace by line, the diagram."""
     m, n, k = small_shape(kernel)
-    t = trace(kernel, m, n, k)
+    arch = roomy_arch(kernel)
+    t = trace(kernel, m, n, k, arch=arch)
     found = "".join(f"<pre>{html.escape(str(f))}</pre>" for f in t.report.findings[:5])
     counts = table(trace_rows(t), caption=f"{kernel.name}, counted in the emulator.").html
     picture = plots.tile_diagram(kernel, 2 * m, 2 * n, k, step=1)._repr_html_()
-    return paragraph(verdict(t)) + found + counts + picture
+    said = verdict(t, arch if arch != kernel.min_arch else "")
+    return paragraph(said) + found + counts + picture
 
 
 def timed(kernel: Kernel, size: int) -> tuple[dict[str, Any], Measurement]:

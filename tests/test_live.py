@@ -102,12 +102,23 @@ def test_the_trace_is_that_of_the_tile() -> None:
     assert live.emulated(k.with_params(BM=32, BN=32, TM=8)) != shown
 
 
+def test_a_tile_too_large_for_the_oldest_gpu_is_compiled_for_a_newer() -> None:
+    k = catalog["wmma_tiled"]
+    large = k.with_params(BM=128, BN=128, BK=64, PAD=24, WM=32)
+    assert (live.roomy_arch(k), live.roomy_arch(large)) == ("sm_75", "sm_80")
+    assert "sm_" not in live.emulated(k)
+    with pytest.raises(ConfigError, match="shared memory"):
+        trace(large, *live.small_shape(large))
+    shown = live.emulated(large)
+    assert "compiled for sm_80" in shown and "multiply-adds for each wavefront" in shown
+
+
 def test_findings_are_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     k = catalog["tiled_32"].with_params(TILE=8)
     clean = trace(k, *live.small_shape(k))
     finding = Finding("race", 7, "A_tile[i] < 1", "read and written without a barrier", 1)
     faulty = replace(clean, wrong=3, report=replace(clean.report, findings=(finding,)))
-    monkeypatch.setattr(live, "trace", lambda *_: faulty)
+    monkeypatch.setattr(live, "trace", lambda *_, **__: faulty)
     shown = live.emulated(k)
     assert "3 wrong elements" in shown
     assert "without a barrier" in shown
