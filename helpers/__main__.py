@@ -366,6 +366,24 @@ def run_record(args: argparse.Namespace) -> int:
     return conclude(outcome, counts, "what is in the file is not measured twice")
 
 
+def run_add_record(args: argparse.Namespace) -> int:
+    """Check a file of your own measurements and put it into the records of your copy of the book.
+
+    The file is what `python -m helpers record --out FILE` writes on your GPU, or m.save("FILE") in a
+    page, where m is what measure(...) returned.
+    """
+    from helpers.measuring.adding import add_record
+
+    done = add_record(args.file, args.gpu, published=args.published)
+    print(f"{done.path}: {done.new} new, {done.replaced} in place of older ones, of the {done.gpu}")
+    if done.stale:
+        print(f"The code of {', '.join(done.stale)} has changed since it was measured.")
+    print(
+        f'See it with: python -m helpers ladder --gpu {done.key}, or measure(..., gpu="{done.key}")'
+    )
+    return 0
+
+
 def run_sweep(args: argparse.Namespace) -> int:
     """Time every legal tile of one or more kernels on this machine's GPU."""
     from helpers.measuring import DEFAULT_GPU, campaign, tiles
@@ -501,6 +519,14 @@ ONE_SIZE = {
 }
 
 
+def configure_add_record(command: argparse.ArgumentParser) -> None:
+    """Arguments of `add-record`."""
+    add = command.add_argument
+    add("file", type=Path, help="a file of measurements")
+    add("--gpu", help="the record's name (default: that of the GPU that the file names)")
+    add("--published", action="store_true", help="change the book's own record, too")
+
+
 def configure_sweep(command: argparse.ArgumentParser) -> None:
     """Arguments of `sweep`."""
     which = "kernels of the catalog (default: those of chapters 06 to 12)"
@@ -593,6 +619,13 @@ COMMANDS: tuple[
         True,
     ),
     ("record", "measure on this GPU into data/measurements", run_record, configure_record, False),
+    (
+        "add-record",
+        "put your own measurements into data/measurements",
+        run_add_record,
+        configure_add_record,
+        False,
+    ),
     ("sweep", "time every legal tile of a kernel on this GPU", run_sweep, configure_sweep, False),
     ("tune", "a kernel's best tile on this GPU, confirmed", run_tune, configure_tune, False),
     (

@@ -28,6 +28,12 @@ _FAST_16BF, _FAST_TF32 = 75, 77
 _DEFAULT_ALGORITHM = -1
 
 
+def runs(arch: str, needed: str) -> bool:
+    """Whether a GPU of an architecture can run what needs one: code for sm_90a runs on nothing else."""
+    here, least = toolchain.arch_number(arch), toolchain.arch_number(needed)
+    return here == least if needed.endswith("a") else here >= least
+
+
 @dataclass(frozen=True)
 class Baseline:
     """A cuBLAS product with FP32 accumulation: what the matrices hold and how it may round them."""
@@ -237,7 +243,7 @@ class Session:
             return known.peak_gflops(precision) * clock / known.boost_mhz
         if precision not in ("fp32", "int32"):
             return None
-        lanes = 64 if self.gpu.arch in ("sm_75", "sm_80") else 128
+        lanes = device.FP32_LANES.get(self.gpu.arch, 128)
         return self.gpu.sms * lanes * 2 * clock / 1e3
 
     def versions(self) -> dict[str, str | None]:
@@ -255,8 +261,8 @@ class Session:
         }
 
     def supports(self, min_arch: str) -> bool:
-        """Whether this GPU is of at least this architecture."""
-        return toolchain.arch_number(self.gpu.arch) >= toolchain.arch_number(min_arch)
+        """Whether this GPU can run what needs an architecture; see `runs`."""
+        return runs(self.gpu.arch, min_arch)
 
     # -- data ----------------------------------------------------------------------------------
 

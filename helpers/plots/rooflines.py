@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from helpers import model
-from helpers.device import GPUS, Gpu, LiveGpu, current
+from helpers.device import GPUS, Gpu, LiveGpu, current, described
 from helpers.device import gpu as find_gpu
 from helpers.errors import ConfigError
 from helpers.kernel import ITEM_BYTES
@@ -22,11 +22,15 @@ from helpers.rungs import catalog
 from helpers.wording import join, number, shape_text
 
 
-def _gpu_of(m: Any, gpu: str | Gpu | None) -> Gpu:
+def _gpu_of(m: Any, gpu: str | Gpu | None, found: Sequence[Point]) -> Gpu:
+    """Whose roofs are drawn: those asked for, else of the first GPU that has a point in the chart."""
     if isinstance(gpu, Gpu):
         return gpu
     if isinstance(gpu, str):
         return find_gpu(gpu)
+    keys = unique(p.gpu for p in found if p.gpu)
+    if keys and all(key in GPUS for key in keys):
+        return GPUS[keys[0]]
     for part in m if isinstance(m, (list, tuple)) else [m]:
         key = str(getattr(part, "key", ""))
         if key in GPUS:
@@ -41,24 +45,22 @@ def _gpu_of(m: Any, gpu: str | Gpu | None) -> Gpu:
 
 
 def _specification(live: LiveGpu) -> Gpu:
-    """Roofs of a GPU that is not in the table, from what its driver reports.
-
-    FP32 lanes of an SM by compute capability: 64 on 7.x and 8.0, 128 since 8.6 (CUDA C++
-    Programming Guide, arithmetic instructions). Bandwidth: bus width times twice the memory clock.
-    """
+    """Roofs of a GPU that is not in the table, from what its driver reports."""
     if live.known:
         return live.known
-    bandwidth = live.memory_bus_bits / 8 * 2 * live.memory_clock_mhz / 1e3
-    if not (bandwidth and live.boost_mhz):
+    if not (live.bandwidth_gbs and live.boost_mhz):
         raise ConfigError(
             f"the driver does not tell the clocks of {live.name}: pass gpu= with a key of "
             f"device.GPUS that is near it, one of {', '.join(GPUS)}"
         )
-    lanes = 64 if live.arch in ("sm_70", "sm_72", "sm_75", "sm_80") else 128
-    return Gpu(
-        live.name, live.name, live.arch, live.sms, live.boost_mhz, lanes, 0, bandwidth,
-        live.l2_bytes, live.memory_bytes, 0, "what the driver reports",
-    )  # fmt: skip
+    return described(
+        live.name,
+        {
+            **{n: getattr(live, n) for n in ("name", "arch", "sms", "memory_bytes", "l2_bytes")},
+            "max_clock_mhz": live.boost_mhz,
+            "bandwidth_gbs": live.bandwidth_gbs,
+        },
+    )
 
 
 def _decades(low: float, high: float) -> list[float]:
@@ -156,13 +158,15 @@ def roofline(
     """
     if intensity not in ("compulsory", "kernel"):
         raise ConfigError(f'{intensity=} is not "compulsory" or "kernel"')
-    card = _gpu_of(m, gpu)
     found: list[Point] = []
     if m is not None:
         every = select(m, "gflops", kernels)
         at = chosen_size(every, size)
         found = [p for p in every if p.size == at]
     precision = precision or _precision_of(found)
+    placed = [(p, _intensity(p, intensity)) for p in found]
+    placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
+    card = _gpu_of(m, gpu, [p for p, _ in placed])
     peak = card.peak_gflops(precision)
     if peak <= 0:
         raise ConfigError(
@@ -171,8 +175,6 @@ def roofline(
         )
     slope = card.bandwidth_gbs
     ridge = peak / slope
-    placed = [(p, _intensity(p, intensity)) for p in found]
-    placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
     entries = looks([p for p, _ in placed])
     placed.sort(key=lambda item: -item[0].get("gflops"))
     others = unique(
