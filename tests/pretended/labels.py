@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -57,8 +58,20 @@ def differing(text: str, other: str) -> set[int]:
     else:
         blocks = difflib.SequenceMatcher(None, *shape, autojunk=False).get_matching_blocks()
         pairs = ((b.a + i, b.b + i) for b in blocks for i in range(b.size))
-    same = {a for a, b in pairs if mine[a][0] == theirs[b][0]}
-    return {m.start() for i, m in enumerate(mine) if i not in same and m[0][0].isdigit()}
+    joined = dict(pairs)
+    left = Counter(theirs[b][0] for b in set(range(len(theirs))) - set(joined.values()))
+    found = set()
+    for a, token in enumerate(mine):
+        if not token[0][0].isdigit():
+            continue
+        if a in joined:
+            same = theirs[joined[a]][0] == token[0]
+        else:  # where words differ, too, it may stand at another place
+            same = left[token[0]] > 0
+            left[token[0]] -= same
+        if not same:
+            found.add(token.start())
+    return found
 
 
 def numbers(text: str, other_gpu: str, other_record: str) -> list[Number]:
