@@ -19,7 +19,7 @@ export IPYTHONDIR := $(CURDIR)/$(VENV)/ipython
 .PHONY: help book lab test lint format notebooks figures serve clean inputs force
 
 help: ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- the environment: each stamp says what has been installed ------------------------------------
 

@@ -13,7 +13,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from helpers.errors import ConfigError, GpuFaultError, TileError, UnknownNameError, near_matches
+from helpers.errors import (
+    ConfigError,
+    GpuFaultError,
+    TileError,
+    UnknownNameError,
+    near_matches,
+)
 
 WARP = 32
 """Threads in a warp, on every CUDA GPU so far."""

@@ -30,6 +30,7 @@ from helpers.errors import (
     CompileError,
     ConfigError,
     DataError,
+    ToolchainError,
     UnknownKernelError,
     near_matches,
 )
@@ -202,7 +203,7 @@ def mine(
 def of_rung(j: Judged) -> Verdict:
     """The words of a text in place of a rung's kernel."""
     said = [*_compiled(j)]
-    if isinstance(j.fault, CompileError | ConfigError) and not j.cases:
+    if isinstance(j.fault, CompileError | ConfigError | ToolchainError) and not j.cases:
         return Verdict(j, tuple(said))
     if j.fault is not None:
         said.append(Said(f"The emulator does not run it: {j.fault}", None if j.cases else False))
@@ -222,6 +223,9 @@ def of_rung(j: Judged) -> Verdict:
 def _compiled(j: Judged) -> Iterator[Said]:
     if isinstance(j.fault, CompileError):
         yield _refused(j.fault)
+        return
+    if isinstance(j.fault, ToolchainError):
+        yield Said(f"it was not compiled: {j.fault}", False)
         return
     if isinstance(j.fault, ConfigError):
         yield Said(f"It compiles, and cannot be launched: {j.fault}", False)
@@ -403,6 +407,8 @@ def of_program(t: Tried) -> Verdict:
     """The words of any kernel of any source."""
     if isinstance(t.fault, CompileError):
         return Verdict(t, (_refused(t.fault),))
+    if isinstance(t.fault, ToolchainError):
+        return Verdict(t, (Said(f"it was not compiled: {t.fault}", False),))
     said = [Said(_built(t), True)]
     if t.left_out:
         said.append(

@@ -1226,6 +1226,20 @@ def test_cpu_times_are_replayed_where_there_is_no_compiler(
         host.build()
 
 
+@pytest.mark.parametrize(("answer", "found"), [("echo clang 17", True), ("exit 1", False)])
+def test_a_compiler_that_does_not_answer_is_none(
+    answer: str, found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As /usr/bin/g++ on a Mac without the command line tools."""
+    stub = tmp_path / "g++"
+    stub.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert host.compiler() == (str(stub) if found else None)
+    assert host.compiler_version(str(stub)) == ("clang 17" if found else "g++")
+
+
 @needs_compiler
 def test_cpu_times_are_recorded(gpu: type[FakeSession]) -> None:
     path = record().path

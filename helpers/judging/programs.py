@@ -56,11 +56,12 @@ def try_program(
     gpu = at_hand(backend)
     entry = entry or sole_entry(source)
     arch = arch or (gpu.arch if gpu else "sm_75")
-    found = Tried(entry, arch, compiler=toolchain.compiler())
+    found = Tried(entry, arch)
     given = {"arch": arch, "defines": defines, "name": "your.cu"}
     try:
+        found = replace(found, compiler=toolchain.compiler())
         made = emulator.prepared(source, entry, **given)  # type: ignore[arg-type]
-    except CompileError as fault:
+    except (CompileError, ToolchainError) as fault:
         return replace(found, fault=fault)
     except (
         EmulationError

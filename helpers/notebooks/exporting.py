@@ -113,7 +113,8 @@ class Exporter:
         token = piece.tokens[0]
         if token.info.split() != ["{code-cell}", "ipython3"]:
             raise self.fail(piece.start, f"`{token.info}`", "Write ```{code-cell} ipython3.")
-        options, source, _ = self.options(token, piece.start, frozenset({"tags"}))
+        # mystnb: what the book's build reads, such as the alt text of a picture
+        options, source, _ = self.options(token, piece.start, frozenset({"tags", "mystnb"}))
         tags = [tag.strip() for tag in options.get("tags", "[]").strip("[] ").split(",")]
         tags = [tag for tag in tags if tag]
         for tag in tags:
