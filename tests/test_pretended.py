@@ -26,8 +26,8 @@ def on(machine: str, notebook: Path, out: Path, *options: str) -> dict[str, list
     done = subprocess.run(
         [sys.executable, "-m", "tests.pretended", os.fspath(notebook), "--machine", machine,
          "--out", os.fspath(out), *options],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": os.fspath(ROOT)}, capture_output=True, text=True,
-        timeout=900,
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": os.fspath(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=1800,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return running.from_json(out.read_text(encoding="utf-8"))
@@ -143,6 +143,7 @@ WRONG = {
     "other": 'glue("wrong", rec.value("tiled_32", 1024))\nsay("This Tesla T4 takes {wrong:.3f} ms.")',
     "column": 'table([{"kernel": "a", "H200": m.value("tiled_32", 1024)}], caption="Times in ms.", note=m.label)',
     "row": 'table([{"who": "the record, H200", "ms": m.value("tiled_32", 1024)}], caption="Times in ms.")',
+    "cell": 'table([{"kernel": "a", "ms": rec.value("tiled_32", 1024), "on": "Tesla T4"}], caption="Times.")',
     "note": 'table([{"kernel": "a", "ms": rec.value("tiled_32", 1024)}], caption="Times.", note=m.label)',
     "chart": 'plots.bars([{"kernel": "naive", "size": 1024, "ms": m.value("tiled_32", 1024), "origin": "recorded",'
              ' "source": "recorded on NVIDIA H200"}], value="ms")',
