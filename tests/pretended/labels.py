@@ -172,6 +172,13 @@ def tables(markup: str) -> list[Table]:
     return made
 
 
+def _outside_tables(markup: str) -> str:
+    """The text of a piece of HTML without its tables, a line to each paragraph or point."""
+    rest = re.sub(r"(?s)<table.*?</table>|<style.*?</style>", "", markup)
+    parts = re.split(r"</?(?:p|li|ul|div|summary|details)\b[^>]*>", rest)
+    return "\n\n".join(filter(None, map(_plain, parts)))
+
+
 def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str, str, str, str]]:
     """Numbers of tables under the name of another GPU."""
     for t, other, changed in zip(tables(own), tables(gpu), tables(record), strict=False):
@@ -204,7 +211,7 @@ def faults(passes: dict[str, list[Ran]], here: str) -> list[Fault]:
         for own, gpu, record in zip(*(c.shown for c in cells), strict=False):
             if "<table" in own:
                 found += [Fault(*about) for about in in_tables(own, gpu, record, here)]
-                continue
+                own, gpu, record = map(_outside_tables, (own, gpu, record))
             taken = numbers(own, gpu, record)
             found += [
                 Fault(own[n.start : n.end], of, said, where)
