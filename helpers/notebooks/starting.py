@@ -57,7 +57,8 @@ def told() -> list[str]:
             f"record.{more}"
         ]
     else:
-        lines = [f"GPU: {gpu.name}. Kernels{compiled} run on it, and times are measured on it."]
+        times = "measured on it" if fitting.has_cublas() else "replayed from the record"
+        lines = [f"GPU: {gpu.name}. Kernels{compiled} run on it, and times are {times}."]
     return lines + [f"To mend: {sentence}." for sentence in fitting.misfits()]
 
 
