@@ -58,9 +58,9 @@ def drawn(*about: object) -> float:
     return int.from_bytes(digest[:6], "big") / (1 << 48)
 
 
-def next_drawn(*about: object) -> float:
-    """`drawn`, another one each time."""
-    return drawn(about, next(_counts[about]))
+def turn(*about: object) -> int:
+    """How often this was asked before."""
+    return next(_counts[about])
 
 
 def rate(most: float, *about: object) -> float:
@@ -74,5 +74,5 @@ class OfTheHost:
     @staticmethod
     def perf_counter() -> float:
         """Seconds that go on at every look."""
-        wait_until(now() + int(4e9 * next_drawn("host") ** 2) + 1_000_000)
+        wait_until(now() + int(4e9 * drawn("host", turn("host")) ** 2) + 1_000_000)
         return now() / 1e9

@@ -10,7 +10,6 @@ before it in the paragraph.
 
 from __future__ import annotations
 
-import difflib
 import html
 import re
 from collections import Counter
@@ -52,26 +51,15 @@ def differing(text: str, other: str) -> set[int]:
     """Where numbers of a text begin that are others in another run."""
     mine, theirs = list(_TOKEN.finditer(text)), list(_TOKEN.finditer(other))
     shape = [["#" if m[0][0].isdigit() else m[0] for m in found] for found in (mine, theirs)]
-    pairs: Iterator[tuple[int, int]]
     if shape[0] == shape[1]:
-        pairs = zip(range(len(mine)), range(len(mine)), strict=True)
-    else:
-        blocks = difflib.SequenceMatcher(None, *shape, autojunk=False).get_matching_blocks()
-        pairs = ((b.a + i, b.b + i) for b in blocks for i in range(b.size))
-    joined = dict(pairs)
-    left = Counter(theirs[b][0] for b in set(range(len(theirs))) - set(joined.values()))
-    found = set()
-    for a, token in enumerate(mine):
-        if not token[0][0].isdigit():
-            continue
-        if a in joined:
-            same = theirs[joined[a]][0] == token[0]
-        else:  # where words differ, too, it may stand at another place
-            same = left[token[0]] > 0
-            left[token[0]] -= same
-        if not same:
-            found.add(token.start())
-    return found
+        same = {i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a[0] == b[0]}
+    else:  # words differ, too, and what stands in another place is no other number
+        left, same = Counter(m[0] for m in theirs), set()
+        for i, token in enumerate(mine):
+            if left[token[0]]:
+                left[token[0]] -= 1
+                same.add(i)
+    return {m.start() for i, m in enumerate(mine) if i not in same and m[0][0].isdigit()}
 
 
 def numbers(text: str, other_gpu: str, other_record: str) -> list[Number]:
@@ -174,7 +162,7 @@ def tables(markup: str) -> list[Table]:
 
 def _outside_tables(markup: str) -> str:
     """The text of a piece of HTML without its tables, a line to each paragraph or point."""
-    rest = re.sub(r"(?s)<table.*?</table>|<style.*?</style>", "", markup)
+    rest = re.sub(r"(?s)<(table|style|script|svg)\b.*?</\1>", "", markup)
     parts = re.split(r"</?(?:p|li|ul|div|summary|details)\b[^>]*>", rest)
     return "\n\n".join(filter(None, map(_plain, parts)))
 

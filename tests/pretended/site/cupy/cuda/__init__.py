@@ -37,8 +37,7 @@ class Stream:
         _streams[self.ptr] = self
 
     def _work(self, seconds: float) -> None:
-        jitter = 1 + 0.02 * clock.next_drawn("jitter", seconds)
-        self._end = max(clock.now(), self._end) + int(1e9 * seconds * jitter)
+        self._end = max(clock.now(), self._end) + int(1e9 * seconds)
 
     def _copy(self, nbytes: int, direction: str, pinned: bool = False) -> None:
         gbs = clock.rate(11.0 if pinned else 4.0, direction, pinned) + 0.4
@@ -100,8 +99,9 @@ def get_current_stream() -> Stream:
 
 
 def get_elapsed_time(start: Event, end: Event) -> float:
-    """Milliseconds between two events."""
-    return (end._at - start._at) / 1e6
+    """Milliseconds between two events: as long as it takes, a little more, a little less, in turn."""
+    took = (end._at - start._at) / 1e6
+    return took * (1, 1.01, 0.99)[clock.turn(took) % 3]
 
 
 def set_allocator(allocator: Any = None) -> None:
