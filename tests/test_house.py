@@ -594,7 +594,7 @@ def lost(text: str) -> list[str]:
     """Tables, figures and the like that no reader sees: their cell goes on after them."""
     found = []
     for cell in re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", text, re.M | re.S):
-        code = re.sub(r"^:tags:.*$", "", cell, flags=re.M)
+        code = re.sub(r"^:[\w-]+:.*$", "", cell, flags=re.M)
         for step in ast.parse(code).body[:-1]:
             if isinstance(step, ast.Expr) and isinstance(step.value, ast.Call):
                 call = ast.unparse(step.value.func)
@@ -624,7 +624,7 @@ def by_chance(text: str) -> list[str]:
     """Calls that sort a set by a key alone: those with equal keys stand otherwise in every run."""
     found = []
     for cell in re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", text, re.M | re.S):
-        for call in ast.walk(ast.parse(re.sub(r"^:tags:.*$", "", cell, flags=re.M))):
+        for call in ast.walk(ast.parse(re.sub(r"^:[\w-]+:.*$", "", cell, flags=re.M))):
             if not (isinstance(call, ast.Call) and ast.unparse(call.func) == "sorted"):
                 continue
             keys = [option.value for option in call.keywords if option.arg == "key"]
