@@ -158,7 +158,7 @@ def test_events_time_a_kernel() -> None:
     assert len(times) == 3 and times[1] >= times[0] > 0 and times[2] > 0
     C = names["C"].get()
     wanted = names["A"].get().astype(np.float64) @ names["B"].get()
-    assert np.abs(C - wanted).max() < 1e-4
+    assert np.abs(C - wanted).max() < 1e-6 * len(C)
     with pytest.raises(Exception, match="invalid resource handle"):
         told("02", "get_elapsed_time", *smaller, ("    start.record()\n", ""))
 
@@ -178,5 +178,5 @@ def test_a_text_becomes_a_module_and_is_launched() -> None:
     assert np.isfinite(names["C"]).all() and names["C"].shape == (1000, 70)
     left_out, _ = told("04", "cupy.RawModule", ("C = C_gpu.get()", ""))
     assert "nan" in left_out
-    with pytest.raises(Exception, match="produkt"):
+    with pytest.raises(Exception, match="produkt|not found"):
         told("04", "cupy.RawModule", ('("product")', '("produkt")'))
