@@ -679,6 +679,7 @@ def test_replay(recorded: type[FakeSession]) -> None:
     ):
         assert part in m.label
     assert tuple(m.frame.columns) == COLUMNS
+    assert "<th></th>" not in m.frame.to_html(), "a header cell without a word is no header"
     assert list(m.frame["m"]) == [64, 1024, 64, 1024]
     assert measure("naive", (96, 64, 32), gpu="h200").rows[0]["k"] == 32
 

@@ -130,6 +130,14 @@ def test_cells_are_cut_at_headings_and_code(book: Path) -> None:
     assert made[2]["outputs"] == []
 
 
+def test_the_name_of_a_picture_is_the_books_alone(book: Path) -> None:
+    option = ':mystnb: {image: {alt: "Bars: two kernels."}}'
+    text = f"# A\n\n```{{code-cell}} ipython3\n:tags: [hide-input]\n{option}\nfig = 1\n```\n"
+    [_, made] = cells(book, text)
+    assert "".join(made["source"]) == "fig = 1"
+    assert made["metadata"]["tags"] == ["hide-input"] and "mystnb" not in made["metadata"]
+
+
 def test_admonitions_and_dropdowns(book: Path) -> None:
     text = (
         "# A\n\n::::{admonition} Exercise `05.1`\n:class: tip\n\nDo {term}`warp`.\n\n"
