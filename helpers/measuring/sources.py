@@ -317,8 +317,10 @@ def _measured(
     replayed = tuple(
         f"{', '.join(names)} replayed from {whose}, since {why}" for why, names in instead.items()
     )
+    untold = dict.fromkeys(e.clock_note for e in taken.entries if e.clock_mhz is None)
+    unread = [f"no SM clock was read: {'; '.join(filter(None, untold))}"] if any(untold) else []
     return Measurement(
-        True, taken.gpu, taken.key, "; ".join([taken.label, *replayed]), tuple(rows),
+        True, taken.gpu, taken.key, "; ".join([taken.label, *unread, *replayed]), tuple(rows),
         tuple(missing), beside, replayed, taken.entries, taken.facts,
     )  # fmt: skip
 
