@@ -132,7 +132,8 @@ def emulated(kernel: Kernel) -> str:
     arch = roomy_arch(kernel)
     t = trace(kernel, m, n, k, arch=arch)
     found = "".join(f"<pre>{html.escape(str(f))}</pre>" for f in t.report.findings[:5])
-    counts = table(trace_rows(t), caption=f"{kernel.name}, counted in the emulator.").html
+    caption = f"{kernel.name} with {words(kernel)}, counted in the emulator."
+    counts = table(trace_rows(t), caption=caption).html
     picture = plots.tile_diagram(kernel, 2 * m, 2 * n, k, step=1)._repr_html_()
     said = verdict(t, arch if arch != kernel.min_arch else "")
     return paragraph(said) + found + counts + picture
