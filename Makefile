@@ -53,7 +53,9 @@ $(VENV)/.lint: $(VENV)/.book
 
 # --- the book ------------------------------------------------------------------------------------
 
-notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md
+# What a notebook carries is what its cells tell where there is no GPU. Those whose code changed run;
+# `python -m helpers notebooks --again` runs them all.
+notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md, with their outputs
 	@$(BIN)/python -m helpers notebooks
 
 # A chapter's outputs are cached by its code cells. They also follow from what the cells import and
@@ -72,7 +74,7 @@ inputs:
 # is no index.html, so that nobody takes the rest for a book.
 # In the book live sliders are a sentence: a page that nobody runs may hold no widget.
 book: export TILE_BOOK_BUILD := 1
-book: $(VENV)/.book notebooks inputs ## run every chapter, write _build/html/index.html
+book: $(VENV)/.book inputs ## run every chapter, write _build/html/index.html
 	@echo "[book] $(words $(CHAPTERS)) pages; those whose code changed are executed"
 	@rm -f _build/emulator.log; touch _build/emulator.log; date +%s > _build/started
 	@PATH="$(CURDIR)/$(BIN):$$PATH" TILE_EMULATOR_LOG="$(CURDIR)/_build/emulator.log" \
