@@ -27,6 +27,11 @@ UNSEEN = ("application/papermill.record/",)
 """Forms that only the book's build reads: glued values."""
 TIMEOUT = 900
 """Seconds that one cell may take."""
+NOT_YET = (
+    "Not run here yet. The cells below show what they tell where there is no GPU, with times from the "
+    "record. Run all cells, and what they tell here takes its place.\n"
+)
+"""What the first cell of a notebook carries: what it told where the notebook was made is of no use."""
 OWN_CLOCK = re.compile(r"\bperf_counter\b|\btime\.(?:time|monotonic)\b")
 """A cell that reads a clock: its numbers are those of the machine on which it ran last."""
 
@@ -39,6 +44,7 @@ def environment() -> dict[str, str]:
 def executed(notebook: Notebook, folder: Path) -> Notebook:
     """The same notebook with the outputs of a run in a fresh kernel in this folder.
 
+    The first cell, which sets up the machine that runs it, carries NOT_YET.
     Raises ExportError, naming chapter and cell, if a cell raises, writes to stderr, shows a form of
     output that is not in SHOWN, or prints a path of this machine.
     """
@@ -72,6 +78,8 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
                 f"{source_of(notebook)}: code cell {number}, which begins "
                 f"{first_words(cell)!r}, {error}"
             ) from None
+    first = next(code_cells(made))[0]
+    first["outputs"] = [{"name": "stdout", "output_type": "stream", "text": [NOT_YET]}]
     return made
 
 
