@@ -47,8 +47,11 @@ def code_cell(source: str, id_: str, tags: list[str]) -> dict[str, Any]:
 
 
 def kernel_of(source: str) -> str:
-    """The kernel that a cell of the magic line alone stands for, `%%cuda NAME ...`; else ""."""
-    match = re.fullmatch(r"%%cuda[ \t]+(\w+)[^\n]*\s*", source)
+    """The kernel that a cell stands for: `%%cuda NAME ...` with no code below; else "".
+
+    A comment has to stand there: IPython runs no cell magic over nothing.
+    """
+    match = re.fullmatch(r"%%cuda[ \t]+(\w+)[^\n]*(?:\n[ \t]*(?://[^\n]*)?)+", source)
     return match[1] if match else ""
 
 

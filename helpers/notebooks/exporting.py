@@ -124,7 +124,7 @@ class Exporter:
         if name := kernel_of(source):
             if name not in catalog:
                 raise self.unknown("kernel", name, catalog, piece.start)
-            source = f"{source.rstrip()}\n{catalog[name].source.rstrip()}"
+            source = f"{source.splitlines()[0]}\n{catalog[name].source.rstrip()}"
         return code_cell(source, piece.id, tags)
 
     def options(
