@@ -32,6 +32,7 @@ NOT_YET = (
     "record. Run all cells, and what they tell here takes its place.\n"
 )
 """What the first cell of a notebook carries: what it told where the notebook was made is of no use."""
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
 OWN_CLOCK = re.compile(r"\bperf_counter\b|\btime\.(?:time|monotonic)\b")
 """A cell that reads a clock: its numbers are those of the machine on which it ran last."""
 
@@ -68,7 +69,7 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
         done = sum(1 for (cell,) in code_cells(ran) if cell["execution_count"])
         raise ExportError(
             f"{source_of(notebook)}: code cell {done} fails in the notebook "
-            f"({type(error).__name__}). Mend it and run `make notebooks` again.\n{error}"
+            f"({type(error).__name__}). Mend it and run `make notebooks` again.\n{COLOUR.sub('', str(error))}"
         ) from None
     for number, (cell, after) in enumerate(code_cells(made, ran), 1):
         try:
