@@ -16,24 +16,47 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export IPYTHONDIR := $(CURDIR)/$(VENV)/ipython
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint format notebooks figures serve clean inputs
+.PHONY: help book lab test lint format notebooks figures serve clean inputs force
 
 help: ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- the environment: each stamp says what has been installed ------------------------------------
 
-$(VENV)/.book: requirements.txt pyproject.toml
+# Where a GPU answers, its driver's version says which CUDA the wheels are of (requirements/*.txt say why).
+# `make WHEELS=requirements.txt book` leaves the GPU out.
+WHEELS ?= $(or $(shell nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | \
+  awk -F. 'NR == 1 && $$1 ~ /^[0-9]+$$/ { \
+    if ($$1 >= 580) print "requirements/cuda13.txt"; \
+    else if ($$1 >= 525) print "requirements/cuda12.txt" }'),requirements.txt)
+WHEELS := $(WHEELS)
+# What an environment made for another driver, or for none, holds and this one must not.
+ODD_requirements/cuda12.txt := cupy-cuda13x nvidia-cuda-nvrtc
+ODD_requirements/cuda13.txt := cupy-cuda12x
+ODD := $(ODD_$(WHEELS))
+
+# The stamp holds the name of the file that was installed.
+ifneq ($(shell cat $(VENV)/.book 2>/dev/null),$(WHEELS))
+$(VENV)/.book: force
+endif
+
+$(VENV)/.book: requirements.txt $(wildcard requirements/*.txt) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Python 3.11 or newer is needed, and '$(PYTHON)' is not (or is not there)." >&2; \
 	  echo "Name one that is: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "[environment] making $(VENV)"; $(PYTHON) -m venv $(VENV); } || { \
 	  echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu, install python3-venv." >&2; exit 1; }
-	@echo "[environment] installing what builds and runs the book (about 1 GB, once)"
-	@$(PIP) -r requirements.txt -e .
+	@echo "[environment] installing $(WHEELS): what builds and runs the book (about 1 GB, once)"
+	@$(if $(ODD),$(subst install,uninstall --yes,$(PIP)) $(ODD) 2>/dev/null)
+	@$(PIP) -r $(WHEELS) -e .
 	@$(BIN)/python -c 'import matplotlib.font_manager'
 	@mkdir -p $(IPYTHONDIR)/profile_default
 	@echo '{"IPKernelApp": {"log_level": 40}}' > $(IPYTHONDIR)/profile_default/ipython_kernel_config.json
+	@echo $(WHEELS) > $@
+
+$(VENV)/.lab: $(VENV)/.book
+	@echo "[environment] installing JupyterLab"
+	@$(PIP) -e '.[lab]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.book
@@ -56,13 +79,13 @@ $(VENV)/.lint: $(VENV)/.book
 # What a notebook carries is what its cells tell where there is no GPU. Those whose code changed run;
 # `python -m helpers notebooks --again` runs them all.
 notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md, with their outputs
-	@$(BIN)/python -m helpers notebooks
+	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m helpers notebooks
 
 # A chapter's outputs are cached by its code cells. They also follow from what the cells import and
 # read: when any of that changes, the cache goes.
 inputs:
 	@mkdir -p _build
-	@find helpers kernels data requirements.txt -type f ! -name '*.pyc' | LC_ALL=C sort | \
+	@find helpers kernels data requirements.txt requirements -type f ! -name '*.pyc' | LC_ALL=C sort | \
 	  xargs cksum > _build/inputs.new
 	@cmp -s _build/inputs.new _build/inputs || { \
 	  if [ -f _build/inputs ]; then \
@@ -72,8 +95,10 @@ inputs:
 
 # After a failure the pages are read anew, or the next call would not repeat the warning, and there
 # is no index.html, so that nobody takes the rest for a book.
-# In the book live sliders are a sentence: a page that nobody runs may hold no widget.
+# In the book live sliders are a sentence: a page that nobody runs may hold no widget. Who writes a chapter
+# sees the whole traceback of an error.
 book: export TILE_BOOK_BUILD := 1
+book: export TILE_TRACEBACK := 1
 book: $(VENV)/.book inputs ## run every chapter, write _build/html/index.html
 	@echo "[book] $(words $(CHAPTERS)) pages; those whose code changed are executed"
 	@rm -f _build/emulator.log; touch _build/emulator.log; date +%s > _build/started
@@ -89,6 +114,14 @@ book: $(VENV)/.book inputs ## run every chapter, write _build/html/index.html
 serve: book ## the book on http://localhost:8000 (PORT=...)
 	@echo "http://localhost:$(PORT)/ (stop with Ctrl-C)"
 	@$(BIN)/python -m http.server --bind localhost --directory _build/html $(PORT)
+
+# The notebooks run in .venv, whatever kernels the user has; kernels/ can be edited beside them.
+# JupyterLab shows the figures that a notebook carries only where its reader trusts it.
+lab: $(VENV)/.lab ## JupyterLab with the book's notebooks, book/intro.ipynb open (LAB=... for its options)
+	@$(BIN)/jupyter-trust book/*.ipynb >/dev/null
+	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
+	  --LabApp.default_url=/lab/tree/book/intro.ipynb --LabApp.news_url= \
+	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)
 
 figures: $(VENV)/.book ## the README's picture of the ladder, from the record
 	@$(BIN)/python -m helpers figures

@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from helpers import device, disk, toolchain
+from helpers import device, disk, fitting, toolchain
 from helpers.errors import ConfigError, TileError
 from helpers.kernel import ROOT
 from helpers.rungs import catalog
@@ -64,23 +64,8 @@ def print_table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -
 # -- info ----------------------------------------------------------------------------------------
 
 
-def _version(package: str) -> str | None:
-    from importlib import metadata
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _cupy_version() -> str | None:
-    return next(
-        filter(None, (_version(name) for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy"))), None
-    )
-
-
 def gather_info() -> dict[str, Any]:
-    """The GPU at hand, the compiler, the packages, and what is recorded."""
+    """The GPU at hand, its driver, the compiler, the packages, what does not fit, and what is recorded."""
     from helpers.measuring import known_gpus, load, stale
 
     live = device.current()
@@ -95,15 +80,21 @@ def gather_info() -> dict[str, Any]:
             "label": record.label(),
             "stale": stale(key),
         }
-    version = toolchain.nvrtc().version if toolchain.has_nvrtc() else None
+    tool = toolchain.nvrtc() if toolchain.has_nvrtc() else None
+    driver = device.driver_cuda()
     return {
         "gpu": None if live is None else {**vars(live), "key": live.known and live.known.key},
         "backend": "cuda" if live else "emulator",
-        "nvrtc": ".".join(map(str, version)) if version else None,
+        "driver_cuda": ".".join(map(str, driver)) if driver else None,
+        "nvrtc": ".".join(map(str, tool.version)) if tool else None,
+        "nvrtc_path": tool.path if tool else None,
+        "nvrtc_why": tool.why if tool else None,
         "compiler": toolchain.compiler() if toolchain.available() else None,
+        "cublas": None if live is None else fitting.has_cublas(),
         "python": sys.version.split()[0],
-        "numpy": _version("numpy"),
-        "cupy": _cupy_version(),
+        "numpy": fitting.version("numpy"),
+        "cupy": next(iter(fitting.cupy_packages().values()), None),
+        "misfits": fitting.misfits(),
         "kernels": list(catalog),
         "records": records,
     }
@@ -125,8 +116,17 @@ def run_info(args: argparse.Namespace) -> int:
     else:
         print("GPU:       none answers (no GPU, no driver, or no CuPy)")
         print("backend:   emulator (kernels run in the emulator; times are replayed)")
-    print(f"compiler:  {info['compiler'] or 'not found. ' + toolchain.INSTALL_HINT}")
+    driver = (
+        f"for CUDA {info['driver_cuda']}" if info["driver_cuda"] else "no NVIDIA driver answers"
+    )
+    print(f"driver:    {driver}")
+    why = f" ({info['nvrtc_why']})" if info["nvrtc_why"] and not toolchain.uses_clang() else ""
+    print(f"compiler:  {info['compiler'] or 'not found. ' + toolchain.INSTALL_HINT}{why}")
+    if gpu:
+        print(f"cuBLAS:    {'found' if info['cublas'] else 'not found'}")
     print(f"Python:    {info['python']}, NumPy {info['numpy']}, CuPy {info['cupy'] or 'none'}")
+    for text in info["misfits"]:
+        print(f"does not fit: {text}")
     print(f"kernels:   {len(info['kernels'])}: {', '.join(info['kernels'])}")
     for key, record in info["records"].items():
         print(f"record:    {key}: {record['points']} points of {record['kernels']} kernels;")
@@ -366,6 +366,24 @@ def run_record(args: argparse.Namespace) -> int:
     return conclude(outcome, counts, "what is in the file is not measured twice")
 
 
+def run_add_record(args: argparse.Namespace) -> int:
+    """Check a file of your own measurements and put it into the records of your copy of the book.
+
+    The file is what `python -m helpers record --out FILE` writes on your GPU, or m.save("FILE") in a
+    page, where m is what measure(...) returned.
+    """
+    from helpers.measuring.adding import add_record
+
+    done = add_record(args.file, args.gpu, published=args.published)
+    print(f"{done.path}: {done.new} new, {done.replaced} in place of older ones, of the {done.gpu}")
+    if done.stale:
+        print(f"The code of {', '.join(done.stale)} has changed since it was measured.")
+    print(
+        f'See it with: python -m helpers ladder --gpu {done.key}, or measure(..., gpu="{done.key}")'
+    )
+    return 0
+
+
 def run_sweep(args: argparse.Namespace) -> int:
     """Time every legal tile of one or more kernels on this machine's GPU."""
     from helpers.measuring import DEFAULT_GPU, campaign, tiles
@@ -450,7 +468,7 @@ def run_figures(args: argparse.Namespace) -> int:
     size = parse_size(args.size)
     picture = plots.ladder(measure(rungs, size, gpu=args.gpu))
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    print(picture.save(args.out))
+    print(picture.savefig(args.out))
     return 0
 
 
@@ -499,6 +517,14 @@ ONE_SIZE = {
     "default": "4096",
     "help": "edge, or MxNxK (default: %(default)s)",
 }
+
+
+def configure_add_record(command: argparse.ArgumentParser) -> None:
+    """Arguments of `add-record`."""
+    add = command.add_argument
+    add("file", type=Path, help="a file of measurements")
+    add("--gpu", help="the record's name (default: that of the GPU that the file names)")
+    add("--published", action="store_true", help="change the book's own record, too")
 
 
 def configure_sweep(command: argparse.ArgumentParser) -> None:
@@ -593,6 +619,13 @@ COMMANDS: tuple[
         True,
     ),
     ("record", "measure on this GPU into data/measurements", run_record, configure_record, False),
+    (
+        "add-record",
+        "put your own measurements into data/measurements",
+        run_add_record,
+        configure_add_record,
+        False,
+    ),
     ("sweep", "time every legal tile of a kernel on this GPU", run_sweep, configure_sweep, False),
     ("tune", "a kernel's best tile on this GPU, confirmed", run_tune, configure_tune, False),
     (

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from helpers.errors import ConfigError, GpuFaultError, UnknownNameError, near_matches
+from helpers.errors import (
+    ConfigError,
+    GpuFaultError,
+    TileError,
+    UnknownNameError,
+    near_matches,
+)
 
 WARP = 32
 """Threads in a warp, on every CUDA GPU so far."""
@@ -139,112 +149,176 @@ class Gpu:
         return self.fp32_peak_gflops / self.bandwidth_gbs
 
 
-GPUS: Mapping[str, Gpu] = MappingProxyType(
+_CARDS: dict[str, Gpu] = {
+    g.key: g
+    for g in (
+        Gpu(
+            "t4",
+            "Tesla T4",
+            "sm_75",
+            40,
+            1590,
+            64,
+            1024,
+            320.0,
+            4 << 20,
+            16 << 30,
+            70,
+            "NVIDIA T4 datasheet; NVIDIA Turing GPU Architecture whitepaper",
+        ),
+        Gpu(
+            "a100",
+            "A100 SXM 80 GB",
+            "sm_80",
+            108,
+            1410,
+            64,
+            2048,
+            2039.0,
+            40 << 20,
+            80 << 30,
+            400,
+            "NVIDIA A100 datasheet; NVIDIA A100 Tensor Core GPU Architecture whitepaper",
+        ),
+        Gpu(
+            "rtx3070_laptop",
+            "GeForce RTX 3070 Laptop",
+            "sm_86",
+            40,
+            1620,
+            128,
+            512,
+            448.0,
+            4 << 20,
+            8 << 30,
+            125,
+            "document L for SMs, memory and bandwidth; NVIDIA product page for the boost clock",
+        ),
+        Gpu(
+            "rtx3090",
+            "GeForce RTX 3090",
+            "sm_86",
+            82,
+            1695,
+            128,
+            512,
+            936.2,
+            6 << 20,
+            24 << 30,
+            350,
+            "NVIDIA Ampere GA102 GPU Architecture whitepaper",
+        ),
+        Gpu(
+            "rtx4090",
+            "GeForce RTX 4090",
+            "sm_89",
+            128,
+            2520,
+            128,
+            512,
+            1008.0,
+            72 << 20,
+            24 << 30,
+            450,
+            "NVIDIA Ada GPU Architecture whitepaper",
+        ),
+        Gpu(
+            "h100",
+            "H100 SXM 80 GB",
+            "sm_90",
+            132,
+            1980,
+            128,
+            4096,
+            3352.0,
+            50 << 20,
+            80 << 30,
+            700,
+            "NVIDIA H100 datasheet; NVIDIA H100 GPU Architecture whitepaper; clock computed from "
+            "the FP32 peak that they print",
+        ),
+        Gpu(
+            "h200",
+            "H200 SXM 141 GB",
+            "sm_90",
+            132,
+            1980,
+            128,
+            4096,
+            4800.0,
+            60 << 20,
+            141 << 30,
+            700,
+            "NVIDIA H200 datasheet; L2 size and clock read from the device",
+        ),
+    )
+}
+RECORDS = Path(__file__).resolve().parent.parent / "data" / "measurements"
+"""Where records lie; one of a GPU that the table lacks brings the card into it."""
+FP32_LANES: Mapping[str, int] = MappingProxyType(
+    {arch: 64 if arch in ("sm_75", "sm_80") else 128 for arch in LIMITS}
+)
+"""FP32 lanes of an SM (CUDA C++ Programming Guide, throughput of arithmetic instructions)."""
+TENSOR_FP16: Mapping[str, int] = MappingProxyType(
     {
-        g.key: g
-        for g in (
-            Gpu(
-                "t4",
-                "Tesla T4",
-                "sm_75",
-                40,
-                1590,
-                64,
-                1024,
-                320.0,
-                4 << 20,
-                16 << 30,
-                70,
-                "NVIDIA T4 datasheet; NVIDIA Turing GPU Architecture whitepaper",
-            ),
-            Gpu(
-                "a100",
-                "A100 SXM 80 GB",
-                "sm_80",
-                108,
-                1410,
-                64,
-                2048,
-                2039.0,
-                40 << 20,
-                80 << 30,
-                400,
-                "NVIDIA A100 datasheet; NVIDIA A100 Tensor Core GPU Architecture whitepaper",
-            ),
-            Gpu(
-                "rtx3070_laptop",
-                "GeForce RTX 3070 Laptop",
-                "sm_86",
-                40,
-                1620,
-                128,
-                512,
-                448.0,
-                4 << 20,
-                8 << 30,
-                125,
-                "document L for SMs, memory and bandwidth; NVIDIA product page for the boost clock",
-            ),
-            Gpu(
-                "rtx3090",
-                "GeForce RTX 3090",
-                "sm_86",
-                82,
-                1695,
-                128,
-                512,
-                936.2,
-                6 << 20,
-                24 << 30,
-                350,
-                "NVIDIA Ampere GA102 GPU Architecture whitepaper",
-            ),
-            Gpu(
-                "rtx4090",
-                "GeForce RTX 4090",
-                "sm_89",
-                128,
-                2520,
-                128,
-                512,
-                1008.0,
-                72 << 20,
-                24 << 30,
-                450,
-                "NVIDIA Ada GPU Architecture whitepaper",
-            ),
-            Gpu(
-                "h100",
-                "H100 SXM 80 GB",
-                "sm_90",
-                132,
-                1980,
-                128,
-                4096,
-                3352.0,
-                50 << 20,
-                80 << 30,
-                700,
-                "NVIDIA H100 datasheet; NVIDIA H100 GPU Architecture whitepaper; clock computed from "
-                "the FP32 peak that they print",
-            ),
-            Gpu(
-                "h200",
-                "H200 SXM 141 GB",
-                "sm_90",
-                132,
-                1980,
-                128,
-                4096,
-                4800.0,
-                60 << 20,
-                141 << 30,
-                700,
-                "NVIDIA H200 datasheet; L2 size and clock read from the device",
-            ),
-        )
+        "sm_75": 1024,
+        "sm_80": 2048,
+        "sm_86": 1024,
+        "sm_89": 1024,
+        "sm_90": 4096,
+        "sm_100": 8192,
+        "sm_120": 1024,
     }
 )
+"""FP16 operations a clock of an SM's Tensor Cores with FP32 sums, of the fastest cards of an
+architecture: GeForce cards of sm_86, sm_89 and sm_120 do half (NVIDIA's architecture whitepapers).
+"""
+
+
+def described(key: str, facts: Mapping[str, Any]) -> Gpu:
+    """A GPU that the table lacks, from what a record says of it.
+
+    facts: "name", "arch", "sms", "max_clock_mhz", "bandwidth_gbs", "memory_bytes", "l2_bytes", and
+    "power_limit_w" where it is known. Lanes and Tensor Cores are those of its architecture. Raises
+    ConfigError naming what is missing.
+    """
+    needed = ("name", "arch", "sms", "max_clock_mhz", "bandwidth_gbs", "memory_bytes", "l2_bytes")
+    lacking = [name for name in needed if not facts.get(name)]
+    if lacking:
+        raise ConfigError(
+            f"{facts.get('name') or key} is not in the table of GPUs, and its {', '.join(lacking)} "
+            "is not told: its driver tells it, so record it with this version of the book"
+        )
+    arch = str(facts["arch"])
+    return Gpu(
+        key, str(facts["name"]), arch, int(facts["sms"]), int(facts["max_clock_mhz"]),
+        FP32_LANES.get(arch, 128), TENSOR_FP16.get(arch, 0), float(facts["bandwidth_gbs"]), int(facts["l2_bytes"]),
+        int(facts["memory_bytes"]), int(facts.get("power_limit_w") or 0),
+        "its own driver, in data/measurements; lanes and Tensor Cores are those of its architecture, "
+        "at most",
+    )  # fmt: skip
+
+
+def admit(card: Gpu) -> None:
+    """Put a card into GPUS, unless one of that key stands there."""
+    _CARDS.setdefault(card.key, card)
+
+
+def _admit_recorded() -> None:
+    """Put the cards into GPUS that have a record and describe themselves in it."""
+    for path in sorted(RECORDS.glob("*.json")):
+        if path.stem in _CARDS:
+            continue
+        # A damaged record, or one without these facts, is told by who reads it.
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, TileError):
+            card = described(path.stem, json.loads(path.read_text(encoding="utf-8"))["gpu"])
+            limits(card.arch)  # an explorer asks for them
+            admit(card)
+
+
+_admit_recorded()
+GPUS: Mapping[str, Gpu] = MappingProxyType(_CARDS)
+"""Every card that is known: the table above, and those with a record of their own."""
 
 HOPPER_PRINTED_TENSOR_GFLOPS = 989_400.0
 """Dense FP16 and BF16 peak, FP32 accumulation, that NVIDIA prints for the H100 and H200 SXM.
@@ -259,6 +333,19 @@ def gpu(key: str) -> Gpu:
     if key not in GPUS:
         raise UnknownNameError(f"no GPU is called {key!r}. {near_matches(key, GPUS)}")
     return GPUS[key]
+
+
+def named(name: str) -> Gpu | None:
+    """The row of GPUS that a GPU is by the name that its driver gives, or None."""
+    plain = name.lower().replace("nvidia", "").replace("geforce", "").strip()
+    found: list[tuple[int, Gpu]] = []
+    for candidate in GPUS.values():
+        words = candidate.name.lower().replace("nvidia", "").replace("geforce", "").split()
+        words = [w for w in words if w not in ("sxm", "80", "141", "gb")]
+        if all(w in plain.split() for w in words):
+            found.append((len(words), candidate))
+    # the longest name: an "H100 PCIe" with a record of its own is no H100
+    return max(found, key=lambda pair: pair[0])[1] if found else None
 
 
 @dataclass(frozen=True)
@@ -285,18 +372,48 @@ class LiveGpu:
     runtime_cuda: str
 
     @property
+    def bandwidth_gbs(self) -> float | None:
+        """Bandwidth in GB/s: the table's, else bus width times twice the memory clock; None if untold."""
+        told = self.memory_bus_bits / 8 * 2 * self.memory_clock_mhz / 1e3
+        return self.known.bandwidth_gbs if self.known else told or None
+
+    @property
     def known(self) -> Gpu | None:
         """The row of GPUS that this device is, or None."""
-        plain = self.name.lower().replace("nvidia", "").replace("geforce", "").strip()
-        for candidate in GPUS.values():
-            words = candidate.name.lower().replace("geforce", "").split()
-            if all(w in plain.split() for w in words if w not in ("sxm", "80", "141", "gb")):
-                return candidate
-        return None
+        return named(self.name)
 
 
 def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _driver_library() -> ctypes.CDLL | None:
+    """The NVIDIA driver's library for CUDA, which comes with no toolkit and no wheel."""
+    try:
+        return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return None
+
+
+@cache
+def driver_cuda() -> tuple[int, int] | None:
+    """The CUDA version that this machine's NVIDIA driver was made for, such as (12, 4); None: no driver.
+
+    Source: CUDA driver API, cuDriverGetVersion (1000 x major + 10 x minor; asks no GPU).
+    """
+    library, number = _driver_library(), ctypes.c_int()
+    if library is None or library.cuDriverGetVersion(ctypes.byref(number)) or not number.value:
+        return None
+    return number.value // 1000, number.value % 1000 // 10
+
+
+@cache
+def driver_sees_gpus() -> int:
+    """How many GPUs the driver sees, whether or not there is a CuPy to use them."""
+    library, count = _driver_library(), ctypes.c_int()
+    if library is None or library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count)):
+        return 0
+    return count.value
 
 
 _CLOCKS = (("clockRate", 13), ("memoryClockRate", 36))

@@ -2,12 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import linecache
+import os
+import sys
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from traceback import walk_tb
+from types import TracebackType
+from typing import Any
+
+WHOLE = "TILE_TRACEBACK"
+"""Set to 1 it shows whole tracebacks in notebooks; `%xmode Verbose` does the same."""
 
 
 class TileError(Exception):
-    """Base of all errors raised by this package."""
+    """Base of all errors raised by this package.
+
+    In a notebook it shows the reader's own lines and the message, and nothing of this package. The whole
+    traceback is there with TILE_TRACEBACK=1 in the environment, or after `%xmode Verbose`.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback (its own protocol, since 2011)."""
+        shell = _shell()
+        if shell is not None and (os.environ.get(WHOLE) or shell.InteractiveTB.mode == "Verbose"):
+            stb: list[str] = shell.InteractiveTB.structured_traceback(
+                type(self), self, self.__traceback__, tb_offset=1
+            )
+            return stb
+        return [*_own_lines(self.__traceback__), f"{type(self).__name__}: {self}"]
+
+
+def _shell() -> Any:
+    """The IPython that runs this, or None; IPython is not imported for it."""
+    asked = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return asked() if asked else None
+
+
+def _own_lines(trace: TracebackType | None) -> Iterator[str]:
+    """Each line of the reader's on the way to the error, as IPython points at lines.
+
+    Up to this package that is all but IPython itself; behind it only what stands in cells, such as a
+    function that was handed over. A cell magic is no line: its text is the reader's, the call is not.
+    """
+    inside = False
+    for frame, number in walk_tb(trace):
+        room = str(frame.f_globals.get("__name__", "")).split(".")[0]
+        inside = inside or room == "helpers"
+        if room != "__main__" and (inside or room in ("IPython", "ipykernel")):
+            continue
+        line = linecache.getline(frame.f_code.co_filename, number, frame.f_globals).strip()
+        if line and not line.startswith("get_ipython().run_"):
+            yield f"----> {number} {line}"
 
 
 class ConfigError(TileError, ValueError):

@@ -68,19 +68,30 @@ def cpu_source() -> str:
 
 
 def compiler() -> str | None:
-    """Path of a C++ compiler (the variable CXX, then g++, c++, clang++), or None."""
+    """Path of a C++ compiler (the variable CXX, then g++, c++, clang++) that answers, or None.
+
+    On a Mac without the command line tools /usr/bin/g++ is there and says only how to install them.
+    """
     for name in (os.environ.get("CXX", ""), *COMPILERS):
         found = shutil.which(name) if name else None
-        if found:
+        if found and _version_of(found):
             return found
     return None
 
 
 @lru_cache
+def _version_of(path: str) -> str | None:
+    """What a compiler answers to --version, or None if it fails."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return None if done.returncode else done.stdout or Path(path).name
+
+
 def compiler_version(path: str) -> str:
     """First line of the compiler's --version."""
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    return (done.stdout.splitlines() or [Path(path).name])[0].strip()
+    return ((_version_of(path) or "").splitlines() or [Path(path).name])[0].strip()
 
 
 @lru_cache
@@ -92,6 +103,11 @@ def cpu_name() -> str:
                 return line.split(":", 1)[1].strip()
     except OSError:
         pass
+    if sys.platform == "darwin":
+        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if not done.returncode and done.stdout.strip():
+            return done.stdout.strip()
     return platform.processor() or platform.machine() or "unknown CPU"
 
 

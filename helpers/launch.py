@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers import device, model, toolchain
+from helpers import device, fitting, model, toolchain
 from helpers.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
 from helpers.kernel import Geometry, Kernel, geometry
 from helpers.numbers import STORAGE, beyond, error_bound, operands, poison, reference
@@ -405,7 +405,8 @@ def _load(cubin: bytes) -> Any:
 def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
     """The compiled kernel of a plan as a CuPy function, ready to launch on the current GPU.
 
-    cubin: the kernel as compiled before for this GPU; empty: compile it now.
+    cubin: the kernel as compiled before for this GPU; empty: compile it now. Raises NoGPUError, ConfigError
+    for a GPU too old, and ToolchainError where the compiler is of a later CUDA than the driver takes.
     """
     gpu = device.current()
     if gpu is None:
@@ -423,7 +424,11 @@ def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
 
 
 def cuda_entry(cubin: bytes, entry: str, shared_bytes: int = 0) -> Any:
-    """A kernel of a cubin as a CuPy function, loaded once. entry: its name in the machine code."""
+    """A kernel of a cubin that was compiled here, as a CuPy function, loaded once.
+
+    entry: its name in the machine code. Raises ToolchainError where the compiler does not fit the driver.
+    """
+    fitting.refuse_unfit_compiler()
     return _function(_module(cubin), entry, shared_bytes)
 
 

@@ -202,6 +202,7 @@ def _swept(p: Geometry, gpu: str) -> Measurement | None:
     row: dict[str, Any] = dict.fromkeys(COLUMNS, float("nan"))
     row |= {c: getattr(entry, c) for c in row if getattr(entry, c, None) is not None}
     row["baseline"] = p.kernel.baseline
+    row |= {"gpu": record.gpu["name"], "live": False, "record": record.key}
     label = f"{record.label(found[:1])}; from a sweep of tiles, {entry.pairs} samples"
     if entry.source != measuring.fingerprint(p.kernel):
         label += f"; the code of {p.kernel.name} has changed since"

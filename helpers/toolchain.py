@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from helpers import clang, compiled, disk
+from helpers import clang, compiled, device, disk
 from helpers.device import limits
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError, near_matches
 from helpers.kernel import KERNELS, Geometry, Kernel, headers
@@ -87,50 +87,98 @@ class _Unassembled(dict[str, KernelResources]):
 class Nvrtc:
     """The loaded compiler library, its version and CUDA's own include folders.
 
-    release: names the library and the headers to the build: their files' sizes and times.
+    release: names the library and the headers to the build: their files' sizes and times. path: the
+    library's file. why: in words, why this one, where the GPU's driver had a say.
     """
 
     library: ctypes.CDLL
     version: tuple[int, int]
     includes: tuple[str, ...]
     release: str
+    path: str = ""
+    why: str = ""
+
+
+OLDEST_MAJOR = 12
+"""The oldest CUDA whose NVRTC compiles the book's kernels."""
 
 
 def _candidates() -> list[Path]:
-    """Folders that may hold NVRTC when cuda-pathfinder is not installed or does not find it."""
+    """Folders that may hold NVRTC: those of the wheels, of conda, of toolkits."""
     roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     wheels = [Path(p) / "nvidia" for p in sys.path if p]
-    found = [Path(r) / "lib64" for r in roots if r]
-    found += [w / "cu13" / "lib" for w in wheels] + [w / "cuda_nvrtc" / "lib" for w in wheels]
+    found = [w / "cu13" / "lib" for w in wheels] + [w / "cuda_nvrtc" / "lib" for w in wheels]
+    if conda := os.environ.get("CONDA_PREFIX"):
+        found.append(Path(conda) / "lib")
+    found += [Path(r) / "lib64" for r in roots if r]
     return [f for f in found if f.is_dir()]
 
 
-def _open_nvrtc() -> tuple[ctypes.CDLL, Path]:
+def installed_nvrtc() -> dict[int, Path]:
+    """The first NVRTC in the usual folders of each CUDA major version, by that version, newest first."""
+    found: dict[int, Path] = {}
+    for folder in _candidates():
+        for path in sorted(folder.glob("libnvrtc.so.*")):
+            major = path.name.removeprefix("libnvrtc.so.").split(".")[0]
+            if major.isdecimal():
+                found.setdefault(int(major), path)
+    return dict(sorted(found.items(), reverse=True))
+
+
+def _accepted(driver: tuple[int, int]) -> tuple[ctypes.CDLL, Path, str] | None:
+    """The newest NVRTC whose machine code a driver for this CUDA takes, and why it was chosen.
+
+    A driver takes machine code of its own CUDA major version and of older ones. Source: CUDA
+    Compatibility, minor version compatibility.
+    """
+    held = installed_nvrtc()
+    for major, path in held.items():
+        if major > driver[0]:
+            continue
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError:
+            continue
+        passed = [str(other) for other in held if other > driver[0]]
+        said = f"the newest that a driver for CUDA {driver[0]}.{driver[1]} takes"
+        if passed:
+            said += f"; CUDA {', '.join(passed)}'s is installed, too, and is passed over"
+        return library, path, said
+    return None
+
+
+def _open_nvrtc() -> tuple[ctypes.CDLL, Path, str]:
+    driver = device.driver_cuda()
+    if driver and (chosen := _accepted(driver)):
+        return chosen
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         path = Path(load_nvidia_dynamic_lib("nvrtc").abs_path)
-        return ctypes.CDLL(str(path)), path
+        return ctypes.CDLL(str(path)), path, ""
     except Exception:  # not installed, or nothing found: each version raises its own type
         pass
-    for folder in _candidates():
-        for path in sorted(folder.glob("libnvrtc.so.*"), reverse=True):
-            try:
-                return ctypes.CDLL(str(path)), path
-            except OSError:
-                continue
+    for path in installed_nvrtc().values():
+        try:
+            return ctypes.CDLL(str(path)), path, ""
+        except OSError:
+            continue
     raise ToolchainError(f"no NVRTC library was found on this machine. {INSTALL_HINT}")
 
 
-def _include_folders(library: Path) -> tuple[str, ...]:
-    """CUDA's headers beside this NVRTC (crt/mma.h included), in search order."""
+def _include_folders(library: Path, major: int) -> tuple[str, ...]:
+    """CUDA's headers beside this NVRTC (crt/mma.h included), in search order: those of its own major."""
     root = library.resolve().parent.parent
     wheels = [Path(p) / "nvidia" for p in sys.path if p]
     guesses = [root / "include", root.parent / "include"]
-    guesses += [w / "cu13" / "include" for w in wheels]
-    guesses += [w / part / "include" for w in wheels for part in ("cuda_runtime", "cuda_nvcc")]
+    if major > OLDEST_MAJOR:
+        guesses += [w / f"cu{major}" / "include" for w in wheels]
+        cccl = []
+    else:  # wheels of CUDA 12 have a folder each
+        guesses += [w / part / "include" for w in wheels for part in ("cuda_runtime", "cuda_nvcc")]
+        cccl = [w / "cuda_cccl" / "include" for w in wheels]
     guesses += [Path(r) / "include" for r in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if r]
-    cccl = [guess / "cccl" for guess in guesses] + [w / "cuda_cccl" / "include" for w in wheels]
+    cccl += [guess / "cccl" for guess in guesses]
     marks = ("cuda_fp16.h", "crt/mma.h", "cuda/std/type_traits")
     found = [g for g in (*guesses, *cccl) if any((g / mark).is_file() for mark in marks)]
     return tuple(dict.fromkeys(str(g) for g in found))
@@ -138,8 +186,11 @@ def _include_folders(library: Path) -> tuple[str, ...]:
 
 @cache
 def nvrtc() -> Nvrtc:
-    """Load NVRTC once. Raises ToolchainError with the wheels to install where there is none."""
-    library, path = _open_nvrtc()
+    """Load NVRTC once. Raises ToolchainError with the wheels to install where there is none.
+
+    Where several are installed and there is a driver, it is the newest that the driver takes.
+    """
+    library, path, why = _open_nvrtc()
     for builtins in path.parent.glob("libnvrtc-builtins.so*"):
         try:  # NVRTC opens this by name alone; once loaded from its full path it is found
             ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
@@ -149,8 +200,9 @@ def nvrtc() -> Nvrtc:
     major, minor = ctypes.c_int(), ctypes.c_int()
     library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     library.nvrtcGetErrorString.restype = ctypes.c_char_p
-    version, includes = (major.value, minor.value), _include_folders(path)
-    return Nvrtc(library, version, includes, _release(path, version, includes))
+    version = (major.value, minor.value)
+    includes = _include_folders(path, version[0])
+    return Nvrtc(library, version, includes, _release(path, version, includes), str(path), why)
 
 
 _MARKS = (
@@ -287,10 +339,19 @@ def compile(
     macros = tuple(sorted((defines or {}).items()))
     asked = (source, name, arch, macros, tuple(options), tuple(name_expressions))
     if not uses_clang():
-        return _compile(*asked, header_state(source))
+        built = _compile(*asked, header_state(source))
+        if not has_tool("nvdisasm") and (
+            row := compiled.find(source, arch, macros, tuple(options))
+        ):
+            _STORED[built.cubin] = compiled.MARK + row.key.encode()
+        return built
     made = clang.translate(*asked)
     reports, cubin, assembler = _assembled_before(source, arch, macros, tuple(options))
     return Compiled(arch, made.ptx, cubin, made.log, reports, made.name_map, compiler(), assembler)
+
+
+_STORED: dict[bytes, bytes] = {}
+"""Where there is no nvdisasm: machine code made here, and what stands for it in the stored table."""
 
 
 def _assembled_before(
@@ -531,15 +592,25 @@ def arch_number(arch: str) -> int:
 # -- SASS ----------------------------------------------------------------------------------------
 
 
-def _tool(name: str) -> str:
+def _find_tool(name: str) -> str | None:
     for root in [Path(p) / "nvidia" / "cu13" / "bin" for p in sys.path if p]:
         if (root / name).is_file():
             return str(root / name)
-    found = shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+    return shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+
+
+def has_tool(name: str) -> bool:
+    """Whether a program of the CUDA toolkit, such as "nvdisasm", is on this machine."""
+    return _find_tool(name) is not None
+
+
+def _tool(name: str) -> str:
+    found = _find_tool(name)
     if not found:
         raise ToolchainError(
             f"{name} was not found. Install it with: pip install nvidia-cuda-{name} (CUDA 13), "
-            "or put a CUDA toolkit's bin folder on the PATH."
+            "or put a CUDA toolkit's bin folder on the PATH. What it says of the code that the pages look at "
+            "is stored; this is other code."
         )
     return found
 
@@ -548,9 +619,10 @@ def _tool(name: str) -> str:
 def sass(cubin: bytes, lines: bool = False) -> str:
     """Disassembly of a cubin, with comments about source lines if asked.
 
-    Raises ToolchainError where nvdisasm is missing or refuses it.
+    Where there is no nvdisasm, the stored one of the book's sources. Raises ToolchainError where that is
+    missing, too, or nvdisasm refuses the cubin.
     """
-    if kept := compiled.sass(cubin):
+    if kept := compiled.sass(_STORED.get(cubin, cubin)):
         return kept
     if not cubin:
         raise ToolchainError(

@@ -30,6 +30,7 @@ from helpers.errors import (
     CompileError,
     ConfigError,
     DataError,
+    ToolchainError,
     UnknownKernelError,
     near_matches,
 )
@@ -38,6 +39,7 @@ from helpers.kernel import Kernel
 from helpers.launch import Trace
 from helpers.measuring import DEFAULT_GPU, measure
 from helpers.pages import Html, inline, table
+from helpers.pages.pieces import HIDDEN
 from helpers.rungs import catalog, find
 from helpers.text import without_comments
 
@@ -56,6 +58,9 @@ class Said:
     text: str
     good: bool | None = None
     block: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", self.text[:1].upper() + self.text[1:])
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,8 +119,8 @@ class Verdict:
 
 
 def _item(s: Said) -> str:
-    mark = {True: ("✓", "good: "), False: ("✗", "not yet: "), None: ("·", "")}[s.good]
-    sign = f'<span aria-hidden="true">{mark[0]} </span>{mark[1]}'
+    mark, aloud = {True: ("✓", "good: "), False: ("✗", "not yet: "), None: ("·", "")}[s.good]
+    sign = f'<span aria-hidden="true">{mark} </span><span style="{HIDDEN}">{aloud}</span>'
     block = (
         f'<pre tabindex="0" role="group" aria-label="{html.escape(s.text)}" '
         f'style="overflow-x:auto;margin:.3em 0">{html.escape(s.block)}</pre>'
@@ -198,7 +203,7 @@ def mine(
 def of_rung(j: Judged) -> Verdict:
     """The words of a text in place of a rung's kernel."""
     said = [*_compiled(j)]
-    if isinstance(j.fault, CompileError | ConfigError) and not j.cases:
+    if isinstance(j.fault, CompileError | ConfigError | ToolchainError) and not j.cases:
         return Verdict(j, tuple(said))
     if j.fault is not None:
         said.append(Said(f"The emulator does not run it: {j.fault}", None if j.cases else False))
@@ -218,6 +223,9 @@ def of_rung(j: Judged) -> Verdict:
 def _compiled(j: Judged) -> Iterator[Said]:
     if isinstance(j.fault, CompileError):
         yield _refused(j.fault)
+        return
+    if isinstance(j.fault, ToolchainError):
+        yield Said(f"it was not compiled: {j.fault}", False)
         return
     if isinstance(j.fault, ConfigError):
         yield Said(f"It compiles, and cannot be launched: {j.fault}", False)
@@ -313,7 +321,9 @@ def memory(yours: Trace, books: Trace) -> Html:
     shape = _shape((yours.plan.M, yours.plan.N, yours.plan.K))
 
     def row(what: str, of: Any) -> dict[str, Any]:
-        return {"asked of memory": what, "yours": of(yours), name: of(books)}
+        ours, theirs = of(yours), of(books)
+        times = ours / theirs if ours and theirs and ours != theirs else None
+        return {"asked of memory": what, "yours": ours, name: theirs, "times the book's": times}
 
     def ratio(t: Trace, space: str, what: str) -> float | None:
         rows = [r for r in t.by_line() if r.space == space]
@@ -338,10 +348,16 @@ def memory(yours: Trace, books: Trace) -> Html:
         ),
     ]
     shown = [r for r in rows if any(r[c] for c in ("yours", name))]
+    if not any(r["times the book's"] for r in shown):
+        shown = [{c: r[c] for c in ("asked of memory", "yours", name)} for r in shown]
     caption = f"{shape} (MxNxK), counted in the emulator: yours beside the book's {name}"
     if yours.plan.params != books.plan.params:
         caption += ", which has " + ", ".join(f"{n}={v}" for n, v in books.plan.params.items())
-    return table(shown, caption=f"{caption}.", formats=dict.fromkeys(("yours", name), _count))
+    return table(
+        shown,
+        caption=f"{caption}.",
+        formats=dict.fromkeys(list(shown[0])[1:], _count),
+    )
 
 
 def _count(value: float) -> str:
@@ -391,6 +407,8 @@ def of_program(t: Tried) -> Verdict:
     """The words of any kernel of any source."""
     if isinstance(t.fault, CompileError):
         return Verdict(t, (_refused(t.fault),))
+    if isinstance(t.fault, ToolchainError):
+        return Verdict(t, (Said(f"it was not compiled: {t.fault}", False),))
     said = [Said(_built(t), True)]
     if t.left_out:
         said.append(
@@ -406,7 +424,9 @@ def of_program(t: Tried) -> Verdict:
     other = [f for f in t.report.findings if f.kind != "wrong-result"] if t.report else []
     if t.where:
         place = (
-            "in the emulator" if t.where == "emulator" else f"on the {t.where}; the arrays hold its results"
+            "in the emulator"
+            if t.where == "emulator"
+            else f"on the {t.where}; the arrays hold its results"
         )
         said.append(Said(f"ran {place}"))
     said += [*_findings(wrong), *_findings(other, "nothing found: no race, every access in bounds")]

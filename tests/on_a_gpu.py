@@ -56,6 +56,12 @@ OWN = """\
 m = plan("tiled_32", 1024).with_source(catalog["tiled_32"].source + "// mine").measure()
 print(m.live, m.gpu, m.label)"""
 
+EXERCISE = """\
+from helpers.exercises import KernelTask, check_kernel_source
+task = KernelTask("tiled", block=(32, 32), grid=("cdiv(N, 32)", "cdiv(M, 32)"))
+for found in check_kernel_source(catalog["tiled_32"].source, task):
+    print(found)"""
+
 
 def steps() -> dict[str, str]:
     """The session, cell by cell."""
@@ -78,6 +84,7 @@ def steps() -> dict[str, str]:
         "any program": ADD,
         "slider": SLIDER,
         "measured": OWN,
+        "an exercise": EXERCISE,
         "crash, kept away": f"%%cuda tiled_32\n{crash}",
         "crash, asked for": f'%%cuda tiled_32 backend="cuda"\n{crash}',
         "after the crash": f"%%cuda tiled_32\n{tiled}",

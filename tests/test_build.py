@@ -43,7 +43,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "book").mkdir()
     for name in ("Makefile", "pyproject.toml", "requirements.txt", "_config.yml"):
         shutil.copy2(ROOT / name, folder / name)
-    for name in ("helpers", "book/_static", "book/_templates", "book/_ext"):
+    for name in ("helpers", "requirements", "book/_static", "book/_templates", "book/_ext"):
         shutil.copytree(
             ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
         )

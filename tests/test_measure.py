@@ -1238,6 +1238,20 @@ def test_nothing_is_measured_where_replay_is_asked_for(monkeypatch: pytest.Monke
         host.record_host(Path("any.json"), "abc", say=quiet)
 
 
+@pytest.mark.parametrize(("answer", "found"), [("echo clang 17", True), ("exit 1", False)])
+def test_a_compiler_that_does_not_answer_is_none(
+    answer: str, found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As /usr/bin/g++ on a Mac without the command line tools."""
+    stub = tmp_path / "g++"
+    stub.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert host.compiler() == (str(stub) if found else None)
+    assert host.compiler_version(str(stub)) == ("clang 17" if found else "g++")
+
+
 @needs_compiler
 def test_cpu_times_are_recorded(gpu: type[FakeSession]) -> None:
     path = record().path
@@ -1308,42 +1322,3 @@ def test_a_kernel_that_leaves_a_term_out_is_refused_on_the_gpu() -> None:
     assert k.source != catalog["coalesced"].source
     with pytest.raises(ImplausibleError, match="wrong result"):
         measure(k, 512)
-
-
-def _turing(monkeypatch):
-    """Make measure() believe that a T4 is at hand; nothing may run on it."""
-    import dataclasses
-
-    fields = {f.name: 0 for f in dataclasses.fields(device.LiveGpu)}
-    t4 = device.LiveGpu(**{**fields, "name": "Tesla T4", "arch": "sm_75"})
-    monkeypatch.setattr(device, "current", lambda: t4)
-    started = []
-
-    class Live(replaying.Measured):
-        """A source that measures nothing and notes what it was asked for."""
-
-        def take(self, kind, wanted, sizes):
-            started.append(wanted)
-            return replaying.Taken(True, "live", "t4", "live", (), ())
-
-    monkeypatch.setattr(replaying, "_session", lambda: None)
-    monkeypatch.setattr(replaying, "Measured", Live)
-    return started
-
-
-def test_a_gpu_too_old_for_a_kernel_replays_all_of_them_and_says_so(monkeypatch):
-    """A chapter's ratios must come from one GPU: none is measured on a T4, another replayed."""
-    started = _turing(monkeypatch)
-    m = measure(["vectorised", "cp_async"], sizes=[4096])
-    assert not m.live and not started
-    assert "Tesla T4 (sm_75) cannot run cp_async (needs sm_80)" in m.label
-    assert m.value("cp_async", 4096, "ms") > 0
-    assert (
-        "cublas_bf16 (needs sm_80)" in measure(["cublas_fp16", "cublas_bf16"], sizes=[4096]).label
-    )
-
-
-def test_a_gpu_that_can_run_them_all_measures(monkeypatch):
-    started = _turing(monkeypatch)
-    assert measure(["vectorised", "warp_tiled", "cublas_fp32"], sizes=[1024]).label == "live"
-    assert len(started) == 1

@@ -96,11 +96,11 @@ def book(tmp_path: Path) -> Path:
 
 
 def cells(book: Path, text: str) -> list[dict[str, Any]]:
-    """The cells that a chapter with this text gives, less the setup cell."""
+    """The cells that a chapter with this text gives, less the two that it begins with."""
     (book / "book" / "01_here.md").write_text(FRONT + text, encoding="utf-8")
     made = commands.export(book)[book / "book" / "01_here.ipynb"]
     nbformat.validate(nbformat.reads(commands.text_of(made), as_version=4))
-    found: list[dict[str, Any]] = made["cells"][1:]
+    found: list[dict[str, Any]] = made["cells"][2:]
     return found
 
 
@@ -658,7 +658,7 @@ def test_code_cells_are_those_of_the_chapter(chapter: Path) -> None:
     notebook = nbformat.read(chapter.with_suffix(".ipynb"), as_version=4)
     nbformat.validate(notebook)
     code = [c.source for c in notebook.cells if c.cell_type == "code"]
-    assert code[0].startswith("# On Colab this fetches")
+    assert code[0].startswith("#@title Run all")
     made = [with_its_kernel(w.rstrip("\n")) for w in written]
     assert [c for c in code[1:] if not c.startswith("say(")] == made
     assert len({c.id for c in notebook.cells}) == len(notebook.cells)

@@ -158,7 +158,7 @@ def test_a_program_of_another_style_runs_as_it_stands(name: str) -> None:
         args[case.out].astype(np.float64), want, rtol=case.close, atol=case.close
     )
     if "<stdio.h>" in source(name) or "main(" in source(name):
-        assert "left out, since only the host runs it: line" in repr(verdict)
+        assert "Left out, since only the host runs it: line" in repr(verdict)
 
 
 @pytest.mark.nvrtc

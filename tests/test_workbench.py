@@ -10,8 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog
-from helpers.errors import ConfigError, EmulationError, NoGPUError, UnknownKernelError
+from helpers import catalog, toolchain
+from helpers.errors import (
+    ConfigError,
+    EmulationError,
+    NoGPUError,
+    ToolchainError,
+    UnknownKernelError,
+)
 from helpers.judging import shapes
 from helpers.workbench import Verdict, cell_magic, mine
 from tests.conftest import ROOT
@@ -156,7 +162,7 @@ def test_shapes_are_awkward_where_the_rules_allow() -> None:
 
 def test_it_is_said_in_order() -> None:
     words = repr(mine(TILED.replace(FIRST, ""), "tiled_32"))
-    parts = ("compiled for", "right in the emulator", "race", "not timed", "asked of memory")
+    parts = ("Compiled for", "Right in the emulator", "race", "Not timed", "asked of memory")
     places = [words.index(part) for part in parts]
     assert places == sorted(places)
 
@@ -180,7 +186,7 @@ def test_a_wrong_element_is_told_with_its_line() -> None:
     verdict = mine(TILED.replace("col] = sum", "col] = -sum"), "tiled_32")
     line = next(i for i, text in enumerate(TILED.splitlines(), 1) if "col] = sum" in text)
     assert re.search(
-        rf"wrong in the emulator at 32x32x64 \(MxNxK\), line {line}: C\[0, 0\] is .*, expected",
+        rf"Wrong in the emulator at 32x32x64 \(MxNxK\), line {line}: C\[0, 0\] is .*, expected",
         repr(verdict),
     )
     assert verdict.facts.wrong is not None and not verdict.ok
@@ -191,6 +197,15 @@ def test_a_kernel_that_does_not_end_is_stopped() -> None:
     verdict = mine(endless, "tiled_32", seconds=0.3)
     assert {f.kind for f in verdict.findings} & {"step-budget", "deadlock"}
     assert len(verdict.facts.cases) == 1 and verdict.facts.counted is None
+
+
+def test_without_a_compiler_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise ToolchainError("no CUDA compiler here: install one")
+
+    monkeypatch.setattr(toolchain, "compiler", none)
+    for verdict in (mine(TILED, "tiled_32"), mine(ADD, grid=1, block=1, args=[1, 2, 3, 4])):
+        assert not verdict.ok and "not compiled: no CUDA compiler here" in repr(verdict)
 
 
 def test_tiles_are_compared_with_the_books_own() -> None:

@@ -12,9 +12,10 @@ from helpers import device, model, plots
 from helpers.errors import ConfigError, DataError, UnknownNameError
 from helpers.explorers._occupancy import gpu_control, plain_limits
 from helpers.explorers.core import Control, Explorer, Reading, State, text
-from helpers.kernel import Kernel, broken_rules, geometry
+from helpers.kernel import DEPTHS, Kernel, broken_rules, geometry
 from helpers.measuring import fingerprint, load, tiles
 from helpers.measuring.store import label as provenance
+from helpers.measuring.trials import PRECISION
 from helpers.rungs import catalog, find
 from helpers.toolchain import resources
 
@@ -154,7 +155,7 @@ def _edges(k: Kernel) -> dict[str, str | int]:
     edge: dict[str, str | int] = {
         "BM": rows if rows in p else 1,
         "BN": columns if columns in p else 1,
-        "BK": next((n for n in ("BK", "TILE", "TILE_ROWS") if n in p), 1),
+        "BK": next((n for n in DEPTHS if n in p), 1),
     }
     edge |= {n: (n if n in p else 0) for n in ("WM", "WN")}
     return edge | {n: (n if n in p else 1) for n in ("TM", "TN")}
@@ -185,7 +186,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
         g.key: {
             "name": g.name,
             "arch": g.arch,
-            "peak": round(g.fp32_peak_gflops, 1),
+            "peak": round(g.peak_gflops(PRECISION[k.dtype]), 1),
             "bandwidth": g.bandwidth_gbs,
         }
         for g in device.GPUS.values()

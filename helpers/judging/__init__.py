@@ -7,8 +7,8 @@ emulator first: it names lines and threads, and keeps what would stop a GPU away
 """
 
 from helpers.judging.outcomes import Case, Judged, Tried
-from helpers.judging.programs import try_program
+from helpers.judging.programs import launch_on_gpu, try_program
 from helpers.judging.texts import judge
 from helpers.judging.trying import shapes
 
-__all__ = ["Case", "Judged", "Tried", "judge", "shapes", "try_program"]
+__all__ = ["Case", "Judged", "Tried", "judge", "launch_on_gpu", "shapes", "try_program"]

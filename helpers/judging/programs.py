@@ -14,6 +14,7 @@ from helpers.emulator.launching.request import geometry
 from helpers.errors import CompileError, EmulationError, GpuFaultError, TileError, ToolchainError
 from helpers.judging.outcomes import STOPS, Tried
 from helpers.judging.texts import SECONDS, at_hand
+from helpers.measuring.protocol import Spread, spread
 from helpers.text import device_code
 
 SAMPLES, WARM = 20, 3
@@ -55,11 +56,12 @@ def try_program(
     gpu = at_hand(backend)
     entry = entry or sole_entry(source)
     arch = arch or (gpu.arch if gpu else "sm_75")
-    found = Tried(entry, arch, compiler=toolchain.compiler())
+    found = Tried(entry, arch)
     given = {"arch": arch, "defines": defines, "name": "your.cu"}
     try:
+        found = replace(found, compiler=toolchain.compiler())
         made = emulator.prepared(source, entry, **given)  # type: ignore[arg-type]
-    except CompileError as fault:
+    except (CompileError, ToolchainError) as fault:
         return replace(found, fault=fault)
     except (
         EmulationError
@@ -156,19 +158,51 @@ def _on_gpu(
     defines: Mapping[str, Any] | None,
     expect: Mapping[str, Any] | None,
 ) -> Tried:
-    from helpers.measuring.protocol import spread
-
     try:
-        cubin = _compiled(made, found.arch, defines).cubin
-        with device.faults(f"{found.entry}"):
-            function = launch.cuda_entry(cubin, made.entry, shared_bytes)
-            samples = _ran(function, made, grid, block, args, shared_bytes)
+        ms = _timed(made, found.entry, found.arch, grid, block, args, shared_bytes, defines)
         differs = made.wrong([_host(x) for x in args], expect) if expect else []
     except GpuFaultError as fault:
         return replace(found, lost=str(fault))
     except TileError as fault:
         return replace(found, fault=fault)
-    return replace(found, where=name, wrong=tuple(differs), ms=spread(np.array(samples)))
+    return replace(found, where=name, wrong=tuple(differs), ms=ms)
+
+
+def launch_on_gpu(
+    source: str,
+    entry: str,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    args: Sequence[Any],
+    *,
+    shared_bytes: int = 0,
+    defines: Mapping[str, Any] | None = None,
+) -> Spread:
+    """Milliseconds of a launch on this machine's GPU; arrays in `args` hold what the first one computed.
+
+    For kernels that the emulator has run without a finding. Raises the errors of `emulator.launch`,
+    NoGPUError, GpuFaultError, ConfigError for what this GPU does not launch.
+    """
+    gpu = at_hand("cuda")
+    assert gpu is not None
+    made = emulator.prepared(source, entry, arch=gpu.arch, defines=defines, name="your.cu")
+    return _timed(made, entry, gpu.arch, grid, block, args, shared_bytes, defines)
+
+
+def _timed(
+    made: Prepared,
+    entry: str,
+    arch: str,
+    grid: Any,
+    block: Any,
+    args: Sequence[Any],
+    shared_bytes: int,
+    defines: Mapping[str, Any] | None,
+) -> Spread:
+    cubin = _compiled(made, arch, defines).cubin
+    with device.faults(entry):
+        function = launch.cuda_entry(cubin, made.entry, shared_bytes)
+        return spread(np.array(_ran(function, made, grid, block, args, shared_bytes)))
 
 
 def _ran(

@@ -49,10 +49,11 @@ def judge(
     book = plan(catalog.get(kernel.name, kernel), size)  # type: ignore[arg-type]
     own = plan(kernel, size).with_source(text)
     arch = _arch(kernel, gpu)
-    found = Judged(own, book, arch, toolchain.compiler())
+    found = Judged(own, book, arch)
     try:
+        found = replace(found, compiler=toolchain.compiler())
         toolchain.compile_launch(own, arch)
-    except (CompileError, ConfigError) as fault:
+    except (CompileError, ConfigError, ToolchainError) as fault:
         return replace(found, fault=fault)
     found = replace(found, resources=(_resources(own, arch), _resources(book, arch)))
     try:

@@ -115,6 +115,7 @@ def gpu_facts(session: Session) -> dict[str, Any]:
         "memory_bytes": live.memory_bytes,
         "l2_bytes": live.l2_bytes,
         "power_limit_w": number(limit[0]) if limit else None,
+        "bandwidth_gbs": live.bandwidth_gbs,
         "fp32_peak_gflops": session.peak_gflops("fp32"),
     }
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers import device, launch, numbers, toolchain
+from helpers import device, fitting, launch, numbers, toolchain
 from helpers.errors import ConfigError, GpuFaultError, NoGPUError
 from helpers.kernel import Geometry, Kernel
 from helpers.measuring import protocol, telemetry
@@ -26,6 +26,12 @@ _CUDA_TYPE = {"float32": 0, "float16": 2, "bfloat16": 14, "float64": 1}
 _COMPUTE_32F, _COMPUTE_64F = 68, 70
 _FAST_16BF, _FAST_TF32 = 75, 77
 _DEFAULT_ALGORITHM = -1
+
+
+def runs(arch: str, needed: str) -> bool:
+    """Whether a GPU of an architecture can run what needs one: code for sm_90a runs on nothing else."""
+    here, least = toolchain.arch_number(arch), toolchain.arch_number(needed)
+    return here == least if needed.endswith("a") else here >= least
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,11 @@ class EventBench:
 
 
 class Session:
-    """A GPU opened for measuring. Raises NoGPUError where there is none."""
+    """A GPU opened for measuring.
+
+    Raises NoGPUError where there is none, ToolchainError where cuBLAS is missing or the compiler does not
+    fit the driver.
+    """
 
     def __init__(self) -> None:
         found = device.current()
@@ -154,12 +164,12 @@ class Session:
                 "or look at the recorded figures with: python -m helpers ladder --gpu h200"
             )
         import cupy
-        from cupy.cuda import cublas
 
+        fitting.refuse_unfit_compiler()
+        self._cublas = fitting.cublas()
         self.cupy = cupy
         self.gpu = found
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._cublas = cublas
         bus_id: str = cupy.cuda.Device().pci_bus_id
         self.bus_id = bus_id if telemetry.query("name", bus_id) else None
         self._one = np.ones(1, np.float32)
@@ -233,7 +243,7 @@ class Session:
             return known.peak_gflops(precision) * clock / known.boost_mhz
         if precision not in ("fp32", "int32"):
             return None
-        lanes = 64 if self.gpu.arch in ("sm_75", "sm_80") else 128
+        lanes = device.FP32_LANES.get(self.gpu.arch, 128)
         return self.gpu.sms * lanes * 2 * clock / 1e3
 
     def versions(self) -> dict[str, str | None]:
@@ -251,8 +261,8 @@ class Session:
         }
 
     def supports(self, min_arch: str) -> bool:
-        """Whether this GPU is of at least this architecture."""
-        return toolchain.arch_number(self.gpu.arch) >= toolchain.arch_number(min_arch)
+        """Whether this GPU can run what needs an architecture; see `runs`."""
+        return runs(self.gpu.arch, min_arch)
 
     # -- data ----------------------------------------------------------------------------------
 

@@ -7,17 +7,18 @@ sizes; `measure`, `overlap` and `live_ladder` make of them what a page shows.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from helpers import device
-from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.errors import ConfigError, DataError, ToolchainError, UnknownNameError
 from helpers.kernel import Kernel
 from helpers.measuring import protocol, store
-from helpers.measuring.campaign import commit, stamp
-from helpers.measuring.gpu import BASELINES, Session
+from helpers.measuring.campaign import commit, gpu_facts, stamp
+from helpers.measuring.gpu import BASELINES, Session, runs
 from helpers.measuring.measurement import (
     DEFAULT_GPU,
     Measurement,
@@ -37,14 +38,22 @@ from helpers.measuring.steps import names
 from helpers.measuring.store import Record, Size, shape
 from helpers.measuring.telemetry import Telemetry
 from helpers.rungs import catalog, find
-from helpers.toolchain import arch_number
 
 E = TypeVar("E", Point, Overlapped)
+Cell = tuple[str, tuple[tuple[str, int], ...], Size]
+"""What one entry is asked for: a kernel's name, its tile sizes, a size."""
+
+
+def _cell(name: str, tiles: Mapping[str, int], size: Size) -> Cell:
+    return name, tuple(sorted(tiles.items())), size
 
 
 @dataclass(frozen=True)
 class Taken(Generic[E]):
-    """Entries in the order asked for, with their provenance in words. missing: what there is not, why."""
+    """Entries in the order asked for, with their provenance in words. missing: what there is not, why.
+
+    refused: of those, why this GPU could not measure them. facts: what a record says of the GPU.
+    """
 
     live: bool
     gpu: str
@@ -52,6 +61,8 @@ class Taken(Generic[E]):
     label: str
     entries: tuple[E, ...]
     missing: tuple[str, ...]
+    refused: Mapping[Cell, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -73,9 +84,10 @@ _HOW: Mapping[type, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Recorded:
-    """A record, replayed."""
+    """A record, replayed. why: the reason in words, where this machine's GPU should have measured."""
 
     record: Record
+    why: str = ""
 
     def take(self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Taken[E]:
         """The recorded entries. Raises DataError, with what there is, if there is none of them."""
@@ -113,6 +125,7 @@ class Recorded:
             f"{self.record.path.name} has no {what} of {'; '.join(missing) or 'any kernel'}. It has: "
             f"{listing(self.record.of(kind))}. Record it on that GPU with: python -m helpers record "
             f"--gpu {self.record.key} {options.format(names=asked, sizes=edges)}"
+            + (f". {self.why}" if self.why else "")
         )
 
 
@@ -164,28 +177,30 @@ class Measured:
         Raises ConfigError if this GPU can run none of it, ImplausibleError if a result is wrong.
         """
         note = stamp(self.session.versions(), commit())
-        found: dict[tuple[str, Size], list[E]] = {}
+        found: dict[Cell, list[E]] = {}
+        refused: dict[Cell, str] = {}
         missing, fault = [], None
         with Telemetry(self.session.bus_id) as telemetry:
             now = _Now(self.session, telemetry, note)
             # Sizes outside: the operands of a size serve every kernel.
             for size, (kernel, name, tiles) in itertools.product(sizes, wanted):
                 try:
-                    found[name, size] = _MEASURE[kind](now, kernel, size, tiles)
+                    found[_cell(name, tiles, size)] = _MEASURE[kind](now, kernel, size, tiles)
                 except (
                     ConfigError
                 ) as refusal:  # a newer GPU's instruction, or too large for this one
                     fault = refusal
+                    refused[_cell(name, tiles, size)] = str(refusal)
                     missing.append(f"{name} at {shape(size)} ({refusal})")
         if fault is not None and not found:
             raise fault
-        keys = [(name, size) for _, name, _ in wanted for size in sizes]
+        keys = [_cell(name, tiles, size) for _, name, tiles in wanted for size in sizes]
         entries = tuple(entry for key in keys for entry in found.get(key, ()))
         gpu = self.session.gpu
         said = store.label(gpu.name, entries, verb="measured now on")
-        return Taken(
-            True, gpu.name, gpu.known.key if gpu.known else gpu.name, said, entries, tuple(missing)
-        )
+        key = gpu.known.key if gpu.known else gpu.name
+        facts = gpu_facts(self.session)
+        return Taken(True, gpu.name, key, said, entries, tuple(missing), refused, facts)
 
 
 # -- which of them ---------------------------------------------------------------------------------
@@ -193,28 +208,32 @@ class Measured:
 
 def source(gpu: str | None, wanted: Sequence[Wanted] = ()) -> tuple[Source, str]:
     """This machine's GPU, or a record: where there is no GPU, where gpu names a record, and, with the
-    reason in words, where the GPU is too old for one of the kernels.
-
-    So figures set side by side come from one GPU. Raises UnknownNameError, DataError.
+    reason in words, where the GPU can run none of the kernels or lacks what measuring needs. Raises
+    UnknownNameError, DataError.
     """
     live = device.current() if gpu is None else None
     if live is None:
         return Recorded(store.load(gpu or DEFAULT_GPU)), ""
-    lacking = [f"{name} (needs {arch})" for name, arch in _too_new(wanted, live.arch)]
-    if not lacking:
-        return Measured(_session()), ""
-    why = f"this {live.name} ({live.arch}) cannot run {', '.join(lacking)}"
+    unfit = dict.fromkeys(
+        f"{name} (needs {_needs(k, name)})"
+        for k, name, _ in wanted
+        if not runs(live.arch, _needs(k, name))
+    )
+    if not wanted or len(unfit) < len({name for _, name, _ in wanted}):
+        try:
+            return Measured(_session()), ""
+        except (
+            ToolchainError
+        ) as misfit:  # no cuBLAS, or a compiler that does not go with the driver
+            why = f"not measured on this {live.name}: {misfit}"
+            return Recorded(store.load(DEFAULT_GPU), why), why
+    why = f"this {live.name} ({live.arch}) cannot run {', '.join(unfit)}"
     return Recorded(store.load(DEFAULT_GPU)), why
 
 
-def _too_new(wanted: Sequence[Wanted], arch: str) -> list[tuple[str, str]]:
-    """Kernels and baselines that need a newer architecture than this, with the one they need."""
-    here = arch_number(arch)
-    needs = [
-        (name, BASELINES[name].min_arch if name in BASELINES else find(k).min_arch)
-        for k, name, _ in wanted
-    ]
-    return [(name, needed) for name, needed in needs if arch_number(needed) > here]
+def _needs(kernel: str | Kernel, name: str) -> str:
+    """The architecture that a kernel or a baseline needs."""
+    return BASELINES[name].min_arch if name in BASELINES else find(kernel).min_arch
 
 
 def measure(
@@ -227,10 +246,11 @@ def measure(
     """Times of one or more kernels at one or more sizes.
 
     With a GPU on this machine they are measured now; elsewhere, or when gpu names a record such as
-    "h200", they are replayed. Where this GPU is too old for one of the kernels, all of them are
-    replayed, so that figures set side by side come from one GPU, and the label says so. kernels: names of the catalog, Kernels, or baselines such as
-    "cublas_fp32". sizes: edges, or (M, N, K). params override tile sizes. What the record lacks, or
-    does not fit this GPU, is a row of NaN and named in `missing`.
+    "h200", they are replayed. What this GPU cannot run (a kernel that needs a newer one, a size that
+    its memory does not hold) is replayed beside the rest from the record of DEFAULT_GPU: each row says
+    which GPU it is from, and the label says why. kernels: names of the catalog, Kernels, or baselines
+    such as "cublas_fp32". sizes: edges, or (M, N, K). params override tile sizes. What is neither
+    measured nor recorded is a row of NaN and named in `missing`.
     Raises UnknownKernelError, ConfigError, UnknownNameError (gpu), DataError if the record has none
     of what was asked for.
     """
@@ -239,22 +259,68 @@ def measure(
     if not wanted or not shapes:
         raise ConfigError("measure needs at least one kernel and one size")
     chosen, why = source(gpu, wanted)
-    found = _measurement(chosen.take(Point, wanted, shapes), wanted, shapes)
-    if why:
-        return replace(found, label=f"{found.label}; {why}")
-    return replace(found, recorded=_beside(wanted, shapes)) if found.live else found
+    if isinstance(chosen, Recorded):
+        found = _replayed(chosen.take(Point, wanted, shapes), wanted, shapes)
+        return replace(found, label=f"{found.label}; {why}") if why else found
+    beside = _beside(wanted, shapes)
+    try:
+        return _measured(chosen.take(Point, wanted, shapes), beside, wanted, shapes)
+    except ConfigError as refusal:  # nothing of it fits this GPU
+        if beside is None:
+            raise
+        return replace(beside, label=f"{beside.label}; {refusal}")
 
 
-def _measurement(
-    taken: Taken[Point], wanted: Sequence[Wanted], sizes: Sequence[Size]
-) -> Measurement:
-    by = {(p.kernel, tuple(sorted(p.params.items())), p.m, p.n, p.k): p for p in taken.entries}
-    rows = []
+def _index(taken: Taken[Point]) -> dict[Cell, Point]:
+    return {_cell(p.kernel, p.params, p.size): p for p in taken.entries}
+
+
+def _replayed(taken: Taken[Point], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Measurement:
+    by, rows = _index(taken), []
     for _, name, tiles in wanted:
         for size in sizes:
-            entry = by.get((name, tuple(sorted(tiles.items())), *size))
-            rows.append(gap(name, size) if entry is None else row_of(entry))
-    return Measurement(taken.live, taken.gpu, taken.key, taken.label, tuple(rows), taken.missing)
+            entry = by.get(_cell(name, tiles, size))
+            rows.append(row_of(entry, taken.gpu, taken.key) if entry else gap(name, size))
+    return Measurement(False, taken.gpu, taken.key, taken.label, tuple(rows), taken.missing)
+
+
+def _measured(
+    taken: Taken[Point],
+    beside: Measurement | None,
+    wanted: Sequence[Wanted],
+    sizes: Sequence[Size],
+) -> Measurement:
+    """What was measured now, with the record's rows where this GPU could not measure."""
+    by, rows, missing = _index(taken), [], []
+    instead: dict[str, list[str]] = {}
+    old = iter(beside.rows if beside else ())
+    for kernel, name, tiles in wanted:
+        for size in sizes:
+            kept = next(old, None)
+            entry = by.get(_cell(name, tiles, size))
+            why = taken.refused.get(_cell(name, tiles, size), "")
+            if entry is not None:
+                rows.append(row_of(entry, taken.gpu))
+            elif kept is not None and math.isfinite(kept["ms"]):
+                rows.append(kept)
+                needed, arch = _needs(kernel, name), taken.facts.get("arch", "")
+                if arch and not runs(arch, needed):
+                    here = f"{needed} is needed and this {taken.gpu} is {arch}"
+                    names = instead.setdefault(here, [])
+                    names += [] if name in names else [name]
+                else:
+                    instead.setdefault(why, []).append(f"{name} at {shape(size)}")
+            else:
+                rows.append(gap(name, size))
+                missing.append(f"{name} at {shape(size)}" + (f" ({why})" if why else ""))
+    whose = f"the record of the {beside.gpu}" if beside else ""
+    replayed = tuple(
+        f"{', '.join(names)} replayed from {whose}, since {why}" for why, names in instead.items()
+    )
+    return Measurement(
+        True, taken.gpu, taken.key, "; ".join([taken.label, *replayed]), tuple(rows),
+        tuple(missing), beside, replayed, taken.entries, taken.facts,
+    )  # fmt: skip
 
 
 def _beside(wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Measurement | None:
@@ -263,7 +329,7 @@ def _beside(wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Measurement | No
         taken = Recorded(store.load(DEFAULT_GPU)).take(Point, wanted, sizes)
     except (DataError, UnknownNameError):  # none of it, or no record at all
         return None
-    return _measurement(taken, wanted, sizes)
+    return _replayed(taken, wanted, sizes)
 
 
 def overlap(

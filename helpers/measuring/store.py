@@ -323,14 +323,14 @@ def _entries(
     return found
 
 
-def read(path: Path) -> Record:
-    """Read and check a measurement file. Raises DataError."""
-    return parsed(path, _json(path, _again(path)))
+def read(path: Path, again: str = "") -> Record:
+    """Read and check a measurement file. again: what to do about a damaged one. Raises DataError."""
+    return parsed(path, _json(path, again or _again(path)), again)
 
 
-def parsed(path: Path, raw: Any) -> Record:
-    """Check what a measurement file holds. Raises DataError."""
-    again = _again(path)
+def parsed(path: Path, raw: Any, again: str = "") -> Record:
+    """Check what a measurement file holds. again: as `read`. Raises DataError."""
+    again = again or _again(path)
     if not isinstance(raw, dict) or "schema" not in raw:
         raise DataError(f"{path} is not a measurement file: it has no schema number. {again}")
     if raw["schema"] != SCHEMA:

@@ -39,7 +39,8 @@ OWN_CLOCK = re.compile(r"\bperf_counter\b|\btime\.(?:time|monotonic)\b")
 
 def environment() -> dict[str, str]:
     """The variables of a run that measures nothing: no GPU, recorded CPU times, no widgets."""
-    return {**os.environ, "TILE_BOOK_BUILD": "1", "TILE_REPLAY": "1", "CUDA_VISIBLE_DEVICES": ""}
+    own = ("TILE_BOOK_BUILD", "TILE_REPLAY", "TILE_TRACEBACK")
+    return {**os.environ, **dict.fromkeys(own, "1"), "CUDA_VISIBLE_DEVICES": ""}
 
 
 def executed(notebook: Notebook, folder: Path) -> Notebook:

@@ -17,7 +17,8 @@ from helpers.pages.tables import table
 def provenance(*measurements: Any) -> Html:
     """Where the numbers come from, in one small sentence for each measurement: live or replayed.
 
-    A live one brings the sentence of the recorded points that charts draw beside it.
+    A live one says which of its rows are replayed, and why, and brings the sentence of the recorded
+    points that charts draw beside it.
     """
     if not measurements:
         raise DataError("provenance() takes what measure(...) returned")
@@ -28,7 +29,8 @@ def provenance(*measurements: Any) -> Html:
         said.append(f"{how}: {str(m.label).strip().rstrip('.')}.")
         missing = tuple(getattr(m, "missing", ()))
         if missing:
-            said.append(f"Not in the record: {'; '.join(missing)}.")
+            where = "Neither measured here nor in the record" if m.live else "Not in the record"
+            said.append(f"{where}: {'; '.join(missing)}.")
     said = list(dict.fromkeys(said))
     text = " ".join(said)
     return Html(f'<p class="tile-provenance"><small>{html.escape(text)}</small></p>', text)

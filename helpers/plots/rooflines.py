@@ -7,24 +7,30 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from helpers import model
-from helpers.device import GPUS, Gpu, LiveGpu, current
+from helpers.device import GPUS, Gpu, LiveGpu, current, described
 from helpers.device import gpu as find_gpu
 from helpers.errors import ConfigError
 from helpers.kernel import ITEM_BYTES
+from helpers.measuring.trials import PRECISION
 from helpers.plots.chart_marks import PREDICTED, draw_legend, draw_marker
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
+from helpers.plots.on_axes import Mark, Roof, roofs_and_marks
 from helpers.plots.series import Point, Size, chosen_size, looks, select, told, unique
 from helpers.plots.surface import Canvas, text_width
 from helpers.rungs import catalog
 from helpers.wording import join, number, shape_text
 
 
-def _gpu_of(m: Any, gpu: str | Gpu | None) -> Gpu:
+def _gpu_of(m: Any, gpu: str | Gpu | None, found: Sequence[Point]) -> Gpu:
+    """Whose roofs are drawn: those asked for, else of the first GPU that has a point in the chart."""
     if isinstance(gpu, Gpu):
         return gpu
     if isinstance(gpu, str):
         return find_gpu(gpu)
+    keys = unique(p.gpu for p in found if p.gpu)
+    if keys and all(key in GPUS for key in keys):
+        return GPUS[keys[0]]
     for part in m if isinstance(m, (list, tuple)) else [m]:
         key = str(getattr(part, "key", ""))
         if key in GPUS:
@@ -39,24 +45,22 @@ def _gpu_of(m: Any, gpu: str | Gpu | None) -> Gpu:
 
 
 def _specification(live: LiveGpu) -> Gpu:
-    """Roofs of a GPU that is not in the table, from what its driver reports.
-
-    FP32 lanes of an SM by compute capability: 64 on 7.x and 8.0, 128 since 8.6 (CUDA C++
-    Programming Guide, arithmetic instructions). Bandwidth: bus width times twice the memory clock.
-    """
+    """Roofs of a GPU that is not in the table, from what its driver reports."""
     if live.known:
         return live.known
-    bandwidth = live.memory_bus_bits / 8 * 2 * live.memory_clock_mhz / 1e3
-    if not (bandwidth and live.boost_mhz):
+    if not (live.bandwidth_gbs and live.boost_mhz):
         raise ConfigError(
             f"the driver does not tell the clocks of {live.name}: pass gpu= with a key of "
             f"device.GPUS that is near it, one of {', '.join(GPUS)}"
         )
-    lanes = 64 if live.arch in ("sm_70", "sm_72", "sm_75", "sm_80") else 128
-    return Gpu(
-        live.name, live.name, live.arch, live.sms, live.boost_mhz, lanes, 0, bandwidth,
-        live.l2_bytes, live.memory_bytes, 0, "what the driver reports",
-    )  # fmt: skip
+    return described(
+        live.name,
+        {
+            **{n: getattr(live, n) for n in ("name", "arch", "sms", "memory_bytes", "l2_bytes")},
+            "max_clock_mhz": live.boost_mhz,
+            "bandwidth_gbs": live.bandwidth_gbs,
+        },
+    )
 
 
 def _decades(low: float, high: float) -> list[float]:
@@ -78,6 +82,12 @@ def _intensity(p: Point, kind: str) -> float:
     return model.compulsory_intensity(
         p.m, p.n, p.k, ITEM_BYTES[kernel.dtype], ITEM_BYTES[kernel.out_dtype]
     )
+
+
+def _precision_of(found: Sequence[Point]) -> str:
+    """ "fp16" or "bf16" where all points are of kernels that multiply in it, else "fp32"."""
+    used = {PRECISION[catalog[p.kernel].dtype] if p.kernel in catalog else "" for p in found}
+    return used.pop() if used in ({"fp16"}, {"bf16"}) else "fp32"
 
 
 Box = tuple[float, float, float, float]
@@ -132,7 +142,7 @@ def roofline(
     gpu: str | Gpu | None = None,
     *,
     intensity: str = "compulsory",
-    precision: str = "fp32",
+    precision: str | None = None,
     size: Size | None = None,
     kernels: Sequence[str] | None = None,
     caption: str | None = None,
@@ -141,23 +151,30 @@ def roofline(
 
     intensity: "compulsory" puts a kernel at the FLOP per byte of reading A and B and writing C once
     each; "kernel" at the FLOP per byte that its tiling asks of L2 (model.arithmetic_intensity).
-    precision: which compute roof ("fp32", "fp16", ...). m: as for bars, or None for the roofs alone.
+    precision: which compute roof ("fp32", "fp16", ...); default: the Tensor Cores' where every kernel
+    drawn multiplies in FP16, or in BF16, and FP32 elsewhere. m: as for bars, or None for the roofs alone.
     Hollow diamonds are what the roof allows there; filled markers are times. Points that were recorded
     on another GPU of device.GPUS stand under that GPU's roofs, which are dashed.
     """
     if intensity not in ("compulsory", "kernel"):
         raise ConfigError(f'{intensity=} is not "compulsory" or "kernel"')
-    card = _gpu_of(m, gpu)
-    peak = card.peak_gflops(precision)
-    slope = card.bandwidth_gbs
-    ridge = peak / slope
     found: list[Point] = []
     if m is not None:
         every = select(m, "gflops", kernels)
         at = chosen_size(every, size)
         found = [p for p in every if p.size == at]
+    precision = precision or _precision_of(found)
     placed = [(p, _intensity(p, intensity)) for p in found]
     placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
+    card = _gpu_of(m, gpu, [p for p, _ in placed])
+    peak = card.peak_gflops(precision)
+    if peak <= 0:
+        raise ConfigError(
+            f"the {precision.upper()} peak of {card.name} is not known: pass gpu= with a key of "
+            f"device.GPUS that is near it, one of {', '.join(GPUS)}"
+        )
+    slope = card.bandwidth_gbs
+    ridge = peak / slope
     entries = looks([p for p, _ in placed])
     placed.sort(key=lambda item: -item[0].get("gflops"))
     others = unique(
@@ -275,6 +292,20 @@ def roofline(
             canvas.text(label_x, label_y, p.kernel, size=small, ha="right" if ends else "left")
         return canvas.end(base + 44)
 
+    def chart(ax: Any) -> None:
+        cards = [(g.name, g.peak_gflops(precision), g.bandwidth_gbs) for g in (card, *others)]
+        roofs = [
+            Roof(f"{name}: {number(top)} GFLOP/s, {number(wide)} GB/s", top, wide)
+            for name, top, wide in cards
+        ]
+        allowed = [
+            Mark(p.kernel, x, roof_of(p, x), PREDICTED, "allowed by the roof") for p, x in placed
+        ]
+        reached = [
+            Mark(p.kernel, x, p.get("gflops"), entries[p.legend], p.legend) for p, x in placed
+        ]
+        roofs_and_marks(ax, roofs, [*allowed, *reached], (lo_x, hi_x))
+
     alt = (
         f"Roofline of {card.name}: the memory roof of {number(slope)} GB/s meets the "
         f"{precision.upper()} peak of {number(peak)} GFLOP/s at {number(ridge)} FLOP/byte. "
@@ -301,4 +332,4 @@ def roofline(
                 f"{join(list(entries))}"
             )
         caption += "."
-    return both(draw, alt.strip(), caption)
+    return both(draw, alt.strip(), caption, chart)

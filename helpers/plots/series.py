@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from helpers import device
 from helpers.colours import BLUE, GREEN, VERMILION
 from helpers.errors import DataError
 
@@ -63,7 +64,7 @@ Size = int | tuple[int, int, int]
 
 
 def _is_measurement(data: Any) -> bool:
-    return hasattr(data, "live") and (hasattr(data, "frame") or hasattr(data, "rows"))
+    return hasattr(data, "live") and hasattr(data, "rows")
 
 
 def legend_of(measurement: Any) -> str:
@@ -105,10 +106,21 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
+def _key(name: str) -> str:
+    """The key in device.GPUS of a GPU by the name that its driver gives; "" for one that is not there."""
+    found = device.named(name)
+    return found.key if found else ""
+
+
 def _point(row: Mapping[str, Any], origin: str, legend: str, gpu: str = "") -> Point:
     if "kernel" not in row:
         raise DataError(f"a row to plot has no `kernel`: {dict(row)}")
     origin = str(row.get("origin", origin))
+    whose = str(row.get("gpu") or "")
+    if whose and not legend and "live" in row:  # a row of Measurement.frame tells it itself
+        origin = MEASURED if row["live"] else RECORDED
+        legend = f"measured here, {whose}" if row["live"] else f"recorded on {whose}"
+        gpu = gpu or _key(whose)
     if origin not in LOOKS:
         raise DataError(f"{origin=} of a row to plot is not one of {', '.join(LOOKS)}")
     source = str(row.get("source") or "")
@@ -131,17 +143,31 @@ def points(data: Any) -> list[Point]:
     """Points of a Measurement, a DataFrame, a list of dicts, or a list of any of these.
 
     A live Measurement brings the recorded points of the same kernels and sizes, which it carries,
-    unless a recorded one stands in the list already.
+    unless a recorded one stands in the list already. Points of one origin and GPU that stand there
+    twice, as rows that are replayed beside measured ones may, are drawn once.
     """
     parts = list(_parts(data))
-    recorded = any(_is_measurement(part) and not part.live for part in parts)
+    recorded = {part.key: part for part in parts if _is_measurement(part) and not part.live}
     found: list[Point] = []
     for part in parts:
         found += _points(part)
         beside = getattr(part, "recorded", None)
-        if _is_measurement(part) and part.live and beside is not None and not recorded:
-            found += _points(beside)
-    return found
+        if _is_measurement(part) and part.live and beside is not None:
+            in_list = recorded.get(beside.key)
+            legend = legend_of(in_list or beside)
+            wanted = {(r["kernel"], _shape(r)) for r in part.rows if _replayed(r)}
+            found += [
+                replace(p, legend=legend)
+                for p in _points(beside)
+                if in_list is None or (p.kernel, p.size) in wanted
+            ]
+    once = {(p.kernel, p.size, p.legend, p.gpu, tuple(p.values.items())): p for p in found}
+    return list(once.values())
+
+
+def _replayed(row: Mapping[str, Any]) -> bool:
+    """Whether a row of a live Measurement comes from the record that it carries."""
+    return bool(row.get("record"))
 
 
 def _parts(data: Any) -> Iterator[Any]:
@@ -158,8 +184,9 @@ def _points(data: Any) -> list[Point]:
     if _is_measurement(data):
         origin = MEASURED if data.live else RECORDED
         legend = legend_of(data)
-        rows = data.frame.to_dict("records") if hasattr(data, "frame") else data.rows
-        return [_point(row, origin, legend, str(getattr(data, "key", ""))) for row in rows]
+        key = str(getattr(data, "key", ""))
+        rows = (row for row in data.rows if not (data.live and _replayed(row)))
+        return [_point(row, origin, legend, key) for row in rows]
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
         return [_point(row, RECORDED, "") for row in data.to_dict("records")]
     if isinstance(data, Mapping):

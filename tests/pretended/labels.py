@@ -1,0 +1,208 @@
+"""Numbers that stand under the name of a GPU that did not measure them.
+
+A page is run three times: on a pretended GPU, on one whose times are all others, and with a record whose
+times are all others. A number that differs in the second run was measured here; one that differs in the
+third comes from the record; one that differs in neither is a count, a limit or a printed number. So no number
+has to be known beforehand. What a number is said to be of is read as a reader would: from the head of its row
+or column, else from the caption and note; in prose from the nearest name in its sentence, else the last one
+before it in the paragraph.
+"""
+
+from __future__ import annotations
+
+import difflib
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.pretended.running import Ran
+
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w])")
+_TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?|\w+|[^\w\s]")
+RECORD = r"H200|\brecord(?:ed)?\b"
+HERE = r"measured (?:now|here)|(?:this|your) (?:GPU|card|machine)|GPU at hand"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in a text: where it stands, and whether it was measured here or comes from the record."""
+
+    start: int
+    end: int
+    live: bool
+    recorded: bool
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A number under a wrong name."""
+
+    number: str
+    of: str
+    said: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.number}, {self.of}, stands as {self.said}'s: {self.where}"
+
+
+def differing(text: str, other: str) -> set[int]:
+    """Where numbers of a text begin that are others in another run."""
+    mine, theirs = list(_TOKEN.finditer(text)), list(_TOKEN.finditer(other))
+    shape = [["#" if m[0][0].isdigit() else m[0] for m in found] for found in (mine, theirs)]
+    pairs: Iterator[tuple[int, int]]
+    if shape[0] == shape[1]:
+        pairs = zip(range(len(mine)), range(len(mine)), strict=True)
+    else:
+        blocks = difflib.SequenceMatcher(None, *shape, autojunk=False).get_matching_blocks()
+        pairs = ((b.a + i, b.b + i) for b in blocks for i in range(b.size))
+    joined = dict(pairs)
+    left = Counter(theirs[b][0] for b in set(range(len(theirs))) - set(joined.values()))
+    found = set()
+    for a, token in enumerate(mine):
+        if not token[0][0].isdigit():
+            continue
+        if a in joined:
+            same = theirs[joined[a]][0] == token[0]
+        else:  # where words differ, too, it may stand at another place
+            same = left[token[0]] > 0
+            left[token[0]] -= same
+        if not same:
+            found.add(token.start())
+    return found
+
+
+def numbers(text: str, other_gpu: str, other_record: str) -> list[Number]:
+    """The numbers of a text with what they come from."""
+    live, recorded = differing(text, other_gpu), differing(text, other_record)
+    return [
+        Number(m.start(), m.end(), m.start() in live, m.start() in recorded)
+        for m in NUMBER.finditer(text)
+    ]
+
+
+def names(text: str, here: str) -> list[tuple[int, str]]:
+    """Where a text names the GPU of the record ("record") and the one at hand ("here")."""
+    at = [(m.start(), "record") for m in re.finditer(RECORD, text)]
+    own = "|".join([HERE, re.escape(here), r"\b" + re.escape(here.split()[-1]) + r"\b"])
+    return sorted(at + [(m.start(), "here") for m in re.finditer(own, text)])
+
+
+def _verdict(number: Number, said: set[str]) -> str:
+    """What is wrong with a number that stands as that of these; "" if nothing."""
+    if number.live and number.recorded:  # a ratio of the two: both have to be named
+        return "" if len(said) != 1 else "measured here and recorded"
+    if number.live and said == {"record"}:
+        return "measured here"
+    if number.recorded and said == {"here"}:
+        return "recorded"
+    return ""
+
+
+# -- prose -----------------------------------------------------------------------------------------
+
+_SENTENCE = re.compile(r"(?s).+?(?:[.!?][)\"”]*(?=\s|$)|$)\s*")
+
+
+def in_prose(
+    text: str, found: Sequence[Number], here: str
+) -> Iterator[tuple[Number, str, str, str]]:
+    """Numbers of a text whose sentence, or what stands before it, names another GPU than their own."""
+    for paragraph in re.finditer(r"(?:.+\n?)+", text):
+        known: list[tuple[int, str]] = []
+        if paragraph[0].startswith("Figure: "):  # its source stands at the end
+            known = names(paragraph[0], here)[-1:]
+        for piece in _SENTENCE.finditer(paragraph[0]):
+            first = paragraph.start() + piece.start()
+            inside = [(first + at, who) for at, who in names(piece[0], here)]
+            for number in found:
+                if not first <= number.start < first + len(piece[0]):
+                    continue
+                if number.live and number.recorded:
+                    said = {who for _, who in inside or known[-1:]}
+                else:
+                    said = _nearest(number, inside, text) or {who for _, who in known[-1:]}
+                if of := _verdict(number, said):
+                    yield number, of, " and ".join(said), piece[0].strip()
+            known += [name for name in inside if not text[name[0] :].startswith("record")]
+
+
+_CLAUSE = re.compile(r"[,;:]\s|\b(?:and|but|where|while|against|than)\b")
+
+
+def _nearest(number: Number, inside: Sequence[tuple[int, str]], text: str) -> set[str]:
+    """Whose a number is by the names in its sentence: in its clause, else before it, else after it."""
+    first = max((m.end() for m in _CLAUSE.finditer(text, 0, number.start)), default=0)
+    last = next((m.start() for m in _CLAUSE.finditer(text, number.end)), len(text))
+    clause = [who for at, who in inside if first <= at < last]
+    before = [who for at, who in inside if at < number.start]
+    return set(clause[-1:] or before[-1:] or [who for _, who in inside[:1]])
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def _plain(markup: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", markup)).split())
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page: its caption and note, the heads of its columns, its rows."""
+
+    about: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def tables(markup: str) -> list[Table]:
+    """The tables of a piece of HTML."""
+    made = []
+    for found in re.finditer(r"(?s)<table.*?</table>(.*?)(?=<table|$)", markup):
+        rows = [
+            tuple(_plain(c) for c in re.findall(r"(?s)<t[hd][^>]*>(.*?)</t[hd]>", row))
+            for row in re.findall(r"(?s)<tr[^>]*>(.*?)</tr>", found[0])
+        ]
+        caption = re.search(r"(?s)<caption.*?</caption>", found[0])
+        about = _plain((caption[0] if caption else "") + " " + found[1])
+        if rows:
+            made.append(Table(about, rows[0], tuple(rows[1:])))
+    return made
+
+
+def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str, str, str, str]]:
+    """Numbers of tables under the name of another GPU."""
+    for t, other, changed in zip(tables(own), tables(gpu), tables(record), strict=False):
+        for r, row in enumerate(t.rows):
+            for c, cell in enumerate(row):
+                try:
+                    found = numbers(cell, other.rows[r][c], changed.rows[r][c])
+                except IndexError:
+                    continue
+                for number in found:
+                    head = f"{row[0] if c else ''} | {t.heads[c] if c < len(t.heads) else ''}"
+                    said = {who for _, who in names(head, here)} or {
+                        who for _, who in names(t.about, here)
+                    }
+                    if of := _verdict(number, said):
+                        where = f"{t.about} [{head}]"
+                        yield cell[number.start : number.end], of, " and ".join(said), where
+
+
+def faults(passes: dict[str, list[Ran]], here: str) -> list[Fault]:
+    """What stands under a wrong name on a page, from its three runs. here: the pretended GPU's name."""
+    found = []
+    runs = (passes["own"], passes["other_gpu"], passes["other_record"])
+    for cells in zip(*runs, strict=True):
+        for own, gpu, record in zip(*(c.shown for c in cells), strict=False):
+            if "<table" in own:
+                found += [Fault(*about) for about in in_tables(own, gpu, record, here)]
+                continue
+            taken = numbers(own, gpu, record)
+            found += [
+                Fault(own[n.start : n.end], of, said, where)
+                for n, of, said, where in in_prose(own, taken, here)
+            ]
+    return found

@@ -1,0 +1,299 @@
+"""Run the code cells of a notebook in this process, on a pretended machine, and keep what they show."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from tests.pretended import clock
+from tests.pretended.machines import Machine, be
+
+SITE = Path(__file__).resolve().parent / "site"
+ROOT = SITE.parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A cell that ran: what it showed, as plain text, what it said on stderr, and its error."""
+
+    source: str
+    shown: tuple[str, ...]
+    stderr: str
+    error: str
+
+
+def pretend(machine: Machine) -> None:
+    """Make this process the machine's. Call it before anything of helpers is imported."""
+    be(machine)
+    os.environ.pop("TILE_BOOK_BUILD", None)
+    os.environ.pop("COLAB_RELEASE_TAG", None)
+    os.environ["MPLBACKEND"] = "agg"
+    sys.path.insert(0, os.fspath(SITE))
+    tools = Path(tempfile.mkdtemp(prefix="pretended-"))
+    if machine.gpu and "nvidia-smi" not in machine.lacks:
+        smi = tools / "nvidia-smi"
+        smi.write_text(NVIDIA_SMI, encoding="utf-8")
+        smi.chmod(0o755)
+        os.environ["PATH"] = f"{tools}:{os.environ['PATH']}"
+    clock.install()
+    if "compiler" in machine.lacks:
+        _without_compiler()
+    _remember_cubins()
+    _remember_launches()
+    _pretend_telemetry(machine)
+    if "nvdisasm" in machine.lacks:
+        _without_nvdisasm()
+
+
+NVIDIA_SMI = """#!/bin/sh
+case "$*" in
+  *clocks.sm,*) echo "777, 66.6" ;;
+  *clocks.max.sm*) echo 1590 ;;
+  *driver_version*) echo 570.86.15 ;;
+  *name*) echo "Tesla T4" ;;
+  *) echo 66.6 ;;
+esac
+"""
+
+
+def _pretend_telemetry(machine: Machine) -> None:
+    """Clock and power as nvidia-smi would say them; loops of the CPU take times that are drawn."""
+    from helpers import host
+    from helpers.measuring import telemetry
+
+    host.time = clock.OfTheHost  # type: ignore[assignment]
+    if machine.gpu and "nvidia-smi" not in machine.lacks:
+        telemetry.Telemetry.between = lambda *_: telemetry.Reading(  # type: ignore[method-assign]
+            float(round(700 + 99 * clock.drawn("clock"))),
+            round(60 + 9 * clock.drawn("power"), 1),
+            None,
+        )
+
+
+def begin(seed: int) -> None:
+    """A run on the GPU of this seed: nothing that was measured before is kept."""
+    from helpers import host
+    from helpers.measuring import sources
+
+    clock.begin(seed)
+    for module in (sources, host):
+        for kept in vars(module).values():
+            if hasattr(kept, "cache_clear") and getattr(kept, "__module__", "") == module.__name__:
+                kept.cache_clear()
+
+
+def _without_compiler() -> None:
+    """Neither NVRTC nor clang."""
+    import ctypes
+
+    from helpers import clang, toolchain
+
+    def refuse(*_: Any) -> tuple[ctypes.CDLL, Path]:
+        raise toolchain.ToolchainError(
+            f"no NVRTC library was found on this machine. {toolchain.INSTALL_HINT}"
+        )
+
+    toolchain._open_nvrtc = refuse
+    clang.available = lambda: False
+
+
+def _without_nvdisasm() -> None:
+    """No disassembler, neither among the wheels nor on the PATH. NVRTC is found before."""
+    import types
+
+    from helpers import toolchain
+
+    toolchain.has_nvrtc()
+    toolchain.sys = types.SimpleNamespace(path=[])  # type: ignore[assignment]
+    toolchain.shutil = types.SimpleNamespace(which=lambda *_, **__: None)  # type: ignore[assignment]
+
+
+def _remember_cubins() -> None:
+    """Let the pretended driver know what a cubin was compiled from."""
+    from helpers import toolchain
+
+    compile_ = toolchain.compile
+
+    def compiled(source: str, **named: Any) -> Any:
+        from cupy.cuda.kernels import Made, remember
+
+        made = compile_(source, **named)
+        name, arch = named.get("name", "kernel.cu"), named.get("arch", "sm_75")
+        defines = tuple(sorted((named.get("defines") or {}).items()))
+        remember(made.cubin, Made(source, name, arch, defines, tuple(named.get("options", ()))))
+        return made
+
+    toolchain.compile = compiled
+
+
+def _remember_launches() -> None:
+    """Let a launch in the emulator that was made before not be made again: its arrays come out as then."""
+    import numpy as np
+
+    from helpers import emulator
+
+    launch, kept = emulator.launch, {}
+
+    def launched(
+        source: str, entry: str, grid: Any, block: Any, args: Any, *rest: Any, **named: Any
+    ) -> Any:
+        symbols = named.get("symbols") or {}
+        arrays = [x for x in [*args, *symbols.values()] if isinstance(x, np.ndarray)]
+        key = repr((
+            source, entry, grid, block, rest, [_told(x) for x in args],
+            sorted((name, _told(value)) for name, value in named.items()),
+        ))  # fmt: skip
+        if key not in kept:
+            report = launch(source, entry, grid, block, args, *rest, **named)
+            kept[key] = report, [x.copy() for x in arrays]
+            return report
+        report, after = kept[key]
+        for x, then in zip(arrays, after, strict=True):
+            x[...] = then
+        return report
+
+    emulator.launch = launched  # type: ignore[assignment]
+
+
+def _told(x: Any) -> Any:
+    """What tells an argument from another."""
+    if isinstance(x, dict):
+        return sorted((key, _told(value)) for key, value in x.items())
+    if isinstance(x, list | tuple):
+        return [_told(value) for value in x]
+    if hasattr(x, "tobytes"):
+        return x.shape, str(x.dtype), hash(x.tobytes())
+    return repr(x)
+
+
+def code_cells(notebook: Path) -> list[str]:
+    """The code of a notebook's cells, from top to bottom."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+
+
+def run(cells: list[str], folder: Path) -> Iterator[Ran]:
+    """Run cells one after the other in a fresh namespace, as "Run all" does, errors or not."""
+    from IPython.core.displayhook import CapturingDisplayHook
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+    from traitlets.config import Config
+
+    if not InteractiveShell.initialized():
+        config = Config()
+        config.HistoryManager.enabled = False
+        config.InteractiveShell.colors = "NoColor"
+        InteractiveShell.instance(config=config)
+    shell = InteractiveShell.instance()
+    shell.reset(new_session=True)
+    kept, path = os.getcwd(), list(sys.path)
+    os.chdir(folder)
+    try:
+        for source in cells:
+            values: list[Any] = []
+            shell.display_trap.hook = CapturingDisplayHook(shell, values)
+            with capture_output() as said:
+                done = shell.run_cell(source, store_history=False)
+            fault = done.error_before_exec or done.error_in_exec
+            shown = [said.stdout] if said.stdout.strip() and fault is None else []
+            shown += [_text(output.data) for output in said.outputs]
+            shown += [_text(value["data"]) for value in values]
+            error = f"{type(fault).__name__}: {fault}" if fault is not None else ""
+            yield Ran(source, tuple(shown), said.stderr, error)
+    finally:
+        os.chdir(kept)
+        sys.path[:] = path
+
+
+def _text(data: dict[str, Any]) -> str:
+    if "<table" in data.get("text/html", ""):
+        return str(data["text/html"])
+    return str(data.get("text/markdown") or data.get("text/plain") or data.get("text/html") or "")
+
+
+def as_json(passes: dict[str, list[Ran]]) -> str:
+    """What ran, as text."""
+    return json.dumps({name: [asdict(c) for c in cells] for name, cells in passes.items()})
+
+
+def from_json(text: str) -> dict[str, list[Ran]]:
+    """The inverse of `as_json`."""
+    return {
+        name: [Ran(c["source"], tuple(c["shown"]), c["stderr"], c["error"]) for c in cells]
+        for name, cells in json.loads(text).items()
+    }
+
+
+# -- the same page on another GPU, and beside another record ---------------------------------------
+
+
+def once(cells: list[str], seed: int = 0) -> list[Ran]:
+    """Run cells in book/, on the GPU of this seed."""
+    begin(seed)
+    return list(run(cells, ROOT / "book"))
+
+
+def thrice(cells: list[str]) -> dict[str, list[Ran]]:
+    """Run cells as they are, on a GPU with other times, and beside a record with other times."""
+    from helpers import claims, pages
+    from helpers.measuring import store
+
+    passes = {"own": once(cells)}
+    record = slower(ROOT / "data" / "measurements" / "h200.json")
+    silent = {"holds": lambda *_, **__: None}  # a sentence need not be true of that record
+    with _in_words():
+        passes["other_gpu"] = once(cells, seed=1)
+        with (
+            mock.patch.object(store, "read", lambda path: store.parsed(path, record)),
+            mock.patch.multiple(claims, **silent),
+            mock.patch.multiple(pages, **silent),
+        ):
+            passes["other_record"] = once(cells)
+    return passes
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    """Figures have their words and no picture: a second run needs no more."""
+    from helpers.plots import figures
+
+    drawn = figures.both
+    held = [
+        m
+        for n, m in sys.modules.items()
+        if n.startswith("helpers.") and vars(m).get("both") is drawn
+    ]
+    for module in held:
+        module.both = lambda draw, alt, caption="": figures.Figure("<svg></svg>", alt, caption)
+    try:
+        yield
+    finally:
+        for module in held:
+            module.both = drawn
+
+
+def slower(record: Path, factor: float = 1.37) -> dict[str, Any]:
+    """A record in which everything takes longer by a factor."""
+
+    def changed(x: Any, name: str = "") -> Any:
+        if isinstance(x, dict):
+            return {key: changed(value, key) for key, value in x.items()}
+        if isinstance(x, list):
+            return [changed(value, name) for value in x]
+        if isinstance(x, float):
+            if name == "ms" or name.endswith("_ms") or name in ("q1", "q3"):
+                return x * factor
+            if name in ("gflops", "gbs"):
+                return x / factor
+        return x
+
+    made: dict[str, Any] = changed(json.loads(record.read_text(encoding="utf-8")))
+    return made

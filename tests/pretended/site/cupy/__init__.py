@@ -1,0 +1,269 @@
+"""As much of CuPy as this book uses, on NumPy: for a process that pretends to have a GPU."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from tests.pretended import machines, products
+
+__version__ = "14.0.1"
+
+_held = 0
+
+
+def _need_room(nbytes: int) -> None:
+    """Raise OutOfMemoryError as CuPy does where an array does not fit."""
+    total = machines.here().properties["totalGlobalMem"]
+    if _held + nbytes > total:
+        from cupy.cuda.memory import OutOfMemoryError
+
+        raise OutOfMemoryError(nbytes, _held)
+
+
+def _allocate(nbytes: int, owner: Any) -> None:
+    """Count the memory of an array, until nobody holds it."""
+    global _held
+    _need_room(nbytes)
+    _held += nbytes
+    weakref.finalize(owner, _release, nbytes)
+
+
+def _release(nbytes: int) -> None:
+    global _held
+    _held -= nbytes
+
+
+class _Owner:
+    """Stands for a piece of device memory."""
+
+
+class _Pointer:
+    def __init__(self, address: int) -> None:
+        self.ptr = address
+
+
+def _bare(x: Any) -> Any:
+    return x._host if isinstance(x, ndarray) else x
+
+
+class ndarray(NDArrayOperatorsMixin):
+    """An array on the device. Like CuPy's it does not turn into a NumPy array by itself."""
+
+    __array_priority__ = 100
+
+    def __init__(self, host: np.ndarray, owner: Any = None) -> None:
+        self._host = host
+        if owner is None:
+            owner = _Owner()
+            _allocate(host.nbytes, owner)
+        self._owner = owner
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # an array of the host tells NumPy where its numbers lie
+            raise AttributeError(name)
+        found = getattr(self.__dict__["_host"], name)  # shape, dtype, strides, flags, size ...
+        if not callable(found):
+            return found
+
+        def method(*args: Any, **named: Any) -> Any:
+            named = {k: _bare(v) for k, v in named.items()}
+            return _made(found(*(_bare(a) for a in args), **named))
+
+        return method
+
+    @property
+    def data(self) -> _Pointer:
+        return _Pointer(self._host.ctypes.data)
+
+    @property
+    def T(self) -> ndarray:
+        return ndarray(self._host.T, self._owner)
+
+    def get(
+        self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True
+    ) -> Any:
+        from cupy import cuda
+
+        stream = stream or cuda.get_current_stream()
+        stream._copy(self._host.nbytes, "d2h")
+        if out is None:
+            out = np.empty_like(self._host)
+        out[...] = self._host
+        if blocking:
+            stream.synchronize()
+        return out
+
+    def set(self, arr: np.ndarray, stream: Any = None) -> None:
+        from cupy import cuda
+
+        if not isinstance(arr, np.ndarray) or arr.shape != self.shape or arr.dtype != self.dtype:
+            raise TypeError(
+                "Only numpy.ndarray of the same shape and dtype can be set to cupy.ndarray"
+            )
+        (stream or cuda.get_current_stream())._copy(arr.nbytes, "h2d")
+        self._host[...] = arr
+
+    def view(self, dtype: Any) -> ndarray:
+        return ndarray(self._host.view(dtype), self._owner)
+
+    def reshape(self, *shape: Any) -> ndarray:
+        return ndarray(self._host.reshape(*shape), self._owner)
+
+    def __getitem__(self, index: Any) -> ndarray:
+        if isinstance(index, ndarray) and self.ndim == 2:
+            products.rows_of[:] = [index._host]
+        index = tuple(map(_bare, index)) if isinstance(index, tuple) else _bare(index)
+        found = np.asarray(self._host[index])
+        own = None if found.base is None else self._owner
+        return ndarray(found, own)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        _refuse_host(value)
+        index = tuple(map(_bare, index)) if isinstance(index, tuple) else _bare(index)
+        self._host[index] = _bare(value)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a "
+            "NumPy array explicitly."
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        for x in (*inputs, *named.get("out", ())):
+            _refuse_host(x)
+        if "out" in named:
+            named["out"] = tuple(map(_bare, named["out"]))
+        return _made(getattr(ufunc, method)(*map(_bare, inputs), **named))
+
+    def __array_function__(self, function: Any, _types: Any, args: Any, named: Any) -> Any:
+        return _made(function(*map(_bare, args), **{k: _bare(v) for k, v in named.items()}))
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    def __float__(self) -> float:
+        return float(self._host)
+
+    def __int__(self) -> int:
+        return int(self._host)
+
+    def __bool__(self) -> bool:
+        return bool(self._host)
+
+    def __repr__(self) -> str:
+        return repr(self._host)
+
+    def __str__(self) -> str:
+        return str(self._host)
+
+
+def _refuse_host(x: Any) -> None:
+    if isinstance(x, np.ndarray) and x.ndim:
+        raise TypeError(f"Unsupported type {type(x)}")
+
+
+def _made(x: Any) -> Any:
+    """An array of the device, from what NumPy made of its arrays."""
+    return ndarray(np.asarray(x)) if isinstance(x, np.ndarray | np.generic) else x
+
+
+def asarray(a: Any, dtype: Any = None, order: str | None = None) -> ndarray:
+    if isinstance(a, ndarray) and (dtype is None or a.dtype == dtype):
+        return a
+    from cupy import cuda
+
+    host = np.array(_bare(a), dtype=dtype, order=order or "C", copy=True)
+    cuda.get_current_stream()._copy(host.nbytes, "h2d")
+    return ndarray(host)
+
+
+def array(a: Any, dtype: Any = None) -> ndarray:
+    return ndarray(np.array(_bare(a), dtype=dtype, copy=True))
+
+
+def asnumpy(a: Any) -> Any:
+    return a.get() if isinstance(a, ndarray) else np.asarray(a)
+
+
+def _new(maker: Any) -> Any:
+    def make(*args: Any, **named: Any) -> ndarray:
+        return ndarray(maker(*map(_bare, args), **named))
+
+    return make
+
+
+def _touched(shape: Any, dtype: Any = np.float64, order: str = "C") -> np.ndarray:
+    _need_room(int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize)
+    return np.zeros(shape, dtype, order)
+
+
+empty, zeros, ones, full = _new(_touched), _new(np.zeros), _new(np.ones), _new(np.full)
+arange, eye, empty_like, zeros_like = (
+    _new(np.arange),
+    _new(np.eye),
+    _new(np.zeros_like),
+    _new(np.zeros_like),
+)
+
+
+def _applied(function: Any) -> Any:
+    def apply(*args: Any, **named: Any) -> Any:
+        for x in args:
+            _refuse_host(x)
+        return _made(function(*map(_bare, args), **{k: _bare(v) for k, v in named.items()}))
+
+    return apply
+
+
+sqrt, square, abs, isnan, where = map(_applied, (np.sqrt, np.square, np.abs, np.isnan, np.where))
+allclose, array_equal, max, min, sum = map(
+    _applied, (np.allclose, np.array_equal, np.max, np.min, np.sum)
+)
+isfinite, nan_to_num, count_nonzero = map(_applied, (np.isfinite, np.nan_to_num, np.count_nonzero))
+inf, nan = np.inf, np.nan
+float16, float32, float64, int32, int64, uint16, uint32, uint8 = (
+    np.float16, np.float32, np.float64, np.int32, np.int64, np.uint16, np.uint32, np.uint8,
+)  # fmt: skip
+
+
+def dot(a: ndarray, b: ndarray, out: ndarray | None = None) -> ndarray:
+    return matmul(a, b, out)
+
+
+def matmul(a: ndarray, b: ndarray, out: ndarray | None = None) -> ndarray:
+    """The library's product; it needs cuBLAS, as CuPy's does."""
+    from cupy import cuda
+    from cupy.cuda import cublas
+
+    for x in (a, b):
+        _refuse_host(x)
+    result = np.matmul(a._host, b._host)
+    (m, k), n = a.shape, b.shape[1]
+    cuda.get_current_stream()._work(cuda._seconds("dot", m, n, k, str(a.dtype), library=True))
+    assert cublas
+    if out is None:
+        return ndarray(result)
+    out._host[...] = result
+    return out
+
+
+def get_default_memory_pool() -> Any:
+    from cupy.cuda import memory
+
+    return memory.MemoryPool()
+
+
+from cupy import cuda  # noqa: E402
+from cupy.cuda.kernels import RawKernel, RawModule  # noqa: E402
+
+__all__ = ["RawKernel", "RawModule", "asarray", "asnumpy", "cuda", "ndarray"]
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(
+        f"the pretended CuPy has no {name}; add it in tests/pretended/site/cupy if a page uses it"
+    )

@@ -1,0 +1,137 @@
+"""Streams, events and what the device says of itself."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from tests.pretended import clock, machines
+
+_stack = threading.local()
+
+
+def _rate(dtype: str) -> float:
+    """FLOP/s at most, in the pretended GPU's lanes or its Tensor Cores."""
+    p = machines.here().properties
+    lanes = 64 if (p["major"], p["minor"]) == (7, 5) else 128
+    peak = p["multiProcessorCount"] * lanes * 2 * p["clockRate"] * 1e3
+    return peak / 7 * {"float16": 6.0, "uint16": 6.0, "float64": 0.05}.get(dtype, 1.0)
+
+
+def _seconds(name: str, m: int, n: int, k: int, dtype: str, library: bool = False) -> float:
+    """How long a product takes; the larger the less overhead."""
+    most = _rate(dtype) * (6.5 if library and dtype != "float64" else 6.0)
+    most *= m * n / (m * n + 200.0**2)
+    return 4e-6 + 2.0 * m * n * k / clock.rate(most, name, m, n, k)
+
+
+class Stream:
+    """A queue of work. Its end is a moment of the pretended host's clock."""
+
+    _count = 0
+
+    def __init__(self, null: bool = False, non_blocking: bool = False, **_: Any) -> None:
+        Stream._count += 1
+        self.ptr = 0 if null else Stream._count
+        self._end = 0
+        _streams[self.ptr] = self
+
+    def _work(self, seconds: float) -> None:
+        jitter = 1 + 0.02 * clock.next_drawn("jitter", seconds)
+        self._end = max(clock.now(), self._end) + int(1e9 * seconds * jitter)
+
+    def _copy(self, nbytes: int, direction: str, pinned: bool = False) -> None:
+        gbs = clock.rate(11.0 if pinned else 4.0, direction, pinned) + 0.4
+        self._work(8e-6 + nbytes / gbs / 1e9)
+
+    def __enter__(self) -> Stream:
+        _stack.__dict__.setdefault("held", []).append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _stack.held.pop()
+
+    def use(self) -> Stream:
+        return self.__enter__()
+
+    def synchronize(self) -> None:
+        clock.wait_until(self._end)
+
+    def record(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        self._end = max(self._end, event._at)
+
+    @property
+    def done(self) -> bool:
+        return self._end <= clock.now()
+
+
+_streams: dict[int, Stream] = {}
+
+
+class Event:
+    """A mark in a stream."""
+
+    def __init__(self, block: bool = False, disable_timing: bool = False, **_: Any) -> None:
+        self._at = 0
+
+    def record(self, stream: Stream | None = None) -> None:
+        stream = stream or get_current_stream()
+        self._at = max(clock.now(), stream._end)
+
+    def synchronize(self) -> None:
+        clock.wait_until(self._at)
+
+    @property
+    def done(self) -> bool:
+        return self._at <= clock.now()
+
+
+Stream.null = Stream(null=True)  # type: ignore[attr-defined]
+
+
+def get_current_stream() -> Stream:
+    held = getattr(_stack, "held", [])
+    return held[-1] if held else Stream.null  # type: ignore[attr-defined]
+
+
+def get_elapsed_time(start: Event, end: Event) -> float:
+    """Milliseconds between two events."""
+    return (end._at - start._at) / 1e6
+
+
+def set_allocator(allocator: Any = None) -> None:
+    """Nothing: memory is the host's."""
+
+
+class PinnedMemory:
+    def __init__(self, size: int, flags: int = 0) -> None:
+        self.size = size
+
+
+def PinnedMemoryPointer(mem: PinnedMemory, offset: int) -> bytearray:
+    return bytearray(mem.size - offset)
+
+
+def alloc_pinned_memory(size: int) -> bytearray:
+    return bytearray(size)
+
+
+from cupy.cuda import device, driver, function, memory, runtime  # noqa: E402
+from cupy.cuda.device import Device  # noqa: E402
+
+__all__ = ["Device", "Event", "Stream", "device", "driver", "function", "memory", "runtime"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("cublas", "compiler"):
+        import importlib
+
+        return importlib.import_module(f"cupy.cuda.{name}")
+    raise AttributeError(
+        f"the pretended cupy.cuda has no {name}; add it in tests/pretended/site/cupy/cuda"
+    )

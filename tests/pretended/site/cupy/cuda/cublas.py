@@ -1,0 +1,60 @@
+"""cuBLAS's product, by NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from tests.pretended import machines, products
+
+if "cublas" in machines.here().lacks:
+    raise ImportError(
+        'Failure finding "libcublasLt.so.12": No such file: libcublasLt.so.12*, searched in:\n  none'
+    )
+
+CUBLAS_OP_N, CUBLAS_OP_T = 0, 1
+_TYPES = {
+    0: np.dtype(np.float32),
+    1: np.dtype(np.float64),
+    2: np.dtype(np.float16),
+    14: np.dtype(np.uint16),
+}
+
+
+class CUBLASError(RuntimeError):
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__("CUBLAS_STATUS_NOT_SUPPORTED")
+
+
+def create() -> int:
+    return 1
+
+
+def getVersion(_: int) -> int:
+    return 120804
+
+
+def _matrix(address: int, rows: int, cols: int, kind: int) -> np.ndarray:
+    dtype = _TYPES[kind]
+    memory = (ctypes.c_char * (rows * cols * dtype.itemsize)).from_address(address)
+    return np.frombuffer(memory, dtype).reshape(rows, cols)
+
+
+def gemmEx(
+    handle: int, ta: int, tb: int, m: int, n: int, k: int, alpha: int, A: int, a_type: int, lda: int,
+    B: int, b_type: int, ldb: int, beta: int, C: int, c_type: int, ldc: int, compute: int, algo: int,
+) -> None:  # fmt: skip
+    """C^T = B^T A^T as cuBLAS sees it: here the row-major product (n, k) by (k, m)."""
+    from cupy import cuda
+
+    if (ta, tb) != (CUBLAS_OP_N, CUBLAS_OP_N) or (lda, ldb, ldc) != (m, k, m):
+        raise CUBLASError(15)
+    if machines.here().properties["major"] < 8 and (14 in (a_type, b_type) or compute in (75, 77)):
+        raise CUBLASError(15)
+    left, right = _matrix(B, n, k, b_type), _matrix(A, k, m, a_type)
+    products.multiply(left, right, _matrix(C, n, m, c_type), bfloat16=a_type == 14)
+    cuda.get_current_stream()._work(
+        cuda._seconds(f"cublas {compute}", n, m, k, str(_TYPES[a_type]), library=True)
+    )

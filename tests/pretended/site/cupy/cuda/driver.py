@@ -1,0 +1,5 @@
+"""The driver's error."""
+
+
+class CUDADriverError(RuntimeError):
+    """What the driver API raises."""

@@ -1,0 +1,15 @@
+"""As much of cupyx as this book uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray:
+    return np.empty(shape, dtype, order)
+
+
+def zeros_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray:
+    return np.zeros(shape, dtype, order)

@@ -1,0 +1,159 @@
+"""`make` at home: the wheels that fit the GPU's driver, and JupyterLab on the book's notebooks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The files that `make` reads, and a folder bin/ that comes first on the PATH."""
+    for name in ("Makefile", "pyproject.toml", "requirements.txt"):
+        shutil.copy2(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    (tmp_path / "bin").mkdir()
+    return tmp_path
+
+
+def chosen(home: Path, driver: str | None, *arguments: str, stamp: str = "") -> str:
+    """What `make book` would install beside a driver of this version; "" if nothing. None: no nvidia-smi."""
+    tool = home / "bin" / "nvidia-smi"
+    tool.write_text("#!/bin/sh\nexit 127\n" if driver is None else f"#!/bin/sh\necho '{driver}'\n")
+    tool.chmod(0o755)
+    (home / ".venv").mkdir(exist_ok=True)
+    book = home / ".venv" / ".book"
+    book.unlink(missing_ok=True)
+    if stamp:
+        book.write_text(stamp + "\n")
+    environment = {**os.environ, "PATH": f"{home / 'bin'}:{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["make", "-n", ".venv/.book", *arguments],
+        cwd=home,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    installs = [line for line in ran.stdout.splitlines() if " install " in line and " -r " in line]
+    assert len(installs) <= 1
+    return installs[0].split(" -r ")[1].split()[0] if installs else ""
+
+
+@pytest.mark.parametrize(
+    ("driver", "wheels"),
+    [
+        ("580.65.06", "requirements/cuda13.txt"),
+        ("595.10", "requirements/cuda13.txt"),
+        ("579.99.01", "requirements/cuda12.txt"),
+        ("550.54.15", "requirements/cuda12.txt"),
+        ("525.60.13", "requirements/cuda12.txt"),
+        ("470.256.02", "requirements.txt"),  # CUDA 11: nothing here fits
+        (
+            "NVIDIA-SMI has failed because it couldn't communicate with the driver.",
+            "requirements.txt",
+        ),
+        (None, "requirements.txt"),
+    ],
+)
+def test_the_wheels_follow_the_driver(home: Path, driver: str | None, wheels: str) -> None:
+    assert chosen(home, driver) == wheels
+    assert (ROOT / wheels).is_file()
+
+
+def test_the_environment_is_made_anew_when_the_driver_changes(home: Path) -> None:
+    fits = "requirements/cuda12.txt"
+    assert chosen(home, "550.54.15", stamp=fits) == ""
+    assert chosen(home, "580.65.06", stamp=fits) == "requirements/cuda13.txt"
+    assert chosen(home, "580.65.06", "WHEELS=requirements.txt") == "requirements.txt"
+
+
+def packages(name: str) -> set[str]:
+    """Names in a file of requirements and in those that it reads."""
+    path, found = ROOT / name, set()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("-r "):
+            found |= packages((path.parent / line[3:]).resolve().relative_to(ROOT).as_posix())
+        elif line and line[0] != "#":
+            found.add(line.split(";")[0].split("=")[0].strip("<> ").split(">")[0])
+    return found
+
+
+def test_a_driver_for_cuda_12_gets_nothing_of_cuda_13_that_compiles() -> None:
+    """CuPy takes the newest NVRTC that it finds, and such a driver would refuse its machine code."""
+    twelve, thirteen, none = map(
+        packages, ("requirements/cuda12.txt", "requirements/cuda13.txt", "requirements.txt")
+    )
+    assert not twelve & {"nvidia-cuda-nvrtc", "cupy-cuda13x", "nvidia-cuda-runtime"}
+    assert {"nvidia-cuda-nvrtc", "cupy-cuda13x", "cuda-toolkit[cublas]"} <= thirteen
+    assert "cuda-bindings" in twelve & thirteen and "cupy-cuda12x" not in thirteen
+    assert not [name for name in none if "cupy" in name or "cublas" in name]
+    assert "jupyter-book" in twelve & thirteen & none
+
+
+@pytest.mark.slow
+def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
+    """The command itself, with an environment that has JupyterLab; nothing is installed."""
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: this test did not run")
+    (home / ".venv").symlink_to(Path(sys.prefix))
+    (home / "book").mkdir()
+    (home / "kernels").mkdir()
+    (home / "book" / "intro.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4}')
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = f"--no-browser --allow-root --ip=127.0.0.1 --port={port} --IdentityProvider.token=x"
+    own = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")}
+    foreign = home / "user" / "kernels" / "python3"  # a kernel of the user's own, of the same name
+    foreign.mkdir(parents=True)
+    (foreign / "kernel.json").write_text(
+        json.dumps({"argv": ["elsewhere"], "display_name": "Mine", "language": "python"})
+    )
+    log = (home / "lab.log").open("w")
+    server = subprocess.Popen(
+        ["make", "-o", ".venv/.lab", "lab", f"LAB={options}"],
+        cwd=home,
+        env={**os.environ, **own, "JUPYTER_DATA_DIR": str(home / "user")},
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+    def asked(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return f"{answer.url}\n{answer.read().decode()}"
+
+    try:
+        for _ in range(240):
+            try:
+                asked("/api")
+                break
+            except OSError:
+                said = (home / "lab.log").read_text()[-2000:]
+                assert server.poll() is None, said
+                time.sleep(0.25)
+        else:
+            pytest.fail(f"JupyterLab does not answer:\n{said}")
+        assert '"intro.ipynb"' in asked("/api/contents/book?token=x")
+        assert "kernels" in asked("/api/contents?token=x")
+        assert "/lab/tree/book/intro.ipynb" in asked("/?token=x").splitlines()[0]
+        specs = json.loads(asked("/api/kernelspecs?token=x").split("\n", 1)[1])
+        spec = specs["kernelspecs"]["python3"]["spec"]
+        assert spec["display_name"] != "Mine"
+        assert spec["argv"][0] in ("python", "python3", sys.executable)  # a bare name: the server's
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(20)
+        log.close()

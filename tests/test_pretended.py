@@ -1,0 +1,229 @@
+"""Every notebook on machines that pretend to have another GPU: nothing stops, no number has a wrong name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers import toolchain
+from tests.conftest import ROOT
+from tests.pretended import labels, running
+from tests.pretended.machines import MACHINES
+from tests.pretended.running import Ran
+
+NOTEBOOKS = sorted(path.stem for path in (ROOT / "book").glob("*.ipynb"))
+HERE = MACHINES["t4"].title
+needs_nvrtc = pytest.mark.nvrtc  # the pretended GPUs take what NVRTC makes
+
+
+def on(machine: str, notebook: Path, out: Path, *options: str) -> dict[str, list[Ran]]:
+    """What the cells of a notebook show on a machine, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.pretended", os.fspath(notebook), "--machine", machine,
+         "--out", os.fspath(out), *options],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": os.fspath(ROOT)}, capture_output=True, text=True,
+        timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return running.from_json(out.read_text(encoding="utf-8"))
+
+
+def stops(cells: list[Ran]) -> list[str]:
+    """Cells that end with an error or say something on stderr."""
+    return [f"{c.source[:200]}\n{c.error}\n{c.stderr}" for c in cells if c.error or c.stderr]
+
+
+def said(cells: list[Ran]) -> str:
+    """All that the cells show."""
+    return "\n".join(text for cell in cells for text in cell.shown)
+
+
+def written(path: Path, *cells: str) -> Path:
+    """A notebook of these code cells."""
+    made = [{"cell_type": "code", "source": source} for source in (FIRST, *cells)]
+    path.write_text(json.dumps({"cells": made}), encoding="utf-8")
+    return path
+
+
+FIRST = """
+import os, sys
+sys.path.insert(0, os.path.abspath(".."))
+from helpers import device, matmul
+from helpers.measuring import measure
+from helpers.pages import say, glue, table
+from helpers import plots
+m = measure("tiled_32", sizes=[1024])
+rec = measure("tiled_32", sizes=[1024], gpu="h200")
+"""
+
+
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize("stem", NOTEBOOKS)
+def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(
+    stem: str, tmp_path: Path
+) -> None:
+    passes = on("t4", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json")
+    assert not stops(passes["own"])
+    assert not [str(fault) for fault in labels.faults(passes, HERE)]
+
+
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "stem", ["01_your_gpu", "05_coalescing", "11_pipelining", "14_tensor_cores"]
+)
+def test_a_notebook_runs_on_a_card_that_the_table_lacks(stem: str, tmp_path: Path) -> None:
+    [cells] = on(
+        "sm86", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json", "--once"
+    ).values()
+    assert not stops(cells)
+    assert "RTX 3070" in said(cells)
+
+
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize("stem", ["02_measuring", "06_tiling", "18_streams"])
+def test_a_notebook_runs_where_there_is_a_driver_and_nothing_else(
+    stem: str, tmp_path: Path
+) -> None:
+    [cells] = on(
+        "driver_only", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json", "--once"
+    ).values()
+    assert not stops(cells)
+    assert "cuBLAS was not found" in said(cells)
+    assert "measured now on" not in said(cells)
+
+
+# -- wrong twins ---------------------------------------------------------------------------------------
+
+
+def test_the_checker_tells_what_was_measured_here_and_what_is_recorded() -> None:
+    own = "It takes 22.7 ms on the H200 and 170.3 ms on this Tesla T4, for 4096 rows."
+    gpu = "It takes 22.7 ms on the H200 and 199.1 ms on this Tesla T4, for 4096 rows."
+    record = "It takes 31.1 ms on the H200 and 170.3 ms on this Tesla T4, for 4096 rows."
+    found = {own[n.start : n.end]: (n.live, n.recorded) for n in labels.numbers(own, gpu, record)}
+    assert found == {"22.7": (False, True), "170.3": (True, False), "4096": (False, False)}
+    assert not list(labels.in_prose(own, labels.numbers(own, gpu, record), HERE))
+
+
+@pytest.mark.parametrize(
+    ("own", "gpu", "record", "wrong"),
+    [
+        ("On the H200 it takes 170 ms.", "On the H200 it takes 199 ms.", "On the H200 it takes 170 ms.", "170"),
+        ("This Tesla T4 takes 23 ms.", "This Tesla T4 takes 23 ms.", "This Tesla T4 takes 31 ms.", "23"),
+        ("The H200 is named. Later it takes 170 ms.", "The H200 is named. Later it takes 199 ms.",
+         "The H200 is named. Later it takes 170 ms.", "170"),
+        ("On an H200 7 % of the library.", "On an H200 8 % of the library.", "On an H200 9 % of the library.", "7"),
+    ],
+)  # fmt: skip
+def test_a_sentence_with_a_wrong_name_is_told(own: str, gpu: str, record: str, wrong: str) -> None:
+    found = list(labels.in_prose(own, labels.numbers(own, gpu, record), HERE))
+    assert [own[n.start : n.end] for n, *_ in found] == [wrong]
+
+
+WRONG = {
+    "prose": 'glue("wrong", m.value("tiled_32", 1024))\nsay("On the H200 it takes {wrong:.3f} ms.")',
+    "other": 'glue("wrong", rec.value("tiled_32", 1024))\nsay("This Tesla T4 takes {wrong:.3f} ms.")',
+    "column": 'table([{"kernel": "a", "H200": m.value("tiled_32", 1024)}], caption="Times in ms.", note=m.label)',
+    "row": 'table([{"who": "the record, H200", "ms": m.value("tiled_32", 1024)}], caption="Times in ms.")',
+    "note": 'table([{"kernel": "a", "ms": rec.value("tiled_32", 1024)}], caption="Times.", note=m.label)',
+    "chart": 'plots.bars([{"kernel": "naive", "size": 1024, "ms": m.value("tiled_32", 1024), "origin": "recorded",'
+             ' "source": "recorded on NVIDIA H200"}], value="ms")',
+}  # fmt: skip
+RIGHT = (
+    'glue("right", m.value("tiled_32", 1024))\nsay("On this GPU it takes {right:.3f} ms.")',
+    'glue("right", rec.value("tiled_32", 1024))\nsay("On the H200 it takes {right:.3f} ms.")',
+    'table([{"kernel": "a", "H200": rec.value("tiled_32", 1024), "this GPU": m.value("tiled_32", 1024)}],'
+    ' caption="Times in ms.")',
+    'plots.bars(m, value="ms")',
+)
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_a_page_with_wrong_names_is_told_and_one_with_right_names_is_not(tmp_path: Path) -> None:
+    notebook = written(tmp_path / "made.ipynb", *WRONG.values(), *RIGHT)
+    passes = on("t4", notebook, tmp_path / "cells.json")
+    assert not stops(passes["own"])
+    for number, name in enumerate(WRONG, 1):
+        alone = {key: cells[number : number + 1] for key, cells in passes.items()}
+        assert labels.faults(alone, HERE), name
+    right = {key: cells[1 + len(WRONG) :] for key, cells in passes.items()}
+    assert not [str(fault) for fault in labels.faults(right, HERE)]
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_a_cell_that_stops_is_told(tmp_path: Path) -> None:
+    notebook = written(
+        tmp_path / "made.ipynb",
+        'import numpy as np\nx = np.ones((64, 64), np.float32)\nmatmul("cp_async", x, x, backend="cuda")',
+        'import sys\nprint("something", file=sys.stderr)',
+        'float((matmul("tiled_32", x, x) - x @ x).max())',
+    )
+    [cells] = on("t4", notebook, tmp_path / "cells.json", "--once").values()
+    assert "needs sm_80 or later" in cells[1].error
+    assert cells[2].stderr == "something\n" and not cells[2].error
+    assert [float(text) < 1e-3 for text in cells[3].shown] == [True]
+
+
+# -- the pretended CuPy does what the book asks of the real one -----------------------------------------
+
+CUPY = """
+import cupy, numpy as np
+from cupy.cuda import cublas
+x = np.arange(12, dtype=np.float32).reshape(3, 4)
+a = cupy.asarray(x)
+print(type(a).__module__.split(".")[0], np.array_equal(a.get(), x), float((a + 1).sum()))
+for wrong in (lambda: np.asarray(a), lambda: a + x):
+    try:
+        wrong()
+    except TypeError as error:
+        print("TypeError:", str(error)[:22])
+code = r'''extern "C" __global__ void twice(const float* x, float* y, int n)
+{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 2 * x[i]; }'''
+start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+for kernel in (cupy.RawKernel(code, "twice"), cupy.RawModule(code=code).get_function("twice")):
+    b = cupy.zeros_like(a)
+    start.record()
+    kernel((1,), (32,), (a, b, np.int32(12)))
+    stop.record()
+    stop.synchronize()
+    print(np.array_equal(b.get(), 2 * x), cupy.cuda.get_elapsed_time(start, stop) > 0)
+try:
+    cupy.RawKernel("this is no CUDA", "twice")((1,), (1,), ())
+except cupy.cuda.compiler.CompileException as error:
+    print("refused:", "error" in str(error))
+try:
+    cupy.empty(1 << 33, np.float32)
+except cupy.cuda.memory.OutOfMemoryError as error:
+    print("OutOfMemoryError:", str(error)[:24])
+"""
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_the_pretended_cupy_answers_as_the_real_one(tmp_path: Path) -> None:
+    notebook = written(tmp_path / "made.ipynb", CUPY)
+    [cells] = on("t4", notebook, tmp_path / "cells.json", "--once").values()
+    assert not stops(cells)
+    assert cells[1].shown[0].split("\n")[:-1] == [
+        "cupy True 78.0",
+        "TypeError: Implicit conversion to",
+        "TypeError: Unsupported type <clas",
+        "True True",
+        "True True",
+        "refused: True",
+        "OutOfMemoryError: Out of memory allocating",
+    ]
+
+
+def test_only_a_pretended_process_has_another_cupy() -> None:
+    assert not any(os.fspath(running.SITE) == path for path in sys.path)
+    assert toolchain.compile.__module__ == "helpers.toolchain"
