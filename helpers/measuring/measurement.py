@@ -117,7 +117,9 @@ class Measurement:
     @property
     def gpus(self) -> str:
         """The GPUs that the rows were taken on, for a caption: "Tesla T4 and NVIDIA H200"."""
-        return join(list(dict.fromkeys(row["gpu"] for row in self.rows if row["gpu"])) or [self.gpu])
+        return join(
+            list(dict.fromkeys(row["gpu"] for row in self.rows if row["gpu"])) or [self.gpu]
+        )
 
     def whose(self, kernel: str | Kernel, size: int | Size) -> dict[str, str]:
         """A cell for a table: {"taken on": "NVIDIA H200, recorded"} where rows are of two GPUs, else {}."""
