@@ -1227,6 +1227,18 @@ def test_cpu_times_are_replayed_where_there_is_no_compiler(
         host.build()
 
 
+def test_nothing_is_measured_where_replay_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "compiler", lambda: "a compiler")
+    monkeypatch.setattr(host, "compiler_version", lambda _: "1")
+    monkeypatch.setattr(host, "_time_loops", lambda *_: [])
+    monkeypatch.setattr(host, "_time_numpy", lambda _: {})
+    assert host.cpu_loops(512).live
+    monkeypatch.setenv("TILE_REPLAY", "1")
+    assert not host.cpu_loops(512).live
+    with pytest.raises(ConfigError, match="unset it"):
+        host.record_host(Path("any.json"), "abc", say=quiet)
+
+
 @pytest.mark.parametrize(("answer", "found"), [("echo clang 17", True), ("exit 1", False)])
 def test_a_compiler_that_does_not_answer_is_none(
     answer: str, found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
