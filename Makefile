@@ -76,8 +76,10 @@ $(VENV)/.lint: $(VENV)/.book
 
 # --- the book ------------------------------------------------------------------------------------
 
-notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md
-	@$(BIN)/python -m helpers notebooks
+# What a notebook carries is what its cells tell where there is no GPU. Those whose code changed run;
+# `python -m helpers notebooks --again` runs them all.
+notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md, with their outputs
+	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m helpers notebooks
 
 # A chapter's outputs are cached by its code cells. They also follow from what the cells import and
 # read: when any of that changes, the cache goes.
@@ -97,7 +99,7 @@ inputs:
 # sees the whole traceback of an error.
 book: export TILE_BOOK_BUILD := 1
 book: export TILE_TRACEBACK := 1
-book: $(VENV)/.book notebooks inputs ## run every chapter, write _build/html/index.html
+book: $(VENV)/.book inputs ## run every chapter, write _build/html/index.html
 	@echo "[book] $(words $(CHAPTERS)) pages; those whose code changed are executed"
 	@rm -f _build/emulator.log; touch _build/emulator.log; date +%s > _build/started
 	@PATH="$(CURDIR)/$(BIN):$$PATH" TILE_EMULATOR_LOG="$(CURDIR)/_build/emulator.log" \
@@ -114,7 +116,9 @@ serve: book ## the book on http://localhost:8000 (PORT=...)
 	@$(BIN)/python -m http.server --bind localhost --directory _build/html $(PORT)
 
 # The notebooks run in .venv, whatever kernels the user has; kernels/ can be edited beside them.
+# JupyterLab shows the figures that a notebook carries only where its reader trusts it.
 lab: $(VENV)/.lab ## JupyterLab with the book's notebooks, book/intro.ipynb open (LAB=... for its options)
+	@$(BIN)/jupyter-trust book/*.ipynb >/dev/null
 	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
 	  --LabApp.default_url=/lab/tree/book/intro.ipynb --LabApp.news_url= \
 	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)

@@ -162,8 +162,9 @@ def _names(ptx: str, expressions: Sequence[str]) -> tuple[str, dict[str, str]]:
 _KEEP = (
     # Accumulators become registers only once the loops over them are gone, as NVRTC unrolls them.
     *("-mllvm", "-unroll-threshold=3000", "-mllvm", "-inline-threshold=100000"),
-    # Which branch loads and stores, and how wide, is left to the source.
+    # Which branch loads and stores, for which threads, and how wide, is left to the source.
     *("-mllvm", "-hoist-common-insts=false", "-mllvm", "-sink-common-insts=false"),
+    *("-mllvm", "-instcombine-code-sinking=false", "-mllvm", "-disable-machine-sink"),
     # No load is narrowed to what is used of it.
     *("-mllvm", "-disable-vector-combine"),
 )

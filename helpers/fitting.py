@@ -53,11 +53,10 @@ def cublas() -> Any:
     try:
         from cupy.cuda import cublas as library
     except ImportError as fault:
-        said = " ".join(str(fault).split())[:160]
         raise ToolchainError(
             f"cuBLAS was not found, and every time here is taken beside cuBLAS and every result checked "
-            f"by it; a GPU's driver does not bring it. {_install()} (CuPy says: {said})"
-        ) from None
+            f"by it; a GPU's driver does not bring it. {_install()}"
+        ) from fault
     return library
 
 

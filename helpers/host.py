@@ -304,13 +304,14 @@ def cpu_loops(
     """Times of the three loop orders and of NumPy at a size, all on one core in float32.
 
     Compiled and measured here where there is a C++ compiler; otherwise, or if gpu names a record such
-    as "h200", replayed from what was recorded on that machine's CPU. unoptimised adds the loop ijk
+    as "h200", or where TILE_REPLAY is set, replayed from what was recorded on that machine's CPU.
+    unoptimised adds the loop ijk
     compiled with -O0. Raises DataError, listing the recorded sizes, if there is nothing to replay.
     """
     shape = (size,) * 3 if isinstance(size, int) else tuple(size)
     if len(shape) != 3 or any(not isinstance(n, int) or n < 1 for n in shape):
         raise ConfigError(f"{size=}: give an edge such as 1024, or M, N, K as (1024, 1024, 768)")
-    tool = compiler()
+    tool = None if os.environ.get("TILE_REPLAY") else compiler()
     if gpu is None and tool is not None:
         rows = [*_time_loops(shape, unoptimised), _time_numpy(shape)]
         label = (
@@ -353,8 +354,11 @@ def record_host(
 ) -> int:
     """Merge this machine's CPU times into a measurement file; the number of sizes measured.
 
-    Raises DataError if the file does not exist or is damaged, ToolchainError with no compiler.
+    Raises DataError if the file does not exist or is damaged, ToolchainError with no compiler,
+    ConfigError where TILE_REPLAY is set.
     """
+    if os.environ.get("TILE_REPLAY"):
+        raise ConfigError("TILE_REPLAY is set, under which nothing is measured: unset it to record")
     if not path.is_file():
         raise DataError(f"{path} does not exist: record the GPU's times into it first")
     record = store.read(path)

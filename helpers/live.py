@@ -23,7 +23,8 @@ from typing import Any
 
 from helpers import device, model, plots
 from helpers.errors import ConfigError, DataError
-from helpers.kernel import DEPTHS, Kernel, broken_rules, geometry
+from helpers.judging import roomy_arch, whole_tiles
+from helpers.kernel import Kernel, broken_rules
 from helpers.launch import Trace, trace
 from helpers.measuring import DEFAULT_GPU, Measurement, measure
 from helpers.measuring.trials import PRECISION
@@ -103,26 +104,6 @@ def promise(kernel: Kernel) -> Html:
     return Html(paragraph(text), text)
 
 
-def small_shape(kernel: Kernel) -> tuple[int, int, int]:
-    """M, N, K of one block and two steps along K: what the emulator runs."""
-    step = next((kernel.params[n] for n in DEPTHS if n in kernel.params), 8)
-    return *geometry(kernel, 4096, 4096, 4096).tile, 2 * step
-
-
-def roomy_arch(kernel: Kernel) -> str:
-    """The oldest architecture that runs the kernel and whose SM can hold a block of this tile.
-
-    Where none can, the kernel's own, whose error says so.
-    """
-    least, wanted = arch_number(kernel.min_arch), geometry(kernel, 1, 1, 1).shared_bytes
-    able = (
-        arch
-        for arch, limits in device.LIMITS.items()
-        if arch_number(arch) >= least and limits.shared_per_block_optin >= wanted
-    )
-    return next(able, kernel.min_arch)
-
-
 def verdict(t: Trace, arch: str = "") -> str:
     """What the emulator found, in words. arch: which GPU the tile needs, where that is worth saying."""
     said = f"{words(t.plan.kernel)} on {t.plan.M}x{t.plan.N}x{t.plan.K}, one block"
@@ -147,11 +128,12 @@ def trace_rows(t: Trace) -> list[dict[str, Any]]:
 
 def emulated(kernel: Kernel) -> str:
     """HTML of a run in the emulator: the verdict, the findings, the trace by line, the diagram."""
-    m, n, k = small_shape(kernel)
+    m, n, k = whole_tiles(kernel)
     arch = roomy_arch(kernel)
     t = trace(kernel, m, n, k, arch=arch)
     found = "".join(f"<pre>{html.escape(str(f))}</pre>" for f in t.report.findings[:5])
-    counts = table(trace_rows(t), caption=f"{kernel.name}, counted in the emulator.").html
+    caption = f"{kernel.name} with {words(kernel)}, counted in the emulator."
+    counts = table(trace_rows(t), caption=caption).html
     picture = plots.tile_diagram(kernel, 2 * m, 2 * n, k, step=1)._repr_html_()
     said = verdict(t, arch if arch != kernel.min_arch else "")
     return paragraph(said) + found + counts + picture

@@ -53,7 +53,12 @@ def environment() -> Path:
         if not (folder / "ready").exists():
             subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
             pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            done = subprocess.run([*pip, *wanted], capture_output=True, text=True, check=False)
+            command = [
+                *pip,
+                "--only-binary=:all:",
+                *wanted,
+            ]  # a newer Python has no wheels: say so soon
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise NoColabError(done.stderr.strip()[-500:])
             (folder / "ready").touch()

@@ -245,6 +245,23 @@ def test_llvm_forgets_that_line(by_clang, without_lines_told):
     assert 6 not in lines_of_A()  # if this fails one day, the lines need not be told
 
 
+def test_a_load_before_a_loop_stays_there(by_clang):
+    """Moved behind the loop's test, it would be made by fewer threads, and a race go unseen."""
+    source = """
+extern "C" __global__ void k(const float* A, float* C) {
+    __shared__ float s[64];
+    s[threadIdx.x] = A[threadIdx.x];
+    float t = s[(threadIdx.x + 1) % 64];
+    for (int i = threadIdx.x; i < 16; i += 64) C[i] = t;
+}
+"""
+    report = emulator.launch(source, "k", 1, 64, [np.ones(64, np.float32), np.ones(64, np.float32)])
+    (race,) = report.findings
+    assert (race.line, race.other_line) == (4, 5) and "__syncthreads()" in race.message
+    loads = [a for a in report.by_line() if (a.array, a.op) == ("s", "load")]
+    assert [(a.line, a.requests) for a in loads] == [(5, 2)]
+
+
 def test_an_element_is_reached_through_its_neighbour(by_clang):
     report, got, want = foreign_kernels.float4_with_edges(17, 33, 19)
     assert report.ok, report

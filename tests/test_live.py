@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from helpers import device, live, plots, wording
+from helpers import device, judging, live, plots, wording
 from helpers.emulator import Finding
 from helpers.errors import CompileError, ConfigError, UnknownKernelError
 from helpers.kernel import Kernel
@@ -79,7 +79,7 @@ def test_an_illegal_tile_names_its_rule_and_reason() -> None:
 @pytest.mark.parametrize("name", EMULATED)
 def test_the_emulator_runs_one_block_and_two_steps(name: str) -> None:
     k = catalog[name]
-    m, n, depth = live.small_shape(k)
+    m, n, depth = judging.whole_tiles(k)
     assert m * n == math.prod(int(k.params[t]) for t in k.tile)
     assert "in 2 steps along K" in plots.tile_diagram(k, m, n, depth).alt
     shown = live.emulated(k)
@@ -89,7 +89,7 @@ def test_the_emulator_runs_one_block_and_two_steps(name: str) -> None:
 
 def test_the_trace_is_that_of_the_tile() -> None:
     k = catalog["block_1d"].with_params(**SMALL)
-    t = trace(k, *live.small_shape(k))
+    t = trace(k, *judging.whole_tiles(k))
     shown = live.emulated(k)
     assert f"{t.multiply_adds / t.wavefronts:.2f} multiply-adds" in shown
     rows = live.trace_rows(t)
@@ -105,17 +105,17 @@ def test_the_trace_is_that_of_the_tile() -> None:
 def test_a_tile_too_large_for_the_oldest_gpu_is_compiled_for_a_newer() -> None:
     k = catalog["wmma_tiled"]
     large = k.with_params(BM=128, BN=128, BK=64, PAD=24, WM=32)
-    assert (live.roomy_arch(k), live.roomy_arch(large)) == ("sm_75", "sm_80")
+    assert (judging.roomy_arch(k), judging.roomy_arch(large)) == ("sm_75", "sm_80")
     assert "sm_" not in live.emulated(k)
     with pytest.raises(ConfigError, match="shared memory"):
-        trace(large, *live.small_shape(large))
+        trace(large, *judging.whole_tiles(large))
     shown = live.emulated(large)
     assert "compiled for sm_80" in shown and "multiply-adds for each wavefront" in shown
 
 
 def test_findings_are_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     k = catalog["tiled_32"].with_params(TILE=8)
-    clean = trace(k, *live.small_shape(k))
+    clean = trace(k, *judging.whole_tiles(k))
     finding = Finding("race", 7, "A_tile[i] < 1", "read and written without a barrier", 1)
     faulty = replace(clean, wrong=3, report=replace(clean.report, findings=(finding,)))
     monkeypatch.setattr(live, "trace", lambda *_, **__: faulty)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -24,8 +25,9 @@ from helpers.measuring import campaign as recording
 from helpers.measuring.adding import add_record
 from helpers.measuring.gpu import runs
 from helpers.measuring.telemetry import Reading
-from helpers.pages import provenance
+from helpers.pages import format_glued, provenance
 from helpers.rungs import catalog
+from tests import reading
 from tests.conftest import ROOT
 from tests.test_measure import H200, QUICK, FakeBench, FakeSession
 from tests.test_measure import gpu as pretend_gpu
@@ -244,6 +246,53 @@ def test_roofs_are_those_of_the_gpu_that_the_points_are_of(at_hand: Any) -> None
     assert f"Roofline of {t4.name}" in plots.roofline(m, precision="fp16").alt
     only = plots.roofline(m, precision="fp16", kernels=["mma_pipelined"])
     assert f"Roofline of {h200.name}" in only.alt and "T4" not in only.svg + only.caption
+
+
+def test_a_table_of_two_gpus_says_whose_each_row_is(at_hand: Any) -> None:
+    at_hand()
+    m = measure(MIXED, 1024)
+    assert m.gpus == "Tesla T4 and NVIDIA H200"
+    assert m.whose("mma_turing", 1024) == {"taken on": "Tesla T4"}
+    assert m.whose("mma_pipelined", 1024) == {"taken on": "NVIDIA H200, recorded"}
+    alone = measure("mma_turing", 1024)
+    assert alone.gpus == "Tesla T4" and alone.whose("mma_turing", 1024) == {}
+    assert measure(MIXED, 1024, gpu="h200").whose("mma_turing", 1024) == {}
+
+
+# -- a clock that nobody tells -----------------------------------------------------------------
+
+
+def test_a_clock_that_is_not_told_is_said_in_words(at_hand: Any) -> None:
+    at_hand(told=False)
+    m = measure("naive", 1024)
+    assert (
+        format_glued(m.value("naive", 1024, "clock_mhz"), ",.0f") == "nan"
+    )  # what a page must not show
+    assert "no SM clock was read: nvidia-smi is not on the PATH" in provenance(m).text
+    at_hand()
+    assert "no SM clock" not in measure("naive", 1024).label
+
+
+class Slow(dict[str, float]):
+    """Rates of every kernel that no card is above."""
+
+    def get(self, name: str, default: Any = None) -> float:
+        return dict.get(self, name, 700.0)
+
+
+@pytest.mark.parametrize("page", ["02", "05"])
+def test_pages_show_no_number_that_is_none(
+    page: str, at_hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nvidia-smi tells no clock: a word in the caption and a dash in the table, never "nan"."""
+    at_hand(told=False, rates=Slow(RATES))
+    if page == "02":  # it asks for the card's bandwidth, and launches nothing
+        monkeypatch.setattr(device, "current", lambda: T4)
+    read = reading.run(page)
+    shown = [text for kind, text in read if kind != "code"]
+    assert not [text for text in shown if re.search(r"\bnan\b", text)]
+    assert any("no SM clock was read" in text for text in shown)
+    assert any("measured here, Tesla T4" in text for text in shown)
 
 
 # -- gains -------------------------------------------------------------------------------------

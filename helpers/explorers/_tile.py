@@ -161,6 +161,19 @@ def _edges(k: Kernel) -> dict[str, str | int]:
     return edge | {n: (n if n in p else 1) for n in ("TM", "TN")}
 
 
+def roofs(kernel: Kernel) -> dict[str, dict[str, Any]]:
+    """Of each GPU its name, architecture, peak in the kernel's precision (GFLOP/s) and GB/s."""
+    return {
+        g.key: {
+            "name": g.name,
+            "arch": g.arch,
+            "peak": round(g.peak_gflops(PRECISION[kernel.dtype]), 1),
+            "bandwidth": g.bandwidth_gbs,
+        }
+        for g in device.GPUS.values()
+    }
+
+
 def _timed(recorded: Times) -> str:
     """How many tiles have a time, as the subject of a sentence."""
     count = len(recorded.ms)
@@ -182,15 +195,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
         if g.arch not in known:
             known[g.arch] = reports(t, g.arch, gpu)
     ms = [recorded.ms.get(tuple(x.values())) for x in t.tiles]
-    gpus: dict[str, dict[str, Any]] = {
-        g.key: {
-            "name": g.name,
-            "arch": g.arch,
-            "peak": round(g.peak_gflops(PRECISION[k.dtype]), 1),
-            "bandwidth": g.bandwidth_gbs,
-        }
-        for g in device.GPUS.values()
-    }
+    gpus = roofs(k)
 
     def read(state: State) -> Reading:
         g, code = gpus[state["gpu"]], t.at(state)

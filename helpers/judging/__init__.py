@@ -9,6 +9,16 @@ emulator first: it names lines and threads, and keeps what would stop a GPU away
 from helpers.judging.outcomes import Case, Judged, Tried
 from helpers.judging.programs import launch_on_gpu, try_program
 from helpers.judging.texts import judge
-from helpers.judging.trying import shapes
+from helpers.judging.trying import roomy_arch, shapes, whole_tiles
 
-__all__ = ["Case", "Judged", "Tried", "judge", "launch_on_gpu", "shapes", "try_program"]
+__all__ = [
+    "Case",
+    "Judged",
+    "Tried",
+    "judge",
+    "launch_on_gpu",
+    "roomy_arch",
+    "shapes",
+    "try_program",
+    "whole_tiles",
+]

@@ -18,7 +18,7 @@ from helpers.errors import (
     ToolchainError,
 )
 from helpers.judging.outcomes import STOPS, Case, Judged
-from helpers.judging.trying import Shape, common_tiles, shapes
+from helpers.judging.trying import Shape, common_tiles, roomy_arch, shapes
 from helpers.kernel import Kernel
 from helpers.numbers import STORAGE, error_bound, operands, poison, reference, values
 from helpers.plans import Plan, plan
@@ -82,9 +82,9 @@ def at_hand(backend: str | None) -> device.LiveGpu | None:
 
 
 def _arch(kernel: Kernel, gpu: device.LiveGpu | None) -> str:
-    """What to compile for: the GPU at hand where it can run the kernel, else the kernel's oldest."""
+    """What to compile for: the GPU at hand where it can run the kernel, else the oldest that can."""
     if gpu is None or _too_old(kernel, gpu):
-        return kernel.min_arch
+        return roomy_arch(kernel)
     return gpu.arch + ("a" if kernel.min_arch.endswith("a") else "")
 
 
@@ -108,15 +108,19 @@ def _emulated(found: Judged, seconds: float) -> Judged:
     own, book, cases = found.plan, found.book, []
     at, counted = common_tiles(own.kernel, book.kernel), None
     for shape in shapes(own.kernel):
-        t = launch.trace_of(plan(own.kernel, *shape), max_seconds=seconds)
+        t = launch.trace_of(plan(own.kernel, *shape), arch=found.arch, max_seconds=seconds)
         wrong = [f for f in t.report.findings if f.kind == "wrong-result"]
         first = wrong[0].message if wrong else ""
         cases.append(Case(shape, "emulator", t.wrong, first, t.report.findings))
         if _endless(t):
             break
         if counted is None:
-            mine = t if shape == at else launch.trace_of(plan(own.kernel, *at), max_seconds=seconds)
-            counted = mine, launch.trace_of(plan(book.kernel, *at))
+            mine = (
+                t
+                if shape == at
+                else launch.trace_of(plan(own.kernel, *at), arch=found.arch, max_seconds=seconds)
+            )
+            counted = mine, launch.trace_of(plan(book.kernel, *at), arch=found.arch)
     return replace(found, cases=tuple(cases), counted=counted)
 
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from math import lcm
 
+from helpers import device
 from helpers.errors import ConfigError
-from helpers.kernel import Kernel, geometry
+from helpers.kernel import DEPTHS, Kernel, geometry
+from helpers.toolchain import arch_number
 
 Shape = tuple[int, int, int]
 
 
-def depth(kernel: Kernel) -> int:
-    """How far one step along K goes: the catalog's tile size of that name, else 8."""
-    for name in ("BK", "TILE", "TILE_ROWS"):
-        if name in kernel.params:
-            return kernel.params[name]
-    return 8
-
-
 def whole_tiles(kernel: Kernel) -> Shape:
     """M, N, K of one block's tile of C and two steps along K: what is counted."""
-    return *geometry(kernel, 4096, 4096, 4096).tile, 2 * depth(kernel)
+    step = next((kernel.params[n] for n in DEPTHS if n in kernel.params), 8)
+    return *geometry(kernel, 4096, 4096, 4096).tile, 2 * step
 
 
 def common_tiles(one: Kernel, other: Kernel) -> Shape:
@@ -49,3 +44,17 @@ def _takes(kernel: Kernel, shape: Shape) -> bool:
     except ConfigError:
         return False
     return True
+
+
+def roomy_arch(kernel: Kernel) -> str:
+    """The oldest architecture that runs the kernel and whose SM can hold a block of this tile.
+
+    Where none can, the kernel's own, whose error says so.
+    """
+    least, wanted = arch_number(kernel.min_arch), geometry(kernel, 1, 1, 1).shared_bytes
+    able = (
+        arch
+        for arch, limits in device.LIMITS.items()
+        if arch_number(arch) >= least and limits.shared_per_block_optin >= wanted
+    )
+    return next(able, kernel.min_arch)

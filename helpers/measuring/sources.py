@@ -222,9 +222,7 @@ def source(gpu: str | None, wanted: Sequence[Wanted] = ()) -> tuple[Source, str]
     if not wanted or len(unfit) < len({name for _, name, _ in wanted}):
         try:
             return Measured(_session()), ""
-        except (
-            ToolchainError
-        ) as misfit:  # no cuBLAS, or a compiler that does not go with the driver
+        except ToolchainError as misfit:  # no cuBLAS, or no compiler that the driver goes with
             why = f"not measured on this {live.name}: {misfit}"
             return Recorded(store.load(DEFAULT_GPU), why), why
     why = f"this {live.name} ({live.arch}) cannot run {', '.join(unfit)}"
@@ -317,8 +315,10 @@ def _measured(
     replayed = tuple(
         f"{', '.join(names)} replayed from {whose}, since {why}" for why, names in instead.items()
     )
+    untold = dict.fromkeys(e.clock_note for e in taken.entries if e.clock_mhz is None)
+    unread = [f"no SM clock was read: {'; '.join(filter(None, untold))}"] if any(untold) else []
     return Measurement(
-        True, taken.gpu, taken.key, "; ".join([taken.label, *replayed]), tuple(rows),
+        True, taken.gpu, taken.key, "; ".join([taken.label, *unread, *replayed]), tuple(rows),
         tuple(missing), beside, replayed, taken.entries, taken.facts,
     )  # fmt: skip
 
