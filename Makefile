@@ -19,7 +19,7 @@ export IPYTHONDIR := $(CURDIR)/$(VENV)/ipython
 .PHONY: help book lab test lint format notebooks figures serve clean inputs force
 
 help: ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- the environment: each stamp says what has been installed ------------------------------------
 
@@ -76,8 +76,10 @@ $(VENV)/.lint: $(VENV)/.book
 
 # --- the book ------------------------------------------------------------------------------------
 
-notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md
-	@$(BIN)/python -m helpers notebooks
+# What a notebook carries is what its cells tell where there is no GPU. Those whose code changed run;
+# `python -m helpers notebooks --again` runs them all.
+notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md, with their outputs
+	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m helpers notebooks
 
 # A chapter's outputs are cached by its code cells. They also follow from what the cells import and
 # read: when any of that changes, the cache goes.
@@ -93,9 +95,11 @@ inputs:
 
 # After a failure the pages are read anew, or the next call would not repeat the warning, and there
 # is no index.html, so that nobody takes the rest for a book.
-# In the book live sliders are a sentence: a page that nobody runs may hold no widget.
+# In the book live sliders are a sentence: a page that nobody runs may hold no widget. Who writes a chapter
+# sees the whole traceback of an error.
 book: export TILE_BOOK_BUILD := 1
-book: $(VENV)/.book notebooks inputs ## run every chapter, write _build/html/index.html
+book: export TILE_TRACEBACK := 1
+book: $(VENV)/.book inputs ## run every chapter, write _build/html/index.html
 	@echo "[book] $(words $(CHAPTERS)) pages; those whose code changed are executed"
 	@rm -f _build/emulator.log; touch _build/emulator.log; date +%s > _build/started
 	@PATH="$(CURDIR)/$(BIN):$$PATH" TILE_EMULATOR_LOG="$(CURDIR)/_build/emulator.log" \
@@ -112,7 +116,9 @@ serve: book ## the book on http://localhost:8000 (PORT=...)
 	@$(BIN)/python -m http.server --bind localhost --directory _build/html $(PORT)
 
 # The notebooks run in .venv, whatever kernels the user has; kernels/ can be edited beside them.
+# JupyterLab shows the figures that a notebook carries only where its reader trusts it.
 lab: $(VENV)/.lab ## JupyterLab with the book's notebooks, book/intro.ipynb open (LAB=... for its options)
+	@$(BIN)/jupyter-trust book/*.ipynb >/dev/null
 	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
 	  --LabApp.default_url=/lab/tree/book/intro.ipynb --LabApp.news_url= \
 	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)

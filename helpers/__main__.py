@@ -468,7 +468,7 @@ def run_figures(args: argparse.Namespace) -> int:
     size = parse_size(args.size)
     picture = plots.ladder(measure(rungs, size, gpu=args.gpu))
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    print(picture.save(args.out))
+    print(picture.savefig(args.out))
     return 0
 
 

@@ -162,8 +162,9 @@ def _names(ptx: str, expressions: Sequence[str]) -> tuple[str, dict[str, str]]:
 _KEEP = (
     # Accumulators become registers only once the loops over them are gone, as NVRTC unrolls them.
     *("-mllvm", "-unroll-threshold=3000", "-mllvm", "-inline-threshold=100000"),
-    # Which branch loads and stores, and how wide, is left to the source.
+    # Which branch loads and stores, for which threads, and how wide, is left to the source.
     *("-mllvm", "-hoist-common-insts=false", "-mllvm", "-sink-common-insts=false"),
+    *("-mllvm", "-instcombine-code-sinking=false", "-mllvm", "-disable-machine-sink"),
     # No load is narrowed to what is used of it.
     *("-mllvm", "-disable-vector-combine"),
 )
@@ -230,9 +231,10 @@ def translate(
 
         ir, log = run([*front, "-x", "cuda", str(path)])
         file = folder / "kernel.ll"
-        file.write_text(_widened(_set_from_outside(ir), max), encoding="utf-8")
+        asked = _named(_widened(_set_from_outside(ir), max))
+        file.write_text(asked, encoding="utf-8")
         ir, _ = run([*common, "-emit-llvm", "-x", "ir", str(file)])
-        file.write_text(_widened(ir, min), encoding="utf-8")
+        file.write_text(_widened(_told(ir, _asked(asked)), min), encoding="utf-8")
         text, _ = run([*common, "-S", "-disable-llvm-passes", "-x", "ir", str(file)])
         text, names = _names(text, name_expressions)
         text = _inlined(text, str(path)).replace(str(path), name)
@@ -301,6 +303,98 @@ def _widened_copy(
             f"store i32 {name}.{i}, {copy['to']} {name}.at.{i}, align {4 if i else size}{debug}",
         ]
     return "\n".join(f"  {line}" for line in made)
+
+
+_NAMELESS = re.compile(r'"[^"]*"|%(\d+)\b|^(\d+):')
+_TYPE = re.compile(r"^%\d+ = type", re.M)
+
+
+def _named(ir: str) -> str:
+    """Every value that has only a number gets a name, which stays with it when LLVM moves it."""
+    if _TYPE.search(ir):  # such a number may be a type's
+        return ir
+    lines, function = ir.split("\n"), 0
+
+    def name(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"%tile.{function}.v{found[1]}"
+        return f"tile.{function}.v{found[2]}:" if found[2] else found[0]
+
+    inside = False
+    for i, line in enumerate(lines):
+        if line.startswith("define "):
+            inside, function = True, function + 1
+        if inside:
+            lines[i] = _NAMELESS.sub(name, line)
+        inside = inside and line != "}"
+    return "\n".join(lines)
+
+
+_READ = re.compile(
+    r"  %(tile\.(?:\d+\.v|copy\.)\d+)\S* = (?:load|(?:tail )?call) .*?(?:, !dbg !(\d+))?$"
+)
+_PLACE = re.compile(
+    r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+), (.*?)scope: !(\d+)(.*)\)$", re.M
+)
+_DEBUG = re.compile(r", !dbg !(\d+)$")
+_FUNCTION = re.compile(
+    r"^!(\d+) = distinct !DISubprogram\((name: .*?), scope: .*?, (line: \d+)", re.M
+)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an instruction stands: its line, its function, and how the location goes on."""
+
+    line: str
+    function: str
+    scope: str
+    rest: str
+
+
+def _places(ir: str) -> dict[str, _Place]:
+    """The locations of a module, by number."""
+    functions = {f[1]: f"{f[2]} {f[3]}" for f in _FUNCTION.finditer(ir)}
+    return {
+        p[1]: _Place(p[2], functions[p[4]], p[4], p[5])
+        for p in _PLACE.finditer(ir)
+        if p[4] in functions
+    }
+
+
+def _asked(ir: str) -> dict[str, _Place]:
+    """Where each value that is read from memory stands, by its name, before anything is optimised."""
+    places = _places(ir)
+    found = (_READ.match(line) for line in ir.split("\n"))
+    return {f[1]: places[f[2]] for f in found if f and f[2] in places}
+
+
+def _told(ir: str, asked: dict[str, _Place]) -> str:
+    """What LLVM moved out of a loop gets its line back, which it forgets then.
+
+    The line belongs to a function that may be inlined in several places: the nearest instruction of the
+    same function says where this one is.
+    """
+    places, lines, made = _places(ir), ir.split("\n"), list[str]()
+    free = 1 + max((int(n) for n in re.findall(r"^!(\d+) = ", ir, re.M)), default=0)
+    at = [places.get(found[1]) if (found := _DEBUG.search(line)) else None for line in lines]
+    begin = 0
+    for i, line in enumerate(lines):
+        if line.startswith("define "):
+            begin = i
+        read, here = _READ.match(line), at[i]
+        if not read or read[1] not in asked or (here and here.line != "0"):
+            continue
+        wanted = asked[read[1]]
+        near = sorted(range(begin, lines.index("}", i)), key=lambda j: abs(j - i))
+        like = next((p for j in near if (p := at[j]) and p.function == wanted.function), None)
+        if like:
+            number = free + len(made)
+            made.append(
+                f"!{number} = !DILocation(line: {wanted.line}, scope: !{like.scope}{like.rest})"
+            )
+            lines[i] = f"{_DEBUG.sub('', line)}, !dbg !{number}"
+    return "\n".join([*lines, *made, ""])
 
 
 _CHAIN = re.compile(r"@\[ ([^\[\]]+?):(\d+):(\d+)")

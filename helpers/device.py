@@ -5,15 +5,21 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from helpers.errors import ConfigError, TileError, UnknownNameError, near_matches
+from helpers.errors import (
+    ConfigError,
+    GpuFaultError,
+    TileError,
+    UnknownNameError,
+    near_matches,
+)
 
 WARP = 32
 """Threads in a warp, on every CUDA GPU so far."""
@@ -463,3 +469,40 @@ def current() -> LiveGpu | None:
         driver_cuda=versions[0],
         runtime_cuda=versions[1],
     )
+
+
+RESTART = (
+    "This Python process cannot use the GPU any more. Restart it (Jupyter and VS Code: Kernel, Restart; "
+    "Colab: Runtime, Restart session), mend the kernel, and run from the top. To see the line that does "
+    'it, ask the emulator, with backend="emulator" or trace(...): that still works here.'
+)
+"""How to go on after a crash: a CUDA context does not recover from one."""
+_lost: list[str] = []
+
+
+def lost() -> str:
+    """What CUDA said when the GPU stopped answering this process; empty while it answers."""
+    return _lost[-1] if _lost else ""
+
+
+@contextmanager
+def faults(what: str) -> Iterator[None]:
+    """Turn what CUDA raises inside into an error that says how to go on.
+
+    Wait for the launch inside: a fault of a kernel shows when somebody waits for it. Raises
+    GpuFaultError where the GPU will not answer this process again, ConfigError where it does.
+    """
+    try:
+        yield
+    except Exception as fault:
+        if not type(fault).__module__.startswith(("cupy.", "cupy_backends.")):
+            raise
+        import cupy
+
+        said = str(fault).split("\n")[0]
+        try:
+            cupy.cuda.runtime.deviceSynchronize()
+        except Exception as gone:
+            _lost.append(said)
+            raise GpuFaultError(f"{what} stopped the GPU ({said}). {RESTART}") from gone
+        raise ConfigError(f"{what} cannot be launched: {said}") from fault

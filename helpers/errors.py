@@ -100,6 +100,10 @@ class NoGPUError(TileError):
     """Something that only a GPU can do was asked of a machine without one."""
 
 
+class GpuFaultError(TileError):
+    """The GPU stopped at a fault, and this process cannot use it any more."""
+
+
 class EmulationError(TileError):
     """The emulator cannot run this program; the message names the instruction or the argument."""
 

@@ -53,11 +53,10 @@ def cublas() -> Any:
     try:
         from cupy.cuda import cublas as library
     except ImportError as fault:
-        said = " ".join(str(fault).split())[:160]
         raise ToolchainError(
             f"cuBLAS was not found, and every time here is taken beside cuBLAS and every result checked "
-            f"by it; a GPU's driver does not bring it. {_install()} (CuPy says: {said})"
-        ) from None
+            f"by it; a GPU's driver does not bring it. {_install()}"
+        ) from fault
     return library
 
 
@@ -83,10 +82,15 @@ def _newer(major: int, driver: tuple[int, int], what: str) -> str:
     )
 
 
-def refuse_newer_compiler() -> None:
-    """Raise ToolchainError where the driver would refuse what NVRTC compiles."""
+def refuse_unfit_compiler() -> None:
+    """Raise ToolchainError where the compiler makes nothing that this machine's GPU and driver take."""
+    if toolchain.uses_clang():
+        raise ToolchainError(
+            f"{toolchain.compiler()} compiles here, and it makes no machine code, so nothing that a GPU runs: "
+            f'use backend="emulator", or NVIDIA\'s compiler. {_install()}'
+        )
     driver = device.driver_cuda()
-    if driver is None or toolchain.uses_clang():
+    if driver is None:
         return
     if said := _newer(toolchain.nvrtc().version[0], driver, toolchain.compiler()):
         raise ToolchainError(said)
@@ -137,18 +141,19 @@ def misfits() -> list[str]:
         )
     elif driver is not None:
         found += _cupy_faults(driver)
-    for check in (refuse_newer_compiler, *([cublas] if live is not None else [])):
+    compiles = toolchain.available()
+    unfit = [refuse_unfit_compiler] if compiles and (live or not toolchain.uses_clang()) else []
+    for check in (*unfit, *([cublas] if live else [])):
         try:
             check()
         except ToolchainError as fault:
-            if toolchain.available() or check is cublas:
-                found.append(str(fault))
+            found.append(str(fault))
     if live is not None and toolchain.arch_number(live.arch) == 90:
         if not any(version(name) for name in ("cuda-bindings", "cuda-python")):
             found.append(
                 f"the kernels of chapter 16 need cuda-bindings for their tensor maps. {_install()}"
             )
-    if not toolchain.available():
+    if not compiles:
         found.append(f"no compiler for CUDA was found, so no kernel can run. {compiler_hint()}")
     elif not toolchain.uses_clang() and not toolchain.has_tool("nvdisasm"):
         found.append(

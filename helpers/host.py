@@ -68,19 +68,30 @@ def cpu_source() -> str:
 
 
 def compiler() -> str | None:
-    """Path of a C++ compiler (the variable CXX, then g++, c++, clang++), or None."""
+    """Path of a C++ compiler (the variable CXX, then g++, c++, clang++) that answers, or None.
+
+    On a Mac without the command line tools /usr/bin/g++ is there and says only how to install them.
+    """
     for name in (os.environ.get("CXX", ""), *COMPILERS):
         found = shutil.which(name) if name else None
-        if found:
+        if found and _version_of(found):
             return found
     return None
 
 
 @lru_cache
+def _version_of(path: str) -> str | None:
+    """What a compiler answers to --version, or None if it fails."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return None if done.returncode else done.stdout or Path(path).name
+
+
 def compiler_version(path: str) -> str:
     """First line of the compiler's --version."""
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    return (done.stdout.splitlines() or [Path(path).name])[0].strip()
+    return ((_version_of(path) or "").splitlines() or [Path(path).name])[0].strip()
 
 
 @lru_cache
@@ -92,6 +103,11 @@ def cpu_name() -> str:
                 return line.split(":", 1)[1].strip()
     except OSError:
         pass
+    if sys.platform == "darwin":
+        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if not done.returncode and done.stdout.strip():
+            return done.stdout.strip()
     return platform.processor() or platform.machine() or "unknown CPU"
 
 
@@ -288,13 +304,14 @@ def cpu_loops(
     """Times of the three loop orders and of NumPy at a size, all on one core in float32.
 
     Compiled and measured here where there is a C++ compiler; otherwise, or if gpu names a record such
-    as "h200", replayed from what was recorded on that machine's CPU. unoptimised adds the loop ijk
+    as "h200", or where TILE_REPLAY is set, replayed from what was recorded on that machine's CPU.
+    unoptimised adds the loop ijk
     compiled with -O0. Raises DataError, listing the recorded sizes, if there is nothing to replay.
     """
     shape = (size,) * 3 if isinstance(size, int) else tuple(size)
     if len(shape) != 3 or any(not isinstance(n, int) or n < 1 for n in shape):
         raise ConfigError(f"{size=}: give an edge such as 1024, or M, N, K as (1024, 1024, 768)")
-    tool = compiler()
+    tool = None if os.environ.get("TILE_REPLAY") else compiler()
     if gpu is None and tool is not None:
         rows = [*_time_loops(shape, unoptimised), _time_numpy(shape)]
         label = (
@@ -337,8 +354,11 @@ def record_host(
 ) -> int:
     """Merge this machine's CPU times into a measurement file; the number of sizes measured.
 
-    Raises DataError if the file does not exist or is damaged, ToolchainError with no compiler.
+    Raises DataError if the file does not exist or is damaged, ToolchainError with no compiler,
+    ConfigError where TILE_REPLAY is set.
     """
+    if os.environ.get("TILE_REPLAY"):
+        raise ConfigError("TILE_REPLAY is set, under which nothing is measured: unset it to record")
     if not path.is_file():
         raise DataError(f"{path} does not exist: record the GPU's times into it first")
     record = store.read(path)

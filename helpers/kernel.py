@@ -183,6 +183,10 @@ class Kernel:
         return replace(self, text=text)
 
 
+DEPTHS = ("BK", "TILE", "TILE_COLS")
+"""Tile sizes that say how far a block goes along K in one step: the first that a kernel has."""
+
+
 @dataclass(frozen=True)
 class Geometry:
     """A launch: everything fixed but the pointers. grid and block are (x, y, z)."""

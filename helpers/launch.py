@@ -232,9 +232,10 @@ def _run_on_gpu(p: Geometry, A: Any, B: Any, C: Any) -> None:
         return
     import cupy
 
-    there = cupy.asarray(C)
-    cuda_launch(p, cupy.asarray(A), cupy.asarray(B), there)
-    C[...] = there.get()  # waits for the launch
+    with device.faults(_what(p)):
+        there = cupy.asarray(C)
+        cuda_launch(p, cupy.asarray(A), cupy.asarray(B), there)
+        C[...] = there.get()  # waits for the launch
 
 
 def _runs_on(gpu: device.LiveGpu | None, kernel: Kernel) -> bool:
@@ -364,14 +365,17 @@ def trace_of(
     arch: str = "",
     sass: bool = False,
     samples: bool = False,
+    **limits: float,
 ) -> Trace:
-    """`trace` of a planned launch."""
+    """`trace` of a planned launch. limits: max_seconds and max_steps, as for `emulator.launch`."""
     k = p.kernel
     A, B = operands(k, p.M, p.N, p.K, seed)
     want, bound = reference(k, A, B), error_bound(k, A, B)
     C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
     watched = {"uninitialised": ("C",), "expect": {"C": (want, bound)}}
-    report = _emulate(p, A, B, C, arch, schedule=schedule, sass=sass, samples=samples, **watched)
+    report = _emulate(
+        p, A, B, C, arch, schedule=schedule, sass=sass, samples=samples, **watched, **limits
+    )
     return Trace(p, report, C, beyond(k, C, want, bound))
 
 
@@ -414,12 +418,24 @@ def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
     if toolchain.arch_number(gpu.arch) < toolchain.arch_number(k.min_arch):
         raise ConfigError(f"{k.name} needs {k.min_arch} or later; this GPU is {gpu.arch}")
     arch = gpu.arch + ("a" if k.min_arch.endswith("a") else "")
-    if not cubin:
-        fitting.refuse_newer_compiler()
-    module = _load(cubin) if cubin else _module(toolchain.compile_launch(p, arch).cubin)
-    function = module.get_function(k.entry)
-    if p.shared_bytes > 48 * 1024:
-        function.max_dynamic_shared_size_bytes = p.shared_bytes
+    if cubin:
+        return _function(_load(cubin), k.entry, p.shared_bytes)
+    return cuda_entry(toolchain.compile_launch(p, arch).cubin, k.entry, p.shared_bytes)
+
+
+def cuda_entry(cubin: bytes, entry: str, shared_bytes: int = 0) -> Any:
+    """A kernel of a cubin that was compiled here, as a CuPy function, loaded once.
+
+    entry: its name in the machine code. Raises ToolchainError where the compiler does not fit the driver.
+    """
+    fitting.refuse_unfit_compiler()
+    return _function(_module(cubin), entry, shared_bytes)
+
+
+def _function(module: Any, entry: str, shared_bytes: int) -> Any:
+    function = module.get_function(entry)
+    if shared_bytes > 48 * 1024:
+        function.max_dynamic_shared_size_bytes = shared_bytes
     return function
 
 
@@ -443,8 +459,13 @@ def _on_gpu(p: Geometry, A: Any, B: Any) -> Any:
         cuda_function(p)  # raises NoGPUError with what to do
     import cupy
 
-    a, b = cupy.asarray(A), cupy.asarray(B)
-    C = cupy.full((p.M, p.N), poison(p.kernel.out_dtype), dtype=STORAGE[p.kernel.out_dtype])
-    cuda_launch(p, a, b, C)
-    cupy.cuda.get_current_stream().synchronize()
+    with device.faults(_what(p)):
+        a, b = cupy.asarray(A), cupy.asarray(B)
+        C = cupy.full((p.M, p.N), poison(p.kernel.out_dtype), dtype=STORAGE[p.kernel.out_dtype])
+        cuda_launch(p, a, b, C)
+        cupy.cuda.get_current_stream().synchronize()
     return C if _is_cupy(A) else C.get()
+
+
+def _what(p: Geometry) -> str:
+    return f"{p.kernel.name} at {p.M}x{p.N}x{p.K}"

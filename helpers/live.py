@@ -23,11 +23,14 @@ from typing import Any
 
 from helpers import device, model, plots
 from helpers.errors import ConfigError, DataError
-from helpers.kernel import Kernel, broken_rules, geometry
+from helpers.judging import roomy_arch, whole_tiles
+from helpers.kernel import Kernel, broken_rules
 from helpers.launch import Trace, trace
 from helpers.measuring import DEFAULT_GPU, Measurement, measure
+from helpers.measuring.trials import PRECISION
 from helpers.pages import Html, inline, provenance, table
 from helpers.rungs import find
+from helpers.toolchain import arch_number
 
 
 def choices(kernel: Kernel) -> dict[str, tuple[int, ...]]:
@@ -68,25 +71,43 @@ def failure(kernel: Kernel, error: BaseException) -> str:
     return f'{said}<pre style="white-space:pre-wrap">{html.escape(str(error))}</pre>'
 
 
+def able(kernel: Kernel) -> bool:
+    """Whether the GPU at hand can run the kernel; one for sm_90a runs on no later GPU either."""
+    gpu = device.current()
+    if gpu is None:
+        return False
+    here, least = arch_number(gpu.arch), arch_number(kernel.min_arch)
+    return here == least if kernel.min_arch.endswith("a") else here >= least
+
+
+def needs(kernel: Kernel) -> str:
+    """Which GPU a kernel takes that no emulator runs: "a GPU of compute capability 9.0"."""
+    number = arch_number(kernel.min_arch)
+    only = "" if kernel.min_arch.endswith("a") else " or newer"
+    return f"a GPU of compute capability {number // 10}.{number % 10}{only}"
+
+
 def promise(kernel: Kernel) -> Html:
     """What stands in the book in place of the sliders."""
-    text = (
-        f"When you run this page in Jupyter or Colab, sliders for {', '.join(choices(kernel))} of "
-        f"{kernel.name} appear here: a GPU compiles and times the tile that you choose, and "
-        "without one the emulator counts its memory accesses."
-    )
+    sliders = f"sliders for {', '.join(choices(kernel))} of {kernel.name} appear here"
+    text = f"When you run this page in Jupyter or Colab, {sliders}: "
+    if kernel.host == "plain":
+        text += (
+            "a GPU compiles and times the tile that you choose, and without one the emulator counts "
+            "its memory accesses."
+        )
+    else:
+        text = (
+            f"When you run this page on {needs(kernel)}, {sliders}: it compiles and times the tile "
+            "that you choose. No emulator runs this kernel."
+        )
     return Html(paragraph(text), text)
 
 
-def small_shape(kernel: Kernel) -> tuple[int, int, int]:
-    """M, N, K of one block and two steps along K: what the emulator runs."""
-    step = next((kernel.params[n] for n in ("BK", "TILE", "TILE_ROWS") if n in kernel.params), 8)
-    return *geometry(kernel, 4096, 4096, 4096).tile, 2 * step
-
-
-def verdict(t: Trace) -> str:
-    """What the emulator found, in words."""
-    said = f"{words(t.plan.kernel)} on {t.plan.M}x{t.plan.N}x{t.plan.K}, one block: "
+def verdict(t: Trace, arch: str = "") -> str:
+    """What the emulator found, in words. arch: which GPU the tile needs, where that is worth saying."""
+    said = f"{words(t.plan.kernel)} on {t.plan.M}x{t.plan.N}x{t.plan.K}, one block"
+    said += f", compiled for {arch}, whose SM has the shared memory: " if arch else ": "
     if not t.ok:
         return said + f"{t.wrong} wrong elements of C, {len(t.report.findings)} kinds of fault."
     if not t.wavefronts:
@@ -107,12 +128,15 @@ def trace_rows(t: Trace) -> list[dict[str, Any]]:
 
 def emulated(kernel: Kernel) -> str:
     """HTML of a run in the emulator: the verdict, the findings, the trace by line, the diagram."""
-    m, n, k = small_shape(kernel)
-    t = trace(kernel, m, n, k)
+    m, n, k = whole_tiles(kernel)
+    arch = roomy_arch(kernel)
+    t = trace(kernel, m, n, k, arch=arch)
     found = "".join(f"<pre>{html.escape(str(f))}</pre>" for f in t.report.findings[:5])
-    counts = table(trace_rows(t), caption=f"{kernel.name}, counted in the emulator.").html
+    caption = f"{kernel.name} with {words(kernel)}, counted in the emulator."
+    counts = table(trace_rows(t), caption=caption).html
     picture = plots.tile_diagram(kernel, 2 * m, 2 * n, k, step=1)._repr_html_()
-    return paragraph(verdict(t)) + found + counts + picture
+    said = verdict(t, arch if arch != kernel.min_arch else "")
+    return paragraph(said) + found + counts + picture
 
 
 def timed(kernel: Kernel, size: int) -> tuple[dict[str, Any], Measurement]:
@@ -138,7 +162,10 @@ def times(default: Kernel, size: int, rows: Sequence[Mapping[str, Any]], m: Meas
     parts = [paragraph(said), plots.bars([*rows, *known])._repr_html_()]
     with suppress(ConfigError):  # a GPU whose driver does not tell its clocks has no roofs
         roofs = replace(m, rows=())  # says which GPU's
-        parts.append(plots.roofline([*rows, roofs], intensity="kernel")._repr_html_())
+        roofline = plots.roofline(
+            [*rows, roofs], intensity="kernel", precision=PRECISION[default.dtype]
+        )
+        parts.append(roofline._repr_html_())
     return "".join([*parts, provenance(m, *known).html])
 
 
@@ -187,6 +214,8 @@ def tile(kernel: Kernel | str, size: int = 1024) -> Any:
         raise ConfigError(f"{k.name} has no tile sizes to choose; take tiled_32 or block_2d, say")
     if os.environ.get("TILE_BOOK_BUILD") or find_spec("ipywidgets") is None:
         return promise(k)
+    if k.host != "plain" and not able(k):
+        return promise(k)
     return _widget(k, size)
 
 
@@ -202,7 +231,7 @@ def _widget(default: Kernel, size: int) -> Any:
     }
     button = widgets.Button(description="Run this tile")
     rule, status, result = widgets.HTML(), widgets.HTML(), widgets.HTML()
-    on_gpu = device.current() is not None
+    on_gpu = able(default)
     how = f"compiled and timed at {size} on the GPU" if on_gpu else "run in the emulator"
     rows: dict[str, dict[str, Any]] = {}
 

@@ -22,7 +22,14 @@ from helpers.errors import ConfigError
 from helpers.rungs import catalog
 
 SHAPES = ((64, 64, 64), (65, 63, 33), (40, 100, 72), (45, 83, 75))
+WHOLE = ((64, 64, 64), (32, 96, 64), (96, 32, 128), (128, 64, 32))
+"""M, N, K: whole tiles and not; and for the kernel that takes whole tiles only."""
 KERNELS = tuple(name for name, kernel in catalog.items() if kernel.host != "tma")
+
+
+def shapes(kernel: str) -> tuple[tuple[int, int, int], ...]:
+    """Four shapes that a kernel takes."""
+    return WHOLE if kernel == "tiled_padded" else SHAPES
 
 
 @contextlib.contextmanager
@@ -32,58 +39,68 @@ def using(compiler: str) -> Iterator[None]:
         yield
 
 
+COUNTS = ("requests", "sectors", "wavefronts", "bytes")
+
+
 @dataclass(frozen=True)
 class Seen:
-    """One launch: C as bytes, whether it was right, rows by line without the ways of moving."""
+    """One launch: C as bytes, whether it was right, and what was counted.
+
+    counts: by line, space, operation, array and one of COUNTS; accesses of a line that differ in nothing
+    but their width count together. The multiply-adds of all warps stand under line 0.
+    """
 
     C: bytes
     ok: bool
-    sectors: Mapping[Any, int]
-    wavefronts: Mapping[Any, int]
+    counts: Mapping[tuple[int, str, str, str, str], int]
     compiler: str
 
 
 def seen(name: str, shape: tuple[int, int, int], **options: Any) -> Seen:
     """Trace a kernel with the compiler of the moment."""
     trace = launch.trace(name, *shape, **options)
-    sums: dict[str, dict[Any, int]] = {"sectors": {}, "wavefronts": {}}
+    counts = {(0, "", "multiply-adds", "", "requests"): trace.multiply_adds}
     for row in trace.by_line():
-        for what, held in sums.items():
-            if count := getattr(row, what):
-                key = (row.line, row.space, row.op, row.array)
-                held[key] = held.get(key, 0) + count
-    compiler = trace.report.compiler
-    return Seen(trace.C.tobytes(), trace.ok, sums["sectors"], sums["wavefronts"], compiler)
+        for what in COUNTS:
+            key = (row.line, row.space, row.op, row.array, what)
+            counts[key] = counts.get(key, 0) + getattr(row, what)
+    return Seen(trace.C.tobytes(), trace.ok, counts, trace.report.compiler)
 
 
-def both(name: str, shape: tuple[int, int, int]) -> tuple[Seen, Seen] | None:
-    """A kernel at one shape by NVRTC and by clang; None for a shape that it refuses."""
+def both(name: str, shape: tuple[int, int, int], **options: Any) -> tuple[Seen, Seen] | None:
+    """A kernel at one shape by NVRTC and by clang; None for a shape that it refuses.
+
+    options: other tiles than its own.
+    """
     try:
         with using("nvrtc"):
-            ours = seen(name, shape)
+            ours = seen(name, shape, **options)
         with using("clang"):
-            return ours, seen(name, shape)
+            return ours, seen(name, shape, **options)
     except ConfigError:
         return None
 
 
+def unequal(one: Seen, other: Seen) -> list[dict[str, Any]]:
+    """The counts that differ, by source line, with what each of the two launches counted."""
+    names = ("line", "space", "op", "array", "count")
+    return [
+        dict(zip(names, key, strict=True)) | {"one": a, "other": b}
+        for key in sorted({*one.counts, *other.counts})
+        if (a := one.counts.get(key, 0)) != (b := other.counts.get(key, 0))
+    ]
+
+
 def differences(one: Seen, other: Seen) -> list[str]:
     """What differs, in words; of counts each source line."""
-    said = []
-    if one.C != other.C:
-        said.append("C differs")
+    said = ["C differs"] if one.C != other.C else []
     if one.ok != other.ok:
         said.append(f"right or clean: {one.ok} and {other.ok}")
-    for what in ("sectors", "wavefronts"):
-        a, b = getattr(one, what), getattr(other, what)
-        for key in sorted({*a, *b}, key=str):
-            if a.get(key, 0) != b.get(key, 0):
-                line, space, op, array = key
-                said.append(
-                    f"{what} of line {line} ({space} {op} of {array}): "
-                    f"{a.get(key, 0)} and {b.get(key, 0)}"
-                )
-    return said
+    return said + [
+        f"{d['count']} of line {d['line']} ({d['space']} {d['op']} of {d['array']}): "
+        f"{d['one']} and {d['other']}"
+        for d in unequal(one, other)
+    ]
 
 
 def main() -> None:
@@ -92,11 +109,11 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*")
     parser.add_argument("--shape", action="append", help="such as 64x64x64; four others if none")
     given = parser.parse_args()
-    shapes = [tuple(map(int, s.split("x"))) for s in given.shape or []] or SHAPES
+    asked = [tuple(map(int, s.split("x"))) for s in given.shape or []]
     ran = equal = bits = 0
     started = time.perf_counter()
     for name in given.kernels or KERNELS:
-        for shape in shapes:
+        for shape in asked or shapes(name):
             pair = both(name, shape)  # type: ignore[arg-type]
             if pair is None:
                 print(f"{name} refuses {shape}")

@@ -44,6 +44,21 @@ def root() -> Path:
     return ROOT
 
 
+@pytest.fixture
+def without_lines_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """clang's own lines, as LLVM leaves them, and no program that was made with others."""
+    from helpers import clang
+    from helpers.emulator.launching import run
+
+    monkeypatch.setattr(clang, "_told", lambda ir, asked: ir)
+    monkeypatch.setenv("TILE_CACHE", "0")
+    for held in (clang.translate, run._program):
+        held.cache_clear()
+    yield
+    for held in (clang.translate, run._program):
+        held.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def html() -> Path:
     """The folder of the rendered book, built first if it is not there or older than a chapter."""

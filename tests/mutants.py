@@ -15,7 +15,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -219,7 +219,7 @@ def _code(source: str, kernel: str) -> str:
 
 
 @cache
-def _clean_code(kernel: str) -> str:
+def _clean_code(kernel: str, compiler: str) -> str:
     return _code(catalog[kernel].source, kernel)
 
 
@@ -232,9 +232,13 @@ def _counts(trace: launch.Trace) -> list[Any]:
     return [sorted(rows), dict(trace.report.instructions)]
 
 
-@cache
 def clean(kernel: str, shape: str, schedule: str) -> launch.Trace:
     """The kernel as it stands in the catalog, on the shape and with the tiles of its mutants."""
+    return _clean(kernel, shape, schedule, toolchain.compiler())
+
+
+@cache
+def _clean(kernel: str, shape: str, schedule: str, compiler: str) -> launch.Trace:
     return launch.trace(kernel, *SHAPES[shape], schedule=schedule, **TILES[kernel])
 
 
@@ -243,14 +247,17 @@ def shapes(kernel: str) -> tuple[str, ...]:
     return ("aligned",) if kernel == "tiled_padded" else tuple(SHAPES)
 
 
-def run(mutant: Mutant) -> dict[str, Any]:
+def run(
+    mutant: Mutant, see: Callable[[str, str, launch.Trace], None] | None = None
+) -> dict[str, Any]:
     """One row of the record: what the emulator finds, what its oracle and the result check find.
 
     findings: kinds by shape, those of both schedules together, of memory and barriers alone. oracle:
     the source lines that the oracle of results names, given float64 NumPy's product; 0: a line of
     another file. wrong: wrong elements of C by shape and schedule. found, wrong_result: whether
     there are any findings, any wrong elements. executed: whether anything that was counted, found or computed differs from the
-    clean kernel. state: "equivalent" (the same PTX), "does not compile", or "ran".
+    clean kernel. state: "equivalent" (the same PTX), "does not compile", or "ran". see: is handed the
+    shape, the schedule and the trace of each launch.
     """
     row: dict[str, Any] = {n: v for n, v in asdict(mutant).items() if n != "source"}
     row |= {
@@ -259,7 +266,7 @@ def run(mutant: Mutant) -> dict[str, Any]:
         "compute_sanitizer": None,
     }  # fmt: skip
     try:
-        if _code(mutant.source, mutant.kernel) == _clean_code(mutant.kernel):
+        if _code(mutant.source, mutant.kernel) == _clean_code(mutant.kernel, toolchain.compiler()):
             return row | {"state": "equivalent"}
     except CompileError as error:
         return row | {"state": "does not compile", "error": error.log.split("\n")[0]}
@@ -275,6 +282,8 @@ def run(mutant: Mutant) -> dict[str, Any]:
                 kinds.add("refused")
                 row["error"] = str(error).split("\n")[0]
                 continue
+            if see is not None:
+                see(shape, schedule, trace)
             blamed = {f.line for f in trace.report.findings if f.kind == oracle.KIND}
             row["oracle"] = sorted({*row["oracle"], *blamed})
             kinds |= {f.kind for f in trace.report.findings} - {oracle.KIND}

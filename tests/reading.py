@@ -37,7 +37,14 @@ def page(name: str) -> Path:
 
 
 def run_cell(code: str, names: dict[str, Any], where: str) -> tuple[str, Any]:
-    """What a cell prints, and the value of its last expression, as in a notebook."""
+    """What a cell prints, and the value of its last expression or of its magic, as in a notebook."""
+    if code.startswith("%%cuda"):
+        from helpers.workbench import cell_magic
+
+        line, _, body = code.partition("\n")
+        with contextlib.redirect_stdout(io.StringIO()) as told:
+            shown = cell_magic(line.removeprefix("%%cuda").strip(), body, names)
+        return told.getvalue(), shown
     tree = ast.parse(code)
     last = None
     if tree.body and isinstance(tree.body[-1], ast.Expr):

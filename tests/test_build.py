@@ -79,10 +79,7 @@ def test_what_is_executed_again(small: Path) -> None:
     assert status == 0, printed[-3000:]
     assert executed == {"intro", "01_one"}
     assert f"The book is at {index}" in printed
-    assert sorted(path.name for path in (small / "book").glob("*.ipynb")) == [
-        "01_one.ipynb",
-        "intro.ipynb",
-    ]
+    assert not list((small / "book").glob("*.ipynb"))  # nothing runs twice: `make notebooks` does
 
     assert make_book(small)[:2] == (0, set())
 

@@ -609,3 +609,56 @@ def test_a_sum_that_begins_with_what_was_there_is_told_so() -> None:
     adding = ONE_BARRIER.replace("C[row * N + col] = sum", "C[row * N + col] += sum")
     found = [str(c) for c in check_kernel_source(adding, TILES_16)]
     assert "nan" in found[0] and "read, as by +=, before it was written" in found[0]
+
+
+# --- on a GPU ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A machine whose GPU is the emulator, and what was launched on it."""
+    from types import SimpleNamespace
+
+    from helpers import device, emulator
+    from helpers.exercises import kernels
+    from helpers.measuring.protocol import Spread
+
+    launched = []
+
+    def launch(source: str, entry: str, grid: Any, block: Any, args: Any, **options: Any) -> Spread:
+        launched.append(args[3:])
+        emulator.launch(source, entry, grid, block, args, **options)
+        return Spread(0.0625, 0.06, 0.07, 20)
+
+    monkeypatch.setattr(device, "current", lambda: SimpleNamespace(name="Test GPU", arch="sm_75"))
+    monkeypatch.setattr(kernels, "launch_on_gpu", launch)
+    return launched
+
+
+SOUND = ONE_BARRIER.replace("b[k][tx];\n", "b[k][tx];\n        __syncthreads();\n")
+
+
+def test_what_passes_runs_on_the_gpu_at_every_shape(gpu: Any) -> None:
+    [*_, last] = check_kernel_source(SOUND, TILES_16)
+    assert last.ok and "Test GPU" in last.what and "0.0625 ms" in last.got
+    assert sorted(map(tuple, gpu)) == sorted(TILES_16.shapes)
+
+
+def test_what_does_not_pass_stays_away_from_it(gpu: Any) -> None:
+    assert not all(c.ok for c in check_kernel_source(ONE_BARRIER, TILES_16))
+    assert gpu == []
+
+
+def test_a_wrong_result_of_the_gpu_fails(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from helpers.exercises import kernels
+
+    run = kernels.launch_on_gpu
+
+    def off_by_one(*args: Any, **options: Any) -> Any:
+        done = run(*args, **options)
+        args[4][2][0, 0] += 1
+        return done
+
+    monkeypatch.setattr(kernels, "launch_on_gpu", off_by_one)
+    [*_, last] = check_kernel_source(SOUND, TILES_16)
+    assert not last.ok and "result on the Test GPU at M=" in last.what

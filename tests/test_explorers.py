@@ -217,6 +217,12 @@ def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
     assert explorers.tile("block_1d").read(**other).say == "legal"
 
 
+def test_a_tile_is_drawn_under_the_roof_of_its_precision() -> None:
+    for name, precision in (("block_1d", "fp32"), ("wmma_tiled", "fp16"), ("hopper_2", "bf16")):
+        for key, roof in tile_room.roofs(catalog[name]).items():
+            assert roof["peak"] == pytest.approx(device.gpu(key).peak_gflops(precision), abs=0.1)
+
+
 def test_one_code_shares_the_times_of_its_tiles_and_no_other_code_does() -> None:
     timed = tile_room.times(catalog["tiled_32"], "h200").ms
     record, cube = load("h200"), {"m": 4096, "n": 4096, "k": 4096}

@@ -152,7 +152,7 @@ def test_nothing_is_said_where_all_fits(driver_only: pytest.MonkeyPatch) -> None
     driver_only.setattr(fitting, "cupy_packages", lambda: {"cupy-cuda13x": "14.2.0"})
     driver_only.setattr(toolchain, "has_tool", lambda name: True)
     driver_only.setattr(toolchain, "available", lambda: True)
-    driver_only.setattr(fitting, "refuse_newer_compiler", lambda: None)
+    driver_only.setattr(fitting, "refuse_unfit_compiler", lambda: None)
     assert fitting.misfits() == []
     driver_only.setattr(device, "current", lambda: replace(T4, arch="sm_90"))
     driver_only.setattr(fitting, "version", lambda package: None)

@@ -110,7 +110,10 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
     (home / ".venv").symlink_to(Path(sys.prefix))
     (home / "book").mkdir()
     (home / "kernels").mkdir()
-    (home / "book" / "intro.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4}')
+    drawn = {"output_type": "display_data", "data": {"text/html": "<svg/>"}, "metadata": {}}
+    cell = {"cell_type": "code", "execution_count": None, "source": "draw()", "outputs": [drawn]}
+    page = {"cells": [{"id": "a", "metadata": {}, **cell}], "metadata": {}, "nbformat": 4}
+    (home / "book" / "intro.ipynb").write_text(json.dumps({**page, "nbformat_minor": 5}))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -147,6 +150,9 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
         else:
             pytest.fail(f"JupyterLab does not answer:\n{said}")
         assert '"intro.ipynb"' in asked("/api/contents/book?token=x")
+        notebook = json.loads(asked("/api/contents/book/intro.ipynb?token=x").split("\n", 1)[1])
+        (first,) = notebook["content"]["cells"]
+        assert first["metadata"]["trusted"]  # or JupyterLab leaves out the figures that it carries
         assert "kernels" in asked("/api/contents?token=x")
         assert "/lab/tree/book/intro.ipynb" in asked("/?token=x").splitlines()[0]
         specs = json.loads(asked("/api/kernelspecs?token=x").split("\n", 1)[1])

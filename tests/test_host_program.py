@@ -35,6 +35,19 @@ def built(folder: Path, source: str, arch: str) -> Path:
     return out
 
 
+def test_chapter_4_shows_the_program_folded_and_its_calls_in_a_table() -> None:
+    page = (ROOT / "book" / "04_first_kernel.md").read_text(encoding="utf-8")
+    shown = f'show_kernel("host/{FILE.name}")'
+    [cell] = [c for c in re.findall(r"(?ms)^```\{code-cell\}.*?^```$", page) if shown in c]
+    assert re.search(r"^:tags: \[.*hide-output.*\]$", cell, re.M)
+    program = FILE.read_text(encoding="utf-8")
+    for call in ("cudaMalloc", "cudaMemcpyHostToDevice", "cudaGetLastError", "cudaFree"):
+        assert f"{call}" in program
+        assert re.search(rf"^\| .*{call}", page, re.M), f"{call} is not explained"
+    bare = re.findall(r"^\s*(cuda[A-Z]\w+)\(", program, re.M)
+    assert not bare, f"not checked: {bare}"
+
+
 @needs_nvcc
 def test_the_program_compiles_and_reports_an_error_with_its_line(tmp_path: Path) -> None:
     source = FILE.read_text(encoding="utf-8")

@@ -43,6 +43,7 @@ ROOMS = (
     "launch",
     "measuring",
     "plans",
+    "judging",
     "host",
     "plots",
     "exercises",
@@ -51,6 +52,7 @@ ROOMS = (
     "pages",
     "explorers",
     "live",
+    "workbench",
     "labs",
     "notebooks",
     "__main__",
@@ -594,12 +596,18 @@ SHOWN = (
 live."""
 
 
+def page_cells(text: str) -> list[ast.Module]:
+    """The code cells of a page, parsed, without those of a magic."""
+    cells = re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", text, re.M | re.S)
+    bare = [re.sub(r"^:[\w-]+:.*$", "", cell, flags=re.M) for cell in cells]
+    return [ast.parse(code) for code in bare if not code.lstrip().startswith("%%")]
+
+
 def lost(text: str) -> list[str]:
     """Tables, figures and the like that no reader sees: their cell goes on after them."""
     found = []
-    for cell in re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", text, re.M | re.S):
-        code = re.sub(r"^:tags:.*$", "", cell, flags=re.M)
-        for step in ast.parse(code).body[:-1]:
+    for cell in page_cells(text):
+        for step in cell.body[:-1]:
             if isinstance(step, ast.Expr) and isinstance(step.value, ast.Call):
                 call = ast.unparse(step.value.func)
                 if call in SHOWN or call.split(".")[0] in (
@@ -627,8 +635,8 @@ def test_a_table_that_is_not_shown_is_told() -> None:
 def by_chance(text: str) -> list[str]:
     """Calls that sort a set by a key alone: those with equal keys stand otherwise in every run."""
     found = []
-    for cell in re.findall(r"^```\{code-cell\} ipython3\n(.*?)^```$", text, re.M | re.S):
-        for call in ast.walk(ast.parse(re.sub(r"^:tags:.*$", "", cell, flags=re.M))):
+    for cell in page_cells(text):
+        for call in ast.walk(cell):
             if not (isinstance(call, ast.Call) and ast.unparse(call.func) == "sorted"):
                 continue
             keys = [option.value for option in call.keywords if option.arg == "key"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from helpers import explorers, live
+from helpers import explorers, judging, live
 from helpers.launch import trace
 from helpers.rungs import catalog
 from tests.conftest import ROOT
@@ -205,7 +205,7 @@ def test_live_sliders_run_a_tile_in_jupyterlab(notebook: Notebook) -> None:
     until(f"{live.words(chosen)} is legal.")
     output.get_by_role("button", name="Run this tile").click()
     until(f"Done: {live.words(chosen)}")
-    t = trace(chosen, *live.small_shape(chosen))
+    t = trace(chosen, *judging.whole_tiles(chosen))
     assert live.verdict(t) in words()
     assert f"{t.multiply_adds / t.wavefronts:.2f} multiply-adds" in words()
     shown = output.locator("figure svg:visible")  # one of the two drawings of each figure

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from helpers import device, live
+from helpers import device, judging, live, plots, wording
 from helpers.emulator import Finding
 from helpers.errors import CompileError, ConfigError, UnknownKernelError
 from helpers.kernel import Kernel
@@ -25,12 +25,18 @@ from tests.test_measure import H200, QUICK, FakeSession
 
 PLACED = {
     "06_tiling": "tiled_32",
+    "07_occupancy": "tiled_rect",
     "08_block_1d": "block_1d",
     "09_block_2d": "block_2d",
     "10_vectorised": "vectorised",
     "11_pipelining": "double_buffer",
     "12_warp_tiling": "warp_tiled",
+    "13_autotuning": "fp32_best",
+    "14_tensor_cores": "wmma_tiled",
+    "15_mma": "mma_pipelined",
+    "16_hopper": "hopper_2",
 }
+EMULATED = [name for name in PLACED.values() if catalog[name].host == "plain"]
 SMALL = {"BM": 16, "BN": 16, "BK": 4, "TM": 4}
 """A legal tile of block_1d that is quick to run."""
 
@@ -70,17 +76,20 @@ def test_an_illegal_tile_names_its_rule_and_reason() -> None:
     assert live.broken(catalog["block_2d"], 1024) == ""
 
 
-@pytest.mark.parametrize("name", PLACED.values())
+@pytest.mark.parametrize("name", EMULATED)
 def test_the_emulator_runs_one_block_and_two_steps(name: str) -> None:
     k = catalog[name]
-    m, n, depth = live.small_shape(k)
+    m, n, depth = judging.whole_tiles(k)
     assert m * n == math.prod(int(k.params[t]) for t in k.tile)
-    assert depth == 2 * k.params.get("BK", k.params.get("TILE", 0))
+    assert "in 2 steps along K" in plots.tile_diagram(k, m, n, depth).alt
+    shown = live.emulated(k)
+    assert f"{m}x{n}x{depth}, one block" in shown and "multiply-adds for each wavefront" in shown
+    assert "step 2 of 2" in shown
 
 
 def test_the_trace_is_that_of_the_tile() -> None:
     k = catalog["block_1d"].with_params(**SMALL)
-    t = trace(k, *live.small_shape(k))
+    t = trace(k, *judging.whole_tiles(k))
     shown = live.emulated(k)
     assert f"{t.multiply_adds / t.wavefronts:.2f} multiply-adds" in shown
     rows = live.trace_rows(t)
@@ -93,12 +102,23 @@ def test_the_trace_is_that_of_the_tile() -> None:
     assert live.emulated(k.with_params(BM=32, BN=32, TM=8)) != shown
 
 
+def test_a_tile_too_large_for_the_oldest_gpu_is_compiled_for_a_newer() -> None:
+    k = catalog["wmma_tiled"]
+    large = k.with_params(BM=128, BN=128, BK=64, PAD=24, WM=32)
+    assert (judging.roomy_arch(k), judging.roomy_arch(large)) == ("sm_75", "sm_80")
+    assert "sm_" not in live.emulated(k)
+    with pytest.raises(ConfigError, match="shared memory"):
+        trace(large, *judging.whole_tiles(large))
+    shown = live.emulated(large)
+    assert "compiled for sm_80" in shown and "multiply-adds for each wavefront" in shown
+
+
 def test_findings_are_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     k = catalog["tiled_32"].with_params(TILE=8)
-    clean = trace(k, *live.small_shape(k))
+    clean = trace(k, *judging.whole_tiles(k))
     finding = Finding("race", 7, "A_tile[i] < 1", "read and written without a barrier", 1)
     faulty = replace(clean, wrong=3, report=replace(clean.report, findings=(finding,)))
-    monkeypatch.setattr(live, "trace", lambda *_: faulty)
+    monkeypatch.setattr(live, "trace", lambda *_, **__: faulty)
     shown = live.emulated(k)
     assert "3 wrong elements" in shown
     assert "without a barrier" in shown
@@ -121,6 +141,41 @@ def test_times_stand_beside_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
         assert words in shown, words
     alone = live.times(k, 1000, [{**row, "m": 1000, "n": 1000, "k": 1000} for row in rows], m)
     assert "Bar chart" in alone and "recorded default" not in alone
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"), [("fp32_best", "FP32"), ("wmma_tiled", "FP16"), ("hopper_2", "BF16")]
+)
+def test_a_tile_stands_under_the_roof_of_its_precision(
+    monkeypatch: pytest.MonkeyPatch, name: str, peak: str
+) -> None:
+    k = catalog[name]
+    with monkeypatch.context() as patch:
+        patch.setattr(live, "measure", measured)
+        row, m = live.timed(k, 1024)
+    shown = live.times(k, 1024, [row], m)
+    known = device.gpu("h200").peak_gflops(peak.lower())
+    assert f"{peak} peak of {wording.number(known)} GFLOP/s" in shown
+
+
+def test_a_kernel_for_one_gpu_alone_says_so_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without sm_90 the sentence stands; there, the sliders; a later GPU lacks wgmma too."""
+    for arch in (None, "sm_75", "sm_100"):
+        gpu = arch and replace(H200, arch=arch)
+        monkeypatch.setattr(device, "current", lambda gpu=gpu: gpu)
+        found = live.tile("hopper_2")
+        assert type(found) is Html, arch
+        for words in ("compute capability 9.0,", "BM, BN, STAGES of hopper_2", "No emulator runs"):
+            assert words in str(found)
+    assert "emulator counts" not in str(found)
+    monkeypatch.setattr(device, "current", lambda: H200)
+    assert "timed at 1024 on the GPU" in Page("hopper_2").status.value
+
+
+def test_an_older_gpu_leaves_a_kernel_to_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    for arch, words in (("sm_75", "run in the emulator"), ("sm_80", "on the GPU")):
+        monkeypatch.setattr(device, "current", lambda arch=arch: replace(H200, arch=arch))
+        assert words in Page("mma_pipelined").status.value
 
 
 def test_a_tile_goes_through_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +373,7 @@ def test_a_gpu_times_tile_after_tile(monkeypatch: pytest.MonkeyPatch) -> None:
         return measured(kernel, size, ms=1 / len(asked))
 
     monkeypatch.setattr(live, "measure", measure)
-    monkeypatch.setattr(device, "current", object)
+    monkeypatch.setattr(device, "current", lambda: H200)
     page = Page("tiled_32")
     assert "timed at 1024 on the GPU" in page.status.value
     page.run(TILE=8)

@@ -679,6 +679,7 @@ def test_replay(recorded: type[FakeSession]) -> None:
     ):
         assert part in m.label
     assert tuple(m.frame.columns) == COLUMNS
+    assert "<th></th>" not in m.frame.to_html(), "a header cell without a word is no header"
     assert list(m.frame["m"]) == [64, 1024, 64, 1024]
     assert measure("naive", (96, 64, 32), gpu="h200").rows[0]["k"] == 32
 
@@ -1224,6 +1225,32 @@ def test_cpu_times_are_replayed_where_there_is_no_compiler(
         host.cpu_loops(300)
     with pytest.raises(ToolchainError, match="apt install"):
         host.build()
+
+
+def test_nothing_is_measured_where_replay_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "compiler", lambda: "a compiler")
+    monkeypatch.setattr(host, "compiler_version", lambda _: "1")
+    monkeypatch.setattr(host, "_time_loops", lambda *_: [])
+    monkeypatch.setattr(host, "_time_numpy", lambda _: {})
+    assert host.cpu_loops(512).live
+    monkeypatch.setenv("TILE_REPLAY", "1")
+    assert not host.cpu_loops(512).live
+    with pytest.raises(ConfigError, match="unset it"):
+        host.record_host(Path("any.json"), "abc", say=quiet)
+
+
+@pytest.mark.parametrize(("answer", "found"), [("echo clang 17", True), ("exit 1", False)])
+def test_a_compiler_that_does_not_answer_is_none(
+    answer: str, found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As /usr/bin/g++ on a Mac without the command line tools."""
+    stub = tmp_path / "g++"
+    stub.write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert host.compiler() == (str(stub) if found else None)
+    assert host.compiler_version(str(stub)) == ("clang 17" if found else "g++")
 
 
 @needs_compiler

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from helpers import emulator, toolchain
-from helpers.errors import TileError
 from helpers.numbers import to_bfloat16
+from helpers.workbench import mine
 
 FOLDER = Path(__file__).parent / "pasted"
 RNG = np.random.default_rng(5)
@@ -149,15 +149,16 @@ def test_a_program_of_another_style_runs_as_it_stands(name: str) -> None:
     case = CASES[name]
     args = [a.copy() if isinstance(a, np.ndarray) else a for a in case.args]
     want = case.expected(*case.args)
-    report = emulator.launch(
-        source(name), case.entry, case.grid, case.block, args, case.shared, arch="sm_80", name=f"{name}.cu"
+    verdict = mine(
+        source(name), grid=case.grid, block=case.block, args=args, entry=case.entry,
+        shared_bytes=case.shared, arch="sm_80",
     )  # fmt: skip
-    assert report.ok, report
+    assert verdict.ok, verdict
     np.testing.assert_allclose(
         args[case.out].astype(np.float64), want, rtol=case.close, atol=case.close
     )
     if "<stdio.h>" in source(name) or "main(" in source(name):
-        assert any("not compiled: line" in note for note in report.notes)
+        assert "Left out, since only the host runs it: line" in repr(verdict)
 
 
 @pytest.mark.nvrtc
@@ -184,8 +185,8 @@ def test_what_cannot_run_here_says_why(name: str) -> None:
     entry, args, word = REFUSED[name]
     if any(Path(folder, word).is_file() for folder in toolchain.nvrtc().includes):
         pytest.skip(f"{word} is here: a whole CUDA toolkit is installed")
-    with pytest.raises(TileError, match=word):
-        emulator.launch(source(name), entry, 1, 32, list(args), arch="sm_80", name=f"{name}.cu")
+    verdict = mine(source(name), grid=1, block=32, args=list(args), entry=entry, arch="sm_80")
+    assert not verdict.ok and not verdict.findings and word in repr(verdict), verdict
 
 
 def test_every_program_is_run_or_refused() -> None:

@@ -21,7 +21,7 @@ from helpers.chapters.ch16 import pictures as ch16
 from helpers.errors import ConfigError, DataError, ShapeError, UnknownNameError
 from helpers.kernel import Geometry
 from helpers.plots import Figure, bar_charts, rooflines, series, tilings
-from helpers.plots.figures import NARROW
+from helpers.plots.figures import MARGIN, NARROW
 from tests.pages_check import FIND_CRAMPED
 
 KERNELS = {"naive": 0.011, "coalesced": 0.125, "tiled_8": 0.11, "tiled_32": 0.178}
@@ -233,10 +233,150 @@ def test_drawing_leaves_matplotlibs_settings_alone() -> None:
 
 
 def test_a_saved_file_stands_alone(tmp_path: Path) -> None:
-    path = plots.bars(RECORDED).save(tmp_path / "bars.svg")
+    path = plots.bars(RECORDED).savefig(tmp_path / "bars.svg")
     root = ET.parse(path).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert "prefers-color-scheme" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["bars", "tiles", "memories"])
+def test_a_png_is_the_wide_drawing_dark_on_white(
+    drawn: dict[str, Figure], name: str, tmp_path: Path
+) -> None:
+    from matplotlib.image import imread
+
+    figure, scale = drawn[name], 2
+    path = figure.savefig(str(tmp_path / "drawing.PNG"), dpi=72 * scale)
+    assert path.read_bytes().startswith(b"\x89PNG\r\n")
+    pixels = imread(path, format="png")
+    box = [float(x) for x in (ET.fromstring(figure.svg).get("viewBox") or "").split()]
+    wanted = [scale * (edge + 2 * MARGIN) for edge in (box[3], box[2])]
+    assert np.abs(np.subtract(pixels.shape[:2], wanted)).max() <= scale
+    rgb = pixels[..., :3]
+    assert pixels.shape[2] == 3 or (pixels[..., 3] == 1).all(), "a dark page would shine through"
+    border = scale * MARGIN // 2
+    assert (rgb[:border] == 1).all() and (rgb[:, -border:] == 1).all()
+    dark = (rgb.max(axis=2) < 0.2).mean()
+    assert 0.002 < dark < 0.5, "text and lines in ink, on white"
+
+
+def test_a_pdf_holds_the_words(tmp_path: Path) -> None:
+    path = plots.bars(RECORDED).savefig(tmp_path / "bars.pdf")
+    text = path.read_bytes()
+    assert text.startswith(b"%PDF-") and text.rstrip().endswith(b"%%EOF")
+    assert b"DejaVuSans" in text, "text stays text"
+
+
+@pytest.mark.parametrize("name", ["bars.bmp", "bars", "bars.png.txt"])
+def test_another_ending_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"\.png, \.pdf or \.svg"):
+        plots.bars(RECORDED).savefig(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+# -- the charts in plain Matplotlib --------------------------------------------------------------
+
+
+def plain() -> Any:
+    """An Axes of the reader's own."""
+    from matplotlib.figure import Figure as MplFigure
+
+    return MplFigure().subplots()
+
+
+def legend(ax: Any) -> list[str]:
+    """The words of an Axes' legend."""
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def ticks(ax: Any) -> list[str]:
+    """The words along y."""
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_bars_on_axes_hold_the_rows_values() -> None:
+    ax = plain()
+    assert plots.bars(RECORDED, value="ms", sizes=[4096]).axes(ax) is ax
+    rows = [row for row in RECORDED.rows if row["m"] == 4096]
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx([row["ms"] for row in rows])
+    middles = [bar.get_y() + bar.get_height() / 2 for bar in ax.patches]
+    assert middles == pytest.approx(range(len(rows))), "row i lies at y = i"
+    assert ticks(ax) == [row["kernel"] for row in rows]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1], "the first row is on top"
+    whisker = ax.collections[0].get_segments()[0][:, 0]  # of the first error bar
+    assert whisker == pytest.approx([rows[0]["q1"], rows[0]["q3"]])
+    assert ax.get_xlabel() == "time in ms"
+    assert legend(ax) == ["recorded on NVIDIA H200, 2026-11-20"]
+
+
+def test_bars_of_two_origins_stand_side_by_side() -> None:
+    ax = plots.bars([LIVE, RECORDED], sizes=[1024, 4096], log=True).axes(plain())
+    assert ax.get_xscale() == "log"
+    assert len(ax.patches) == 4 * len(KERNELS)
+    assert ticks(ax)[0] == "naive, N = 1024"
+    here, there = ax.patches[:2]
+    assert here.get_facecolor() != there.get_facecolor()
+    assert here.get_y() + here.get_height() == pytest.approx(there.get_y())
+    assert len(legend(ax)) == 2
+
+
+def test_a_point_added_to_a_roofline_lies_where_its_numbers_say() -> None:
+    h200 = device.gpu("h200")
+    ax = plots.roofline(RECORDED, intensity="kernel").axes(plain())
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    roof = ax.lines[0]
+    for x, y in zip(*roof.get_data(), strict=True):
+        assert y == pytest.approx(model.roofline(h200, x))
+    points = [line.get_xydata()[0] for line in ax.lines[1:]]
+    assert len(points) == 2 * len(KERNELS)
+    for name, share in KERNELS.items():
+        x = model.arithmetic_intensity(name, 4096, 4096, 4096)
+        for y in (share * 50_000, model.roofline(h200, x)):
+            assert any(point == pytest.approx((x, y)) for point in points), (name, y)
+    [mine] = ax.plot([h200.ridge], [h200.fp32_peak_gflops], "r*")
+    drawn = ax.transData.transform(mine.get_xydata())[0]
+    corner = ax.transData.transform(roof.get_xydata())[1]
+    assert drawn == pytest.approx(corner), "the ridge of the roof"
+    assert "GFLOP/s" in ax.get_ylabel() and "FLOP/byte" in ax.get_xlabel()
+
+
+def test_the_ladder_on_axes_is_in_percent() -> None:
+    ax = plots.ladder(RECORDED).axes(plain())
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx(
+        [100 * r for r in KERNELS.values()]
+    )
+    assert ticks(ax) == list(KERNELS)
+    assert 100 in ax.lines[0].get_xdata()
+
+
+def test_the_phases_of_a_time_line_follow_each_other() -> None:
+    ax = plots.timeline(RECORDED, kernels=["naive"], sizes=[4096]).axes(plain())
+    [row] = [r for r in RECORDED.rows if (r["kernel"], r["m"]) == ("naive", 4096)]
+    wanted = [row["h2d_ms"], row["ms"], row["d2h_ms"]]
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx(wanted)
+    starts = [bar.get_x() for bar in ax.patches]
+    assert starts == pytest.approx([0, wanted[0], wanted[0] + wanted[1]])
+    assert len({bar.get_y() for bar in ax.patches}) == 1
+    overlapped = FIGURES["gantt"]().axes(plain())
+    assert len(overlapped.patches) == 3 * (1 + 12)
+    assert max(bar.get_x() + bar.get_width() for bar in overlapped.patches) == 14
+
+
+def test_axes_are_new_ones_in_the_readers_settings_where_none_are_given() -> None:
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    figure = plots.bars(RECORDED)
+    with matplotlib.rc_context({"font.size": 21, "axes.facecolor": "#123456"}):
+        ax = figure.axes()
+        assert matplotlib.colors.to_hex(ax.get_facecolor()) == "#123456"
+        assert figure.axes().figure is not ax.figure
+    plt.close("all")
+
+
+def test_a_diagram_has_no_axes() -> None:
+    with pytest.raises(ConfigError, match="savefig"):
+        plots.tile_diagram("tiled_16", 32, 32, 32).axes()
 
 
 # -- colours -------------------------------------------------------------------------------------
@@ -433,6 +573,24 @@ def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(rooflines, "current", lambda: replace(live, memory_clock_mhz=0))
     with pytest.raises(ConfigError, match="clocks"):
         plots.roofline(here)
+
+
+def test_kernels_on_tensor_cores_stand_under_their_own_roof(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    h200 = device.gpu("h200")
+    halves = FakeMeasurement(kernels={"wmma_tiled": 3.0, "mma_pipelined": 9.0})
+    alt = plots.roofline(halves).alt
+    assert f"FP16 peak of {wording.number(h200.fp16_tensor_peak_gflops)} GFLOP/s" in alt
+    for other in (RECORDED, FakeMeasurement(kernels={"wmma_tiled": 3.0, "naive": 0.01})):
+        assert (
+            f"FP32 peak of {wording.number(h200.fp32_peak_gflops)} GFLOP/s"
+            in plots.roofline(other).alt
+        )
+    assert "FP32 peak" in plots.roofline(halves, precision="fp32").alt
+    unknown = replace(h200, tensor_fp16_flop_per_clock_per_sm=0)
+    with pytest.raises(ConfigError, match="FP16 peak of H200 SXM 141 GB is not known"):
+        plots.roofline(halves, unknown)
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ def on(machine: str, notebook: Path, out: Path, *options: str) -> dict[str, list
     done = subprocess.run(
         [sys.executable, "-m", "tests.pretended", os.fspath(notebook), "--machine", machine,
          "--out", os.fspath(out), *options],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": os.fspath(ROOT)}, capture_output=True, text=True,
-        timeout=900,
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": os.fspath(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=1800,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return running.from_json(out.read_text(encoding="utf-8"))
@@ -69,7 +69,11 @@ def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(
     stem: str, tmp_path: Path
 ) -> None:
     passes = on("t4", ROOT / "book" / f"{stem}.ipynb", tmp_path / "cells.json")
-    assert not stops(passes["own"])
+    shown = []
+    for cells in passes.values():
+        assert not stops(cells)
+        shown.append([len(cell.shown) for cell in cells])
+    assert shown[0] == shown[1] == shown[2]  # or there would be nothing to compare with
     assert not [str(fault) for fault in labels.faults(passes, HERE)]
 
 
@@ -98,6 +102,17 @@ def test_a_notebook_runs_where_there_is_a_driver_and_nothing_else(
     assert not stops(cells)
     assert "cuBLAS was not found" in said(cells)
     assert "measured now on" not in said(cells)
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_first_cell_says_so_and_what_to_install(tmp_path: Path) -> None:
+    [cells] = on(
+        "no_compiler", ROOT / "book" / "06_tiling.ipynb", tmp_path / "cells.json", "--once"
+    ).values()
+    assert "no compiler" in said(cells[:1]) and "pip install" in said(cells[:1])
+    first = next(cell for cell in cells if cell.error)  # where "Run all" stops
+    assert first.error.startswith("ToolchainError: ") and "pip install" in first.error
+    assert not any(cell.stderr for cell in cells)
 
 
 # -- wrong twins ---------------------------------------------------------------------------------------
@@ -132,6 +147,7 @@ WRONG = {
     "other": 'glue("wrong", rec.value("tiled_32", 1024))\nsay("This Tesla T4 takes {wrong:.3f} ms.")',
     "column": 'table([{"kernel": "a", "H200": m.value("tiled_32", 1024)}], caption="Times in ms.", note=m.label)',
     "row": 'table([{"who": "the record, H200", "ms": m.value("tiled_32", 1024)}], caption="Times in ms.")',
+    "cell": 'table([{"kernel": "a", "ms": rec.value("tiled_32", 1024), "on": "Tesla T4"}], caption="Times.")',
     "note": 'table([{"kernel": "a", "ms": rec.value("tiled_32", 1024)}], caption="Times.", note=m.label)',
     "chart": 'plots.bars([{"kernel": "naive", "size": 1024, "ms": m.value("tiled_32", 1024), "origin": "recorded",'
              ' "source": "recorded on NVIDIA H200"}], value="ms")',

@@ -20,7 +20,7 @@ def cell(page: str, words: str) -> str:
     text = (ROOT / "book" / f"{page}.md").read_text(encoding="utf-8")
     cells = re.findall(r"(?ms)^```{code-cell} ipython3\n(.*?)^```$", text)
     [found] = [c for c in cells if words in c]
-    return re.sub(r"(?m)^:tags:.*$", "", found)
+    return re.sub(r"(?m)^:[\w-]+:.*$", "", found)
 
 
 def shown(code: str, **names: Any) -> str:

@@ -12,7 +12,7 @@ Four rooms, each of which imports only those before it when it runs:
 """
 
 from helpers.emulator.launching.report import Finding, LineAccess, Report
-from helpers.emulator.launching.run import launch
+from helpers.emulator.launching.run import Prepared, launch, prepared
 from helpers.errors import EmulationError
 
-__all__ = ["EmulationError", "Finding", "LineAccess", "Report", "launch"]
+__all__ = ["EmulationError", "Finding", "LineAccess", "Prepared", "Report", "launch", "prepared"]

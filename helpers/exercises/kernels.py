@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from helpers import device
 from helpers.device import WARP
 from helpers.errors import TileError
 from helpers.exercises.answers import same_array
 from helpers.exercises.results import Check, ended, raised
+from helpers.judging import launch_on_gpu
 from helpers.kernel import evaluate
 from helpers.text import without_comments
+from helpers.toolchain import arch_number
 
 Shape = tuple[int, int, int]
 AWKWARD: tuple[Shape, ...] = ((1, 1, 1), (33, 17, 5), (16, 48, 32), (31, 65, 47), (70, 7, 33))
@@ -90,7 +93,7 @@ class KernelTask:
 def check_kernel_source(source: Any, task: KernelTask) -> tuple[Check, ...]:
     """Run a kernel's source in the emulator on awkward shapes and count what it asks of memory.
 
-    Never raises for a wrong kernel: what stops it, in the compiler or in the emulator, is a failed
+    What passes is run on the GPU too, where there is one that can: a check says how that went. Never raises for a wrong kernel: what stops it, in the compiler or in the emulator, is a failed
     check, and the last one.
     """
     if not isinstance(source, str):
@@ -107,6 +110,8 @@ def check_kernel_source(source: Any, task: KernelTask) -> tuple[Check, ...]:
             where = "{}x{}x{}".format(*task.count_shape)
             _, report = _launched(source, task, task.count_shape)
             checks += _counted(report, task.max_sectors, task.max_wavefronts)
+        where = "on the GPU"
+        checks += _on_gpu(source, task) if all(check.ok for check in checks) else []
     except TileError as error:
         checks.append(raised(f"the kernel runs at {where}", error))
     return tuple(checks)
@@ -122,12 +127,17 @@ def _words(source: str, task: KernelTask) -> list[Check]:
     return lacking + there
 
 
+def _problem(task: KernelTask, shape: Shape) -> Problem:
+    """The arguments of one shape, the same at every call."""
+    M, N, K = shape
+    return task.problem(np.random.default_rng(20240607 + M + 7 * N + 49 * K), M, N, K, task.dtype)
+
+
 def _launched(source: str, task: KernelTask, shape: Shape) -> tuple[Problem, Any]:
     """The problem of one shape after the launch, and the emulator's report. Raises TileError."""
     from helpers import emulator
 
-    M, N, K = shape
-    made = task.problem(np.random.default_rng(20240607 + M + 7 * N + 49 * K), M, N, K, task.dtype)
+    made = _problem(task, shape)
     report = emulator.launch(
         source,
         task.entry,
@@ -141,6 +151,35 @@ def _launched(source: str, task: KernelTask, shape: Shape) -> tuple[Problem, Any
         max_seconds=task.max_seconds,
     )
     return made, report
+
+
+def _on_gpu(source: str, task: KernelTask) -> list[Check]:
+    """The same shapes on the GPU, with the time of a launch at the largest; nothing where none can."""
+    gpu = device.current()
+    if gpu is None or device.lost() or arch_number(gpu.arch) < arch_number(task.arch):
+        return []
+    shape = max(task.shapes, key=lambda s: s[0] * s[1] * s[2])
+    for tried in (*(s for s in task.shapes if s != shape), shape):
+        made = _problem(task, tried)
+        ms = launch_on_gpu(
+            source,
+            task.entry,
+            task.numbers(task.grid, tried),
+            task.numbers(task.block, tried),
+            list(made.args),
+            shared_bytes=task.shared_bytes,
+            defines=task.defines,
+        )
+        where = "M={} N={} K={}".format(*tried)
+        for index, expected in made.outputs.items():
+            found = same_array(
+                made.args[index], expected, what=f"result on the {gpu.name} at {where}"
+            )
+            if not found.ok:
+                return [found]
+    return [
+        Check(True, f"right on the {gpu.name} too", got=f"{ms.median:.3g} ms a launch at {where}")
+    ]
 
 
 def _results(runs: Sequence[tuple[str, Problem, Any]], task: KernelTask) -> list[Check]:

@@ -12,9 +12,10 @@ from helpers import device, model, plots
 from helpers.errors import ConfigError, DataError, UnknownNameError
 from helpers.explorers._occupancy import gpu_control, plain_limits
 from helpers.explorers.core import Control, Explorer, Reading, State, text
-from helpers.kernel import Kernel, broken_rules, geometry
+from helpers.kernel import DEPTHS, Kernel, broken_rules, geometry
 from helpers.measuring import fingerprint, load, tiles
 from helpers.measuring.store import label as provenance
+from helpers.measuring.trials import PRECISION
 from helpers.rungs import catalog, find
 from helpers.toolchain import resources
 
@@ -154,10 +155,23 @@ def _edges(k: Kernel) -> dict[str, str | int]:
     edge: dict[str, str | int] = {
         "BM": rows if rows in p else 1,
         "BN": columns if columns in p else 1,
-        "BK": next((n for n in ("BK", "TILE", "TILE_ROWS") if n in p), 1),
+        "BK": next((n for n in DEPTHS if n in p), 1),
     }
     edge |= {n: (n if n in p else 0) for n in ("WM", "WN")}
     return edge | {n: (n if n in p else 1) for n in ("TM", "TN")}
+
+
+def roofs(kernel: Kernel) -> dict[str, dict[str, Any]]:
+    """Of each GPU its name, architecture, peak in the kernel's precision (GFLOP/s) and GB/s."""
+    return {
+        g.key: {
+            "name": g.name,
+            "arch": g.arch,
+            "peak": round(g.peak_gflops(PRECISION[kernel.dtype]), 1),
+            "bandwidth": g.bandwidth_gbs,
+        }
+        for g in device.GPUS.values()
+    }
 
 
 def _timed(recorded: Times) -> str:
@@ -181,15 +195,7 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
         if g.arch not in known:
             known[g.arch] = reports(t, g.arch, gpu)
     ms = [recorded.ms.get(tuple(x.values())) for x in t.tiles]
-    gpus: dict[str, dict[str, Any]] = {
-        g.key: {
-            "name": g.name,
-            "arch": g.arch,
-            "peak": round(g.fp32_peak_gflops, 1),
-            "bandwidth": g.bandwidth_gbs,
-        }
-        for g in device.GPUS.values()
-    }
+    gpus = roofs(k)
 
     def read(state: State) -> Reading:
         g, code = gpus[state["gpu"]], t.at(state)

@@ -17,10 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from helpers import device, toolchain
-from helpers.errors import ConfigError, NoGPUError, TileError, UnknownKernelError, near_matches
+from helpers.errors import (
+    ConfigError,
+    GpuFaultError,
+    NoGPUError,
+    TileError,
+    UnknownKernelError,
+    near_matches,
+)
 from helpers.kernel import ROOT
 from helpers.measuring import sections, store
-from helpers.measuring.gpu import BASELINES, GpuFaultError, Session
+from helpers.measuring.gpu import BASELINES, Session
 from helpers.measuring.steps import Budget, Done, Job, Outcome, Request, Section, Step
 from helpers.measuring.store import Record
 from helpers.measuring.telemetry import number, query

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from helpers import device, fitting, launch, numbers, toolchain
-from helpers.errors import ConfigError, NoGPUError, TileError
+from helpers.errors import ConfigError, GpuFaultError, NoGPUError
 from helpers.kernel import Geometry, Kernel
 from helpers.measuring import protocol, telemetry
 
@@ -87,10 +87,6 @@ extern "C" __global__ void spin(long long nanoseconds)
 _FAST_FP64 = ("sm_80", "sm_90", "sm_100")
 SAMPLED_ROWS = 512
 """Rows of C that are checked where float64 is slow and the product is large."""
-
-
-class GpuFaultError(TileError):
-    """The GPU stopped on a fault, and this process cannot use it any more."""
 
 
 @dataclass
@@ -169,7 +165,7 @@ class Session:
             )
         import cupy
 
-        fitting.refuse_newer_compiler()
+        fitting.refuse_unfit_compiler()
         self._cublas = fitting.cublas()
         self.cupy = cupy
         self.gpu = found

@@ -85,10 +85,11 @@ class Measurement:
 
     @cached_property
     def frame(self) -> pandas.DataFrame:
-        """The rows as a pandas DataFrame."""
+        """The rows as a pandas DataFrame, with COLUMNS as its columns."""
         import pandas as pd
 
-        return pd.DataFrame(list(self.rows), columns=list(COLUMNS))
+        # named, the columns give the table on a page no empty header over the numbers of the rows
+        return pd.DataFrame(list(self.rows), columns=pd.Index(COLUMNS, name="row"))
 
     def value(self, kernel: str | Kernel, size: int | Size, column: str = "ms") -> float:
         """One number; NaN if only this column is lacking (a clock that could not be read, say).

@@ -222,9 +222,7 @@ def source(gpu: str | None, wanted: Sequence[Wanted] = ()) -> tuple[Source, str]
     if not wanted or len(unfit) < len({name for _, name, _ in wanted}):
         try:
             return Measured(_session()), ""
-        except (
-            ToolchainError
-        ) as misfit:  # no cuBLAS, or a compiler that does not go with the driver
+        except ToolchainError as misfit:  # no cuBLAS, or no compiler that the driver goes with
             why = f"not measured on this {live.name}: {misfit}"
             return Recorded(store.load(DEFAULT_GPU), why), why
     why = f"this {live.name} ({live.arch}) cannot run {', '.join(unfit)}"

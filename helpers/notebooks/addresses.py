@@ -39,6 +39,11 @@ class Repository:
         where = f"{self.owner}/{self.name}/blob/{self.branch}/book/{stem}.ipynb"
         return f"https://colab.research.google.com/github/{where}"
 
+    def in_place_of(self, other: Repository, text: str) -> str:
+        """A text whose links lead to another repository, led to this one."""
+        text = text.replace(other.pages, self.pages)
+        return text.replace(f"{other.owner}/{other.name}", f"{self.owner}/{self.name}")
+
 
 def checked_address(url: str) -> str:
     """The address without a trailing slash or ".git". Raises ConfigError if Colab cannot open it."""

@@ -46,9 +46,20 @@ def code_cell(source: str, id_: str, tags: list[str]) -> dict[str, Any]:
     return made
 
 
+def kernel_of(source: str) -> str:
+    """The kernel that a cell stands for: `%%cuda NAME ...` with no code below; else "".
+
+    A comment has to stand there: IPython runs no cell magic over nothing.
+    """
+    match = re.fullmatch(r"%%cuda[ \t]+(\w+)[^\n]*(?:\n[ \t]*(?://[^\n]*)?)+", source)
+    return match[1] if match else ""
+
+
 def glued_names(source: str) -> list[str]:
     """Patterns of the names that a cell glues; a computed name matches anything it could be."""
-    names = []
+    names: list[str] = []
+    if source.startswith("%%"):  # below the line of a cell magic stands no Python
+        return names
     plain_source = "\n".join(
         "pass" if line.lstrip().startswith(("%", "!")) else line for line in source.splitlines()
     )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import ExportError, near_matches
 from helpers.notebooks.books import Book, Target, term_anchor
-from helpers.notebooks.cells import CLOSE, OPEN, cell, code_cell, glued_names, say
-from helpers.notebooks.first_cell import setup_cell
+from helpers.notebooks.cells import CLOSE, OPEN, cell, code_cell, glued_names, kernel_of, say
+from helpers.notebooks.first_cell import setup_cell, welcome_cell
 from helpers.notebooks.markdown import Page, Piece, groups, is_code_cell, parser, pieces, plain
+from helpers.rungs import catalog
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -75,7 +76,7 @@ class Exporter:
 
     def notebook(self) -> dict[str, Any]:
         """The whole notebook, as the JSON of nbformat 4.5."""
-        cells = [setup_cell(self.book.repository, self.page)]
+        cells = [welcome_cell(self.page), setup_cell(self.book.repository, self.page)]
         for piece in pieces(self.page):
             if piece.kind == "code":
                 cells.append(self.code(piece))
@@ -105,11 +106,15 @@ class Exporter:
         }
 
     def code(self, piece: Piece) -> dict[str, Any]:
-        """A code cell, its text as it stands in the chapter."""
+        """A code cell, its text as it stands in the chapter; below a lone `%%cuda NAME`, the kernel's.
+
+        In a notebook a reader can change the kernel there. The cell's id is that of the line.
+        """
         token = piece.tokens[0]
         if token.info.split() != ["{code-cell}", "ipython3"]:
             raise self.fail(piece.start, f"`{token.info}`", "Write ```{code-cell} ipython3.")
-        options, source, _ = self.options(token, piece.start, frozenset({"tags"}))
+        # mystnb: what the book's build reads, such as the alt text of a picture
+        options, source, _ = self.options(token, piece.start, frozenset({"tags", "mystnb"}))
         tags = [tag.strip() for tag in options.get("tags", "[]").strip("[] ").split(",")]
         tags = [tag for tag in tags if tag]
         for tag in tags:
@@ -117,6 +122,10 @@ class Exporter:
                 advice = f"Use one of {', '.join(sorted(CELL_TAGS))}."
                 raise self.fail(piece.start, f"the cell tag `{tag}`", advice)
         self.glued += glued_names(source)
+        if name := kernel_of(source):
+            if name not in catalog:
+                raise self.unknown("kernel", name, catalog, piece.start)
+            source = f"{source.splitlines()[0]}\n{catalog[name].source.rstrip()}"
         return code_cell(source, piece.id, tags)
 
     def options(

@@ -1,4 +1,4 @@
-"""The first cell of every notebook: on Colab it fetches the book's code."""
+"""How every notebook begins: a line that says what to do, and the cell that on Colab fetches the code."""
 
 from __future__ import annotations
 
@@ -6,19 +6,43 @@ import hashlib
 from typing import Any
 
 from helpers.notebooks.addresses import Repository
-from helpers.notebooks.cells import code_cell
+from helpers.notebooks.cells import cell, code_cell
 from helpers.notebooks.markdown import Page
 
+WELCOME = """\
+**Run all cells first.** On Colab: Runtime > Run all, or Ctrl+F9. In JupyterLab: Run > Run All Cells. \
+With an NVIDIA GPU (on Colab, Runtime > Change runtime type offers a T4) kernels run on it and are timed \
+on it. Without one they run in an emulator, and times are replayed from the book's record."""
+
 SETUP = """\
-# On Colab this fetches the book's code; anywhere else it only finds it.
-import os, subprocess, sys
+#@title Run all (Ctrl+F9): this fetches the book on Colab. With a GPU kernels are timed on it, without one they are emulated
+import importlib.util, os, subprocess, sys
+
+
+class NoBook(RuntimeError):
+    def _render_traceback_(self):  # the message alone, without the lines of this cell
+        return [f"NoBook: {{self}}"]
+
 
 if "COLAB_RELEASE_TAG" in os.environ and not os.path.isdir("../helpers"):
     if not os.path.isdir("{name}"):
-        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{branch}"]
-        subprocess.run([*clone, "{url}"], check=True)
+        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{branch}", "{url}"]
+        quiet = {{**os.environ, "GIT_TERMINAL_PROMPT": "0"}}
+        done = subprocess.run(clone, capture_output=True, text=True, env=quiet)
+        if done.returncode:
+            raise NoBook(
+                "the book's code could not be fetched, and without it no cell runs. git says:\\n"
+                + done.stderr.strip()
+                + "\\nCheck that {url} opens in a browser without signing in, that it has a branch "
+                "{branch}, and that this machine reaches the network; then run this cell again."
+            )
     os.chdir("{name}/book")
 sys.path.insert(0, os.path.abspath(".."))
+if importlib.util.find_spec("helpers") is None:
+    raise NoBook(
+        "this notebook needs the folder that it comes from, and ../helpers is not there: "
+        "git clone {url}, and open it in the folder book of that"
+    )
 
 from helpers.notebooks import start
 from helpers.pages import say
@@ -27,7 +51,15 @@ start()"""
 
 
 def setup_cell(where: Repository, page: Page) -> dict[str, Any]:
-    """The first cell of every notebook."""
+    """The first code cell of every notebook."""
     source = SETUP.format(name=where.name, branch=where.branch, url=where.url)
-    id_ = hashlib.sha256(f"{page.path.name}\nsetup".encode()).hexdigest()[:12]
-    return code_cell(source, id_, ["hide-input"])
+    return code_cell(source, _id(page, "setup"), ["hide-input"])
+
+
+def welcome_cell(page: Page) -> dict[str, Any]:
+    """The line above it."""
+    return cell("markdown", WELCOME, _id(page, "welcome"))
+
+
+def _id(page: Page, what: str) -> str:
+    return hashlib.sha256(f"{page.path.name}\n{what}".encode()).hexdigest()[:12]

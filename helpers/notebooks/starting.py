@@ -8,30 +8,69 @@ import subprocess
 import sys
 from pathlib import Path
 
+from helpers.errors import ToolchainError
 from helpers.kernel import ROOT
+
+BARE = "No GPU here: kernels run in the emulator, and times are replayed from the record."
+"""What a run says whose outputs are kept for readers (TILE_BOOK_BUILD), whatever machine it is on."""
 
 
 def start() -> None:
     """Say what the notebook runs on. On Colab, install the CUDA compiler if there is none.
 
     Colab's GPU runtime has CUDA and CuPy, and nothing is installed there. Its CPU runtime may lack
-    NVRTC; then the wheels that requirements.txt names for it are installed, and nothing else.
+    NVRTC; then the wheels that the requirements name for it are installed, and nothing else. Raises
+    ToolchainError, with pip's own words, if they cannot be.
     """
-    from helpers import device, toolchain
+    from helpers import toolchain
 
-    if "COLAB_RELEASE_TAG" in os.environ and not toolchain.available():
+    if os.environ.get("TILE_BOOK_BUILD"):
+        print(BARE)
+        return
+    importlib.invalidate_caches()  # what the reader has installed since is seen
+    if on_colab() and not toolchain.available():
         print("Installing the CUDA compiler (NVRTC), which this runtime lacks ...", flush=True)
-        command = [sys.executable, "-m", "pip", "install", "--quiet", *compiler_wheels()]
-        subprocess.run(command, check=True)
+        _install(compiler_wheels())
         importlib.invalidate_caches()
+    for line in told():
+        print(line)
+
+
+def on_colab() -> bool:
+    """Whether this is a runtime of Colab."""
+    return "COLAB_RELEASE_TAG" in os.environ
+
+
+def told() -> list[str]:
+    """What runs kernels and compiles them here, where times come from, and what does not fit."""
+    from helpers import device, fitting, toolchain
+
     gpu = device.current()
-    if gpu is None:
-        print(
-            "No GPU here: kernels run in the emulator, and times are replayed from the record. "
-            "On Colab, Runtime > Change runtime type offers a T4."
-        )
+    compiled = f", compiled by {toolchain.compiler()}," if toolchain.available() else ""
+    if not compiled:
+        where = f"GPU: {gpu.name}" if gpu else "No GPU here"
+        lines = [f"{where}, and no compiler: cells that run a kernel stop, and times are replayed."]
+    elif gpu is None:
+        more = " Runtime > Change runtime type offers a T4." if on_colab() else ""
+        lines = [
+            f"No GPU here: kernels{compiled} run in the emulator, and times are replayed from the "
+            f"record.{more}"
+        ]
     else:
-        print(f"GPU: {gpu.name}. Kernels run on it, and times are measured on it.")
+        lines = [f"GPU: {gpu.name}. Kernels{compiled} run on it, and times are measured on it."]
+    return lines + [f"To mend: {sentence}." for sentence in fitting.misfits()]
+
+
+def _install(wheels: list[str]) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", *wheels]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except subprocess.CalledProcessError as failed:
+        said = (failed.stderr or "").strip().splitlines()[-3:]
+        raise ToolchainError(
+            "the compiler's wheels could not be installed, and without a compiler no kernel runs. pip "
+            "says:\n" + "\n".join(said) + "\nCheck the network, then run this cell again."
+        ) from None
 
 
 def compiler_wheels(root: Path = ROOT) -> list[str]:

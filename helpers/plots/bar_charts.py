@@ -10,6 +10,7 @@ from helpers.errors import ConfigError, DataError
 from helpers.plots.chart_marks import draw_bar, draw_legend
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
+from helpers.plots.on_axes import Bar, horizontal_bars
 from helpers.plots.series import Point, Size, chosen_size, looks, select, told, unique
 from helpers.plots.surface import Canvas, text_width
 from helpers.rungs import catalog
@@ -191,12 +192,31 @@ def bars(
         below = note + (f"; {better}" if better else "")
         return canvas.end(canvas.lines(x, y + 8, below, width=at.width - x, size=at.small) + 12)
 
+    def chart(ax: Any) -> None:
+        named = [
+            (
+                f"{name}, {shape_text(*size)}" if heads else name,
+                [
+                    Bar(
+                        entries[p.legend],
+                        p.legend,
+                        _shown(value, p.get(value)),
+                        0,
+                        _spread(p, value),
+                    )
+                    for p in here
+                ],
+            )
+            for size, name, here in rows
+        ]
+        horizontal_bars(ax, named, words, log=log)
+
     alt = f"Bar chart: {note}. {_summary(found, value)} Source: {join(list(entries))}."
     if caption is None:
         caption = f"{note[0].upper()}{note[1:]}, {join(list(entries))}."
         if spreads:
             caption += " Whiskers: inter-quartile range."
-    return both(draw, alt, caption)
+    return both(draw, alt, caption, chart)
 
 
 _BASELINES = {
@@ -264,6 +284,21 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
                     y += row - over
         return canvas.end(y + 6)
 
+    def chart(ax: Any) -> None:
+        named = [
+            (
+                name,
+                [
+                    Bar(entries[p.legend], p.legend, 100 * p.get("cublas_ratio"))
+                    for p in found
+                    if p.kernel == name
+                ],
+            )
+            for name in names
+        ]
+        ax.axvline(100, linestyle="--", color="0.5")
+        horizontal_bars(ax, named, UNITS["cublas_ratio"][1])
+
     where = shape_text(*size)
     top = max(found, key=lambda p: p.get("cublas_ratio"))
     low = min(found, key=lambda p: p.get("cublas_ratio"))
@@ -278,7 +313,7 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
             f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}, "
             f"{join(list(entries))}."
         )
-    return both(draw, alt, caption)
+    return both(draw, alt, caption, chart)
 
 
 def _ladder_text(p: Point) -> str:

@@ -10,18 +10,22 @@ import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from helpers.errors import ConfigError
 from helpers.plots.columns import DESK, FONT, INK, PHONE, Column
 from helpers.plots.surface import Canvas
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as MplFigure
 
 ENLARGED = 1.35
 """How many times its own width a drawing may take in a wider column."""
+MARGIN = 8
+"""Pixels of white around a drawing in a file of its own."""
 NARROW = 580
 """Below so many pixels a figure shows the drawing for a phone."""
 
@@ -66,12 +70,16 @@ class Figure:
 
     The SVG has no size of its own: it fills its column up to a maximum. A page shows one of the two
     drawings, by the width of the column; where styles are taken away, the wide one.
+
+    savefig writes it to a file. axes draws a chart once more in plain Matplotlib, to go on with.
     """
 
     svg: str
     alt: str
     caption: str = ""
     narrow: str = ""
+    draw: Callable[[], MplFigure] | None = field(default=None, repr=False, compare=False)
+    chart: Callable[[Axes], None] | None = field(default=None, repr=False, compare=False)
 
     def _repr_html_(self) -> str:
         caption = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
@@ -84,16 +92,52 @@ class Figure:
     def __repr__(self) -> str:
         return f"Figure: {self.alt}" + (f"\n{self.caption}" if self.caption else "")
 
-    def save(self, path: str | Path) -> Path:
-        """Write a standalone SVG file that follows the reader's light or dark setting."""
-        style = (
-            "<style>svg{color:#24292f;font-family:sans-serif}"
-            "@media(prefers-color-scheme:dark){svg{color:#e6edf3}}</style>"
-        )
-        head, tail = self.svg.split(">", 1)
+    def savefig(self, path: str | Path, *, dpi: float = 200) -> Path:
+        """Write the picture to a file and return its path. Its ending says what it becomes.
+
+        .png and .pdf show the wide drawing, dark on white, its 72 pixels as an inch; dpi: of the .png.
+        A .svg stands alone and follows the reader's light or dark setting. Raises ConfigError for
+        another ending.
+        """
         target = Path(path)
-        target.write_text(f"{head}>{style}{tail}\n", encoding="utf-8")
+        kind = target.suffix.lower()
+        if kind == ".svg":
+            style = (
+                "<style>svg{color:#24292f;font-family:sans-serif}"
+                "@media(prefers-color-scheme:dark){svg{color:#e6edf3}}</style>"
+            )
+            head, tail = self.svg.split(">", 1)
+            target.write_text(f"{head}>{style}{tail}\n", encoding="utf-8")
+        elif kind in (".png", ".pdf") and self.draw is not None:
+            with drawing():
+                figure = self.draw()
+                figure.patch.set_visible(True)
+                room = figure.bbox_inches.padded(MARGIN / 72)
+                figure.savefig(target, dpi=dpi, facecolor="white", bbox_inches=room)
+        else:
+            raise ConfigError(
+                f"{str(path)!r} ends in {kind or 'nothing'}: a figure is saved as .png, .pdf or .svg"
+            )
         return target
+
+    def axes(self, ax: Axes | None = None) -> Axes:
+        """The chart in plain Matplotlib: on an Axes of yours, or on a new one. Returns that Axes.
+
+        Its coordinates are those of the data, in the units of its labels: row i of a bar chart lies at
+        y = i, and a roofline has FLOP per byte along x and GFLOP/s along y, both logarithmic. Colours
+        and fonts are those of your own settings. Raises ConfigError for a diagram, which has no axes.
+        """
+        if self.chart is None:
+            raise ConfigError(
+                "this picture is a diagram and has no axes: savefig writes it to a file. Charts have "
+                "axes: bars, ladder, roofline, timeline and gantt"
+            )
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(layout="constrained")
+        self.chart(ax)
+        return ax
 
 
 _one_at_a_time = threading.RLock()  # the settings are the process's: live sliders draw in a thread
@@ -201,8 +245,16 @@ def _inline(figure: MplFigure, alt: str) -> str:
     return head + body
 
 
-def both(draw: Callable[[Column], Canvas], alt: str, caption: str = "") -> Figure:
-    """The Figure that `draw` makes, once for each column. alt says what it shows, with units."""
+def both(
+    draw: Callable[[Column], Canvas],
+    alt: str,
+    caption: str = "",
+    chart: Callable[[Axes], None] | None = None,
+) -> Figure:
+    """The Figure that `draw` makes, once for each column. alt says what it shows, with units.
+
+    chart: draws the same rows on an Axes, where they have axes.
+    """
     with drawing():
         wide, narrow = (_inline(draw(at).figure, alt) for at in (DESK, PHONE))
-    return Figure(wide, alt, caption, narrow)
+    return Figure(wide, alt, caption, narrow, lambda: draw(DESK).figure, chart)

@@ -11,9 +11,11 @@ from helpers.device import GPUS, Gpu, LiveGpu, current, described
 from helpers.device import gpu as find_gpu
 from helpers.errors import ConfigError
 from helpers.kernel import ITEM_BYTES
+from helpers.measuring.trials import PRECISION
 from helpers.plots.chart_marks import PREDICTED, draw_legend, draw_marker
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
+from helpers.plots.on_axes import Mark, Roof, roofs_and_marks
 from helpers.plots.series import Point, Size, chosen_size, looks, select, told, unique
 from helpers.plots.surface import Canvas, text_width
 from helpers.rungs import catalog
@@ -82,6 +84,12 @@ def _intensity(p: Point, kind: str) -> float:
     )
 
 
+def _precision_of(found: Sequence[Point]) -> str:
+    """ "fp16" or "bf16" where all points are of kernels that multiply in it, else "fp32"."""
+    used = {PRECISION[catalog[p.kernel].dtype] if p.kernel in catalog else "" for p in found}
+    return used.pop() if used in ({"fp16"}, {"bf16"}) else "fp32"
+
+
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels."""
 
@@ -134,7 +142,7 @@ def roofline(
     gpu: str | Gpu | None = None,
     *,
     intensity: str = "compulsory",
-    precision: str = "fp32",
+    precision: str | None = None,
     size: Size | None = None,
     kernels: Sequence[str] | None = None,
     caption: str | None = None,
@@ -143,7 +151,8 @@ def roofline(
 
     intensity: "compulsory" puts a kernel at the FLOP per byte of reading A and B and writing C once
     each; "kernel" at the FLOP per byte that its tiling asks of L2 (model.arithmetic_intensity).
-    precision: which compute roof ("fp32", "fp16", ...). m: as for bars, or None for the roofs alone.
+    precision: which compute roof ("fp32", "fp16", ...); default: the Tensor Cores' where every kernel
+    drawn multiplies in FP16, or in BF16, and FP32 elsewhere. m: as for bars, or None for the roofs alone.
     Hollow diamonds are what the roof allows there; filled markers are times. Points that were recorded
     on another GPU of device.GPUS stand under that GPU's roofs, which are dashed.
     """
@@ -154,10 +163,16 @@ def roofline(
         every = select(m, "gflops", kernels)
         at = chosen_size(every, size)
         found = [p for p in every if p.size == at]
+    precision = precision or _precision_of(found)
     placed = [(p, _intensity(p, intensity)) for p in found]
     placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
     card = _gpu_of(m, gpu, [p for p, _ in placed])
     peak = card.peak_gflops(precision)
+    if peak <= 0:
+        raise ConfigError(
+            f"the {precision.upper()} peak of {card.name} is not known: pass gpu= with a key of "
+            f"device.GPUS that is near it, one of {', '.join(GPUS)}"
+        )
     slope = card.bandwidth_gbs
     ridge = peak / slope
     entries = looks([p for p, _ in placed])
@@ -277,6 +292,20 @@ def roofline(
             canvas.text(label_x, label_y, p.kernel, size=small, ha="right" if ends else "left")
         return canvas.end(base + 44)
 
+    def chart(ax: Any) -> None:
+        cards = [(g.name, g.peak_gflops(precision), g.bandwidth_gbs) for g in (card, *others)]
+        roofs = [
+            Roof(f"{name}: {number(top)} GFLOP/s, {number(wide)} GB/s", top, wide)
+            for name, top, wide in cards
+        ]
+        allowed = [
+            Mark(p.kernel, x, roof_of(p, x), PREDICTED, "allowed by the roof") for p, x in placed
+        ]
+        reached = [
+            Mark(p.kernel, x, p.get("gflops"), entries[p.legend], p.legend) for p, x in placed
+        ]
+        roofs_and_marks(ax, roofs, [*allowed, *reached], (lo_x, hi_x))
+
     alt = (
         f"Roofline of {card.name}: the memory roof of {number(slope)} GB/s meets the "
         f"{precision.upper()} peak of {number(peak)} GFLOP/s at {number(ridge)} FLOP/byte. "
@@ -303,4 +332,4 @@ def roofline(
                 f"{join(list(entries))}"
             )
         caption += "."
-    return both(draw, alt.strip(), caption)
+    return both(draw, alt.strip(), caption, chart)

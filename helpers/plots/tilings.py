@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
 from helpers.errors import ConfigError
-from helpers.kernel import Geometry, Kernel
+from helpers.kernel import DEPTHS, Geometry, Kernel
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
 from helpers.plots.surface import Canvas, Mark, draw_key, text_width
@@ -32,7 +32,7 @@ def _tiles(p: Geometry) -> _Tiles:
     q = p.params
     bm, bn = p.tile
     staged = p.kernel.reuse == "block"
-    bk = q.get("BK") or q.get("TILE") or q.get("TILE_COLS") or 0
+    bk = next((q[name] for name in DEPTHS if name in q), 0)
     tm, tn = q.get("TM", 1), q.get("TN", q.get("REG_TILE", q.get("COARSE", 1)))
     if p.kernel.dtype in ("float16", "bfloat16"):  # Tensor Cores: no thread owns a rectangle
         tm = tn = 0

@@ -11,6 +11,7 @@ from helpers.errors import DataError
 from helpers.plots.chart_marks import draw_bar, draw_legend
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
+from helpers.plots.on_axes import Bar, horizontal_bars
 from helpers.plots.series import Look, Size, select, told, unique
 from helpers.plots.surface import Canvas, text_width
 from helpers.wording import counted, join, number, shape_text
@@ -62,6 +63,16 @@ def timeline(
             y += 24
         return canvas.end(y + 2)
 
+    def chart(ax: Any) -> None:
+        named = []
+        for p, title, _ in rows:
+            bars, start = [], 0.0
+            for column, name, *_ in phases:
+                bars.append(Bar(legend[name], name, start + p.get(column), start))
+                start += p.get(column)
+            named.append((title, bars))
+        horizontal_bars(ax, named, "time in ms", in_line=True)
+
     said = [
         f"{title}: "
         + ", ".join(f"{name} {number(p.get(c))} ms" for c, name, *_ in phases)
@@ -72,7 +83,7 @@ def timeline(
     alt = f"Time line of transfers and kernel. {'; '.join(said)}. Source: {source}."
     if caption is None:
         caption = f"Copy in, compute, copy out; the number is the total, {source}."
-    return both(draw, alt, caption)
+    return both(draw, alt, caption, chart)
 
 
 # -- operations that overlap ----------------------------------------------------------------------
@@ -183,6 +194,25 @@ def gantt(
         canvas.text(middle, y + 25, words, size=small, ha="center")
         return canvas.end(y + 34)
 
+    def chart(ax: Any) -> None:
+        lanes = [
+            (group, lane)
+            for group, here in groups.items()
+            for lane in unique(r["lane"] for r in here)
+        ]
+        named = [
+            (
+                f"{group}: {lane}",
+                [
+                    Bar(GANTT_KINDS[row["kind"]], row["kind"], row["end_ms"], row["start_ms"])
+                    for row in groups[group]
+                    if row["lane"] == lane
+                ],
+            )
+            for group, lane in lanes
+        ]
+        horizontal_bars(ax, named, "ms after the first operation began", in_line=True)
+
     told = []
     for group, here in groups.items():
         spent = []
@@ -199,4 +229,4 @@ def gantt(
     if caption is None:
         caption = "What each engine of the GPU does over time; B is all of B, a number is a panel"
         caption += f"; {words}." if words else "."
-    return both(draw, alt, caption)
+    return both(draw, alt, caption, chart)

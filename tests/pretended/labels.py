@@ -4,7 +4,7 @@ A page is run three times: on a pretended GPU, on one whose times are all others
 times are all others. A number that differs in the second run was measured here; one that differs in the
 third comes from the record; one that differs in neither is a count, a limit or a printed number. So no number
 has to be known beforehand. What a number is said to be of is read as a reader would: from the head of its row
-or column, else from the caption and note; in prose from the nearest name in its sentence, else the last one
+or column, else from another cell of the row, else from the caption and note; in prose from the nearest name in its sentence, else the last one
 before it in the paragraph.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -57,8 +58,20 @@ def differing(text: str, other: str) -> set[int]:
     else:
         blocks = difflib.SequenceMatcher(None, *shape, autojunk=False).get_matching_blocks()
         pairs = ((b.a + i, b.b + i) for b in blocks for i in range(b.size))
-    same = {a for a, b in pairs if mine[a][0] == theirs[b][0]}
-    return {m.start() for i, m in enumerate(mine) if i not in same and m[0][0].isdigit()}
+    joined = dict(pairs)
+    left = Counter(theirs[b][0] for b in set(range(len(theirs))) - set(joined.values()))
+    found = set()
+    for a, token in enumerate(mine):
+        if not token[0][0].isdigit():
+            continue
+        if a in joined:
+            same = theirs[joined[a]][0] == token[0]
+        else:  # where words differ, too, it may stand at another place
+            same = left[token[0]] > 0
+            left[token[0]] -= same
+        if not same:
+            found.add(token.start())
+    return found
 
 
 def numbers(text: str, other_gpu: str, other_record: str) -> list[Number]:
@@ -159,20 +172,32 @@ def tables(markup: str) -> list[Table]:
     return made
 
 
+def _outside_tables(markup: str) -> str:
+    """The text of a piece of HTML without its tables, a line to each paragraph or point."""
+    rest = re.sub(r"(?s)<table.*?</table>|<style.*?</style>", "", markup)
+    parts = re.split(r"</?(?:p|li|ul|div|summary|details)\b[^>]*>", rest)
+    return "\n\n".join(filter(None, map(_plain, parts)))
+
+
 def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str, str, str, str]]:
     """Numbers of tables under the name of another GPU."""
     for t, other, changed in zip(tables(own), tables(gpu), tables(record), strict=False):
         for r, row in enumerate(t.rows):
             for c, cell in enumerate(row):
                 try:
-                    found = numbers(cell, other.rows[r][c], changed.rows[r][c])
+                    taken = numbers(cell, other.rows[r][c], changed.rows[r][c])
                 except IndexError:
                     continue
-                for number in found:
+                for number in taken:
                     head = f"{row[0] if c else ''} | {t.heads[c] if c < len(t.heads) else ''}"
-                    said = {who for _, who in names(head, here)} or {
-                        who for _, who in names(t.about, here)
-                    }
+                    said = next(
+                        (
+                            {who for _, who in found}
+                            for words in (head, " | ".join(row), t.about)
+                            if (found := names(words, here))
+                        ),
+                        set[str](),
+                    )
                     if of := _verdict(number, said):
                         where = f"{t.about} [{head}]"
                         yield cell[number.start : number.end], of, " and ".join(said), where
@@ -186,7 +211,7 @@ def faults(passes: dict[str, list[Ran]], here: str) -> list[Fault]:
         for own, gpu, record in zip(*(c.shown for c in cells), strict=False):
             if "<table" in own:
                 found += [Fault(*about) for about in in_tables(own, gpu, record, here)]
-                continue
+                own, gpu, record = map(_outside_tables, (own, gpu, record))
             taken = numbers(own, gpu, record)
             found += [
                 Fault(own[n.start : n.end], of, said, where)

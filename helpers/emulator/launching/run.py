@@ -363,6 +363,77 @@ def _as_it_compiles(
     return (source, *rest, ()), ""
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel as it compiles, for who launches it elsewhere, on a GPU say: see `prepared`.
+
+    source, options: what to compile with which options beside the macros. left_out: what of a whole
+    program is not compiled, in words. entry: the kernel's name in the machine code.
+    """
+
+    source: str
+    options: tuple[str, ...]
+    left_out: str
+    entry: str
+    name: str
+    _params: tuple[P.Parameter, ...]
+    _formals: tuple[Formal, ...]
+
+    def by_value(self, args: Sequence[Any]) -> list[bytes | None]:
+        """For each argument its bytes, or None where the parameter is a pointer.
+
+        Raises EmulationError if the arguments do not fit the signature, as `launch` does.
+        """
+        raw, pointers = self._bound(args, Heap())
+        found: list[bytes | None] = []
+        at = 0
+        for param in self._params:
+            at += -at % param.align
+            if param.type == "bytes" and any(at <= p < at + param.size for p in pointers):
+                raise EmulationError(
+                    f"{self.name} takes a structure that holds a pointer, and only the emulator is "
+                    "given those: pass the pointer as a parameter of its own to run it on a GPU"
+                )
+            found.append(None if at in pointers else raw[at : at + param.size])
+            at += param.size
+        return found
+
+    def wrong(self, args: Sequence[Any], expect: Mapping[str, oracle.Expectation]) -> list[str]:
+        """What of the arrays, as they are now, differs from `expect`, a sentence an array.
+
+        expect, errors: as for `launch`.
+        """
+        heap = Heap()
+        self._bound(args, heap)
+        oracle.check(expect, heap, self.name)
+        return [oracle.said(w) for w in oracle.compare(expect, heap)]
+
+    def _bound(self, args: Sequence[Any], heap: Heap) -> tuple[bytes, dict[int, Buffer]]:
+        entry = P.Function(self.entry, True, list(self._params), [])
+        raw, pointers, _ = bind(entry, list(self._formals) or None, args, heap, self.name)
+        return raw, pointers
+
+
+def prepared(
+    source: str,
+    entry: str,
+    *,
+    arch: str = "sm_75",
+    defines: Mapping[str, Any] | None = None,
+    name: str = "kernel.cu",
+) -> Prepared:
+    """How a source compiles: as it stands, or without its host part. Raises as `launch` does."""
+    request.words(source, entry, name, arch)
+    made_of = toolchain.compiler(), *toolchain.header_state(source)
+    macros = tuple(sorted(request.macros(defines).items()))
+    key, left_out = _as_it_compiles(source, entry, arch, macros, name, made_of)
+    program, formals = _program(*key)
+    code = program.entry
+    return Prepared(
+        key[0], key[-1], left_out, code.name, entry, tuple(code.params), tuple(formals or ())
+    )
+
+
 @disk.bounded(1 << 28, lambda made: int(made[0].weight))
 def _program(
     source: str,

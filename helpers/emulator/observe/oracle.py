@@ -179,6 +179,11 @@ def findings(
             )
 
 
+def said(w: Wrong) -> str:
+    """The wrong elements of an array in words; nobody saw who wrote them."""
+    return f"{_comparison(w, 0)}. {_extent(w, np.arange(w.at.size))}"
+
+
 def _index(w: Wrong, number: int) -> str:
     at = int(w.at[number])
     where = np.unravel_index(at, w.shape) if len(w.shape) > 1 else (at,)

@@ -1,0 +1,325 @@
+"""The loop: a reader's kernel compiled, judged, counted in the cell that holds it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import catalog, toolchain
+from helpers.errors import (
+    ConfigError,
+    EmulationError,
+    NoGPUError,
+    ToolchainError,
+    UnknownKernelError,
+)
+from helpers.judging import shapes
+from helpers.workbench import Verdict, cell_magic, mine
+from tests.conftest import ROOT
+
+TILED = catalog["tiled_32"].source
+FIRST = "__syncthreads();  // both tiles are complete"
+
+
+def counts(verdict: Verdict, what: str) -> tuple[float, float]:
+    """A count of yours and of the book's kernel, on the same shape."""
+    facts: Any = verdict.facts
+    yours, books = facts.counted
+    value: Callable[[Any], float] = {
+        "sectors": lambda t: t.sectors(),
+        "wavefronts": lambda t: t.wavefronts,
+        "requests": lambda t: t.requests("shared") + t.requests("shared", "store"),
+        "per wavefront": lambda t: t.multiply_adds / t.wavefronts,
+    }[what]
+    return value(yours), value(books)
+
+
+# -- what the pages ask a reader to try ------------------------------------------------------------
+
+
+def changed(what: str, ratio: Callable[[float], bool]) -> Callable[[Verdict], bool]:
+    """It is right, and this count over that of the book's kernel is as the page says."""
+
+    def holds(v: Verdict) -> bool:
+        yours, books = counts(v, what)
+        return v.ok and ratio(yours / books)
+
+    return holds
+
+
+def found(*kinds: str) -> Callable[[Verdict], bool]:
+    """The emulator found faults of exactly these kinds."""
+    return lambda v: not v.ok and {f.kind for f in v.findings} == set(kinds)
+
+
+def both(*claims: Callable[[Verdict], bool]) -> Callable[[Verdict], bool]:
+    return lambda v: all(claim(v) for claim in claims)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change that a page proposes, and what it says will come of it."""
+
+    page: str
+    kernel: str
+    changes: tuple[tuple[str, str], ...]
+    claim: Callable[[Verdict], bool]
+    words: tuple[str, ...]  # of the page
+    tiles: dict[str, int] = field(default_factory=dict)
+
+
+EDITS = (
+    Edit("04", "naive", (("threadIdx.x", "@"), ("threadIdx.y", "threadIdx.x"), ("@", "threadIdx.y")),
+         changed("sectors", lambda r: r < 0.2), ("`threadIdx.x` and `threadIdx.y`", "look at the sectors")),
+    Edit("04", "naive", (("row >= M || ", ""),),
+         both(found("out-of-bounds"), lambda v: len({f.line for f in v.findings}) == 2,
+              lambda v: not v.facts.cases[0].findings and v.facts.cases[1].findings != ()),
+         ("`row >= M || `", "two lines leave their arrays")),
+    Edit("05", "coalesced", (("col >= N", "col > N"),),
+         both(found("out-of-bounds", "race"), lambda v: v.facts.wrong is not None),
+         ("`col > N` for `col >= N`", "in no order")),
+    Edit("06", "tiled_32", ((FIRST, ""),), both(found("race"), lambda v: v.facts.wrong is None),
+         ("the race is named by its two lines",)),
+    Edit("06", "tiled_32", (("__syncthreads();  // everyone", "//"),), found("race"), ("one of the barriers",)),
+    Edit("06", "tiled_32", (("k0 < a_end ? *A_src : T(0)", "*A_src"),),
+         both(found("out-of-bounds"), lambda v: not v.facts.cases[0].findings), ("`*A_src` without its test",)),
+    Edit("06", "tiled_32", (), both(changed("sectors", lambda r: r == 2), changed("wavefronts", lambda r: r < 1.1)),
+         ("`TILE=16`", "which counts double"), {"TILE": 16}),
+    Edit("07", "tiled_rect", (("B_tile[r + ty][tx]", "B_tile[tx][r + ty]"), ("B_tile[k][tx]", "B_tile[tx][k]")),
+         changed("wavefronts", lambda r: r > 10), ("`B_tile[tx][r + ty]`", "`B_tile[tx][k]`")),
+    Edit("07", "tiled_rect", (("B_tile[r + ty][tx]", "B_tile[tx][r + ty]"), ("B_tile[k][tx]", "B_tile[tx][k]"),
+                              ("B_tile[TILE_COLS][TILE_COLS]", "B_tile[TILE_COLS][TILE_COLS + 1]")),
+         changed("wavefronts", lambda r: r == 1), ("`B_tile[TILE_COLS][TILE_COLS + 1]`", "takes it all back")),
+    Edit("08", "block_1d", (), both(changed("per wavefront", lambda r: r > 1.05), lambda v: v.facts.resources[0].registers > 0),
+         ("`BM=128 BN=128 TM=16`",), {"BM": 128, "BN": 128, "TM": 16}),
+    Edit("08", "block_1d", (("__syncthreads();  // everyone has read", "//"),), found("race"), ("the second barrier",)),
+    Edit("09", "block_2d", (("threadIdx.x % (BN / TN) * TN", "threadIdx.x % (BN / TN)"),
+                            ("c_col + j", "c_col + j * (BN / TN)")),
+         both(changed("wavefronts", lambda r: r < 0.6), changed("requests", lambda r: r == 1)),
+         ("`c_col + j * (BN / TN)` for `c_col + j` in both places", "every sixteenth column")),
+    Edit("10", "vectorised", (("A_PAD = VEC", "A_PAD = 0"),), changed("wavefronts", lambda r: r > 1), ("`A_PAD = 0`",)),
+    Edit("11", "double_buffer", (("put_down(1 - buffer)", "put_down(buffer)"),),
+         both(found("race", "uninitialised"), lambda v: v.facts.wrong is not None), ("`put_down(buffer)`",)),
+    Edit("12", "warp_tiled", (("lane / 2 % LANES_M", "lane / LANES_N"),
+                              ("lane / (2 * LANES_M) * 2 + lane % 2", "lane % LANES_N")),
+         both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1)),
+         ("`lane_m = lane / LANES_N`", "Not one request more")),
+    Edit("13", "fp32_best", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
+         both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
+         ("`wait_groups<STAGES - 1>` in both places",)),
+    Edit("14", "wmma_tiled", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5), ("`A_LD = BK`",)),
+    Edit("15", "mma_swizzle", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3),
+         ("`row_major<` for `swizzled<`",)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda e: f"{e.page}-{e.kernel}")
+def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
+    (page,) = (ROOT / "book").glob(f"{edit.page}_*.md")
+    section = page.read_text(encoding="utf-8").split("\n## Change it\n")[1].split("\n## ")[0]
+    assert f"%%cuda {edit.kernel}\n" in section
+    for words in edit.words:
+        assert words in section, words
+    source = catalog[edit.kernel].source
+    for old, new in edit.changes:
+        assert old in source
+        source = source.replace(old, new)
+    verdict = mine(source, edit.kernel, **edit.tiles)
+    assert edit.claim(verdict), verdict
+
+
+def test_the_books_own_text_keeps_no_such_claim() -> None:
+    """The wrong twin: an unchanged kernel, of which no page's claim is true."""
+    for edit in EDITS[:9]:
+        if not edit.tiles:
+            verdict = mine(catalog[edit.kernel].source, edit.kernel)
+            assert verdict.ok
+            assert not edit.claim(verdict) or "takes it all back" in edit.words
+
+
+# -- a rung ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["naive_int", "tiled_padded", "mma_pipelined_bf16"])
+def test_the_books_text_is_right_at_every_shape(name: str) -> None:
+    verdict = cell_magic(name, "// the book's own text")
+    assert verdict.ok and not verdict.findings and verdict.facts.wrong is None
+    assert tuple(c.shape for c in verdict.facts.cases) == shapes(catalog[name])
+    assert {c.where for c in verdict.facts.cases} == {"emulator"}
+
+
+def test_shapes_are_awkward_where_the_rules_allow() -> None:
+    tile = shapes(catalog["tiled_32"])
+    assert (1, 1, 1) in tile and any(m % 32 and n % 32 and k % 32 for m, n, k in tile)
+    assert all(m % 32 == n % 32 == k % 32 == 0 for m, n, k in shapes(catalog["tiled_padded"]))
+    assert len(shapes(catalog["tiled_padded"])) == 2
+
+
+def test_it_is_said_in_order() -> None:
+    words = repr(mine(TILED.replace(FIRST, ""), "tiled_32"))
+    parts = ("Compiled for", "Right in the emulator", "race", "Not timed", "asked of memory")
+    places = [words.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_a_compile_error_names_the_line_of_the_cell() -> None:
+    body = TILED.replace("sum += A_tile", "sum += A_tail")
+    wrong = next(i for i, text in enumerate(body.splitlines(), 2) if "A_tail" in text)
+    verdict = cell_magic("tiled_32", body)
+    words = repr(verdict)
+    assert not verdict.ok and f"({wrong}): error" in words and "A_tail" in words
+    assert "in the emulator" not in words and verdict.frame.empty
+
+
+def test_findings_name_the_line_of_the_cell() -> None:
+    body = TILED.replace(FIRST, "")
+    stores = [i for i, text in enumerate(body.splitlines(), 2) if "_tile[ty][tx] =" in text]
+    assert [f.line for f in cell_magic("tiled_32", body).findings] == stores
+
+
+def test_a_wrong_element_is_told_with_its_line() -> None:
+    verdict = mine(TILED.replace("col] = sum", "col] = -sum"), "tiled_32")
+    line = next(i for i, text in enumerate(TILED.splitlines(), 1) if "col] = sum" in text)
+    assert re.search(
+        rf"Wrong in the emulator at 32x32x64 \(MxNxK\), line {line}: C\[0, 0\] is .*, expected",
+        repr(verdict),
+    )
+    assert verdict.facts.wrong is not None and not verdict.ok
+
+
+def test_a_kernel_that_does_not_end_is_stopped() -> None:
+    endless = TILED.replace("k0 += TILE", "k0 += 0")
+    verdict = mine(endless, "tiled_32", seconds=0.3)
+    assert {f.kind for f in verdict.findings} & {"step-budget", "deadlock"}
+    assert len(verdict.facts.cases) == 1 and verdict.facts.counted is None
+
+
+def test_without_a_compiler_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise ToolchainError("no CUDA compiler here: install one")
+
+    monkeypatch.setattr(toolchain, "compiler", none)
+    for verdict in (mine(TILED, "tiled_32"), mine(ADD, grid=1, block=1, args=[1, 2, 3, 4])):
+        assert not verdict.ok and "not compiled: no CUDA compiler here" in repr(verdict)
+
+
+def test_tiles_are_compared_with_the_books_own() -> None:
+    verdict = mine(TILED, "tiled_32", TILE=16)
+    yours, books = verdict.facts.counted
+    assert (yours.plan.params["TILE"], books.plan.params["TILE"]) == (16, 32)
+    assert (yours.plan.M, yours.plan.N, yours.plan.K) == (books.plan.M, books.plan.N, books.plan.K)
+    assert "which has TILE=32" in repr(verdict)
+
+
+def test_numbers_are_there_as_frames() -> None:
+    verdict = mine(TILED, "tiled_32")
+    assert set(verdict.frame["array"]) == {"A", "B", "C", "A_tile", "B_tile"}
+    assert verdict.times.empty
+
+
+def test_html_says_what_the_text_says() -> None:
+    verdict = mine(TILED.replace(FIRST, ""), "tiled_32")
+    page = verdict._repr_html_()
+    for said in verdict.said:
+        first = re.sub(r"<[^>]*>", "", said.text.split("`")[0])[:30]
+        assert first.replace("<", "&lt;") in page
+    assert "<details>" in page and 'role="group"' in page
+    hostile = mine(TILED + "\n#error <script>alert(1)</script>", "tiled_32")._repr_html_()
+    assert "<script>" not in hostile and "&lt;script&gt;" in hostile
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: mine("", "tiled_32"), ConfigError, "empty"),
+        (lambda: mine(TILED, "tiled_33"), UnknownKernelError, "tiled_32"),
+        (lambda: mine("int x;", "tiled_32"), ConfigError, "no kernel called tiled"),
+        (lambda: mine(TILED, "tiled_32", TILE=33), ConfigError, "TILE"),
+        (lambda: mine(TILED, "tiled_32", grid=3), ConfigError, "leave grid out"),
+        (lambda: mine(TILED), ConfigError, "grid, block, args is not given"),
+        (lambda: mine(TILED, grid=1, block=1, args=[], TILE=4), ConfigError, "defines="),
+        (lambda: mine(TILED, "tiled_32", backend="cuda"), NoGPUError, "no GPU answers"),
+        (lambda: mine(TILED, "tiled_32", backend="gpu"), ConfigError, "emulator"),
+        (lambda: mine("int x;", grid=1, block=1, args=[]), EmulationError, "no __global__"),
+        (lambda: mine("__global__ void a(){}\n__global__ void b(){}", grid=1, block=1, args=[]), EmulationError, "a, b"),
+        (lambda: cell_magic("tiled_33", TILED), UnknownKernelError, "tiled_32"),
+        (lambda: cell_magic("", TILED), UnknownKernelError, "name a rung first"),
+        (lambda: cell_magic("tiled_32 16", TILED), ConfigError, "TILE=16"),
+        (lambda: cell_magic("tiled_32 TILE=side", TILED), ConfigError, "side"),
+        (lambda: cell_magic("add grid=1 block=1 args=(1,)", "// nothing"), ConfigError, "no code"),
+    ],
+)  # fmt: skip
+def test_a_call_that_fits_nothing_says_what_to_do(call: Any, error: Any, says: str) -> None:
+    with pytest.raises(error, match=re.escape(says)):
+        call()
+
+
+# -- any program -----------------------------------------------------------------------------------
+
+ADD = """__global__ void add(const float* a, const float* b, float* c, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+"""
+
+
+def vectors(n: int = 100) -> dict[str, Any]:
+    a = np.arange(n, dtype=np.float32)
+    return {"n": n, "a": a, "b": a[::-1].copy(), "c": np.zeros(n, np.float32)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'add grid=4 block=32 args=(a, b, c, n) expect={"c": a + b}',
+        'add, grid = (4, 1), block=(32, 1, 1), args=[a, b, c, n], expect={"c": a + b}',
+        'add grid=-(-n // 32) block=32 args=(a, b, c, len(a)) expect={"c": a + b}',
+    ],
+)
+def test_any_kernel_runs_on_any_arrays(line: str) -> None:
+    names = vectors()
+    verdict = cell_magic(line, ADD, names)
+    assert verdict.ok and names["verdict"] is verdict
+    np.testing.assert_array_equal(names["c"], names["a"] + names["b"])
+    assert verdict.frame["sectors"].sum() > 0
+
+
+def test_what_is_wrong_with_it_is_told_by_line_of_the_cell() -> None:
+    names = vectors()
+    line = 'add grid=4 block=32 args=(a, b, c, n) expect={"c": a + b}'
+    wrong = cell_magic(line, ADD.replace("a[i] +", "a[i] -"), names)
+    assert [(f.kind, f.line) for f in wrong.findings] == [("wrong-result", 5)]
+    outside = cell_magic(line, ADD.replace("if (i < n) ", ""), names)
+    assert {(f.kind, f.line) for f in outside.findings} == {("out-of-bounds", 5)}
+
+
+def test_what_it_prints_is_shown() -> None:
+    body = '#include <cstdio>\n__global__ void hi() { printf("thread %d\\n", threadIdx.x); }\n'
+    assert "thread 2" in repr(mine(body, grid=1, block=3, args=[]))
+
+
+# -- in IPython ------------------------------------------------------------------------------------
+
+
+def test_the_magic_is_there_in_ipython() -> None:
+    pytest.importorskip("IPython")
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.testing.globalipapp import start_ipython
+
+    from helpers import workbench
+
+    shell = start_ipython() or InteractiveShell.instance()
+    assert workbench.register()
+    for code in ("import numpy as np", "x = np.ones(8, np.float32)"):
+        shell.run_cell(code).raise_error()
+    cell = "%%cuda twice grid=1 block=8 args=(x,)\n__global__ void twice(float* x) { x[threadIdx.x] *= 2; }\n"
+    done = shell.run_cell(cell)
+    done.raise_error()
+    assert isinstance(done.result, Verdict) and done.result.ok
+    assert shell.user_ns["verdict"] is done.result and shell.user_ns["x"].sum() == 16
