@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -253,6 +253,10 @@ _CARDS: dict[str, Gpu] = {
         ),
     )
 }
+GPUS: Mapping[str, Gpu] = MappingProxyType(_CARDS)
+"""Every card that is known: those above, and those with a record of their own."""
+TABLED = frozenset(_CARDS)
+"""Keys of the cards above. A record of a reader's may not take one of them for another card."""
 RECORDS = Path(__file__).resolve().parent.parent / "data" / "measurements"
 """Where records lie; one of a GPU that the table lacks brings the card into it."""
 FP32_LANES: Mapping[str, int] = MappingProxyType(
@@ -299,6 +303,14 @@ def described(key: str, facts: Mapping[str, Any]) -> Gpu:
     )  # fmt: skip
 
 
+def card_of(key: str, facts: Mapping[str, Any]) -> Gpu:
+    """The card of a record under the record's name: as the table has it, or as the record describes it."""
+    known = named(str(facts.get("name", "")))
+    if known is not None and (known.arch, known.sms) == (facts.get("arch"), facts.get("sms")):
+        return replace(known, key=key)
+    return described(key, facts)
+
+
 def admit(card: Gpu) -> None:
     """Put a card into GPUS, unless one of that key stands there."""
     _CARDS.setdefault(card.key, card)
@@ -311,14 +323,10 @@ def _admit_recorded() -> None:
             continue
         # A damaged record, or one without these facts, is told by who reads it.
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, TileError):
-            card = described(path.stem, json.loads(path.read_text(encoding="utf-8"))["gpu"])
+            card = card_of(path.stem, json.loads(path.read_text(encoding="utf-8"))["gpu"])
             limits(card.arch)  # an explorer asks for them
             admit(card)
 
-
-_admit_recorded()
-GPUS: Mapping[str, Gpu] = MappingProxyType(_CARDS)
-"""Every card that is known: the table above, and those with a record of their own."""
 
 HOPPER_PRINTED_TENSOR_GFLOPS = 989_400.0
 """Dense FP16 and BF16 peak, FP32 accumulation, that NVIDIA prints for the H100 and H200 SXM.
@@ -346,6 +354,9 @@ def named(name: str) -> Gpu | None:
             found.append((len(words), candidate))
     # the longest name: an "H100 PCIe" with a record of its own is no H100
     return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+_admit_recorded()
 
 
 @dataclass(frozen=True)

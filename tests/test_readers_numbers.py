@@ -286,8 +286,12 @@ def test_pages_show_no_number_that_is_none(
 ) -> None:
     """Where nvidia-smi tells no clock: a word in the caption and a dash in the table, never "nan"."""
     at_hand(told=False, rates=Slow(RATES))
-    if page == "02":  # it asks for the card's bandwidth, and launches nothing
+    if page == "02":  # it asks for the card's bandwidth; its cells of CuPy have tests of their own
         monkeypatch.setattr(device, "current", lambda: T4)
+        every = reading.steps
+        monkeypatch.setattr(
+            reading, "steps", lambda text: (s for s in every(text) if "import cupy" not in s[1])
+        )
     read = reading.run(page)
     shown = [text for kind, text in read if kind != "code"]
     assert not [text for text in shown if re.search(r"\bnan\b", text)]
@@ -417,13 +421,28 @@ def test_what_record_writes_is_taken_too(
     assert (status, out) == (2, "")
     assert "the book's own record" in err and "--published" in err and "--gpu my_h200" in err
     assert (folder / "h200.json").read_bytes() == before
-    assert command(capsys, "add-record", str(path), "--gpu", "my_h200")[0] == 0
+    for _ in range(2):  # its name stands in the table of GPUs from the first time on
+        assert command(capsys, "add-record", str(path), "--gpu", "my_h200")[0] == 0
+    assert {p.kernel for p in load("my_h200").points} == {
+        "naive",
+        "cublas_fp32",
+    }  # none of the book's
     assert measure("naive", 64, gpu="my_h200").gpu == "NVIDIA H200"
     assert (folder / "h200.json").read_bytes() == before
     assert command(capsys, "add-record", str(path), "--published")[0] == 0
     assert measure("naive", 64, gpu="h200").value("naive", 64) > 0
     points = len(load("h200").points)
     assert points == 2 + len(store.read(BOOK / "h200.json").points)  # nothing of it is lost
+
+
+def test_the_books_own_times_are_not_taken_for_a_readers(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`record --out` on an H200 goes on from the book's record, and writes it into the file."""
+    path = shutil.copy(folder / "h200.json", tmp_path / "mine.json")
+    status, _, err = command(capsys, "add-record", str(path), "--gpu", "my_h200")
+    assert status == 2 and "the book's own times of the NVIDIA H200 and no other" in err
+    assert known_gpus() == ["h200"]
 
 
 def test_a_card_that_the_table_lacks_describes_itself(

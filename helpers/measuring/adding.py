@@ -85,7 +85,8 @@ def add_record(path: Path, gpu: str | None = None, *, published: bool = False) -
 
     The GPU is the one that the file names: a card of device.GPUS, or one that the file describes, which
     then stands in the table too. gpu: the record's name, where it is not a card of the table or shall
-    stand apart from the book's own. Entries of the file take the place of those about the same kernel,
+    stand apart from the book's own. What the file only repeats of the book's own record is left out. Entries
+    of the file take the place of those about the same kernel,
     tile and size. It is written whole or not at all. published: whether the book's own record may be
     changed. Raises DataError for a file that is damaged, incomplete, of another version, or that holds
     what cannot be; ConfigError for a wrong name and for the published record; ImplausibleError for a
@@ -108,15 +109,22 @@ def add_record(path: Path, gpu: str | None = None, *, published: bool = False) -
             f"is of a {found.gpu['name']} too. Keep yours apart with --gpu my_{key}, or say "
             "--published to add to the book's"
         )
+    books = _books_own(str(found.gpu["name"]))
+    theirs = [e for _, e in _entries(found) if books.get((e.section, e.about)) != e]
+    if not theirs:
+        raise DataError(
+            f"{path} holds the book's own times of the {found.gpu['name']} and no other: `record` goes on "
+            "from them. Measure again, with --again, and add the file then"
+        )
     kept = store.read(target) if target.exists() else store.empty(target, found.gpu, PROTOCOL)
     if kept.gpu["name"] != found.gpu["name"]:
         raise ConfigError(
             f"{target} holds times of a {kept.gpu['name']}, and {path} of a {found.gpu['name']}: give "
             "the record another name with --gpu"
         )
-    new = replaced = 0
-    for _, entry in _entries(found):
-        there = any(e.about == entry.about for e in kept.data[entry.section])
+    before, new, replaced = {(e.section, e.about) for _, e in _entries(kept)}, 0, 0
+    for entry in theirs:
+        there = (entry.section, entry.about) in before
         kept.merge(entry)
         new, replaced = new + (not there), replaced + there
     kept.set_head(gpu={**kept.gpu, **found.gpu})
@@ -124,6 +132,15 @@ def add_record(path: Path, gpu: str | None = None, *, published: bool = False) -
     device.admit(card)
     stale = dict.fromkeys(p.kernel for p in found.of(Point) if outdated(p))
     return Added(target, key, str(found.gpu["name"]), new, replaced, tuple(stale))
+
+
+def _books_own(name: str) -> dict[tuple[Any, ...], Entry]:
+    """The entries of the book's own record by what they are about, if it is of the GPU of this name."""
+    path = store.FOLDER / f"{DEFAULT_GPU}.json"
+    record = store.read(path) if path.exists() else None
+    if record is None or record.gpu["name"] != name:
+        return {}
+    return {(e.section, e.about): e for _, e in _entries(record)}
 
 
 _HOW = 'python -m helpers record --out mine.json, or m.save("mine.json") in a page'
@@ -154,7 +171,7 @@ def _whose(found: Record, given: str | None) -> tuple[Gpu, str]:
     if known is not None and not _same(found, known):
         known = None
     own = known.key if known else slug(name)
-    if given is not None and given != own and given in device.GPUS:
+    if given is not None and given != own and given in device.TABLED:
         raise ConfigError(
             f"--gpu {given} was asked for, and {found.path} holds times of a {name}: they would stand "
             f"under the wrong name. Use --gpu {own}, or leave --gpu out"
@@ -164,7 +181,7 @@ def _whose(found: Record, given: str | None) -> tuple[Gpu, str]:
         return known, key
     try:
         device.limits(str(facts["arch"]))
-        return device.described(key, facts), key
+        return device.card_of(key, facts), key
     except (ConfigError, UnknownNameError) as fault:
         raise DataError(f"{found.path}: {fault}") from fault
 

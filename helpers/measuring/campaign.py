@@ -85,7 +85,7 @@ def gpu_key(live: device.LiveGpu, given: str | None) -> str:
     """The record's name for the GPU at hand. Raises ConfigError if another GPU's name is given."""
     known = live.known
     own = known.key if known else slug(live.name)
-    if given is not None and given in device.GPUS and given != own:
+    if given is not None and given in device.TABLED and given != own:
         raise ConfigError(
             f"--gpu {given} was asked for, and this machine has a {live.name}: its times would "
             f"stand under the wrong name. Use --gpu {own}, or leave --gpu out"
