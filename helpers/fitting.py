@@ -26,7 +26,8 @@ def requirements() -> str:
     return f"requirements/cuda{13 if driver[0] >= 13 else 12}.txt"
 
 
-def _install() -> str:
+def how_to_install() -> str:
+    """A sentence: what to install so that packages fit this machine's driver."""
     if device.driver_cuda() is None:
         return (
             "Install what fits the driver: pip install -r requirements/cuda13.txt for one of 580 or newer, "
@@ -55,7 +56,7 @@ def cublas() -> Any:
     except ImportError as fault:
         raise ToolchainError(
             f"cuBLAS was not found, and every time here is taken beside cuBLAS and every result checked "
-            f"by it; a GPU's driver does not bring it. {_install()}"
+            f"by it; a GPU's driver does not bring it. {how_to_install()}"
         ) from fault
     return library
 
@@ -78,7 +79,7 @@ def _newer(major: int, driver: tuple[int, int], what: str) -> str:
     return (
         f"{what} makes machine code of CUDA {major}, and this driver is for CUDA "
         f"{driver[0]}.{driver[1]}: a driver takes code of its own major version and of older ones. "
-        f"{_install()}{update}"
+        f"{how_to_install()}{update}"
     )
 
 
@@ -87,7 +88,7 @@ def refuse_unfit_compiler() -> None:
     if toolchain.uses_clang():
         raise ToolchainError(
             f"{toolchain.compiler()} compiles here, and it makes no machine code, so nothing that a GPU runs: "
-            f'use backend="emulator", or NVIDIA\'s compiler. {_install()}'
+            f'use backend="emulator", or NVIDIA\'s compiler. {how_to_install()}'
         )
     driver = device.driver_cuda()
     if driver is None:
@@ -102,7 +103,7 @@ def _cupy_faults(driver: tuple[int, int]) -> list[str]:
     if len(held) > 1:
         extra = " ".join(held)
         return [f"{' and '.join(held)} are installed side by side, and only one may be: "
-                f"pip uninstall {extra}. Then {_install()[0].lower()}{_install()[1:]}"]  # fmt: skip
+                f"pip uninstall {extra}. {how_to_install()}"]  # fmt: skip
     if device.current() is None:
         if not device.driver_sees_gpus():
             return []
@@ -114,7 +115,7 @@ def _cupy_faults(driver: tuple[int, int]) -> list[str]:
         except Exception as fault:  # not installed, not loadable, or refused by the driver
             why = " ".join(str(fault).split())[:160]
         return [f"the driver sees a GPU, and CuPy, which launches kernels, cannot use it ({why}). "
-                f"{_install()}"]  # fmt: skip
+                f"{how_to_install()}"]  # fmt: skip
     try:
         from cupy.cuda import nvrtc
 
@@ -151,7 +152,7 @@ def misfits() -> list[str]:
     if live is not None and toolchain.arch_number(live.arch) == 90:
         if not any(version(name) for name in ("cuda-bindings", "cuda-python")):
             found.append(
-                f"the kernels of chapter 16 need cuda-bindings for their tensor maps. {_install()}"
+                f"the kernels of chapter 16 need cuda-bindings for their tensor maps. {how_to_install()}"
             )
     if not compiles:
         found.append(f"no compiler for CUDA was found, so no kernel can run. {compiler_hint()}")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers import fitting
 from helpers.errors import ConfigError, ToolchainError
 from helpers.kernel import Geometry, Kernel
 
@@ -147,8 +148,8 @@ def _encode(address: int, rows: int, cols: int, row_bytes: int, box_rows: int) -
         from cuda.bindings import driver
     except ImportError as error:
         raise ToolchainError(
-            "the Hopper kernels need cuda-bindings for their tensor maps: "
-            "pip install cuda-bindings (the version of your CUDA driver or older)"
+            "the Hopper kernels need cuda-bindings for their tensor maps, of the CUDA version of the driver or "
+            f"older. {fitting.how_to_install()}"
         ) from error
     long, short = driver.cuuint64_t, driver.cuuint32_t
     status, tensor_map = driver.cuTensorMapEncodeTiled(
