@@ -197,8 +197,8 @@ def code_cells() -> tuple[str, ...]:
 
 
 def line_of(cell: str, text: str) -> int:
-    """The line of a kernel's cell on which a text stands, as the report counts: the magic's is none."""
-    [number] = [i for i, line in enumerate(cell.split("\n")) if text in line]
+    """The line of a cell on which a text stands, as the report counts: its first line is 1."""
+    [number] = [i for i, line in enumerate(cell.split("\n"), 1) if text in line]
     return number
 
 
@@ -254,7 +254,7 @@ def walk(page: Any, lab: str, folder: Path) -> list[Step]:
     handle.focus()
     page.keyboard.press("ArrowLeft")
     kernel_16 = catalog["tiled_16"].params["TILE"]
-    w.see("legal", lambda: f"TILE={kernel_16} is legal" in w.output(sliders))
+    w.see("that it is legal", lambda: f"TILE={kernel_16} is legal" in w.output(sliders))
     button = w.cell(sliders).get_by_role("button", name="Run this tile")
     w.act("Run this tile", lambda: button.click())
     w.see("the tile's counts", lambda: f"Done: TILE={kernel_16}" in w.output(sliders))

@@ -42,7 +42,7 @@ def test_cells_are_done_when_each_has_a_number():
 
 def test_a_line_is_counted_as_the_report_counts():
     cell = "%%cuda x\nfirst\n  second;"
-    assert newcomer.line_of(cell, "second") == 2
+    assert newcomer.line_of(cell, "second") == 3
     with pytest.raises(ValueError):
         newcomer.line_of(cell, "third")
 
