@@ -24,6 +24,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -157,9 +158,11 @@ class Walk:
     # -- what stands on the page --
 
     def cell(self, text: str) -> Any:
-        """The code cell whose text has this in it."""
-        cells = self.page.locator(".jp-Notebook .jp-CodeCell")
-        return cells.filter(has=self.page.locator(".jp-InputArea-editor", has_text=text)).first
+        """The code cell whose text has this in it, scrolled to."""
+        [number] = [i for i, code in enumerate(code_cells()) if text in code]
+        found = self.page.locator(".jp-Notebook .jp-CodeCell").nth(number)
+        found.scroll_into_view_if_needed()
+        return found
 
     def output(self, text: str) -> str:
         """The words below that cell, in one line."""
@@ -186,9 +189,16 @@ def finished(prompts: list[str]) -> bool:
     return bool(shown) and all(re.fullmatch(r"\[\d+\]:", text) for text in shown)
 
 
+@cache
+def code_cells() -> tuple[str, ...]:
+    """The text of the notebook's code cells, in order: an editor shows the lines in sight alone."""
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    return tuple("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+
+
 def line_of(cell: str, text: str) -> int:
-    """The line of a kernel's cell on which a text stands, as the report counts: the magic's is none."""
-    [number] = [i for i, line in enumerate(cell.split("\n")) if text in line]
+    """The line of a cell on which a text stands, as the report counts: its first line is 1."""
+    [number] = [i for i, line in enumerate(cell.split("\n"), 1) if text in line]
     return number
 
 
@@ -244,7 +254,7 @@ def walk(page: Any, lab: str, folder: Path) -> list[Step]:
     handle.focus()
     page.keyboard.press("ArrowLeft")
     kernel_16 = catalog["tiled_16"].params["TILE"]
-    w.see("legal", lambda: f"TILE={kernel_16} is legal" in w.output(sliders))
+    w.see("that it is legal", lambda: f"TILE={kernel_16} is legal" in w.output(sliders))
     button = w.cell(sliders).get_by_role("button", name="Run this tile")
     w.act("Run this tile", lambda: button.click())
     w.see("the tile's counts", lambda: f"Done: TILE={kernel_16}" in w.output(sliders))
@@ -300,7 +310,7 @@ def main() -> None:
             executable_path=installed, args=["--no-sandbox", "--disable-gpu"]
         )
         with laboratory(folder) as lab:
-            page = browser.new_page(viewport={"width": 1280, "height": 1600})
+            page = browser.new_page(viewport={"width": 1280, "height": 2600})
             try:
                 steps = walk(page, lab, folder)
             except BaseException:
