@@ -32,7 +32,7 @@ def test_it_has_a_title_that_says_run_all() -> None:
     assert title.startswith("#@title Run all (Ctrl+F9)")
     assert "GPU" in title and "emulated" in title and len(title) < 130
     above = "".join(welcome_cell(PAGE)["source"])
-    assert "Run all cells first" in above and "JupyterLab" in above and "T4" in above
+    assert "run all cells first" in above and "JupyterLab" in above and "T4" in above
     assert setup_cell(HERE, PAGE)["id"] != welcome_cell(PAGE)["id"]
 
 

@@ -10,9 +10,10 @@ from helpers.notebooks.cells import cell, code_cell
 from helpers.notebooks.markdown import Page
 
 WELCOME = """\
-**Run all cells first.** On Colab: Runtime > Run all, or Ctrl+F9. In JupyterLab: Run > Run All Cells. \
-With an NVIDIA GPU (on Colab, Runtime > Change runtime type offers a T4) kernels run on it and are timed \
-on it. Without one they run in an emulator, and times are replayed from the book's record."""
+**Everything below can be read as it stands. To work with it, run all cells first.** On Colab: Runtime > \
+Run all, or Ctrl+F9. In JupyterLab: Run > Run All Cells. With an NVIDIA GPU (on Colab, Runtime > Change \
+runtime type offers a T4) kernels run on it and are timed on it. Without one they run in an emulator, and \
+times are replayed from the book's record."""
 
 SETUP = """\
 #@title Run all (Ctrl+F9): this fetches the book on Colab. With a GPU kernels are timed on it, without one they are emulated
