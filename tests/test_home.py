@@ -99,8 +99,21 @@ def test_a_driver_for_cuda_12_gets_nothing_of_cuda_13_that_compiles() -> None:
     assert not twelve & {"nvidia-cuda-nvrtc", "cupy-cuda13x", "nvidia-cuda-runtime"}
     assert {"nvidia-cuda-nvrtc", "cupy-cuda13x", "cuda-toolkit[cublas]"} <= thirteen
     assert "cuda-bindings" in twelve & thirteen and "cupy-cuda12x" not in thirteen
-    assert not [name for name in none if "cupy" in name or "cublas" in name]
+    assert "cupy-cuda13x" in none and not [name for name in none if "cublas" in name]
     assert "jupyter-book" in twelve & thirteen & none
+
+
+def shared(name: str) -> list[str]:
+    """The lines of a file of requirements that are not of one CUDA: those before CuPy's."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    bare = [line for line in lines if line and line[0] not in "#-"]
+    return bare[: next(i for i, line in enumerate(bare) if line.startswith("cupy"))]
+
+
+def test_what_is_of_no_cuda_is_the_same_for_both() -> None:
+    twelve, none = shared("requirements/cuda12.txt"), shared("requirements.txt")
+    assert twelve == none and len(none) > 6
+    assert twelve != [line.replace("2.2", "2.3") for line in none]
 
 
 @pytest.mark.slow

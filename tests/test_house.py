@@ -489,7 +489,7 @@ def test_the_address_stands_in_one_place() -> None:
     assert holding == {"_config.yml"}
 
 
-@pytest.mark.parametrize("name", ["", "/book", "/cuda12", "/cuda13"])
+@pytest.mark.parametrize("name", ["", "/cuda12", "/cuda13"])
 def test_requirements_are_bounded(name: str) -> None:
     lines = (ROOT / f"requirements{name}.txt").read_text(encoding="utf-8").splitlines()
     wanted = [line.split(";")[0] for line in lines if line.strip() and line[0] not in "#-"]

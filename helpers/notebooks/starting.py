@@ -77,6 +77,5 @@ def _install(wheels: list[str]) -> None:
 def compiler_wheels(root: Path = ROOT) -> list[str]:
     """The requirements that make NVRTC work: its wheels and the loader that finds them."""
     wanted = ("cuda-pathfinder", "nvidia-")
-    files = [root / "requirements.txt", root / "requirements" / "book.txt"]
-    lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = (root / "requirements.txt").read_text(encoding="utf-8").splitlines()
     return [line.split(";")[0].strip() for line in lines if line.startswith(wanted)]
