@@ -91,6 +91,8 @@ def _verdict(number: Number, said: set[str]) -> str:
 
 # -- prose -----------------------------------------------------------------------------------------
 
+_LINK = re.compile(r'(?<=\])\([^()\s]*(?:\s+"[^"]*")?\)')
+"""Where a link leads, and the title that shows over it: no words of the sentence."""
 _SENTENCE = re.compile(r"(?s).+?(?:[.!?][)\"”]*(?=\s|$)|$)\s*")
 
 
@@ -98,6 +100,7 @@ def in_prose(
     text: str, found: Sequence[Number], here: str
 ) -> Iterator[tuple[Number, str, str, str]]:
     """Numbers of a text whose sentence, or what stands before it, names another GPU than their own."""
+    text = _LINK.sub(lambda m: " " * len(m[0]), text)
     for paragraph in re.finditer(r"(?:.+\n?)+", text):
         known: list[tuple[int, str]] = []
         if paragraph[0].startswith("Figure: "):  # its source stands at the end
