@@ -147,7 +147,8 @@ def points(data: Any) -> list[Point]:
     twice, as rows that are replayed beside measured ones may, are drawn once.
     """
     parts = list(_parts(data))
-    recorded = {part.key: part for part in parts if _is_measurement(part) and not part.live}
+    stored = [part for part in parts if _is_measurement(part) and not part.live]
+    recorded = {getattr(part, "key", ""): part for part in stored}  # times of a CPU have no key
     found: list[Point] = []
     for part in parts:
         found += _points(part)
