@@ -270,10 +270,13 @@ def main() -> None:
             for found in row["differences"]:
                 print(f"    {found}", flush=True)
     write(given.out, record, wanted)
-    for section, rows in record.items():
+    for section in record:
         if section in wanted:
-            other = sum(bool(row["differences"]) for row in rows)
-            print(f"{section}: {len(rows)} of {len(wanted[section])}, {other} with differences")
+            todays = [
+                row for identity, _ in wanted[section] if (row := kept(record, section, identity))
+            ]
+            other = sum(bool(row["differences"]) for row in todays)
+            print(f"{section}: {len(todays)} of {len(wanted[section])}, {other} with differences")
 
 
 if __name__ == "__main__":

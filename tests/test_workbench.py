@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog, toolchain
+from helpers import catalog, device, toolchain
 from helpers.errors import (
     ConfigError,
     EmulationError,
@@ -24,6 +24,12 @@ from tests.conftest import ROOT
 
 TILED = catalog["tiled_32"].source
 FIRST = "__syncthreads();  // both tiles are complete"
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested here is the same on every machine; tests.on_a_gpu runs the loop on a GPU."""
+    monkeypatch.setattr(device, "current", lambda: None)
 
 
 def counts(verdict: Verdict, what: str) -> tuple[float, float]:

@@ -1,0 +1,74 @@
+"""What is recorded of notebooks and of the loop on a GPU: whole, without a fault, and as a reader is told."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from helpers.notebooks.books import read_book
+from tests import on_a_gpu
+from tests.conftest import ROOT
+
+RECORD = json.loads((ROOT / "data" / "validation" / "live_h200.json").read_text(encoding="utf-8"))
+SAYS = {
+    "set up": ("GPU: NVIDIA H200",),
+    "right": ("Right in the emulator", "Right on the NVIDIA H200", "times as fast as|as fast as tiled_32"),
+    "slow": ("Right on the NVIDIA H200", "% of cuBLAS", "wavefronts a request"),
+    "racy": ("race", "line 43"),
+    "wrong line": ("(60): error",),
+    "a tile of its own": ("which has TILE=32", "2048x2048x2048 on the NVIDIA H200"),
+    "any program": ("Ran on the NVIDIA H200", "ms a launch", "Left out"),
+    "slider": ("Done: TILE=16",),
+    "measured": ("True NVIDIA H200 measured now",),
+    "an exercise": ("right on the NVIDIA H200 too",),
+    "crash, kept away": ("out-of-bounds", "may stop a GPU"),
+    "crash, asked for": ("stopped the GPU", "Restart it"),
+    "after the crash": ("Right in the emulator", "no longer answers this process"),
+}  # fmt: skip
+
+
+def faults(record: dict[str, Any]) -> list[str]:
+    """What the record lacks, and what went wrong in it."""
+    found = []
+    chapters = {page.path.stem for page in read_book().pages.values() if page.is_chapter}
+    ran = {entry["notebook"]: entry for entry in record["notebooks"]}
+    found += [f"{name} did not run" for name in sorted(chapters - set(ran))]
+    found += [f"{name}: {fault}" for name, e in ran.items() for fault in e["faults"]]
+    steps = {step["step"]: step for step in record["loop"]}
+    for name, words in SAYS.items():
+        step = steps.get(name, {"said": "", "error": "there is no such step", "stderr": ""})
+        if step["error"] or step["stderr"]:
+            found.append(f"{name}: {step['error'] or step['stderr']}")
+        found += [
+            f"{name} does not say {word}"
+            for word in words
+            if not any(part.lower() in step["said"].lower() for part in word.split("|"))
+        ]
+    return found
+
+
+def test_everything_ran_on_the_gpu_without_a_fault() -> None:
+    assert faults(RECORD) == []
+    assert RECORD["machine"]["gpu"] and RECORD["machine"]["commit"]
+    assert set(on_a_gpu.steps()) == set(SAYS)
+
+
+def test_a_fault_would_be_told() -> None:
+    spoiled = copy.deepcopy(RECORD)
+    spoiled["notebooks"][3]["faults"].append({"cell": 2, "error": "ConfigError: no"})
+    gone = spoiled["notebooks"].pop(5)["notebook"]
+    spoiled["loop"][1]["said"] = "Right in the emulator"
+    told = faults(spoiled)
+    assert f"{gone} did not run" in told and any("ConfigError" in t for t in told)
+    assert any(t.startswith("right does not say") for t in told)
+
+
+def test_without_a_gpu_nothing_is_written(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from helpers import device
+
+    monkeypatch.setattr(device, "current", lambda: None)
+    monkeypatch.setattr("sys.argv", ["on_a_gpu", "--out", str(tmp_path / "x.json")])
+    assert on_a_gpu.main() == 2 and not (tmp_path / "x.json").exists()
