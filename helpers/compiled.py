@@ -3,8 +3,11 @@
 Registers, spills and machine code are NVIDIA's compiler's alone. `data/compiled.json` holds them for the
 kernels of the catalog with their own tiles, and for every other source that a page compiles to look at
 its machine code. A row is found by the text that was compiled (comments aside), its headers, its macros,
-its options and the architecture: where one of them differs there is no row. `python -m tests.compiled`
-writes the file, and a test holds it to what NVRTC says.
+its options and the architecture: where one of them differs there is no row.
+
+`data/compiled_ptx.xz` holds the PTX itself of all that the pages compile, for machines with no compiler at
+all: there the emulator runs it. PTX says the lines of its source, so such a row is found by the exact text.
+`python -m tests.compiled` writes both files, and tests hold them to what NVRTC says.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import DataError
-from helpers.kernel import KERNELS, ROOT
+from helpers.kernel import KERNELS, ROOT, headers
 
 FILE = ROOT / "data" / "compiled.json"
+PROGRAMS = ROOT / "data" / "compiled_ptx.xz"
 MARK = b"disassembled before: "
 """What stands in place of machine code: this, and the key of the row. No GPU takes it."""
 
@@ -126,3 +130,77 @@ def slim(text: str) -> str:
             section, label, address, instruction = found.groups()
             kept.append(section or label or f"{address} {instruction};")
     return "\n".join(kept)
+
+
+# -- PTX, for machines with no compiler ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Program:
+    """What NVRTC made of one exact text: PTX, names by name expression, log; or what it refused.
+
+    refused: message, log and hint of the CompileError; empty for a text that compiles.
+    """
+
+    ptx: str
+    names: Mapping[str, str]
+    log: str
+    refused: tuple[str, str, str] | tuple[()] = ()
+
+
+def program_key(
+    source: str,
+    name: str,
+    arch: str,
+    defines: Iterable[tuple[str, str]],
+    options: Sequence[str],
+    expressions: Sequence[str],
+) -> str:
+    """Short hash of a compilation, comments and lines included."""
+    beside = [path.read_text(encoding="utf-8") for path in headers(source)]
+    plain = [option.replace(str(ROOT), "") for option in options]
+    asked = [source, beside, name, arch, sorted(defines), plain, list(expressions)]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:20]
+
+
+@cache
+def programs(path: Path = PROGRAMS) -> Mapping[str, Program]:
+    """The stored programs by key; none if there is no file. Raises DataError if it is damaged."""
+    if not path.is_file():
+        return {}
+    try:
+        held = json.loads(lzma.decompress(path.read_bytes()))
+        return {key: Program(p, n, log, tuple(r)) for key, (p, n, log, r) in held.items()}
+    except (OSError, ValueError, lzma.LZMAError) as error:
+        raise DataError(
+            f"{path} is damaged ({error}); get it anew, or write it on a machine with "
+            "NVRTC: python -m tests.compiled"
+        ) from None
+
+
+def program(*asked: Any) -> Program | None:
+    """The program of a compilation (the arguments of `program_key`), or None."""
+    held = programs()
+    return held.get(program_key(*asked)) if held else None
+
+
+def write_programs(rows: Mapping[str, Program], path: Path = PROGRAMS) -> None:
+    """The file, the same bytes for the same rows; paths of this machine are left out."""
+    held = {
+        key: [
+            _placeless(p.ptx),
+            dict(p.names),
+            _placeless(p.log),
+            [_placeless(r) for r in p.refused],
+        ]
+        for key, p in sorted(rows.items())
+    }
+    path.write_bytes(lzma.compress(json.dumps(held).encode(), preset=9))
+
+
+_FOLDER = re.compile(r"/[^\s\"']*/((?:nvidia|include|kernels)/)")
+
+
+def _placeless(text: str) -> str:
+    """A text in which files below a folder of this machine are named from kernels/ or include/ on."""
+    return _FOLDER.sub(r"\1", text.replace(str(ROOT) + "/", ""))

@@ -155,7 +155,8 @@ def misfits() -> list[str]:
                 f"the kernels of chapter 16 need cuda-bindings for their tensor maps. {how_to_install()}"
             )
     if not compiles:
-        found.append(f"no compiler for CUDA was found, so no kernel can run. {compiler_hint()}")
+        what = "no kernel of your own" if toolchain.stored() and live is None else "no kernel"
+        found.append(f"no compiler for CUDA was found, so {what} can run. {compiler_hint()}")
     elif not toolchain.uses_clang() and not toolchain.has_tool("nvdisasm"):
         found.append(
             "nvdisasm was not found: the pages show machine code (SASS) as it was stored, and that of other "

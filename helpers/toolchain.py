@@ -252,9 +252,18 @@ def available() -> bool:
     return clang.available() if uses_clang() else has_nvrtc()
 
 
+def stored() -> bool:
+    """Whether nothing compiles here and the stored programs of the book's pages take the compiler's place."""
+    return not available() and bool(compiled.programs())
+
+
 def compiler() -> str:
-    """What compiles here, such as "NVRTC 13.0" or "clang 22.1.8 of zig 0.17.1"."""
-    return clang.version() if uses_clang() else "NVRTC {}.{}".format(*nvrtc().version)
+    """What compiles here, such as "NVRTC 13.0" or "clang 22.1.8 of zig 0.17.1", or "NVRTC 13.0 (stored)"."""
+    if uses_clang():
+        return clang.version()
+    if stored():
+        return f"{compiled.table().compiler} (stored)"
+    return "NVRTC {}.{}".format(*nvrtc().version)
 
 
 def _text(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
@@ -516,7 +525,7 @@ def compile_launch(launch: Geometry, arch: str = "") -> Compiled:
     """
     k = launch.kernel
     built = compile(k.source, name=k.source_name, arch=arch or k.min_arch, defines=launch.defines)
-    if k.entry not in built.kernels and not uses_clang():
+    if k.entry not in built.kernels and not isinstance(built.kernels, _Unassembled):
         raise ConfigError(
             f"{k.source_name} has no kernel {k.entry}, but {', '.join(built.kernels) or 'none'}: "
             f'declare it as extern "C" __global__ void {k.entry}(...)'

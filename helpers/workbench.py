@@ -470,14 +470,14 @@ def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = No
     head, options = _options(line, space)
     empty = not without_comments(body).strip()
     if head in catalog and "args" not in options:
-        text = catalog[head].source if empty else f"\n{body}"
+        text = catalog[head].source if empty else f"\n{body.rstrip()}\n"
         verdict = mine(text, head, **options)
     elif "args" in options:
         if empty:
             raise ConfigError(
                 f"%%cuda {head}: the cell has no code below this line; write the kernel there"
             )
-        verdict = mine(f"\n{body}", entry=head, **options)
+        verdict = mine(f"\n{body.rstrip()}\n", entry=head, **options)
     else:
         raise UnknownKernelError(
             f"%%cuda {head or '(nothing)'}: name a rung first, as in `%%cuda tiled_32 TILE=16`, or a kernel "

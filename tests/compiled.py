@@ -1,9 +1,10 @@
-"""Write data/compiled.json: what NVRTC makes of every source that the pages ask it about.
+"""Write data/compiled.json and data/compiled_ptx.xz: what NVRTC makes of what the pages compile.
 
-    python -m tests.compiled [--out FILE]
+    python -m tests.compiled [--out FOLDER]
 
-Runs the pages that do, and notes what they compile to see registers or machine code; adds every kernel of the
-catalog with its own tiles for every architecture of the book. Needs NVRTC and nvdisasm.
+Runs the pages, and notes what they compile: all PTX, and of what they look at registers or machine code of,
+those. Adds every kernel of the catalog with its own tiles for every architecture of the book, and the kernel
+cells as a notebook holds them. Needs NVRTC and nvdisasm.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -18,8 +20,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from helpers import compiled, toolchain
-from helpers.errors import ConfigError
+from helpers import compiled, toolchain, workbench
+from helpers.errors import CompileError, ConfigError
 from helpers.kernel import ROOT
 from helpers.rungs import catalog
 from tests import reading
@@ -33,6 +35,7 @@ class Notes:
     """Compilations whose report was read, and those whose machine code was."""
 
     built: dict[str, toolchain.Compiled] = field(default_factory=dict)
+    programs: dict[str, compiled.Program] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
 
@@ -55,16 +58,25 @@ def noting(notes: Notes) -> Iterator[None]:
     build, disassemble = toolchain.compile, toolchain.sass
 
     def compile(source: str, **options: Any) -> toolchain.Compiled:
-        made = build(source, **options)
         macros = tuple(sorted((options.get("defines") or {}).items()))
         arch = options.get("arch", "sm_75")
+        more = tuple(options.get("options", ())), tuple(options.get("name_expressions", ()))
+        exact = compiled.program_key(source, options.get("name", "kernel.cu"), arch, macros, *more)
+        try:
+            made = build(source, **options)
+        except CompileError as error:
+            said = (str(error), error.log, error.hint)
+            notes.programs[exact] = compiled.Program("", {}, "", said)
+            raise
+        notes.programs[exact] = compiled.Program(made.ptx, made.name_map, made.log)
         key = compiled.key(source, arch, macros, tuple(options.get("options", ())))
         notes.built[key] = made
         return replace(made, kernels=_Reports(made.kernels, lambda: notes.reported.add(key)))
 
-    def sass(cubin: bytes) -> str:
-        notes.read |= {key for key, made in notes.built.items() if made.cubin == cubin}
-        return disassemble(cubin)
+    def sass(cubin: bytes, lines: bool = False) -> str:
+        if not lines:
+            notes.read |= {key for key, made in notes.built.items() if made.cubin == cubin}
+        return disassemble(cubin, lines)
 
     with (
         mock.patch.object(toolchain, "compile", compile),
@@ -99,38 +111,39 @@ def content(notes: Notes) -> dict[str, Any]:
     return {"compiler": toolchain.compiler(), "rows": rows, "sass": compiled.pack(list(texts))}
 
 
-def asking() -> list[str]:
-    """The pages that look at registers or at machine code, by what their cells call."""
-    words = ("resources(", "instruction_mix(", "toolchain.compile", "choose(")
-    pages = sorted((ROOT / "book").glob("*.md"))
-    return [p.stem for p in pages if any(w in p.read_text(encoding="utf-8") for w in words)]
+def kernel_cells(page: Path) -> None:
+    """Run a page's kernel cells with the text that its notebook holds below the magic line."""
+    for line, name in re.findall(r"(?m)^%%cuda ((\w+).*)$", page.read_text(encoding="utf-8")):
+        workbench.cell_magic(line, catalog[name].source.rstrip())
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.compiled", description=__doc__)
-    parser.add_argument("--out", type=Path, default=compiled.FILE)
+    parser.add_argument("--out", type=Path, default=compiled.FILE.parent)
     parser.add_argument("--pages", nargs="*", help="these pages alone, for a trial")
     given = parser.parse_args()
     notes = Notes()
 
     def write() -> None:
         held = content(notes)
-        given.out.write_text(json.dumps(held, indent=0) + "\n", encoding="utf-8")
+        table, programs = given.out / compiled.FILE.name, given.out / compiled.PROGRAMS.name
+        table.write_text(json.dumps(held, indent=0) + "\n", encoding="utf-8")
+        compiled.write_programs(notes.programs, programs)
         read = sum("sass" in row for row in held["rows"].values())
-        size = given.out.stat().st_size
-        print(
-            f"{len(held['rows'])} compilations, {read} with machine code, {size:,} bytes",
-            flush=True,
-        )
+        sizes = ", ".join(f"{f.name} {f.stat().st_size:,} bytes" for f in (table, programs))
+        told = f"{len(held['rows'])} compilations, {read} with machine code, {len(notes.programs)} programs"
+        print(f"{told}; {sizes}", flush=True)
 
     with noting(notes):
         own_tiles()
+        notes.programs.clear()  # of registers alone: nobody runs them
+        pages = sorted((ROOT / "book").glob("*.md"))
+        for page in pages if given.pages is None else map(reading.page, given.pages):
+            print(page.stem, file=sys.stderr, flush=True)
+            reading.run(page.stem)
+            kernel_cells(page)
         write()
-        for page in asking() if given.pages is None else given.pages:
-            print(page, file=sys.stderr, flush=True)
-            reading.run(page)
-            write()
 
 
 if __name__ == "__main__":

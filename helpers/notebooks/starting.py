@@ -47,7 +47,12 @@ def told() -> list[str]:
 
     gpu = device.current()
     compiled = f", compiled by {toolchain.compiler()}," if toolchain.available() else ""
-    if not compiled:
+    if not compiled and gpu is None and toolchain.stored():
+        lines = [
+            "No GPU here, and no compiler: the book's own kernels run in the emulator, from PTX that is "
+            "stored, and times are replayed from the record. A kernel that you change needs a compiler."
+        ]
+    elif not compiled:
         where = f"GPU: {gpu.name}" if gpu else "No GPU here"
         lines = [f"{where}, and no compiler: cells that run a kernel stop, and times are replayed."]
     elif gpu is None:
