@@ -347,20 +347,56 @@ def compile(
     """
     macros = tuple(sorted((defines or {}).items()))
     asked = (source, name, arch, macros, tuple(options), tuple(name_expressions))
-    if not uses_clang():
+    by_clang = uses_clang()
+    if not by_clang and has_nvrtc():
         built = _compile(*asked, header_state(source))
         if not has_tool("nvdisasm") and (
             row := compiled.find(source, arch, macros, tuple(options))
         ):
             _STORED[built.cubin] = compiled.MARK + row.key.encode()
         return built
-    made = clang.translate(*asked)
+    if by_clang:
+        made = clang.translate(*asked)
+        text, log, names = made.ptx, made.log, dict(made.name_map)
+    else:
+        text, log, held = _program_before(*asked)
+        names = dict(held)
     reports, cubin, assembler = _assembled_before(source, arch, macros, tuple(options))
-    return Compiled(arch, made.ptx, cubin, made.log, reports, made.name_map, compiler(), assembler)
+    return Compiled(arch, text, cubin, log, reports, names, compiler(), assembler)
 
 
 _STORED: dict[bytes, bytes] = {}
 """Where there is no nvdisasm: machine code made here, and what stands for it in the stored table."""
+
+
+def not_stored(name: str) -> str:
+    """What to say of a source that neither a compiler nor the stored programs know."""
+    return (
+        f"{name} cannot be compiled here: there is no compiler, and stored is what the book's pages "
+        f"compile, as they stand. {INSTALL_HINT}"
+    )
+
+
+def _program_before(
+    source: str,
+    name: str,
+    arch: str,
+    macros: tuple[tuple[str, str], ...],
+    options: tuple[str, ...],
+    expressions: tuple[str, ...],
+) -> tuple[str, str, Mapping[str, str]]:
+    """PTX, log and names of a source that NVRTC compiled elsewhere. Raises what it raised, or ToolchainError."""
+    if not compiled.programs():
+        nvrtc()  # raises ToolchainError with what to install
+    held = compiled.program(source, name, arch, macros, options, expressions)
+    if held is None:
+        if compiled.find(source, arch, macros, options) is not None:
+            return "", "", {}  # its registers are known, and nobody runs it
+        raise ToolchainError(not_stored(name))
+    if held.refused:
+        message, log, hint = held.refused
+        raise CompileError(message, log, name, hint)
+    return held.ptx, held.log, held.names
 
 
 def _assembled_before(

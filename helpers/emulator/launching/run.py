@@ -58,6 +58,7 @@ from helpers.errors import (
     ConfigError,
     EmulationError,
     TileError,
+    ToolchainError,
     UnknownNameError,
     near_matches,
 )
@@ -503,6 +504,8 @@ def _compile(
             "are not emulated. Launch kernels from the host, and use malloc and free for memory; a "
             "launch that is the host's becomes emulator.launch(source, entry, grid, block, args)"
         ) from error
+    if not compiled.ptx:
+        raise ToolchainError(toolchain.not_stored(name))
     return compiled.ptx, compiled.name_map[entry] if is_expression else entry
 
 
