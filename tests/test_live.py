@@ -274,7 +274,7 @@ def test_make_book_says_that_it_builds_the_book() -> None:
 @pytest.mark.parametrize(("stem", "name"), PLACED.items())
 def test_chapters_have_their_sliders(stem: str, name: str) -> None:
     for path in (f"book/{stem}.md", f"book/{stem}.ipynb"):
-        call = 'live.tile("' + name + '")'
+        call = 'live.tile("' + name + '"'  # and perhaps a size
         text = (ROOT / path).read_text(encoding="utf-8").replace('\\"', '"')
         assert text.count(call) == 1, path
 

@@ -67,10 +67,8 @@ MIXED = (
     "05_coalescing",
     "07_occupancy",
     "08_block_1d",
-    "14_tensor_cores",
     "15_mma",
     "17_cublas",
-    "19_whole_ladder",
 )
 """Pages that say much of two GPUs side by side: run three times, so that each number's origin is known."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -67,11 +68,18 @@ def _spread(p: Point, value: str) -> tuple[float, float] | None:
 
 
 def _summary(found: Sequence[Point], value: str) -> str:
-    """The finding in words: largest and smallest at each size, then every value if there are few."""
+    """The finding in words: largest and smallest at each size, then every value if there are few.
+
+    Of each GPU alone: how far two GPUs are apart says nothing of the kernels.
+    """
     parts = []
     sizes = unique(p.size for p in found)
-    for size in sizes if len(sizes) <= 4 else (sizes[0], sizes[-1]):
-        here = [p for p in found if p.size == size]
+    of_gpus = unique(p.gpu for p in found)
+    shown = sizes if len(sizes) <= 4 else (sizes[0], sizes[-1])
+    for size, gpu in itertools.product(shown, of_gpus):
+        here = [p for p in found if p.size == size and p.gpu == gpu]
+        if not here:
+            continue
         top = max(here, key=lambda p: p.get(value))
         low = min(here, key=lambda p: p.get(value))
         where = f"At {shape_text(*size)}"
