@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,19 @@ class Ran:
 
 
 def run(python: Path, source: Path, stem: str, folder: Path, *more: str) -> Ran:
-    """Run a notebook of the repository `source` from an empty folder. more: code cells after its own."""
+    """Run a notebook of the repository `source` from an empty folder. more: code cells after its own.
+
+    A kernel that dies is started once more: one of this age may lose its ports to another that starts.
+    """
+    from nbclient.exceptions import DeadKernelError
+
+    try:
+        return _run(python, source, stem, folder / "first", more)
+    except DeadKernelError:
+        return _run(python, source, stem, folder / "again", more)
+
+
+def _run(python: Path, source: Path, stem: str, folder: Path, more: Sequence[str]) -> Ran:
     import nbclient
     import nbformat
     from jupyter_client.kernelspec import KernelSpecManager

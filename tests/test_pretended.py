@@ -68,7 +68,6 @@ MIXED = (
     "07_occupancy",
     "08_block_1d",
     "15_mma",
-    "17_cublas",
 )
 """Pages that say much of two GPUs side by side: run three times, so that each number's origin is known."""
 

@@ -51,7 +51,7 @@ def roomy_arch(kernel: Kernel) -> str:
 
     Where none can, the kernel's own, whose error says so.
     """
-    least, wanted = arch_number(kernel.min_arch), geometry(kernel, 1, 1, 1).shared_bytes
+    least, wanted = arch_number(kernel.min_arch), geometry(kernel, 4096, 4096, 4096).shared_bytes
     able = (
         arch
         for arch, limits in device.LIMITS.items()
