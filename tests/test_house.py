@@ -393,7 +393,7 @@ def test_chapters_take_nothing_from_one_another() -> None:
         name: text for name, text in mine.items() if re.match(r"helpers/chapters/ch|book/\d", name)
     }
     assert [fault for n, text in chapters_and_pages.items() for fault in borrowed(n, text)] == []
-    assert borrowed("book/07_occupancy.md", "from helpers.chapters.ch06 import pictures") != []
+    assert borrowed("book/07_latency.md", "from helpers.chapters.ch06 import pictures") != []
     assert borrowed("helpers/chapters/ch04/checks.py", "import helpers.chapters.ch01.checks") != []
     assert borrowed("helpers/chapters/ch04/checks.py", "import helpers.chapters.ch04.x") == []
 
