@@ -554,7 +554,7 @@ def contract(text: str, number: str) -> list[str]:
     }.items():
         if not re.search(pattern, text, re.MULTILINE):
             lacking.append(what)
-    if len(re.findall(r"\bquiz\(", text)) < 3:
+    if len(re.findall(r"^:::\{quiz\} |\bquiz\(", text, re.MULTILINE)) < 3:
         lacking.append("three quiz questions")
     box = re.search(r"(?ms)^:::\{admonition\} Others on this rung\n(.*?)^:::$", text)
     if number in CREDITED and not (box and "{cite}" in box[1]):
