@@ -1,6 +1,6 @@
 """Run the cells of a page and print it as it will read: prose with its numbers, outputs as text.
 
-    python -m tests.reading 12            chapter 12, without its setup cells' code
+    python -m tests.reading 13            chapter 13, without its setup cells' code
     python -m tests.reading intro --prose only the prose
 
 With --record FILE the page is run on another record of the H200, as the tests of holds() do.
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 FENCE = re.compile(r"(?ms)^```\{code-cell\}[^\n]*\n(.*?)^```$")
-DIRECTIVE = re.compile(r"(?ms)^:::\{(quiz|kernel)\}[ \t]*([^\n]*)\n(.*?)^:::$")
+DIRECTIVE = re.compile(r"(?ms)^:::+\{(quiz|kernel)\}[ \t]*([^\n]*)\n(.*?)^:::+$")
 GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
 

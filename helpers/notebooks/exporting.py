@@ -24,7 +24,7 @@ from helpers.notebooks.first_cell import setup_cell, welcome_cell
 from helpers.notebooks.markdown import Page, Piece, groups, is_code_cell, parser, pieces, plain
 from helpers.pages import NAME, show_kernel
 from helpers.pages.directives import DirectiveTextError, opened, read_kernel, read_quiz
-from helpers.rungs import catalog
+from helpers.rungs import catalog, cores
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -137,9 +137,10 @@ class Exporter:
                 raise self.fail(piece.start, f"the cell tag `{tag}`", advice)
         self.glued += glued_names(source)
         if name := kernel_of(source):
-            if name not in catalog:
-                raise self.unknown("kernel", name, catalog, piece.start)
-            source = f"{source.splitlines()[0]}\n{catalog[name].source.rstrip()}"
+            known = {**catalog, **cores}
+            if name not in known:
+                raise self.unknown("kernel", name, known, piece.start)
+            source = f"{source.splitlines()[0]}\n{known[name].source.rstrip()}"
         return code_cell(source, piece.id, tags)
 
     def shown(self, piece: Piece) -> dict[str, Any]:

@@ -1,155 +1,81 @@
-"""Checks for the exercises of chapter 13, autotuning."""
+"""Checks for the exercises of chapter 13, warp tiling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from helpers.emulator.observe.counts import wide_load
 from helpers.exercises import Check, close_to, exercise
 
 
 @exercise("13.1", kind="number")
-def wave_share(answer: object) -> Check:
-    """Share of an H200 that has work with 128x256 tiles at 3072, in percent."""
+def strip(answer: object) -> Check:
+    """Wavefronts for each k of a warp that is one row of 32 patches of 16x8."""
     return close_to(
         answer,
-        100 * 288 / (3 * 132),
-        what="share in percent",
-        hint="288 tiles; how many slots do all the waves have together, with 132 in each?",
+        16,
+        tolerance=0,
+        what="wavefronts",
+        hint="A lane reads 16/4 times from A and 8/4 times from B. How many wavefronts has each read?",
         wrong={
-            100 * 288 / 132: "that is the waves, times a hundred; the last one is not full",
-            288 / 132: "those are the waves; the last one is not full",
-            288 / (3 * 132): "in percent",
-            100 * 24 / 132: "that is the last wave alone",
-            100 * (1 - 288 / (3 * 132)): "that is the share without work",
-            3: "that many waves it takes; which share of their slots is used?",
-            100: "the last wave is not full",
+            12: "that takes squares of lanes, and one row of lanes has none",
+            6: "those are the reads",
+            8: "that is what A takes, or B; the warp reads both",
+            20: "it is A that all lanes want alike, and of B each wants another group",
+            24: "all lanes want the same of A: two quarters pass together",
         },
     )
 
 
-REGISTERS = 65536
-"""32-bit registers of an SM, as in the text of exercise 13.2."""
-
-
-def _fits(tm: int, tn: int, threads: int, blocks: int) -> bool:
-    """What exercise 13.2 asks for."""
-    return tm * tn + 2 * (tm + tn) + 32 <= min(255, REGISTERS // (threads * blocks))
-
-
-_SLIPS: tuple[tuple[Callable[[int, int, int, int], bool], str], ...] = (
-    (
-        lambda m, n, t, b: m * n + (m + n) + 32 <= min(255, REGISTERS // (t * b)),
-        "There are two sets of fragments: the one in use and the next one.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) <= min(255, REGISTERS // (t * b)),
-        "32 registers go to everything else.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) + 32 <= REGISTERS // (t * b),
-        "No thread has more than 255 registers, however few threads there are.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) + 32 <= 255,
-        "The registers of the SM must serve all resident threads.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) + 32 <= min(255, REGISTERS // t),
-        "All blocks on the SM share its registers.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) + 32 < min(255, REGISTERS // (t * b)),
-        "A tile that takes exactly as many as there are fits.",
-    ),
-)
-"""Likely slips in exercise 13.2, each with the hint that is true of it."""
+def _maps() -> Iterator[tuple[str, list[int]]]:
+    """Groups that 32 lanes want: those of lane maps, and some at random."""
+    yield "all alike", [0] * 32
+    yield "all different", list(range(32))
+    yield "rows of eight lanes", [lane % 8 for lane in range(32)]
+    yield "rows of two lanes", [lane % 2 for lane in range(32)]
+    yield "rows of A in squares", [lane // 2 % 4 for lane in range(32)]
+    yield "columns of B in squares", [lane // 8 * 2 + lane % 2 for lane in range(32)]
+    yield "every second group", [2 * lane for lane in range(32)]
+    yield "pairs of alike, far apart", [4 * (lane // 2) for lane in range(32)]
+    chance = random.Random(12)
+    for trial in (1, 2, 3):
+        yield f"random groups, {trial}", [chance.randrange(12) for _ in range(32)]
+    yield "one half in pairs", [lane // 2 if lane < 16 else lane for lane in range(32)]
 
 
 @exercise("13.2", kind="python")
-def fits(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
-    """Whether a thread's tile fits in the registers that it may have."""
-    cases = (
-        (16, 8, 256, 1, "the default"),
-        (16, 8, 256, 2, "two such blocks share the file"),
-        (8, 8, 256, 2, "exactly as many as there are"),
-        (16, 16, 128, 1, "no thread has that many"),
-        (16, 8, 128, 2, "smaller blocks, two of them"),
-        (4, 4, 1024, 1, "many threads with little each"),
-        (8, 8, 1024, 1, "the largest block"),
-        (16, 8, 352, 1, "eleven warps"),
-        (8, 8, 192, 3, "three blocks of six warps"),
-        (8, 8, 640, 1, "one block of twenty warps"),
-    )
-    said = [answer(*case[:4]) for case in cases]
-    slip = next(
-        (hint for slip, hint in _SLIPS if [slip(*c[:4]) for c in cases] == [bool(s) for s in said]),
-        "",
-    )
-    for (tm, tn, threads, blocks, why), got in zip(cases, said, strict=True):
-        right = _fits(tm, tn, threads, blocks)
-        case = f"{tm}x{tn} a thread, {threads} threads, {blocks} blocks ({why})"
-        ok = got is not ... and got is not None and bool(got) == right
-        yield Check(ok, case, got=f"{got}", expected=f"{right}", hint=slip)
+def count_a_read(answer: Callable[[list[int]], Any]) -> Iterator[Check]:
+    """Wavefronts of a 16-byte read, against the emulator's count."""
+    for what, groups in _maps():
+        want, got = wide_load([4 * group for group in groups]), answer(list(groups))
+        hint = f"the emulator counts {want}; lanes want {groups}"
+        yield Check(got == want, f"wavefronts: {what}", got=str(got), hint=hint)
 
 
-def _work(tile: tuple[int, int], m: int, n: int, sms: int) -> int:
-    """Elements of C that the busiest SM computes."""
-    bm, bn = tile
-    return -(-(-(-m // bm) * -(-n // bn)) // sms) * bm * bn
-
-
-_PICKS: tuple[tuple[Callable[[tuple[int, int], int, int, int], Any], str], ...] = (
-    (
-        lambda t, m, n, sms: _work(t, m, n, sms),
-        "Of several tiles with the least work, take the one with the largest area.",
-    ),
-    (
-        lambda t, m, n, sms: (_work(t, m, n, sms), t[0] * t[1]),
-        "Of several tiles with the least work, the largest reads least, not the smallest.",
-    ),
-    (lambda t, m, n, sms: (_work(t, n, m, sms), -t[0] * t[1]), "BM counts rows, and BN columns."),
-    (
-        lambda t, m, n, sms: (-(-(m // t[0] * (n // t[1])) // sms) * t[0] * t[1], -t[0] * t[1]),
-        "A tile that sticks out of C counts whole: round the number of tiles up.",
-    ),
-    (
-        lambda t, m, n, sms: (-(-m // t[0]) * -(-n // t[1]) / sms * t[0] * t[1], -t[0] * t[1]),
-        "An SM computes whole tiles: round its share up.",
-    ),
-    (
-        lambda t, m, n, sms: (-(-(-(-m // t[0]) * -(-n // t[1])) // sms), -t[0] * t[1]),
-        "Few tiles are not little work: multiply their number by the elements of one.",
-    ),
-)
-"""Likely slips in exercise 13.3: what is minimised, and the hint that is true of it."""
+def _cost(groups: Sequence[int]) -> int:
+    return wide_load([4 * group for group in groups])
 
 
 @exercise("13.3", kind="python")
-def best_tile(answer: Callable[[list[tuple[int, int]], int, int, int], Any]) -> Iterator[Check]:
-    """The tile with which the busiest SM has the least to do."""
-    # Not in the order of size: whoever takes the first of several equals must not be right by chance.
-    tiles = [(64, 128), (128, 256), (64, 64), (128, 128)]
-    cases = (
-        (tiles, 4096, 4096, 132, "several share the least work: take the largest"),
-        (tiles[::-1], 4096, 4096, 132, "the same, listed the other way round"),
-        (tiles, 1024, 1024, 132, "few blocks"),
-        (tiles[::-1], 1024, 1024, 132, "few blocks, listed the other way round"),
-        (tiles, 512, 512, 132, "hardly a block for every second SM"),
-        (tiles[::-1], 2048, 2048, 40, "a GPU with 40 SMs"),
-        (tiles, 4097, 4097, 132, "one row and one column too many"),
-        (tiles[::-1], 700, 3000, 132, "a wide C"),
-        (tiles, 3000, 700, 132, "a tall one"),
-    )
-
-    def least(key: Callable[[tuple[int, int], int, int, int], Any]) -> list[tuple[int, int]]:
-        return [min(c[0], key=lambda t, c=c: key(t, *c[1:4])) for c in cases]  # type: ignore[misc]
-
-    said = [answer(list(c[0]), *c[1:4]) for c in cases]
-    got = [tuple(t) if isinstance(t, (tuple, list)) else t for t in said]
-    right = least(lambda t, m, n, sms: (_work(t, m, n, sms), -t[0] * t[1]))
-    fallback = "How many tiles has the busiest SM, each whole, and how many elements is that?"
-    slip = next((hint for key, hint in _PICKS if least(key) == got), fallback)
-    for (_, m, n, sms, why), tile, want, text in zip(cases, got, right, said, strict=True):
-        what = f"{m} x {n} on {sms} SMs ({why})"
-        yield Check(tile == want, what, got=f"{text}", expected=f"{want}", hint=slip)
+def place(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
+    """A lane map in squares for every even shape of a warp."""
+    for down, across in ((2, 16), (4, 8), (8, 4), (16, 2)):
+        case = f"{down} x {across} lanes"
+        places = [tuple(answer(lane, down, across)) for lane in range(32)]
+        every = {(row, column) for row in range(down) for column in range(across)}
+        yield Check(
+            set(places) == every,
+            f"every place is taken once: {case}",
+            got=f"{len(set(places) & every)} of 32 places",
+            hint=f"32 lanes, 32 places: rows from 0 to {down - 1}, columns from 0 to {across - 1}",
+        )
+        rows, columns = ([int(at[i]) for at in places] for i in (0, 1))
+        cost = _cost(rows), _cost(columns)
+        yield Check(
+            cost == (2, 2),
+            f"two wavefronts for A and for B: {case}",
+            got=f"{cost[0]} and {cost[1]}",
+            hint="Every four lanes must form a square of two by two patches.",
+        )

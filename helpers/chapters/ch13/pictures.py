@@ -1,110 +1,119 @@
-"""A picture of chapter 13: the order in which a kernel numbers the tiles of C, and what its blocks need."""
+"""A picture of chapter 13: the lanes of a warp over its part of C, and how their reads are served."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from helpers import model
-from helpers.colours import BLUE, GREEN, VERMILION
-from helpers.errors import ConfigError
-from helpers.plots.columns import INK, Column
+from helpers.device import WARP
+from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, text_width
+from helpers.plots.lane_phases import (
+    HALF,
+    LANE_COLOURS,
+    QUARTER,
+    Phase,
+    first_read,
+    lanes_text,
+    phases,
+)
+from helpers.plots.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
 
 
-def _needs(tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Different rows and columns of tiles among these tiles of C: what they read of A and of B."""
-    return len({row for row, _ in tiles}), len({column for _, column in tiles})
+def _quarters() -> list[Mark]:
+    marks = []
+    for i, colour in enumerate(LANE_COLOURS):
+        lanes = range(i * QUARTER, (i + 1) * QUARTER)
+        marks.append(Mark(lanes_text(lanes), colour, 0.35, colour))
+    return marks
 
 
-def tile_order(
-    rows: int = 8,
-    columns: int = 8,
-    *,
-    running: int = 12,
-    groups: Sequence[int] = (1, 4),
-    turn: bool = False,
-    caption: str | None = None,
-) -> Figure:
-    """C in tiles, numbered as blocks take them, once for each height of a band in `groups`.
+def _strip(canvas: Canvas, y: float, words: Sequence[int], served: Sequence[Phase]) -> float:
+    """Lanes side by side with the word that each wants, framed phase by phase; the y below."""
+    at = canvas.at
+    along = HALF if at.narrow else WARP
+    cell, tall = (at.width - 2) / along, at.tiny + 8
+    for start in range(0, WARP, along):
+        for lane in range(start, start + along):
+            x = 1 + (lane - start) * cell
+            canvas.rect(x, y, cell, tall, fill=LANE_COLOURS[lane // QUARTER], alpha=0.35, edge=None)
+            words_ = str(words[lane])
+            canvas.text(x + cell / 2, y + tall / 2, words_, size=at.tiny, ha="center")
+        for phase in served:
+            first, count = phase.lanes[0], len(phase.lanes)
+            if not start <= first < start + along:
+                continue
+            x = 1 + (first - start) * cell
+            canvas.rect(x + 0.8, y, count * cell - 1.6, tall, lw=1.6)
+            told = f"{counted(phase.groups, 'group')}, {counted(phase.wavefronts, 'wavefront')}"
+            middle = x + count * cell / 2
+            canvas.text(middle, y + tall + at.small / 2 + 3, told, size=at.small, ha="center")
+        y += tall + at.small + 10
+    return y
 
-    rows, columns: of tiles in C. running: blocks that run together, the first ones; their tiles are
-    shaded, and so are the rows of tiles of A and the columns of tiles of B that they read. The order
-    is `model.tile_order`, with its `turn`. Raises ConfigError for a number below 1, more blocks than tiles, or no group.
+
+def lane_map(report: Any, *, caption: str | None = None) -> Figure:
+    """Which lane of a warp computes which patch of C, and how its reads of A and B are served.
+
+    report: what trace() or emulator.launch() returned of a kernel that reads A_tile (a row holds
+    one k) and B_tile 16 bytes at a time; the places of the lanes are those of its first reads.
+    Raises DataError where there is no such read.
     """
-    if not groups or not 1 <= running <= rows * columns:
-        raise ConfigError(
-            f"{running=}, groups={tuple(groups)}: give 1 to {rows * columns} blocks and one group"
-        )
-    orders = [(group, model.tile_order(rows, columns, group, turn=turn)) for group in groups]
-    titles = [
-        "numbered row by row" if group == 1 else f"in bands of {group} rows" for group in groups
-    ]
+    rows, columns = first_read(report, "A_tile"), first_read(report, "B_tile")
+    down, across = sorted(set(rows)), sorted(set(columns))
+    reads = {"A": (rows, phases(rows)), "B": (columns, phases(columns))}
+    waves = {name: sum(p.wavefronts for p in served) for name, (_, served) in reads.items()}
 
     def draw(at: Column) -> Canvas:
-        canvas, small, tiny = Canvas(at), at.small, at.tiny
-        y = canvas.legend(
-            [
-                (f"the {running} blocks that run first", _patch(canvas, BLUE, 1.0)),
-                ("what they read of A", _patch(canvas, GREEN, 0.55)),
-                ("what they read of B", _patch(canvas, VERMILION, 0.55)),
-            ]
+        canvas = Canvas(at)
+        tiny, tall = at.tiny, at.tiny + 9
+        y = draw_key(canvas, _quarters()) + 2
+        left = 8 + max(text_width(str(row), tiny) for row in down)
+        cell = min((at.width - left - 1) / len(across), 46.0)
+        y = canvas.lines(0, y + 5, "first column of C", width=at.width, size=at.small) + 14
+        for j, column in enumerate(across):
+            canvas.text(left + (j + 0.5) * cell, y, str(column), size=tiny, ha="center")
+        y += 8
+        for i, row in enumerate(down):
+            canvas.text(left - 5, y + (i + 0.5) * tall, str(row), size=tiny, ha="right")
+        for lane, (row, column) in enumerate(zip(rows, columns, strict=True)):
+            x0, y0 = left + across.index(column) * cell, y + down.index(row) * tall
+            canvas.rect(
+                x0, y0, cell, tall, fill=LANE_COLOURS[lane // QUARTER], alpha=0.35, edge=None
+            )
+            canvas.text(
+                x0 + cell / 2, y0 + tall / 2, str(lane), size=at.small if not at.narrow else tiny,
+                ha="center",
+            )  # fmt: skip
+        low, right = y + len(down) * tall, left + len(across) * cell
+        canvas.segments(
+            [(left, y + i * tall, right, y + i * tall) for i in range(len(down) + 1)]
+            + [(left + j * cell, y, left + j * cell, low) for j in range(len(across) + 1)],
+            lw=0.6,
         )
-        strip, gap = 11.0, 4.0  # of A to the left of C and of B above it, and from them to C
-        side = 26.0 if at.narrow else 22.0  # between panels
-        across = 1 if at.narrow else len(orders)
-        left = text_width("A", small) + 5
-        room = (at.width - 2 - side * (across - 1)) / across - left - strip - gap
-        cell = min(room / columns, 34.0)
-        low = y
-        for i, ((_, order), title) in enumerate(zip(orders, titles, strict=True)):
-            x0 = 1 + i % across * (left + strip + gap + room + side) + left
-            top = low + 8 if at.narrow and i else y
-            canvas.text(x0, top + 8, title, size=at.font, weight="bold")
-            b_top = top + 22
-            x, c_top = x0 + strip + gap, b_top + strip + gap
-            first = order[:running]
-            a_rows, b_columns = {row for row, _ in first}, {column for _, column in first}
-            canvas.text(x0 - 5, c_top + rows * cell / 2, "A", size=small, ha="right")
-            canvas.text(x - gap - 2, b_top + strip / 2, "B", size=small, ha="right")
-            for row in range(rows):
-                fill = GREEN if row in a_rows else None
-                canvas.rect(x0, c_top + row * cell, strip, cell, fill=fill, alpha=0.55, lw=0.6)
-            for column in range(columns):
-                fill = VERMILION if column in b_columns else None
-                canvas.rect(x + column * cell, b_top, cell, strip, fill=fill, alpha=0.55, lw=0.6)
-            for block, (row, column) in enumerate(order):
-                u, v = x + column * cell, c_top + row * cell
-                runs = block < running
-                canvas.rect(u, v, cell, cell, fill=BLUE if runs else None, lw=0.6)
-                canvas.text(
-                    u + cell / 2, v + cell / 2, str(block), size=tiny, ha="center",
-                    colour="#ffffff" if runs else INK,
-                )  # fmt: skip
-            a, b = len(a_rows), len(b_columns)
-            words = f"{counted(a, 'row')} of A + {counted(b, 'column')} of B = {a + b}"
-            wide = strip + gap + room + side - 6
-            end = canvas.lines(x0, c_top + rows * cell + 13, words, width=wide, size=small)
-            low = max(low, end + small)
-        return canvas.end(low)
+        y = canvas.lines(0, low + 11, "↑ first row of C", width=at.width, size=at.small) + 20
+        for name, what in (("A", "row"), ("B", "column")):
+            words, served = reads[name]
+            title = f"One read of {name}, lane by lane: the {what} that each wants"
+            y = canvas.lines(0, y, title, width=at.width, size=at.small + 0.5, weight="bold") + 10
+            y = _strip(canvas, y, words, served) + 8
+        return canvas.end(y - 6)
 
     told = []
-    for (_, order), title in zip(orders, titles, strict=True):
-        a, b = _needs(order[:running])
-        told.append(
-            f"{title}, they need {counted(a, 'tile row')} of A and {counted(b, 'tile column')} of B"
-        )
-    what = f"C in {rows} by {columns} tiles; the first {running} blocks run together."
-    told_in_words = f"{'; '.join(told)}."
-    alt = f"Two ways to number blocks. {what} {told_in_words[0].upper()}{told_in_words[1:]}"
-    if len(orders) != 2:
-        alt = alt.replace("Two ways", counted(len(orders), "way"), 1)
+    for name, (_, served) in reads.items():
+        parts = [f"{lanes_text(p.lanes)} {counted(p.groups, 'group')}" for p in served]
+        told.append(f"a read of {name} takes {waves[name]} wavefronts ({', '.join(parts)})")
+    finding = "; ".join(told)
+    alt = (
+        f"A warp's 32 lanes over its part of C, {len(down)} rows of patches by {len(across)} "
+        f"columns of patches: lane 0 has row {rows[0]}, column {columns[0]}, lane 1 row {rows[1]}, "
+        f"column {columns[1]}, lane 2 row {rows[2]}, column {columns[2]}. "
+        f"{finding[0].upper()}{finding[1:]}; a group is four floats."
+    )
     if caption is None:
-        caption = f"{what} {told_in_words[0].upper()}{told_in_words[1:]}"
+        caption = (
+            f"Each lane's first patch. A read brings four floats for every lane: "
+            f"{waves['A']} wavefronts for A, {waves['B']} for B."
+        )
     return both(draw, alt, caption)
-
-
-def _patch(canvas: Canvas, fill: str, alpha: float) -> Callable[[float, float], None]:
-    """What draws a patch of the legend."""
-    return lambda x, y: canvas.rect(x, y, 13, 10, fill=fill, alpha=alpha, lw=0.6)

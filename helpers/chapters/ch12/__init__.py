@@ -1,1 +1,0 @@
-"""Chapter 12, warp tiling: its pictures, and the checks of its exercises."""

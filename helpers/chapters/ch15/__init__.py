@@ -1,1 +1,0 @@
-"""Chapter 15, mma.sync: its pictures, and the checks of its exercises."""
