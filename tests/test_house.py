@@ -43,6 +43,7 @@ ROOMS = (
     "launch",
     "measuring",
     "plans",
+    "costs",
     "judging",
     "host",
     "plots",
