@@ -41,6 +41,7 @@ ROOMS = (
     "emulator",
     "hopper",
     "launch",
+    "jobs",
     "measuring",
     "plans",
     "costs",
