@@ -13,7 +13,7 @@ from helpers.notebooks.books import Book, Target, term_anchor
 from helpers.notebooks.cells import CLOSE, OPEN, cell, code_cell, glued_names, kernel_of, say
 from helpers.notebooks.first_cell import setup_cell, welcome_cell
 from helpers.notebooks.markdown import Page, Piece, groups, is_code_cell, parser, pieces, plain
-from helpers.rungs import catalog
+from helpers.rungs import catalog, cores
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -123,9 +123,10 @@ class Exporter:
                 raise self.fail(piece.start, f"the cell tag `{tag}`", advice)
         self.glued += glued_names(source)
         if name := kernel_of(source):
-            if name not in catalog:
-                raise self.unknown("kernel", name, catalog, piece.start)
-            source = f"{source.splitlines()[0]}\n{catalog[name].source.rstrip()}"
+            known = {**catalog, **cores}
+            if name not in known:
+                raise self.unknown("kernel", name, known, piece.start)
+            source = f"{source.splitlines()[0]}\n{known[name].source.rstrip()}"
         return code_cell(source, piece.id, tags)
 
     def options(
