@@ -529,7 +529,7 @@ def configure_add_record(command: argparse.ArgumentParser) -> None:
 
 def configure_sweep(command: argparse.ArgumentParser) -> None:
     """Arguments of `sweep`."""
-    which = "kernels of the catalog (default: those of chapters 06 to 12)"
+    which = "kernels of the catalog (default: those of chapters 06 to 14)"
     kernels = {"flag": "", "nargs": "*", "metavar": "kernel", "default": [], "help": which}
     options = (*RECORDING, "kernels", "sizes", "limit", "workers")
     add_fields(command, *options, kernels=kernels, sizes=ONE_SIZE, limit={"type": int})

@@ -62,7 +62,7 @@ def _shown(value: float | str) -> str:
 
 
 def place(quote: str) -> str:
-    """Where a quotation stands: `book/12_warp_tiling.md:120: “...”`; its words alone if nowhere."""
+    """Where a quotation stands: `book/13_loop_registers.md:120: “...”`; its words alone if nowhere."""
     found = [f"book/{page}:{line}" for page, line in _lines_with(quote)]
     return f"{' and '.join(found) or 'on no page'}: “{quote}”"
 

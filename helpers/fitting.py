@@ -152,7 +152,7 @@ def misfits() -> list[str]:
     if live is not None and toolchain.arch_number(live.arch) == 90:
         if not any(version(name) for name in ("cuda-bindings", "cuda-python")):
             found.append(
-                f"the kernels of chapter 16 need cuda-bindings for their tensor maps. {how_to_install()}"
+                f"the kernels of chapter 20 need cuda-bindings for their tensor maps. {how_to_install()}"
             )
     if not compiles:
         what = "no kernel of your own" if toolchain.stored() and live is None else "no kernel"

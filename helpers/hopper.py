@@ -28,7 +28,7 @@ ITEM_BYTES = 2
 TENSOR_MAP = np.dtype([("opaque", np.uint64, 16)])
 """The 128 bytes of a CUtensorMap, passed to the kernel by value."""
 CONSUMERS = 2
-"""Warpgroups of a block that hold sums (kernels/16_6_stream_k.cu)."""
+"""Warpgroups of a block that hold sums (kernels/22_6_stream_k.cu)."""
 BOX_BYTES = 64 * BOX_COLS * ITEM_BYTES
 """A box of A or B in shared memory (kernels/common/tma.cuh)."""
 SWIZZLE_BYTES = 1024

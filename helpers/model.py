@@ -235,7 +235,7 @@ def rounds_of(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
       (twice that where an SM has 64 lanes);
     - the bytes of A and B that the r blocks fetch, at SM_FEED.
 
-    That they add up, and do not overlap, is part of the fit. Equation (13.1). It knows nothing of
+    That they add up, and do not overlap, is part of the fit. Equation (15.1). It knows nothing of
     shared memory, latency, the launch and caches.
     """
     bm, bn = launch.tile
@@ -291,7 +291,7 @@ def tile_order(
 
     Blocks are numbered in bands of `group` rows of tiles: down a band's first column of tiles, then
     down its next one; the last band may be lower. group = 1 is the order of rows. turn: every second
-    band runs back. Source: kernels/13_fp32_best.cu; with turn, kernels/common/tile_order.cuh.
+    band runs back. Source: kernels/14_fp32_best.cu; with turn, kernels/common/tile_order.cuh.
     Raises ConfigError for a number below 1.
     """
     if min(rows, columns, group) < 1:

@@ -6,7 +6,8 @@ import hashlib
 import re
 from dataclasses import replace
 
-from helpers.kernel import KERNELS, Catalog, Geometry, Kernel, Rule, geometry
+from helpers.errors import UnknownKernelError, near_matches
+from helpers.kernel import DEPTHS, KERNELS, Catalog, Geometry, Kernel, Rule, geometry
 from helpers.text import without_comments
 
 # -- shared pieces of entries ------------------------------------------------------------------
@@ -201,6 +202,17 @@ _VECTORISED = replace(
     note="document L, part 2, section 3",
 )
 
+_DOUBLE_BUFFER = replace(
+    _VECTORISED,
+    name="double_buffer",
+    title="two buffers in shared memory, one barrier a tile",
+    file="11_double_buffer.cu",
+    entry="double_buffer",
+    chapter=11,
+    rules=(*_VECTORISED.rules[:-1], _shared("2")),
+    note="",
+)
+
 _SIMT: tuple[Kernel, ...] = (
     _along_rows("unrolled", "k loop unrolled by hand", "04_unrolled.cu", "document S, version 2"),
     _along_rows(
@@ -291,16 +303,7 @@ _SIMT: tuple[Kernel, ...] = (
         chapter=11,
         note="what document S, version 6, set out to do",
     ),
-    replace(
-        _VECTORISED,
-        name="double_buffer",
-        title="two buffers in shared memory, one barrier a tile",
-        file="11_double_buffer.cu",
-        entry="double_buffer",
-        chapter=11,
-        rules=(*_VECTORISED.rules[:-1], _shared("2")),
-        note="",
-    ),
+    _DOUBLE_BUFFER,
     replace(
         _VECTORISED,
         name="cp_async",
@@ -323,7 +326,7 @@ _SIMT: tuple[Kernel, ...] = (
     ),
 )
 
-# -- warp tiling and the best FP32 kernel, chapters 12 and 13 (add here) -------------------------
+# -- warp tiling and the best FP32 kernel, chapters 12 to 14 (add here) -------------------------
 
 _WARPS = ("BM // WM * (BN // WN) * 32", "1", "1")
 _WARP_THREADS = "max(1, BM // WM * (BN // WN)) * 32"
@@ -369,12 +372,27 @@ _WARP_CHOICES = {
 }
 _SMALL_WARPS = {"BK": 16, "WM": 32, "WN": 32, "TM": 8, "TN": 4}
 _WARP_TILED: tuple[Kernel, ...] = (
+    replace(
+        _DOUBLE_BUFFER,
+        name="lane_map",
+        title="lanes in squares of two by two",
+        file="12_lane_map.cu",
+        entry="lane_map",
+        chapter=12,
+        params={**_DOUBLE_BUFFER.params, "MIN_BLOCKS": 2},
+        choices={**_DOUBLE_BUFFER.choices, "MIN_BLOCKS": (1, 2)},
+        rules=(
+            *_DOUBLE_BUFFER.rules,
+            Rule("BM % (4 * TM) == 0", "a warp is 4 lanes high and 8 wide"),
+            Rule("BN % (8 * TN) == 0", "a warp is 4 lanes high and 8 wide"),
+        ),
+    ),
     Kernel(
         name="warp_tiled",
         title="warp tiling",
-        file="12_warp_tiled.cu",
+        file="13_warp_tiled.cu",
         entry="warp_tiled",
-        chapter=12,
+        chapter=13,
         params={
             "BM": 128,
             "BN": 256,
@@ -395,9 +413,9 @@ _WARP_TILED: tuple[Kernel, ...] = (
     Kernel(
         name="fp32_best",
         title="best FP32: cp.async ring",
-        file="13_fp32_best.cu",
+        file="14_fp32_best.cu",
         entry="fp32_best",
-        chapter=13,
+        chapter=14,
         params={
             "BM": 128,
             "BN": 256,
@@ -435,14 +453,14 @@ _WARP_TILED: tuple[Kernel, ...] = (
     ),
 )
 
-# -- Tensor Cores, chapters 14 and 15 (add here) -------------------------------------------------
+# -- Tensor Cores, chapters 17 to 19 (add here) -------------------------------------------------
 
 _WMMA = Kernel(
     name="wmma",
     title="WMMA from global memory",
-    file="14_wmma.cu",
+    file="17_wmma.cu",
     entry="wmma",
-    chapter=14,
+    chapter=17,
     block=("32", "32", "1"),
     grid=("cdiv(M, 16)", "cdiv(N, 16 * 32)", "1"),
     tile=("16", "16 * 32"),
@@ -498,7 +516,7 @@ def _mma(name: str, title: str, file: str, **changes: object) -> Kernel:
         title=title,
         file=file,
         entry=name,
-        chapter=15,
+        chapter=18,
         params={"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64},
         choices=_MMA_CHOICES,
         rules=(*_MMA_RULES, Rule("2 * BK * (BM + BN) <= 49152", _STATIC_SHARED)),
@@ -517,7 +535,8 @@ _TWO_BUFFERS = "4 * BK * (BM + BN)"
 _MMA_PIPELINED = _mma(
     "mma_pipelined",
     "mma.sync: a ring of cp.async tiles",
-    "15_mma_pipelined.cu",
+    "19_mma_pipelined.cu",
+    chapter=19,
     min_arch="sm_80",
     params={"BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "GROUP_M": 8},
     choices={
@@ -554,8 +573,8 @@ _TENSOR: tuple[Kernel, ...] = (
     _mma(
         "wmma_tiled",
         "WMMA, tiled",
-        "14_wmma_tiled.cu",
-        chapter=14,
+        "17_wmma_tiled.cu",
+        chapter=17,
         params={"BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "PAD": 8},
         choices={**_MMA_CHOICES, "BK": (32, 64), "PAD": (8, 16, 24)},
         rules=(
@@ -570,13 +589,14 @@ _TENSOR: tuple[Kernel, ...] = (
         ),
         shared=_WMMA_BYTES,
     ),
-    _mma("mma_naive", "mma.sync, fragments gathered by hand", "15_mma_naive.cu"),
-    _mma("mma_ldmatrix", "mma.sync, fragments by ldmatrix", "15_mma_ldmatrix.cu"),
-    _mma("mma_swizzle", "mma.sync, swizzled tiles", "15_mma_swizzle.cu"),
+    _mma("mma_naive", "mma.sync, fragments gathered by hand", "18_mma_naive.cu"),
+    _mma("mma_ldmatrix", "mma.sync, fragments by ldmatrix", "18_mma_ldmatrix.cu"),
+    _mma("mma_swizzle", "mma.sync, swizzled tiles", "18_mma_swizzle.cu"),
     _mma(
         "mma_turing",
         "mma.sync: two buffers, a third tile in registers",
-        "15_mma_turing.cu",
+        "19_mma_turing.cu",
+        chapter=19,
         params={"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "MMA_K": 8},
         choices={**_MMA_CHOICES, "MMA_K": (8, 16)},
         rules=(
@@ -599,7 +619,7 @@ _TENSOR: tuple[Kernel, ...] = (
     ),
 )
 
-# -- Hopper, chapter 16 (add here) ---------------------------------------------------------------
+# -- Hopper, chapters 20 to 22 (add here) ---------------------------------------------------------------
 
 _BF16 = {"ELEMENT": "__nv_bfloat16"}
 _WGMMA_N = Rule("BN in (128, 256)", "common/wgmma.cuh holds the shapes n128 and n256")
@@ -646,9 +666,9 @@ _TILE_CHOICES = {"BM": (64, 128, 192, 256), "BN": (64, 128, 256), "STAGES": (1, 
 _HOPPER_1 = Kernel(
     name="hopper_1",
     title="wgmma and TMA, one stage",
-    file="16_1_wgmma_tma.cu",
+    file="21_1_wgmma_tma.cu",
     entry="wgmma_tma",
-    chapter=16,
+    chapter=21,
     params={"BM": 128, "BN": 128},
     choices={"BM": (64, 128, 192, 256), "BN": (64, 128, 256)},
     rules=_ONE_WARPGROUP,
@@ -668,7 +688,7 @@ _HOPPER_2 = replace(
     _HOPPER_1,
     name="hopper_2",
     title="a producer warp and a ring of stages",
-    file="16_2_ring.cu",
+    file="21_2_ring.cu",
     entry="wgmma_ring",
     params={"BM": 128, "BN": 128, "STAGES": 3},
     choices=_TILE_CHOICES,
@@ -681,7 +701,7 @@ _HOPPER_3 = replace(
     _HOPPER_2,
     name="hopper_3",
     title="128 x 256, two consumers, persistent blocks",
-    file="16_3_persistent.cu",
+    file="21_3_persistent.cu",
     entry="wgmma_persistent",
     # SMS is no tile size but the SMs to fill: as many blocks start as give each an equal share.
     params={"BM": 128, "BN": 256, "STAGES": 4, "GROUP_M": 16, "SMS": 132},
@@ -699,8 +719,9 @@ _HOPPER_4 = replace(
     _HOPPER_3,
     name="hopper_4",
     title="clusters of two and multicast",
-    file="16_4_cluster.cu",
+    file="22_4_cluster.cu",
     entry="wgmma_cluster",
+    chapter=22,
     params={
         "BM": 128,
         "BN": 256,
@@ -723,7 +744,7 @@ _HOPPER_5 = replace(
     _HOPPER_4,
     name="hopper_5",
     title="tiles of C leave during the next tile",
-    file="16_5_overlapped.cu",
+    file="22_5_overlapped.cu",
     entry="wgmma_overlapped",
     params={**_HOPPER_4.params, "C_BUFFERS": 2},
     choices={**_HOPPER_4.choices, "C_BUFFERS": (1, 2, 4, 8)},
@@ -735,7 +756,7 @@ _HOPPER_6 = replace(
     _HOPPER_5,
     name="hopper_6",
     title="the last tiles cut along k (stream-K)",
-    file="16_6_stream_k.cu",
+    file="22_6_stream_k.cu",
     entry="wgmma_stream_k",
     grid=(f"CLUSTER_M * CLUSTER_N * min({_CLUSTER_TILES}, {_CLUSTER_ROOM})", "1", "1"),
     note="every SM works to the end, for the price of handing sums over in global memory",
@@ -744,9 +765,9 @@ _HOPPER_6 = replace(
 _MMA_TMA = Kernel(
     name="mma_tma",
     title="mma.sync, fed by the copy engine",
-    file="16_0_mma_tma.cu",
+    file="20_mma_tma.cu",
     entry="mma_tma",
-    chapter=16,
+    chapter=20,
     params={"BM": 128, "BN": 256, "WM": 64, "WN": 64, "STAGES": 4, "GROUP_M": 8, "SMS": 132},
     choices={
         "BM": (64, 128, 192, 256),
@@ -802,9 +823,72 @@ catalog = Catalog(
 )
 
 
+# -- cores: each rung without bounds and macros, for the page that opens with it -------------------
+
+
+def _core(name: str, *more: Rule) -> Kernel:
+    """The entry of a kernel's core: kernels/cores/, the kernel's own launch and rules, whole tiles."""
+    of = catalog[name]
+    depth = next((d for d in DEPTHS if d in of.params), "1")
+    whole = zip("MNK", (*of.tile, depth), strict=True)
+    tiles = tuple(
+        Rule(
+            f"{d} % ({step}) == 0" if " " in step else f"{d} % {step} == 0",
+            f"{d} must be a multiple of {step}: the core has no bounds; {name} takes any shape",
+        )
+        for d, step in whole
+        if step != "1"
+    )
+    counted = Rule(
+        "max(M * N, M * K, K * N) < 2 ** 31", f"the core counts elements in int; {name} does not"
+    )
+    return replace(
+        of,
+        name=f"{name}_core",
+        title=f"core of {name}",
+        file=f"cores/{of.file}",
+        entry=f"{of.entry}_core",
+        choices={},
+        rules=(*of.rules, *more, *tiles, counted),
+        candidates=(),
+        core_of=name,
+        note=f"whole tiles only; {name} takes any shape",
+    )
+
+
+_ONE_FOUR = (
+    Rule("BM * BK * TM * TN == 4 * BM * BN", "each thread copies one four of A"),
+    Rule("BK * BN * TM * TN == 4 * BM * BN", "each thread copies one four of B"),
+)
+cores = Catalog(
+    (
+        _core("naive"),
+        _core("coalesced"),
+        _core("tiled_32"),
+        _core("block_1d"),
+        _core("block_2d"),
+        _core("vectorised", *_ONE_FOUR),
+        _core("prefetch", *_ONE_FOUR),
+        _core("double_buffer", *_ONE_FOUR),
+        _core("cp_async"),
+    )
+)
+"""Cores stand beside the catalog: what walks over the rungs (records, sweeps, plots) meets none."""
+
+
 def find(kernel: Kernel | str) -> Kernel:
-    """A kernel of the catalog by name; a Kernel is returned as it is."""
-    return kernel if isinstance(kernel, Kernel) else catalog[kernel]
+    """A kernel of the catalog, or a core, by name; a Kernel is returned as it is.
+
+    Raises UnknownKernelError.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    for known in (catalog, cores):
+        if kernel in known:
+            return known[kernel]
+    raise UnknownKernelError(
+        f"no kernel is called {kernel!r}. {near_matches(str(kernel), [*catalog, *cores])}"
+    )
 
 
 def lay_out(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Geometry:

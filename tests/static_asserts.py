@@ -427,22 +427,22 @@ class Head:
 _BOTH = ({"ROWS": "BM", "COLS": "BK"}, {"ROWS": "BK", "COLS": "BN"})
 """The tiles of A and of B."""
 INSTANCES: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = {
-    "12_warp_tiled.cu": {"multiply": ({"WIDTH": "4"}, {"WIDTH": "1"})},
-    "13_fp32_best.cu": {"Copier": ({"WIDTH": "4"}, {"WIDTH": "1"})},
-    "14_wmma_tiled.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
-    "15_mma_naive.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
-    "15_mma_ldmatrix.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
-    "15_mma_swizzle.cu": {
+    "13_warp_tiled.cu": {"multiply": ({"WIDTH": "4"}, {"WIDTH": "1"})},
+    "14_fp32_best.cu": {"Copier": ({"WIDTH": "4"}, {"WIDTH": "1"})},
+    "17_wmma_tiled.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
+    "18_mma_naive.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
+    "18_mma_ldmatrix.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
+    "18_mma_swizzle.cu": {
         **dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
         "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}),
     },
-    "15_mma_turing.cu": {
+    "19_mma_turing.cu": {
         **dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
         "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}),
         "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},),
         "multiply": ({"DEPTH": "MMA_K"},),
     },
-    "15_mma_pipelined.cu": {
+    "19_mma_pipelined.cu": {
         "copy_tile": _BOTH,
         "load_chunks": (),
         "store_chunks": (),
@@ -451,7 +451,7 @@ INSTANCES: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = {
         "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},),
         "multiply": ({"DEPTH": "MMA_K"},),
     },
-    "16_0_mma_tma.cu": {
+    "20_mma_tma.cu": {
         "load_chunks": (),
         "store_chunks": (),
         "gather_tile": (),

@@ -188,9 +188,9 @@ def unspilled(record: Record) -> None:
 @pytest.mark.parametrize(
     ("page", "mutate", "says"),
     [
-        ("12_warp_tiling", slower, r"12_warp_tiling\.md:\d+"),
+        ("13_loop_registers", slower, r"13_loop_registers\.md:\d+"),
         ("06_tiling", exchanged, r"06_tiling\.md:\d+"),
-        ("13_autotuning", unspilled, r"13_autotuning\.md:\d+"),
+        ("14_ring_of_tiles", unspilled, r"14_ring_of_tiles\.md:\d+"),
     ],
 )
 def test_a_changed_record_stops_the_page_at_the_sentence(

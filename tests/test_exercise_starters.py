@@ -67,8 +67,8 @@ def test_a_changed_starter_is_an_answer(tmp_path: Path) -> None:
     source = given("06.2", tmp_path)
     changed = check("06.2", source.replace("TILE", "TILE_", 1))
     assert changed.answered and changed.verdict.startswith("not yet")
-    wavefronts = given("12.2", tmp_path, change="pass\n    ")
-    assert check("12.2", wavefronts).answered
+    wavefronts = given("13.2", tmp_path, change="pass\n    ")
+    assert check("13.2", wavefronts).answered
 
 
 # -- what a wrong answer is told -------------------------------------------------------------------

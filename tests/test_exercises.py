@@ -549,12 +549,12 @@ def changed(name: str, *swaps: tuple[str, str]) -> Result:
          "shared reads for each multiply-add"),
         ("11.3", [("        buffer = 1 - buffer;", "        __syncthreads();\n        buffer = 1 - buffer;")],
          "one barrier"),
-        ("17.2", [("column_major_gemm((B.ravel(), N, K), (A.ravel(), K, M))",
+        ("23.2", [("column_major_gemm((B.ravel(), N, K), (A.ravel(), K, M))",
                    "column_major_gemm((A.ravel(order='F'), M, K), (B.ravel(order='F'), K, N))"),
                   ("flat.reshape(M, N)", "flat.reshape((M, N), order='F')")],
          "in the order in which they lie"),
-        ("17.3", [(" + half", "")], "rounded to the nearest"),
-        ("17.3", [("2**32 - 2**drop", "2**32 - 2**(drop - 1)")], "low bits are zero"),
+        ("23.3", [(" + half", "")], "rounded to the nearest"),
+        ("23.3", [("2**32 - 2**drop", "2**32 - 2**(drop - 1)")], "low bits are zero"),
     ],
 )  # fmt: skip
 def test_answers_that_are_right_in_part(name: str, swaps: list[tuple[str, str]], told: str) -> None:

@@ -1,4 +1,4 @@
-"""Exercises of chapters 14 to 16: right answers that count, wrong ones, and hints that are true of them."""
+"""Exercises of chapters 17 to 20: right answers that count, wrong ones, and hints that are true of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def hint(number: str, answer: Any) -> str:
     return next(iter(failures(result).values()))
 
 
-# -- chapter 14 ------------------------------------------------------------------------------------
+# -- chapter 17 ------------------------------------------------------------------------------------
 
 
 def blocks(M: int, N: int, warps: int) -> tuple[int, int, int]:
@@ -60,13 +60,13 @@ def blocks(M: int, N: int, warps: int) -> tuple[int, int, int]:
 def test_a_wrong_grid_gets_a_hint_that_is_true_of_it(
     answer: Callable[[int, int, int], Any], words: str
 ) -> None:
-    assert exercises.check("14.1", blocks).passed
-    assert words in hint("14.1", answer)
+    assert exercises.check("17.1", blocks).passed
+    assert words in hint("17.1", answer)
 
 
 @pytest.mark.parametrize("answer", [8 / 6, 1.33, 1.3333, 4 / 3])
 def test_instructions_for_each_load_count_to_one_percent(answer: float) -> None:
-    assert exercises.check("14.2", answer).passed
+    assert exercises.check("17.2", answer).passed
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_instructions_for_each_load_count_to_one_percent(answer: float) -> None:
      (0.5, "kept for all its products"), (2.0, "how many pairs")],
 )  # fmt: skip
 def test_a_wrong_number_of_instructions_gets_its_hint(answer: float, words: str) -> None:
-    assert words in hint("14.2", answer).lower()
+    assert words in hint("17.2", answer).lower()
 
 
 SCALAR = """
@@ -112,26 +112,26 @@ extern "C" __global__ void two_tiles(const half* A, const half* B, float* C, int
 
 @pytest.mark.parametrize("steps", ["16", "K"])
 def test_tensor_cores_for_show_and_lanes_for_the_work_are_refused(steps: str) -> None:
-    result = exercises.check("14.3", SCALAR.replace("STEPS", steps))
+    result = exercises.check("17.3", SCALAR.replace("STEPS", steps))
     assert "the Tensor Cores do the work" in failures(result)
     assert all(c.ok for c in result.checks if c.what.endswith("is right"))  # the numbers are right
 
 
 def test_two_tiles_are_two_multiplies_for_three_loads() -> None:
-    right = solution("14.3")
-    assert exercises.check("14.3", right).passed
+    right = solution("17.3")
+    assert exercises.check("17.3", right).passed
     load_a = "wmma::load_matrix_sync(a, A + row * K + k, K);"
     twice = right.replace(load_a, "").replace(
         "wmma::mma_sync(c[j]", f"{load_a}\n            wmma::mma_sync(c[j]"
     )
     assert (
         "load it once a step"
-        in failures(exercises.check("14.3", twice))["two multiplies for three loads"]
+        in failures(exercises.check("17.3", twice))["two multiplies for three loads"]
     )
-    assert "where do they begin" in hint("14.3", starter("14.3"))
+    assert "where do they begin" in hint("17.3", starter("17.3"))
 
 
-# -- chapter 15 ------------------------------------------------------------------------------------
+# -- chapter 18 ------------------------------------------------------------------------------------
 
 
 def plain(k: int, col: int) -> tuple[int, int, int]:
@@ -151,8 +151,8 @@ def plain(k: int, col: int) -> tuple[int, int, int]:
 def test_a_wrong_holder_gets_a_hint_that_is_true_of_it(
     answer: Callable[[int, int], Any], words: str
 ) -> None:
-    assert exercises.check("15.1", plain).passed
-    assert words in hint("15.1", answer)
+    assert exercises.check("18.1", plain).passed
+    assert words in hint("18.1", answer)
 
 
 @pytest.mark.parametrize(
@@ -168,19 +168,19 @@ def test_a_wrong_holder_gets_a_hint_that_is_true_of_it(
 def test_a_wrong_swizzle_gets_a_hint_that_is_true_of_it(
     answer: Callable[[int, int], int], words: str
 ) -> None:
-    assert words in hint("15.2", answer)
+    assert words in hint("18.2", answer)
 
 
 @pytest.mark.parametrize(
     "place", [lambda r, c: c // 8 ^ r // 2 % 4, lambda r, c: (c // 8 + r // 2) % 4]
 )
 def test_an_xor_and_a_rotation_of_chunks_both_pass(place: Callable[[int, int], int]) -> None:
-    assert exercises.check("15.2", lambda r, c: r * 32 + place(r, c) * 8 + c % 8).passed
+    assert exercises.check("18.2", lambda r, c: r * 32 + place(r, c) * 8 + c % 8).passed
 
 
 def test_fragments_that_ldmatrix_does_not_read_are_refused() -> None:
-    right = solution("15.3")
-    assert exercises.check("15.3", right).passed
+    right = solution("18.3")
+    assert exercises.check("18.3", right).passed
     read = "ldmatrix_x4(r, shared_address(&tile[place(lane % 16, k + lane / 16 * 8)]));"
     straight = """for (int i = 0; i < 4; ++i) {
             const int row = lane / 4 + i % 2 * 8, col = k + i / 2 * 8 + lane % 4 * 2;
@@ -188,16 +188,16 @@ def test_fragments_that_ldmatrix_does_not_read_are_refused() -> None:
         }"""
     assert right.count(read) == 1
     cheat = right.replace(read, read + "\n        " + straight)  # ldmatrix for show
-    result = exercises.check("15.3", cheat)
+    result = exercises.check("18.3", cheat)
     assert list(failures(result)) == ["ldmatrix does the reading"]
-    assert "stage x once" in hint("15.3", cheat)
+    assert "stage x once" in hint("18.3", cheat)
     assert "must be read from where it was stored" in hint(
-        "15.3", right.replace("k + lane / 16 * 8)]", "k)]")
+        "18.3", right.replace("k + lane / 16 * 8)]", "k)]")
     )
-    assert "chunks of eight neighbouring rows" in hint("15.3", starter("15.3"))
+    assert "chunks of eight neighbouring rows" in hint("18.3", starter("18.3"))
 
 
-# -- chapter 16 ------------------------------------------------------------------------------------
+# -- chapter 20 ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_fragments_that_ldmatrix_does_not_read_are_refused() -> None:
 def test_a_wrong_place_in_the_ring_gets_its_hint(
     answer: Callable[[int, int], Any], words: str
 ) -> None:
-    assert words in hint("16.1", answer)
+    assert words in hint("20.1", answer)
 
 
 def offset(row: int, col: int) -> int:
@@ -232,15 +232,15 @@ def offset(row: int, col: int) -> int:
 def test_a_wrong_place_in_a_box_gets_its_hint(
     answer: Callable[[int, int], int], words: str
 ) -> None:
-    assert exercises.check("16.2", offset).passed
-    assert words in hint("16.2", answer)
+    assert exercises.check("20.2", offset).passed
+    assert words in hint("20.2", answer)
 
 
 def test_a_producer_that_announces_its_own_part_only_is_told_so() -> None:
     def ring(bm: int, bn: int, cluster: int, c_bytes: int) -> tuple[int, int]:
         return 128 * (bm + bn // cluster), (225 * 1024 - c_bytes) // (128 * (bm + bn))
 
-    told = failures(exercises.check("16.3", ring))
+    told = failures(exercises.check("20.3", ring))
     assert told and all("not all that lands" in words for words in told.values())
 
 
@@ -248,8 +248,8 @@ def test_a_ring_that_forgets_the_bytes_for_c_is_told_that_one_more_does_not_fit(
     def ring(bm: int, bn: int, cluster: int, c_bytes: int) -> tuple[int, int]:
         return 128 * (bm + bn), (225 * 1024 - c_bytes) // (128 * (bm + bn))
 
-    assert exercises.check("16.3", ring).passed
-    told = failures(exercises.check("16.3", lambda m, n, c, b: ring(m, n, c, 0)))
+    assert exercises.check("20.3", ring).passed
+    told = failures(exercises.check("20.3", lambda m, n, c, b: ring(m, n, c, 0)))
     assert list(told.values()) == ["one more would not fit beside C"]
 
 
@@ -257,8 +257,8 @@ def test_a_descriptor_that_keeps_the_number_of_the_block_is_told_so() -> None:
     def unmasked(start: int, leading: int, stride: int) -> int:
         return 1 << 62 | stride >> 4 << 32 | leading >> 4 << 16 | start >> 4
 
-    assert exercises.check("16.4", wgmma_descriptor).passed
-    assert "name the block of the cluster" in hint("16.4", unmasked)
+    assert exercises.check("20.4", wgmma_descriptor).passed
+    assert "name the block of the cluster" in hint("20.4", unmasked)
 
 
 def test_rounds_count_to_one_percent_where_tiles_are_cut_and_exactly_where_not() -> None:
@@ -266,9 +266,9 @@ def test_rounds_count_to_one_percent_where_tiles_are_cut_and_exactly_where_not()
         whole = -(-tiles // workers)
         return whole, round(tiles / workers, 2) if tiles > workers else whole
 
-    assert exercises.check("16.5", rounds).passed
-    assert "round up" in hint("16.5", lambda t, w: (t / w, max(1.0, t / w))).lower()
-    assert "not full" in hint("16.5", lambda t, w: (t // w, max(1.0, t / w))).lower()
-    assert "nothing is cut" in hint("16.5", lambda t, w: (-(-t // w), t / w)).lower()
-    assert "nobody waits" in hint("16.5", lambda t, w: (-(-t // w), -(-t // w))).lower()
-    assert not exercises.check("16.5", lambda t, w: (1.005 * -(-t // w), max(1.0, t / w))).passed
+    assert exercises.check("20.5", rounds).passed
+    assert "round up" in hint("20.5", lambda t, w: (t / w, max(1.0, t / w))).lower()
+    assert "not full" in hint("20.5", lambda t, w: (t // w, max(1.0, t / w))).lower()
+    assert "nothing is cut" in hint("20.5", lambda t, w: (-(-t // w), t / w)).lower()
+    assert "nobody waits" in hint("20.5", lambda t, w: (-(-t // w), -(-t // w))).lower()
+    assert not exercises.check("20.5", lambda t, w: (1.005 * -(-t // w), max(1.0, t / w))).passed

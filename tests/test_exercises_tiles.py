@@ -11,7 +11,7 @@ import pytest
 from helpers.exercises import check
 from tests.conftest import ROOT
 
-PAGES = {"05": "05_coalescing", "06": "06_tiling", "07": "07_occupancy"}
+PAGES = {"05": "05_coalescing", "06": "06_tiling", "07": "07_latency"}
 
 
 def solution(exercise: str) -> str:

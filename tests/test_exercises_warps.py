@@ -1,4 +1,4 @@
-"""Exercises of chapters 12 and 13: right answers pass, wrong ones fail and are told why."""
+"""Exercises of chapters 13 and 14: right answers pass, wrong ones fail and are told why."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def solution(page: str, id: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("page", "id", "name"),
     [
-        ("12_warp_tiling", "12.1", "wavefronts"),
-        ("12_warp_tiling", "12.2", "wavefronts"),
-        ("12_warp_tiling", "12.3", "place"),
-        ("13_autotuning", "13.1", "share"),
-        ("13_autotuning", "13.2", "fits"),
-        ("13_autotuning", "13.3", "best_tile"),
+        ("13_loop_registers", "13.1", "wavefronts"),
+        ("13_loop_registers", "13.2", "wavefronts"),
+        ("13_loop_registers", "13.3", "place"),
+        ("14_ring_of_tiles", "14.1", "share"),
+        ("14_ring_of_tiles", "14.2", "fits"),
+        ("14_ring_of_tiles", "14.3", "best_tile"),
     ],
 )
 def test_the_printed_solution_passes(page: str, id: str, name: str) -> None:
@@ -53,7 +53,7 @@ def test_the_printed_solution_passes(page: str, id: str, name: str) -> None:
 
 @pytest.mark.parametrize("answer", [16, 16.0])
 def test_wavefronts_of_a_strip(answer: float) -> None:
-    assert check("12.1", answer).passed
+    assert check("13.1", answer).passed
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_wavefronts_of_a_strip(answer: float) -> None:
     ],
 )
 def test_a_wrong_strip_is_told_why(answer: float, hint: str) -> None:
-    assert hint.lower() in said("12.1", answer).lower()
+    assert hint.lower() in said("13.1", answer).lower()
 
 
 # -- 12.2 and 12.3 -------------------------------------------------------------------------------------
@@ -91,13 +91,13 @@ def quarters(groups: list[int], far: tuple[int, ...] = (1, 2), banks: bool = Tru
 
 
 def test_a_count_of_a_read_passes_only_if_it_knows_both_neighbours_and_the_banks() -> None:
-    assert check("12.2", quarters).passed
-    assert not check("12.2", lambda groups: quarters(groups, far=(1,))).passed
-    assert not check("12.2", lambda groups: quarters(groups, far=(2,))).passed
-    assert not check("12.2", lambda groups: quarters(groups, far=())).passed
-    assert not check("12.2", lambda groups: quarters(groups, banks=False)).passed
-    assert not check("12.2", lambda groups: len(set(groups))).passed
-    assert not check("12.2", lambda groups: 4).passed
+    assert check("13.2", quarters).passed
+    assert not check("13.2", lambda groups: quarters(groups, far=(1,))).passed
+    assert not check("13.2", lambda groups: quarters(groups, far=(2,))).passed
+    assert not check("13.2", lambda groups: quarters(groups, far=())).passed
+    assert not check("13.2", lambda groups: quarters(groups, banks=False)).passed
+    assert not check("13.2", lambda groups: len(set(groups))).passed
+    assert not check("13.2", lambda groups: 4).passed
 
 
 def squares(lane: int, down: int, across: int) -> tuple[int, int]:
@@ -111,8 +111,8 @@ def mirrored(lane: int, down: int, across: int) -> tuple[int, int]:
 
 
 def test_lane_maps_in_squares_pass_however_they_are_numbered() -> None:
-    assert check("12.3", squares).passed
-    assert check("12.3", mirrored).passed
+    assert check("13.3", squares).passed
+    assert check("13.3", mirrored).passed
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_lane_maps_in_squares_pass_however_they_are_numbered() -> None:
     ],
 )
 def test_other_lane_maps_are_told_why(place: Callable[..., Any], hint: str) -> None:
-    assert hint in said("12.3", place)
+    assert hint in said("13.3", place)
 
 
 # -- 13.1 --------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_other_lane_maps_are_told_why(place: Callable[..., Any], hint: str) -> N
 
 @pytest.mark.parametrize("answer", [100 * 288 / 396, 72.7, 73, 72.73])
 def test_the_last_wave_in_the_precision_of_the_solution(answer: float) -> None:
-    assert check("13.1", answer).passed
+    assert check("14.1", answer).passed
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_the_last_wave_in_the_precision_of_the_solution(answer: float) -> None:
     ],
 )
 def test_a_wrong_share_is_told_why(answer: float, hint: str) -> None:
-    assert hint.lower() in said("13.1", answer).lower()
+    assert hint.lower() in said("14.1", answer).lower()
 
 
 # -- 13.2 --------------------------------------------------------------------------------------------
@@ -164,14 +164,14 @@ def fits(sets: int = 2, rest: int = 32, most: int = 255, file: int = 65536) -> C
 
 
 def test_the_rule_of_registers_passes_also_in_other_words() -> None:
-    assert check("13.2", fits()).passed
+    assert check("14.2", fits()).passed
 
     def longer(tm: int, tn: int, threads: int, blocks: int) -> bool:
         need = tm * tn + (tm + tn) * 2 + 32
         return need < 256 and need * threads * blocks <= 65536
 
-    assert check("13.2", longer).passed
-    assert check("13.2", lambda *case: int(longer(*case))).passed
+    assert check("14.2", longer).passed
+    assert check("14.2", lambda *case: int(longer(*case))).passed
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_the_rule_of_registers_passes_also_in_other_words() -> None:
     ],
 )
 def test_a_wrong_rule_of_registers_is_told_why(answer: Callable[..., Any], hint: str) -> None:
-    assert hint in said("13.2", answer)
+    assert hint in said("14.2", answer)
 
 
 # -- 13.3 --------------------------------------------------------------------------------------------
@@ -213,10 +213,10 @@ def area(tile: tuple[int, int]) -> int:
 
 def test_a_tile_for_a_size_passes_however_it_is_found() -> None:
     assert check(
-        "13.3", lambda t, m, n, s: min(t, key=lambda x: (work(x, m, n, s), -area(x)))
+        "14.3", lambda t, m, n, s: min(t, key=lambda x: (work(x, m, n, s), -area(x)))
     ).passed
     assert check(
-        "13.3",
+        "14.3",
         lambda t, m, n, s: list(
             min(sorted(t, key=area, reverse=True), key=lambda x: work(x, m, n, s))
         ),
@@ -243,9 +243,9 @@ def test_a_tile_for_a_size_passes_however_it_is_found() -> None:
     ],
 )
 def test_another_choice_of_tile_is_told_why(key: Callable[..., Any], hint: str) -> None:
-    assert hint in said("13.3", lambda t, m, n, s: min(t, key=lambda x: key(x, m, n, s)))
+    assert hint in said("14.3", lambda t, m, n, s: min(t, key=lambda x: key(x, m, n, s)))
 
 
 @pytest.mark.parametrize("at", range(4))
 def test_no_place_in_the_list_is_always_the_answer(at: int) -> None:
-    assert not check("13.3", lambda t, m, n, s: t[at]).passed
+    assert not check("14.3", lambda t, m, n, s: t[at]).passed

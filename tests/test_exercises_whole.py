@@ -1,4 +1,4 @@
-"""Exercises of chapters 17 to 19: right answers in any form, and a true hint for each wrong one."""
+"""Exercises of chapters 23 to 24: right answers in any form, and a true hint for each wrong one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import exercises
-from helpers.chapters.ch18 import checks
+from helpers.chapters.ch16 import checks
 from helpers.streams import makespan, schedule, simulate
 
 
@@ -19,21 +19,21 @@ def passes(name: str, answer: Any) -> bool:
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("17.1", "FP16"),
-        ("17.1", " fp16 "),
-        ("17.1", ["FP16"]),
-        ("17.1", ("fp16",)),
-        ("17.1", {"FP16"}),
-        ("18.1", 8),
-        ("18.1", 8.0),
-        ("19.1", 40 / 9),
-        ("19.1", 4.44),
-        ("19.1", 4.4),
-        ("19.2", 78.125),
-        ("19.2", 78),
-        ("19.2", 78.1),
-        ("19.3", 123),
-        ("19.3", 123.3),
+        ("23.1", "FP16"),
+        ("23.1", " fp16 "),
+        ("23.1", ["FP16"]),
+        ("23.1", ("fp16",)),
+        ("23.1", {"FP16"}),
+        ("16.1", 8),
+        ("16.1", 8.0),
+        ("24.1", 40 / 9),
+        ("24.1", 4.44),
+        ("24.1", 4.4),
+        ("24.2", 78.125),
+        ("24.2", 78),
+        ("24.2", 78.1),
+        ("24.3", 123),
+        ("24.3", 123.3),
     ],
 )
 def test_a_right_answer_passes_in_the_precision_that_is_printed(name: str, answer: Any) -> None:
@@ -43,34 +43,34 @@ def test_a_right_answer_passes_in_the_precision_that_is_printed(name: str, answe
 @pytest.mark.parametrize(
     ("name", "answer", "hint"),
     [
-        ("17.1", "BF16", "It has the exponent of FP32."),
-        ("17.1", ["TF32"], "It has the exponent of FP32."),
-        ("17.1", ["FP16", "BF16"], "One of them is right."),
-        ("17.1", "FP8", "one of FP16, BF16, TF32"),
-        ("17.1", [], "one of FP16, BF16, TF32"),
-        ("17.1", 16, "one of FP16, BF16, TF32"),
-        ("18.1", 11, "serial"),
-        ("18.1", 7, "B's copy is missing"),
-        ("18.1", 2.75, "B is not cut"),
-        ("18.1", 3.5, "three more panels"),
-        ("18.1", 7.5, "the last of C"),
-        ("18.1", 42, "Which stage never pauses"),
-        ("19.1", 360, "Divide"),
-        ("19.1", 0.0444, "in percent"),
-        ("19.1", 31, "not subtracted"),
-        ("19.1", 4, "nine times the rate"),
-        ("19.1", 17, "is at 40 %"),
-        ("19.2", 0.78, "Give it in percent"),
-        ("19.2", 49.4, "share of the peak"),
-        ("19.2", 0.494, "not in percent"),
-        ("19.2", 128, "other way round"),
-        ("19.2", 5.12, "in TFLOP/s"),
-        ("19.2", 5120, "in GFLOP/s"),
-        ("19.2", 60, "First the roof"),
-        ("19.3", 127.2, "row of B"),
-        ("19.3", 0.123, "in GFLOP/s"),
-        ("19.3", 3.08, "one SM"),
-        ("19.3", 5, "over the clocks of a step"),
+        ("23.1", "BF16", "It has the exponent of FP32."),
+        ("23.1", ["TF32"], "It has the exponent of FP32."),
+        ("23.1", ["FP16", "BF16"], "One of them is right."),
+        ("23.1", "FP8", "one of FP16, BF16, TF32"),
+        ("23.1", [], "one of FP16, BF16, TF32"),
+        ("23.1", 16, "one of FP16, BF16, TF32"),
+        ("16.1", 11, "serial"),
+        ("16.1", 7, "B's copy is missing"),
+        ("16.1", 2.75, "B is not cut"),
+        ("16.1", 3.5, "three more panels"),
+        ("16.1", 7.5, "the last of C"),
+        ("16.1", 42, "Which stage never pauses"),
+        ("24.1", 360, "Divide"),
+        ("24.1", 0.0444, "in percent"),
+        ("24.1", 31, "not subtracted"),
+        ("24.1", 4, "nine times the rate"),
+        ("24.1", 17, "is at 40 %"),
+        ("24.2", 0.78, "Give it in percent"),
+        ("24.2", 49.4, "share of the peak"),
+        ("24.2", 0.494, "not in percent"),
+        ("24.2", 128, "other way round"),
+        ("24.2", 5.12, "in TFLOP/s"),
+        ("24.2", 5120, "in GFLOP/s"),
+        ("24.2", 60, "First the roof"),
+        ("24.3", 127.2, "row of B"),
+        ("24.3", 0.123, "in GFLOP/s"),
+        ("24.3", 3.08, "one SM"),
+        ("24.3", 5, "over the clocks of a step"),
     ],
 )
 def test_a_wrong_answer_gets_a_hint_that_is_true_of_it(name: str, answer: Any, hint: str) -> None:
@@ -97,14 +97,14 @@ def rounded(x: np.ndarray, bits: int) -> np.ndarray:
 
 
 def test_rounding_passes_cutting_gets_its_hint_and_a_shifted_mask_another() -> None:
-    assert passes("17.3", rounded)
-    cut = exercises.check("17.3", cut_off)
+    assert passes("23.3", rounded)
+    cut = exercises.check("23.3", cut_off)
     assert not cut.passed and "Add half of a step" in repr(cut)
 
     def too_short(x: np.ndarray, bits: int) -> np.ndarray:
         return cut_off(x, bits - 3)
 
-    short = exercises.check("17.3", too_short)
+    short = exercises.check("23.3", too_short)
     assert not short.passed and "Only the lowest bits go" in repr(short)
 
 
@@ -114,10 +114,10 @@ def test_a_product_with_a_transposition_is_right_and_refused() -> None:
         flat, _, _ = library((A.ravel(order="F"), M, K), (B.ravel(order="F"), K, N))
         return np.asarray(flat).reshape(N, M).T
 
-    result = exercises.check("17.2", transposed)
+    result = exercises.check("23.2", transposed)
     assert not result.passed
     assert [c.ok for c in result.checks if c.what.startswith("C for")] == [True] * 3
-    assert not passes("17.2", lambda A, B, library: A @ B)
+    assert not passes("23.2", lambda A, B, library: A @ B)
 
 
 def test_operands_that_the_library_cannot_multiply_get_a_hint_and_no_traceback() -> None:
@@ -133,8 +133,8 @@ def test_operands_that_the_library_cannot_multiply_get_a_hint_and_no_traceback()
     def wrong_shapes(A: np.ndarray, B: np.ndarray, library: Any) -> np.ndarray:
         return np.asarray(library((B.ravel(), *A.shape), (A.ravel(), *A.shape))[0])
 
-    assert passes("17.2", right)
+    assert passes("23.2", right)
     for answer, got in ((wrong_order, "X has 2 columns"), (wrong_shapes, "12 elements, not 2 x 4")):
-        said = repr(exercises.check("17.2", answer))
+        said = repr(exercises.check("23.2", answer))
         assert "the library sees transposes" in said.lower() and got in said
         assert "gufunc" not in said and "ValueError" not in said

@@ -76,11 +76,11 @@ body{{font-family:sans-serif;background:Canvas;color:CanvasText;margin:0 auto;pa
 
 def test_text_rounds_as_the_page_does() -> None:
     assert [text(x) for x in (0.5, 1.5, 2.5, 1234567.0)] == ["1", "2", "3", "1,234,567"]
-    assert [text(x, 1) for x in (0.25, 0.05, 12.349)] == ["0.3", "0.1", "12.3"]
+    assert [text(x, 1) for x in (0.25, 0.05, 12.349)] == ["0.3", "0.1", "13.3"]
     assert [significant(x) for x in (0, 0.001234, 12.345, 98765.4)] == [
         "0",
         "0.00123",
-        "12.3",
+        "13.3",
         "98,765",
     ]
 
@@ -277,13 +277,13 @@ PLACES = {
     "intro": ("ladder", "roofline"),
     "05_coalescing": ("coalescing",),
     "06_tiling": ("roofline", "tile"),
-    "07_occupancy": ("occupancy", "banks"),
+    "07_latency": ("occupancy", "banks"),
     "08_block_1d": ("tile",),
     "09_block_2d": ("tile",),
     "10_vectorised": ("banks",),
     "11_pipelining": ("pipeline",),
-    "12_warp_tiling": ("hierarchy", "tile"),
-    "19_whole_ladder": ("roofline", "ladder"),
+    "13_loop_registers": ("hierarchy", "tile"),
+    "24_summit": ("roofline", "ladder"),
 }
 
 

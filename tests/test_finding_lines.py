@@ -1,4 +1,4 @@
-"""A finding names the line that it is about: each barrier of each kernel of chapters 6 to 15, in turn."""
+"""A finding names the line that it is about: each barrier of each kernel of chapters 6 to 18, in turn."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from helpers.measuring.gpu import Session
 from helpers.rungs import lay_out
 from tests.test_measure import H200
 
-T4 = replace(H200, name="Tesla T4", arch="sm_75", driver_cuda="12.4")
+T4 = replace(H200, name="Tesla T4", arch="sm_75", driver_cuda="13.4")
 
 
 def fake_cupy(**parts: Any) -> dict[str, ModuleType]:

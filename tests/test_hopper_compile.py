@@ -1,4 +1,4 @@
-"""The Hopper kernels of chapter 16, without a Hopper: they compile, and the host side is right.
+"""The Hopper kernels of chapter 20, without a Hopper: they compile, and the host side is right.
 
 The emulator does not run wgmma and TMA. What runs on the device is marked gpu and says that it did
 not run where there is none.

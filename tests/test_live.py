@@ -25,16 +25,16 @@ from tests.test_measure import H200, QUICK, FakeSession
 
 PLACED = {
     "06_tiling": "tiled_32",
-    "07_occupancy": "tiled_rect",
+    "07_latency": "tiled_rect",
     "08_block_1d": "block_1d",
     "09_block_2d": "block_2d",
     "10_vectorised": "vectorised",
     "11_pipelining": "double_buffer",
-    "12_warp_tiling": "warp_tiled",
-    "13_autotuning": "fp32_best",
-    "14_tensor_cores": "wmma_tiled",
-    "15_mma": "mma_pipelined",
-    "16_hopper": "hopper_2",
+    "13_loop_registers": "warp_tiled",
+    "14_ring_of_tiles": "fp32_best",
+    "17_tensor_cores": "wmma_tiled",
+    "18_who_holds_what": "mma_pipelined",
+    "20_copy_engine": "hopper_2",
 }
 EMULATED = [name for name in PLACED.values() if catalog[name].host == "plain"]
 SMALL = {"BM": 16, "BN": 16, "BK": 4, "TM": 4}

@@ -276,7 +276,7 @@ class FakeSession:
             "cuda": "13.0",
             "cublas": "13.0.2",
             "nvrtc": "13.0",
-            "cupy": "14.2",
+            "cupy": "17.2",
         }
 
     @contextlib.contextmanager
@@ -794,7 +794,7 @@ def test_labels_name_every_date_and_commit() -> None:
     note = dict.fromkeys(store.RECORDED)
     entries = [
         {"recorded": {**note, "date": "2026-01-02", "commit": "b", "cuda": "13.0"}},
-        {"recorded": {**note, "date": "2026-01-01", "commit": "a", "cuda": "12.8"}},
+        {"recorded": {**note, "date": "2026-01-01", "commit": "a", "cuda": "13.8"}},
     ]
     text = store.label("X", entries)
     assert text == "recorded on X, 2026-01-01 to 2026-01-02, CUDA 13.0, commits b, a"

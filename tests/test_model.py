@@ -175,9 +175,9 @@ def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
     assert worst() > 0.2
 
 
-# -- equation (13.1) as the chapter prints it ------------------------------------------------------
+# -- equation (14.1) as the chapter prints it ------------------------------------------------------
 
-PAGE = Path(__file__).parent.parent / "book" / "13_autotuning.md"
+PAGE = Path(__file__).parent.parent / "book" / "14_ring_of_tiles.md"
 
 
 def printed() -> str:

@@ -489,12 +489,12 @@ def test_a_cut_that_loses_rows_is_found_out(
 
 
 def chapters_program() -> Callable[..., None]:
-    """The program that chapter 18 prints: its cell alone, with nothing of this book imported."""
-    text = (Path(__file__).parent.parent / "book" / "18_streams.md").read_text(encoding="utf-8")
+    """The program that chapter 16 prints: its cell alone, with nothing of this book imported."""
+    text = (Path(__file__).parent.parent / "book" / "16_streams.md").read_text(encoding="utf-8")
     [cell] = re.findall(r"(?ms)^```{code-cell} ipython3\n(def product_in_panels.*?)^```$", text)
     assert "helpers" not in cell
     names: dict[str, Any] = {}
-    exec(compile(cell, "chapter 18", "exec"), names)
+    exec(compile(cell, "chapter 16", "exec"), names)
     return names["product_in_panels"]  # type: ignore[no-any-return]
 
 
@@ -790,18 +790,18 @@ def passes(name: str, answer: Any) -> bool:
 
 
 def test_exercises_admit_what_is_right_and_refuse_what_is_not() -> None:
-    assert passes("18.1", 8.0)
-    assert not any(passes("18.1", x) for x in (11.0, 7.0, 9.0))
-    assert passes("18.2", streams.panels)
-    assert not passes("18.2", naive_cut)
-    assert not passes("18.2", lambda rows, count, tile: [(0, rows)])
-    assert not passes("18.2", lambda rows, count, tile: [(0, rows)] * count)
+    assert passes("16.1", 8.0)
+    assert not any(passes("16.1", x) for x in (11.0, 7.0, 9.0))
+    assert passes("16.2", streams.panels)
+    assert not passes("16.2", naive_cut)
+    assert not passes("16.2", lambda rows, count, tile: [(0, rows)])
+    assert not passes("16.2", lambda rows, count, tile: [(0, rows)] * count)
 
     def listed(count: int, over: int) -> list[tuple[str, int, int]]:
         return [(s.what, s.panel, s.stream) for s in streams.schedule(count, over)]
 
-    assert passes("18.3", listed)
-    assert not passes("18.3", lambda count, over: listed(count, 1))
-    assert not passes("18.3", lambda count, over: listed(count, over)[1:])
-    assert not passes("18.3", lambda count, over: listed(count, over)[::-1])
-    assert not passes("18.3", lambda count, over: listed(count, 8))
+    assert passes("16.3", listed)
+    assert not passes("16.3", lambda count, over: listed(count, 1))
+    assert not passes("16.3", lambda count, over: listed(count, over)[1:])
+    assert not passes("16.3", lambda count, over: listed(count, over)[::-1])
+    assert not passes("16.3", lambda count, over: listed(count, 8))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers import catalog, colours, emulator, model, numbers, plan
-from helpers.chapters.ch13 import pictures
+from helpers.chapters.ch14 import pictures
 from helpers.errors import ConfigError
 
 Order = Callable[[int, int, int], tuple[tuple[int, int], ...]]

@@ -1,4 +1,4 @@
-"""Figures of chapters 15 and 16: what they draw is what the kernels and the catalog say."""
+"""Figures of chapters 18 and 20: what they draw is what the kernels and the catalog say."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from helpers import emulator, hopper, plots
-from helpers.chapters.ch15 import pictures as ch15
-from helpers.chapters.ch16 import pictures as ch16
+from helpers.chapters.ch18 import pictures as ch18
+from helpers.chapters.ch20 import pictures as ch20
 from helpers.colours import PALETTE
 from helpers.errors import ConfigError, DataError
 from helpers.kernel import geometry
@@ -46,7 +46,7 @@ def layout(
 
 def fragments(a: Any = holder_a, **more: Any) -> Figure:
     operands = {"A": (16, 16, a), "B": (16, 8, holder_b), "C": (16, 8, holder_c)}
-    return ch15.fragment_layout(operands, **more)
+    return ch16.fragment_layout(operands, **more)
 
 
 def texts(svg: str) -> Iterator[str]:
@@ -59,13 +59,13 @@ def texts(svg: str) -> Iterator[str]:
 FIGURES: dict[str, Callable[[], Figure]] = {
     "fragments": fragments,
     **{
-        f"block of {name}": lambda name=name, before=before: ch16.hopper_block(name, since=before)  # type: ignore[misc]
+        f"block of {name}": lambda name=name, before=before: ch20.hopper_block(name, since=before)  # type: ignore[misc]
         for before, name in zip(["", *STEPS], STEPS, strict=False)
     },
-    "descriptor": lambda: ch16.bit_fields(hopper.wgmma_descriptor(0x4400, 8192, 1024)),
-    "stream-K": ch16.stream_k,
-    "stream-K, one tile too many": lambda: ch16.stream_k(7, 6, steps=3),
-    "stream-K, nothing to cut": lambda: ch16.stream_k(3, 4),
+    "descriptor": lambda: ch20.bit_fields(hopper.wgmma_descriptor(0x4400, 8192, 1024)),
+    "stream-K": ch20.stream_k,
+    "stream-K, one tile too many": lambda: ch20.stream_k(7, 6, steps=3),
+    "stream-K, nothing to cut": lambda: ch20.stream_k(3, 4),
 }
 
 
@@ -138,12 +138,12 @@ def test_what_is_no_fragment_is_refused() -> None:
 def test_a_block_is_the_catalogs(name: str) -> None:
     kernel = catalog[name]
     p = geometry(kernel, 4096, 4096, 4096)
-    b = ch16._block(name)
+    b = ch20._block(name)
     in_flight = b.stages * (b.a_bytes + b.b_bytes) + b.c_bytes
     assert in_flight == p.shared_bytes - 1024, "1024 bytes are for the start of the first buffer"
     assert b.warps * 32 == p.block[0] and b.consumers * 4 <= b.warps
     arrivals = re.search(r"barrier_init\(&empty\[s\], ([^)]+)\)", kernel.source)
-    figure = ch16.hopper_block(name)
+    figure = ch20.hopper_block(name)
     assert f"{b.warps} warps" in figure.alt
     if arrivals:
         sizes = {"CONSUMERS": hopper.CONSUMERS, "PEERS": kernel.params.get("CLUSTER_M", 1)}
@@ -155,16 +155,16 @@ def test_a_block_is_the_catalogs(name: str) -> None:
 
 
 def test_what_is_new_is_what_differs() -> None:
-    assert "New since" not in ch16.hopper_block("hopper_3", since="hopper_3").alt
-    alt = ch16.hopper_block("hopper_4", since="hopper_3").alt
+    assert "New since" not in ch20.hopper_block("hopper_3", since="hopper_3").alt
+    alt = ch20.hopper_block("hopper_4", since="hopper_3").alt
     new = alt.split("New since hopper_3: ")[1]
     assert "multicast" in new and "ring" not in new
-    assert "ring of 3 stages" in ch16.hopper_block("hopper_2", since="hopper_1").alt.split("New")[1]
+    assert "ring of 3 stages" in ch20.hopper_block("hopper_2", since="hopper_1").alt.split("New")[1]
 
 
 def test_a_kernel_without_tma_has_no_such_block() -> None:
-    with pytest.raises(ConfigError, match="chapter 16"):
-        ch16.hopper_block("mma_pipelined")
+    with pytest.raises(ConfigError, match="chapter 20"):
+        ch20.hopper_block("mma_pipelined")
 
 
 # -- the descriptor ------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_the_blocks_number_is_masked_off() -> None:
 
 def test_bits_drawn_are_the_words() -> None:
     word = hopper.wgmma_descriptor(0x1400, 8192, 1024)
-    for svg in (ch16.bit_fields(word).svg, ch16.bit_fields(word).narrow):
+    for svg in (ch20.bit_fields(word).svg, ch20.bit_fields(word).narrow):
         ys: dict[str, list[tuple[float, str]]] = {}
         for node in ET.fromstring(svg).iter():
             words = "".join(node.itertext()).strip() if node.tag.endswith("text") else ""
@@ -214,16 +214,16 @@ def test_bits_drawn_are_the_words() -> None:
                 ys.setdefault(str(y), []).append((float(x or 0), words))
         rows = [sorted(row) for row in ys.values() if len(row) == 32]
         assert int("".join(bit for row in rows for _, bit in row), 2) == word
-    assert "512 x 16 = 8,192 bytes" in ch16.bit_fields(word).alt
+    assert "512 x 16 = 8,192 bytes" in ch20.bit_fields(word).alt
 
 
 def test_a_word_that_does_not_fit_its_fields_is_refused() -> None:
     for word in (1 << 14, 1 << 64, -1):
         with pytest.raises(DataError, match="does not fit"):
-            ch16.bit_fields(word)
+            ch20.bit_fields(word)
     twice = (hopper.Field("a", 0, 3), hopper.Field("b", 3, 5))
     with pytest.raises(DataError, match="does not fit"):
-        ch16.bit_fields(0, twice)
+        ch20.bit_fields(0, twice)
 
 
 # -- pieces of tiles -----------------------------------------------------------------------------
@@ -270,10 +270,10 @@ def test_pieces_of_nobody_are_refused() -> None:
 
 
 def test_stream_k_says_rounds_and_shares() -> None:
-    share = ch16.stream_k_share(5, 4, 8)
+    share = ch20.stream_k_share(5, 4, 8)
     assert share == {"whole": 2, "cut": 1.25, "whole_busy": 5 / 8, "cut_busy": 1, "cut_tiles": 3}
-    assert ch16.stream_k_share(3, 4, 8)["cut"] == ch16.stream_k_share(3, 4, 8)["whole"] == 1
-    figure = ch16.stream_k()
+    assert ch20.stream_k_share(3, 4, 8)["cut"] == ch20.stream_k_share(3, 4, 8)["whole"] == 1
+    figure = ch20.stream_k()
     assert "whole they take 2 rounds, with the SMs busy 62.5 %" in figure.alt
     assert "cut, 1.25 and 100 %" in figure.alt
     assert "SM 1: 1 steps 2 to 7 and 2 steps 0 to 3" in figure.alt

@@ -322,7 +322,7 @@ def test_an_edit_of_the_same_length_is_seen(kernels: Path) -> None:
 
 
 def test_an_edited_header_is_seen_even_through_another(kernels: Path) -> None:
-    """15_mma_swizzle includes swizzle.cuh, and mma_turing chunks.cuh by way of it."""
+    """18_mma_swizzle includes swizzle.cuh, and mma_turing chunks.cuh by way of it."""
     p = plan("mma_turing", 32, 32, 16, BM=64, BN=64, WM=32, WN=32)
     names = {path.name for path in kernel_room.headers(p.kernel.source)}
     assert {"fragments.cuh", "swizzle.cuh", "chunks.cuh"} <= names

@@ -17,7 +17,7 @@ from helpers import catalog, colours, device, model, plan, plots, trace, wording
 from helpers.chapters.ch01 import pictures as ch01
 from helpers.chapters.ch03 import pictures as ch03
 from helpers.chapters.ch04 import pictures as ch04
-from helpers.chapters.ch16 import pictures as ch16
+from helpers.chapters.ch20 import pictures as ch20
 from helpers.errors import ConfigError, DataError, ShapeError, UnknownNameError
 from helpers.kernel import Geometry
 from helpers.plots import Figure, bar_charts, rooflines, series, tilings
@@ -151,12 +151,14 @@ FIGURES: dict[str, Callable[[], Figure]] = {
         "tiled_32", 100, 70, 50, step=1, block=(3, 2), thread=(9, 20)
     ),
     "tiles, one element": lambda: plots.tile_diagram("tiled_16", 1, 1, 1),
+    "two jobs": lambda: plots.two_jobs("block_1d_core"),
+    "two jobs in pieces": lambda: plots.two_jobs("cp_async_core", thread=255),
     "memories": lambda: ch01.memory_hierarchy("t4"),
     "threads": lambda: ch04.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)),
     "threads of 16": lambda: ch04.thread_hierarchy(plan(catalog["tiled_16"], 4096, 4096, 50)),
     "loops": lambda: ch03.loop_orders(),
-    "ring": lambda: ch16.ring(),
-    "ring, more stages than steps": lambda: ch16.ring((5,), steps=2, fill=0.0),
+    "ring": lambda: ch20.ring(),
+    "ring, more stages than steps": lambda: ch20.ring((5,), steps=2, fill=0.0),
 }
 """One figure of every kind, and the awkward ones."""
 
@@ -809,7 +811,7 @@ def test_the_hierarchies_tell_sizes() -> None:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(0.0123456, "0.0123"), (12.34, "12.3"), (5930.4, "5,930"), (0, "0"), (100.4, "100"),
+    [(0.0123456, "0.0123"), (12.34, "13.3"), (5930.4, "5,930"), (0, "0"), (100.4, "100"),
      (math.nan, "unknown"), (1234567, "1,234,567"), (0.00001234, "0.0000123")],
 )  # fmt: skip
 def test_numbers_are_written_for_people(value: float, words: str) -> None:

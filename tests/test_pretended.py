@@ -65,9 +65,9 @@ rec = measure("tiled_32", sizes=[1024], gpu="h200")
 MIXED = (
     "02_measuring",
     "05_coalescing",
-    "07_occupancy",
+    "07_latency",
     "08_block_1d",
-    "15_mma",
+    "18_who_holds_what",
 )
 """Pages that say much of two GPUs side by side: run three times, so that each number's origin is known."""
 
@@ -98,7 +98,7 @@ def test_a_notebook_runs_on_a_t4_and_every_number_has_its_own_name(
 @needs_nvrtc
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "stem", ["01_your_gpu", "05_coalescing", "11_pipelining", "14_tensor_cores"]
+    "stem", ["01_your_gpu", "05_coalescing", "11_pipelining", "17_tensor_cores"]
 )
 def test_a_notebook_runs_on_a_card_that_the_table_lacks(stem: str, tmp_path: Path) -> None:
     [cells] = on(
@@ -110,7 +110,7 @@ def test_a_notebook_runs_on_a_card_that_the_table_lacks(stem: str, tmp_path: Pat
 
 @needs_nvrtc
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", ["02_measuring", "06_tiling", "18_streams"])
+@pytest.mark.parametrize("stem", ["02_measuring", "06_tiling", "16_streams"])
 def test_a_notebook_runs_where_there_is_a_driver_and_nothing_else(
     stem: str, tmp_path: Path
 ) -> None:
@@ -130,9 +130,9 @@ def test_a_notebook_runs_where_there_is_a_driver_and_nothing_else(
         "04_first_kernel",
         "06_tiling",
         "08_block_1d",
-        "13_autotuning",
-        "16_hopper",
-        "18_streams",
+        "14_ring_of_tiles",
+        "20_copy_engine",
+        "16_streams",
     ],
 )
 def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers import exercises
-from helpers.chapters.ch14 import checks
+from helpers.chapters.ch17 import checks
 from helpers.measuring import load
 from helpers.pages import Markdown
 from tests.conftest import ROOT
@@ -35,7 +35,7 @@ PROMISED = {"formula": 1.9, "formula, slots": 1.4}
 
 
 def test_the_ragged_gain_is_untested_until_it_is_recorded() -> None:
-    code = cell("13_autotuning", "found = ragged()")
+    code = cell("14_ring_of_tiles", "found = ragged()")
     before = shown(code, ragged=lambda: None, promised=PROMISED)
     assert "1.40 to 1.90 times" in before
     assert "untested" in before and "Measured" not in before
@@ -56,23 +56,23 @@ def test_the_ragged_gain_is_untested_until_it_is_recorded() -> None:
 def test_counts_are_unchecked_until_counters_are_recorded(
     counted: tuple[str, ...], said: bool
 ) -> None:
-    code = cell("14_tensor_cores", "checked = {")
+    code = cell("17_tensor_cores", "checked = {")
     record = SimpleNamespace(counters=[{"kernel": name} for name in counted])
     assert ("nothing has checked" in shown(code, load=lambda gpu: record)) is said
 
 
 def test_what_the_page_says_today_is_what_the_record_holds() -> None:
     counted = {entry["kernel"] for entry in load("h200").counters}
-    says = shown(cell("14_tensor_cores", "checked = {"), load=load)
+    says = shown(cell("17_tensor_cores", "checked = {"), load=load)
     assert bool(says) is not ({"wmma", "wmma_tiled"} <= counted)
 
 
-# -- exercises of chapter 14 that are new with its first kernel --------------------------------------
+# -- exercises of chapter 17 that are new with its first kernel --------------------------------------
 
 
 def solution(number: str) -> str:
     """The kernel of an exercise's solution."""
-    text = (ROOT / "book" / "14_tensor_cores.md").read_text(encoding="utf-8")
+    text = (ROOT / "book" / "17_tensor_cores.md").read_text(encoding="utf-8")
     part = text.split(f"### Exercise {number}")[1].split("Solution", 1)[1]
     return re.findall(r'(?s)mine = """(.*?)"""', part)[0]
 
@@ -82,16 +82,16 @@ def passes(name: str, answer: Any) -> bool:
 
 
 def test_two_tiles_that_load_a_twice_or_take_one_column_too_few_are_refused() -> None:
-    right = solution("14.3")
-    assert passes("14.3", right)
+    right = solution("17.3")
+    assert passes("17.3", right)
     load_a = "wmma::load_matrix_sync(a, A + row * K + k, K);"
     load_b = "wmma::load_matrix_sync(b, B + k * N + col + 16 * j, N);"
     assert right.count(load_a) == right.count(load_b) == 1
     twice = right.replace(load_a, "").replace(load_b, load_a + load_b)
     report = list(checks.two_tiles(twice))
     assert [c.ok for c in report] == [True] * (len(report) - 1) + [False]
-    assert not passes("14.3", right.replace("+ col + 16 * j, c[j]", "+ col, c[j]"))
-    assert not passes("14.3", right.replace("blockIdx.x * 32", "blockIdx.x * 16"))
+    assert not passes("17.3", right.replace("+ col + 16 * j, c[j]", "+ col, c[j]"))
+    assert not passes("17.3", right.replace("blockIdx.x * 32", "blockIdx.x * 16"))
 
 
 def test_a_grid_that_starts_too_many_blocks_or_counts_too_few_idle_warps_is_refused() -> None:
@@ -99,8 +99,8 @@ def test_a_grid_that_starts_too_many_blocks_or_counts_too_few_idle_warps_is_refu
         x, y, tiles = -(-M // 16), -(-N // (16 * warps)), -(-N // 16)
         return x, y, x * (y * warps - tiles)
 
-    assert passes("14.1", grid)
-    assert not passes("14.1", lambda M, N, w: (-(-M // 16), -(-N // 16), 0))
-    assert not passes("14.1", lambda M, N, w: (*grid(M, N, w)[:2], grid(1, N, w)[2]))
-    assert not passes("14.1", lambda M, N, w: (M // 16, N // (16 * w), 0))
-    assert not passes("14.1", lambda M, N, w: ...)
+    assert passes("17.1", grid)
+    assert not passes("17.1", lambda M, N, w: (-(-M // 16), -(-N // 16), 0))
+    assert not passes("17.1", lambda M, N, w: (*grid(M, N, w)[:2], grid(1, N, w)[2]))
+    assert not passes("17.1", lambda M, N, w: (M // 16, N // (16 * w), 0))
+    assert not passes("17.1", lambda M, N, w: ...)

@@ -48,10 +48,10 @@ def test_the_check_sees_a_section_without_a_place():
 
 
 def test_the_check_sees_a_page_that_does_not_name_the_document():
-    row = {"places": "06_tiling;07_occupancy", "document": "P"}
+    row = {"places": "06_tiling;07_latency", "document": "P"}
     text = {
         "06_tiling": "As document B {cite}`docB` says of P panels.",
-        "07_occupancy": "Document P",
+        "07_latency": "Document P",
     }
     assert missing(row, text.get) == ["06_tiling"]
     text["06_tiling"] += " Document P has a tile, too."

@@ -33,14 +33,14 @@ _PARTS = next(r for r in catalog["hopper_4"].rules if "CLUSTER_N" in r.expr)
 _REGISTERS_MORE = (_REGISTERS.expr, "1", "registers: the compiler decides")
 _HALVES_MORE = (_HALVES.expr, "BM % 2", "the file halves BM before it asks: 257 passes")
 MORE: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "12_warp_tiled.cu": (_REGISTERS_MORE,),
-    "13_fp32_best.cu": (
+    "13_warp_tiled.cu": (_REGISTERS_MORE,),
+    "14_fp32_best.cu": (
         _REGISTERS_MORE,
         (_EVERY_GPU.expr, "1", "a smaller GPU's shared memory, which the file does not know"),
     ),
-    "16_3_persistent.cu": (_HALVES_MORE,),
+    "21_3_persistent.cu": (_HALVES_MORE,),
     **dict.fromkeys(
-        ("16_4_cluster.cu", "16_5_overlapped.cu", "16_6_stream_k.cu"),
+        ("22_4_cluster.cu", "22_5_overlapped.cu", "22_6_stream_k.cu"),
         (
             _HALVES_MORE,
             (_PARTS.expr, "BM % CLUSTER_N or BN % CLUSTER_M", "the file divides before it asks"),

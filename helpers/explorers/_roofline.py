@@ -1,4 +1,4 @@
-"""Explorer of the introduction and chapters 06 and 19: every kernel under every GPU's roofs."""
+"""Explorer of the introduction and chapters 06 and 24: every kernel under every GPU's roofs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explorer of chapters 06, 08, 09 and 12: one kernel's tile, its rules, its cost and its time."""
+"""Explorer of chapters 06, 08, 09 and 13: one kernel's tile, its rules, its cost and its time."""
 
 from __future__ import annotations
 

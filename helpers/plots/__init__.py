@@ -7,6 +7,7 @@ makes the SVG, `surface` is what one draws on, `columns` says how wide it is.
 
 from helpers.plots.access_maps import access_map
 from helpers.plots.bar_charts import bars, ladder
+from helpers.plots.by_thread import two_jobs
 from helpers.plots.cost_charts import all_roofs, scorecard
 from helpers.plots.figures import Figure
 from helpers.plots.rooflines import roofline
@@ -24,4 +25,5 @@ __all__ = [
     "scorecard",
     "tile_diagram",
     "timeline",
+    "two_jobs",
 ]

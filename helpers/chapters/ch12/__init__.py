@@ -1,1 +1,1 @@
-"""Chapter 12, warp tiling: its pictures, and the checks of its exercises."""
+"""Chapter 12, the lane map: its pictures, and the checks of its exercises."""

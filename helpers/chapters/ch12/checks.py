@@ -1,4 +1,4 @@
-"""Checks for the exercises of chapter 12, warp tiling."""
+"""Checks for the exercises of chapter 12, the lane map."""
 
 from __future__ import annotations
 

@@ -1,155 +1,79 @@
-"""Checks for the exercises of chapter 13, autotuning."""
+"""Checks for the exercises of chapter 13, the registers of a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from helpers.exercises import Check, close_to, exercise
+from helpers.chapters.ch13.pictures import order, shared
+from helpers.exercises import Check, exercise
+
+PATCHES = ((8, 8), (16, 8), (4, 16), (1, 8), (1, 1))
+"""Patches that exercise 13.1 asks about, TM x TN."""
 
 
-@exercise("13.1", kind="number")
-def wave_share(answer: object) -> Check:
-    """Share of an H200 that has work with 128x256 tiles at 3072, in percent."""
-    return close_to(
-        answer,
-        100 * 288 / (3 * 132),
-        what="share in percent",
-        hint="288 tiles; how many slots do all the waves have together, with 132 in each?",
-        wrong={
-            100 * 288 / 132: "that is the waves, times a hundred; the last one is not full",
-            288 / 132: "those are the waves; the last one is not full",
-            288 / (3 * 132): "in percent",
-            100 * 24 / 132: "that is the last wave alone",
-            100 * (1 - 288 / (3 * 132)): "that is the share without work",
-            3: "that many waves it takes; which share of their slots is used?",
-            100: "the last wave is not full",
-        },
-    )
+def _slips(rows: int, columns: int, back: bool) -> dict[str, int]:
+    """What likely slips in 13.1 give, each with its hint."""
+    forth, there_and_back = (sum(shared(order(rows, columns, way))) for way in (False, True))
+    return {
+        "Every row from left to right: its first multiply-add has another row of A than the one before, "
+        "and another column of B.": there_and_back,
+        "On the way back the first multiply-add of a row has the column of the one before.": forth,
+        "The first multiply-add has none before it.": (forth, there_and_back)[back] + 1,
+    }
 
 
-REGISTERS = 65536
-"""32-bit registers of an SM, as in the text of exercise 13.2."""
+@exercise("13.1", kind="python")
+def predict_reuse(answer: Callable[[int, int, bool], Any]) -> Iterator[Check]:
+    """Multiply-adds of one k that share an operand with the one before."""
+    cases = [(*patch, back) for patch in PATCHES for back in (False, True)]
+    said = [answer(*case) for case in cases]
+    want = [sum(shared(order(*case))) for case in cases]
+    fallback = "Follow the numbers in the drawing: which steps change both the row and the column?"
+    slips: dict[str, list[int]] = {}
+    for case in cases:
+        for hint, count in _slips(*case).items():
+            slips.setdefault(hint, []).append(count)
+    hint = next((hint for hint, counts in slips.items() if counts == said), fallback)
+    for (rows, columns, back), got, right in zip(cases, said, want, strict=True):
+        what = f"{rows}x{columns}, {'back and forth' if back else 'forth only'}"
+        yield Check(got == right, what, got=str(got), expected=str(right), hint=hint)
 
 
-def _fits(tm: int, tn: int, threads: int, blocks: int) -> bool:
-    """What exercise 13.2 asks for."""
-    return tm * tn + 2 * (tm + tn) + 32 <= min(255, REGISTERS // (threads * blocks))
+def _of_one_bank(operands: str) -> bool:
+    """Whether the three sources of an FFMA are registers of one parity."""
+    sources = [source.strip() for source in operands.split(",")[1:]]
+    numbers = [re.fullmatch(r"-?\|?R(\d+)(?:\.reuse)?\|?", source) for source in sources]
+    return all(numbers) and len({int(found[1]) % 2 for found in numbers if found}) == 1
 
 
-_SLIPS: tuple[tuple[Callable[[int, int, int, int], bool], str], ...] = (
-    (
-        lambda m, n, t, b: m * n + (m + n) + 32 <= min(255, REGISTERS // (t * b)),
-        "There are two sets of fragments: the one in use and the next one.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) <= min(255, REGISTERS // (t * b)),
-        "32 registers go to everything else.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) + 32 <= REGISTERS // (t * b),
-        "No thread has more than 255 registers, however few threads there are.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) + 32 <= 255,
-        "The registers of the SM must serve all resident threads.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) + 32 <= min(255, REGISTERS // t),
-        "All blocks on the SM share its registers.",
-    ),
-    (
-        lambda m, n, t, b: m * n + 2 * (m + n) + 32 < min(255, REGISTERS // (t * b)),
-        "A tile that takes exactly as many as there are fits.",
-    ),
-)
-"""Likely slips in exercise 13.2, each with the hint that is true of it."""
+def _programs() -> Iterator[tuple[str, list[str]]]:
+    """Operands of FFMA as a disassembler prints them: by hand, and at random."""
+    yield "two banks", ["R48, R75, R61.reuse, R48", "R46, R74.reuse, R61, R46"]
+    yield "one bank", ["R7, R3, R5, R7", "R8, R2.reuse, R4, R8"]
+    yield "the destination does not count", ["R7, R2, R4, R8", "R6, R3, R5, R6"]
+    yield "one register three times", ["R9, R6, R6, R6"]
+    yield "a sign and a mark", ["R4, -R2.reuse, R10, -R4", "R5, R3, -R11.reuse, R5"]
+    yield "RZ and a constant are in no bank", ["R4, R2, R6, RZ", "R5, R3, c[0x0][0x160], R5"]
+    chance = random.Random(13)
+    for trial in (1, 2, 3):
+        lines = []
+        for _ in range(200):
+            to, a, b = (chance.randrange(200) for _ in range(3))
+            lines.append(f"R{to}, R{a}{chance.choice(['', '.reuse'])}, R{b}, R{to}")
+        yield f"two hundred at random, {trial}", lines
 
 
 @exercise("13.2", kind="python")
-def fits(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
-    """Whether a thread's tile fits in the registers that it may have."""
-    cases = (
-        (16, 8, 256, 1, "the default"),
-        (16, 8, 256, 2, "two such blocks share the file"),
-        (8, 8, 256, 2, "exactly as many as there are"),
-        (16, 16, 128, 1, "no thread has that many"),
-        (16, 8, 128, 2, "smaller blocks, two of them"),
-        (4, 4, 1024, 1, "many threads with little each"),
-        (8, 8, 1024, 1, "the largest block"),
-        (16, 8, 352, 1, "eleven warps"),
-        (8, 8, 192, 3, "three blocks of six warps"),
-        (8, 8, 640, 1, "one block of twenty warps"),
-    )
-    said = [answer(*case[:4]) for case in cases]
-    slip = next(
-        (hint for slip, hint in _SLIPS if [slip(*c[:4]) for c in cases] == [bool(s) for s in said]),
-        "",
-    )
-    for (tm, tn, threads, blocks, why), got in zip(cases, said, strict=True):
-        right = _fits(tm, tn, threads, blocks)
-        case = f"{tm}x{tn} a thread, {threads} threads, {blocks} blocks ({why})"
-        ok = got is not ... and got is not None and bool(got) == right
-        yield Check(ok, case, got=f"{got}", expected=f"{right}", hint=slip)
-
-
-def _work(tile: tuple[int, int], m: int, n: int, sms: int) -> int:
-    """Elements of C that the busiest SM computes."""
-    bm, bn = tile
-    return -(-(-(-m // bm) * -(-n // bn)) // sms) * bm * bn
-
-
-_PICKS: tuple[tuple[Callable[[tuple[int, int], int, int, int], Any], str], ...] = (
-    (
-        lambda t, m, n, sms: _work(t, m, n, sms),
-        "Of several tiles with the least work, take the one with the largest area.",
-    ),
-    (
-        lambda t, m, n, sms: (_work(t, m, n, sms), t[0] * t[1]),
-        "Of several tiles with the least work, the largest reads least, not the smallest.",
-    ),
-    (lambda t, m, n, sms: (_work(t, n, m, sms), -t[0] * t[1]), "BM counts rows, and BN columns."),
-    (
-        lambda t, m, n, sms: (-(-(m // t[0] * (n // t[1])) // sms) * t[0] * t[1], -t[0] * t[1]),
-        "A tile that sticks out of C counts whole: round the number of tiles up.",
-    ),
-    (
-        lambda t, m, n, sms: (-(-m // t[0]) * -(-n // t[1]) / sms * t[0] * t[1], -t[0] * t[1]),
-        "An SM computes whole tiles: round its share up.",
-    ),
-    (
-        lambda t, m, n, sms: (-(-(-(-m // t[0]) * -(-n // t[1])) // sms), -t[0] * t[1]),
-        "Few tiles are not little work: multiply their number by the elements of one.",
-    ),
-)
-"""Likely slips in exercise 13.3: what is minimised, and the hint that is true of it."""
-
-
-@exercise("13.3", kind="python")
-def best_tile(answer: Callable[[list[tuple[int, int]], int, int, int], Any]) -> Iterator[Check]:
-    """The tile with which the busiest SM has the least to do."""
-    # Not in the order of size: whoever takes the first of several equals must not be right by chance.
-    tiles = [(64, 128), (128, 256), (64, 64), (128, 128)]
-    cases = (
-        (tiles, 4096, 4096, 132, "several share the least work: take the largest"),
-        (tiles[::-1], 4096, 4096, 132, "the same, listed the other way round"),
-        (tiles, 1024, 1024, 132, "few blocks"),
-        (tiles[::-1], 1024, 1024, 132, "few blocks, listed the other way round"),
-        (tiles, 512, 512, 132, "hardly a block for every second SM"),
-        (tiles[::-1], 2048, 2048, 40, "a GPU with 40 SMs"),
-        (tiles, 4097, 4097, 132, "one row and one column too many"),
-        (tiles[::-1], 700, 3000, 132, "a wide C"),
-        (tiles, 3000, 700, 132, "a tall one"),
-    )
-
-    def least(key: Callable[[tuple[int, int], int, int, int], Any]) -> list[tuple[int, int]]:
-        return [min(c[0], key=lambda t, c=c: key(t, *c[1:4])) for c in cases]  # type: ignore[misc]
-
-    said = [answer(list(c[0]), *c[1:4]) for c in cases]
-    got = [tuple(t) if isinstance(t, (tuple, list)) else t for t in said]
-    right = least(lambda t, m, n, sms: (_work(t, m, n, sms), -t[0] * t[1]))
-    fallback = "How many tiles has the busiest SM, each whole, and how many elements is that?"
-    slip = next((hint for key, hint in _PICKS if least(key) == got), fallback)
-    for (_, m, n, sms, why), tile, want, text in zip(cases, got, right, said, strict=True):
-        what = f"{m} x {n} on {sms} SMs ({why})"
-        yield Check(tile == want, what, got=f"{text}", expected=f"{want}", hint=slip)
+def count_one_bank(answer: Callable[[Sequence[str]], Any]) -> Iterator[Check]:
+    """FFMA whose three sources lie in registers of one parity."""
+    for what, lines in _programs():
+        want, got = sum(map(_of_one_bank, lines)), answer(list(lines))
+        hint = "The first register is the destination; the three behind it are read."
+        if "RZ" in " ".join(lines):
+            hint = "RZ is the constant zero, c[...] comes from the constant bank: three registers are asked for."
+        elif "-R" in " ".join(lines):
+            hint = "A minus sign or a .reuse does not change which register is read."
+        yield Check(got == want, what, got=str(got), expected=str(want), hint=hint)

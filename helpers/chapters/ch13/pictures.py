@@ -1,110 +1,74 @@
-"""A picture of chapter 13: the order in which a kernel numbers the tiles of C, and what its blocks need."""
+"""A picture of chapter 13: two walks through a thread's patch, and which steps share an operand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from helpers import model
-from helpers.colours import BLUE, GREEN, VERMILION
+from helpers.colours import GREEN, VERMILION
 from helpers.errors import ConfigError
-from helpers.plots.columns import INK, Column
+from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, text_width
+from helpers.plots.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
 
-
-def _needs(tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Different rows and columns of tiles among these tiles of C: what they read of A and of B."""
-    return len({row for row, _ in tiles}), len({column for _, column in tiles})
+Place = tuple[int, int]
 
 
-def tile_order(
-    rows: int = 8,
-    columns: int = 8,
-    *,
-    running: int = 12,
-    groups: Sequence[int] = (1, 4),
-    turn: bool = False,
-    caption: str | None = None,
-) -> Figure:
-    """C in tiles, numbered as blocks take them, once for each height of a band in `groups`.
+def order(rows: int, columns: int, back: bool) -> list[Place]:
+    """(row, column) of the multiply-adds of one k, in the order of the source.
 
-    rows, columns: of tiles in C. running: blocks that run together, the first ones; their tiles are
-    shaded, and so are the rows of tiles of A and the columns of tiles of B that they read. The order
-    is `model.tile_order`, with its `turn`. Raises ConfigError for a number below 1, more blocks than tiles, or no group.
+    back: every second row from right to left, as the kernel goes; else every row from left to right.
     """
-    if not groups or not 1 <= running <= rows * columns:
-        raise ConfigError(
-            f"{running=}, groups={tuple(groups)}: give 1 to {rows * columns} blocks and one group"
-        )
-    orders = [(group, model.tile_order(rows, columns, group, turn=turn)) for group in groups]
-    titles = [
-        "numbered row by row" if group == 1 else f"in bands of {group} rows" for group in groups
+    across = range(columns)
+    return [(i, j) for i in range(rows) for j in (reversed(across) if back and i % 2 else across)]
+
+
+def shared(walk: Sequence[Place]) -> list[bool]:
+    """Whether each multiply-add takes an operand (row of A, column of B) that the one before it took."""
+    pairs = zip(walk[:-1], walk[1:], strict=True)
+    return [False, *(a[0] == b[0] or a[1] == b[1] for a, b in pairs)]
+
+
+def walks(rows: int = 4, columns: int = 8, *, caption: str | None = None) -> Figure:
+    """A patch of rows x columns sums walked forth only, and back and forth; new starts are marked.
+
+    Raises ConfigError for a patch without a row or a column.
+    """
+    if rows < 1 or columns < 1:
+        raise ConfigError(f"{rows=}, {columns=}: a patch has at least one row and one column")
+    panels = [("forth only", order(rows, columns, False)), ("back and forth", order(rows, columns, True))]
+    marks = [
+        Mark("shares an operand with the one before", GREEN, 0.35, GREEN),
+        Mark("shares none", VERMILION, 0.6, VERMILION),
     ]
 
     def draw(at: Column) -> Canvas:
-        canvas, small, tiny = Canvas(at), at.small, at.tiny
-        y = canvas.legend(
-            [
-                (f"the {running} blocks that run first", _patch(canvas, BLUE, 1.0)),
-                ("what they read of A", _patch(canvas, GREEN, 0.55)),
-                ("what they read of B", _patch(canvas, VERMILION, 0.55)),
-            ]
-        )
-        strip, gap = 11.0, 4.0  # of A to the left of C and of B above it, and from them to C
-        side = 26.0 if at.narrow else 22.0  # between panels
-        across = 1 if at.narrow else len(orders)
-        left = text_width("A", small) + 5
-        room = (at.width - 2 - side * (across - 1)) / across - left - strip - gap
-        cell = min(room / columns, 34.0)
-        low = y
-        for i, ((_, order), title) in enumerate(zip(orders, titles, strict=True)):
-            x0 = 1 + i % across * (left + strip + gap + room + side) + left
-            top = low + 8 if at.narrow and i else y
-            canvas.text(x0, top + 8, title, size=at.font, weight="bold")
-            b_top = top + 22
-            x, c_top = x0 + strip + gap, b_top + strip + gap
-            first = order[:running]
-            a_rows, b_columns = {row for row, _ in first}, {column for _, column in first}
-            canvas.text(x0 - 5, c_top + rows * cell / 2, "A", size=small, ha="right")
-            canvas.text(x - gap - 2, b_top + strip / 2, "B", size=small, ha="right")
-            for row in range(rows):
-                fill = GREEN if row in a_rows else None
-                canvas.rect(x0, c_top + row * cell, strip, cell, fill=fill, alpha=0.55, lw=0.6)
-            for column in range(columns):
-                fill = VERMILION if column in b_columns else None
-                canvas.rect(x + column * cell, b_top, cell, strip, fill=fill, alpha=0.55, lw=0.6)
-            for block, (row, column) in enumerate(order):
-                u, v = x + column * cell, c_top + row * cell
-                runs = block < running
-                canvas.rect(u, v, cell, cell, fill=BLUE if runs else None, lw=0.6)
-                canvas.text(
-                    u + cell / 2, v + cell / 2, str(block), size=tiny, ha="center",
-                    colour="#ffffff" if runs else INK,
-                )  # fmt: skip
-            a, b = len(a_rows), len(b_columns)
-            words = f"{counted(a, 'row')} of A + {counted(b, 'column')} of B = {a + b}"
-            wide = strip + gap + room + side - 6
-            end = canvas.lines(x0, c_top + rows * cell + 13, words, width=wide, size=small)
-            low = max(low, end + small)
+        canvas = Canvas(at)
+        top = draw_key(canvas, marks) + 4
+        side, left = 22.0, 8 + text_width("a0", at.small)
+        panel = at.width if at.narrow else (at.width - side) / 2
+        cell = min((panel - left - 2) / columns, 30.0)
+        low = top
+        for p, (title, walk) in enumerate(panels):
+            x0 = 0.0 if at.narrow else p * (panel + side)
+            y0 = low + 14 if at.narrow and p else top
+            canvas.text(x0 + left, y0 + 6, title, size=at.small + 0.5, weight="bold")
+            y = y0 + 28
+            for j in range(columns):
+                canvas.text(x0 + left + (j + 0.5) * cell, y - 7, f"b{j}", size=at.tiny, ha="center")
+            for i in range(rows):
+                canvas.text(x0 + left - 5, y + (i + 0.5) * cell, f"a{i}", size=at.tiny, ha="right")
+            for step, ((i, j), same) in enumerate(zip(walk, shared(walk), strict=True)):
+                mark = marks[0] if same else marks[1]
+                u, v = x0 + left + j * cell, y + i * cell
+                canvas.rect(u, v, cell, cell, fill=mark.fill, alpha=mark.alpha, lw=0.6)
+                canvas.text(u + cell / 2, v + cell / 2, str(step), size=at.tiny, ha="center")
+            low = y + rows * cell + 6
         return canvas.end(low)
 
-    told = []
-    for (_, order), title in zip(orders, titles, strict=True):
-        a, b = _needs(order[:running])
-        told.append(
-            f"{title}, they need {counted(a, 'tile row')} of A and {counted(b, 'tile column')} of B"
-        )
-    what = f"C in {rows} by {columns} tiles; the first {running} blocks run together."
-    told_in_words = f"{'; '.join(told)}."
-    alt = f"Two ways to number blocks. {what} {told_in_words[0].upper()}{told_in_words[1:]}"
-    if len(orders) != 2:
-        alt = alt.replace("Two ways", counted(len(orders), "way"), 1)
-    if caption is None:
-        caption = f"{what} {told_in_words[0].upper()}{told_in_words[1:]}"
-    return both(draw, alt, caption)
-
-
-def _patch(canvas: Canvas, fill: str, alpha: float) -> Callable[[float, float], None]:
-    """What draws a patch of the legend."""
-    return lambda x, y: canvas.rect(x, y, 13, 10, fill=fill, alpha=alpha, lw=0.6)
+    told = [f"{title}, {counted(sum(shared(walk)), 'multiply-add')} of {len(walk)}" for title, walk in panels]
+    alt = (
+        f"A patch of {rows} by {columns} sums, its multiply-adds numbered in their order. Sharing an "
+        f"operand with the one before: {told[0]}; {told[1]}."
+    )
+    return both(draw, alt, caption or f"One k of a patch of {rows}x{columns}: {told[0]} share an operand with the one before; {told[1]}.")

@@ -1,109 +1,86 @@
-"""Checks for the exercises of chapter 14, Tensor Cores through WMMA."""
+"""Checks for the exercises of chapter 14, a ring of tiles."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
+from helpers import model
+from helpers.exercises import Check, exercise
 
-from helpers import emulator
-from helpers.exercises import Check, close_to, exercise
-from helpers.kernel import cdiv
 
-SCALAR = r"st\.global|(fma|mad|mul|add)\S*\.(f16|f16x2|bf16|f32|f64)$"
-"""Instructions by which single lanes would multiply, add or store in place of a warp."""
+def _numbers(said: object, count: int) -> tuple[int, ...] | None:
+    """What a reader's function returned, as so many whole numbers; None if it is nothing of the kind."""
+    if not isinstance(said, (tuple, list)) or len(said) != count or ... in said or None in said:
+        return None
+    return tuple(int(number) for number in said)
 
 
 @exercise("14.1", kind="python")
-def grid(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
-    """Blocks in x and y for a tile a warp, and the warps that find none."""
-    for m, n, warps in ((8192, 8192, 32), (100, 100, 32), (16, 528, 32), (1, 1, 1), (33, 64, 4)):
-        x, y = cdiv(m, 16), cdiv(n, 16 * warps)
-        right = (x, y, x * (y * warps - cdiv(n, 16)))
-        found = answer(m, n, warps)
-        got = tuple(found) if isinstance(found, (tuple, list)) else found
-        hint = "return three numbers: blocks in x, blocks in y, warps without a tile"
-        if isinstance(got, tuple) and len(got) == 3:
-            if got[0] != right[0]:
-                hint = "x counts tiles down the rows of C: M over 16, a part of one counts whole"
-            elif got[1] != right[1]:
-                hint = "how many columns of C does a block cover?"
-            else:
-                hint = "of the warps that start, take off one for each tile of C"
+def trace_a_ring(answer: Callable[[int, int], Any]) -> Iterator[Check]:
+    """Tile and place in use, tile and place asked for, of every step of a ring."""
+    for stages in (3, 2, 4):
+        said = [_numbers(answer(step, stages), 4) for step in range(3 * stages)]
+        if None in said:
+            what = "the function returns (tile in use, its place, tile asked for, its place)"
+            yield Check(False, what, got=str(answer(0, stages)))
+            return
+        got: Sequence[tuple[int, ...]] = [each for each in said if each is not None]
+        want = [(t, t % stages, t + stages - 1, (t - 1) % stages) for t in range(3 * stages)]
+        wrong = next((t for t, (g, w) in enumerate(zip(got, want, strict=True)) if g != w), None)
+        hint = "" if wrong is None else _why(got, want, wrong, stages)
         yield Check(
-            got == right, f"{m} x {n}, {warps} warps a block", got=f"{got}", expected=f"{right}",
+            wrong is None,
+            f"a ring of {stages}, {3 * stages} steps",
+            got="" if wrong is None else f"{got[wrong]} in step {wrong}",
             hint=hint,
-        )  # fmt: skip
-
-
-@exercise("14.2", kind="number")
-def per_load(answer: object) -> Check:
-    """Matrix instructions for each fragment loaded, 4x2 fragments."""
-    return close_to(
-        answer,
-        8 / 6,
-        what="instructions per load",
-        hint="how many pairs of a fragment of A and one of B are there, and how many fragments?",
-        wrong={
-            8: "divide by the loads",
-            6: "these are the loads; divide the multiply instructions by them",
-            6 / 8: "the other way round: instructions for each load",
-            0.5: "each fragment is loaded once and kept for all its products",
-        },
-    )
-
-
-@exercise("14.3", kind="kernel")
-def two_tiles(answer: object) -> Iterator[Check]:
-    """Two 16x16 tiles of C a warp, and every fragment of A loaded once."""
-    rng = np.random.default_rng(14)
-    loads = {"a": 0, "b": 0}
-    work = multiplies = alone = 0
-    for m, n, k in ((32, 32, 32), (64, 32, 64), (32, 96, 32)):
-        a = rng.integers(-8, 9, (m, k)).astype(np.float16)
-        b = rng.integers(-8, 9, (k, n)).astype(np.float16)
-        c = np.full((m, n), np.nan, np.float32)
-        shape = (n // 32, m // 16, 1)
-        report = emulator.launch(str(answer), "two_tiles", shape, (32, 1, 1), [a, b, c, m, n, k])
-        wrong = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
-        never = int(np.isnan(c).sum())
-        got, hint = (
-            f"{wrong} wrong elements of {c.size}",
-            "which leading dimension has each matrix?",
         )
-        if wrong:
-            got += f", {never} of them never stored" if never else ""
-            if never == c.size:
-                hint = "store c at the end"
-            elif never:
-                hint = "each warp has 32 columns: where do they begin, and are both tiles stored?"
-            elif (m, n, k) == (32, 32, 32):
-                hint = "does c start at zero, and is every step along K added?"
-        yield Check(wrong == 0, f"{m}x{n}x{k} is right", got=got, hint=hint)
-        faults = "; ".join(str(f) for f in report.findings)
-        yield Check(not report.findings, f"no fault on {m}x{n}x{k}", got=faults)
-        work += m * n * k // 16**3
-        for op, count in report.instructions.items():
-            for operand in loads:
-                loads[operand] += count * op.startswith(f"wmma.load.{operand}")
-            multiplies += count * op.startswith("wmma.mma")
-            alone += count * (re.match(SCALAR, op) is not None)
-    yield Check(
-        multiplies == work and alone == 0,
-        "the Tensor Cores do the work",
-        got=f"{multiplies} calls of mma_sync, {alone} stores and products by single lanes",
-        hint="let mma_sync form every product, once, and store_matrix_sync write C"
-        if multiplies
-        else "use wmma::mma_sync",
+
+
+def _why(
+    got: Sequence[tuple[int, ...]], want: Sequence[tuple[int, ...]], step: int, stages: int
+) -> str:
+    """The hint for the first number that is ever wrong."""
+    if any(g[0] != w[0] for g, w in zip(got, want, strict=True)):
+        return "Step t multiplies tile t."
+    if any(g[1] != w[1] for g, w in zip(got, want, strict=True)):
+        return "The places are taken in turn: after the last comes the first."
+    if all(g[2] == w[2] + 1 for g, w in zip(got, want, strict=True)):
+        return "That tile's place is still in use: STAGES - 1 tiles ahead is as far as a ring reaches."
+    if any(g[2] != w[2] for g, w in zip(got, want, strict=True)):
+        return "Before the loop STAGES - 1 tiles were asked for, 0 to STAGES - 2. Which is the next?"
+    return f"In step {step} the place that step {step - 1} used is free, and no other."
+
+
+def _needs(rows: int, columns: int, group: int, running: int) -> tuple[int, int]:
+    together = model.tile_order(rows, columns, group)[:running]
+    return len({row for row, _ in together}), len({column for _, column in together})
+
+
+@exercise("14.2", kind="python")
+def what_a_band_needs(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
+    """Rows of tiles of A and columns of tiles of B that the first blocks need, by the height of a band."""
+    cases = (
+        (8, 8, 4, 12, "the drawing of this chapter"),
+        (8, 8, 1, 12, "row by row"),
+        (32, 16, 8, 132, "4096 on 132 SMs"),
+        (64, 32, 8, 132, "8192 on 132 SMs"),
+        (6, 5, 4, 24, "the last band has fewer rows"),
+        (3, 4, 8, 5, "a band that is higher than C"),
     )
-    all_loads = loads["a"] + loads["b"]
-    yield Check(
-        work == multiplies == loads["b"] == 2 * loads["a"],
-        "two multiplies for three loads",
-        got=f"{all_loads} loads, {multiplies} multiplies",
-        hint="a fragment of A serves both tiles: load it once a step"
-        if loads["a"] > work // 2
-        else "a step loads one fragment of A and two of B, and multiplies twice",
-    )
+    along = lambda r, c, g, n: (min(g, r), -(-n // min(g, r)))  # noqa: E731
+    said = [_numbers(answer(*case[:4]), 2) for case in cases]
+    if None in said:
+        yield Check(False, "the function returns (rows, columns)", got=str(answer(*cases[0][:4])))
+        return
+    rows_first = [_needs(r, c, 1, n) for r, c, _, n, _ in cases]
+    hint = "Number the tiles of a band column by column: the rows of the band first, then the next column."
+    if said == rows_first:
+        hint = "That is the order row by row. In a band the next block is one row further down."
+    elif all(got == along(*case[:4]) for got, case in zip(said, cases, strict=True)):
+        hint = "When a band is full the next one begins, and the last band may be lower."
+    for (*shape, why), got in zip(cases, said, strict=True):
+        want = _needs(*shape)
+        r, c, g, n = shape
+        what = f"{n} of {r} x {c} tiles in bands of {g} ({why})"
+        yield Check(got == want, what, got=str(got), expected=str(want), hint=hint)

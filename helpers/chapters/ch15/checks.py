@@ -1,146 +1,155 @@
-"""Checks for the exercises of chapter 15, mma.sync: fragments, swizzle, ldmatrix."""
+"""Checks for the exercises of chapter 15, a tile for every shape."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from helpers import emulator
-from helpers.exercises import Check, exercise
+from helpers.exercises import Check, close_to, exercise
 
 
-@exercise("15.1", kind="python")
-def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """(lane, register, half) of every element of a 16x8 fragment read by ldmatrix without .trans."""
-    if not isinstance(answer(0, 0), (tuple, list)) or len(answer(0, 0)) != 3:
-        yield Check(False, "the function returns (lane, register, half)", got=str(answer(0, 0)))
-        return
-    places = {}
-    for k, col in np.ndindex(16, 8):
-        lane, register, half = answer(k, col)
-        places[k, col] = (int(lane), int(register), int(half))
-    yield Check(
-        len(set(places.values())) == 16 * 8,
-        "no two elements share a place",
-        got=f"{len(set(places.values()))} different places for {16 * 8} elements",
-        hint="32 lanes, two registers and two halves are as many places as B has elements",
+@exercise("15.1", kind="number")
+def wave_share(answer: object) -> Check:
+    """Share of an H200 that has work with 128x256 tiles at 3072, in percent."""
+    return close_to(
+        answer,
+        100 * 288 / (3 * 132),
+        what="share in percent",
+        hint="288 tiles; how many slots do all the waves have together, with 132 in each?",
+        wrong={
+            100 * 288 / 132: "that is the waves, times a hundred; the last one is not full",
+            288 / 132: "those are the waves; the last one is not full",
+            288 / (3 * 132): "in percent",
+            100 * 24 / 132: "that is the last wave alone",
+            100 * (1 - 288 / (3 * 132)): "that is the share without work",
+            3: "that many waves it takes; which share of their slots is used?",
+            100: "the last wave is not full",
+        },
     )
-    # What ldmatrix.x2 does: lane l receives elements 2t, 2t+1 of row g of matrix i in register i.
-    held = {
-        (lane, i, half): (8 * i + lane // 4, lane % 4 * 2 + half)
-        for lane in range(32)
-        for i in range(2)
-        for half in range(2)
-    }
-    wrong = [element for element, place in places.items() if held.get(place) != element]
-    first = f"B[{wrong[0][0]}, {wrong[0][1]}] is not at {places[wrong[0]]}" if wrong else ""
-    wrong_part = ""
-    if wrong:  # the first of the three numbers that is ever wrong
-        right = {element: place for place, element in held.items()}
-        parts = zip(*((places[e], right[e]) for e in wrong), strict=True)
-        given, wanted = parts
-        wrong_part = next(
-            hint
-            for i, hint in enumerate(
-                (
-                    "lane 4g + t holds elements 2t and 2t + 1 of row g: here a row of B, and its columns",
-                    "register 0 holds the matrix of rows 0 to 7, register 1 the one of rows 8 to 15",
-                    "half 0 is the first of the two neighbouring columns",
-                )
-            )
-            if any(g[i] != w[i] for g, w in zip(given, wanted, strict=True))
-        )
-    exchanged = all(  # the layout that mma.sync wants, which .trans would give
-        place == (col * 4 + k % 8 // 2, k // 8, k % 2) for (k, col), place in places.items()
-    )
-    yield Check(
-        not wrong,
-        "every element is where ldmatrix puts it",
-        got=first,
-        hint="that is B as mma.sync wants it; without .trans a lane holds two neighbours of a row of B"
-        if exchanged
-        else wrong_part,
-    )
+
+
+REGISTERS = 65536
+"""32-bit registers of an SM, as in the text of exercise 15.2."""
+
+
+def _fits(tm: int, tn: int, threads: int, blocks: int) -> bool:
+    """What exercise 15.2 asks for."""
+    return tm * tn + 2 * (tm + tn) + 32 <= min(255, REGISTERS // (threads * blocks))
+
+
+_SLIPS: tuple[tuple[Callable[[int, int, int, int], bool], str], ...] = (
+    (
+        lambda m, n, t, b: m * n + (m + n) + 32 <= min(255, REGISTERS // (t * b)),
+        "There are two sets of fragments: the one in use and the next one.",
+    ),
+    (
+        lambda m, n, t, b: m * n + 2 * (m + n) <= min(255, REGISTERS // (t * b)),
+        "32 registers go to everything else.",
+    ),
+    (
+        lambda m, n, t, b: m * n + 2 * (m + n) + 32 <= REGISTERS // (t * b),
+        "No thread has more than 255 registers, however few threads there are.",
+    ),
+    (
+        lambda m, n, t, b: m * n + 2 * (m + n) + 32 <= 255,
+        "The registers of the SM must serve all resident threads.",
+    ),
+    (
+        lambda m, n, t, b: m * n + 2 * (m + n) + 32 <= min(255, REGISTERS // t),
+        "All blocks on the SM share its registers.",
+    ),
+    (
+        lambda m, n, t, b: m * n + 2 * (m + n) + 32 < min(255, REGISTERS // (t * b)),
+        "A tile that takes exactly as many as there are fits.",
+    ),
+)
+"""Likely slips in exercise 15.2, each with the hint that is true of it."""
 
 
 @exercise("15.2", kind="python")
-def place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """A conflict-free layout of rows of 32 two-byte elements, two rows in a line of 128 bytes."""
-    rows, cols = 16, 32
-    index = np.array([[int(answer(r, c)) for c in range(cols)] for r in range(rows)])
-    own = (index // cols == np.arange(rows)[:, None]).all()
-    yield Check(
-        bool(own),
-        "every row stays within its own 32 elements",
-        hint="row r keeps the indices from 32r on: only chunks within it change places",
+def fits(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
+    """Whether a thread's tile fits in the registers that it may have."""
+    cases = (
+        (16, 8, 256, 1, "the default"),
+        (16, 8, 256, 2, "two such blocks share the file"),
+        (8, 8, 256, 2, "exactly as many as there are"),
+        (16, 16, 128, 1, "no thread has that many"),
+        (16, 8, 128, 2, "smaller blocks, two of them"),
+        (4, 4, 1024, 1, "many threads with little each"),
+        (8, 8, 1024, 1, "the largest block"),
+        (16, 8, 352, 1, "eleven warps"),
+        (8, 8, 192, 3, "three blocks of six warps"),
+        (8, 8, 640, 1, "one block of twenty warps"),
     )
-    whole = len(np.unique(index)) == index.size
-    yield Check(
-        whole,
-        "no two elements share a place",
-        hint="an XOR of the chunk with a number below four keeps chunks apart",
+    said = [answer(*case[:4]) for case in cases]
+    slip = next(
+        (hint for slip, hint in _SLIPS if [slip(*c[:4]) for c in cases] == [bool(s) for s in said]),
+        "",
     )
-    first = index[:, ::8]
-    kept = (index.reshape(rows, -1, 8) == first[:, :, None] + np.arange(8)).all()
-    aligned = (first % 8 == 0).all()
-    yield Check(
-        bool(kept and aligned),
-        "chunks of eight stay whole and aligned to 16 bytes",
-        hint="only the number of the chunk, col // 8, changes; col % 8 stays",
-    )
-    groups = (first // 8 % 8).reshape(rows // 8, 8, -1)  # groups of four banks, by eight rows
-    most = max(
-        int(np.bincount(groups[i, :, c]).max())
-        for i in range(groups.shape[0])
-        for c in range(groups.shape[2])
-    )
-    yield Check(
-        most == 1,
-        "eight neighbouring rows of a chunk lie in 32 different banks",
-        got=f"up to {most} of them in the same four banks",
-        hint="two rows share a line of 128 bytes: the number to XOR with belongs to the line, not to the row",
-    )
+    for (tm, tn, threads, blocks, why), got in zip(cases, said, strict=True):
+        right = _fits(tm, tn, threads, blocks)
+        case = f"{tm}x{tn} a thread, {threads} threads, {blocks} blocks ({why})"
+        ok = got is not ... and got is not None and bool(got) == right
+        yield Check(ok, case, got=f"{got}", expected=f"{right}", hint=slip)
 
 
-@exercise("15.3", kind="kernel")
-def fragments(answer: object) -> Iterator[Check]:
-    """Four fragments of a 16x64 tile by ldmatrix, four wavefronts for each read and each store."""
-    x = np.random.default_rng(15).integers(0, 1 << 16, (16, 64)).astype(np.uint16)
-    out = np.zeros((4, 32, 4), np.uint32)
-    report = emulator.launch(
-        str(answer), "fragments", (1, 1, 1), (32, 1, 1), [x.view(np.uint32).reshape(-1, 4), out]
+def _work(tile: tuple[int, int], m: int, n: int, sms: int) -> int:
+    """Elements of C that the busiest SM computes."""
+    bm, bn = tile
+    return -(-(-(-m // bm) * -(-n // bn)) // sms) * bm * bn
+
+
+_PICKS: tuple[tuple[Callable[[tuple[int, int], int, int, int], Any], str], ...] = (
+    (
+        lambda t, m, n, sms: _work(t, m, n, sms),
+        "Of several tiles with the least work, take the one with the largest area.",
+    ),
+    (
+        lambda t, m, n, sms: (_work(t, m, n, sms), t[0] * t[1]),
+        "Of several tiles with the least work, the largest reads least, not the smallest.",
+    ),
+    (lambda t, m, n, sms: (_work(t, n, m, sms), -t[0] * t[1]), "BM counts rows, and BN columns."),
+    (
+        lambda t, m, n, sms: (-(-(m // t[0] * (n // t[1])) // sms) * t[0] * t[1], -t[0] * t[1]),
+        "A tile that sticks out of C counts whole: round the number of tiles up.",
+    ),
+    (
+        lambda t, m, n, sms: (-(-m // t[0]) * -(-n // t[1]) / sms * t[0] * t[1], -t[0] * t[1]),
+        "An SM computes whole tiles: round its share up.",
+    ),
+    (
+        lambda t, m, n, sms: (-(-(-(-m // t[0]) * -(-n // t[1])) // sms), -t[0] * t[1]),
+        "Few tiles are not little work: multiply their number by the elements of one.",
+    ),
+)
+"""Likely slips in exercise 15.3: what is minimised, and the hint that is true of it."""
+
+
+@exercise("15.3", kind="python")
+def best_tile(answer: Callable[[list[tuple[int, int]], int, int, int], Any]) -> Iterator[Check]:
+    """The tile with which the busiest SM has the least to do."""
+    # Not in the order of size: whoever takes the first of several equals must not be right by chance.
+    tiles = [(64, 128), (128, 256), (64, 64), (128, 128)]
+    cases = (
+        (tiles, 4096, 4096, 132, "several share the least work: take the largest"),
+        (tiles[::-1], 4096, 4096, 132, "the same, listed the other way round"),
+        (tiles, 1024, 1024, 132, "few blocks"),
+        (tiles[::-1], 1024, 1024, 132, "few blocks, listed the other way round"),
+        (tiles, 512, 512, 132, "hardly a block for every second SM"),
+        (tiles[::-1], 2048, 2048, 40, "a GPU with 40 SMs"),
+        (tiles, 4097, 4097, 132, "one row and one column too many"),
+        (tiles[::-1], 700, 3000, 132, "a wide C"),
+        (tiles, 3000, 700, 132, "a tall one"),
     )
-    expected = np.zeros((4, 32, 4, 2), np.uint16)
-    for step, lane, i, half in np.ndindex(expected.shape):
-        row = lane // 4 + i % 2 * 8
-        expected[step, lane, i, half] = x[row, step * 16 + i // 2 * 8 + lane % 4 * 2 + half]
-    wrong = int((out.view(np.uint16).reshape(expected.shape) != expected).sum())
-    yield Check(
-        wrong == 0,
-        "every lane gets its elements",
-        got=f"{wrong} wrong elements",
-        hint="a chunk must be read from where it was stored",
-    )
-    faults = "; ".join(str(f) for f in report.findings)
-    yield Check(not report.findings, "no fault", got=faults)
-    by_ldmatrix = sum(n for op, n in report.instructions.items() if op.startswith("ldmatrix"))
-    other = sum(n for op, n in report.instructions.items() if op.startswith("ld.shared"))
-    fetched = sum(a.sectors for a in report.by_line() if (a.space, a.op) == ("global", "load"))
-    yield Check(
-        by_ldmatrix >= 4 and other == 0 and fetched == x.nbytes // 32,
-        "ldmatrix does the reading",
-        got=f"{by_ldmatrix} calls of ldmatrix and {other} other reads of shared memory; {fetched} sectors "
-        f"from global memory for a tile of {x.nbytes // 32}",
-        hint="stage x once, and read all four fragments with ldmatrix_x4",
-    )
-    for op, words in (("load", "read"), ("store", "store")):
-        found = [a for a in report.by_line() if a.space == "shared" and a.op == op]
-        most = max((a.wavefronts_per_request for a in found), default=0.0)
-        yield Check(
-            0 < most <= 4,
-            f"at most four wavefronts for each {words}",
-            got=f"{most:g} wavefronts for each",
-            hint="where do the chunks of eight neighbouring rows lie?",
-        )
+
+    def least(key: Callable[[tuple[int, int], int, int, int], Any]) -> list[tuple[int, int]]:
+        return [min(c[0], key=lambda t, c=c: key(t, *c[1:4])) for c in cases]  # type: ignore[misc]
+
+    said = [answer(list(c[0]), *c[1:4]) for c in cases]
+    got = [tuple(t) if isinstance(t, (tuple, list)) else t for t in said]
+    right = least(lambda t, m, n, sms: (_work(t, m, n, sms), -t[0] * t[1]))
+    fallback = "How many tiles has the busiest SM, each whole, and how many elements is that?"
+    slip = next((hint for key, hint in _PICKS if least(key) == got), fallback)
+    for (_, m, n, sms, why), tile, want, text in zip(cases, got, right, said, strict=True):
+        what = f"{m} x {n} on {sms} SMs ({why})"
+        yield Check(tile == want, what, got=f"{text}", expected=f"{want}", hint=slip)

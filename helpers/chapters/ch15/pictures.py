@@ -1,166 +1,64 @@
-"""A picture of chapter 15: which lane holds which element of an mma."""
+"""A picture of chapter 15: tiles of C dealt to the SMs of a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from helpers.colours import BLUE, PALETTE
-from helpers.errors import DataError
+from helpers.colours import BLUE
+from helpers.device import Gpu
+from helpers.errors import ConfigError
+from helpers.kernel import cdiv
 from helpers.plots.columns import INK, Column
 from helpers.plots.figures import Figure, both
 from helpers.plots.surface import Canvas
-from helpers.wording import join
 
-Holder = Callable[[int, int], tuple[int, int]]
-"""From the row and column of an element to the lane that holds it, and the slot within that lane."""
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """Two neighbours that one lane holds in slots 2i and 2i + 1: where they lie."""
-
-    lane: int
-    pair: int
-    row: int
-    col: int
-    rows: int
-    cols: int
-
-    @property
-    def elements(self) -> str:
-        """ "[2, 2–3]"."""
-
-        def span(first: int, count: int) -> str:
-            return str(first) if count == 1 else f"{first}–{first + count - 1}"
-
-        return f"[{span(self.row, self.rows)}, {span(self.col, self.cols)}]"
+ACROSS = 12
+"""SMs in a row of the drawing."""
 
 
-def _pairs(name: str, rows: int, cols: int, holder: Holder) -> tuple[_Pair, ...]:
-    """The pairs of an operand, by lane. Raises DataError where the formulas give no fragment."""
-    held: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for row in range(rows):
-        for col in range(cols):
-            lane, slot = holder(row, col)
-            held.setdefault((lane, slot // 2), []).append((slot % 2, row, col))
-    found = []
-    for (lane, pair), cells in sorted(held.items()):
-        (first, r0, c0), (second, r1, c1) = (sorted(cells) * 2)[:2]
-        if (
-            len(cells) != 2
-            or (first, second) != (0, 1)
-            or r1 - r0 + c1 - c0 != 1
-            or min(r1 - r0, c1 - c0)
-        ):
-            where = join([f"{name}[{r}, {c}]" for _, r, c in cells])
-            raise DataError(
-                f"slots {2 * pair} and {2 * pair + 1} of lane {lane} hold {where}: no neighbours"
-            )
-        found.append(_Pair(lane, pair, r0, c0, r1 - r0 + 1, c1 - c0 + 1))
-    return tuple(found)
-
-
-def fragment_layout(
-    operands: Mapping[str, tuple[int, int, Holder]], *, lane: int = 9, caption: str | None = None
+def dealt(
+    size: int, tiles: Sequence[tuple[int, int]], gpu: Gpu, *, caption: str | None = None
 ) -> Figure:
-    """Which lane holds which element of A, B and C of one mma, and all that one lane holds.
+    """How many tiles of a size x size product each SM gets, one panel for each (BM, BN) of `tiles`.
 
-    operands: "A", "B" and "C", each with its rows, its columns, and the function that says for an
-    element its lane and slot. Raises DataError if two slots 2i, 2i + 1 of a lane are no neighbours.
+    Tiles are dealt one by one, SM after SM. Raises ConfigError for a size or a tile below 1, or no tile.
     """
-    found = {name: _pairs(name, *operands[name]) for name in "ABC"}
-    mine = {name: [p for p in pairs if p.lane == lane] for name, pairs in found.items()}
-    if not all(mine.values()):
-        raise DataError(f"{lane=} holds nothing of some operand; give 0 to 31")
-    (m, k, _), (_, n, _) = operands["A"], operands["B"]
-    told = [f"of {name} {join([p.elements for p in mine[name]])}" for name in "ABC"]
+    if size < 1 or not tiles or any(min(tile) < 1 for tile in tiles):
+        raise ConfigError(f"{size=}, tiles={tuple(tiles)}: give a size and tiles of at least 1 x 1")
+    counts = [cdiv(size, bm) * cdiv(size, bn) for bm, bn in tiles]
+    dealt_ = [[count // gpu.sms + (sm < count % gpu.sms) for sm in range(gpu.sms)] for count in counts]
+    most = max(max(each) for each in dealt_)
 
     def draw(at: Column) -> Canvas:
-        canvas, size = Canvas(at), at.small if not at.narrow else at.tiny
-        gap, over = 20.0, at.small + 8
-
-        def key(pair: int) -> Callable[[float, float], None]:
-            return lambda x, y: canvas.rect(
-                x, y, 13, 10, fill=PALETTE[pair], alpha=0.3, edge=INK, lw=0.5
-            )
-
-        most = max(p.pair for pairs in found.values() for p in pairs)
-        head = canvas.legend(
-            [(f"slots {2 * i}, {2 * i + 1}", key(i)) for i in range(most + 1)]
-            + [(f"lane {lane}", lambda x, y: canvas.rect(x, y, 13, 10, fill=BLUE, edge=INK))]
-        )
-
-        def grid(name: str, x: float, y: float, cell: float) -> None:
-            rows, cols, _ = operands[name]
-            canvas.text(
-                x, y - at.small / 2 - 3, f"{name}: {rows} x {cols}", size=at.small, weight="bold"
-            )
-            for pair in range(most + 1):  # the pairs of a slot fill a rectangle: one patch for all
-                part = [p for p in found[name] if p.pair == pair]
-                if part:
-                    left, top = min(p.col for p in part), min(p.row for p in part)
-                    across = max(p.col + p.cols for p in part) - left
-                    down = max(p.row + p.rows for p in part) - top
-                    if across * down != 2 * len(part):
-                        raise DataError(f"slots {2 * pair}, {2 * pair + 1} of {name} lie apart")
-                    canvas.rect(
-                        x + left * cell, y + top * cell, across * cell, down * cell, fill=PALETTE[pair],
-                        alpha=0.3, edge=None,
+        canvas = Canvas(at)
+        side = 20.0
+        across = 1 if at.narrow else len(tiles)
+        panel = (at.width - 2 - side * (across - 1)) / across
+        cell = min(panel / ACROSS, 22.0)
+        y = low = 4.0
+        for p, ((bm, bn), each, count) in enumerate(zip(tiles, dealt_, counts, strict=True)):
+            x0 = 1 + p % across * (panel + side)
+            top = low + 12 if at.narrow and p else y
+            canvas.text(x0, top + 6, f"{bm}x{bn}: {count} tiles", size=at.small + 0.5, weight="bold")
+            for sm, share in enumerate(each):
+                u, v = x0 + sm % ACROSS * cell, top + 18 + sm // ACROSS * cell
+                canvas.rect(u, v, cell, cell, fill=BLUE if share else None, alpha=share / most, lw=0.5)
+                if share:
+                    dark = share / most > 0.6
+                    canvas.text(
+                        u + cell / 2, v + cell / 2, str(share), size=at.tiny, ha="center",
+                        colour="#ffffff" if dark else INK,
                     )  # fmt: skip
-            one = found[name][0]
-            canvas.segments(
-                [(x, y + i * cell, x + cols * cell, y + i * cell) for i in range(0, rows, one.rows)]
-                + [
-                    (x + j * cell, y, x + j * cell, y + rows * cell)
-                    for j in range(0, cols, one.cols)
-                ],
-                lw=0.4,
-            )
-            for p in found[name]:
-                u, v = x + p.col * cell, y + p.row * cell
-                w, h = p.cols * cell, p.rows * cell
-                chosen = p.lane == lane
-                if chosen:
-                    canvas.rect(u, v, w, h, fill=BLUE, edge=INK)
-                canvas.text(
-                    u + w / 2, v + h / 2, str(p.lane), size=size, ha="center",
-                    colour="#ffffff" if chosen else INK, weight="bold" if chosen else "normal",
-                )  # fmt: skip
-            canvas.rect(x, y, cols * cell, rows * cell, lw=1.4)
+            words = f"busiest: {max(each)}, idle: {each.count(0)} of {gpu.sms} SMs"
+            end = top + 18 + cdiv(gpu.sms, ACROSS) * cell + 11
+            low = max(low, canvas.lines(x0, end, words, width=panel, size=at.small) + at.small)
+        return canvas.end(low)
 
-        if at.narrow:
-            cell = (at.width - 10) / k
-            top = head + over
-            grid("A", 1, top, cell)
-            low = top + m * cell + over + 6
-            grid("B", 1, low, cell)
-            grid("C", at.width - 1 - n * cell, low, cell)
-            return canvas.end(low + max(k, m) * cell + 4)
-        # as in the product: B over C, A to the left of C
-        cell = (at.width - 2 - gap) / (k + n)
-        right, top = 1 + k * cell + gap, head + over
-        grid("B", right, top, cell)
-        low = top + k * cell + over + 6
-        grid("A", 1, low, cell)
-        grid("C", right, low, cell)
-        y = top + 8.0
-        canvas.text(1, y, f"lane {lane} holds", size=at.font, weight="bold")
-        for name in "ABC":
-            y += 8
-            for p in mine[name]:
-                y += at.small + 5
-                words = f"{name}{p.elements} in slots {2 * p.pair}, {2 * p.pair + 1}"
-                canvas.text(1, y, words, size=at.small)
-        return canvas.end(low + m * cell + 4)
-
-    alt = (
-        f"Grids of A, {m} x {k}, B, {k} x {n}, and C, {m} x {n}: in each pair of neighbours the number of "
-        f"the lane that holds it. Lane {lane} holds {'; '.join(told)}."
+    told = "; ".join(
+        f"with tiles of {bm}x{bn} there are {count}, the busiest SM has {max(each)} and "
+        f"{each.count(0)} SMs have none"
+        for (bm, bn), each, count in zip(tiles, dealt_, counts, strict=True)
     )
-    if caption is None:
-        caption = (
-            "The number is the lane that holds the two neighbours; the colour says in which slots. "
-            f"Lane {lane} holds {'; '.join(told)}."
-        )
-    return both(draw, alt, caption)
+    what = f"{size} x {size} on the {gpu.sms} SMs of an {gpu.name.removeprefix('NVIDIA ')}"
+    alt = f"Tiles of C dealt to SMs, {what}: {told}."
+    return both(draw, alt, caption or f"Each square is an SM, its number the tiles that it gets: {what}.")

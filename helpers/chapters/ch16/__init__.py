@@ -1,1 +1,1 @@
-"""Chapter 16, Hopper: its pictures, and the checks of its exercises."""
+"""Chapter 16, streams: the checks of its exercises."""

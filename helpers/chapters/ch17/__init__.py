@@ -1,1 +1,1 @@
-"""Chapter 17, cuBLAS: the checks of its exercises."""
+"""Chapter 17, Tensor Cores through WMMA: the checks of its exercises."""

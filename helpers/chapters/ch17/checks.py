@@ -1,112 +1,109 @@
-"""Checks for the exercises of chapter 17, cuBLAS."""
+"""Checks for the exercises of chapter 17, Tensor Cores through WMMA."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from helpers.exercises import Check, exercise, one_of, same_array
+from helpers import emulator
+from helpers.exercises import Check, close_to, exercise
+from helpers.kernel import cdiv
+
+SCALAR = r"st\.global|(fma|mad|mul|add)\S*\.(f16|f16x2|bf16|f32|f64)$"
+"""Instructions by which single lanes would multiply, add or store in place of a warp."""
 
 
-@exercise("17.1", kind="choice")
-def overflow(answer: object) -> Check:
-    """The format that cannot hold 100,000."""
-    names = [answer] if isinstance(answer, str) or not isinstance(answer, Iterable) else [*answer]
-    found = {str(name).strip().upper() for name in names}
-    if "FP16" in found and len(found) > 1:
-        return Check(
-            False,
-            "format",
-            got=", ".join(sorted(found)),
-            hint="One of them is right. The others have the exponent of FP32.",
-        )
-    return one_of(
-        names[0] if len(names) == 1 else str(answer),
-        "FP16",
-        options=("FP16", "BF16", "TF32"),
-        what="format",
-        hint="See the column of the largest numbers.",
-        wrong={"BF16": "it has the exponent of FP32", "TF32": "it has the exponent of FP32"},
+@exercise("17.1", kind="python")
+def grid(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
+    """Blocks in x and y for a tile a warp, and the warps that find none."""
+    for m, n, warps in ((8192, 8192, 32), (100, 100, 32), (16, 528, 32), (1, 1, 1), (33, 64, 4)):
+        x, y = cdiv(m, 16), cdiv(n, 16 * warps)
+        right = (x, y, x * (y * warps - cdiv(n, 16)))
+        found = answer(m, n, warps)
+        got = tuple(found) if isinstance(found, (tuple, list)) else found
+        hint = "return three numbers: blocks in x, blocks in y, warps without a tile"
+        if isinstance(got, tuple) and len(got) == 3:
+            if got[0] != right[0]:
+                hint = "x counts tiles down the rows of C: M over 16, a part of one counts whole"
+            elif got[1] != right[1]:
+                hint = "how many columns of C does a block cover?"
+            else:
+                hint = "of the warps that start, take off one for each tile of C"
+        yield Check(
+            got == right, f"{m} x {n}, {warps} warps a block", got=f"{got}", expected=f"{right}",
+            hint=hint,
+        )  # fmt: skip
+
+
+@exercise("17.2", kind="number")
+def per_load(answer: object) -> Check:
+    """Matrix instructions for each fragment loaded, 4x2 fragments."""
+    return close_to(
+        answer,
+        8 / 6,
+        what="instructions per load",
+        hint="how many pairs of a fragment of A and one of B are there, and how many fragments?",
+        wrong={
+            8: "divide by the loads",
+            6: "these are the loads; divide the multiply instructions by them",
+            6 / 8: "the other way round: instructions for each load",
+            0.5: "each fragment is loaded once and kept for all its products",
+        },
     )
 
 
-class _ShapeError(ValueError):
-    """Operands that the column-major library of exercise 17.2 cannot take."""
-
-
-def _as_matrix(flat: np.ndarray, rows: int, columns: int, name: str) -> np.ndarray:
-    if np.size(flat) != rows * columns:
-        raise _ShapeError(f"{name} has {np.size(flat)} elements, not {rows} x {columns}")
-    return np.asarray(flat).reshape(rows, columns, order="F")
-
-
-def _column_major_gemm(
-    x: tuple[np.ndarray, int, int], y: tuple[np.ndarray, int, int]
-) -> tuple[np.ndarray, int, int]:
-    a, b = (_as_matrix(*given, name) for given, name in ((x, "X"), (y, "Y")))
-    if a.shape[1] != b.shape[0]:
-        raise _ShapeError(
-            f"X has {a.shape[1]} columns and Y {b.shape[0]} rows; to multiply they must be as many"
+@exercise("17.3", kind="kernel")
+def two_tiles(answer: object) -> Iterator[Check]:
+    """Two 16x16 tiles of C a warp, and every fragment of A loaded once."""
+    rng = np.random.default_rng(14)
+    loads = {"a": 0, "b": 0}
+    work = multiplies = alone = 0
+    for m, n, k in ((32, 32, 32), (64, 32, 64), (32, 96, 32)):
+        a = rng.integers(-8, 9, (m, k)).astype(np.float16)
+        b = rng.integers(-8, 9, (k, n)).astype(np.float16)
+        c = np.full((m, n), np.nan, np.float32)
+        shape = (n // 32, m // 16, 1)
+        report = emulator.launch(str(answer), "two_tiles", shape, (32, 1, 1), [a, b, c, m, n, k])
+        wrong = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
+        never = int(np.isnan(c).sum())
+        got, hint = (
+            f"{wrong} wrong elements of {c.size}",
+            "which leading dimension has each matrix?",
         )
-    c = a @ b
-    return c.ravel(order="F"), c.shape[0], c.shape[1]
-
-
-@exercise("17.2", kind="python")
-def row_major(answer: Callable[..., Any]) -> Iterator[Check]:
-    """A row-major product through a column-major one."""
-    rng = np.random.default_rng(17)
-    for m, n, k in ((2, 3, 4), (5, 1, 2), (1, 1, 6)):
-        a, b = rng.integers(-9, 9, (m, k)), rng.integers(-9, 9, (k, n))
-        passed: list[np.ndarray] = []
-
-        def library(x: Any, y: Any, seen: list[np.ndarray] = passed) -> Any:
-            seen += [np.asarray(x[0]), np.asarray(y[0])]
-            return _column_major_gemm(x, y)
-
-        case = f"{m}x{k} times {k}x{n}"
-        try:
-            got = answer(a, b, library)
-        except _ShapeError as error:
-            yield Check(
-                False,
-                f"the library can multiply what it gets, for {case}",
-                got=str(error),
-                hint="the library sees transposes: of which shapes, and which of them comes first?",
-            )
-            return
-        product = same_array(got, a @ b, what=f"C for {case}")
-        yield product
-        if not product.ok:
-            continue
-        moved = [x for x in passed if not any(np.array_equal(x, y.ravel()) for y in (a, b))]
-        yield Check(
-            bool(passed) and not moved,
-            f"the library gets the elements in the order in which they lie, for {case}",
-            hint="pass `A.ravel()` and `B.ravel()`; nothing needs transposing",
-        )
-
-
-@exercise("17.3", kind="python")
-def shorten(answer: Callable[[np.ndarray, int], np.ndarray]) -> Iterator[Check]:
-    """Rounding of float32 to fewer bits, to the nearest."""
-    x = np.random.default_rng(17).standard_normal(1000).astype(np.float32)
-    for name, bits in (("TF32", 11), ("BF16", 8)):
-        got = np.asarray(answer(x.copy(), bits))
-        if got.shape != x.shape or got.dtype != np.float32:
-            yield Check(False, f"{name}: float32 in, float32 out", got=f"{got.dtype} {got.shape}")
-            return
-        spare = got.view(np.uint32) & np.uint32(2 ** (24 - bits) - 1)
-        yield Check(not spare.any(), f"{name}: {24 - bits} low bits are zero")
-        step = 2.0 ** (np.floor(np.log2(np.abs(x.astype(np.float64)))) + 1 - bits)
-        off = np.abs(got.astype(np.float64) - x) / step
-        yield Check(
-            bool((off <= 0.5).all()),
-            f"{name}: rounded to the nearest",
-            got=f"off by up to {off.max():.2f} of a step",
-            hint="Add half of a step before you cut."
-            if off.max() <= 1
-            else "Only the lowest bits go: sign, exponent and the bits above stay as they are.",
-        )
+        if wrong:
+            got += f", {never} of them never stored" if never else ""
+            if never == c.size:
+                hint = "store c at the end"
+            elif never:
+                hint = "each warp has 32 columns: where do they begin, and are both tiles stored?"
+            elif (m, n, k) == (32, 32, 32):
+                hint = "does c start at zero, and is every step along K added?"
+        yield Check(wrong == 0, f"{m}x{n}x{k} is right", got=got, hint=hint)
+        faults = "; ".join(str(f) for f in report.findings)
+        yield Check(not report.findings, f"no fault on {m}x{n}x{k}", got=faults)
+        work += m * n * k // 16**3
+        for op, count in report.instructions.items():
+            for operand in loads:
+                loads[operand] += count * op.startswith(f"wmma.load.{operand}")
+            multiplies += count * op.startswith("wmma.mma")
+            alone += count * (re.match(SCALAR, op) is not None)
+    yield Check(
+        multiplies == work and alone == 0,
+        "the Tensor Cores do the work",
+        got=f"{multiplies} calls of mma_sync, {alone} stores and products by single lanes",
+        hint="let mma_sync form every product, once, and store_matrix_sync write C"
+        if multiplies
+        else "use wmma::mma_sync",
+    )
+    all_loads = loads["a"] + loads["b"]
+    yield Check(
+        work == multiplies == loads["b"] == 2 * loads["a"],
+        "two multiplies for three loads",
+        got=f"{all_loads} loads, {multiplies} multiplies",
+        hint="a fragment of A serves both tiles: load it once a step"
+        if loads["a"] > work // 2
+        else "a step loads one fragment of A and two of B, and multiplies twice",
+    )

@@ -1,98 +1,146 @@
-"""Checks for the exercises of chapter 18, streams."""
+"""Checks for the exercises of chapter 18, mma.sync: fragments, swizzle, ldmatrix."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from helpers.exercises import Check, close_to, exercise
-from helpers.streams import Step, makespan, schedule, simulate
+import numpy as np
 
-STAGES = {"B": 1.0, "A": 2.0, "kernel": 6.0, "C": 2.0}
-"""Times in ms of exercise 18.1."""
+from helpers import emulator
+from helpers.exercises import Check, exercise
 
 
-@exercise("18.1", kind="number")
-def pipeline(answer: object) -> Check:
-    """Time of a product in four panels on ideal hardware, in ms."""
-    right = makespan(simulate(schedule(4, 4), (1, 1, 1, 1), STAGES))
-    return close_to(
-        answer,
-        right,
-        what="time of four panels",
-        unit="ms",
-        hint="Which stage never pauses, what has to happen before it starts, and what after it ends?",
-        wrong={
-            sum(STAGES.values()): "that is the serial time",
-            # the time without B's copy is the same number as the limit of many panels
-            right
-            - STAGES["B"]: "with very many panels it would take that long; or B's copy is missing",
-            sum(STAGES.values())
-            / 4: "B is not cut, and three engines do not work four times as fast",
-            STAGES["B"] + 10 / 4: "the kernel has three more panels to go after the first",
-            right - 2 / 4: "the first panel of A comes before the kernel, the last of C after it",
-        },
+@exercise("18.1", kind="python")
+def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
+    """(lane, register, half) of every element of a 16x8 fragment read by ldmatrix without .trans."""
+    if not isinstance(answer(0, 0), (tuple, list)) or len(answer(0, 0)) != 3:
+        yield Check(False, "the function returns (lane, register, half)", got=str(answer(0, 0)))
+        return
+    places = {}
+    for k, col in np.ndindex(16, 8):
+        lane, register, half = answer(k, col)
+        places[k, col] = (int(lane), int(register), int(half))
+    yield Check(
+        len(set(places.values())) == 16 * 8,
+        "no two elements share a place",
+        got=f"{len(set(places.values()))} different places for {16 * 8} elements",
+        hint="32 lanes, two registers and two halves are as many places as B has elements",
+    )
+    # What ldmatrix.x2 does: lane l receives elements 2t, 2t+1 of row g of matrix i in register i.
+    held = {
+        (lane, i, half): (8 * i + lane // 4, lane % 4 * 2 + half)
+        for lane in range(32)
+        for i in range(2)
+        for half in range(2)
+    }
+    wrong = [element for element, place in places.items() if held.get(place) != element]
+    first = f"B[{wrong[0][0]}, {wrong[0][1]}] is not at {places[wrong[0]]}" if wrong else ""
+    wrong_part = ""
+    if wrong:  # the first of the three numbers that is ever wrong
+        right = {element: place for place, element in held.items()}
+        parts = zip(*((places[e], right[e]) for e in wrong), strict=True)
+        given, wanted = parts
+        wrong_part = next(
+            hint
+            for i, hint in enumerate(
+                (
+                    "lane 4g + t holds elements 2t and 2t + 1 of row g: here a row of B, and its columns",
+                    "register 0 holds the matrix of rows 0 to 7, register 1 the one of rows 8 to 15",
+                    "half 0 is the first of the two neighbouring columns",
+                )
+            )
+            if any(g[i] != w[i] for g, w in zip(given, wanted, strict=True))
+        )
+    exchanged = all(  # the layout that mma.sync wants, which .trans would give
+        place == (col * 4 + k % 8 // 2, k // 8, k % 2) for (k, col), place in places.items()
+    )
+    yield Check(
+        not wrong,
+        "every element is where ldmatrix puts it",
+        got=first,
+        hint="that is B as mma.sync wants it; without .trans a lane holds two neighbours of a row of B"
+        if exchanged
+        else wrong_part,
     )
 
 
 @exercise("18.2", kind="python")
-def cut(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
-    """Panels that cover every row once, cut between tiles, for ragged matrices."""
-    for rows, count, tile in (
-        (4096, 8, 128),
-        (1000, 3, 128),
-        (1025, 8, 32),
-        (7, 7, 1),
-        (33, 2, 32),
-    ):
-        found = [(int(first), int(size)) for first, size in answer(rows, count, tile)]
-        fault, hint = _fault(found, rows, count, tile)
-        what = f"{rows} rows in {count} panels, tiles of {tile}"
-        yield Check(not fault, what, got=fault, hint=hint)
+def place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
+    """A conflict-free layout of rows of 32 two-byte elements, two rows in a line of 128 bytes."""
+    rows, cols = 16, 32
+    index = np.array([[int(answer(r, c)) for c in range(cols)] for r in range(rows)])
+    own = (index // cols == np.arange(rows)[:, None]).all()
+    yield Check(
+        bool(own),
+        "every row stays within its own 32 elements",
+        hint="row r keeps the indices from 32r on: only chunks within it change places",
+    )
+    whole = len(np.unique(index)) == index.size
+    yield Check(
+        whole,
+        "no two elements share a place",
+        hint="an XOR of the chunk with a number below four keeps chunks apart",
+    )
+    first = index[:, ::8]
+    kept = (index.reshape(rows, -1, 8) == first[:, :, None] + np.arange(8)).all()
+    aligned = (first % 8 == 0).all()
+    yield Check(
+        bool(kept and aligned),
+        "chunks of eight stay whole and aligned to 16 bytes",
+        hint="only the number of the chunk, col // 8, changes; col % 8 stays",
+    )
+    groups = (first // 8 % 8).reshape(rows // 8, 8, -1)  # groups of four banks, by eight rows
+    most = max(
+        int(np.bincount(groups[i, :, c]).max())
+        for i in range(groups.shape[0])
+        for c in range(groups.shape[2])
+    )
+    yield Check(
+        most == 1,
+        "eight neighbouring rows of a chunk lie in 32 different banks",
+        got=f"up to {most} of them in the same four banks",
+        hint="two rows share a line of 128 bytes: the number to XOR with belongs to the line, not to the row",
+    )
 
 
-def _fault(found: list[tuple[int, int]], rows: int, count: int, tile: int) -> tuple[str, str]:
-    """What is wrong with a cut, and what to think about; empty if nothing is."""
-    if len(found) != count:
-        return f"{len(found)} panels", "As many as asked for, please."
-    reached = 0
-    for first, size in found:
-        if first != reached or size < 1:
-            return str(found), "Each panel has a row, and begins where the last one ended."
-        reached += size
-    if reached != rows:
-        return f"rows up to {reached}", "What becomes of the remainder of the division?"
-    split = [first for first, _ in found if first % tile]
-    if split:
-        return f"cuts at {split}", "Count in tiles, and multiply by their rows at the end."
-    tiles = [-(-size // tile) for _, size in found]
-    if max(tiles) - min(tiles) > 1:
-        return f"{tiles} tiles", "Share the tiles that are left over among the first panels."
-    return "", ""
-
-
-@exercise("18.3", kind="python")
-def order(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """An order of copies and kernels that overlaps, and computes nothing before it has arrived."""
-    for count, streams in ((1, 1), (4, 3), (8, 3)):
-        what = f"P = {count}, S = {streams}"
-        steps = [
-            Step(str(w), int(panel), int(stream)) for w, panel, stream in answer(count, streams)
-        ]
-        used = {step.stream for step in steps}
-        wanted = {("B", 0), *((w, i) for i in range(count) for w in ("A", "kernel", "C"))}
-        names = [(step.what, step.panel) for step in steps]
-        fault = "" if used <= set(range(streams)) else f"streams {sorted(used)}"
-        if len(names) != len(wanted) or set(names) != wanted:
-            fault = f"{len(names)} steps; they are B, and A, kernel and C of each panel, once each"
-        if fault:
-            yield Check(False, f"{what}: the right steps, in streams from 0", got=fault)
-            return
-        took = makespan(simulate(steps, (1,) * count, STAGES))  # raises if the order is impossible
-        best = makespan(simulate(schedule(count, streams), (1,) * count, STAGES))
+@exercise("18.3", kind="kernel")
+def fragments(answer: object) -> Iterator[Check]:
+    """Four fragments of a 16x64 tile by ldmatrix, four wavefronts for each read and each store."""
+    x = np.random.default_rng(15).integers(0, 1 << 16, (16, 64)).astype(np.uint16)
+    out = np.zeros((4, 32, 4), np.uint32)
+    report = emulator.launch(
+        str(answer), "fragments", (1, 1, 1), (32, 1, 1), [x.view(np.uint32).reshape(-1, 4), out]
+    )
+    expected = np.zeros((4, 32, 4, 2), np.uint16)
+    for step, lane, i, half in np.ndindex(expected.shape):
+        row = lane // 4 + i % 2 * 8
+        expected[step, lane, i, half] = x[row, step * 16 + i // 2 * 8 + lane % 4 * 2 + half]
+    wrong = int((out.view(np.uint16).reshape(expected.shape) != expected).sum())
+    yield Check(
+        wrong == 0,
+        "every lane gets its elements",
+        got=f"{wrong} wrong elements",
+        hint="a chunk must be read from where it was stored",
+    )
+    faults = "; ".join(str(f) for f in report.findings)
+    yield Check(not report.findings, "no fault", got=faults)
+    by_ldmatrix = sum(n for op, n in report.instructions.items() if op.startswith("ldmatrix"))
+    other = sum(n for op, n in report.instructions.items() if op.startswith("ld.shared"))
+    fetched = sum(a.sectors for a in report.by_line() if (a.space, a.op) == ("global", "load"))
+    yield Check(
+        by_ldmatrix >= 4 and other == 0 and fetched == x.nbytes // 32,
+        "ldmatrix does the reading",
+        got=f"{by_ldmatrix} calls of ldmatrix and {other} other reads of shared memory; {fetched} sectors "
+        f"from global memory for a tile of {x.nbytes // 32}",
+        hint="stage x once, and read all four fragments with ldmatrix_x4",
+    )
+    for op, words in (("load", "read"), ("store", "store")):
+        found = [a for a in report.by_line() if a.space == "shared" and a.op == op]
+        most = max((a.wavefronts_per_request for a in found), default=0.0)
         yield Check(
-            took <= best * (1 + 1e-9),
-            f"{what}: the engines work at the same time",
-            got=f"{took:.2f} ms on ideal hardware",
-            hint="Steps in one stream never overlap, and an engine works in the order of the queue.",
+            0 < most <= 4,
+            f"at most four wavefronts for each {words}",
+            got=f"{most:g} wavefronts for each",
+            hint="where do the chunks of eight neighbouring rows lie?",
         )

@@ -1,0 +1,162 @@
+"""Pictures of chapter 14: a ring of tiles step by step, and the order in which a kernel numbers the tiles of C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from helpers import model
+from helpers.colours import BLUE, GREEN, VERMILION
+from helpers.errors import ConfigError
+from helpers.plots.columns import INK, Column
+from helpers.plots.figures import Figure, both
+from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.wording import counted
+
+
+def ring(stages: int = 3, steps: int = 5, *, caption: str | None = None) -> Figure:
+    """The places of a ring, step by step: which tile of K is in use, under way, or asked for now.
+
+    stages: places of the ring, at least 2. steps: of the main loop, from the first on. Tile t lies in
+    place t mod stages; step t multiplies tile t and asks for tile t + stages - 1.
+    Raises ConfigError for fewer than two stages or no step.
+    """
+    if stages < 2 or steps < 1:
+        raise ConfigError(f"{stages=}, {steps=}: a ring has at least two places, and one step")
+    marks = [
+        Mark("in use: its multiply-adds run", BLUE, 0.9, BLUE),
+        Mark("asked for in this step", VERMILION, 0.45, VERMILION),
+        Mark("on its way, or there already", GREEN, 0.3, GREEN),
+    ]
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        y = draw_key(canvas, marks) + 6
+        left = 8 + text_width(f"step {steps - 1}", at.small)
+        cell, tall = min((at.width - left - 2) / stages, 110.0), at.small + 14
+        for place in range(stages):
+            x = left + (place + 0.5) * cell
+            canvas.text(x, y + 4, f"place {place}", size=at.small, ha="center", weight="bold")
+        y += 14
+        for step in range(steps):
+            canvas.text(left - 6, y + tall / 2, f"step {step}", size=at.small, ha="right")
+            for tile in range(step, step + stages):
+                x = left + tile % stages * cell
+                mark = marks[0 if tile == step else 1 if tile == step + stages - 1 else 2]
+                canvas.rect(x + 1, y + 1, cell - 2, tall - 2, fill=mark.fill, alpha=mark.alpha)
+                colour = "#ffffff" if tile == step else INK
+                middle = y + tall / 2
+                canvas.text(
+                    x + cell / 2, middle, f"tile {tile}", size=at.small, ha="center", colour=colour
+                )
+            y += tall
+        return canvas.end(y + 4)
+
+    told = "; ".join(
+        f"step {t}: place {t % stages} holds tile {t}, in use, and tile {t + stages - 1} is asked for "
+        f"into place {(t + stages - 1) % stages}"
+        for t in range(steps)
+    )
+    alt = f"A ring of {stages} places over {steps} steps. {told[0].upper()}{told[1:]}."
+    if caption is None:
+        caption = (
+            f"A ring of {stages} places. Each step multiplies one tile and asks for the tile "
+            f"{counted(stages - 1, 'step')} ahead, into the place that the step before left."
+        )
+    return both(draw, alt, caption)
+
+
+def _needs(tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Different rows and columns of tiles among these tiles of C: what they read of A and of B."""
+    return len({row for row, _ in tiles}), len({column for _, column in tiles})
+
+
+def tile_order(
+    rows: int = 8,
+    columns: int = 8,
+    *,
+    running: int = 12,
+    groups: Sequence[int] = (1, 4),
+    turn: bool = False,
+    caption: str | None = None,
+) -> Figure:
+    """C in tiles, numbered as blocks take them, once for each height of a band in `groups`.
+
+    rows, columns: of tiles in C. running: blocks that run together, the first ones; their tiles are
+    shaded, and so are the rows of tiles of A and the columns of tiles of B that they read. The order
+    is `model.tile_order`, with its `turn`. Raises ConfigError for a number below 1, more blocks than tiles, or no group.
+    """
+    if not groups or not 1 <= running <= rows * columns:
+        raise ConfigError(
+            f"{running=}, groups={tuple(groups)}: give 1 to {rows * columns} blocks and one group"
+        )
+    orders = [(group, model.tile_order(rows, columns, group, turn=turn)) for group in groups]
+    titles = [
+        "numbered row by row" if group == 1 else f"in bands of {group} rows" for group in groups
+    ]
+
+    def draw(at: Column) -> Canvas:
+        canvas, small, tiny = Canvas(at), at.small, at.tiny
+        y = canvas.legend(
+            [
+                (f"the {running} blocks that run first", _patch(canvas, BLUE, 1.0)),
+                ("what they read of A", _patch(canvas, GREEN, 0.55)),
+                ("what they read of B", _patch(canvas, VERMILION, 0.55)),
+            ]
+        )
+        strip, gap = 11.0, 4.0  # of A to the left of C and of B above it, and from them to C
+        side = 26.0 if at.narrow else 22.0  # between panels
+        across = 1 if at.narrow else len(orders)
+        left = text_width("A", small) + 5
+        room = (at.width - 2 - side * (across - 1)) / across - left - strip - gap
+        cell = min(room / columns, 34.0)
+        low = y
+        for i, ((_, order), title) in enumerate(zip(orders, titles, strict=True)):
+            x0 = 1 + i % across * (left + strip + gap + room + side) + left
+            top = low + 8 if at.narrow and i else y
+            canvas.text(x0, top + 8, title, size=at.font, weight="bold")
+            b_top = top + 22
+            x, c_top = x0 + strip + gap, b_top + strip + gap
+            first = order[:running]
+            a_rows, b_columns = {row for row, _ in first}, {column for _, column in first}
+            canvas.text(x0 - 5, c_top + rows * cell / 2, "A", size=small, ha="right")
+            canvas.text(x - gap - 2, b_top + strip / 2, "B", size=small, ha="right")
+            for row in range(rows):
+                fill = GREEN if row in a_rows else None
+                canvas.rect(x0, c_top + row * cell, strip, cell, fill=fill, alpha=0.55, lw=0.6)
+            for column in range(columns):
+                fill = VERMILION if column in b_columns else None
+                canvas.rect(x + column * cell, b_top, cell, strip, fill=fill, alpha=0.55, lw=0.6)
+            for block, (row, column) in enumerate(order):
+                u, v = x + column * cell, c_top + row * cell
+                runs = block < running
+                canvas.rect(u, v, cell, cell, fill=BLUE if runs else None, lw=0.6)
+                canvas.text(
+                    u + cell / 2, v + cell / 2, str(block), size=tiny, ha="center",
+                    colour="#ffffff" if runs else INK,
+                )  # fmt: skip
+            a, b = len(a_rows), len(b_columns)
+            words = f"{counted(a, 'row')} of A + {counted(b, 'column')} of B = {a + b}"
+            wide = strip + gap + room + side - 6
+            end = canvas.lines(x0, c_top + rows * cell + 13, words, width=wide, size=small)
+            low = max(low, end + small)
+        return canvas.end(low)
+
+    told = []
+    for (_, order), title in zip(orders, titles, strict=True):
+        a, b = _needs(order[:running])
+        told.append(
+            f"{title}, they need {counted(a, 'tile row')} of A and {counted(b, 'tile column')} of B"
+        )
+    what = f"C in {rows} by {columns} tiles; the first {running} blocks run together."
+    told_in_words = f"{'; '.join(told)}."
+    alt = f"Two ways to number blocks. {what} {told_in_words[0].upper()}{told_in_words[1:]}"
+    if len(orders) != 2:
+        alt = alt.replace("Two ways", counted(len(orders), "way"), 1)
+    if caption is None:
+        caption = f"{what} {told_in_words[0].upper()}{told_in_words[1:]}"
+    return both(draw, alt, caption)
+
+
+def _patch(canvas: Canvas, fill: str, alpha: float) -> Callable[[float, float], None]:
+    """What draws a patch of the legend."""
+    return lambda x, y: canvas.rect(x, y, 13, 10, fill=fill, alpha=alpha, lw=0.6)

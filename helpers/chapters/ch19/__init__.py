@@ -1,1 +1,0 @@
-"""Chapter 19, the whole ladder: the checks of its exercises."""

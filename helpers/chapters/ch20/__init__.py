@@ -1,0 +1,1 @@
+"""Chapter 20, Hopper: its pictures, and the checks of its exercises."""

@@ -1,0 +1,1 @@
+"""Chapter 23, cuBLAS: the checks of its exercises."""

@@ -1,0 +1,1 @@
+"""Chapter 24, the whole ladder: the checks of its exercises."""

@@ -1,0 +1,170 @@
+// Hopper, step 4: neighbouring blocks fetch shared tiles once, for all of them.
+//
+// A cluster of CLUSTER_M x CLUSTER_N blocks, guaranteed to run at the same time on
+// neighbouring SMs, computes as many neighbouring tiles of C. Each block fetches
+// one part of every tile that it shares with others, and the copy engine delivers
+// that part to all of them (multicast).
+// New since 21_3_persistent.cu: the cluster and the multicast. A stage counts as
+// empty only when the consumers of every block that it is copied to are done with
+// it.
+//
+// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
+// are FP32. A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B
+// start at 16-byte addresses.
+// Block: 384 threads. Grid: whole clusters, at most one block an SM.
+#include "common/cluster.cuh"
+#include "common/tile_order.cuh"
+#include "common/wgmma.cuh"
+
+#ifndef ELEMENT
+#define ELEMENT __nv_bfloat16  // or half
+#endif
+#ifndef BM
+#define BM 128  // rows of C a block
+#endif
+#ifndef BN
+#define BN 256  // columns of C a block
+#endif
+#ifndef STAGES
+#define STAGES 4  // tiles of A and B in the ring
+#endif
+#ifndef CLUSTER_M
+#define CLUSTER_M 2  // blocks of a cluster, one below the other
+#endif
+#ifndef CLUSTER_N
+#define CLUSTER_N 1  // and side by side
+#endif
+#ifndef GROUP_M
+#define GROUP_M 8  // rows of clusters in a band of the walk
+#endif
+#ifndef SMS
+#define SMS 132  // SMs to fill: the host starts at most this many blocks
+#endif
+
+using T = ELEMENT;
+
+constexpr int BK = BOX;  // steps of k a stage: one box
+constexpr int CONSUMERS = 2;
+constexpr int WM = BM / CONSUMERS;  // rows of C a consumer warpgroup
+constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
+constexpr int PRODUCER_REGISTERS = 40;   // a thread; with the consumers' they must fit in
+constexpr int CONSUMER_REGISTERS = 232;  // the 65536 of an SM
+constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
+constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;  // blocks that share a tile with this one, and it
+constexpr int A_PART = BM / CLUSTER_N;            // rows of A_tile that this block fetches
+constexpr int B_PART = BN / CLUSTER_M;            // columns of B_tile
+
+// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
+// by side.
+struct Stage {
+    T A_tile[BM * BK];
+    T B_tile[BK * BN];
+};
+
+using Place = ClusterPlace<CLUSTER_M, CLUSTER_N>;
+
+static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
+static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
+static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
+static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
+static_assert(STAGES >= 2, "one stage is used while another is filled");
+static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
+static_assert(A_PART % BOX == 0 && B_PART % BOX == 0, "blocks share a tile in whole boxes");
+static_assert(SMS >= CLUSTER, "some cluster must run");
+static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
+
+// The producer's one thread: this block's part of one step of k, into one stage of
+// every block that needs it. The other parts come from those blocks; this block's
+// barrier awaits them all.
+__device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMap* A_map,
+                                     const TensorMap* B_map, const Place& place, int m0, int n0,
+                                     int k0)
+{
+    barrier_arrive_expect(full, sizeof(Stage));
+    for (int i = 0; i < A_PART; i += BOX) {
+        const int m = place.col * A_PART + i;
+        tma_load_shared<CLUSTER_N>(stage.A_tile + m * BK, A_map, full, m0 + m, k0, place.same_row);
+    }
+    for (int i = 0; i < B_PART; i += BOX) {
+        const int n = place.row * B_PART + i;
+        tma_load_shared<CLUSTER_M>(stage.B_tile + n * BK, B_map, full, k0, n0 + n, place.same_col);
+    }
+}
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+wgmma_cluster(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map,
+              T* C, int M, int N, int K)
+{
+    extern __shared__ unsigned char shared[];
+    Stage* ring = reinterpret_cast<Stage*>(swizzle_aligned(shared));
+    __shared__ Barrier full[STAGES];
+    __shared__ Barrier empty[STAGES];
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            barrier_init(&full[s], 1);                   // the producer, and the bytes
+            barrier_init(&empty[s], CONSUMERS * PEERS);  // one thread of each consumer
+        }
+        barrier_init_fence();
+    }
+    cluster_sync();  // no block copies into another whose barriers are not ready
+
+    const Place place;
+    const int rows = (M + CLUSTER_M * BM - 1) / (CLUSTER_M * BM);  // clusters over C
+    const int cols = (N + CLUSTER_N * BN - 1) / (CLUSTER_N * BN);
+    const int steps = (K + BK - 1) / BK;
+    const int first = blockIdx.x / CLUSTER;
+    const int stride = gridDim.x / CLUSTER;
+    const int warpgroup = threadIdx.x / WARPGROUP;
+    RingPlace<STAGES> at;
+
+    if (warpgroup == 0) {
+        registers_decrease<PRODUCER_REGISTERS>();
+        if (threadIdx.x == 0) {
+            for (int index = first; index < rows * cols; index += stride) {
+                const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
+                const int m0 = (tile.row * CLUSTER_M + place.row) * BM;
+                const int n0 = (tile.col * CLUSTER_N + place.col) * BN;
+                for (int step = 0; step < steps; ++step) {
+                    barrier_wait(&empty[at.stage], at.parity ^ 1);
+                    fill(ring[at.stage], &full[at.stage], &A_map, &B_map, place, m0, n0, step * BK);
+                    at.advance();
+                }
+            }
+        }
+    } else {
+        registers_increase<CONSUMER_REGISTERS>();
+        const int consumer = warpgroup - 1;
+        const int speaker = threadIdx.x % WARPGROUP;
+        for (int index = first; index < rows * cols; index += stride) {
+            const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
+            const int m0 = (tile.row * CLUSTER_M + place.row) * BM + consumer * WM;
+            const int n0 = (tile.col * CLUSTER_N + place.col) * BN;
+            float c_frag[WM / MMA_M][BN / 2];
+            Barrier* in_use = nullptr;  // of the stage whose products are still running
+            for (int step = 0; step < steps; ++step) {
+                barrier_wait(&full[at.stage], at.parity);
+                const Stage& stage = ring[at.stage];
+                wgmma_boxes(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
+
+                // Those of the step before are complete: its stage may be filled
+                // again.
+                wgmma_wait<1>();
+                if (step > 0) {
+                    place.arrive_at_peers(in_use, speaker);
+                }
+                in_use = &empty[at.stage];
+                at.advance();
+            }
+            wgmma_finish(c_frag);
+            place.arrive_at_peers(in_use, speaker);
+
+            // Registers to global.
+            #pragma unroll
+            for (int i = 0; i < WM / MMA_M; ++i) {
+                wgmma_store(C, M, N, m0 + i * MMA_M, n0, c_frag[i]);
+            }
+        }
+    }
+    cluster_sync();  // no block leaves while another may still copy into it
+}
