@@ -44,6 +44,7 @@ ROOMS = (
     "jobs",
     "measuring",
     "plans",
+    "costs",
     "judging",
     "host",
     "plots",
