@@ -6,7 +6,8 @@ import hashlib
 import re
 from dataclasses import replace
 
-from helpers.kernel import KERNELS, Catalog, Geometry, Kernel, Rule, geometry
+from helpers.errors import UnknownKernelError, near_matches
+from helpers.kernel import DEPTHS, KERNELS, Catalog, Geometry, Kernel, Rule, geometry
 from helpers.text import without_comments
 
 # -- shared pieces of entries ------------------------------------------------------------------
@@ -201,6 +202,17 @@ _VECTORISED = replace(
     note="document L, part 2, section 3",
 )
 
+_DOUBLE_BUFFER = replace(
+    _VECTORISED,
+    name="double_buffer",
+    title="two buffers in shared memory, one barrier a tile",
+    file="11_double_buffer.cu",
+    entry="double_buffer",
+    chapter=11,
+    rules=(*_VECTORISED.rules[:-1], _shared("2")),
+    note="",
+)
+
 _SIMT: tuple[Kernel, ...] = (
     _along_rows("unrolled", "k loop unrolled by hand", "04_unrolled.cu", "document S, version 2"),
     _along_rows(
@@ -291,16 +303,7 @@ _SIMT: tuple[Kernel, ...] = (
         chapter=11,
         note="what document S, version 6, set out to do",
     ),
-    replace(
-        _VECTORISED,
-        name="double_buffer",
-        title="two buffers in shared memory, one barrier a tile",
-        file="11_double_buffer.cu",
-        entry="double_buffer",
-        chapter=11,
-        rules=(*_VECTORISED.rules[:-1], _shared("2")),
-        note="",
-    ),
+    _DOUBLE_BUFFER,
     replace(
         _VECTORISED,
         name="cp_async",
@@ -369,6 +372,21 @@ _WARP_CHOICES = {
 }
 _SMALL_WARPS = {"BK": 16, "WM": 32, "WN": 32, "TM": 8, "TN": 4}
 _WARP_TILED: tuple[Kernel, ...] = (
+    replace(
+        _DOUBLE_BUFFER,
+        name="lane_map",
+        title="lanes in squares of two by two",
+        file="12_lane_map.cu",
+        entry="lane_map",
+        chapter=12,
+        params={**_DOUBLE_BUFFER.params, "MIN_BLOCKS": 2},
+        choices={**_DOUBLE_BUFFER.choices, "MIN_BLOCKS": (1, 2)},
+        rules=(
+            *_DOUBLE_BUFFER.rules,
+            Rule("BM % (4 * TM) == 0", "a warp is 4 lanes high and 8 wide"),
+            Rule("BN % (8 * TN) == 0", "a warp is 4 lanes high and 8 wide"),
+        ),
+    ),
     Kernel(
         name="warp_tiled",
         title="warp tiling",
@@ -805,9 +823,72 @@ catalog = Catalog(
 )
 
 
+# -- cores: each rung without bounds and macros, for the page that opens with it -------------------
+
+
+def _core(name: str, *more: Rule) -> Kernel:
+    """The entry of a kernel's core: kernels/cores/, the kernel's own launch and rules, whole tiles."""
+    of = catalog[name]
+    depth = next((d for d in DEPTHS if d in of.params), "1")
+    whole = zip("MNK", (*of.tile, depth), strict=True)
+    tiles = tuple(
+        Rule(
+            f"{d} % ({step}) == 0" if " " in step else f"{d} % {step} == 0",
+            f"{d} must be a multiple of {step}: the core has no bounds; {name} takes any shape",
+        )
+        for d, step in whole
+        if step != "1"
+    )
+    counted = Rule(
+        "max(M * N, M * K, K * N) < 2 ** 31", f"the core counts elements in int; {name} does not"
+    )
+    return replace(
+        of,
+        name=f"{name}_core",
+        title=f"core of {name}",
+        file=f"cores/{of.file}",
+        entry=f"{of.entry}_core",
+        choices={},
+        rules=(*of.rules, *more, *tiles, counted),
+        candidates=(),
+        core_of=name,
+        note=f"whole tiles only; {name} takes any shape",
+    )
+
+
+_ONE_FOUR = (
+    Rule("BM * BK * TM * TN == 4 * BM * BN", "each thread copies one four of A"),
+    Rule("BK * BN * TM * TN == 4 * BM * BN", "each thread copies one four of B"),
+)
+cores = Catalog(
+    (
+        _core("naive"),
+        _core("coalesced"),
+        _core("tiled_32"),
+        _core("block_1d"),
+        _core("block_2d"),
+        _core("vectorised", *_ONE_FOUR),
+        _core("prefetch", *_ONE_FOUR),
+        _core("double_buffer", *_ONE_FOUR),
+        _core("cp_async"),
+    )
+)
+"""Cores stand beside the catalog: what walks over the rungs (records, sweeps, plots) meets none."""
+
+
 def find(kernel: Kernel | str) -> Kernel:
-    """A kernel of the catalog by name; a Kernel is returned as it is."""
-    return kernel if isinstance(kernel, Kernel) else catalog[kernel]
+    """A kernel of the catalog, or a core, by name; a Kernel is returned as it is.
+
+    Raises UnknownKernelError.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    for known in (catalog, cores):
+        if kernel in known:
+            return known[kernel]
+    raise UnknownKernelError(
+        f"no kernel is called {kernel!r}. {near_matches(str(kernel), [*catalog, *cores])}"
+    )
 
 
 def lay_out(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Geometry:

@@ -19,6 +19,7 @@ from helpers.errors import (
     UnknownKernelError,
 )
 from helpers.judging import shapes
+from helpers.rungs import cores, find
 from helpers.workbench import Verdict, cell_magic, mine
 from tests.conftest import ROOT
 
@@ -75,7 +76,7 @@ class Edit:
     kernel: str
     changes: tuple[tuple[str, str], ...]
     claim: Callable[[Verdict], bool]
-    words: tuple[str, ...]  # of the page
+    words: tuple[str, ...] = ()  # of the page
     tiles: dict[str, int] = field(default_factory=dict)
 
 
@@ -131,12 +132,65 @@ def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
     assert f"%%cuda {edit.kernel}\n" in section
     for words in edit.words:
         assert words in section, words
-    source = catalog[edit.kernel].source
+    source = find(edit.kernel).source
     for old, new in edit.changes:
         assert old in source
         source = source.replace(old, new)
     verdict = mine(source, edit.kernel, **edit.tiles)
     assert edit.claim(verdict), verdict
+
+
+CORE_EDITS = (
+    Edit("04", "naive_core", (("threadIdx.x", "@"), ("threadIdx.y", "threadIdx.x"), ("@", "threadIdx.y")),
+         changed("sectors", lambda r: r < 0.2)),
+    Edit("05", "coalesced_core", (("B[k * N + col]", "B[col * K + k]"),), lambda v: v.facts.wrong is not None),
+    Edit("06", "tiled_32_core", (("TILE = 32", "TILE = 16"),),
+         both(changed("sectors", lambda r: r == 2), lambda v: v.facts.plan.block == (16, 16, 1))),
+    Edit("08", "block_1d_core", (("BM = 64, BN = 64, BK = 8, TM = 8", "BM = 128, BN = 128, BK = 8, TM = 16"),),
+         both(changed("per wavefront", lambda r: r > 1.05), lambda v: v.facts.plan.tile == (128, 128))),
+    Edit("08", "block_1d_core", (("__syncthreads();  // everyone has read", "//"),), found("race")),
+    Edit("09", "block_2d_core", (("threadIdx.x % (BN / TN) * TN", "threadIdx.x % (BN / TN)"),
+                                 ("c_col + j", "c_col + j * (BN / TN)")),
+         both(changed("wavefronts", lambda r: r < 0.6), changed("requests", lambda r: r == 1))),
+    Edit("10", "vectorised_core", (("BM + 4", "BM"),), changed("wavefronts", lambda r: r > 1)),
+    Edit("11", "prefetch_core", (("A_src + k0 + BK, K", "A_src + k0, K"),), lambda v: v.facts.wrong is not None),
+    Edit("11", "double_buffer_core", (("buffer = 1 - buffer", "buffer = 0"),), found("race")),
+    Edit("11", "cp_async_core", (("wait_groups<0>", "wait_groups<1>"),), found("race")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", CORE_EDITS, ids=lambda e: e.kernel)
+def test_a_core_is_changed_in_its_cell(edit: Edit) -> None:
+    source = find(edit.kernel).source
+    for old, new in edit.changes:
+        assert old in source
+        source = source.replace(old, new)
+    verdict = cell_magic(edit.kernel, source)
+    assert edit.claim(verdict), verdict
+
+
+def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged() -> None:
+    assert {edit.kernel for edit in CORE_EDITS} == set(cores)
+    for edit in CORE_EDITS:
+        verdict = cell_magic(edit.kernel, "// the book's own text")
+        assert verdict.ok and not edit.claim(verdict), edit.kernel
+
+
+def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel() -> None:
+    facts: Any = cell_magic("block_1d_core", "// the book's own text").facts
+    assert [c.shape for c in facts.cases] == [(64, 64, 16), (128, 128, 16)]
+    assert facts.book.kernel.name == "block_1d_core"
+    assert facts.rival.kernel.name == "block_1d" and facts.rival.M == facts.book.M
+    whole: Any = cell_magic("block_1d", "// the book's own text").facts
+    assert whole.rival == whole.book
+
+
+def test_a_tile_that_a_core_cannot_have_is_refused_with_the_rule() -> None:
+    text = find("block_1d_core").source.replace("BM = 64", "BM = 128")
+    with pytest.raises(ConfigError, match="BK \\* TM == BM"):
+        cell_magic("block_1d_core", text)
+    with pytest.raises(ConfigError, match="stands in its text"):
+        cell_magic("block_1d_core BM=128", "// the book's own text")
 
 
 def test_the_books_own_text_keeps_no_such_claim() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from helpers.errors import DataError, near_matches
 from helpers.pages.pieces import HIDDEN, Html, breakable, inline, python_value
-from helpers.rungs import catalog
+from helpers.rungs import catalog, cores
 from helpers.wording import number
 
 Format = str | Callable[[Any], str]
@@ -98,7 +98,9 @@ def table(
     headers, formats = headers or {}, formats or {}
 
     def title(name: str) -> str:
-        return headers.get(name, name if name in catalog else name.replace("_", " "))
+        return headers.get(
+            name, name if name in catalog or name in cores else name.replace("_", " ")
+        )
 
     if any(not title(name).strip() for name in chosen):
         raise DataError(f"the table {caption!r} has a column without a header: say what it holds")
