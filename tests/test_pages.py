@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog
+from helpers import catalog, resources, trace
 from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.measuring import measure
 from helpers.pages import (
     Html,
     format_glued,
@@ -127,6 +128,32 @@ def test_a_listing_may_be_a_slice_marked_by_hand_or_free_text() -> None:
     assert "common/" in show_kernel(next(iter_common())).html
 
 
+def test_lines_are_marked_by_their_text_in_place_of_the_difference() -> None:
+    spans = [("sum = 0", "sum = 0"), ("for (int k", "sum +=")]
+    shown = show_kernel("naive", mark=spans)
+    source = catalog["naive"].source.splitlines()
+    at = next(i for i, line in enumerate(source, 1) if "for (int k" in line)
+    marked = {
+        int(line.split()[0]) for line in shown.text.splitlines() if re.match(r" *\d+ \+ ", line)
+    }
+    declared = next(i for i, line in enumerate(source, 1) if "sum = 0" in line)
+    assert marked == {declared, at, at + 1}
+    since = show_kernel("coalesced", since="naive", mark=[("sum = 0", "sum = 0")])
+    assert since.html.count('class="tile-new"') == 1
+    assert "are new since kernels/04_naive.cu" in since.html
+    with pytest.raises(DataError, match="mark="):  # it stands above what is shown
+        show_kernel("naive", lines=("sum = 0", "sum +="), mark=[("__global__", "__global__")])
+
+
+def test_a_folded_listing_is_closed_and_says_its_file() -> None:
+    shown = show_kernel("tiled_32", folded=True)
+    tags = [tag for tag, _ in parsed(shown).tags]
+    assert tags[:2] == ["details", "summary"] and "open" not in dict(parsed(shown).tags[0][1])
+    summary = re.search("<summary[^>]*>(.*?)</summary>", shown.html)
+    assert summary and "kernels/06_tiled.cu" in summary[1] and "lines" in summary[1]
+    assert code_of(shown) == catalog["tiled_32"].source
+
+
 def iter_common() -> Any:
     """Files of kernels/common."""
     from helpers.kernel import KERNELS
@@ -231,10 +258,63 @@ def test_glue_gives_the_book_what_it_can_read_back(monkeypatch: pytest.MonkeyPat
     assert display is False
 
 
-@pytest.mark.parametrize("bad", ["a.b", "a b", "1a", "a:b", ""])
+@pytest.mark.parametrize("bad", ["a.", ".b", "a..b", "a b", "1a", "a:b", ""])
 def test_bad_names_are_refused(bad: str) -> None:
     with pytest.raises(ConfigError):
         glue(bad, 1)
+
+
+def test_many_are_glued_at_once_and_objects_by_their_leaves() -> None:
+    m = measure(["tiled_32", "block_1d"], sizes=[512, (4096, 4096, 4096)], gpu="h200")
+    t = trace("tiled_32", M=64, N=64, K=64)
+    r = resources("tiled_32", arch="sm_90")
+    glue(gain=1.5, pair=m, seen=t, held=r, at={("x", 512): np.float64(2.5), "mix": {"LDS.128": 3}})
+    row = "{pair.block_1d.4096.gflops:.3f} {pair.block_1d.512.ms:.4f} {pair.tiled_32.4096.gpu}"
+    assert say(row).markdown == (
+        f"{m.value('block_1d', 4096, 'gflops'):.3f} {m.value('block_1d', 512):.4f} NVIDIA H200"
+    )
+    derived = say("{pair.block_1d.4096.tflops:.4f} {pair.block_1d.4096.percent:.3f}").markdown
+    rate, ratio = (m.value("block_1d", 4096, c) for c in ("gflops", "cublas_ratio"))
+    assert derived == f"{rate / 1e3:.4f} {100 * ratio:.3f}"
+    counts = say(
+        "{seen.shared.load.requests} {seen.B_tile.load.wavefronts_per_request:.1f}"
+    ).markdown
+    waves = [
+        row.wavefronts_per_request
+        for row in t.by_line()
+        if row.array == "B_tile" and row.op == "load"
+    ]
+    assert counts == f"{t.requests('shared')} {waves[0]:.1f}"
+    assert say("{held.registers} {held.occupancy.fraction:.2f}").markdown == (
+        f"{r.registers} {r.occupancy.fraction:.2f}"
+    )
+    assert say("{gain} {at.x.512} {at.mix.LDS.128:d}").markdown == "1.5 2.5 3"
+
+
+def test_what_is_not_known_has_no_leaf() -> None:
+    glue(at={"there": 1.0, "none": None, "gap": math.nan})
+    for name in ("none", "gap"):
+        with pytest.raises(UnknownNameError, match=f"at.{name}"):
+            say(f"{{at.{name}}}")
+    with pytest.raises(UnknownNameError, match="gflop"):
+        glue(pair=measure(["block_1d"], sizes=4096, gpu="h200"))
+        say("{pair.block_1d.4096.gflop}")
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda: glue("x"), "a name and its value"),
+        (lambda: glue(), "a name and its value"),
+        (lambda: glue(x={"a b": 1}), "cannot be part of a glued name"),
+        (lambda: glue(x={"a": [1]}), "holds a list"),
+        (lambda: glue(x={}), "number or words"),
+        (lambda: glue(x={f"a{i}": i for i in range(1001)}), "1000 are the most"),
+    ],
+)
+def test_what_cannot_be_glued_is_refused(call: Any, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        call()
 
 
 @pytest.mark.parametrize("bad", [None, [1], np.zeros(3), 1j])

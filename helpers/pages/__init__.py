@@ -5,7 +5,8 @@ book, in JupyterLab and in Colab, without script, network or widget state.
 """
 
 from helpers.claims import holds
-from helpers.pages.gluing import format_glued, glue, glued, say
+from helpers.pages.costing import costs_table, on_your_gpu
+from helpers.pages.gluing import NAME, format_glued, glue, glued, say
 from helpers.pages.listings import new_lines, show_kernel
 from helpers.pages.notes import evidence, provenance, stall_note, tuned_note
 from helpers.pages.pieces import Html, Markdown, inline
@@ -13,8 +14,10 @@ from helpers.pages.quizzes import quiz
 from helpers.pages.tables import table
 
 __all__ = [
+    "NAME",
     "Html",
     "Markdown",
+    "costs_table",
     "evidence",
     "format_glued",
     "glue",
@@ -22,6 +25,7 @@ __all__ = [
     "holds",
     "inline",
     "new_lines",
+    "on_your_gpu",
     "provenance",
     "quiz",
     "say",
