@@ -98,7 +98,9 @@ def table(
     headers, formats = headers or {}, formats or {}
 
     def title(name: str) -> str:
-        return headers.get(name, name if name in catalog or name in cores else name.replace("_", " "))
+        return headers.get(
+            name, name if name in catalog or name in cores else name.replace("_", " ")
+        )
 
     if any(not title(name).strip() for name in chosen):
         raise DataError(f"the table {caption!r} has a column without a header: say what it holds")
