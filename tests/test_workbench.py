@@ -86,7 +86,7 @@ EDITS = (
     Edit("05", "coalesced_core", (("C[row * N + col]", "C[col * N + row]"),),
          lambda v: v.facts.wrong is not None, ("`C[col * N + row]`", "the product is transposed")),
     Edit("05", "coalesced_core", (("B[k * N + col]", "B[col * K + k]"),),
-         both(lambda v: v.facts.wrong is not None, changed("sectors a request", lambda r: r > 5)), ("`B[col * K + k]`",)),
+         lambda v: v.facts.wrong is not None and counts(v, "sectors")[0] > 5 * counts(v, "sectors")[1], ("`B[col * K + k]`",)),
     Edit("06", "tiled_32_core", ((FIRST, ""),), both(found("race"), lambda v: v.facts.wrong is None),
          ("the race is named by its two lines",)),
     Edit("06", "tiled_32_core", (("__syncthreads();  // everyone", "//"),), found("race"), ("one of the barriers",)),
