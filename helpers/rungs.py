@@ -202,6 +202,17 @@ _VECTORISED = replace(
     note="document L, part 2, section 3",
 )
 
+_DOUBLE_BUFFER = replace(
+    _VECTORISED,
+    name="double_buffer",
+    title="two buffers in shared memory, one barrier a tile",
+    file="11_double_buffer.cu",
+    entry="double_buffer",
+    chapter=11,
+    rules=(*_VECTORISED.rules[:-1], _shared("2")),
+    note="",
+)
+
 _SIMT: tuple[Kernel, ...] = (
     _along_rows("unrolled", "k loop unrolled by hand", "04_unrolled.cu", "document S, version 2"),
     _along_rows(
@@ -292,16 +303,7 @@ _SIMT: tuple[Kernel, ...] = (
         chapter=11,
         note="what document S, version 6, set out to do",
     ),
-    replace(
-        _VECTORISED,
-        name="double_buffer",
-        title="two buffers in shared memory, one barrier a tile",
-        file="11_double_buffer.cu",
-        entry="double_buffer",
-        chapter=11,
-        rules=(*_VECTORISED.rules[:-1], _shared("2")),
-        note="",
-    ),
+    _DOUBLE_BUFFER,
     replace(
         _VECTORISED,
         name="cp_async",
@@ -370,6 +372,21 @@ _WARP_CHOICES = {
 }
 _SMALL_WARPS = {"BK": 16, "WM": 32, "WN": 32, "TM": 8, "TN": 4}
 _WARP_TILED: tuple[Kernel, ...] = (
+    replace(
+        _DOUBLE_BUFFER,
+        name="lane_map",
+        title="lanes in squares of two by two",
+        file="12_lane_map.cu",
+        entry="lane_map",
+        chapter=12,
+        params={**_DOUBLE_BUFFER.params, "MIN_BLOCKS": 2},
+        choices={**_DOUBLE_BUFFER.choices, "MIN_BLOCKS": (1, 2)},
+        rules=(
+            *_DOUBLE_BUFFER.rules,
+            Rule("BM % (4 * TM) == 0", "a warp is 4 lanes high and 8 wide"),
+            Rule("BN % (8 * TN) == 0", "a warp is 4 lanes high and 8 wide"),
+        ),
+    ),
     Kernel(
         name="warp_tiled",
         title="warp tiling",

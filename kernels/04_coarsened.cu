@@ -1,12 +1,15 @@
-// One thread computes COARSE neighbouring elements of a row of C, one after the other.
+// One thread computes COARSE neighbouring elements of a row of C, one after the
+// other.
 //
-// New against 05_coalesced.cu: fewer threads, each with more to do. Neighbouring threads now
-// stand COARSE columns apart, so a warp's load of B spans COARSE times as many bytes and uses
-// one element in COARSE of them. The k loop runs once for each element: nothing that is read
-// for one serves the next. (Document S, version 4.)
+// New against 05_coalesced.cu: fewer threads, each with more to do. Neighbouring
+// threads now stand COARSE columns apart, so a warp's load of B spans COARSE times
+// as many bytes and uses one element in COARSE of them. The k loop runs once for
+// each element: nothing that is read for one serves the next. (Document S, version
+// 4.)
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
-// Block: BX x BY threads, COARSE elements each. Grid: cdiv(N, BX * COARSE) x cdiv(M, BY).
+// Block: BX x BY threads, COARSE elements each. Grid: cdiv(N, BX * COARSE) x
+// cdiv(M, BY).
 
 #ifndef BX
 #define BX 32  // threads of a block in x

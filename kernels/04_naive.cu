@@ -1,8 +1,9 @@
-// One thread computes one element of C: the triple loop with its two outer loops gone.
+// One thread computes one element of C: the triple loop with its two outer loops
+// gone.
 //
-// threadIdx.x walks DOWN a column of C (MatmulXrow). The 32 threads of a warp differ in
-// threadIdx.x first, so at each step they read 32 rows of A, K elements apart, and one
-// element of B. Correct, and slow.
+// threadIdx.x walks DOWN a column of C (MatmulXrow). The 32 threads of a warp
+// differ in threadIdx.x first, so at each step they read 32 rows of A, K elements
+// apart, and one element of B. Correct, and slow.
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: BX x BY threads, one element of C each. Grid: cdiv(M, BX) x cdiv(N, BY).
@@ -19,7 +20,8 @@
 
 using T = ELEMENT;
 
-constexpr int UNROLL = 32;  // steps of k between two tests of the loop: their loads overlap
+// Steps of k between two tests of the loop: their loads overlap.
+constexpr int UNROLL = 32;
 
 static_assert(BX * BY <= 1024, "a block holds at most 1024 threads");
 
@@ -29,7 +31,8 @@ naive(const T* A, const T* B, T* C, int M, int N, int K)
     const int row = blockIdx.x * BX + threadIdx.x;
     const int col = blockIdx.y * BY + threadIdx.y;
 
-    // The grid covers C rounded up to whole blocks: threads outside C have nothing to do.
+    // The grid covers C rounded up to whole blocks: threads outside C have nothing
+    // to do.
     if (row >= M || col >= N) {
         return;
     }

@@ -1,9 +1,11 @@
-// One thread computes one element of C; four steps of the k loop are written out by hand.
+// One thread computes one element of C; four steps of the k loop are written out by
+// hand.
 //
-// New against 05_coalesced.cu: each trip round the loop does UNROLL = 4 multiply-adds, so the
-// counter is tested and the branch taken a quarter as often. A second loop does what is left
-// when 4 does not divide K. The loads are the same loads, and the compiler unrolls such a loop
-// without being asked. (Document S, version 2.)
+// New against 05_coalesced.cu: each trip round the loop does UNROLL = 4
+// multiply-adds, so the counter is tested and the branch taken a quarter as often.
+// A second loop does what is left when 4 does not divide K. The loads are the same
+// loads, and the compiler unrolls such a loop without being asked. (Document S,
+// version 2.)
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: BX x BY threads, one element of C each. Grid: cdiv(N, BX) x cdiv(M, BY).

@@ -1,8 +1,10 @@
-// One thread computes one element of C, and neighbouring threads compute neighbours in a row.
+// One thread computes one element of C, and neighbouring threads compute neighbours
+// in a row.
 //
-// New since 04_naive.cu: threadIdx.x walks ALONG a row of C (MatmulYrow). At each step a warp
-// reads 32 neighbouring elements of B and one element of A, and stores 32 neighbours of C.
-// The arithmetic is the same; only the pairing of threads with elements changed.
+// New since 04_naive.cu: threadIdx.x walks ALONG a row of C (MatmulYrow). At each
+// step a warp reads 32 neighbouring elements of B and one element of A, and stores
+// 32 neighbours of C. The arithmetic is the same; only the pairing of threads with
+// elements changed.
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: BX x BY threads, one element of C each. Grid: cdiv(N, BX) x cdiv(M, BY).
@@ -19,7 +21,8 @@
 
 using T = ELEMENT;
 
-constexpr int UNROLL = 32;  // steps of k between two tests of the loop: their loads overlap
+// Steps of k between two tests of the loop: their loads overlap.
+constexpr int UNROLL = 32;
 
 static_assert(BX * BY <= 1024, "a block holds at most 1024 threads");
 
@@ -29,7 +32,8 @@ coalesced(const T* A, const T* B, T* C, int M, int N, int K)
     const int col = blockIdx.x * BX + threadIdx.x;
     const int row = blockIdx.y * BY + threadIdx.y;
 
-    // The grid covers C rounded up to whole blocks: threads outside C have nothing to do.
+    // The grid covers C rounded up to whole blocks: threads outside C have nothing
+    // to do.
     if (row >= M || col >= N) {
         return;
     }

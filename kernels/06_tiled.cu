@@ -1,11 +1,14 @@
-// A block computes a TILE x TILE tile of C from tiles of A and B kept in shared memory.
+// A block computes a TILE x TILE tile of C from tiles of A and B kept in shared
+// memory.
 //
-// New since 05_coalesced.cu: the block walks along K in steps of TILE. Each thread copies one
-// element of A and one of B into shared memory; after a barrier every thread reads TILE
-// elements of each from there. Global memory is read TILE times less often.
+// New since 05_coalesced.cu: the block walks along K in steps of TILE. Each thread
+// copies one element of A and one of B into shared memory; after a barrier every
+// thread reads TILE elements of each from there. Global memory is read TILE times
+// less often.
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
-// Block: TILE x TILE threads, one element of C each. Grid: cdiv(N, TILE) x cdiv(M, TILE).
+// Block: TILE x TILE threads, one element of C each. Grid: cdiv(N, TILE) x cdiv(M,
+// TILE).
 
 #ifndef ELEMENT
 #define ELEMENT float  // element type: float or int
@@ -16,7 +19,8 @@
 
 using T = ELEMENT;
 
-static_assert(TILE * TILE <= 1024, "one thread an element: a block holds at most 1024 threads");
+static_assert(TILE * TILE <= 1024,
+              "one thread an element: a block holds at most 1024 threads");
 
 extern "C" __global__ void __launch_bounds__(TILE * TILE)
 tiled(const T* A, const T* B, T* C, int M, int N, int K)
@@ -29,16 +33,18 @@ tiled(const T* A, const T* B, T* C, int M, int N, int K)
     const int row = blockIdx.y * TILE + ty;
     const int col = blockIdx.x * TILE + tx;
 
-    const T* A_src = A + size_t(row) * K + tx;  // this thread's element of the first A tile
+    const T* A_src = A + size_t(row) * K + tx;  // its element of the first A tile
     const T* B_src = B + size_t(ty) * N + col;  // and of the first B tile
 
-    // This thread has an element of A to copy while k0 < a_end, and one of B while k0 < b_end.
+    // This thread has an element of A to copy while k0 < a_end, and one of B while
+    // k0 < b_end.
     const int a_end = row < M ? K - tx : 0;
     const int b_end = col < N ? K - ty : 0;
 
     T sum = 0;
     for (int k0 = 0; k0 < K; k0 += TILE) {
-        // Global to shared: one element of A and one of B; zero where the tile leaves the matrix.
+        // Global to shared: one element of A and one of B; zero where the tile
+        // leaves the matrix.
         A_tile[ty][tx] = k0 < a_end ? *A_src : T(0);
         B_tile[ty][tx] = k0 < b_end ? *B_src : T(0);
         __syncthreads();  // both tiles are complete

@@ -1,12 +1,14 @@
 // The tiled kernel with PAD unused words at the end of every row in shared memory.
 //
-// New since 06_tiled.cu: rows of the tiles lie TILE + PAD words apart, so that the elements of
-// a COLUMN fall into different banks. Count before you believe that it helps: this kernel never
-// reads a column. A warp reads one word of A_tile (or a few), and a row of B_tile. (Document S,
-// version 6; its prefetch is in 11_prefetch.cu.)
+// New since 06_tiled.cu: rows of the tiles lie TILE + PAD words apart, so that the
+// elements of a COLUMN fall into different banks. Count before you believe that it
+// helps: this kernel never reads a column. A warp reads one word of A_tile (or a
+// few), and a row of B_tile. (Document S, version 6; its prefetch is in
+// 11_prefetch.cu.)
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
-// Block: TILE x TILE threads, one element of C each. Grid: cdiv(N, TILE) x cdiv(M, TILE).
+// Block: TILE x TILE threads, one element of C each. Grid: cdiv(N, TILE) x cdiv(M,
+// TILE).
 
 #ifndef TILE
 #define TILE 32  // edge of the tiles of A, B and C
@@ -15,7 +17,8 @@
 #define PAD 1  // unused words at the end of a row of shared memory
 #endif
 
-static_assert(TILE * TILE <= 1024, "one thread an element: a block holds at most 1024 threads");
+static_assert(TILE * TILE <= 1024,
+              "one thread an element: a block holds at most 1024 threads");
 
 extern "C" __global__ void __launch_bounds__(TILE * TILE)
 tiled_pad_rows(const float* A, const float* B, float* C, int M, int N, int K)
@@ -28,16 +31,19 @@ tiled_pad_rows(const float* A, const float* B, float* C, int M, int N, int K)
     const int row = blockIdx.y * TILE + ty;
     const int col = blockIdx.x * TILE + tx;
 
-    const float* A_src = A + size_t(row) * K + tx;  // this thread's element of the first A tile
+    // Its element of the first A tile.
+    const float* A_src = A + size_t(row) * K + tx;
     const float* B_src = B + size_t(ty) * N + col;  // and of the first B tile
 
-    // This thread has an element of A to copy while k0 < a_end, and one of B while k0 < b_end.
+    // This thread has an element of A to copy while k0 < a_end, and one of B while
+    // k0 < b_end.
     const int a_end = row < M ? K - tx : 0;
     const int b_end = col < N ? K - ty : 0;
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += TILE) {
-        // Global to shared: one element of A and one of B; zero where the tile leaves the matrix.
+        // Global to shared: one element of A and one of B; zero where the tile
+        // leaves the matrix.
         A_tile[ty][tx] = k0 < a_end ? *A_src : 0.0f;
         B_tile[ty][tx] = k0 < b_end ? *B_src : 0.0f;
         __syncthreads();  // both tiles are complete

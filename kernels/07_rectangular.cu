@@ -1,8 +1,9 @@
 // A block computes a flat tile of C: TILE_ROWS rows, TILE_COLS columns.
 //
-// New since 06_tiled.cu: the tile is not square. A row of 32 keeps a warp's loads in one row
-// of the matrix, and 8 rows keep the block at 256 threads, of which an SM can hold several.
-// B's tile stays TILE_COLS high, so each thread copies several of its rows. (Document P.)
+// New since 06_tiled.cu: the tile is not square. A row of 32 keeps a warp's loads
+// in one row of the matrix, and 8 rows keep the block at 256 threads, of which an
+// SM can hold several. B's tile stays TILE_COLS high, so each thread copies several
+// of its rows. (Document P.)
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: TILE_COLS x TILE_ROWS threads, one element of C each.
@@ -16,7 +17,8 @@
 #endif
 
 static_assert(TILE_ROWS * TILE_COLS <= 1024, "a block holds at most 1024 threads");
-static_assert(TILE_COLS % TILE_ROWS == 0, "every thread copies equally many rows of B");
+static_assert(TILE_COLS % TILE_ROWS == 0,
+              "every thread copies equally many rows of B");
 
 extern "C" __global__ void __launch_bounds__(TILE_ROWS * TILE_COLS)
 tiled_rect(const float* A, const float* B, float* C, int M, int N, int K)
@@ -29,16 +31,19 @@ tiled_rect(const float* A, const float* B, float* C, int M, int N, int K)
     const int row = blockIdx.y * TILE_ROWS + ty;
     const int col = blockIdx.x * TILE_COLS + tx;
 
-    const float* A_src = A + size_t(row) * K + tx;  // this thread's element of the first A tile
-    const float* B_src = B + size_t(ty) * N + col;  // its first element of the first B tile
+    // Its element of the first A tile.
+    const float* A_src = A + size_t(row) * K + tx;
+    const float* B_src = B + size_t(ty) * N + col;  // and of the first B tile
 
-    // This thread has an element of A to copy while k0 < a_end; of row r of B while k0 + r < b_end.
+    // This thread has an element of A to copy while k0 < a_end; of row r of B while
+    // k0 + r < b_end.
     const int a_end = row < M ? K - tx : 0;
     const int b_end = col < N ? K - ty : 0;
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += TILE_COLS) {
-        // Global to shared: one element of A; zero where the tile leaves the matrix.
+        // Global to shared: one element of A; zero where the tile leaves the
+        // matrix.
         A_tile[ty][tx] = k0 < a_end ? *A_src : 0.0f;
 
         // Global to shared: every TILE_ROWS-th row of B.

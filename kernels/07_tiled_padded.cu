@@ -1,17 +1,20 @@
 // The tiled kernel without a single bounds check: the matrices fit the tiles.
 //
-// New since 06_tiled.cu: whoever calls pads A, B and C with zeros until TILE divides M, N and
-// K, and cuts the result out of C afterwards. Zeros add nothing to a dot product, no thread
-// takes another path than its neighbours, and every load is unconditional. (Document P.)
+// New since 06_tiled.cu: whoever calls pads A, B and C with zeros until TILE
+// divides M, N and K, and cuts the result out of C afterwards. Zeros add nothing to
+// a dot product, no thread takes another path than its neighbours, and every load
+// is unconditional. (Document P.)
 //
-// A is M x K, B is K x N, C is M x N, all row-major; M, N and K are multiples of TILE.
+// A is M x K, B is K x N, C is M x N, all row-major; M, N and K are multiples of
+// TILE.
 // Block: TILE x TILE threads, one element of C each. Grid: N / TILE x M / TILE.
 
 #ifndef TILE
 #define TILE 32  // edge of the tiles of A, B and C
 #endif
 
-static_assert(TILE * TILE <= 1024, "one thread an element: a block holds at most 1024 threads");
+static_assert(TILE * TILE <= 1024,
+              "one thread an element: a block holds at most 1024 threads");
 
 extern "C" __global__ void __launch_bounds__(TILE * TILE)
 tiled_padded(const float* A, const float* B, float* C, int M, int N, int K)
@@ -24,7 +27,8 @@ tiled_padded(const float* A, const float* B, float* C, int M, int N, int K)
     const int row = blockIdx.y * TILE + ty;
     const int col = blockIdx.x * TILE + tx;
 
-    const float* A_src = A + size_t(row) * K + tx;  // this thread's element of the first A tile
+    // Its element of the first A tile.
+    const float* A_src = A + size_t(row) * K + tx;
     const float* B_src = B + size_t(ty) * N + col;  // and of the first B tile
 
     float sum = 0.0f;

@@ -1,9 +1,11 @@
-// A block computes a BM x BN tile of C; each thread a TM x 1 column of it, in registers.
+// A block computes a BM x BN tile of C; each thread a TM x 1 column of it, in
+// registers.
 //
-// New since 06_tiled.cu: a thread owns TM results instead of one. At each k it reads one value
-// of B_tile into a register and uses it TM times. With TM results a thread, the block needs
-// TM times fewer threads than C_tile has elements, and the tiles shrink along K to BK so that
-// every thread copies exactly one element of each.
+// New since 06_tiled.cu: a thread owns TM results instead of one. At each k it
+// reads one value of B_tile into a register and uses it TM times. With TM results a
+// thread, the block needs TM times fewer threads than C_tile has elements, and the
+// tiles shrink along K to BK so that every thread copies exactly one element of
+// each.
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: BM * BN / TM threads. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -24,11 +26,12 @@
 #if __CUDA_ARCH__ < 800
 constexpr int SM_THREADS = 1024;  // threads that an SM holds at most
 #else
-constexpr int SM_THREADS = 2048;  // where it is 1536, the compiler ignores BLOCKS_PER_SM
+constexpr int SM_THREADS = 2048;  // if 1536: BLOCKS_PER_SM is ignored
 #endif
 
 constexpr int THREADS = BM * BN / TM;
-constexpr int BLOCKS_PER_SM = SM_THREADS / THREADS;  // to fill the SM: limits a thread's registers
+// To fill the SM: limits a thread's registers.
+constexpr int BLOCKS_PER_SM = SM_THREADS / THREADS;
 
 static_assert(BM % TM == 0, "threads split the rows of the tile evenly");
 static_assert(BM * BK == THREADS, "each thread copies one element of A");
@@ -44,15 +47,16 @@ block_1d(const float* A, const float* B, float* C, int M, int N, int K)
     const int m0 = blockIdx.y * BM;  // origin of the block's tile of C
     const int n0 = blockIdx.x * BN;
 
-    // The element of each tile that this thread copies: neighbours along a row of A and of B.
+    // The element of each tile that this thread copies: neighbours along a row of A
+    // and of B.
     const int a_row = threadIdx.x / BK;
     const int a_col = threadIdx.x % BK;
     const int b_row = threadIdx.x / BN;
     const int b_col = threadIdx.x % BN;
     const float* A_src = A + size_t(m0 + a_row) * K + a_col;
     const float* B_src = B + size_t(b_row) * N + n0 + b_col;
-    const int a_end = m0 + a_row < M ? K - a_col : 0;  // it has an element of A while k0 < a_end
-    const int b_end = n0 + b_col < N ? K - b_row : 0;  // and one of B while k0 < b_end
+    const int a_end = m0 + a_row < M ? K - a_col : 0;  // copies A while k0 < a_end
+    const int b_end = n0 + b_col < N ? K - b_row : 0;  // and B while k0 < b_end
 
     // The column of C that this thread computes: TM rows from c_row on.
     const int c_row = threadIdx.x / BN * TM;
@@ -60,7 +64,8 @@ block_1d(const float* A, const float* B, float* C, int M, int N, int K)
 
     float sum[TM] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
-        // Global to shared: one element of A and one of B; zero where the tile leaves the matrix.
+        // Global to shared: one element of A and one of B; zero where the tile
+        // leaves the matrix.
         A_tile[a_row][a_col] = k0 < a_end ? *A_src : 0.0f;
         B_tile[b_row][b_col] = k0 < b_end ? *B_src : 0.0f;
         __syncthreads();  // both tiles are complete
@@ -70,7 +75,7 @@ block_1d(const float* A, const float* B, float* C, int M, int N, int K)
         B_src += size_t(BK) * N;
 
         for (int k = 0; k < BK; ++k) {
-            const float b_frag = B_tile[k][c_col];  // shared to register: once for TM products
+            const float b_frag = B_tile[k][c_col];  // read once for TM products
             for (int i = 0; i < TM; ++i) {
                 sum[i] += A_tile[c_row + i][k] * b_frag;
             }

@@ -1,9 +1,10 @@
-// A block computes TILE rows and TILE * REG_TILE columns of C; each thread REG_TILE elements of
-// one row, TILE columns apart, in private registers.
+// A block computes TILE rows and TILE * REG_TILE columns of C; each thread REG_TILE
+// elements of one row, TILE columns apart, in private registers.
 //
-// New since 06_tiled.cu: a value of A_tile read from shared memory feeds REG_TILE multiply-adds.
-// The grid has REG_TILE times fewer blocks in x. (Document S, version 5, whose blocks overlap
-// unless its grid is divided like this, and which reads A_tile again for every element.)
+// New since 06_tiled.cu: a value of A_tile read from shared memory feeds REG_TILE
+// multiply-adds. The grid has REG_TILE times fewer blocks in x. (Document S,
+// version 5, whose blocks overlap unless its grid is divided like this, and which
+// reads A_tile again for every element.)
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: TILE x TILE threads. Grid: cdiv(N, TILE * REG_TILE) x cdiv(M, TILE).
@@ -37,7 +38,8 @@ privatised(const float* A, const float* B, float* C, int M, int N, int K)
 
     float sum[REG_TILE] = {};
     for (int k0 = 0; k0 < K; k0 += TILE) {
-        // Global to shared: one element of A, REG_TILE of B; zero where a tile leaves the matrix.
+        // Global to shared: one element of A, REG_TILE of B; zero where a tile
+        // leaves the matrix.
         A_tile[ty][tx] = row < M && k0 + tx < K ? *A_src : 0.0f;
         for (int r = 0; r < REG_TILE; ++r) {
             const bool inside = col + r * TILE < N && k0 + ty < K;
@@ -46,7 +48,7 @@ privatised(const float* A, const float* B, float* C, int M, int N, int K)
         __syncthreads();  // both tiles are complete
 
         for (int k = 0; k < TILE; ++k) {
-            const float a_frag = A_tile[ty][k];  // shared to register: once for REG_TILE products
+            const float a_frag = A_tile[ty][k];  // read once for REG_TILE products
             for (int r = 0; r < REG_TILE; ++r) {
                 sum[r] += a_frag * B_tile[k][tx + r * TILE];
             }

@@ -1,9 +1,11 @@
-// A block computes a BM x BN tile of C; each thread a TM x TN patch of it, in registers.
+// A block computes a BM x BN tile of C; each thread a TM x TN patch of it, in
+// registers.
 //
-// New since 08_block_1d.cu: a thread's results form a patch instead of a column. At each k it
-// reads TM values of A_tile and TN of B_tile into registers and multiplies every one with every
-// other: TM * TN multiply-adds for TM + TN reads. The tile of C grows to 128 x 128, so a thread
-// now copies several elements of each tile.
+// New since 08_block_1d.cu: a thread's results form a patch instead of a column. At
+// each k it reads TM values of A_tile and TN of B_tile into registers and
+// multiplies every one with every other: TM * TN multiply-adds for TM + TN reads.
+// The tile of C grows to 128 x 128, so a thread now copies several elements of each
+// tile.
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: (BM / TM) * (BN / TN) threads. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -25,8 +27,8 @@
 #endif
 
 constexpr int THREADS = (BM / TM) * (BN / TN);
-constexpr int A_STEP = THREADS / BK;  // rows of A that the block copies in one go
-constexpr int B_STEP = THREADS / BN;  // rows of B that the block copies in one go
+constexpr int A_STEP = THREADS / BK;  // rows of A copied in one go
+constexpr int B_STEP = THREADS / BN;  // rows of B copied in one go
 
 static_assert(BM % TM == 0 && BN % TN == 0, "threads split the tile of C evenly");
 static_assert(THREADS % BK == 0, "the block copies whole rows of A in one go");
@@ -46,12 +48,13 @@ block_2d(const float* A, const float* B, float* C, int M, int N, int K)
     const int m0 = blockIdx.y * BM;  // origin of the block's tile of C
     const int n0 = blockIdx.x * BN;
 
-    // The elements that this thread copies: every A_STEP-th row of A, every B_STEP-th row of B.
+    // The elements that this thread copies: every A_STEP-th row of A, every
+    // B_STEP-th row of B.
     const int a_row = threadIdx.x / BK;
     const int a_col = threadIdx.x % BK;
     const int b_row = threadIdx.x / BN;
     const int b_col = threadIdx.x % BN;
-    const int rows_left = M - (m0 + a_row);  // rows of A from this thread's first one on
+    const int rows_left = M - (m0 + a_row);  // rows of A from its first one on
     const bool b_inside = n0 + b_col < N;
     const float* A_src = A + size_t(m0 + a_row) * K + a_col;
     const float* B_src = B + size_t(b_row) * N + n0 + b_col;

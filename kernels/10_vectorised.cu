@@ -1,10 +1,12 @@
-// The 2D-blocked kernel with four floats to an access, in global and in shared memory.
+// The 2D-blocked kernel with four floats to an access, in global and in shared
+// memory.
 //
-// New since 09_block_2d.cu: a thread copies and reads four neighbours with one instruction. For
-// that the tile of A lies transposed in shared memory, so that the TM values which a thread
-// needs at one k are neighbours; and a thread's TN columns come in groups of four, COL_STEP
-// apart, so that neighbouring threads read neighbouring groups.
-// Matrices whose rows do not all start on 16 bytes take the same way element by element.
+// New since 09_block_2d.cu: a thread copies and reads four neighbours with one
+// instruction. For that the tile of A lies transposed in shared memory, so that the
+// TM values which a thread needs at one k are neighbours; and a thread's TN columns
+// come in groups of four, COL_STEP apart, so that neighbouring threads read
+// neighbouring groups. Matrices whose rows do not all start on 16 bytes take the
+// same way element by element.
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: (BM / TM) * (BN / TN) threads. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -29,18 +31,21 @@
 
 constexpr int VEC = 4;  // floats to an access
 constexpr int THREADS = (BM / TM) * (BN / TN);
-constexpr int A_STEP = THREADS / (BK / VEC);  // rows of A that the block copies in one go
-constexpr int B_STEP = THREADS / (BN / VEC);  // rows of B that the block copies in one go
+constexpr int A_STEP = THREADS / (BK / VEC);  // rows of A copied in one go
+constexpr int B_STEP = THREADS / (BN / VEC);  // rows of B copied in one go
 constexpr int A_LOADS = BM / A_STEP;          // fours of A a thread copies
 constexpr int B_LOADS = BK / B_STEP;          // fours of B a thread copies
-constexpr int COL_STEP = VEC * (BN / TN);     // columns from one group of four to the next
-constexpr int A_PAD = VEC;  // shifts the rows of A_tile by four banks: its stores do not collide
+constexpr int COL_STEP = VEC * (BN / TN);     // columns from one four to the next
+constexpr int A_PAD = VEC;                    // keeps stores to A_tile apart
 
 static_assert(BM % TM == 0 && BN % TN == 0, "threads split the tile of C evenly");
-static_assert(BK % VEC == 0 && TM % VEC == 0 && TN % VEC == 0, "everything moves in fours");
-static_assert(THREADS % (BK / VEC) == 0, "the block copies whole rows of A in one go");
+static_assert(BK % VEC == 0 && TM % VEC == 0 && TN % VEC == 0,
+              "everything moves in fours");
+static_assert(THREADS % (BK / VEC) == 0,
+              "the block copies whole rows of A in one go");
 static_assert(BM % A_STEP == 0, "every thread copies equally much of A");
-static_assert(THREADS % (BN / VEC) == 0, "the block copies whole rows of B in one go");
+static_assert(THREADS % (BN / VEC) == 0,
+              "the block copies whole rows of B in one go");
 static_assert(BK % B_STEP == 0, "every thread copies equally much of B");
 static_assert(BK * (BM + A_PAD + BN) * sizeof(float) <= 48 * 1024,
               "the tiles fit the 48 KB of static shared memory");
@@ -49,23 +54,25 @@ static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
 using ATile = float[BK][BM + A_PAD];  // transposed: a row holds one k
 using BTile = float[BK][BN];
 
-// ALIGNED: the rows of A, B and C start on 16 bytes, so that they can be accessed in fours.
+// ALIGNED: the rows of A, B and C start on 16 bytes, so that they can be accessed
+// in fours.
 template <bool ALIGNED>
-__device__ void multiply(const float* A, const float* B, float* C, int M, int N, int K,
-                         ATile& A_tile, BTile& B_tile)
+__device__ void multiply(const float* A, const float* B, float* C, int M, int N,
+                         int K, ATile& A_tile, BTile& B_tile)
 {
     const int m0 = blockIdx.y * BM;  // origin of the block's tile of C
     const int n0 = blockIdx.x * BN;
 
-    // The fours that this thread copies: every A_STEP-th row of A, every B_STEP-th row of B.
+    // The fours that this thread copies: every A_STEP-th row of A, every B_STEP-th
+    // row of B.
     const int a_row = threadIdx.x / (BK / VEC);
     const int a_col = threadIdx.x % (BK / VEC) * VEC;
     const int b_row = threadIdx.x / (BN / VEC);
     const int b_col = threadIdx.x % (BN / VEC) * VEC;
     const float* A_src = A + size_t(m0 + a_row) * K + a_col;
     const float* B_src = B + size_t(b_row) * N + n0 + b_col;
-    const int a_rows = M - (m0 + a_row);  // rows of A left from this thread's first one on
-    const int b_cols = N - (n0 + b_col);  // columns of B left from this thread's first one on
+    const int a_rows = M - (m0 + a_row);  // rows of A from its first one on
+    const int b_cols = N - (n0 + b_col);  // columns of B from its first one on
 
     // The patch of C that this thread computes starts here, within the tile.
     const int c_row = threadIdx.x / (BN / TN) * TM;
@@ -76,7 +83,8 @@ __device__ void multiply(const float* A, const float* B, float* C, int M, int N,
 
     float sum[TM][TN] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
-        // Global to registers: all loads are under way before the first is waited for.
+        // Global to registers: all loads are under way before the first is waited
+        // for.
         for (int i = 0; i < A_LOADS; ++i) {
             const int left = i * A_STEP < a_rows ? K - (k0 + a_col) : 0;
             a_fours[i] = load4<ALIGNED>(A_src + size_t(i * A_STEP) * K, left);
@@ -89,7 +97,8 @@ __device__ void multiply(const float* A, const float* B, float* C, int M, int N,
         A_src += BK;
         B_src += size_t(BK) * N;
 
-        // Registers to shared: four of a row of A become four of a column of A_tile.
+        // Registers to shared: four of a row of A become four of a column of
+        // A_tile.
         for (int i = 0; i < A_LOADS; ++i) {
             A_tile[a_col + 0][a_row + i * A_STEP] = a_fours[i].x;
             A_tile[a_col + 1][a_row + i * A_STEP] = a_fours[i].y;
@@ -128,7 +137,8 @@ __device__ void multiply(const float* A, const float* B, float* C, int M, int N,
         for (int j = 0; j < TN; j += VEC) {
             const int row = m0 + c_row + i;
             const int col = n0 + c_col + j / VEC * COL_STEP;
-            const float4 v = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            const float4 v =
+                make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
             store4<ALIGNED>(C + size_t(row) * N + col, v, row < M ? N - col : 0);
         }
     }

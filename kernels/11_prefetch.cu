@@ -1,9 +1,11 @@
-// The vectorised kernel with the next tiles already on their way while these are used.
+// The vectorised kernel with the next tiles already on their way while these are
+// used.
 //
-// New since 10_vectorised.cu: each trip round the loop first asks global memory for its part of
-// the NEXT tiles, into registers, and then computes with the tiles in shared memory. The loads
-// have the whole computation to arrive. They are put down in shared memory once everyone has
-// finished reading it. (What document S, version 6, set out to do: it never used its loads.)
+// New since 10_vectorised.cu: each trip round the loop first asks global memory for
+// its part of the NEXT tiles, into registers, and then computes with the tiles in
+// shared memory. The loads have the whole computation to arrive. They are put down
+// in shared memory once everyone has finished reading it. (What document S, version
+// 6, set out to do: it never used its loads.)
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: (BM / TM) * (BN / TN) threads. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -28,18 +30,21 @@
 
 constexpr int VEC = 4;  // floats to an access
 constexpr int THREADS = (BM / TM) * (BN / TN);
-constexpr int A_STEP = THREADS / (BK / VEC);  // rows of A that the block copies in one go
-constexpr int B_STEP = THREADS / (BN / VEC);  // rows of B that the block copies in one go
+constexpr int A_STEP = THREADS / (BK / VEC);  // rows of A copied in one go
+constexpr int B_STEP = THREADS / (BN / VEC);  // rows of B copied in one go
 constexpr int A_LOADS = BM / A_STEP;          // fours of A a thread copies
 constexpr int B_LOADS = BK / B_STEP;          // fours of B a thread copies
-constexpr int COL_STEP = VEC * (BN / TN);     // columns from one group of four to the next
-constexpr int A_PAD = VEC;  // shifts the rows of A_tile by four banks: its stores do not collide
+constexpr int COL_STEP = VEC * (BN / TN);     // columns from one four to the next
+constexpr int A_PAD = VEC;                    // keeps stores to A_tile apart
 
 static_assert(BM % TM == 0 && BN % TN == 0, "threads split the tile of C evenly");
-static_assert(BK % VEC == 0 && TM % VEC == 0 && TN % VEC == 0, "everything moves in fours");
-static_assert(THREADS % (BK / VEC) == 0, "the block copies whole rows of A in one go");
+static_assert(BK % VEC == 0 && TM % VEC == 0 && TN % VEC == 0,
+              "everything moves in fours");
+static_assert(THREADS % (BK / VEC) == 0,
+              "the block copies whole rows of A in one go");
 static_assert(BM % A_STEP == 0, "every thread copies equally much of A");
-static_assert(THREADS % (BN / VEC) == 0, "the block copies whole rows of B in one go");
+static_assert(THREADS % (BN / VEC) == 0,
+              "the block copies whole rows of B in one go");
 static_assert(BK % B_STEP == 0, "every thread copies equally much of B");
 static_assert(BK * (BM + A_PAD + BN) * sizeof(float) <= 48 * 1024,
               "the tiles fit the 48 KB of static shared memory");
@@ -48,23 +53,25 @@ static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
 using ATile = float[BK][BM + A_PAD];  // transposed: a row holds one k
 using BTile = float[BK][BN];
 
-// ALIGNED: the rows of A, B and C start on 16 bytes, so that they can be accessed in fours.
+// ALIGNED: the rows of A, B and C start on 16 bytes, so that they can be accessed
+// in fours.
 template <bool ALIGNED>
-__device__ void multiply(const float* A, const float* B, float* C, int M, int N, int K,
-                         ATile& A_tile, BTile& B_tile)
+__device__ void multiply(const float* A, const float* B, float* C, int M, int N,
+                         int K, ATile& A_tile, BTile& B_tile)
 {
     const int m0 = blockIdx.y * BM;  // origin of the block's tile of C
     const int n0 = blockIdx.x * BN;
 
-    // The fours that this thread copies: every A_STEP-th row of A, every B_STEP-th row of B.
+    // The fours that this thread copies: every A_STEP-th row of A, every B_STEP-th
+    // row of B.
     const int a_row = threadIdx.x / (BK / VEC);
     const int a_col = threadIdx.x % (BK / VEC) * VEC;
     const int b_row = threadIdx.x / (BN / VEC);
     const int b_col = threadIdx.x % (BN / VEC) * VEC;
     const float* A_src = A + size_t(m0 + a_row) * K + a_col;
     const float* B_src = B + size_t(b_row) * N + n0 + b_col;
-    const int a_rows = M - (m0 + a_row);  // rows of A left from this thread's first one on
-    const int b_cols = N - (n0 + b_col);  // columns of B left from this thread's first one on
+    const int a_rows = M - (m0 + a_row);  // rows of A from its first one on
+    const int b_cols = N - (n0 + b_col);  // columns of B from its first one on
 
     // The patch of C that this thread computes starts here, within the tile.
     const int c_row = threadIdx.x / (BN / TN) * TM;
@@ -91,7 +98,8 @@ __device__ void multiply(const float* A, const float* B, float* C, int M, int N,
     float sum[TM][TN] = {};
     load(0);
     for (int k0 = 0; k0 < K; k0 += BK) {
-        // Registers to shared: four of a row of A become four of a column of A_tile.
+        // Registers to shared: four of a row of A become four of a column of
+        // A_tile.
         for (int i = 0; i < A_LOADS; ++i) {
             A_tile[a_col + 0][a_row + i * A_STEP] = a_next[i].x;
             A_tile[a_col + 1][a_row + i * A_STEP] = a_next[i].y;
@@ -132,7 +140,8 @@ __device__ void multiply(const float* A, const float* B, float* C, int M, int N,
         for (int j = 0; j < TN; j += VEC) {
             const int row = m0 + c_row + i;
             const int col = n0 + c_col + j / VEC * COL_STEP;
-            const float4 v = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            const float4 v =
+                make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
             store4<ALIGNED>(C + size_t(row) * N + col, v, row < M ? N - col : 0);
         }
     }

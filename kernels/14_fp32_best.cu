@@ -1,14 +1,16 @@
 // The fastest FP32 kernel of the book, for Ampere and later GPUs.
 //
-// Each block computes a BM x BN tile of C, each warp a WM x WN part of it, each thread TM x TN
-// elements in pieces of 4 x 4, as in 13_warp_tiled.cu.
-// New since then: copies from global to shared memory are asynchronous and run STAGES - 1 tiles
-// ahead in a ring of STAGES shared tiles; blocks walk C in bands of GROUP_M rows of tiles, so
-// that the blocks at work together share operands in the L2 cache.
+// Each block computes a BM x BN tile of C, each warp a WM x WN part of it, each
+// thread TM x TN elements in pieces of 4 x 4, as in 13_warp_tiled.cu.
+// New since then: copies from global to shared memory are asynchronous and run
+// STAGES - 1 tiles ahead in a ring of STAGES shared tiles; blocks walk C in bands
+// of GROUP_M rows of tiles, so that the blocks at work together share operands in
+// the L2 cache.
 //
 // A is M x K, B is K x N, C is M x N, all row-major; any M, N, K >= 1.
 // A_tile is BK x (BM + PAD), transposed: a row holds one k. B_tile is BK x BN.
-// Block: (BM / WM) * (BN / WN) warps. Grid: cdiv(M, BM) * cdiv(N, BN), one-dimensional.
+// Block: (BM / WM) * (BN / WN) warps. Grid: cdiv(M, BM) * cdiv(N, BN),
+// one-dimensional.
 
 #include "common/cp_async.cuh"
 #include "common/vector.cuh"
@@ -51,8 +53,8 @@ constexpr int THREADS = (BM / WM) * WARPS_N * WARP;
 constexpr int LANES_M = WM / TM;  // a warp is LANES_M x LANES_N threads
 constexpr int LANES_N = WN / TN;
 
-// Of A, a warp copies SECTOR steps of k (32 bytes) of four rows. It transposes them: rows of
-// BM + PAD floats put the 32 floats into 32 different banks.
+// Of A, a warp copies SECTOR steps of k (32 bytes) of four rows. It transposes
+// them: rows of BM + PAD floats put the 32 floats into 32 different banks.
 constexpr int SECTOR = 8;
 constexpr int PAD = 4;
 constexpr int LD_A = BM + PAD;
@@ -71,9 +73,10 @@ static_assert(THREADS % SECTOR == 0 && BM % A_ROWS == 0, "threads copy equally m
 static_assert(STAGES >= 2, "one tile is used while the next arrives");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
 
-// Where a tile of the ring begins. NVRTC keeps a pointer to shared memory in 64 bits. Where several
-// blocks share an SM, registers are short and a number of floats serves better; a block that has the
-// SM for itself is faster with pointers (both measured: data/tries/fp32.md).
+// Where a tile of the ring begins. NVRTC keeps a pointer to shared memory in 64
+// bits. Where several blocks share an SM, registers are short and a number of
+// floats serves better; a block that has the SM for itself is faster with pointers
+// (both measured: data/tries/fp32.md).
 #if MIN_BLOCKS > 1
 using Place = int;
 #define RING_START 0
@@ -102,9 +105,10 @@ struct Copier {
     int a_to, b_to;   // their place in a stage of the ring
     ptrdiff_t row_b;  // elements from one row of B to the next
 
-    // The first tile begins at k = -skip. Rows of A beyond the edge are replaced by the last one,
-    // columns of B by those from the left edge on: what comes of them is not stored. (Were they
-    // all the last column, the lanes of a copy would queue for one address.)
+    // The first tile begins at k = -skip. Rows of A beyond the edge are replaced by
+    // the last one, columns of B by those from the left edge on: what comes of them
+    // is not stored. (Were they all the last column, the lanes of a copy would
+    // queue for one address.)
     __device__ Copier(const float* A, const float* B, int m0, int n0, int M, int N, int K, int skip)
     {
         const int a_m = threadIdx.x / SECTOR;
@@ -114,32 +118,32 @@ struct Copier {
         a_to = a_k * LD_A + a_m;
         b_to = STAGE_A + b_k * BN + b_n;
         row_b = N;
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < A_PASSES; ++i) {
             a[i] = A + ptrdiff_t(min(m0 + a_m + i * A_ROWS, M - 1)) * K + a_k - skip;
         }
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < B_SPANS; ++i) {
             b[i] = B + (b_k - skip) * row_b + (n0 + b_n + i * B_THREADS * WIDTH) % N;
         }
     }
 
-    // Starts copying the next tile into a stage. Zeros take the place of its first `skip` steps of
-    // k, and of all of it if it is not wanted.
+    // Starts copying the next tile into a stage. Zeros take the place of its first
+    // `skip` steps of k, and of all of it if it is not wanted.
     __device__ void copy(float* stage, int skip, bool wanted)
     {
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < A_PASSES; ++i) {
-#pragma unroll
+            #pragma unroll
             for (int k = 0; k < BK; k += SECTOR) {
                 copy_async<1>(stage + a_to + k * LD_A + i * A_ROWS, a[i] + k,
                               wanted && a_k + k >= skip);
             }
             a[i] += BK;
         }
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < B_SPANS; ++i) {
-#pragma unroll
+            #pragma unroll
             for (int k = 0; k < BK; k += B_ROWS) {
                 copy_async<WIDTH>(stage + b_to + k * BN + i * B_THREADS * WIDTH, b[i],
                                   wanted && b_k + k >= skip);
@@ -167,9 +171,9 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
     extern __shared__ float4 shared_memory[];
     float* ring = reinterpret_cast<float*>(shared_memory);
 
-    // Bits 1 and up of the lane choose its rows, bit 0 and the topmost bits its columns. Lanes 0
-    // and 1 then read the same of A_tile, lanes 0 and 2 the same of B_tile, which lets a 16-byte
-    // read of the warp pass in two wavefronts.
+    // Bits 1 and up of the lane choose its rows, bit 0 and the topmost bits its
+    // columns. Lanes 0 and 1 then read the same of A_tile, lanes 0 and 2 the same
+    // of B_tile, which lets a 16-byte read of the warp pass in two wavefronts.
     const int warp = threadIdx.x / WARP;
     const int lane = threadIdx.x % WARP;
     const int lane_m = lane / 2 % LANES_M;
@@ -177,7 +181,8 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
     const int m_thread = warp / WARPS_N * WM + lane_m * VEC;
     const int n_thread = warp % WARPS_N * WN + lane_n * VEC;
 
-    // If K does not fill its tiles, the first one begins before k = 0; all others are whole.
+    // If K does not fill its tiles, the first one begins before k = 0; all others
+    // are whole.
     const int tiles_k = (K + BK - 1) / BK;
     const int skip = tiles_k * BK - K;
     Copier<WIDTH> copier(A, B, m0, n0, M, N, K, skip);
@@ -191,11 +196,11 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
     float b_frag[2][TN];
     auto read_frags = [&](Place start, int k) {
         const float* stage = IN_RING(start);
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < TM; i += VEC) {
             read4(a_frag[k % 2] + i, stage + k * LD_A + m_thread + i * LANES_M);
         }
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < TN; j += VEC) {
             read4(b_frag[k % 2] + j, stage + STAGE_A + k * BN + n_thread + j * LANES_N);
         }
@@ -209,7 +214,7 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
     read_frags(used, 0);
 
     for (int t = 0; t < tiles_k; ++t) {
-#pragma unroll
+        #pragma unroll
         for (int k = 0; k < BK; ++k) {
             if (k == BK - 1) {
                 // The next tile is complete, and nobody reads this one any more.
@@ -223,11 +228,12 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
                 copier.copy(IN_RING(filled), 0, t + STAGES - 1 < tiles_k);
                 commit_group();
             }
-            // Back and forth through the columns: every multiply-add shares an operand with the
-            // one before, which then need not be read from the register file again.
-#pragma unroll
+            // Back and forth through the columns: every multiply-add shares an
+            // operand with the one before, which then need not be read from the
+            // register file again.
+            #pragma unroll
             for (int i = 0; i < TM; ++i) {
-#pragma unroll
+                #pragma unroll
                 for (int step = 0; step < TN; ++step) {
                     const int j = i % 2 == 0 ? step : TN - 1 - step;
                     acc[i][j] += a_frag[k % 2][i] * b_frag[k % 2][j];
@@ -236,13 +242,14 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
         }
     }
 
-    // Registers to C. A 16-byte store takes four neighbouring registers. Adding zero moves the sums
-    // there at the end, so that in the loop the compiler may keep each wherever suits it best.
-#pragma unroll
+    // Registers to C. A 16-byte store takes four neighbouring registers. Adding
+    // zero moves the sums there at the end, so that in the loop the compiler may
+    // keep each wherever suits it best.
+    #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = m0 + m_thread + i / VEC * LANES_M * VEC + i % VEC;
         if (m >= M) continue;
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < TN; j += VEC) {
             const int n = n0 + n_thread + j * LANES_N;
             const float4 sums = make_float4(acc[i][j] + 0.0f, acc[i][j + 1] + 0.0f,

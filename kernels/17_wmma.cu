@@ -1,14 +1,15 @@
 // The first Tensor Core kernel: one warp computes a 16 x 16 tile of C with WMMA.
 //
-// A fragment is a 16 x 16 tile that the 32 lanes of a warp hold between them; load_matrix_sync,
-// mma_sync and store_matrix_sync are executed by the whole warp. As in document L, fragments come
-// straight from global memory and a block is 32 x 32 threads: a row of 32 warps, side by side in C.
-// Unlike there, any shape is right: a fragment that leaves its matrix, or lies in rows that wmma
-// cannot address, is put together in shared memory first.
+// A fragment is a 16 x 16 tile that the 32 lanes of a warp hold between them;
+// load_matrix_sync, mma_sync and store_matrix_sync are executed by the whole warp.
+// As in document L, fragments come straight from global memory and a block is 32 x
+// 32 threads: a row of 32 warps, side by side in C. Unlike there, any shape is
+// right: a fragment that leaves its matrix, or lies in rows that wmma cannot
+// address, is put together in shared memory first.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
-// Block: 32 x 32 threads. Grid: cdiv(M, 16) x cdiv(N, 16 * 32). Document L starts cdiv(N, 16)
-// blocks in y: as a block holds 32 warps, 31 of 32 have nothing to do.
+// Block: 32 x 32 threads. Grid: cdiv(M, 16) x cdiv(N, 16 * 32). Document L starts
+// cdiv(N, 16) blocks in y: as a block holds 32 warps, 31 of 32 have nothing to do.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -24,8 +25,9 @@ using T = ELEMENT;
 constexpr int FRAG = 16;   // edge of a fragment
 constexpr int WARPS = 32;  // of a block: blockDim.y
 
-// Whether wmma can load fragments of a matrix with rows of `cols` elements from global memory:
-// rows must be multiples of 16 bytes, a fragment must start at a multiple of 32 bytes.
+// Whether wmma can load fragments of a matrix with rows of `cols` elements from
+// global memory: rows must be multiples of 16 bytes, a fragment must start at a
+// multiple of 32 bytes.
 __device__ __forceinline__ bool loadable(const T* matrix, int cols) {
     return cols % 8 == 0 && reinterpret_cast<size_t>(matrix) % 32 == 0;
 }
@@ -35,7 +37,7 @@ __device__ __forceinline__ void stage(T* staged, const T* matrix, int rows, int 
                                       int col0) {
     const unsigned short* from = reinterpret_cast<const unsigned short*>(matrix);
     unsigned short* to = reinterpret_cast<unsigned short*>(staged);
-#pragma unroll 1
+    #pragma unroll 1
     for (int e = threadIdx.x; e < FRAG * FRAG; e += 32) {
         const int row = row0 + e / FRAG;
         const int col = col0 + e % FRAG;
@@ -63,11 +65,11 @@ wmma(const T* A, const T* B, float* C, int M, int N, int K)
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> c_frag;
     wmma::fill_fragment(c_frag, 0.0f);
 
-    // Global to registers, as long as fragments lie wholly inside their matrices. A warp beyond C
-    // walks along K too and does nothing, as in document L.
+    // Global to registers, as long as fragments lie wholly inside their matrices. A
+    // warp beyond C walks along K too and does nothing, as in document L.
     int k0 = 0;
     const int K_direct = direct ? K / FRAG * FRAG : 0;
-#pragma unroll 4
+    #pragma unroll 4
     for (; k0 < K_direct; k0 += FRAG) {
         if (in_C) {
             wmma::load_matrix_sync(a_frag, A + size_t(row0) * K + k0, K);
@@ -86,8 +88,8 @@ wmma(const T* A, const T* B, float* C, int M, int N, int K)
         __syncwarp();  // everyone has read them: they may be overwritten
     }
 
-    // Registers to global, by way of shared memory where C does not hold the fragment whole or its
-    // rows are not multiples of 16 bytes.
+    // Registers to global, by way of shared memory where C does not hold the
+    // fragment whole or its rows are not multiples of 16 bytes.
     if (whole && N % 4 == 0 && reinterpret_cast<size_t>(C) % 32 == 0) {
         wmma::store_matrix_sync(C + size_t(row0) * N + col0, c_frag, N, wmma::mem_row_major);
     } else if (in_C) {

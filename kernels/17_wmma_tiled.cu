@@ -1,11 +1,13 @@
-// WMMA fed from shared memory, with the next tiles fetched while these are multiplied.
+// WMMA fed from shared memory, with the next tiles fetched while these are
+// multiplied.
 //
-// New since 17_wmma.cu: a block copies a BM x BK tile of A and a BK x BN tile of B to shared memory
-// once for all its warps, and a warp multiplies WM x WN of C from them: with 64 x 64, a fragment is
-// used four times. Rows are padded by PAD elements, so that the eight rows that a fragment load takes
-// at a time start in different banks. Shared memory holds two tiles of A and of B, and registers a
-// third: while one is multiplied, the next goes from registers to the other buffer, and the one after
-// that is fetched. Fragments are read one step ahead.
+// New since 17_wmma.cu: a block copies a BM x BK tile of A and a BK x BN tile of B
+// to shared memory once for all its warps, and a warp multiplies WM x WN of C from
+// them: with 64 x 64, a fragment is used four times. Rows are padded by PAD
+// elements, so that the eight rows that a fragment load takes at a time start in
+// different banks. Shared memory holds two tiles of A and of B, and registers a
+// third: while one is multiplied, the next goes from registers to the other buffer,
+// and the one after that is fetched. Fragments are read one step ahead.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -75,11 +77,11 @@ __device__ __forceinline__ void load_fragments(AFragment (&a_frag)[M_TILES], BFr
                                                const T* buffer, int warp_m, int warp_n, int k) {
     const T* A_tile = buffer;
     const T* B_tile = buffer + BM * A_LD;
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
         wmma::load_matrix_sync(a_frag[i], &A_tile[(warp_m + i * FRAG) * A_LD + k], A_LD);
     }
-#pragma unroll
+    #pragma unroll
     for (int j = 0; j < N_TILES; ++j) {
         wmma::load_matrix_sync(b_frag[j], &B_tile[k * B_LD + warp_n + j * FRAG], B_LD);
     }
@@ -89,9 +91,9 @@ __device__ __forceinline__ void load_fragments(AFragment (&a_frag)[M_TILES], BFr
 __device__ __forceinline__ void multiply(CFragment (&c_frag)[M_TILES][N_TILES],
                                          const AFragment (&a_frag)[M_TILES],
                                          const BFragment (&b_frag)[N_TILES]) {
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < N_TILES; ++j) {
             wmma::mma_sync(c_frag[i][j], a_frag[i], b_frag[j], c_frag[i][j]);
         }
@@ -120,7 +122,7 @@ __device__ __forceinline__ void accumulate(CFragment (&c_frag)[M_TILES][N_TILES]
     load_fragments(a_frag[0], b_frag[0], read, warp_m, warp_n, 0);
 
     for (int k0 = 0; k0 < K; k0 += BK) {
-#pragma unroll
+        #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
             const bool last = step == STEPS - 1;
             if (last) {
@@ -130,8 +132,9 @@ __device__ __forceinline__ void accumulate(CFragment (&c_frag)[M_TILES][N_TILES]
                            warp_n, last ? 0 : (step + 1) * FRAG);
             multiply(c_frag, a_frag[step % 2], b_frag[step % 2]);
             if (step == 0) {
-                // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
-                // registers: the tiles after them (zeros behind the last).
+                // Registers to shared: the next tiles, to the buffer that nobody
+                // reads. Global to registers: the tiles after them (zeros behind
+                // the last).
                 store_chunks<BM, BK, THREADS, row_major<A_LD>>(write, A_chunk);
                 store_chunks<BK, BN, THREADS, row_major<B_LD>>(write + BM * A_LD, B_chunk);
                 load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + 2 * BK);
@@ -155,7 +158,7 @@ __device__ __forceinline__ void accumulate_ragged(CFragment (&c_frag)[M_TILES][N
         gather_tile<BM, BK, THREADS, row_major<A_LD>>(tiles, A, M, K, m0, k0);
         gather_tile<BK, BN, THREADS, row_major<B_LD>>(tiles + BM * A_LD, B, K, N, k0, n0);
         __syncthreads();  // the tiles are complete, and everyone has read the other buffer
-#pragma unroll
+        #pragma unroll
         for (int k = 0; k < BK; k += FRAG) {
             AFragment a_frag[M_TILES];
             BFragment b_frag[N_TILES];
@@ -176,9 +179,9 @@ wmma_tiled(const T* A, const T* B, float* C, int M, int N, int K)
     const int warp_n = warp % WARPS_N * WN;
 
     CFragment c_frag[M_TILES][N_TILES];
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < N_TILES; ++j) {
             wmma::fill_fragment(c_frag[i][j], 0.0f);
         }
@@ -189,14 +192,15 @@ wmma_tiled(const T* A, const T* B, float* C, int M, int N, int K)
         accumulate_ragged(c_frag, A, B, M, N, K, m0, n0, warp_m, warp_n);
     }
 
-    // Registers to global. A fragment that C holds whole, in rows that wmma can address (multiples
-    // of 16 bytes from a multiple of 32), is stored at once; others pass through shared memory.
+    // Registers to global. A fragment that C holds whole, in rows that wmma can
+    // address (multiples of 16 bytes from a multiple of 32), is stored at once;
+    // others pass through shared memory.
     __syncthreads();  // everyone has read the tiles
     const bool direct = N % 4 == 0 && reinterpret_cast<size_t>(C) % 32 == 0;
     float* staged = reinterpret_cast<float*>(buffers) + warp * FRAG * FRAG;
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < N_TILES; ++j) {
             const int row = m0 + warp_m + i * FRAG;
             const int col = n0 + warp_n + j * FRAG;

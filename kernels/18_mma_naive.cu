@@ -1,9 +1,12 @@
-// Tensor Cores by hand: each warp gathers the operands of mma.sync from shared memory itself.
+// Tensor Cores by hand: each warp gathers the operands of mma.sync from shared
+// memory itself.
 //
-// A block copies a BM x BK tile of A and a BK x BN tile of B to shared memory; each of its warps
-// computes a WM x WN tile of C as a grid of 16 x 8 accumulators that stay in registers.
-// New since 17_wmma_tiled.cu: no opaque fragments. The lane knows which elements it must hold
-// (common/mma.cuh) and reads them: pairs along a row of A, pairs down a column of B.
+// A block copies a BM x BK tile of A and a BK x BN tile of B to shared memory; each
+// of its warps computes a WM x WN tile of C as a grid of 16 x 8 accumulators that
+// stay in registers.
+// New since 17_wmma_tiled.cu: no opaque fragments. The lane knows which elements it
+// must hold (common/mma.cuh) and reads them: pairs along a row of A, pairs down a
+// column of B.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -94,12 +97,13 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
         }
         __syncthreads();  // both tiles are complete
 
-#pragma unroll
+        #pragma unroll
         for (int k = 0; k < BK; k += MMA_K) {
-            // Shared to registers: four 4-byte loads for a fragment of A, four 2-byte ones for B.
+            // Shared to registers: four 4-byte loads for a fragment of A, four
+            // 2-byte ones for B.
             unsigned a_frag[M_TILES][4];
             unsigned b_frag[N_TILES][2];
-#pragma unroll
+            #pragma unroll
             for (int i = 0; i < M_TILES; ++i) {
                 const int row = warp_m + i * MMA_M + g;
                 a_frag[i][0] = pair_along(&A_tile[row][k + 2 * t]);
@@ -107,16 +111,16 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
                 a_frag[i][2] = pair_along(&A_tile[row][k + 2 * t + 8]);
                 a_frag[i][3] = pair_along(&A_tile[row + 8][k + 2 * t + 8]);
             }
-#pragma unroll
+            #pragma unroll
             for (int j = 0; j < N_TILES; ++j) {
                 const int col = warp_n + j * MMA_N + g;
                 b_frag[j][0] = pair_down(&B_tile[k + 2 * t][col]);
                 b_frag[j][1] = pair_down(&B_tile[k + 2 * t + 8][col]);
             }
             // Every fragment of A meets every fragment of B.
-#pragma unroll
+            #pragma unroll
             for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+                #pragma unroll
                 for (int j = 0; j < N_TILES; ++j) {
                     mma_m16n8k16<T>(acc[i][j], a_frag[i], b_frag[j]);
                 }
@@ -126,9 +130,9 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
 
     // Registers to global.
     const bool pairs = N % 2 == 0 && reinterpret_cast<size_t>(C) % 8 == 0;
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < N_TILES; ++j) {
             mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N, acc[i][j], pairs);
         }

@@ -1,8 +1,10 @@
-// The same kernel with the tiles swizzled: every ldmatrix takes four wavefronts, the fewest it can.
+// The same kernel with the tiles swizzled: every ldmatrix takes four wavefronts,
+// the fewest it can.
 //
-// New since 18_mma_ldmatrix.cu: a chunk of eight elements is stored at its own number XOR its
-// row's (common/swizzle.cuh), by the copy and by ldmatrix alike. Eight neighbouring rows of one
-// chunk then lie in 32 different banks. No padding, no other change.
+// New since 18_mma_ldmatrix.cu: a chunk of eight elements is stored at its own
+// number XOR its row's (common/swizzle.cuh), by the copy and by ldmatrix alike.
+// Eight neighbouring rows of one chunk then lie in 32 different banks. No padding,
+// no other change.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -84,25 +86,25 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
         }
         __syncthreads();  // both tiles are complete
 
-#pragma unroll
+        #pragma unroll
         for (int k = 0; k < BK; k += MMA_K) {
             // Shared to registers: one 16 x 16 piece of a tile with each ldmatrix.
             unsigned a_frag[M_TILES][4];
             unsigned b_frag[N_TILES / 2][4];  // two fragments of B each
-#pragma unroll
+            #pragma unroll
             for (int i = 0; i < M_TILES; ++i) {
                 const int row = warp_m + i * MMA_M + lane_row;
                 ldmatrix_x4(a_frag[i], shared_address(&A_tile[swizzled<BK>(row, k + lane_col)]));
             }
-#pragma unroll
+            #pragma unroll
             for (int j = 0; j < N_TILES / 2; ++j) {
                 const int col = warp_n + j * 2 * MMA_N + lane_col;
                 ldmatrix_x4_trans(b_frag[j], shared_address(&B_tile[swizzled<BN>(k + lane_row, col)]));
             }
             // Every fragment of A meets every fragment of B.
-#pragma unroll
+            #pragma unroll
             for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+                #pragma unroll
                 for (int j = 0; j < N_TILES; ++j) {
                     mma_m16n8k16<T>(acc[i][j], a_frag[i], &b_frag[j / 2][j % 2 * 2]);
                 }
@@ -112,9 +114,9 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
 
     // Registers to global.
     const bool pairs = N % 2 == 0 && reinterpret_cast<size_t>(C) % 8 == 0;
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < N_TILES; ++j) {
             mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N, acc[i][j], pairs);
         }

@@ -1,9 +1,10 @@
 // Copies run STAGES - 1 tiles ahead of the Tensor Cores, fragments one step ahead.
 //
-// New since 18_mma_swizzle.cu: cp.async fills a ring of STAGES shared-memory slots while the warps
-// multiply, so one barrier a tile is left; the fragments of the next step are read while the
-// current ones are multiplied, across the barrier too; blocks walk C in groups of GROUP_M tile rows,
-// so that blocks running together share rows of A and columns of B in the L2.
+// New since 18_mma_swizzle.cu: cp.async fills a ring of STAGES shared-memory slots
+// while the warps multiply, so one barrier a tile is left; the fragments of the
+// next step are read while the current ones are multiplied, across the barrier too;
+// blocks walk C in groups of GROUP_M tile rows, so that blocks running together
+// share rows of A and columns of B in the L2.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(M, BM) * cdiv(N, BN).
@@ -50,7 +51,8 @@ constexpr int STEPS = BK / MMA_K;    // fragments of k in a tile
 constexpr int PARTS = STEPS / 2;     // the copies of a tile are spread over half of its steps
 constexpr int SLOT = (BM + BN) * BK; // elements of one slot: a tile of A, then a tile of B
 
-// Where rows are ragged, two slots of twice the depth serve better, if shares come out even.
+// Where rows are ragged, two slots of twice the depth serve better, if shares come
+// out even.
 constexpr bool DEEP = STAGES >= 4 && even_share<BM, 2 * BK, THREADS> && even_share<2 * BK, BN, THREADS>;
 constexpr int RAGGED_K = DEEP ? 2 * BK : BK;
 
@@ -67,11 +69,12 @@ static_assert(THREADS % 64 == 0, "with an even number of warps, a thread copies 
 static_assert(STAGES >= 2, "one slot is read while another is filled");
 static_assert(STAGES * SLOT * 2 <= 227 * 1024, "no block has more than 227 KB of shared memory");
 
-// The ring: STAGES slots, each with a BM x BK tile of A and, behind it, a BK x BN tile of B.
+// The ring: STAGES slots, each with a BM x BK tile of A and, behind it, a BK x BN
+// tile of B.
 extern __shared__ __align__(1024) T ring[];
 
-// Where the tiles of the next slot come from: the thread's first element of each, and how much
-// matrix there is from there on.
+// Where the tiles of the next slot come from: the thread's first element of each,
+// and how much matrix there is from there on.
 struct Source {
     const T* A;
     const T* B;
@@ -86,15 +89,16 @@ struct Source {
     }
 };
 
-// Global to shared, asynchronously: part `part` of `parts` of this thread's share of a ROWS x COLS
-// tile, to the ring from `tile` on. `from` is its first chunk; zeros outside the matrix.
+// Global to shared, asynchronously: part `part` of `parts` of this thread's share
+// of a ROWS x COLS tile, to the ring from `tile` on. `from` is its first chunk;
+// zeros outside the matrix.
 template <int ROWS, int COLS>
 __device__ __forceinline__ void copy_tile(int tile, const T* from, int cols, int rows_left,
                                           int cols_left, int part, int parts) {
     using Mine = Share<ROWS, COLS, THREADS>;
     static_assert(Mine::PASS % 8 == 0, "rows that a thread copies must be swizzled alike");
     const unsigned to = shared_address(ring + tile + swizzled<COLS>(Mine::row(0), Mine::col(0)));
-#pragma unroll
+    #pragma unroll
     for (int i = part * Mine::COUNT / parts; i < (part + 1) * Mine::COUNT / parts; ++i) {
         const int rows_below = i / Mine::LINES * Mine::PASS;
         const int cols_right = i % Mine::LINES * Mine::LANES * CHUNK;
@@ -111,11 +115,12 @@ __device__ __forceinline__ void copy_slot(int slot, const Source& from, int N, i
     copy_tile<BK, BN>(slot + BM * BK, from.B, N, from.B_rows, from.B_cols, part, parts);
 }
 
-// The main loop where rows are aligned: copies run STAGES - 1 tiles ahead, fragments one step.
+// The main loop where rows are aligned: copies run STAGES - 1 tiles ahead,
+// fragments one step.
 __device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], Source source, int N,
                                            int K, int warp_m, int warp_n)
 {
-#pragma unroll
+    #pragma unroll
     for (int tile = 0; tile < STAGES - 1; ++tile) {
         copy_slot(tile * SLOT, source, N, K, 0, 1);
         source.advance(N);
@@ -134,7 +139,7 @@ __device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], So
     int write = (STAGES - 1) * SLOT;  // slot that is filled
     for (int k0 = 0; k0 < K; k0 += BK) {
         const int next = read < (STAGES - 1) * SLOT ? read + SLOT : 0;
-#pragma unroll
+        #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
             const bool last = step == STEPS - 1;
             if (last) {
@@ -181,9 +186,9 @@ mma_pipelined(const T* A, const T* B, float* C, int M, int N, int K)
 
     // Registers to global.
     const bool pairs = N % 2 == 0 && reinterpret_cast<size_t>(C) % 8 == 0;
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < N_TILES; ++j) {
             mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N, acc[i][j], pairs);
         }

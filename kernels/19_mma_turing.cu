@@ -1,9 +1,10 @@
 // The pipeline without cp.async: for GPUs such as the T4, and for any other.
 //
-// New since 18_mma_swizzle.cu: shared memory holds two tiles of A and of B, and registers a third.
-// While one is multiplied, the next goes from registers to the other buffer, and the one after that
-// is fetched from global memory: every load has a tile's time to arrive, and one barrier a tile is
-// left. The instruction is Turing's m16n8k8 (MMA_K 8).
+// New since 18_mma_swizzle.cu: shared memory holds two tiles of A and of B, and
+// registers a third. While one is multiplied, the next goes from registers to the
+// other buffer, and the one after that is fetched from global memory: every load
+// has a tile's time to arrive, and one barrier a tile is left. The instruction is
+// Turing's m16n8k8 (MMA_K 8).
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).
@@ -75,23 +76,26 @@ __device__ __forceinline__ void accumulate(float (&acc)[M_TILES][N_TILES][4], co
     load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, BK, n0);
     __syncthreads();
 
-    // This lane's addresses in buffer 0, and where the buffers that are read and filled start.
+    // This lane's addresses in buffer 0, and where the buffers that are read and
+    // filled start.
     const unsigned a_lane = a_address<BK>(buffers, warp_m);
     const unsigned b_lane = b_address<BN>(buffers + BM * BK, warp_n);
     int read = 0;
     int write = BUFFER;
     for (int k0 = 0; k0 < K; k0 += BK) {
         const unsigned from = read * ELEMENT_BYTES;
-#pragma unroll
+        #pragma unroll
         for (int k = 0; k < BK; k += STEP) {
-            // Shared to registers: the fragments of one step (two fragments of B in four registers).
+            // Shared to registers: the fragments of one step (two fragments of B in
+            // four registers).
             unsigned a_frag[M_TILES][4];
             unsigned b_frag[N_TILES / 2][4];
             load_fragments<BK, BN>(a_frag, b_frag, a_lane + from, b_lane + from, k);
             multiply<T, MMA_K>(acc, a_frag, b_frag);
             if (k == 0) {
-                // Registers to shared: the next tiles, to the buffer that nobody reads. Global to
-                // registers: the tiles after them (zeros behind the last).
+                // Registers to shared: the next tiles, to the buffer that nobody
+                // reads. Global to registers: the tiles after them (zeros behind
+                // the last).
                 store_chunks<BM, BK, THREADS, swizzled<BK>>(buffers + write, A_chunk);
                 store_chunks<BK, BN, THREADS, swizzled<BN>>(buffers + write + BM * BK, B_chunk);
                 load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + 2 * BK);
@@ -122,9 +126,9 @@ mma_turing(const T* A, const T* B, float* C, int M, int N, int K)
 
     // Registers to global.
     const bool pairs = N % 2 == 0 && reinterpret_cast<size_t>(C) % 8 == 0;
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < N_TILES; ++j) {
             mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N, acc[i][j], pairs);
         }

@@ -1,15 +1,19 @@
 // Hopper, before wgmma: mma.sync as in chapter 18, fed by the copy engine.
 //
-// One block runs on each SM and computes tile after tile of C. One thread of a warpgroup of its own
-// asks TMA for whole boxes of A and B, so no thread computes an address for 16 bytes of them and none
-// waits to issue a copy. The copy engine's swizzle is the one that ldmatrix wants. The ring runs on
-// from one tile of C to the next: while a tile is stored, the next one's operands arrive.
-// New since 19_mma_pipelined.cu: TMA in place of cp.async, mbarriers in place of __syncthreads (a
-// warp that has read a slot goes on without the others), blocks that stay.
+// One block runs on each SM and computes tile after tile of C. One thread of a
+// warpgroup of its own asks TMA for whole boxes of A and B, so no thread computes
+// an address for 16 bytes of them and none waits to issue a copy. The copy engine's
+// swizzle is the one that ldmatrix wants. The ring runs on from one tile of C to
+// the next: while a tile is stored, the next one's operands arrive.
+// New since 19_mma_pipelined.cu: TMA in place of cp.async, mbarriers in place of
+// __syncthreads (a warp that has read a slot goes on without the others), blocks
+// that stay.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
-// A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B start at 16-byte addresses.
-// Block: BM/WM * BN/WN warps that multiply, and a warpgroup (128 threads) that copies. Grid: at most one block an SM.
+// A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B start at
+// 16-byte addresses.
+// Block: BM/WM * BN/WN warps that multiply, and a warpgroup (128 threads) that
+// copies. Grid: at most one block an SM.
 #include "common/fragments.cuh"
 #include "common/tile_order.cuh"
 #include "common/tma.cuh"
@@ -53,7 +57,8 @@ constexpr int CONSUMER_REGISTERS = 240;  // the 65536 of an SM
 constexpr int M_TILES = WM / MMA_M;  // accumulators of a warp, down
 constexpr int N_TILES = WN / MMA_N;  // and across
 
-// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side by side.
+// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
+// by side.
 struct Slot {
     T A_tile[BM * BK];
     T B_tile[BK * BN];
@@ -69,7 +74,8 @@ static_assert(STAGES >= 2, "one slot is read while another is filled");
 static_assert(SMS >= 1, "some block must run");
 static_assert(STAGES * sizeof(Slot) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
 
-// Registers move from the warps that copy to those that multiply; a warpgroup executes it together.
+// Registers move from the warps that copy to those that multiply; a warpgroup
+// executes it together.
 __device__ __forceinline__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
 }
@@ -128,7 +134,8 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
 
     // The consumers.
     take_registers();
-    // This lane's addresses in slot 0; the warp's columns of B lie in one box of 64.
+    // This lane's addresses in slot 0; the warp's columns of B lie in one box of
+    // 64.
     const int warp_m = warp / WARPS_N * WM;  // the warp's tile inside the block's
     const int warp_n = warp % WARPS_N * WN;
     const unsigned a_lane = a_address<BOX>(ring->A_tile, warp_m);
@@ -146,9 +153,10 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
         for (int k0 = 0; k0 < K; k0 += BK) {
             const int stage = place.stage;
             place.advance();
-#pragma unroll
+            #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
-                // Shared to registers: the fragments of the next step, the last time of the next slot.
+                // Shared to registers: the fragments of the next step, the last
+                // time of the next slot.
                 const bool last = step == STEPS - 1;
                 if (last && (!last_tile || k0 + BK < K)) {
                     barrier_wait(&full[place.stage], place.parity);
@@ -159,7 +167,8 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
                                          last ? 0 : (step + 1) * MMA_K);
                 multiply<T, MMA_K>(acc, a_frag[step % 2], b_frag[step % 2]);
             }
-            // The products have used the slot's last values, so they are in registers.
+            // The products have used the slot's last values, so they are in
+            // registers.
             __syncwarp();
             if (lane == 0) {
                 barrier_arrive(&empty[stage]);
@@ -167,9 +176,9 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
         }
         // Registers to global.
         const TileIndex at = tile_at<GROUP_M>(tile, rows, cols);
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < M_TILES; ++i) {
-#pragma unroll
+            #pragma unroll
             for (int j = 0; j < N_TILES; ++j) {
                 mma_store(C, M, N, at.row * BM + warp_m + i * MMA_M,
                           at.col * BN + warp_n + j * MMA_N, acc[i][j], pairs);

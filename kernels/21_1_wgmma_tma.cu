@@ -1,15 +1,19 @@
-// Hopper, step 1: one thread copies, four warps multiply straight from shared memory.
+// Hopper, step 1: one thread copies, four warps multiply straight from shared
+// memory.
 //
-// A block is one warpgroup and computes a BM x BN tile of C. For each BK steps of k a single
-// thread asks the copy engine (TMA) for the tiles of A and B; when their bytes have landed, the
-// four warps issue wgmma, which reads both from shared memory and adds to sums in registers.
-// New since 15: no thread holds an element of A or B in a register any more, no index is computed
-// to copy one, and the edges need no code: the copy engine fills in zeros.
+// A block is one warpgroup and computes a BM x BN tile of C. For each BK steps of k
+// a single thread asks the copy engine (TMA) for the tiles of A and B; when their
+// bytes have landed, the four warps issue wgmma, which reads both from shared
+// memory and adds to sums in registers.
+// New since 15: no thread holds an element of A or B in a register any more, no
+// index is computed to copy one, and the edges need no code: the copy engine fills
+// in zeros.
 //
-// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums are FP32.
-// A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B start at 16-byte addresses.
-// A_tile is (BM, BK) as BM / 64 boxes one below the other, B_tile is (BK, BN) as BN / 64 boxes
-// side by side; box after box in memory.
+// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
+// are FP32. A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B
+// start at 16-byte addresses.
+// A_tile is (BM, BK) as BM / 64 boxes one below the other, B_tile is (BK, BN) as BN
+// / 64 boxes side by side; box after box in memory.
 // Block: 128 threads. Grid: cdiv(N, BN) x cdiv(M, BM).
 #include "common/wgmma.cuh"
 
@@ -70,12 +74,13 @@ wgmma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tenso
         barrier_wait(&landed, parity);
         parity ^= 1;
 
-        // Shared to registers, through the Tensor Cores. The first product overwrites the sums.
+        // Shared to registers, through the Tensor Cores. The first product
+        // overwrites the sums.
         wgmma_fence();
-#pragma unroll
+        #pragma unroll
         for (int k = 0; k < BK; k += MMA_K) {
             const auto b = describe_b(B_tile + k * BOX);
-#pragma unroll
+            #pragma unroll
             for (int i = 0; i < BM / MMA_M; ++i) {
                 wgmma<T>(c_frag[i], describe_a(A_tile + i * MMA_M * BK + k), b, k0 + k > 0);
             }
@@ -86,7 +91,7 @@ wgmma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tenso
     }
 
     // Registers to global.
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
         wgmma_store(C, M, N, m0 + i * MMA_M, n0, c_frag[i]);
     }

@@ -1,13 +1,17 @@
-// Hopper, step 2: warps with roles. One copies, four multiply, a ring of tiles lies between them.
+// Hopper, step 2: warps with roles. One copies, four multiply, a ring of tiles lies
+// between them.
 //
-// A block is a consumer warpgroup and one producer warp; it computes a BM x BN tile of C. The
-// producer runs ahead: it fills one stage of the ring after another and waits only for a stage
-// that is still in use. The consumers wait only for a stage that has not landed yet.
-// New since 21_1_wgmma_tma.cu: the two roles, and two barriers a stage in place of __syncthreads:
-// full (its bytes have landed) and empty (its products are complete).
+// A block is a consumer warpgroup and one producer warp; it computes a BM x BN tile
+// of C. The producer runs ahead: it fills one stage of the ring after another and
+// waits only for a stage that is still in use. The consumers wait only for a stage
+// that has not landed yet.
+// New since 21_1_wgmma_tma.cu: the two roles, and two barriers a stage in place of
+// __syncthreads: full (its bytes have landed) and empty (its products are
+// complete).
 //
-// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums are FP32.
-// A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B start at 16-byte addresses.
+// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
+// are FP32. A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B
+// start at 16-byte addresses.
 // Block: 160 threads. Grid: cdiv(N, BN) x cdiv(M, BM).
 #include "common/wgmma.cuh"
 
@@ -29,7 +33,8 @@ using T = ELEMENT;
 constexpr int BK = BOX;  // steps of k a stage: one box
 constexpr int THREADS = WARPGROUP + 32;
 
-// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side by side.
+// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
+// by side.
 struct Stage {
     T A_tile[BM * BK];
     T B_tile[BK * BN];
@@ -96,13 +101,14 @@ wgmma_ring(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tens
     for (int k0 = 0; k0 < K; k0 += BK) {
         barrier_wait(&full[at.stage], at.parity);
 
-        // Shared to registers, through the Tensor Cores. The first product overwrites the sums.
+        // Shared to registers, through the Tensor Cores. The first product
+        // overwrites the sums.
         Stage& stage = ring[at.stage];
         wgmma_fence();
-#pragma unroll
+        #pragma unroll
         for (int k = 0; k < BK; k += MMA_K) {
             const auto b = describe_b(stage.B_tile + k * BOX);
-#pragma unroll
+            #pragma unroll
             for (int i = 0; i < BM / MMA_M; ++i) {
                 wgmma<T>(c_frag[i], describe_a(stage.A_tile + i * MMA_M * BK + k), b, k0 + k > 0);
             }
@@ -116,7 +122,7 @@ wgmma_ring(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tens
     }
 
     // Registers to global.
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
         wgmma_store(C, M, N, m0 + i * MMA_M, n0, c_frag[i]);
     }

@@ -1,15 +1,18 @@
-// Hopper, step 3: a tile of 128 x 256 for two consumer warpgroups, and blocks that stay.
+// Hopper, step 3: a tile of 128 x 256 for two consumer warpgroups, and blocks that
+// stay.
 //
-// One block runs on each SM and computes tile after tile of C. Each consumer warpgroup owns 64 of
-// the tile's rows, so both read the same B_tile; the third warpgroup gives its registers to them
-// and one of its threads copies. While consumers store a tile, the producer already fills the ring
-// for the next one.
-// New since 21_2_ring.cu: the larger tile (fewer bytes copied for each multiply-add), setmaxnreg,
-// the walk over tiles in bands that share operands in L2, and one group of wgmma always in flight:
-// a stage is handed back when the next one's products have been issued.
+// One block runs on each SM and computes tile after tile of C. Each consumer
+// warpgroup owns 64 of the tile's rows, so both read the same B_tile; the third
+// warpgroup gives its registers to them and one of its threads copies. While
+// consumers store a tile, the producer already fills the ring for the next one.
+// New since 21_2_ring.cu: the larger tile (fewer bytes copied for each
+// multiply-add), setmaxnreg, the walk over tiles in bands that share operands in
+// L2, and one group of wgmma always in flight: a stage is handed back when the next
+// one's products have been issued.
 //
-// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums are FP32.
-// A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B start at 16-byte addresses.
+// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
+// are FP32. A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B
+// start at 16-byte addresses.
 // Block: 384 threads. Grid: at most one block an SM.
 #include "common/tile_order.cuh"
 #include "common/wgmma.cuh"
@@ -42,7 +45,8 @@ constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
 constexpr int PRODUCER_REGISTERS = 40;   // a thread; with the consumers' they must fit in
 constexpr int CONSUMER_REGISTERS = 232;  // the 65536 of an SM
 
-// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side by side.
+// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
+// by side.
 struct Stage {
     T A_tile[BM * BK];
     T B_tile[BK * BN];
@@ -119,7 +123,8 @@ wgmma_persistent(const __grid_constant__ TensorMap A_map, const __grid_constant_
                 const Stage& stage = ring[at.stage];
                 wgmma_boxes(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
 
-                // Those of the step before are complete: its stage may be filled again.
+                // Those of the step before are complete: its stage may be filled
+                // again.
                 wgmma_wait<1>();
                 if (speaks && step > 0) {
                     barrier_arrive(in_use);
@@ -133,7 +138,7 @@ wgmma_persistent(const __grid_constant__ TensorMap A_map, const __grid_constant_
             }
 
             // Registers to global.
-#pragma unroll
+            #pragma unroll
             for (int i = 0; i < WM / MMA_M; ++i) {
                 wgmma_store(C, M, N, tile.row * BM + consumer * WM + i * MMA_M, tile.col * BN,
                             c_frag[i]);

@@ -1,13 +1,16 @@
 // Hopper, step 4: neighbouring blocks fetch shared tiles once, for all of them.
 //
-// A cluster of CLUSTER_M x CLUSTER_N blocks, guaranteed to run at the same time on neighbouring
-// SMs, computes as many neighbouring tiles of C. Each block fetches one part of every tile that it
-// shares with others, and the copy engine delivers that part to all of them (multicast).
-// New since 21_3_persistent.cu: the cluster and the multicast. A stage counts as empty only when
-// the consumers of every block that it is copied to are done with it.
+// A cluster of CLUSTER_M x CLUSTER_N blocks, guaranteed to run at the same time on
+// neighbouring SMs, computes as many neighbouring tiles of C. Each block fetches
+// one part of every tile that it shares with others, and the copy engine delivers
+// that part to all of them (multicast).
+// New since 21_3_persistent.cu: the cluster and the multicast. A stage counts as
+// empty only when the consumers of every block that it is copied to are done with
+// it.
 //
-// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums are FP32.
-// A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B start at 16-byte addresses.
+// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
+// are FP32. A_map, B_map describe A and B in boxes of 64 x 64; rows of A and B
+// start at 16-byte addresses.
 // Block: 384 threads. Grid: whole clusters, at most one block an SM.
 #include "common/cluster.cuh"
 #include "common/tile_order.cuh"
@@ -51,7 +54,8 @@ constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;  // blocks that share a tile wi
 constexpr int A_PART = BM / CLUSTER_N;            // rows of A_tile that this block fetches
 constexpr int B_PART = BN / CLUSTER_M;            // columns of B_tile
 
-// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side by side.
+// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
+// by side.
 struct Stage {
     T A_tile[BM * BK];
     T B_tile[BK * BN];
@@ -69,8 +73,9 @@ static_assert(A_PART % BOX == 0 && B_PART % BOX == 0, "blocks share a tile in wh
 static_assert(SMS >= CLUSTER, "some cluster must run");
 static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
 
-// The producer's one thread: this block's part of one step of k, into one stage of every block
-// that needs it. The other parts come from those blocks; this block's barrier awaits them all.
+// The producer's one thread: this block's part of one step of k, into one stage of
+// every block that needs it. The other parts come from those blocks; this block's
+// barrier awaits them all.
 __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMap* A_map,
                                      const TensorMap* B_map, const Place& place, int m0, int n0,
                                      int k0)
@@ -142,7 +147,8 @@ wgmma_cluster(const __grid_constant__ TensorMap A_map, const __grid_constant__ T
                 const Stage& stage = ring[at.stage];
                 wgmma_boxes(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
 
-                // Those of the step before are complete: its stage may be filled again.
+                // Those of the step before are complete: its stage may be filled
+                // again.
                 wgmma_wait<1>();
                 if (step > 0) {
                     place.arrive_at_peers(in_use, speaker);
@@ -154,7 +160,7 @@ wgmma_cluster(const __grid_constant__ TensorMap A_map, const __grid_constant__ T
             place.arrive_at_peers(in_use, speaker);
 
             // Registers to global.
-#pragma unroll
+            #pragma unroll
             for (int i = 0; i < WM / MMA_M; ++i) {
                 wgmma_store(C, M, N, m0 + i * MMA_M, n0, c_frag[i]);
             }

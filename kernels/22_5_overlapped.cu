@@ -1,14 +1,16 @@
 // Hopper, step 5: a finished tile leaves while the next one is being multiplied.
 //
-// Until now the Tensor Cores stood still while a tile of C was stored. But rounded to two bytes a
-// tile takes only half the registers of its sums: packed, it waits in 64 of them, the other 128
-// begin the next tile at once, and during its first steps the packed tile leaves box by box, by
-// stmatrix to shared memory and from there by the copy engine.
-// New since 22_4_cluster.cu: that epilogue. Each warp stores its own rows and waits for no other.
+// Until now the Tensor Cores stood still while a tile of C was stored. But rounded
+// to two bytes a tile takes only half the registers of its sums: packed, it waits
+// in 64 of them, the other 128 begin the next tile at once, and during its first
+// steps the packed tile leaves box by box, by stmatrix to shared memory and from
+// there by the copy engine.
+// New since 22_4_cluster.cu: that epilogue. Each warp stores its own rows and waits
+// for no other.
 //
-// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums are FP32.
-// A_map, B_map describe A and B in boxes of 64 x 64, C_map describes C in boxes of 16 x 64; rows of
-// all three start at 16-byte addresses.
+// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
+// are FP32. A_map, B_map describe A and B in boxes of 64 x 64, C_map describes C in
+// boxes of 16 x 64; rows of all three start at 16-byte addresses.
 // Block: 384 threads. Grid: whole clusters, at most one block an SM.
 #include "common/cluster.cuh"
 #include "common/stmatrix.cuh"
@@ -56,7 +58,8 @@ constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;  // blocks that share a tile wi
 constexpr int A_PART = BM / CLUSTER_N;            // rows of A_tile that this block fetches
 constexpr int B_PART = BN / CLUSTER_M;            // columns of B_tile
 
-// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side by side.
+// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
+// by side.
 struct Stage {
     T A_tile[BM * BK];
     T B_tile[BK * BN];
@@ -73,7 +76,8 @@ struct Shared {
     BoxBuffer C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS];  // of each warp
 };
 
-// A tile of C that is complete, rounded and packed two elements a register, and where it goes.
+// A tile of C that is complete, rounded and packed two elements a register, and
+// where it goes.
 struct Packed {
     unsigned pairs[WM / MMA_M][BN / 4];
     int m0, n0;
@@ -93,8 +97,9 @@ static_assert(SMS >= CLUSTER, "some cluster must run");
 static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
 static_assert(C_BOXES % C_BUFFERS == 0, "each tile of C begins with the first buffer");
 
-// The producer's one thread: this block's part of one step of k, into one stage of every block
-// that needs it. The other parts come from those blocks; this block's barrier awaits them all.
+// The producer's one thread: this block's part of one step of k, into one stage of
+// every block that needs it. The other parts come from those blocks; this block's
+// barrier awaits them all.
 __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMap* A_map,
                                      const TensorMap* B_map, const Place& place, int m0, int n0,
                                      int k0)
@@ -110,7 +115,8 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMa
     }
 }
 
-// A consumer warp: registers to shared to global, one box of its rows of a complete tile.
+// A consumer warp: registers to shared to global, one box of its rows of a complete
+// tile.
 __device__ __forceinline__ void store(const Packed& c, int box, BoxBuffer (&buffers)[C_BUFFERS],
                                       const TensorMap* C_map)
 {
@@ -121,14 +127,15 @@ __device__ __forceinline__ void store(const Packed& c, int box, BoxBuffer (&buff
         tma_store_wait_read<C_BUFFERS - 1>();  // this buffer's last box has been read
     }
     __syncwarp();
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < C_BOXES; ++i) {
         if (i == box) {  // registers have no index at run time: one branch for each box
             const unsigned* pairs = c.pairs[i / C_COLS] + i % C_COLS * (BOX / 4);
             T* C_tile = buffers[i % C_BUFFERS];
 
-            // Registers to shared: 16 x 16 elements at a time, swizzled as the copy engine reads.
-#pragma unroll
+            // Registers to shared: 16 x 16 elements at a time, swizzled as the copy
+            // engine reads.
+            #pragma unroll
             for (int j = 0; j < BOX / 16; ++j) {
                 const int chunk = (2 * j + lane / C_ROWS) ^ (row % 8);
                 stmatrix_x4(C_tile + row * BOX + chunk * 8, pairs + 4 * j);
@@ -201,7 +208,8 @@ wgmma_overlapped(const __grid_constant__ TensorMap A_map, const __grid_constant_
                 const Stage& stage = ring[at.stage];
                 wgmma_boxes(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
 
-                // Those of the step before are complete: its stage may be filled again.
+                // Those of the step before are complete: its stage may be filled
+                // again.
                 wgmma_wait<1>();
                 if (step > 0) {
                     place.arrive_at_peers(in_use, speaker);

@@ -1,16 +1,20 @@
-// Hopper, step 6: the last tiles are cut along k, so that every SM works to the end.
+// Hopper, step 6: the last tiles are cut along k, so that every SM works to the
+// end.
 //
-// Whole tiles rarely fill every SM in the last round: of 2048 tiles on 132 SMs, 68 are left for it.
-// So the tiles of the last two rounds are laid end to end, step of k by step, and cut into equal
-// ranges, one for each cluster (stream-K). A cut tile has two parts. Whoever computes its end hands
-// the sums over in global memory; whoever computes its beginning, later, adds them and stores.
+// Whole tiles rarely fill every SM in the last round: of 2048 tiles on 132 SMs, 68
+// are left for it. So the tiles of the last two rounds are laid end to end, step of
+// k by step, and cut into equal ranges, one for each cluster (stream-K). A cut tile
+// has two parts. Whoever computes its end hands the sums over in global memory;
+// whoever computes its beginning, later, adds them and stores.
 // New since 22_5_overlapped.cu: the walk over pieces of tiles, and that hand-over.
 //
-// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums are FP32.
-// A_map, B_map describe A and B in boxes of 64 x 64, C_map describes C in boxes of 16 x 64; rows of
-// all three start at 16-byte addresses. partial holds BM x BN sums a block, ready one flag for each
-// consumer of each block, all zero; they are zero again afterwards.
-// Block: 384 threads. Grid: whole clusters, at most one block an SM, all of them at once.
+// A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
+// are FP32. A_map, B_map describe A and B in boxes of 64 x 64, C_map describes C in
+// boxes of 16 x 64; rows of all three start at 16-byte addresses. partial holds BM
+// x BN sums a block, ready one flag for each consumer of each block, all zero; they
+// are zero again afterwards.
+// Block: 384 threads. Grid: whole clusters, at most one block an SM, all of them at
+// once.
 #include "common/cluster.cuh"
 #include "common/hand_over.cuh"
 #include "common/stmatrix.cuh"
@@ -58,7 +62,8 @@ constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;  // blocks that share a tile wi
 constexpr int A_PART = BM / CLUSTER_N;            // rows of A_tile that this block fetches
 constexpr int B_PART = BN / CLUSTER_M;            // columns of B_tile
 
-// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side by side.
+// A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
+// by side.
 struct Stage {
     T A_tile[BM * BK];
     T B_tile[BK * BN];
@@ -75,7 +80,8 @@ struct Shared {
     BoxBuffer C_tile[CONSUMERS * WARPGROUP / 32][C_BUFFERS];  // of each warp
 };
 
-// A tile of C that is complete, rounded and packed two elements a register, and where it goes.
+// A tile of C that is complete, rounded and packed two elements a register, and
+// where it goes.
 struct Packed {
     unsigned pairs[WM / MMA_M][BN / 4];
     int m0, n0;
@@ -95,8 +101,9 @@ static_assert(SMS >= CLUSTER, "some cluster must run");
 static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
 static_assert(C_BOXES % C_BUFFERS == 0, "each tile of C begins with the first buffer");
 
-// The producer's one thread: this block's part of one step of k, into one stage of every block
-// that needs it. The other parts come from those blocks; this block's barrier awaits them all.
+// The producer's one thread: this block's part of one step of k, into one stage of
+// every block that needs it. The other parts come from those blocks; this block's
+// barrier awaits them all.
 __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMap* A_map,
                                      const TensorMap* B_map, const Place& place, int m0, int n0,
                                      int k0)
@@ -112,7 +119,8 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMa
     }
 }
 
-// A consumer warp: registers to shared to global, one box of its rows of a complete tile.
+// A consumer warp: registers to shared to global, one box of its rows of a complete
+// tile.
 __device__ __forceinline__ void store(const Packed& c, int box, BoxBuffer (&buffers)[C_BUFFERS],
                                       const TensorMap* C_map)
 {
@@ -123,14 +131,15 @@ __device__ __forceinline__ void store(const Packed& c, int box, BoxBuffer (&buff
         tma_store_wait_read<C_BUFFERS - 1>();  // this buffer's last box has been read
     }
     __syncwarp();
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < C_BOXES; ++i) {
         if (i == box) {  // registers have no index at run time: one branch for each box
             const unsigned* pairs = c.pairs[i / C_COLS] + i % C_COLS * (BOX / 4);
             T* C_tile = buffers[i % C_BUFFERS];
 
-            // Registers to shared: 16 x 16 elements at a time, swizzled as the copy engine reads.
-#pragma unroll
+            // Registers to shared: 16 x 16 elements at a time, swizzled as the copy
+            // engine reads.
+            #pragma unroll
             for (int j = 0; j < BOX / 16; ++j) {
                 const int chunk = (2 * j + lane / C_ROWS) ^ (row % 8);
                 stmatrix_x4(C_tile + row * BOX + chunk * 8, pairs + 4 * j);
@@ -183,7 +192,7 @@ wgmma_stream_k(const __grid_constant__ TensorMap A_map, const __grid_constant__ 
                 const TileIndex tile = tile_at<GROUP_M>(piece.tile, rows, cols);
                 const int m0 = (tile.row * CLUSTER_M + place.row) * BM;
                 const int n0 = (tile.col * CLUSTER_N + place.col) * BN;
-#pragma unroll 1  // one copy of the loop fits into the registers that the producer has left
+                #pragma unroll 1  // one copy of the loop fits into the registers that the producer has left
                 for (int step = piece.begin; step < piece.end; ++step) {
                     barrier_wait(&empty[at.stage], at.parity ^ 1);
                     fill(ring[at.stage], &full[at.stage], &A_map, &B_map, place, m0, n0, step * BK);
@@ -208,7 +217,8 @@ wgmma_stream_k(const __grid_constant__ TensorMap A_map, const __grid_constant__ 
                 const Stage& stage = ring[at.stage];
                 wgmma_boxes(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
 
-                // Those of the step before are complete: its stage may be filled again.
+                // Those of the step before are complete: its stage may be filled
+                // again.
                 wgmma_wait<1>();
                 if (step > 0) {
                     place.arrive_at_peers(in_use, speaker);

@@ -51,6 +51,7 @@ TILES: Mapping[str, Mapping[str, int]] = {
     "prefetch": _SQUARE,
     "double_buffer": _SQUARE,
     "cp_async": {**_SQUARE, "STAGES": 3},
+    "lane_map": _SQUARE,
     "warp_tiled": _WARPS,
     "fp32_best": _WARPS,
     "wmma": {},

@@ -1,4 +1,4 @@
-"""The kernels of chapters 04 to 11: right on awkward shapes, no spills, the SASS that is meant."""
+"""The kernels of chapters 04 to 12: right on awkward shapes, no spills, the SASS that is meant."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 ONE_ELEMENT = ("naive", "naive_int", "coalesced", "coalesced_int", "unrolled", "coarsened")
 TILED = ("tiled_8", "tiled_16", "tiled_32", "tiled_int_32", "tiled_rect", "tiled_pad_rows")
 IN_REGISTERS = ("block_1d", "privatised_2", "privatised_4", "block_2d")
-IN_FOURS = ("vectorised", "prefetch", "double_buffer", "cp_async")
+IN_FOURS = ("vectorised", "prefetch", "double_buffer", "lane_map", "cp_async")
 ANY_SHAPE = (*ONE_ELEMENT, *TILED, *IN_REGISTERS, *IN_FOURS)
 ALL = (*ANY_SHAPE, "tiled_padded")
 
@@ -85,6 +85,7 @@ LOOPS: dict[str, tuple[set[str], set[str], int]] = {
     "vectorised": ({"LDS.128", "LDG.128", "STS.128", "STS"}, {"LDS", "LDG"}, 512),
     "prefetch": ({"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}, 512),
     "double_buffer": ({"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}, 512),
+    "lane_map": ({"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}, 512),
     "cp_async": ({"LDS.128", "LDGSTS", "LDGSTS.128"}, COPY - {"LDGSTS", "LDGSTS.128"}, 1024),
     "warp_tiled": ({"LDS.128", "LDG.128", "LDG", "STS.128"}, {"LDS", "LDGSTS"}, 1024),
     "fp32_best": ({"LDS.128", "LDGSTS", "LDGSTS.128"}, COPY - {"LDGSTS", "LDGSTS.128"}, 1024),
@@ -161,7 +162,41 @@ def test_a_loop_unrolled_further_for_ragged_tiles_is_not_the_main_loop():
 
 def test_a_tile_costs_the_barriers_that_are_claimed():
     barriers = {n: toolchain.instruction_mix(n, "sm_90")["BAR"] for n in IN_FOURS}
-    assert barriers == {"vectorised": 2, "prefetch": 2, "double_buffer": 1, "cp_async": 1}
+    assert barriers == dict.fromkeys(IN_FOURS, 1) | {"vectorised": 2, "prefetch": 2}
+
+
+def reads(name: str, source: str = "", **tile: int) -> dict[str, float]:
+    """Wavefronts to a 16-byte read of each tile in shared memory, over one block of whole tiles."""
+    k = catalog[name].with_source(source) if source else catalog[name]
+    trace = launch.trace(k, 128, 128, 32, **tile)
+    assert trace.ok
+    return {
+        row.array: row.wavefronts_per_request
+        for row in trace.by_line()
+        if (row.space, row.op) == ("shared", "load")
+    }
+
+
+def test_the_lane_map_reads_both_tiles_in_two_wavefronts():
+    assert reads("double_buffer") == {"A_tile": 2, "B_tile": 4}
+    assert reads("lane_map") == {"A_tile": 2, "B_tile": 2}
+
+
+def test_the_squares_and_the_rows_in_pieces_of_four_belong_together():
+    """With squares alone a thread's rows are neighbours: four times 16 of them meet in two banks' fours,
+    four times 8 do not.
+    """
+    alone = catalog["lane_map"].source
+    for old, new in (
+        ("LANES_M + lane_m) * VEC", "LANES_M + lane_m) * TM"),
+        ("c_row + i / VEC * ROW_STEP", "c_row + i"),
+        ("c_row + i + i % VEC", "c_row + i"),
+    ):
+        assert old in alone
+        alone = alone.replace(old, new)
+    assert reads("lane_map", alone) == {"A_tile": 2, "B_tile": 2}
+    assert reads("lane_map", alone, TM=16) == {"A_tile": 4, "B_tile": 2}
+    assert reads("lane_map", TM=16) == {"A_tile": 2, "B_tile": 2}
 
 
 # -- rules of the catalog and static_asserts of the files say the same -----------------------------

@@ -151,6 +151,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
         "tiled_32", 100, 70, 50, step=1, block=(3, 2), thread=(9, 20)
     ),
     "tiles, one element": lambda: plots.tile_diagram("tiled_16", 1, 1, 1),
+    "two jobs": lambda: plots.two_jobs("block_1d_core"),
+    "two jobs in pieces": lambda: plots.two_jobs("cp_async_core", thread=255),
     "memories": lambda: ch01.memory_hierarchy("t4"),
     "threads": lambda: ch04.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)),
     "threads of 16": lambda: ch04.thread_hierarchy(plan(catalog["tiled_16"], 4096, 4096, 50)),

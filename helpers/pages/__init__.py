@@ -5,6 +5,7 @@ book, in JupyterLab and in Colab, without script, network or widget state.
 """
 
 from helpers.claims import holds
+from helpers.pages.costing import costs_table, on_your_gpu
 from helpers.pages.gluing import NAME, format_glued, glue, glued, say
 from helpers.pages.listings import new_lines, show_kernel
 from helpers.pages.notes import evidence, provenance, stall_note, tuned_note
@@ -17,6 +18,7 @@ __all__ = [
     "NAME",
     "Html",
     "Markdown",
+    "costs_table",
     "counters_table",
     "evidence",
     "format_glued",
@@ -27,6 +29,7 @@ __all__ = [
     "loads_table",
     "mix_table",
     "new_lines",
+    "on_your_gpu",
     "provenance",
     "quiz",
     "resources_table",

@@ -7,6 +7,8 @@ makes the SVG, `surface` is what one draws on, `columns` says how wide it is.
 
 from helpers.plots.access_maps import access_map
 from helpers.plots.bar_charts import bars, ladder
+from helpers.plots.by_thread import two_jobs
+from helpers.plots.cost_charts import all_roofs, scorecard
 from helpers.plots.figures import Figure
 from helpers.plots.rooflines import roofline
 from helpers.plots.tilings import tile_diagram
@@ -15,10 +17,13 @@ from helpers.plots.time_lines import gantt, timeline
 __all__ = [
     "Figure",
     "access_map",
+    "all_roofs",
     "bars",
     "gantt",
     "ladder",
     "roofline",
+    "scorecard",
     "tile_diagram",
     "timeline",
+    "two_jobs",
 ]

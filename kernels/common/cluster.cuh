@@ -1,8 +1,9 @@
-// Clusters: neighbouring blocks that run at the same time and reach into each other's shared memory
-// (sm_90).
+// Clusters: neighbouring blocks that run at the same time and reach into each
+// other's shared memory (sm_90).
 //
-// A cluster of rows x cols blocks computes as many neighbouring tiles of C. Blocks side by side
-// need the same tile of A, blocks above each other the same tile of B: peers.
+// A cluster of rows x cols blocks computes as many neighbouring tiles of C. Blocks
+// side by side need the same tile of A, blocks above each other the same tile of B:
+// peers.
 #pragma once
 
 #include "common/mbarrier.cuh"
@@ -36,7 +37,8 @@ struct ClusterPlace {
         return mask;
     }
 
-    // Thread `lane` arrives at the barrier of block `lane`, if that is a peer (or this block).
+    // Thread `lane` arrives at the barrier of block `lane`, if that is a peer (or
+    // this block).
     __device__ __forceinline__ void arrive_at_peers(Barrier* barrier, int lane) const {
         if (lane < rows * cols && ((same_row | same_col) >> lane & 1)) {
             barrier_arrive_remote(barrier, lane);

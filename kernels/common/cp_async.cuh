@@ -1,12 +1,13 @@
-// cp.async: copies from global to shared memory that pass no register and do not wait (sm_80+).
+// cp.async: copies from global to shared memory that pass no register and do not
+// wait (sm_80+).
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #error "cp.async needs compute capability 8.0 or newer; 11_double_buffer.cu runs on older GPUs"
 #endif
 
-// Start copying FLOATS neighbouring floats: 1, 2 or 4, both addresses aligned to as many.
-// Where inside is false, nothing is read and zeros are written.
+// Start copying FLOATS neighbouring floats: 1, 2 or 4, both addresses aligned to as
+// many. Where inside is false, nothing is read and zeros are written.
 template <int FLOATS>
 __device__ inline void copy_async(float* dst, const float* src, bool inside)
 {
@@ -16,8 +17,8 @@ __device__ inline void copy_async(float* dst, const float* src, bool inside)
                  :: "r"(to), "l"(src), "n"(FLOATS * sizeof(float)), "r"(bytes) : "memory");
 }
 
-// Start copying four neighbours of a row, of which `left` are inside the matrix; zeros for the
-// others. ALIGNED: in one copy, for all four are inside or none is.
+// Start copying four neighbours of a row, of which `left` are inside the matrix;
+// zeros for the others. ALIGNED: in one copy, for all four are inside or none is.
 template <bool ALIGNED>
 __device__ inline void copy4_async(float* dst, const float* src, int left)
 {

@@ -1,8 +1,8 @@
 // One warpgroup leaves its sums in global memory for a warpgroup of another block.
 //
-// Slot s of `partial` holds the sums of one warpgroup, four of each thread side by side, so that a
-// warp's accesses are whole lines. Flag s of `ready` is 1 while the slot is full: the giver sets
-// it, the taker clears it.
+// Slot s of `partial` holds the sums of one warpgroup, four of each thread side by
+// side, so that a warp's accesses are whole lines. Flag s of `ready` is 1 while the
+// slot is full: the giver sets it, the taker clears it.
 #pragma once
 
 #include "common/wgmma.cuh"
@@ -17,7 +17,7 @@ __device__ __forceinline__ void hand_over(const float (&acc)[tiles][sums], float
                                           int* ready, int slot) {
     const int thread = threadIdx.x % WARPGROUP;
     float4* to = partial + static_cast<size_t>(slot) * (tiles * sums / 4) * WARPGROUP + thread;
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < tiles * sums; i += 4) {
         const float* sum = acc[i / sums] + i % sums;
         __stcg(to + i / 4 * WARPGROUP, make_float4(sum[0], sum[1], sum[2], sum[3]));
@@ -43,7 +43,7 @@ __device__ __forceinline__ void take_over(float (&acc)[tiles][sums], const float
     warpgroup_sync();
     const float4* from =
         partial + static_cast<size_t>(slot) * (tiles * sums / 4) * WARPGROUP + thread;
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < tiles * sums; i += 4) {
         const float4 v = __ldcg(from + i / 4 * WARPGROUP);
         float* sum = acc[i / sums] + i % sums;

@@ -1,17 +1,21 @@
-// Tensor Core instructions as functions: one warp adds a 16 x K times K x 8 product to a
-// 16 x 8 accumulator.
+// Tensor Core instructions as functions: one warp adds a 16 x K times K x 8 product
+// to a 16 x 8 accumulator.
 //
 // The 32 lanes hold the matrices between them. With g = lane / 4 and t = lane % 4:
 //
-//   A, 16 x 16   a[0] = row g,     columns 2t, 2t+1        a[2] = row g,     columns 2t+8, 2t+9
-//                a[1] = row g + 8, columns 2t, 2t+1        a[3] = row g + 8, columns 2t+8, 2t+9
-//   B, 16 x 8    b[0] = rows 2t, 2t+1, column g            b[1] = rows 2t+8, 2t+9, column g
+//   A, 16 x 16   a[0] = row g,     columns 2t, 2t+1        a[2] = row g,
+// columns 2t+8, 2t+9
+//                a[1] = row g + 8, columns 2t, 2t+1        a[3] = row g + 8,
+// columns 2t+8, 2t+9
+//   B, 16 x 8    b[0] = rows 2t, 2t+1, column g            b[1] = rows 2t+8, 2t+9,
+// column g
 //   C, 16 x 8    acc[0], acc[1] = row g,     columns 2t, 2t+1
 //                acc[2], acc[3] = row g + 8, columns 2t, 2t+1
 //
-// A register of A or B packs two 2-byte elements, the first in the low half. The left halves of
-// A and B alone (a[0], a[1], b[0]) are the operands of m16n8k8.
-// Source: PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type" (and m16n8k8).
+// A register of A or B packs two 2-byte elements, the first in the low half. The
+// left halves of A and B alone (a[0], a[1], b[0]) are the operands of m16n8k8.
+// Source: PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type"
+// (and m16n8k8).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -43,7 +47,8 @@ __device__ __forceinline__ void mma_m16n8k8(float (&acc)[4], unsigned a0, unsign
     }
 }
 
-// acc += A B over 16 values of k, in one instruction from sm_80 on, in two on sm_75.
+// acc += A B over 16 values of k, in one instruction from sm_80 on, in two on
+// sm_75.
 template <typename T>
 __device__ __forceinline__ void mma_m16n8k16(float (&acc)[4], const unsigned* a,
                                              const unsigned* b) {
@@ -67,13 +72,14 @@ __device__ __forceinline__ void mma_m16n8k16(float (&acc)[4], const unsigned* a,
 #endif
 }
 
-// Registers to global: this lane's four elements of the 16 x 8 tile at (row0, col0) of C, which
-// is M x N. With pairs (N even, C a multiple of 8 bytes) two neighbours are one 8-byte store.
+// Registers to global: this lane's four elements of the 16 x 8 tile at (row0, col0)
+// of C, which is M x N. With pairs (N even, C a multiple of 8 bytes) two neighbours
+// are one 8-byte store.
 __device__ __forceinline__ void mma_store(float* C, int M, int N, int row0, int col0,
                                           const float (&acc)[4], bool pairs) {
     const int lane = threadIdx.x % 32;
     const int col = col0 + lane % 4 * 2;
-#pragma unroll
+    #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int row = row0 + lane / 4 + half * 8;
         if (row >= M || col >= N) {

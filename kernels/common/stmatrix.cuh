@@ -1,9 +1,11 @@
-// stmatrix: one warp writes four 8 x 8 matrices of 2-byte elements from the registers in which
-// wgmma and mma.sync leave their sums to shared memory (sm_90). The reverse of ldmatrix.
+// stmatrix: one warp writes four 8 x 8 matrices of 2-byte elements from the
+// registers in which wgmma and mma.sync leave their sums to shared memory (sm_90).
+// The reverse of ldmatrix.
 //
-// Lane l gives the address of one row of eight elements (16 bytes, a multiple of 16): row l % 8 of
-// matrix l / 8. It holds elements 2t, 2t+1 of row g of matrix i in r[i], with g = l / 4, t = l % 4.
-// Source: PTX ISA, "Warp-level matrix store instruction: stmatrix".
+// Lane l gives the address of one row of eight elements (16 bytes, a multiple of
+// 16): row l % 8 of matrix l / 8. It holds elements 2t, 2t+1 of row g of matrix i
+// in r[i], with g = l / 4, t = l % 4. Source: PTX ISA, "Warp-level matrix store
+// instruction: stmatrix".
 #pragma once
 
 __device__ __forceinline__ void stmatrix_x4(void* row, const unsigned* r) {

@@ -1,10 +1,12 @@
-// A shared-memory layout that ldmatrix reads without bank conflicts and without padding.
+// A shared-memory layout that ldmatrix reads without bank conflicts and without
+// padding.
 //
-// A row of COLS 2-byte elements is cut into chunks of eight (16 bytes, four banks). A line of 128
-// bytes, all 32 banks, holds eight chunks. ldmatrix reads the same chunk of eight neighbouring
-// rows, so those eight must lie at eight places of a line: the chunk's number is XORed with the
-// row's, counted in lines. XOR with one number is its own inverse and maps a line onto itself, so
-// no two elements collide and the tile takes no more room.
+// A row of COLS 2-byte elements is cut into chunks of eight (16 bytes, four banks).
+// A line of 128 bytes, all 32 banks, holds eight chunks. ldmatrix reads the same
+// chunk of eight neighbouring rows, so those eight must lie at eight places of a
+// line: the chunk's number is XORed with the row's, counted in lines. XOR with one
+// number is its own inverse and maps a line onto itself, so no two elements collide
+// and the tile takes no more room.
 #pragma once
 
 #include "chunks.cuh"

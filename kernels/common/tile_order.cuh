@@ -1,9 +1,10 @@
 // In which order persistent blocks walk the tiles of C.
 //
-// The tiles that are computed at the same time share operands in the L2 cache. A band of G rows of
-// tiles is walked column by column, so that P blocks at work cover about G x (P / G) tiles and read
-// G rows of A and P / G columns of B, far less than a whole row of tiles would. Every other band is
-// walked backwards: it starts in the columns of B that the band before it ended with.
+// The tiles that are computed at the same time share operands in the L2 cache. A
+// band of G rows of tiles is walked column by column, so that P blocks at work
+// cover about G x (P / G) tiles and read G rows of A and P / G columns of B, far
+// less than a whole row of tiles would. Every other band is walked backwards: it
+// starts in the columns of B that the band before it ended with.
 #pragma once
 
 struct TileIndex {
@@ -25,8 +26,9 @@ struct Piece {
     int tile, begin, end;
 };
 
-// The pieces of one worker (a block or a cluster) when the last tiles are cut along k: whole tiles,
-// one in every round, then a range of the steps that are left, as long as every other worker's.
+// The pieces of one worker (a block or a cluster) when the last tiles are cut along
+// k: whole tiles, one in every round, then a range of the steps that are left, as
+// long as every other worker's.
 struct Walk {
     int next, stride, whole_end;  // the next whole tile, and where they end
     int at, range_end;            // the next of the steps beyond, and where the range ends
@@ -35,7 +37,8 @@ struct Walk {
         : next(worker), stride(workers), whole_end(tiles), at(0), range_end(0)
     {
         if (tiles > workers && tiles % workers != 0) {
-            // With one to two tiles a worker left, no tile is cut into more than two pieces.
+            // With one to two tiles a worker left, no tile is cut into more than
+            // two pieces.
             whole_end = (tiles / workers - 1) * workers;
             const long long left = static_cast<long long>(tiles - whole_end) * steps;
             at = left * worker / workers;

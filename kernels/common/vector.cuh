@@ -1,4 +1,5 @@
-// Four neighbouring floats at a time: one 16-byte access where the addresses allow it.
+// Four neighbouring floats at a time: one 16-byte access where the addresses allow
+// it.
 #pragma once
 
 // The four floats from p on as one 16-byte value. p must be a multiple of 16 bytes.
@@ -7,14 +8,15 @@ __device__ inline float4& vec4(float* p)
     return *reinterpret_cast<float4*>(p);
 }
 
-// Whether every row of a matrix with this many columns starts on a multiple of 16 bytes.
+// Whether every row of a matrix with this many columns starts on a multiple of 16
+// bytes.
 __device__ inline bool rows_aligned(const float* matrix, int columns)
 {
     return columns % 4 == 0 && reinterpret_cast<size_t>(matrix) % sizeof(float4) == 0;
 }
 
-// Four neighbours of a row, of which `left` are inside the matrix; zeros for the others.
-// In a matrix with aligned rows all four are inside or none is.
+// Four neighbours of a row, of which `left` are inside the matrix; zeros for the
+// others. In a matrix with aligned rows all four are inside or none is.
 template <bool ALIGNED>
 __device__ inline float4 load4(const float* src, int left)
 {

@@ -1,15 +1,17 @@
-// wgmma: four warps multiply a 64 x 16 by a 16 x N tile straight from shared memory (sm_90a).
+// wgmma: four warps multiply a 64 x 16 by a 16 x N tile straight from shared memory
+// (sm_90a).
 //
-// A warpgroup (warps 4i to 4i + 3) issues wgmma together; the products run on their own while it
-// goes on. Groups of them are closed by commit and awaited like asynchronous copies. The sums stay
-// in registers: warp w of the group holds rows 16w to 16w + 15, and with g = lane / 4, t = lane % 4
+// A warpgroup (warps 4i to 4i + 3) issues wgmma together; the products run on their
+// own while it goes on. Groups of them are closed by commit and awaited like
+// asynchronous copies. The sums stay in registers: warp w of the group holds rows
+// 16w to 16w + 15, and with g = lane / 4, t = lane % 4
 //
 //   acc[4j], acc[4j + 1]       row 16w + g,      columns 8j + 2t, 8j + 2t + 1
 //   acc[4j + 2], acc[4j + 3]   row 16w + g + 8,  the same columns
 //
-// A is K-major in shared memory (a row holds neighbouring k), B is N-major (a row holds
-// neighbouring n), both as the swizzled boxes of tma.cuh.
-// Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+// A is K-major in shared memory (a row holds neighbouring k), B is N-major (a row
+// holds neighbouring n), both as the swizzled boxes of tma.cuh. Source: PTX ISA,
+// "Asynchronous Warpgroup Level Matrix Instructions".
 #pragma once
 
 #include <cuda_bf16.h>
@@ -21,9 +23,10 @@ constexpr int WARPGROUP = 128;  // threads
 constexpr int MMA_M = 64;       // rows of C an instruction
 constexpr int MMA_K = 16;       // steps of k an instruction
 
-// Where an operand lies and how: address, two strides and the 128-byte swizzle, in units of 16
-// bytes. Eight swizzled rows (1024 bytes) are the unit that both layouts repeat. In a cluster the
-// upper bits of an address name the block: only the place within the block's memory is wanted.
+// Where an operand lies and how: address, two strides and the 128-byte swizzle, in
+// units of 16 bytes. Eight swizzled rows (1024 bytes) are the unit that both
+// layouts repeat. In a cluster the upper bits of an address name the block: only
+// the place within the block's memory is wanted.
 __device__ __forceinline__ unsigned long long describe(const void* start, int leading_bytes,
                                                        int stride_bytes) {
     constexpr unsigned long long SWIZZLE_128 = 1ull << 62;
@@ -33,20 +36,22 @@ __device__ __forceinline__ unsigned long long describe(const void* start, int le
            (to_shared(start) & WITHIN_BLOCK) >> 4;
 }
 
-// 64 x 16 of A: a box holds 64 values of k a row, so its groups of eight rows follow each other.
-// The next 16 values of k start 32 bytes further on.
+// 64 x 16 of A: a box holds 64 values of k a row, so its groups of eight rows
+// follow each other. The next 16 values of k start 32 bytes further on.
 __device__ __forceinline__ unsigned long long describe_a(const void* start) {
     return describe(start, 16, SWIZZLE_BYTES);
 }
 
-// 16 x N of B: a box holds 64 values of n a row; the next 64 are in the next box, and the next
-// eight rows of k follow in the same box. The next 16 values of k start 16 rows further on.
+// 16 x N of B: a box holds 64 values of n a row; the next 64 are in the next box,
+// and the next eight rows of k follow in the same box. The next 16 values of k
+// start 16 rows further on.
 __device__ __forceinline__ unsigned long long describe_b(const void* start) {
     return describe(start, BOX_BYTES, SWIZZLE_BYTES);
 }
 
-// Registers move between warpgroups: one that copies gives up what those that multiply take. The
-// numbers are a thread's, multiples of 8; every warp of the warpgroup must execute it.
+// Registers move between warpgroups: one that copies gives up what those that
+// multiply take. The numbers are a thread's, multiples of 8; every warp of the
+// warpgroup must execute it.
 template <int registers>
 __device__ __forceinline__ void registers_decrease() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
@@ -57,7 +62,8 @@ __device__ __forceinline__ void registers_increase() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// Registers that wgmma will use have been written; needed before the first of a row of them.
+// Registers that wgmma will use have been written; needed before the first of a row
+// of them.
 __device__ __forceinline__ void wgmma_fence() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -72,11 +78,12 @@ __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-// Waits until all of them are complete, and only then lets the compiler read their sums.
+// Waits until all of them are complete, and only then lets the compiler read their
+// sums.
 template <int tiles, int sums>
 __device__ __forceinline__ void wgmma_finish(float (&acc)[tiles][sums]) {
     wgmma_wait<0>();
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < tiles * sums; ++i) {
         asm volatile("" : "+f"(acc[i / sums][i % sums])::"memory");
     }
@@ -147,16 +154,17 @@ DEFINE_WGMMA_256(half, "f16")
 #undef ACC_32
 #undef ACC_8
 
-// Issues the products of BOX steps of k as one group: A_rows is 64 * tiles rows of A, B_tile is
-// 2 * sums columns of B, both box after box. A warpgroup may use the sums only after a wait.
+// Issues the products of BOX steps of k as one group: A_rows is 64 * tiles rows of
+// A, B_tile is 2 * sums columns of B, both box after box. A warpgroup may use the
+// sums only after a wait.
 template <typename T, int tiles, int sums>
 __device__ __forceinline__ void wgmma_boxes(float (&acc)[tiles][sums], const T* A_rows,
                                             const T* B_tile, bool accumulate) {
     wgmma_fence();
-#pragma unroll
+    #pragma unroll
     for (int k = 0; k < BOX; k += MMA_K) {
         const auto b = describe_b(B_tile + k * BOX);
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < tiles; ++i) {
             wgmma<T>(acc[i], describe_a(A_rows + i * MMA_M * BOX + k), b, accumulate || k > 0);
         }
@@ -174,28 +182,29 @@ __device__ __forceinline__ unsigned pack(float first, float second, half) {
     return reinterpret_cast<const unsigned&>(pair);
 }
 
-// All sums, rounded to T and packed: pairs[i][j] holds sums 2j and 2j + 1 of tile i.
+// All sums, rounded to T and packed: pairs[i][j] holds sums 2j and 2j + 1 of tile
+// i.
 template <typename T, int tiles, int sums>
 __device__ __forceinline__ void wgmma_pack(unsigned (&pairs)[tiles][sums / 2],
                                            const float (&acc)[tiles][sums]) {
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < tiles; ++i) {
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < sums / 2; ++j) {
             pairs[i][j] = pack(acc[i][2 * j], acc[i][2 * j + 1], T());
         }
     }
 }
 
-// Registers to global: this thread's part of the 64-row tile of C at (m0, n0), rounded to T.
-// Two neighbours are one store where N is even.
+// Registers to global: this thread's part of the 64-row tile of C at (m0, n0),
+// rounded to T. Two neighbours are one store where N is even.
 template <typename T, int sums>
 __device__ __forceinline__ void wgmma_store(T* C, int M, int N, int m0, int n0,
                                             const float (&acc)[sums]) {
     const int lane = threadIdx.x % 32;
     const int row0 = m0 + threadIdx.x % WARPGROUP / 32 * 16 + lane / 4;
     const int col0 = n0 + lane % 4 * 2;
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < sums; i += 2) {
         const int row = row0 + i / 2 % 2 * 8;
         const int col = col0 + i / 4 * 8;

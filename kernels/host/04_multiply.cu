@@ -1,11 +1,12 @@
-// A whole program around one kernel: allocate, copy in, launch, copy out, check, free.
+// A whole program around one kernel: allocate, copy in, launch, copy out, check,
+// free.
 //
 //   nvcc -O3 -arch=sm_75 -Ikernels kernels/host/04_multiply.cu -o multiply
 //   ./multiply 1000 700 500
 //
-// -arch names the GPU's compute capability: sm_75 is a T4. The kernel is the file that the book
-// shows, tests and times; another of the same signature can take its place, with its own block
-// and grid.
+// -arch names the GPU's compute capability: sm_75 is a T4. The kernel is the file
+// that the book shows, tests and times; another of the same signature can take its
+// place, with its own block and grid.
 
 #include <cmath>
 #include <cstdio>
@@ -67,7 +68,8 @@ int main(int argc, char** argv)
     }
     CHECK(cudaMemcpy(C.data(), C_gpu, C.size() * sizeof(float), cudaMemcpyDeviceToHost));
 
-    // Compare some elements with sums in double. Each may be off by a rounding a step.
+    // Compare some elements with sums in double. Each may be off by a rounding a
+    // step.
     int wrong = 0;
     for (int test = 0; test < 1000; ++test) {
         const int i = std::rand() % M, j = std::rand() % N;

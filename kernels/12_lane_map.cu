@@ -1,0 +1,186 @@
+// The double-buffered kernel with a map that says which lane computes which patch.
+//
+// New since 11_double_buffer.cu: a warp's lanes are 4 x 8 threads of the tile of C,
+// and every four neighbours of them form a square of two by two: lanes 0 and 1 read
+// the same floats of A_tile, lanes 0 and 2 the same of B_tile. A thread's rows come
+// in pieces of four, as its columns do, so that this holds for 16 rows a thread too:
+// no 16-byte read of A_tile or of B_tile takes a warp more than two wavefronts.
+//
+// A is M x K, B is K x N, C is M x N, all row-major.
+// Block: (BM / TM) * (BN / TN) threads. Grid: cdiv(N, BN) x cdiv(M, BM).
+
+#include "common/vector.cuh"
+
+#ifndef BM
+#define BM 128  // rows of C a block
+#endif
+#ifndef BN
+#define BN 128  // columns of C a block
+#endif
+#ifndef BK
+#define BK 8  // steps of k between barriers
+#endif
+#ifndef TM
+#define TM 8  // rows of C a thread
+#endif
+#ifndef TN
+#define TN 8  // columns of C a thread
+#endif
+#ifndef MIN_BLOCKS
+#define MIN_BLOCKS 2  // blocks that an SM must hold: limits a thread's registers
+#endif
+
+constexpr int VEC = 4;  // floats to an access
+constexpr int THREADS = (BM / TM) * (BN / TN);
+constexpr int A_STEP = THREADS / (BK / VEC);  // rows of A copied in one go
+constexpr int B_STEP = THREADS / (BN / VEC);  // rows of B copied in one go
+constexpr int A_LOADS = BM / A_STEP;          // fours of A a thread copies
+constexpr int B_LOADS = BK / B_STEP;          // fours of B a thread copies
+constexpr int ROW_STEP = VEC * (BM / TM);     // rows from one four to the next
+constexpr int COL_STEP = VEC * (BN / TN);     // columns from one four to the next
+constexpr int LANES_M = 4;                    // a warp is LANES_M x LANES_N threads
+constexpr int LANES_N = 8;
+constexpr int WARPS_N = BN / TN / LANES_N;    // warps side by side in the tile
+constexpr int A_PAD = VEC;                    // keeps stores to A_tile apart
+
+static_assert(BM % TM == 0 && BN % TN == 0, "threads split the tile of C evenly");
+static_assert(BM % (TM * LANES_M) == 0 && BN % (TN * LANES_N) == 0,
+              "warps split the tile of C evenly");
+static_assert(BK % VEC == 0 && TM % VEC == 0 && TN % VEC == 0,
+              "everything moves in fours");
+static_assert(THREADS % (BK / VEC) == 0,
+              "the block copies whole rows of A in one go");
+static_assert(BM % A_STEP == 0, "every thread copies equally much of A");
+static_assert(THREADS % (BN / VEC) == 0,
+              "the block copies whole rows of B in one go");
+static_assert(BK % B_STEP == 0, "every thread copies equally much of B");
+static_assert(2 * BK * (BM + A_PAD + BN) * sizeof(float) <= 48 * 1024,
+              "the tiles fit the 48 KB of static shared memory");
+static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
+
+using ATile = float[BK][BM + A_PAD];  // transposed: a row holds one k
+using BTile = float[BK][BN];
+
+// ALIGNED: the rows of A, B and C start on 16 bytes, so that they can be accessed
+// in fours.
+template <bool ALIGNED>
+__device__ void multiply(const float* A, const float* B, float* C, int M, int N,
+                         int K, ATile* A_tile, BTile* B_tile)
+{
+    const int m0 = blockIdx.y * BM;  // origin of the block's tile of C
+    const int n0 = blockIdx.x * BN;
+
+    // The fours that this thread copies: every A_STEP-th row of A, every B_STEP-th
+    // row of B.
+    const int a_row = threadIdx.x / (BK / VEC);
+    const int a_col = threadIdx.x % (BK / VEC) * VEC;
+    const int b_row = threadIdx.x / (BN / VEC);
+    const int b_col = threadIdx.x % (BN / VEC) * VEC;
+    const float* A_src = A + size_t(m0 + a_row) * K + a_col;
+    const float* B_src = B + size_t(b_row) * N + n0 + b_col;
+    const int a_rows = M - (m0 + a_row);  // rows of A from its first one on
+    const int b_rows = K - b_row;         // rows of B likewise: one register less
+    const int b_cols = N - (n0 + b_col);  // columns of B from its first one on
+
+    // The patch of C that this thread computes starts here, within the tile. Bits 1
+    // and 2 of the lane choose its rows, bit 0 and the topmost two its columns.
+    const int warp = threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    const int lane_m = lane / 2 % LANES_M;
+    const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
+    const int c_row = (warp / WARPS_N * LANES_M + lane_m) * VEC;
+    const int c_col = (warp % WARPS_N * LANES_N + lane_n) * VEC;
+
+    float4 a_next[A_LOADS];
+    float4 b_next[B_LOADS];
+
+    // Global to registers: this thread's part of the tiles that start at k0.
+    const auto load = [&](int k0) {
+        for (int i = 0; i < A_LOADS; ++i) {
+            const int left = i * A_STEP < a_rows ? K - (k0 + a_col) : 0;
+            a_next[i] = load4<ALIGNED>(A_src + size_t(i * A_STEP) * K, left);
+        }
+        for (int i = 0; i < B_LOADS; ++i) {
+            const int left = k0 + i * B_STEP < b_rows ? b_cols : 0;
+            b_next[i] = load4<ALIGNED>(B_src + size_t(i * B_STEP) * N, left);
+        }
+        // Advance to the next BK columns of A and the next BK rows of B.
+        A_src += BK;
+        B_src += size_t(BK) * N;
+    };
+
+    // Registers to shared: four of a row of A become four of a column of A_tile.
+    const auto put_down = [&](int buffer) {
+        for (int i = 0; i < A_LOADS; ++i) {
+            A_tile[buffer][a_col + 0][a_row + i * A_STEP] = a_next[i].x;
+            A_tile[buffer][a_col + 1][a_row + i * A_STEP] = a_next[i].y;
+            A_tile[buffer][a_col + 2][a_row + i * A_STEP] = a_next[i].z;
+            A_tile[buffer][a_col + 3][a_row + i * A_STEP] = a_next[i].w;
+        }
+        for (int i = 0; i < B_LOADS; ++i) {
+            vec4(&B_tile[buffer][b_row + i * B_STEP][b_col]) = b_next[i];
+        }
+    };
+
+    float sum[TM][TN] = {};
+    load(0);
+    put_down(0);
+    __syncthreads();  // the first buffer is complete
+
+    int buffer = 0;
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        load(k0 + BK);  // nobody needs these before the next trip
+
+        #pragma unroll
+        for (int k = 0; k < BK; ++k) {
+            // Shared to registers: TM values of A and TN of B, four at a time.
+            __align__(16) float a_frag[TM];
+            __align__(16) float b_frag[TN];
+            for (int i = 0; i < TM; i += VEC) {
+                vec4(&a_frag[i]) =
+                    vec4(&A_tile[buffer][k][c_row + i / VEC * ROW_STEP]);
+            }
+            for (int j = 0; j < TN; j += VEC) {
+                vec4(&b_frag[j]) =
+                    vec4(&B_tile[buffer][k][c_col + j / VEC * COL_STEP]);
+            }
+
+            // Registers only: their outer product.
+            for (int i = 0; i < TM; ++i) {
+                for (int j = 0; j < TN; ++j) {
+                    sum[i][j] += a_frag[i] * b_frag[j];
+                }
+            }
+        }
+
+        // Nobody reads the other buffer: its last readers passed the barrier a trip
+        // ago.
+        put_down(1 - buffer);
+        __syncthreads();  // the other buffer is complete, this one is free
+        buffer = 1 - buffer;
+    }
+
+    // Registers to global, four neighbours of a row at a time.
+    for (int i = 0; i < TM; ++i) {
+        for (int j = 0; j < TN; j += VEC) {
+            const int row = m0 + c_row + i / VEC * ROW_STEP + i % VEC;
+            const int col = n0 + c_col + j / VEC * COL_STEP;
+            const float4 v =
+                make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            store4<ALIGNED>(C + size_t(row) * N + col, v, row < M ? N - col : 0);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+lane_map(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    __shared__ __align__(16) ATile A_tile[2];
+    __shared__ __align__(16) BTile B_tile[2];
+
+    if (rows_aligned(A, K) && rows_aligned(B, N) && rows_aligned(C, N)) {
+        multiply<true>(A, B, C, M, N, K, A_tile, B_tile);
+    } else {
+        multiply<false>(A, B, C, M, N, K, A_tile, B_tile);
+    }
+}
