@@ -241,7 +241,7 @@ def of_plan(plan: Geometry, gpu: str | Gpu | None = None) -> Bounds:
     rate = rates.l2(card_)
     found.append(Bound(L2, least, "bytes", rate.per_ms, least / rate.per_ms, said, rate.source))
     found.append(
-        inside(L1, even * counts.deliveries.at(K), "wavefronts", rates.deliveries(card_),
+        inside(L1, even * counts.deliveries(K, N), "wavefronts", rates.deliveries(card_),
                counts.deliveries_source)
     )  # fmt: skip
     missing = []

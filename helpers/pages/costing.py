@@ -50,16 +50,25 @@ def costs_table(
             "bound / measured": b.share,
         }
         rows.append(row)
-    first = every[0]
+    first, pipes = every[0], {b.pipe for b in every}
     whose = list(dict.fromkeys(b.whose for b in every if b.measured))
     note = f"Measured: {'; '.join(whose)}." if whose else "Predicted; nobody measured it there."
     return table(
         rows,
         caption=caption
         or f"What each resource alone would take in ms at {shape_text(*first.size)} on {first.gpu.name}, at the boost clock.",
-        formats={"bound / measured": ".2f"},
+        headers={
+            costs.L1: "L1, shared",
+            "arithmetic": first.pipe if len(pipes) == 1 else "arithmetic",
+        },
+        formats={name: _three for name in rows[0] if name not in ("kernel", "binds")}
+        | {"bound / measured": ".2f"},
         note=note,
     )
+
+
+def _three(value: Any) -> str:
+    return number(float(value))
 
 
 def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Html:
