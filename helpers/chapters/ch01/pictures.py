@@ -122,8 +122,19 @@ def streaming_multiprocessor(gpu: str | Gpu = "h200", *, caption: str | None = N
         at = canvas.at
         inside, left = w - 12, x + 6
         top = y
-        y = canvas.lines(left, y + 12, f"scheduler {number_}", width=inside, size=at.font, weight="bold")
-        y = canvas.lines(left, y + at.small + 6, "issues one instruction a clock", width=inside, size=at.small) + 12
+        y = canvas.lines(
+            left, y + 12, f"scheduler {number_}", width=inside, size=at.font, weight="bold"
+        )
+        y = (
+            canvas.lines(
+                left,
+                y + at.small + 6,
+                "issues one instruction a clock",
+                width=inside,
+                size=at.small,
+            )
+            + 12
+        )
         columns = 8
         step = inside / columns
         for i in range(places):
@@ -180,6 +191,7 @@ def streaming_multiprocessor(gpu: str | Gpu = "h200", *, caption: str | None = N
             f"a multiply-add of that warp takes its FP32 lanes {counted(clocks, 'clock')}."
         )
     return both(draw, alt, caption)
+
 
 def memory_hierarchy(gpu: str | Gpu = "h200", *, caption: str | None = None) -> Figure:
     """The memories of a GPU from registers to DRAM: size, who sees them, and known bandwidths.

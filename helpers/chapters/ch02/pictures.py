@@ -42,12 +42,18 @@ def returns_at_once(kernel_ms: float, *, caption: str | None = None) -> Figure:
 
         canvas.text(0, y + 11, "CPU", size=at.font, weight="bold")
         canvas.rect(x(0), y, ask * span, 22, fill=BLUE, alpha=0.4, edge=BLUE)
-        canvas.text(x(ask / 2), y + 11, "launch", size=at.small if not at.narrow else at.tiny, ha="center")
-        canvas.rect(x(ask), y, (back - ask) * span, 22, fill=GREY, alpha=0.15, edge=GREY, hatch="////")
+        canvas.text(
+            x(ask / 2), y + 11, "launch", size=at.small if not at.narrow else at.tiny, ha="center"
+        )
+        canvas.rect(
+            x(ask), y, (back - ask) * span, 22, fill=GREY, alpha=0.15, edge=GREY, hatch="////"
+        )
         cpu = y + 22
         y += 48
         canvas.text(0, y + 11, "GPU", size=at.font, weight="bold")
-        canvas.rect(x(start), y, (end - start) * span, 22, fill=VERMILION, alpha=0.4, edge=VERMILION)
+        canvas.rect(
+            x(start), y, (end - start) * span, 22, fill=VERMILION, alpha=0.4, edge=VERMILION
+        )
         canvas.text(x((start + end) / 2), y + 11, "kernel", size=at.small, ha="center")
         canvas.arrow(x(ask), cpu, x(start), y)
         canvas.arrow(x(end), y, x(back), cpu)

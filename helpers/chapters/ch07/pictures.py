@@ -55,10 +55,14 @@ def turns(
             for warp in range(warps):
                 canvas.rect(1, y, at.width - 2, tall - 2, fill=GREY, alpha=0.12, edge=None)
                 for first, long in runs([i == warp for i in issued]):
-                    canvas.rect(1 + first * step, y, long * step, tall - 2, fill=GREEN, alpha=0.7, edge=None)
+                    canvas.rect(
+                        1 + first * step, y, long * step, tall - 2, fill=GREEN, alpha=0.7, edge=None
+                    )
                 y += tall
             for first, long in runs([i is None for i in issued]):
-                canvas.rect(1 + first * step, y + 1, long * step, 4, fill=VERMILION, alpha=0.5, edge=None)
+                canvas.rect(
+                    1 + first * step, y + 1, long * step, 4, fill=VERMILION, alpha=0.5, edge=None
+                )
             y += 16
         canvas.text(1, y, f"{clocks} clocks, from left to right", size=at.small)
         return canvas.end(y + at.small)

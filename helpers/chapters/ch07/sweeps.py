@@ -47,7 +47,12 @@ def by_patch(gpu: str = DEFAULT_GPU) -> Patches:
         of = r["params"]["TM"], r["params"]["TN"]
         best[of] = max(best.get(of, (0.0, 0.0)), (r["gflops"], 100 * warps_at_once(r) / places))
     rows = [
-        {"patch": f"{tm}x{tn}", "sums": tm * tn, "occupancy": best[tm, tn][1], "gflops": best[tm, tn][0]}
+        {
+            "patch": f"{tm}x{tn}",
+            "sums": tm * tn,
+            "occupancy": best[tm, tn][1],
+            "gflops": best[tm, tn][0],
+        }
         for tm, tn in PATCHES
     ]
     fuller = max(r["gflops"] for r in entries if warps_at_once(r) > places / 2)
