@@ -155,6 +155,15 @@ CORE_EDITS = (
     Edit("11", "prefetch_core", (("A_src + k0 + BK, K", "A_src + k0, K"),), lambda v: v.facts.wrong is not None),
     Edit("11", "double_buffer_core", (("buffer = 1 - buffer", "buffer = 0"),), found("race")),
     Edit("11", "cp_async_core", (("wait_groups<0>", "wait_groups<1>"),), found("race")),
+    Edit("12", "lane_map_core", (("lane / 2 % 4", "lane / 8"), ("lane / 8 * 2 + lane % 2", "lane % 8")),
+         both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1))),
+    Edit("17", "wmma_core", (("B + k0 * N + col0", "B + k0 * N"),), lambda v: v.facts.wrong is not None),
+    Edit("18", "mma_naive_core", (("B_tile[BK][BN]", "B_tile[BK][BN + 8]"), ("row_major<BN>", "row_major<BN + 8>"),
+                                  ("+ g], BN)", "+ g], BN + 8)")), changed("wavefronts", lambda r: r != 1)),
+    Edit("18", "mma_ldmatrix_core", (("A_tile[BM][BK]", "A_tile[BM][BK + 8]"), ("row_major<BK>", "row_major<BK + 8>")),
+         changed("wavefronts", lambda r: r < 0.9)),
+    Edit("18", "mma_swizzle_core", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3)),
+    Edit("19", "mma_pipelined_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),), found("race")),
 )  # fmt: skip
 
 

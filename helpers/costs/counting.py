@@ -227,6 +227,23 @@ def _lanes(trace: Trace, depth: int) -> dict[Key, Lanes]:
     return found
 
 
+def delivered(report: Report) -> float:
+    """Deliveries of a report as it ran: row lengths are those of its arrays (needs samples=True)."""
+    total = 0.0
+    for (name, line, width, array), count in accesses(report).items():
+        each = 1.0
+        if name.startswith("global"):
+            rows = (report.samples or {}).get((line, "global", name.split()[1]), ())
+            requests = [
+                Lanes(array, 1, width, (((0,) * int((lane >= 0).sum()), tuple(lane[lane >= 0].tolist())),))
+                for found, _, lanes in rows if found == array for lane in lanes
+            ]  # fmt: skip
+            kept = requests[:: max(1, len(requests) // SAMPLES)]
+            each = sum(one.clocks(0) for one in kept) / len(kept) if kept else 1.0
+        total += each * count
+    return total
+
+
 COPY = (("global", "load"), ("shared", "store"))
 """The two halves of a cp.async."""
 

@@ -100,9 +100,9 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
         kind="stepper",
         title=f"What does one thread of {name} do, step by step?",
         caption=(
-            "Left: the matrices of one block. The outlined tiles are those of this k0; in the copy step the "
+            "The matrices of one block, and its tiles of this k0, outlined; in the copy step the "
             "thread's elements are marked in them. In every other step, the values that it reads from the "
-            "tiles are marked, and its patch of C. Right: these values, and its sums, in registers: each "
+            "tiles are marked, and its patch of C. The grid holds these values and its sums, in registers: each "
             "sum grows by the value at the head of its row times that at the head of its column."
         ),
         controls=(

@@ -9,7 +9,6 @@ from typing import Any
 
 from helpers import costs, device
 from helpers.costs import Bounds
-from helpers.costs.bounding import at_hand
 from helpers.device import Gpu
 from helpers.pages.pieces import Html, inline
 from helpers.pages.tables import table
@@ -79,7 +78,7 @@ def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Htm
     at hand the measured time stands beside it. Raises what `costs.bounds` raises.
     """
     cards = [device.gpu("t4")]
-    here = at_hand()
+    here = costs.at_hand()
     if here is not None and here.key != "t4":
         cards.append(here)
     parts = [_on(card, name, next, _all(size), card == here) for card in cards]

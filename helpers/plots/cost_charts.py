@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from helpers import costs, model
+from helpers import costs
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
 from helpers.costs import Bounds
 from helpers.device import Gpu
@@ -161,9 +161,7 @@ def all_roofs(
         for name, *_ in LEVELS
     }
     every = sorted(every, key=_rate, reverse=True)
-    places = [
-        (b, name, model.flops(*b.size) / _bytes_at(b, name)) for b in every for name, *_ in LEVELS
-    ]
+    places = [(b, name, b.flop / _bytes_at(b, name)) for b in every for name, *_ in LEVELS]
     lo_x = min(x for *_, x in places) / 2.5
     hi_x = max(max(x for *_, x in places), peak / slopes[costs.DRAM]) * 2
     lo_y, hi_y = min(_rate(b) for b in every) / 2.5, peak * 1.8
@@ -256,7 +254,7 @@ def all_roofs(
 
 def _rate(b: Bounds) -> float:
     """GFLOP/s, measured or else predicted."""
-    return model.flops(*b.size) / (b.measured or b.ms) / 1e6
+    return b.flop / (b.measured or b.ms) / 1e6
 
 
 def _label(b: Bounds) -> str:
