@@ -197,6 +197,74 @@ def test_fragments_that_ldmatrix_does_not_read_are_refused() -> None:
     assert "chunks of eight neighbouring rows" in hint("18.3", starter("18.3"))
 
 
+# -- chapter 19 ------------------------------------------------------------------------------------
+
+
+def warp_tile(flop: int, delivered: int, registers: int) -> tuple[int, int] | None:
+    edges = (16, 32, 64, 128)
+    fits = [
+        (wm, wn)
+        for wm in edges
+        for wn in edges
+        if flop * (1 / wm + 1 / wn) <= delivered and wm * wn // 32 <= registers
+    ]
+    return min(fits, key=lambda tile: tile[0] * tile[1], default=None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda f, d, r: (64, 64), "will do, with fewer sums"),
+        (lambda f, d, r: warp_tile(f, 10**9, r), "bytes a clock, and"),
+        (lambda f, d, r: warp_tile(f, d, 10**9), "and 64 is the most"),
+        (lambda f, d, r: warp_tile(f, d, r) or (64, 64), "sums, and 64 is the most"),
+        (lambda f, d, r: None, "does: 128 bytes a clock"),
+        (lambda f, d, r: 64, "return (WM, WN)"),
+        (lambda f, d, r: (256, 16), "return (WM, WN)"),
+    ],
+)
+def test_a_wrong_warp_tile_gets_a_hint_that_is_true_of_it(
+    answer: Callable[[int, int, int], Any], words: str
+) -> None:
+    assert exercises.check("19.1", warp_tile).passed
+    assert exercises.check("19.1", lambda f, d, r: [*(warp_tile(f, d, r) or [])] or None).passed
+    assert words in hint("19.1", answer)
+
+
+WAIT = "wait_groups<STAGES - 2>();"
+AHEAD = "copy_slot(slots + ahead % STAGES * SLOT, A, B, ahead, K);"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what", "words"),
+    [
+        (lambda s: s.replace(WAIT, ""), "no race at K = 16", "before the barrier"),
+        (lambda s: s.replace(WAIT, "wait_groups<STAGES - 1>();"), "no race at K = 16", "before the barrier"),
+        (lambda s: s.replace(WAIT, "wait_groups<0>();"), "a younger copy may stay under way", "how many tiles"),
+        (lambda s: s.replace(WAIT, 'asm volatile("cp.async.wait_all;" ::: "memory");'), "a younger copy may stay under way", "how many"),
+        (lambda s: s.replace(WAIT, "").replace(AHEAD, f"{AHEAD} wait_groups<STAGES - 1>();"), "no race at K = 16", "the barrier must come after it"),
+        (lambda s: s.replace("0, j * 8, sum", "0, 8 - j * 8, sum"), "K = 16 is right", "keep the copies"),
+    ],
+)  # fmt: skip
+def test_a_ring_with_another_wait_is_told_what_is_wrong(
+    wrong: Callable[[str], str], what: str, words: str
+) -> None:
+    right = solution("19.2")
+    assert right.count(WAIT) == right.count(AHEAD) == 1 and wrong(right) != right
+    found = failures(exercises.check("19.2", wrong(right)))
+    assert words in found[what]
+
+
+def test_a_ring_may_wait_before_its_barrier_or_behind_the_next_copies() -> None:
+    right = solution("19.2")
+    assert exercises.check("19.2", right).passed
+    later = right.replace(WAIT, "").replace(
+        AHEAD, f"{AHEAD} wait_groups<STAGES - 1>(); __syncwarp();"
+    )
+    assert exercises.check("19.2", later).passed
+    assert "no race at K = 16" in failures(exercises.check("19.2", starter("19.2")))
+
+
 # -- chapter 20 ------------------------------------------------------------------------------------
 
 

@@ -33,7 +33,7 @@ PLACED = {
     "13_loop_registers": "warp_tiled",
     "14_ring_of_tiles": "fp32_best",
     "17_tensor_cores": "wmma_tiled",
-    "18_who_holds_what": "mma_pipelined",
+    "19_feeding": "mma_pipelined",
     "20_copy_engine": "hopper_2",
 }
 EMULATED = [name for name in PLACED.values() if catalog[name].host == "plain"]

@@ -1,17 +1,20 @@
-"""Figures of chapters 18 and 20: what they draw is what the kernels and the catalog say."""
+"""Figures of chapters 17 to 20: what they draw is what the kernels and the catalog say."""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers import emulator, hopper, plots
+from helpers.chapters.ch17 import pictures as ch17
 from helpers.chapters.ch18 import pictures as ch18
+from helpers.chapters.ch19 import pictures as ch19
 from helpers.chapters.ch20 import pictures as ch20
 from helpers.colours import PALETTE
 from helpers.errors import ConfigError, DataError
@@ -46,7 +49,7 @@ def layout(
 
 def fragments(a: Any = holder_a, **more: Any) -> Figure:
     operands = {"A": (16, 16, a), "B": (16, 8, holder_b), "C": (16, 8, holder_c)}
-    return ch16.fragment_layout(operands, **more)
+    return ch18.fragment_layout(operands, **more)
 
 
 def texts(svg: str) -> Iterator[str]:
@@ -58,6 +61,9 @@ def texts(svg: str) -> Iterator[str]:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "fragments": fragments,
+    "a warp's fragments": lambda: ch17.warp_fragments("wmma_tiled"),
+    "ring of four": lambda: ch19.ring(4),
+    "ring of two": lambda: ch19.ring(2, 3),
     **{
         f"block of {name}": lambda name=name, before=before: ch20.hopper_block(name, since=before)  # type: ignore[misc]
         for before, name in zip(["", *STEPS], STEPS, strict=False)
@@ -129,6 +135,45 @@ def test_what_is_no_fragment_is_refused() -> None:
         fragments(lambda row, k: (0, 0))
     with pytest.raises(DataError, match="lane=40"):
         fragments(lane=40)
+
+
+def test_a_warp_uses_each_fragment_with_all_of_the_other_operand() -> None:
+    p = catalog["wmma_tiled"].params
+    down, across = p["WM"] // 16, p["WN"] // 16
+    words = list(texts(ch17.warp_fragments("wmma_tiled").svg))
+    assert {f"A{i}·B{j}" for i in range(down) for j in range(across)} <= set(words)
+    assert sum("·" in word for word in words) == down * across
+    narrow = replace(catalog["wmma_tiled"], params={**p, "WM": 32})
+    assert f"2 + {across} loads, {2 * across} products" in ch17.warp_fragments(narrow).caption
+    for kernel in ("tiled_32", replace(catalog["wmma_tiled"], params={**p, "WN": 24})):
+        with pytest.raises(ConfigError, match="warp tile"):
+            ch17.warp_fragments(kernel)
+
+
+# -- the ring --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 6])
+def test_the_ring_is_the_kernels(stages: int) -> None:
+    """Slots as mma_pipelined walks them: read, then on by one; written where it has read before."""
+    read, write = 0, stages - 1
+    for tile in range(12):
+        assert ch19.role(read, tile, stages) == (tile, "multiplied")
+        assert ch19.role(write, tile, stages) == (tile + stages - 1, "issued")
+        held = [ch19.role(slot, tile, stages) for slot in range(stages)]
+        assert sorted(n for n, _ in held) == list(range(tile, tile + stages))
+        if stages > 2:  # of the groups issued so far, all but the latest stages - 2 have landed
+            assert (tile + 1, "awaited") in held
+        read, write = (read + 1) % stages, read
+    assert ch19.role(0, 1, stages) != (1, "multiplied")
+
+
+def test_a_ring_shows_its_tiles_and_refuses_one_slot() -> None:
+    words = list(texts(ch19.ring(3, 4).svg))
+    assert [words.count(str(n)) for n in (2, 4)] == [1 + 3, 2]
+    for stages, tiles in ((1, 6), (4, 1)):
+        with pytest.raises(ConfigError, match="two or more"):
+            ch19.ring(stages, tiles)
 
 
 # -- a block -------------------------------------------------------------------------------------

@@ -4,8 +4,22 @@ b = costs.bounds("block_1d", 4096, gpu="t4")
 b.binding, b.ms, b.gflops, b["DRAM"].ms, b.measured, b.waves.rounds
 """
 
-from helpers.costs.bounding import DRAM, ISSUE, L1, L2, Bound, Bounds, Waves, bounds, of_plan
+from helpers.costs.bounding import (
+    DRAM,
+    ISSUE,
+    L1,
+    L2,
+    Bound,
+    Bounds,
+    Waves,
+    at_hand,
+    bounds,
+    ladder,
+    of_counts,
+    of_plan,
+)
 from helpers.costs.facts import missing, remarks, uses
+from helpers.costs.littles import UnderWay, little
 
 __all__ = [
     "DRAM",
@@ -14,9 +28,14 @@ __all__ = [
     "L2",
     "Bound",
     "Bounds",
+    "UnderWay",
     "Waves",
+    "at_hand",
     "bounds",
+    "ladder",
+    "little",
     "missing",
+    "of_counts",
     "of_plan",
     "remarks",
     "uses",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from helpers import device, measuring, model, toolchain
-from helpers.costs import counting, rates
+from helpers.costs import counting, facts, rates
 from helpers.device import Gpu
+from helpers.emulator import Report
 from helpers.errors import ConfigError, DataError, TileError
 from helpers.kernel import ITEM_BYTES, Geometry, cdiv
-from helpers.rungs import lay_out
+from helpers.rungs import catalog, find, lay_out
 
 DRAM, L2, L1, ISSUE = "DRAM", "L2", "L1 and shared memory", "issue slots"
 """Names of resources. The fourth is the unit that multiplies: "FMA pipe", "integer pipe", "Tensor pipe"."""
@@ -61,16 +62,19 @@ class Waves:
 
 @dataclass(frozen=True)
 class Bounds(Mapping[str, Bound]):
-    """The bounds of one product on one GPU, by resource; `measured` (ms) stands beside where known.
+    """The bounds of one launch on one GPU, by resource; `measured` (ms) stands beside where known.
 
-    missing: resources that are not known, and why. gpu: a row of `device.GPUS`. whose: of the
+    kernel: its name. size: (M, N, K), of a launch that is no product as it was given. flop: of the whole
+    launch. missing: resources that are not known, and why. gpu: a row of `device.GPUS`. whose: of the
     measured time, in words.
     """
 
-    launch: Geometry
+    kernel: str
+    size: tuple[int, int, int]
     gpu: Gpu
     bounds: tuple[Bound, ...]
     waves: Waves
+    flop: float
     measured: float | None = None
     whose: str = ""
     missing: tuple[str, ...] = ()
@@ -85,24 +89,14 @@ class Bounds(Mapping[str, Bound]):
         return len(self.bounds)
 
     @property
-    def kernel(self) -> str:
-        """The kernel's name."""
-        return self.launch.kernel.name
-
-    @property
-    def size(self) -> tuple[int, int, int]:
-        """(M, N, K)."""
-        return self.launch.M, self.launch.N, self.launch.K
-
-    @property
     def binding(self) -> str:
         """The resource that takes longest: no kernel with these counts is faster."""
         return max(self.bounds, key=lambda b: b.ms).resource
 
     @property
     def pipe(self) -> str:
-        """The unit that multiplies: "FMA pipe", "integer pipe" or "Tensor pipe"."""
-        return next(name for name in self if name.endswith(" pipe"))
+        """The unit that multiplies: "FMA pipe", "integer pipe" or "Tensor pipe"; "" where none does."""
+        return next((name for name in self if name.endswith(" pipe")), "")
 
     @property
     def ms(self) -> float:
@@ -112,7 +106,7 @@ class Bounds(Mapping[str, Bound]):
     @property
     def gflops(self) -> float:
         """The rate of the prediction in GFLOP/s (int32: Gop/s)."""
-        return model.flops(*self.size) / self.ms / 1e6
+        return self.flop / self.ms / 1e6
 
     @property
     def share(self) -> float | None:
@@ -241,7 +235,7 @@ def of_plan(plan: Geometry, gpu: str | Gpu | None = None) -> Bounds:
     rate = rates.l2(card_)
     found.append(Bound(L2, least, "bytes", rate.per_ms, least / rate.per_ms, said, rate.source))
     found.append(
-        inside(L1, even * counts.deliveries.at(K), "wavefronts", rates.deliveries(card_),
+        inside(L1, even * counts.deliveries(K, N), "wavefronts", rates.deliveries(card_),
                counts.deliveries_source)
     )  # fmt: skip
     missing = []
@@ -255,7 +249,10 @@ def of_plan(plan: Geometry, gpu: str | Gpu | None = None) -> Bounds:
     name, unit, rate = rates.arithmetic(card_, kernel.dtype)
     found.append(inside(name, float(M * N * K), unit, rate, "M N K"))
     measured, whose = time_of(plan, card_)
-    return Bounds(plan, card_, tuple(found), where, measured, whose, tuple(missing))
+    return Bounds(
+        kernel.name, (M, N, K), card_, tuple(found), where, float(model.flops(M, N, K)), measured,
+        whose, tuple(missing),
+    )  # fmt: skip
 
 
 def spread(plan: Geometry, gpu: Gpu, resident: int) -> Waves:
@@ -325,4 +322,81 @@ def time_of(plan: Geometry, gpu: Gpu) -> tuple[float | None, str]:
         return None, ""
 
 
-__all__ = ["Bound", "Bounds", "Waves", "bounds", "of_plan"]
+def of_counts(
+    report: Report,
+    resources: toolchain.Resources,
+    gpu: str | Gpu,
+    *,
+    blocks: int,
+    dram_bytes: float,
+    multiply_adds: float = 0.0,
+    dtype: str = "float32",
+    instructions: float | None = None,
+    times: float = 1.0,
+    size: tuple[int, int, int] = (0, 0, 0),
+) -> Bounds:
+    """The bounds of any kernel, from what the emulator counted of some of its blocks.
+
+    report: of a launch with samples=True and sass=True, over arrays with the row lengths of the launch that
+    is meant; sample_blocks keeps it short. blocks: of the launch that is meant, all alike. times: how much
+    more a block does there than in the report (deeper loops). dram_bytes: what must move once.
+    multiply_adds: of single lanes, in `dtype`, 2 FLOP each. instructions: warp instructions of the launch,
+    if known. L2 is left out: what blocks share is not in a report. Raises ConfigError for a report without
+    samples or with a finding, or blocks below 1.
+    """
+    if blocks < 1 or times <= 0:
+        raise ConfigError(f"{blocks=}, {times=}: give at least one block, and a factor above 0")
+    if report.samples is None or report.findings:
+        raise ConfigError(
+            f"the report of {report.kernel} has {'no samples' if report.samples is None else 'a finding'}: "
+            "launch a sound kernel with samples=True"
+        )
+    card_ = card(gpu)
+    resident = resources.occupancy.blocks
+    where = Waves(
+        blocks, card_.sms, resident, max(blocks / card_.sms, float(cdiv(blocks, card_.sms)))
+    )
+    waves = counting.delivered(report) * times * blocks / report.blocks_run
+    asked = [
+        (DRAM, dram_bytes, "bytes", rates.dram(card_), "given", 1.0),
+        (L1, waves, "wavefronts", rates.deliveries(card_), f"the emulator, {report.blocks_run} blocks", where.factor),
+    ]  # fmt: skip
+    if instructions is not None:
+        asked.append(
+            (ISSUE, instructions, "warp instructions", rates.issue(card_), "given", where.factor)
+        )
+    if multiply_adds:
+        name, unit, rate = rates.arithmetic(card_, dtype)
+        asked.append((name, multiply_adds, unit, rate, "given", where.factor))
+    found = tuple(
+        Bound(name, count, unit, rate.per_ms, count / rate.per_ms * factor, source, rate.source)
+        for name, count, unit, rate, source, factor in asked
+    )
+    lacking: tuple[str, ...] = ("L2: what blocks share is not in a report",)
+    if instructions is None:
+        lacking += (f"{ISSUE}: give instructions=",)
+    return Bounds(report.kernel, size, card_, found, where, 2.0 * multiply_adds, missing=lacking)
+
+
+def ladder(
+    names: Sequence[str] | None = None,
+    size: int | tuple[int, int, int] = 4096,
+    *,
+    gpu: str | Gpu | None = "t4",
+) -> dict[str, Bounds | None]:
+    """The bounds of many kernels on one GPU (default: a T4) by name; None for one that it cannot run.
+
+    names: default all of the catalog but the cores, the integers' and those that no baseline is for.
+    """
+    chosen = names if names is not None else [
+        name for name, k in catalog.items() if k.baseline != "none" and not k.core_of
+    ]  # fmt: skip
+    shape = (size, size, size) if isinstance(size, int) else size
+    card_ = card(gpu)
+    found: dict[str, Bounds | None] = {}
+    for name in chosen:
+        found[name] = None if facts.missing(find(name), card_) else bounds(name, *shape, gpu=card_)
+    return found
+
+
+__all__ = ["Bound", "Bounds", "Waves", "bounds", "ladder", "of_counts", "of_plan"]

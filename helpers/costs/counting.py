@@ -6,22 +6,19 @@ formulas for what the emulator cannot run (copies by TMA, products by wgmma).
 
 from __future__ import annotations
 
-import inspect
 import math
-import sys
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 from helpers import disk, model, toolchain
 from helpers.device import WARP
-from helpers.emulator import LineAccess, Report
+from helpers.emulator import Report
 from helpers.errors import ConfigError, ToolchainError
 from helpers.kernel import DEPTHS, ITEM_BYTES, Geometry, geometry
-from helpers.launch import trace_of
+from helpers.launch import Trace, trace_of
 
-Array = np.ndarray[Any, np.dtype[Any]]
 LINE_BYTES = model.L1_LINE
 
 
@@ -38,21 +35,68 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class Lanes:
+    """The lanes of a few requests of one line to global memory, by row and column of their array.
+
+    at: (rows, columns) of the elements of each request's active lanes, where the width of a row is not
+    known yet; width: bytes a lane; itemsize: of an element.
+    """
+
+    array: str
+    itemsize: int
+    width: int
+    at: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+    def clocks(self, row_length: int) -> float:
+        """Deliveries of a request, the mean, where rows are so many elements long (`model.l1_clocks`)."""
+        total = 0.0
+        for rows, columns in self.at:
+            start = (np.array(rows) * row_length + np.array(columns)) * self.itemsize
+            words = start[:, None] + np.arange(0, max(self.width, 4), 4)
+            total += model.l1_clocks(words.ravel().tolist())
+        return total / len(self.at)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Accesses of one kind in a block: wavefronts of shared memory, or requests to global memory.
+
+    name: "shared load", "global store" and so on. lanes: None for shared memory.
+    """
+
+    name: str
+    count: Linear
+    lanes: Lanes | None = None
+
+
+@dataclass(frozen=True)
 class BlockCounts:
     """What one block with a whole tile of C asks of its SM, and who counted it.
 
-    deliveries: wavefronts of the data pipe that shared memory and L1 have in common. issued: warp
-    instructions for each warp-level multiply-add (FP32, int32: 32 lanes; Tensor Cores: one
-    instruction of PTX or machine code, see `products`); None where nothing disassembles. products:
-    warp-level multiply-adds, or instructions of the Tensor Cores, for each step of k. parts: the
-    deliveries by what they are of.
+    parts: of the pipe that delivers from L1 and shared memory. instructions: warp instructions of the
+    main loop; None where they are not known, and instructions_source says why.
     """
 
-    deliveries: Linear
-    parts: tuple[tuple[str, Linear], ...]
+    parts: tuple[Part, ...]
     deliveries_source: str
     instructions: Linear | None
     instructions_source: str
+
+    def deliveries(self, K: int, N: int) -> float:
+        """Wavefronts of the data pipe for one block: rows of A have K elements, those of B and C N."""
+        return sum(self.by_kind(K, N).values())
+
+    def by_kind(self, K: int, N: int) -> dict[str, float]:
+        """`deliveries` by what they are of: "shared load", "shared store", "global load" ..."""
+        found: dict[str, float] = {}
+        for part in self.parts:
+            each = (
+                1.0
+                if part.lanes is None
+                else part.lanes.clocks(K if part.lanes.array == "A" else N)
+            )
+            found[part.name] = found.get(part.name, 0.0) + each * part.count.at(K)
+        return found
 
 
 def depth_of(launch: Geometry) -> int:
@@ -69,12 +113,11 @@ def of_block(launch: Geometry, arch: str) -> BlockCounts:
     counts of a wrong kernel say nothing.
     """
     k = launch.kernel
-    strides = _stride(launch.K), _stride(launch.N)
     identity = disk.digest(
         [
-            k.source, k.entry, k.name, arch, repr(sorted(launch.defines.items())), repr(strides),
+            k.source, k.entry, k.name, arch, repr(sorted(launch.defines.items())),
             repr((launch.block, launch.tile, launch.shared_bytes)), toolchain.compiler(),
-            repr(toolchain.header_state(k.source)), inspect.getsource(sys.modules[__name__]),
+            repr(toolchain.header_state(k.source)), disk.code_of(Path(__file__)),
         ]
     )  # fmt: skip
     return disk.kept("costs", identity, lambda: _count(launch, arch))
@@ -91,15 +134,14 @@ def _count(launch: Geometry, arch: str) -> BlockCounts:
     else:
         parts = _emulated(launch, arch)
         source = f"the emulator, one whole tile at two depths, shared accesses as in SASS of {arch}"
-    total = Linear(sum(p.fixed for _, p in parts), sum(p.per_k for _, p in parts))
-    return BlockCounts(total, tuple(parts), source, instructions, said)
+    return BlockCounts(tuple(parts), source, instructions, said)
 
 
 # -- deliveries -----------------------------------------------------------------------------------
 
 
-def _emulated(launch: Geometry, arch: str) -> list[tuple[str, Linear]]:
-    """Deliveries by kind, from two runs of one block."""
+def _emulated(launch: Geometry, arch: str) -> list[Part]:
+    """Accesses of one block by line, from runs at two depths."""
     depth = depth_of(launch)
     unit = math.lcm(
         4 * depth, 32
@@ -107,16 +149,19 @@ def _emulated(launch: Geometry, arch: str) -> list[tuple[str, Linear]]:
     short = unit * math.ceil(max(64, (launch.params.get("STAGES", 1) + 1) * depth) / unit)
     long = short + unit
     one, two = (_run(launch, k, arch) for k in (short, long))
+    a, b = (accesses(t.report) for t in (one, two))
+    lanes = _lanes(two, long)
     found = []
-    for name in dict.fromkeys([*one, *two]):
-        a, b = one.get(name, 0.0), two.get(name, 0.0)
-        slope = (b - a) / (long - short)
-        found.append((name, Linear(max(a - slope * short, 0.0), slope)))
+    for name, line, width, array in dict.fromkeys([*a, *b]):
+        key = name, line, width, array
+        slope = (b.get(key, 0.0) - a.get(key, 0.0)) / (long - short)
+        count = Linear(max(a.get(key, 0.0) - slope * short, 0.0), slope)
+        found.append(Part(name, count, lanes.get(key)))
     return found
 
 
-def _run(launch: Geometry, depth: int, arch: str) -> dict[str, float]:
-    """Deliveries of one block at one depth, by "shared load", "global load" and so on."""
+def _run(launch: Geometry, depth: int, arch: str) -> Trace:
+    """One block with a whole tile of C, at one depth."""
     bm, bn = launch.tile
     small = geometry(launch.kernel, bm, bn, depth, **launch.params)
     trace = trace_of(small, arch=arch, sass=True, samples=True)
@@ -125,40 +170,78 @@ def _run(launch: Geometry, depth: int, arch: str) -> dict[str, float]:
             f"{launch.kernel.name} has a fault on one tile of {bm}x{bn}, so its counts say nothing. "
             f"Mend it first: {trace.report.findings[0]}"
         )
-    along_k, along_n = (depth, _stride(launch.K)), (bn, _stride(launch.N))
-    return deliveries(trace.report, {"A": along_k, "B": along_n, "C": along_n})
+    return trace
 
 
-def _stride(elements: int) -> int:
-    """A row length that falls on the banks and lines as this one does."""
-    return 1024 + elements % 128
+Key = tuple[str, int, int, str]
+"""Kind of access, line, bytes a lane, array."""
 
 
-def deliveries(
-    report: Report, strides: dict[str, tuple[int, int]] | None = None
-) -> dict[str, float]:
-    """Wavefronts of the data pipe in a report, by space and kind of access.
+def accesses(report: Report) -> dict[Key, float]:
+    """Wavefronts (shared memory) and requests (global memory) of a report that the pipe delivers.
 
-    Shared memory: as the machine code makes them where that is known, else as the PTX does. Global
-    memory: requests times `model.l1_clocks` of the lanes of each line's first requests (they need
-    samples=True). strides: for an array the row length that ran, and the one to count for, in
-    elements: lanes keep their rows and columns.
+    Shared memory: as the machine code makes them where that is known, else as the PTX does.
     """
-    found: dict[str, float] = {}
+    found: dict[Key, float] = {}
     past = _past_the_pipe(report)
     for row in report.accesses:
         if (row.line, row.width_bytes) in past and (row.space, row.op) in COPY:
             continue
         if row.space == "shared":
-            waves = row.wavefronts if row.sass_wavefronts is None else row.sass_wavefronts
-            amount = float(waves)
+            amount = row.wavefronts if row.sass_wavefronts is None else row.sass_wavefronts
         elif row.space == "global":
-            amount = row.requests * _clocks(report, row, strides or {})
+            amount = row.requests
         else:
             continue
-        name = f"{row.space} {row.op}"
-        found[name] = found.get(name, 0.0) + amount
+        key = f"{row.space} {row.op}", row.line, row.width_bytes, row.array
+        found[key] = found.get(key, 0.0) + amount
     return found
+
+
+SAMPLES = 16
+"""Requests of a line whose lanes are kept, spread over those that the emulator kept."""
+
+
+def _lanes(trace: Trace, depth: int) -> dict[Key, Lanes]:
+    """The lanes of each line's requests to global memory, from a run at this depth."""
+    lengths = {"A": depth, "B": trace.plan.tile[1], "C": trace.plan.tile[1]}
+    found: dict[Key, Lanes] = {}
+    for row in trace.report.accesses:
+        if row.space != "global" or row.array not in lengths:
+            continue
+        length, at = lengths[row.array], []
+        for array, itemsize, lanes in (trace.report.samples or {}).get(
+            (row.line, row.space, row.op), ()
+        ):
+            if array == row.array:
+                active = [request[request >= 0] // itemsize for request in lanes]
+                at += [
+                    (tuple((e // length).tolist()), tuple((e % length).tolist())) for e in active
+                ]
+        if at:
+            kept = tuple(at[:: max(1, len(at) // SAMPLES)])
+            size = trace.report.samples[(row.line, row.space, row.op)][0][1]  # type: ignore[index]
+            found[f"global {row.op}", row.line, row.width_bytes, row.array] = Lanes(
+                row.array, size, row.width_bytes, kept
+            )
+    return found
+
+
+def delivered(report: Report) -> float:
+    """Deliveries of a report as it ran: row lengths are those of its arrays (needs samples=True)."""
+    total = 0.0
+    for (name, line, width, array), count in accesses(report).items():
+        each = 1.0
+        if name.startswith("global"):
+            rows = (report.samples or {}).get((line, "global", name.split()[1]), ())
+            requests = [
+                Lanes(array, 1, width, (((0,) * int((lane >= 0).sum()), tuple(lane[lane >= 0].tolist())),))
+                for found, _, lanes in rows if found == array for lane in lanes
+            ]  # fmt: skip
+            kept = requests[:: max(1, len(requests) // SAMPLES)]
+            each = sum(one.clocks(0) for one in kept) / len(kept) if kept else 1.0
+        total += each * count
+    return total
 
 
 COPY = (("global", "load"), ("shared", "store"))
@@ -180,29 +263,7 @@ def _past_the_pipe(report: Report) -> set[tuple[int, int]]:
     return {at for at in halves[COPY[0]] & halves[COPY[1]] if at[1] == 16}
 
 
-def _clocks(report: Report, row: LineAccess, strides: dict[str, tuple[int, int]]) -> float:
-    """Deliveries of one request of a line to global memory, the mean of its samples."""
-    samples = (report.samples or {}).get((row.line, row.space, row.op), ())
-    clocks, seen = 0.0, 0
-    for array, itemsize, lanes in samples:
-        if array != row.array:
-            continue
-        ran, real = strides.get(array, (1, 1))
-        for request in _distinct(lanes):
-            active = request[request >= 0] // itemsize
-            at = (active // ran * real + active % ran) * itemsize
-            words = at[:, None] + np.arange(0, max(row.width_bytes, 4), 4)
-            clocks += model.l1_clocks(words.ravel().tolist())
-            seen += 1
-    return clocks / seen if seen else 1.0
-
-
-def _distinct(lanes: Array, most: int = 24) -> Array:
-    """Up to `most` requests, spread over those that were kept."""
-    return lanes[:: max(1, len(lanes) // most)]
-
-
-def _by_formula(launch: Geometry) -> list[tuple[str, Linear]]:
+def _by_formula(launch: Geometry) -> list[Part]:
     """Deliveries of a kernel fed by TMA, in wavefronts of 128 bytes.
 
     wgmma multiplies 64 rows: A is read once, B once for each 64 rows (the wgmma of PTX reads both
@@ -215,9 +276,9 @@ def _by_formula(launch: Geometry) -> list[tuple[str, Linear]]:
     if "WM" in p:
         warps = bm // p["WM"] * (bn // p["WN"])
         per_k = warps * (p["WM"] + p["WN"]) * item / LINE_BYTES
-        return [("shared load (ldmatrix)", Linear(0.0, per_k))]
+        return [Part("shared load", Linear(0.0, per_k))]
     a, b = bm * item / LINE_BYTES, bm // 64 * bn * item / LINE_BYTES
-    return [("shared load (wgmma)", Linear(0.0, a + b))]
+    return [Part("shared load", Linear(0.0, a + b))]
 
 
 # -- instructions ---------------------------------------------------------------------------------
@@ -228,7 +289,9 @@ def _instructions(launch: Geometry, arch: str) -> tuple[Linear | None, str]:
     bm, bn = launch.tile
     try:
         built = toolchain.compile_launch(launch, arch)
-        code, labels = toolchain.sass_instructions(built.cubin, launch.kernel.entry)
+        code, labels = toolchain.sass_instructions(
+            built.cubin, launch.kernel.entry, launch.kernel.source_name
+        )
         loop = toolchain.main_loop(code, labels)
     except ToolchainError as error:
         return None, f"not known: {error}"
@@ -259,3 +322,6 @@ def multiplied(opcode: str, dtype: str) -> float:
 
 HMMA = {"16816": 2048.0, "1688": 1024.0, "884": 256.0}
 """Multiply-adds of a warp instruction of the Tensor Cores, by its shape in SASS (m x n x k)."""
+
+
+__all__ = ["BlockCounts", "Linear", "Part", "depth_of", "multiplied", "of_block"]

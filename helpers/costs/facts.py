@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -14,16 +15,16 @@ FEATURES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
     {
         "cp.async": (
             "sm_80",
-            ("cp.async", "__pipeline_memcpy_async", "cp_async"),
+            (r"cp\.async\.c[ag]", "__pipeline_memcpy_async"),
             "PTX ISA, cp.async",
         ),
         "BF16 on Tensor Cores": ("sm_80", ("__nv_bfloat16",), "PTX ISA, mma"),
-        "TMA": ("sm_90", ("cp.async.bulk", "tma_load"), "PTX ISA, cp.async.bulk.tensor"),
+        "TMA": ("sm_90", (r"cp\.async\.bulk",), "PTX ISA, cp.async.bulk.tensor"),
         "wgmma": ("sm_90a", ("wgmma",), "PTX ISA, wgmma.mma_async"),
         "thread block clusters": ("sm_90", ("CLUSTER_M",), "CUDA C++ Programming Guide, clusters"),
     }
 )
-"""By name: the first architecture that has it, words of a source that uses it, and who says so."""
+"""By name: the first architecture that has it, patterns of a source that uses it, and who says so."""
 M16N8K16 = "sm_80"
 """First architecture whose mma.sync takes 16 values of k of 16 bits; before it 8 (PTX ISA, mma)."""
 
@@ -33,7 +34,9 @@ def uses(kernel: Kernel) -> tuple[str, ...]:
     texts = [kernel.source, *(read_source(path) for path in headers(kernel.source))]
     text = "\n".join([*map(without_comments, texts), *kernel.defines.values(), *kernel.params])
     return tuple(
-        name for name, (_, words, _) in FEATURES.items() if any(word in text for word in words)
+        name
+        for name, (_, words, _) in FEATURES.items()
+        if any(re.search(word, text) for word in words)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from helpers.device import WARP, Gpu
+from helpers.device import Gpu
 from helpers.model import SCHEDULERS
 
 L2_PORT = 64
@@ -106,6 +106,8 @@ class Latency:
 
 
 _T4 = "Jia et al., arXiv 1903.07486, on a T4"
+_AMPERE = "Luo et al., arXiv 2402.13499, on an A100"
+_ADA = "Luo et al., arXiv 2402.13499, on an RTX 4090"
 _HOPPER = "Luo et al., arXiv 2402.13499, on an H100"
 LATENCIES: Mapping[str, Mapping[str, Latency]] = MappingProxyType(
     {
@@ -114,6 +116,18 @@ LATENCIES: Mapping[str, Mapping[str, Latency]] = MappingProxyType(
             "shared memory": Latency(19, _T4),
             "L2": Latency(188, _T4),
             "DRAM": Latency(296, _T4 + " (a miss of L2 that hits the TLB)"),
+        },
+        "sm_80": {
+            "L1": Latency(38, _AMPERE),
+            "shared memory": Latency(29, _AMPERE),
+            "L2": Latency(262, _AMPERE),
+            "DRAM": Latency(466, _AMPERE),
+        },
+        "sm_89": {
+            "L1": Latency(43, _ADA),
+            "shared memory": Latency(30, _ADA),
+            "L2": Latency(273, _ADA),
+            "DRAM": Latency(542, _ADA),
         },
         "sm_90": {
             "L1": Latency(41, _HOPPER),
@@ -135,4 +149,4 @@ def latency(gpu: Gpu, place: str) -> Latency:
     return Latency(other.clocks, f"{other.source}; assumed for {gpu.name}")
 
 
-__all__ = ["WARP", "Latency", "Rate", "arithmetic", "deliveries", "dram", "issue", "l2", "latency"]
+__all__ = ["Latency", "Rate", "arithmetic", "deliveries", "dram", "issue", "l2", "latency"]

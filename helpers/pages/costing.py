@@ -9,7 +9,6 @@ from typing import Any
 
 from helpers import costs, device
 from helpers.costs import Bounds
-from helpers.costs.bounding import at_hand
 from helpers.device import Gpu
 from helpers.pages.pieces import Html, inline
 from helpers.pages.tables import table
@@ -50,16 +49,25 @@ def costs_table(
             "bound / measured": b.share,
         }
         rows.append(row)
-    first = every[0]
+    first, pipes = every[0], {b.pipe for b in every}
     whose = list(dict.fromkeys(b.whose for b in every if b.measured))
     note = f"Measured: {'; '.join(whose)}." if whose else "Predicted; nobody measured it there."
     return table(
         rows,
         caption=caption
         or f"What each resource alone would take in ms at {shape_text(*first.size)} on {first.gpu.name}, at the boost clock.",
-        formats={"bound / measured": ".2f"},
+        headers={
+            costs.L1: "L1, shared",
+            "arithmetic": first.pipe if len(pipes) == 1 else "arithmetic",
+        },
+        formats={name: _three for name in rows[0] if name not in ("kernel", "binds")}
+        | {"bound / measured": ".2f"},
         note=note,
     )
+
+
+def _three(value: Any) -> str:
+    return number(float(value))
 
 
 def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Html:
@@ -70,7 +78,7 @@ def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Htm
     at hand the measured time stands beside it. Raises what `costs.bounds` raises.
     """
     cards = [device.gpu("t4")]
-    here = at_hand()
+    here = costs.at_hand()
     if here is not None and here.key != "t4":
         cards.append(here)
     parts = [_on(card, name, next, _all(size), card == here) for card in cards]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from helpers import costs, model
+from helpers import costs
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
 from helpers.costs import Bounds
 from helpers.device import Gpu
@@ -52,45 +52,42 @@ def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> F
 
 def _panel(canvas: Canvas, at: Column, b: Bounds, y: float) -> float:
     """One kernel's bars from y down; returns the y below them."""
-    left = 1.0 if at.narrow else 12 + max(text_width(name) for name in b)
-    tail = 8 + max(text_width(_milliseconds(x.ms), at.font - 0.5) for x in b.values())
+    rows = [(x.resource, x.ms, BINDS if x.resource == b.binding else OTHER) for x in b.values()]
+    if b.measured:
+        rows.append(("measured", b.measured, MEASURED))
+    bold = {b.binding, "measured"}
+    weights = {name: "bold" if name in bold else "normal" for name, *_ in rows}
+    left = 1.0 if at.narrow else 12 + max(text_width(n, at.font, weights[n]) for n, *_ in rows)
+    tail = 10 + max(text_width(_milliseconds(ms), at.font, "bold") for _, ms, _ in rows)
     span = at.width - left - tail
-    longest = max(b.ms, b.measured or 0.0)
-    canvas.text(0, y + 9, _head(b), size=at.font, weight="bold")
-    y += 22
-    start, thick, row = y, 12.0, 31.0 if at.narrow else 18.0
-    for bound in b.values():
-        binds = bound.resource == b.binding
-        words = bound.resource + (" (binds)" if binds and at.narrow else "")
-        weight = "bold" if binds else "normal"
+    longest = max(ms for _, ms, _ in rows)
+    y = canvas.lines(0, y + 9, _head(b), width=at.width, size=at.font, weight="bold") + 13
+    start, thick, over = y, 12.0, 17.0 if at.narrow else 3.0
+    for name, ms, colour in rows:
+        weight = weights[name]
         if at.narrow:
-            canvas.text(0, y + 6, words, size=at.font, weight=weight)
+            words = name + (" (binds)" if name == b.binding else "")
+            canvas.text(0, y + 8, words, size=at.font, weight=weight)
         else:
-            canvas.text(left - 7, y + row / 2, words, ha="right", weight=weight)
-        top = y + (15 if at.narrow else 3)
-        width = max(span * bound.ms / longest, 1.0)
-        canvas.rect(left, top, width, thick, fill=BINDS if binds else OTHER,
-                    alpha=1.0 if binds else 0.28, edge=None)  # fmt: skip
-        end = left + width
-        if b.measured and not binds:  # the words keep off the line of the measured time
-            line = left + span * b.measured / longest
-            if end < line < end + 8 + text_width(_milliseconds(bound.ms), at.font - 0.5):
-                end = line
-        elif b.measured:
-            end = max(end, left + span * b.measured / longest)
-        canvas.text(end + 5, top + thick / 2, _milliseconds(bound.ms), size=at.font - 0.5)
-        y += row
-    canvas.line(left, start, left, y, lw=0.8)
+            canvas.text(left - 7, y + over + thick / 2, name, ha="right", weight=weight)
+        top = y + over
+        canvas.rect(left, top, max(span * ms / longest, 1.0), thick, fill=colour,
+                    alpha=0.28 if colour == OTHER else 1.0, edge=None)  # fmt: skip
+        words = _milliseconds(ms)
+        canvas.text(at.width, top + thick / 2, words, size=at.font, ha="right", weight=weight)
+        if at.narrow:
+            canvas.line(left, top - 2, left, top + thick + 2, lw=0.8)
+        y = top + thick + 3
+    if not at.narrow:
+        canvas.line(left, start, left, y, lw=0.8)
     if b.measured:
         x = left + span * b.measured / longest
-        canvas.line(x, start, x, y, colour=MEASURED, lw=2.2)
-        words = f"measured {_milliseconds(b.measured)}, the bound is {_percent(b)} of it"
-        y += 4
-        canvas.text(at.width, y + 6, words, size=at.small, ha="right")
+        canvas.line(x, start, x, y - thick - 3, colour=MEASURED, lw=1.2, dash=True)
+        words = f"the bound is {_percent(b)} of the measured time"
     else:
-        y += 4
-        canvas.text(at.width, y + 6, "prediction; not measured", size=at.small, ha="right")
-    return y + 22
+        words = "a prediction; nobody measured it there"
+    canvas.text(at.width, y + 9, words, size=at.small, ha="right")
+    return y + 26
 
 
 def _head(b: Bounds) -> str:
@@ -164,9 +161,7 @@ def all_roofs(
         for name, *_ in LEVELS
     }
     every = sorted(every, key=_rate, reverse=True)
-    places = [
-        (b, name, model.flops(*b.size) / _bytes_at(b, name)) for b in every for name, *_ in LEVELS
-    ]
+    places = [(b, name, b.flop / _bytes_at(b, name)) for b in every for name, *_ in LEVELS]
     lo_x = min(x for *_, x in places) / 2.5
     hi_x = max(max(x for *_, x in places), peak / slopes[costs.DRAM]) * 2
     lo_y, hi_y = min(_rate(b) for b in every) / 2.5, peak * 1.8
@@ -259,7 +254,7 @@ def all_roofs(
 
 def _rate(b: Bounds) -> float:
     """GFLOP/s, measured or else predicted."""
-    return model.flops(*b.size) / (b.measured or b.ms) / 1e6
+    return b.flop / (b.measured or b.ms) / 1e6
 
 
 def _label(b: Bounds) -> str:
