@@ -304,7 +304,7 @@ def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
         given = ", ".join(f"{n}={v}" for n, v in merged.items())
         shape = f", M={M}, N={N}, K={K}" if re.search(r"\b[MNK]\b", rule.expr) else ""
         raise ConfigError(
-            f"{kernel.name} with {given}{shape} breaks the rule {rule.expr}: {rule.reason}."
+            f"{kernel.name} with {(given + shape).removeprefix(', ')} breaks the rule {rule.expr}: {rule.reason}."
             + ("" if shape and kernel.core_of else f" {_remedy(kernel)}")
         )
     grid = tuple(evaluate(e, names) for e in kernel.grid)

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from helpers.errors import UnknownKernelError, near_matches
-from helpers.kernel import DEPTHS, KERNELS, Catalog, Geometry, Kernel, Rule, geometry
+from helpers.kernel import DEPTHS, KERNELS, Catalog, Geometry, Kernel, Rule, evaluate, geometry
 from helpers.text import without_comments
 
 # -- shared pieces of entries ------------------------------------------------------------------
@@ -826,17 +826,17 @@ catalog = Catalog(
 # -- cores: each rung without bounds and macros, for the page that opens with it -------------------
 
 
-def _core(name: str, *more: Rule) -> Kernel:
+def _core(name: str, *more: Rule, depth: str = "") -> Kernel:
     """The entry of a kernel's core: kernels/cores/, the kernel's own launch and rules, whole tiles."""
     of = catalog[name]
-    depth = next((d for d in DEPTHS if d in of.params), "1")
-    whole = zip("MNK", (*of.tile, depth), strict=True)
+    depth = depth or next((d for d in DEPTHS if d in of.params), "1")
+    steps = [str(evaluate(s, {})) if not re.search("[A-Z]", s) else s for s in (*of.tile, depth)]
     tiles = tuple(
         Rule(
             f"{d} % ({step}) == 0" if " " in step else f"{d} % {step} == 0",
             f"{d} must be a multiple of {step}: the core has no bounds; {name} takes any shape",
         )
-        for d, step in whole
+        for d, step in zip("MNK", steps, strict=True)
         if step != "1"
     )
     counted = Rule(
@@ -871,6 +871,13 @@ cores = Catalog(
         _core("prefetch", *_ONE_FOUR),
         _core("double_buffer", *_ONE_FOUR),
         _core("cp_async"),
+        _core("lane_map", *_ONE_FOUR),
+        _core("wmma", depth="16"),
+        _core("wmma_tiled"),
+        _core("mma_naive"),
+        _core("mma_ldmatrix"),
+        _core("mma_swizzle"),
+        _core("mma_pipelined"),
     )
 )
 """Cores stand beside the catalog: what walks over the rungs (records, sweeps, plots) meets none."""

@@ -145,7 +145,7 @@ def run(name: str, record: Mapping[str, Any] | None = None) -> list[tuple[str, s
 def _text(value: Any) -> str:
     for name in ("alt", "text", "markdown"):
         if isinstance(found := getattr(value, name, None), str):
-            return found
+            return "\n".join(filter(None, (found, getattr(value, "source", ""))))
     return repr(value)
 
 

@@ -97,7 +97,7 @@ FRONT = (
     "---\njupytext:\n  text_representation:\n    extension: .md\n    format_name: myst\n"
     "kernelspec:\n  display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
 )
-PAGE = """\
+PAGE = '''\
 # A page
 
 ```{glossary}
@@ -108,6 +108,7 @@ warp
 ```{code-cell} ipython3
 from helpers.measuring import measure
 from helpers.pages import glue
+from helpers.workbench import mine
 
 m = measure(["tiled_32", "block_1d"], sizes=4096, gpu="h200")
 glue(pair=m, few={("a", 1): 2.25}, n=32)
@@ -134,11 +135,43 @@ It runs at {glue:text}`pair.block_1d.4096.gflops:.1f`, {glue:text}`few.a.1` and 
 :lines: #pragma once .. #pragma once
 :caption: words
 :::
+
+```{code-cell} ipython3
+mine = """
+#define T 16
+__global__ void column(float* C) { C[threadIdx.x] = 1.0f; }
 """
+other = "int main"; f"__global__ void f_{1 + 1}(int a);"
+```
+
+```python
+check("1", """__global__ void twice(float* C) {}""")
+```
+
+```{code-cell} ipython3
+%%cuda block_1d_core
+// the book's own text
+```
+
+```{code-cell} ipython3
+:tags: [remove-output]
+
+%%cuda block_2d TM=8
+// the book's own text
+```
+
+```{code-cell} ipython3
+%%cuda naive
+extern "C" __global__ void naive(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    const int at = blockIdx.x;
+}
+```
+'''
 CONF = """\
 import sys
 sys.path.insert(0, {extensions!r})
-extensions = ["myst_nb", "book_directives"]
+extensions = ["myst_nb", "book_directives", "book_code"]
 html_theme = "basic"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 """
@@ -204,7 +237,7 @@ def test_a_quiz_in_the_book_is_that_of_the_helper_with_its_roles(built: Beautifu
 
 @pytest.mark.slow
 def test_a_listing_in_the_book_is_that_of_the_helper(built: BeautifulSoup) -> None:
-    folded = one(built, ".tile-folded")
+    folded = one(built, ".tile-folded:has(figure)")
     assert "open" not in folded.attrs
     expected = show_kernel("block_1d", since="tiled_32", folded=True).html
     assert str(folded) == str(BeautifulSoup(expected, "html.parser"))
@@ -225,3 +258,48 @@ def test_an_error_in_a_page_names_its_line(tmp_path: Path) -> None:
         (14, "quiz: 'words' is no option and no reason below one. Write `:::{quiz}"),
     ):
         assert f"index.md:{above + line}: ERROR: {words}" in complaints
+
+
+# --- CUDA in the built book ------------------------------------------------------------------------
+
+
+def coloured(soup: Any, word: str) -> list[str]:
+    """The token classes of a word wherever a code block colours it."""
+    return [" ".join(s["class"]) for s in soup.select(".highlight span") if s.get_text() == word]
+
+
+@pytest.mark.slow
+def test_cuda_in_python_strings_is_coloured_as_cuda(built: BeautifulSoup) -> None:
+    cell = next(c for c in built.select(".cell_input") if "mine = " in c.get_text())
+    assert coloured(cell, "__global__")[0].startswith("k") and coloured(cell, "threadIdx") == ["nb"]
+    assert coloured(cell, "mine") == ["n"]  # it is Python around it
+    assert "void" not in [s.get_text() for s in cell.select(".s1")]
+    assert '"int main"' in [s.get_text() for s in cell.select("span[class^=s]")]  # no CUDA in that
+    assert [s.get_text() for s in cell.select("span.si")] == ["{", "}"]
+    fence = next(c for c in built.select(".highlight-python") if "check(" in c.get_text())
+    assert coloured(fence, "void")[0].startswith("k")
+    text = cell.get_text()
+    assert '"""\n#define T 16\n__global__ void column(float* C)' in text
+
+
+@pytest.mark.slow
+def test_a_kernels_cell_shows_the_kernels_text(built: BeautifulSoup) -> None:
+    from helpers import catalog
+    from helpers.rungs import cores
+
+    core = next(c for c in built.select(".cell_input") if "%%cuda block_1d_core" in c.get_text())
+    assert core.pre.get_text().strip() == (
+        "%%cuda block_1d_core\n" + cores["block_1d_core"].source.strip()
+    )
+    assert coloured(core, "__global__")[0].startswith("k") and not core.find("details")
+    full = next(c for c in built.select(".cell_input") if "%%cuda block_2d TM=8" in c.get_text())
+    assert full.pre.get_text() == "%%cuda block_2d TM=8\n// the book's own text\n"
+    folded = one(full, "details")
+    assert "open" not in folded.attrs and "kernels/09_block_2d.cu" in folded.summary.get_text()
+    assert folded.pre.get_text().strip() == (
+        "%%cuda block_2d TM=8\n" + catalog["block_2d"].source.strip()
+    )
+    own = next(
+        c for c in built.select(".cell_input") if "const int at = blockIdx.x;" in c.get_text()
+    )
+    assert not own.find("details") and coloured(own, "blockIdx") == ["nb"]

@@ -329,10 +329,13 @@ GENERAL = {"timeline", "gantt"}
 
 
 def borrowed(path: str, source: str) -> list[str]:
-    """What a module of helpers/chapters or a page takes from the room of another chapter."""
-    own = re.search(r"chapters/(ch\d\d)/|book/(\d\d)_", path)
-    here = (own[1] or f"ch{own[2]}") if own else ""
-    found = re.findall(r"helpers\.chapters\.(ch\d\d)", source)
+    """What a module of helpers/chapters or a page takes from the room of another page.
+
+    A chapter's room is called by its number, chNN, an appendix's by the page.
+    """
+    own = re.search(r"chapters/(\w+)/|book/(?:(\d\d)_|(\w+))", path)
+    here = (own[1] or own[3] or f"ch{own[2]}") if own else ""
+    found = re.findall(r"helpers\.chapters(?:\.| import )(\w+)", source)
     return [f"{path} takes from {there}" for there in found if there != here]
 
 
@@ -368,7 +371,11 @@ def public(source: str) -> set[str]:
 
 
 def test_a_picture_of_one_page_lives_with_its_chapter() -> None:
-    pages = {name[5:7]: text for name, text in texts(".md").items() if name.startswith("book/")}
+    pages = {
+        re.sub(r"^(\d\d)_.*", r"\1", Path(name).stem): text
+        for name, text in texts(".md").items()
+        if name.startswith("book/")
+    }
     every = modules()
     plotted = {
         picture
@@ -392,12 +399,14 @@ def test_a_picture_of_one_page_lives_with_its_chapter() -> None:
 def test_chapters_take_nothing_from_one_another() -> None:
     mine = {**modules(), **texts(".md")}
     chapters_and_pages = {
-        name: text for name, text in mine.items() if re.match(r"helpers/chapters/ch|book/\d", name)
+        name: text for name, text in mine.items() if re.match(r"helpers/chapters/\w+/|book/", name)
     }
     assert [fault for n, text in chapters_and_pages.items() for fault in borrowed(n, text)] == []
     assert borrowed("book/07_latency.md", "from helpers.chapters.ch06 import pictures") != []
     assert borrowed("helpers/chapters/ch04/checks.py", "import helpers.chapters.ch01.checks") != []
     assert borrowed("helpers/chapters/ch04/checks.py", "import helpers.chapters.ch04.x") == []
+    assert borrowed("book/gpu_table.md", "from helpers.chapters.ch06 import pictures") != []
+    assert borrowed("book/five_documents.md", "from helpers.chapters.five_documents import x") == []
 
 
 def stray_colours(source: str) -> list[str]:

@@ -12,22 +12,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog, resources, trace
+from helpers import catalog, instruction_mix, resources, trace
 from helpers.errors import ConfigError, DataError, UnknownNameError
-from helpers.measuring import measure
+from helpers.measuring import counters, measure
 from helpers.pages import (
     Html,
+    counters_table,
     format_glued,
     glue,
+    loads_table,
+    mix_table,
     new_lines,
     provenance,
     quiz,
+    resources_table,
     say,
     show_kernel,
     table,
 )
 
-VOID = {"br", "hr", "img", "input", "meta", "link"}
+VOID = {"br", "hr", "img", "input", "meta", "link", "wbr"}
 
 
 class Balance(HTMLParser):
@@ -545,3 +549,103 @@ def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
     )
     assert hidden
     page.close()
+
+
+# -- ready tables --------------------------------------------------------------------------------
+
+
+def cells_of(shown: Html) -> list[list[str]]:
+    """The cells of a table, header first, as text."""
+    from bs4 import BeautifulSoup
+
+    rows = BeautifulSoup(shown.html, "html.parser").find_all("tr")
+    return [[c.get_text() for c in row.find_all(["th", "td"])] for row in rows]
+
+
+def test_loads_by_line_are_those_of_the_trace() -> None:
+    t = {name: trace(name, M=64, N=64, K=32) for name in ("tiled_32", "coalesced")}
+    head, *rows = cells_of(loads_table(t))
+    assert head == ["source", "kernel", "array", "requests", "sectors each", "wavefronts each"]
+    expected = [(name, r) for name, one in t.items() for r in one.by_line() if r.op == "load"]
+    assert [row[1:4] for row in rows] == [
+        [name, r.array, f"{r.requests:,d}"] for name, r in expected
+    ]
+    for row, (_, r) in zip(rows, expected, strict=True):
+        each = r.sectors_per_request if r.space == "global" else r.wavefronts_per_request
+        assert row[4 if r.space == "global" else 5] == f"{each:.2f}"
+        assert row[5 if r.space == "global" else 4] == "–no value"
+    both = loads_table(t["tiled_32"], op="", space="shared")
+    assert cells_of(both)[0] == ["source", "access", "array", "requests", "wavefronts each"]
+    assert "64 × 64 × 32" in both.text and "tiled_32" in both.text and "emulator" in both.text
+    parsed(both)
+    with pytest.raises(DataError, match="coalesced: no loads of shared memory"):
+        loads_table(t["coalesced"], space="shared")
+    with pytest.raises(ConfigError, match="op='read'"):
+        loads_table(t["coalesced"], op="read")
+
+
+def test_the_mix_is_shares_of_the_whole_loop() -> None:
+    names = ["tiled_32", "hopper_1"]  # the second one needs sm_90a
+    head, *rows = cells_of(mix_table(names, arch="sm_90", most=4))
+    assert head == ["instruction", *names] and rows[-1][0].endswith(" others")
+    mixes = [instruction_mix("tiled_32", arch="sm_90"), instruction_mix("hopper_1", arch="sm_90a")]
+    for at, mix in enumerate(mixes, 1):
+        total = sum(mix.values())
+        for row in rows[:-1]:
+            assert row[at] == f"{100 * mix.get(row[0], 0) / total:.1f}"
+        assert abs(sum(float(row[at]) for row in rows) - 100) < 0.3
+    assert cells_of(mix_table({"mine": {"FFMA": 3, "LDS": 1}}))[1:] == [
+        ["FFMA", "75.0"],
+        ["LDS", "25.0"],
+    ]
+    with pytest.raises(DataError, match="no kernels"):
+        mix_table([])
+
+
+def test_resources_are_the_compilers() -> None:
+    head, *rows = cells_of(resources_table(["tiled_32", "cp_async"], archs=["sm_75", "sm_90"]))
+    assert head[:4] == ["kernel", "arch", "threads", "registers"] and head[-1] == "limited by"
+    assert [row[:2] for row in rows] == [
+        ["tiled_32", "sm_75"],  # cp.async is not there yet
+        ["tiled_32", "sm_90"],
+        ["cp_async", "sm_90"],
+    ]
+    for row in rows:
+        r = resources(row[0], arch=row[1])
+        spills = r.spill_stores + r.spill_loads
+        assert row[2:6] == [
+            str(r.threads),
+            str(r.registers),
+            str(spills),
+            f"{r.shared_bytes / 1024:.1f}",
+        ]
+        assert row[6:8] == [str(r.occupancy.blocks), f"{100 * r.occupancy.fraction:.0f}"]
+    named = resources_table(
+        {"whole": ("block_1d", {}), "half": ("block_1d", {"BK": 4, "TM": 16})}, archs=["sm_90"]
+    )
+    assert cells_of(named)[0][:2] == ["kernel", "threads"] and "for sm_90" in named.text
+    assert [row[0] for row in cells_of(named)[1:]] == ["whole", "half"]
+    with pytest.raises(DataError, match="cp_async runs on sm_75"):
+        resources_table(["cp_async"], archs=["sm_75"])
+
+
+def test_counters_are_those_of_the_record() -> None:
+    shown = counters_table(["coalesced", "tiled_32"], 1024)
+    sides = {row[0]: row[1:] for row in cells_of(shown)}
+    plain, tiled = counters(["coalesced", "tiled_32"], 1024)
+    assert sides["L1 hits (%)"] == [f"{c['l1_hit_percent']:.1f}" for c in (plain, tiled)]
+    past = [
+        c["global_load_sectors"] * (1 - c["l1_hit_percent"] / 100) / 1e6 for c in (plain, tiled)
+    ]
+    assert sides["sectors past L1 (millions)"] == [f"{p:.1f}" for p in past]
+    assert sides["multiply-adds a wavefront"] == [
+        "–no value",
+        f"{tiled['multiply_adds_per_wavefront']:.2f}",
+    ]
+    assert "N = 1024" in shown.text and "recorded on NVIDIA H200" in shown.text
+    shared = cells_of(counters_table(["mma_pipelined", "tiled_32"], about="shared"))
+    assert shared[0][0] == "kernel" and shared[1][-1] == "–no value" != shared[2][-1]
+    with pytest.raises(ConfigError, match="about='dram'"):
+        counters_table(["naive"], about="dram")
+    with pytest.raises(DataError, match="no counters of naive"):
+        counters_table(["naive"], 7)
