@@ -131,12 +131,13 @@ figures: $(VENV)/.book ## the README's picture of the ladder, from the record
 test: $(VENV)/.test ## every test; builds the book if there is none
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
-lint: $(VENV)/.lint ## ruff, codespell, mypy, and whether the notebooks follow their chapters
+lint: $(VENV)/.lint ## ruff, codespell, mypy, whether notebooks follow their chapters and chapters read well
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/codespell
 	@$(BIN)/mypy
 	@$(BIN)/python -m helpers notebooks --check
+	@$(BIN)/python -m tests.essays --check
 
 format: $(VENV)/.lint ## let ruff rewrite the Python files
 	@$(BIN)/ruff check --fix .

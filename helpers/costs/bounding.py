@@ -66,7 +66,8 @@ class Bounds(Mapping[str, Bound]):
 
     kernel: its name. size: (M, N, K), of a launch that is no product as it was given. flop: of the whole
     launch. missing: resources that are not known, and why. gpu: a row of `device.GPUS`. whose: of the
-    measured time, in words.
+    measured time, in words. waiting: ms in which a block waits for loads and no other block covers it
+    (`predicted`); None where that is not known.
     """
 
     kernel: str
@@ -78,6 +79,7 @@ class Bounds(Mapping[str, Bound]):
     measured: float | None = None
     whose: str = ""
     missing: tuple[str, ...] = ()
+    waiting: float | None = None
 
     def __getitem__(self, resource: str) -> Bound:
         return next(b for b in self.bounds if b.resource == resource)
@@ -102,6 +104,19 @@ class Bounds(Mapping[str, Bound]):
     def ms(self) -> float:
         """The prediction: the time of the binding resource alone, in ms."""
         return max(b.ms for b in self.bounds)
+
+    @property
+    def predicted(self) -> float:
+        """The bound and the waiting that it leaves out, in ms: a prediction that may be beaten.
+
+        A warp alone in the main loop waits some clocks a round for what it loads (`waiting.waits`: its
+        machine code, published latencies). The warps of a block meet at barriers, so they wait together;
+        of r blocks that an SM holds, each covers for the others but not for itself: 1/r of the waits stays.
+        Assumed: tiles of A and B come from L2, and what a kernel without shared memory reads from L1;
+        barriers, register banks, full queues and clocks below boost cost nothing. Equal to `ms` where the
+        waits are not known.
+        """
+        return self.ms + (self.waiting or 0.0)
 
     @property
     def gflops(self) -> float:
@@ -185,7 +200,12 @@ def bounds(
     return of_plan(lay_out(kernel, M, n, k, **tile), gpu)
 
 
-def of_plan(plan: Geometry, gpu: str | Gpu | None = None) -> Bounds:
+def of_plan(
+    plan: Geometry,
+    gpu: str | Gpu | None = None,
+    *,
+    measured: tuple[float, str] | None = None,
+) -> Bounds:
     """What each resource alone would take for a planned launch, of a reader's own text too.
 
     - DRAM: A, B and C once each, over the bandwidth of the data sheet.
@@ -198,7 +218,8 @@ def of_plan(plan: Geometry, gpu: str | Gpu | None = None) -> Bounds:
 
     The last three lie inside an SM: the SM with most tiles decides (`Waves`). All at the boost clock,
     and each count is one that the kernel cannot go below, so no time should be below the largest.
-    Counts at the edge of C are those of whole tiles in parts. Raises ConfigError where the GPU cannot
+    Counts at the edge of C are those of whole tiles in parts. measured: a time in ms and whose it is, in
+    words; left out, it is looked up (`time_of`). Raises ConfigError where the GPU cannot
     run it, and what compiling and emulating raise.
     """
     card_ = card(gpu)
@@ -246,12 +267,17 @@ def of_plan(plan: Geometry, gpu: str | Gpu | None = None) -> Bounds:
         )  # fmt: skip
     else:
         missing.append(f"{ISSUE}: {counts.instructions_source}")
-    name, unit, rate = rates.arithmetic(card_, kernel.dtype)
+    by_wgmma = kernel.host == "tma" and "WM" not in plan.params
+    name, unit, rate = rates.arithmetic(card_, kernel.dtype, wgmma=by_wgmma)
     found.append(inside(name, float(M * N * K), unit, rate, "M N K"))
-    measured, whose = time_of(plan, card_)
+    waiting = None
+    if counts.waits is not None:
+        at_once = max(1.0, min(resident, where.busiest))
+        waiting = counts.waits.at(K) * where.busiest / at_once / (card_.boost_mhz * 1e3)
+    took, whose = measured if measured is not None else time_of(plan, card_)
     return Bounds(
-        kernel.name, (M, N, K), card_, tuple(found), where, float(model.flops(M, N, K)), measured,
-        whose, tuple(missing),
+        kernel.name, (M, N, K), card_, tuple(found), where, float(model.flops(M, N, K)), took,
+        whose, tuple(missing), waiting,
     )  # fmt: skip
 
 
