@@ -18,7 +18,8 @@ from helpers.errors import (
     ToolchainError,
     UnknownKernelError,
 )
-from helpers.judging import shapes
+from helpers.judging import shapes, texts
+from helpers.measuring import turns
 from helpers.rungs import cores, find
 from helpers.workbench import Verdict, cell_magic, mine
 from tests.conftest import ROOT
@@ -98,16 +99,17 @@ EDITS = (
     Edit("07", "tiled_rect", (("B_tile[r + ty][tx]", "B_tile[tx][r + ty]"), ("B_tile[k][tx]", "B_tile[tx][k]"),
                               ("B_tile[TILE_COLS][TILE_COLS]", "B_tile[TILE_COLS][TILE_COLS + 1]")),
          changed("wavefronts", lambda r: r == 1), ("`B_tile[TILE_COLS][TILE_COLS + 1]`", "takes it all back")),
-    Edit("08", "block_1d", (), both(changed("per wavefront", lambda r: r > 1.05), lambda v: v.facts.resources[0].registers > 0),
-         ("`BM=128 BN=128 TM=16`",), {"BM": 128, "BN": 128, "TM": 16}),
-    Edit("08", "block_1d", (("__syncthreads();  // everyone has read", "//"),), found("race"), ("the second barrier",)),
-    Edit("09", "block_2d", (("threadIdx.x % (BN / TN) * TN", "threadIdx.x % (BN / TN)"),
-                            ("c_col + j", "c_col + j * (BN / TN)")),
+    Edit("08", "block_1d_core", (("BM = 64, BN = 64, BK = 8, TM = 8", "BM = 128, BN = 128, BK = 8, TM = 16"),),
+         changed("per wavefront", lambda r: r > 1.05), ("`BM = 128, BN = 128, BK = 8, TM = 16`",)),
+    Edit("08", "block_1d_core", (("__syncthreads();  // everyone has read", "//"),), found("race"), ("the second barrier",)),
+    Edit("09", "block_2d_core", (("threadIdx.x % (BN / TN) * TN", "threadIdx.x % (BN / TN)"),
+                                 ("c_col + j", "c_col + j * (BN / TN)")),
          both(changed("wavefronts", lambda r: r < 0.6), changed("requests", lambda r: r == 1)),
          ("`c_col + j * (BN / TN)` for `c_col + j` in both places", "every sixteenth column")),
-    Edit("10", "vectorised", (("A_PAD = VEC", "A_PAD = 0"),), changed("wavefronts", lambda r: r > 1), ("`A_PAD = 0`",)),
-    Edit("11", "double_buffer", (("put_down(1 - buffer)", "put_down(buffer)"),),
-         both(found("race", "uninitialised"), lambda v: v.facts.wrong is not None), ("`put_down(buffer)`",)),
+    Edit("10", "vectorised_core", (("BM + 4", "BM"),), changed("wavefronts", lambda r: r > 1), ("write `BM` for `BM + 4`",)),
+    Edit("11", "double_buffer_core", (("buffer = 1 - buffer", "buffer = 0"),), found("race"),
+         ("`buffer = 0` for `buffer = 1 - buffer`",)),
+    Edit("11", "cp_async_core", (("wait_groups<0>", "wait_groups<1>"),), found("race"), ("Write `wait_groups<1>`",)),
     Edit("12", "warp_tiled", (("lane / 2 % LANES_M", "lane / LANES_N"),
                               ("lane / (2 * LANES_M) * 2 + lane % 2", "lane % LANES_N")),
          both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1)),
@@ -116,11 +118,11 @@ EDITS = (
          both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
          ("`wait_groups<STAGES - 1>` in both places",)),
     Edit("17", "wmma_tiled", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5), ("`A_LD = BK`",)),
-    Edit("18", "mma_swizzle", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3),
+    Edit("18", "mma_swizzle_core", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3),
          ("`row_major<` for `swizzled<`",)),
-    Edit("19", "mma_pipelined", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
+    Edit("19", "mma_pipelined_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
          both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
-         ("`wait_groups<STAGES - 1>` in both places",), {"BM": 64, "BN": 64, "WM": 32, "WN": 32}),
+         ("`wait_groups<STAGES - 1>`", "names the copy that is read too early")),
 )  # fmt: skip
 
 
@@ -158,6 +160,7 @@ CORE_EDITS = (
     Edit("12", "lane_map_core", (("lane / 2 % 4", "lane / 8"), ("lane / 8 * 2 + lane % 2", "lane % 8")),
          both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1))),
     Edit("17", "wmma_core", (("B + k0 * N + col0", "B + k0 * N"),), lambda v: v.facts.wrong is not None),
+    Edit("17", "wmma_tiled_core", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5)),
     Edit("18", "mma_naive_core", (("B_tile[BK][BN]", "B_tile[BK][BN + 8]"), ("row_major<BN>", "row_major<BN + 8>"),
                                   ("+ g], BN)", "+ g], BN + 8)")), changed("wavefronts", lambda r: r != 1)),
     Edit("18", "mma_ldmatrix_core", (("A_tile[BM][BK]", "A_tile[BM][BK + 8]"), ("row_major<BK>", "row_major<BK + 8>")),
@@ -184,11 +187,17 @@ def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged() -> None:
         assert verdict.ok and not edit.claim(verdict), edit.kernel
 
 
-def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel() -> None:
+def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     facts: Any = cell_magic("block_1d_core", "// the book's own text").facts
     assert [c.shape for c in facts.cases] == [(64, 64, 16), (128, 128, 16)]
     assert facts.book.kernel.name == "block_1d_core"
     assert facts.rival.kernel.name == "block_1d" and facts.rival.M == facts.book.M
+    timed: list[str] = []
+    monkeypatch.setattr(turns, "in_turn", lambda own, book: timed.append(book.kernel.name))
+    texts._on_gpu(facts, "a GPU", ())
+    assert timed == ["block_1d"]
     whole: Any = cell_magic("block_1d", "// the book's own text").facts
     assert whole.rival == whole.book
 
