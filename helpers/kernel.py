@@ -14,6 +14,7 @@ from pathlib import Path
 from types import CodeType, MappingProxyType
 
 from helpers.errors import ConfigError, ShapeError, UnknownKernelError, near_matches
+from helpers.text import without_comments
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "kernels"
@@ -28,6 +29,8 @@ MAX_GRID_YZ = 65535
 
 OWN = " (yours)"
 """Ends the name of every kernel whose text is a reader's own: no record holds such a name."""
+_CONSTANTS = re.compile(r"\bconst\s+int\s+([^;]*);")
+_CONSTANT = re.compile(r"\b(\w+)\s*=\s*(\d+)\s*(?=,|$)")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
@@ -136,6 +139,8 @@ class Kernel:
     """How arguments are passed: "plain" pointers, or "tma" (tensor-map descriptors, Hopper)."""
     text: str | None = None
     """A reader's own source in place of the file's; the name then ends with OWN."""
+    core_of: str = ""
+    """The kernel whose core this is: its tile sizes stand in the text, as `const int BM = 64`."""
 
     def __post_init__(self) -> None:
         if self.text is not None and not self.name.endswith(OWN):
@@ -180,7 +185,18 @@ class Kernel:
                 f"the source has no kernel called {self.entry}, which is what {self.name} launches: "
                 f'begin it with extern "C" __global__ void {self.entry}(...) and keep the parameters'
             )
-        return replace(self, text=text)
+        params = dict(self.params)
+        if self.core_of:
+            params |= {name: size for name, size in constants(text).items() if name in params}
+        return replace(self, text=text, params=params)
+
+
+def constants(text: str) -> dict[str, int]:
+    """Whole numbers that a text names by `const int BM = 64, BN = 64;`, by name."""
+    found: dict[str, int] = {}
+    for line in _CONSTANTS.findall(without_comments(text)):
+        found |= {name: int(value) for name, value in _CONSTANT.findall(line)}
+    return found
 
 
 DEPTHS = ("BK", "TILE", "TILE_COLS")
@@ -220,7 +236,9 @@ class Geometry:
 
 
 def defines(kernel: Kernel, params: Mapping[str, int]) -> dict[str, str]:
-    """The -D macros for a kernel with these tile sizes."""
+    """The -D macros for a kernel with these tile sizes; of a core none, for its text has them."""
+    if kernel.core_of:
+        return dict(kernel.defines)
     return {**kernel.defines, **{name: str(value) for name, value in params.items()}}
 
 
@@ -237,6 +255,11 @@ def _merged(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
         if isinstance(value, bool) or int(value) != value or value < 1:
             raise ConfigError(f"{name}={value!r}: a tile size is a whole number of at least 1")
         merged[name] = int(value)
+        if kernel.core_of and merged[name] != kernel.params[name]:
+            raise ConfigError(
+                f"{name}={value}: the tile of a core stands in its text. Change `const int {name} = "
+                f"{kernel.params[name]}` there, or give {name} to {kernel.core_of}, which takes any tile"
+            )
     return merged
 
 
@@ -281,14 +304,20 @@ def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
         given = ", ".join(f"{n}={v}" for n, v in merged.items())
         shape = f", M={M}, N={N}, K={K}" if re.search(r"\b[MNK]\b", rule.expr) else ""
         raise ConfigError(
-            f"{kernel.name} with {given}{shape} breaks the rule {rule.expr}: {rule.reason}. "
-            "Choose other tile sizes, or leave them out for the defaults "
-            f"({', '.join(f'{n}={v}' for n, v in kernel.params.items())})."
+            f"{kernel.name} with {(given + shape).removeprefix(', ')} breaks the rule {rule.expr}: {rule.reason}."
+            + ("" if shape and kernel.core_of else f" {_remedy(kernel)}")
         )
     grid = tuple(evaluate(e, names) for e in kernel.grid)
     block = tuple(evaluate(e, names) for e in kernel.block)
     shared = evaluate(kernel.shared, names)
     return Geometry(kernel, MappingProxyType(merged), M, N, K, grid, block, shared)  # type: ignore[arg-type]
+
+
+def _remedy(kernel: Kernel) -> str:
+    sizes = ", ".join(f"{n}={v}" for n, v in kernel.params.items())
+    if kernel.core_of:
+        return f"Choose other tile sizes, in the text, or use {kernel.core_of}."
+    return f"Choose other tile sizes, or leave them out for the defaults ({sizes})."
 
 
 class Catalog(Mapping[str, Kernel]):

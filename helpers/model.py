@@ -235,7 +235,7 @@ def rounds_of(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
       (twice that where an SM has 64 lanes);
     - the bytes of A and B that the r blocks fetch, at SM_FEED.
 
-    That they add up, and do not overlap, is part of the fit. Equation (14.1). It knows nothing of
+    That they add up, and do not overlap, is part of the fit. Equation (15.1). It knows nothing of
     shared memory, latency, the launch and caches.
     """
     bm, bn = launch.tile

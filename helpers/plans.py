@@ -32,10 +32,14 @@ class Plan(Geometry):
     def with_source(self, text: str) -> Plan:
         """The same launch of another text: your own kernel, with this entry, geometry and tile sizes.
 
-        Its kernel's name is marked, and nothing recorded is ever taken for it. Raises ConfigError if
-        the text does not name the entry.
+        Its kernel's name is marked, and nothing recorded is ever taken for it. The text of a core has
+        its own tile, and is launched by that. Raises ConfigError if the text does not name the entry,
+        or if that tile breaks a rule.
         """
-        return replace(self, kernel=self.kernel.with_source(text))
+        kernel = self.kernel.with_source(text)
+        if kernel.core_of:
+            return plan(kernel, self.M, self.N, self.K)
+        return replace(self, kernel=kernel)
 
     def matmul(self, A: Any, B: Any, *, backend: str | None = None) -> Any:
         """C (M, N) = A (M, K) B (K, N), as `launch.matmul` gives it.
@@ -92,14 +96,14 @@ class Plan(Geometry):
 
         What a record holds are the default tile sizes at its sizes (as points), and for some kernels
         every legal tile at 4096 (as a sweep, of fewer samples: the label says so). A text of your own
-        is only ever measured now. Raises NoGPUError for it where there is no GPU or `gpu` names a
+        or a core is only ever measured now. Raises NoGPUError for it where there is no GPU or `gpu` names a
         record, ConfigError where the GPU is too old; DataError where nothing is recorded, and the
         errors of `measuring.measure`.
         """
         from helpers import measuring
 
         k, size = self.kernel, (self.M, self.N, self.K)
-        if k.text is not None:
+        if k.text is not None or k.core_of:
             _refuse_replay(k, gpu)
         try:
             return measuring.measure(k, size, gpu=gpu, **self.params)
@@ -179,8 +183,9 @@ def _refuse_replay(own: Kernel, gpu: str | None) -> None:
     """A reader's own text is measured now or not at all."""
     live = device.current()
     if live is None or gpu is not None:
+        what = "a core" if own.core_of and own.text is None else "your own text"
         raise NoGPUError(
-            f"{own.name} is your own text, and a record holds the book's kernels only: run it on a "
+            f"{own.name} is {what}, and a record holds the book's kernels only: run it on a "
             "machine with an NVIDIA GPU to time it (and leave gpu out), or call trace() and "
             "resources() here"
         )

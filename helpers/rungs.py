@@ -6,7 +6,8 @@ import hashlib
 import re
 from dataclasses import replace
 
-from helpers.kernel import KERNELS, Catalog, Geometry, Kernel, Rule, geometry
+from helpers.errors import UnknownKernelError, near_matches
+from helpers.kernel import DEPTHS, KERNELS, Catalog, Geometry, Kernel, Rule, evaluate, geometry
 from helpers.text import without_comments
 
 # -- shared pieces of entries ------------------------------------------------------------------
@@ -835,9 +836,79 @@ catalog = Catalog(
 )
 
 
+# -- cores: each rung without bounds and macros, for the page that opens with it -------------------
+
+
+def _core(name: str, *more: Rule, depth: str = "") -> Kernel:
+    """The entry of a kernel's core: kernels/cores/, the kernel's own launch and rules, whole tiles."""
+    of = catalog[name]
+    depth = depth or next((d for d in DEPTHS if d in of.params), "1")
+    steps = [str(evaluate(s, {})) if not re.search("[A-Z]", s) else s for s in (*of.tile, depth)]
+    tiles = tuple(
+        Rule(
+            f"{d} % ({step}) == 0" if " " in step else f"{d} % {step} == 0",
+            f"{d} must be a multiple of {step}: the core has no bounds; {name} takes any shape",
+        )
+        for d, step in zip("MNK", steps, strict=True)
+        if step != "1"
+    )
+    counted = Rule(
+        "max(M * N, M * K, K * N) < 2 ** 31", f"the core counts elements in int; {name} does not"
+    )
+    return replace(
+        of,
+        name=f"{name}_core",
+        title=f"core of {name}",
+        file=f"cores/{of.file}",
+        entry=f"{of.entry}_core",
+        choices={},
+        rules=(*of.rules, *more, *tiles, counted),
+        candidates=(),
+        core_of=name,
+        note=f"whole tiles only; {name} takes any shape",
+    )
+
+
+_ONE_FOUR = (
+    Rule("BM * BK * TM * TN == 4 * BM * BN", "each thread copies one four of A"),
+    Rule("BK * BN * TM * TN == 4 * BM * BN", "each thread copies one four of B"),
+)
+cores = Catalog(
+    (
+        _core("naive"),
+        _core("coalesced"),
+        _core("tiled_32"),
+        _core("block_1d"),
+        _core("block_2d"),
+        _core("vectorised", *_ONE_FOUR),
+        _core("prefetch", *_ONE_FOUR),
+        _core("double_buffer", *_ONE_FOUR),
+        _core("cp_async"),
+        _core("lane_map", *_ONE_FOUR),
+        _core("wmma", depth="16"),
+        _core("wmma_tiled"),
+        _core("mma_naive"),
+        _core("mma_ldmatrix"),
+        _core("mma_swizzle"),
+        _core("mma_pipelined"),
+    )
+)
+"""Cores stand beside the catalog: what walks over the rungs (records, sweeps, plots) meets none."""
+
+
 def find(kernel: Kernel | str) -> Kernel:
-    """A kernel of the catalog by name; a Kernel is returned as it is."""
-    return kernel if isinstance(kernel, Kernel) else catalog[kernel]
+    """A kernel of the catalog, or a core, by name; a Kernel is returned as it is.
+
+    Raises UnknownKernelError.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    for known in (catalog, cores):
+        if kernel in known:
+            return known[kernel]
+    raise UnknownKernelError(
+        f"no kernel is called {kernel!r}. {near_matches(str(kernel), [*catalog, *cores])}"
+    )
 
 
 def lay_out(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Geometry:

@@ -40,7 +40,7 @@ from helpers.launch import Trace
 from helpers.measuring import DEFAULT_GPU, measure
 from helpers.pages import Html, inline, table
 from helpers.pages.pieces import HIDDEN
-from helpers.rungs import catalog, find
+from helpers.rungs import catalog, cores, find
 from helpers.text import without_comments
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def of_rung(j: Judged) -> Verdict:
         parts.append(memory(*j.counted))
         parts.append(_folded("Line by line", by_line(j.counted[0].report)))
     if j.timed:
-        parts.append(_bars(j.book.kernel, j.timed))
+        parts.append(_bars(j.rival.kernel, j.timed))
     return Verdict(j, tuple(said), tuple(parts))
 
 
@@ -299,9 +299,9 @@ def _time(j: Judged) -> Iterator[Said]:
     unit = "Gop/s" if j.book.kernel.flop_item == "op" else "GFLOP/s"
     over = t.over_book.median
     versus = (
-        f"as fast as {j.book.kernel.name}, within the spread of the pairs"
+        f"as fast as {j.rival.kernel.name}, within the spread of the pairs"
         if t.over_book.q1 <= 1 <= t.over_book.q3
-        else f"{over:.2f} times as fast as {j.book.kernel.name}"
+        else f"{over:.2f} times as fast as {j.rival.kernel.name}"
     )
     library = (
         f", {100 * t.over_library.median:.1f} % of cuBLAS ({j.book.kernel.baseline})"
@@ -469,8 +469,8 @@ def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = No
     space: MutableMapping[str, Any] = {} if names is None else names
     head, options = _options(line, space)
     empty = not without_comments(body).strip()
-    if head in catalog and "args" not in options:
-        text = catalog[head].source if empty else f"\n{body.rstrip()}\n"
+    if (head in catalog or head in cores) and "args" not in options:
+        text = find(head).source if empty else f"\n{body.rstrip()}\n"
         verdict = mine(text, head, **options)
     elif "args" in options:
         if empty:
@@ -481,7 +481,7 @@ def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = No
     else:
         raise UnknownKernelError(
             f"%%cuda {head or '(nothing)'}: name a rung first, as in `%%cuda tiled_32 TILE=16`, or a kernel "
-            f"of your own with grid=, block= and args=. {near_matches(head, catalog)}"
+            f"of your own with grid=, block= and args=. {near_matches(head, [*catalog, *cores])}"
         )
     space["verdict"] = verdict
     return verdict

@@ -3,7 +3,7 @@
     python -m tests.compiled [--out FOLDER]
 
 Runs the pages, and notes what they compile: all PTX, and of what they look at registers or machine code of,
-those. Adds every kernel of the catalog with its own tiles for every architecture of the book, and the kernel
+those. Adds every kernel of the catalog and every core with its own tiles for every architecture of the book, and the kernel
 cells as a notebook holds them. Needs NVRTC and nvdisasm.
 """
 
@@ -23,7 +23,7 @@ from unittest import mock
 from helpers import compiled, toolchain, workbench
 from helpers.errors import CompileError, ConfigError
 from helpers.kernel import ROOT
-from helpers.rungs import catalog
+from helpers.rungs import catalog, cores, find
 from tests import reading
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")
@@ -87,9 +87,9 @@ def noting(notes: Notes) -> Iterator[None]:
 
 def own_tiles() -> None:
     """Ask for the resources of every kernel as it is, for every architecture that can run it."""
-    for name in catalog:
+    for name in (*catalog, *cores):
         for arch in ARCHS:
-            if (arch == "sm_90a") == (catalog[name].min_arch == "sm_90a"):
+            if (arch == "sm_90a") == (find(name).min_arch == "sm_90a"):
                 with contextlib.suppress(ConfigError):
                     toolchain.resources(name, arch)
 
@@ -114,7 +114,7 @@ def content(notes: Notes) -> dict[str, Any]:
 def kernel_cells(page: Path) -> None:
     """Run a page's kernel cells with the text that its notebook holds below the magic line."""
     for line, name in re.findall(r"(?m)^%%cuda ((\w+).*)$", page.read_text(encoding="utf-8")):
-        workbench.cell_magic(line, catalog[name].source.rstrip())
+        workbench.cell_magic(line, find(name).source.rstrip())
 
 
 def main() -> None:

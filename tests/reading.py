@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 FENCE = re.compile(r"(?ms)^```\{code-cell\}[^\n]*\n(.*?)^```$")
+DIRECTIVE = re.compile(r"(?ms)^:::+\{(quiz|kernel)\}[ \t]*([^\n]*)\n(.*?)^:::+$")
 GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
 
@@ -59,15 +60,42 @@ def run_cell(code: str, names: dict[str, Any], where: str) -> tuple[str, Any]:
 
 
 def steps(source: str) -> Iterator[tuple[str, str, str]]:
-    """The page in pieces: ("prose", text, "") and ("code", code, tags)."""
+    """The page in pieces: ("prose", text, ""), ("code", code, tags), ("quiz" or "kernel", body, title)."""
     at = 0
     for match in FENCE.finditer(source):
-        yield "prose", source[at : match.start()], ""
+        yield from directives(source[at : match.start()])
         tags = "".join(re.findall(r"(?m)^:tags:(.*)$", match[1]))
         code = re.sub(r"\A(?::[\w-]+:[^\n]*\n)+", "", match[1])
         yield "code", code, tags
         at = match.end()
-    yield "prose", source[at:], ""
+    yield from directives(source[at:])
+
+
+def directives(prose: str) -> Iterator[tuple[str, str, str]]:
+    """Prose with the quizzes and listings that stand in it cut out."""
+    at = 0
+    for match in DIRECTIVE.finditer(prose):
+        yield "prose", prose[at : match.start()], ""
+        yield match[1], match[3], match[2]
+        at = match.end()
+    yield "prose", prose[at:], ""
+
+
+def as_read(kind: str, title: str, body: str) -> str:
+    """A quiz with its reasons, or a listing, as plain text."""
+    from helpers import pages
+    from helpers.pages.directives import read_kernel, read_quiz
+
+    if kind == "kernel":
+        listing = read_kernel(title, body.splitlines())
+        return pages.show_kernel(listing.kernel, **listing.keywords).text
+    asked = read_quiz(title, body.splitlines())
+    shown = pages.quiz(asked.question, asked.options, answer=asked.answer)
+    reasons = [
+        f"  {'right' if option in asked.answer else 'wrong'}: {why}"
+        for option, why in asked.options.items()
+    ]
+    return "\n".join([shown.text, *reasons])
 
 
 @contextlib.contextmanager
@@ -98,6 +126,9 @@ def run(name: str, record: Mapping[str, Any] | None = None) -> list[tuple[str, s
                 if kind == "prose":
                     done.append((kind, text))
                     continue
+                if kind in ("quiz", "kernel"):
+                    done.append((kind, as_read(kind, tags, text)))
+                    continue
                 printed, value = run_cell(text, names, f"{path.name}[{number}]")
                 shown = printed + ("" if value is None else _text(value))
                 hidden = "remove-output" in tags
@@ -105,14 +136,16 @@ def run(name: str, record: Mapping[str, Any] | None = None) -> list[tuple[str, s
                 done.append(("output", "" if hidden else shown))
     finally:
         os.chdir(kept)
-    said = [(kind, _filled(text, pages) if kind == "prose" else text) for kind, text in done]
+    said = [
+        (kind, _filled(text, pages) if kind in ("prose", "quiz") else text) for kind, text in done
+    ]
     return [(kind, text) for kind, text in said if text.strip()]
 
 
 def _text(value: Any) -> str:
     for name in ("alt", "text", "markdown"):
         if isinstance(found := getattr(value, name, None), str):
-            return found
+            return "\n".join(filter(None, (found, getattr(value, "source", ""))))
     return repr(value)
 
 

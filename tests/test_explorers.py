@@ -6,6 +6,7 @@ import random
 import re
 import statistics
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from helpers import device, emulator, explorers, model
+from helpers import device, emulator, explorers, matmul, model
 from helpers.errors import ConfigError
 from helpers.explorers import _banks as bank_room
 from helpers.explorers import _coalescing as sector_room
+from helpers.explorers import _stepper as step_room
 from helpers.explorers import _tile as tile_room
 from helpers.explorers.core import Control, Explorer, script, significant, text
+from helpers.jobs import duties
 from helpers.kernel import broken_rules
 from helpers.measuring import load, store
 from helpers.measuring.sections.sweeping import Swept
@@ -27,6 +30,7 @@ from helpers.rungs import catalog
 from tests.conftest import ROOT, serve
 from tests.pages_check import FIND_CRAMPED
 
+STEPPED = ("tiled_32_core", "block_1d_core", "block_2d_core", "vectorised_core", "cp_async_core")
 MAKE: dict[str, Callable[[], Explorer]] = {
     "coalescing": explorers.coalescing,
     "banks": explorers.banks,
@@ -39,6 +43,7 @@ MAKE: dict[str, Callable[[], Explorer]] = {
     "ladder": explorers.ladder,
     "hierarchy": explorers.hierarchy,
     "pipeline": explorers.pipeline,
+    **{f"stepper_{name}": partial(explorers.stepper, name) for name in STEPPED},
 }
 COMBINATIONS = 2000
 _made: dict[str, Explorer] = {}
@@ -242,6 +247,35 @@ def test_a_kernel_without_a_tile_is_refused() -> None:
         explorers.tile("coarsened")
     with pytest.raises(ConfigError, match="no levels"):
         explorers.hierarchy("tiled_32")
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_the_stepper_ends_with_what_the_kernel_computes(name: str) -> None:
+    d = duties(name)
+    A, B = step_room.example(d)
+    C = matmul(name, A.astype(np.float32), B.astype(np.float32), backend="emulator")
+    explorer = made(f"stepper_{name}")
+    *_, last = explorer.controls[0].values
+    for thread in explorer.controls[1].values:
+        shown = explorer.read(step=last, thread=thread).text["sums"]
+        sums = [int(x) for x in shown.replace(";", "").split()]
+        assert sums == [C[at] for at in d.computes[thread]]
+        assert sums != [(A @ (B + 1))[at] for at in d.computes[thread]]
+
+
+def test_the_stepper_says_what_its_thread_copies_and_reads() -> None:
+    explorer = explorers.stepper("vectorised_core")
+    copy, first = explorer.read(step=9), explorer.read(step=1)
+    assert copy.say == "copy" and copy.text["k0"] == "8"
+    assert copy.text["a"] == "A[18, 12–15] into rows 4–7, column 18 of A_tile"
+    assert copy.text["b"] == "B[9, 20–23] into row 1, columns 20–23 of B_tile"
+    assert copy.text["sums"] == explorer.read(step=8).text["sums"] != first.text["sums"]
+    a, b = ([int(x) for x in first.text[n].split()] for n in "ab")
+    assert first.text["sums"] == "; ".join(" ".join(str(x * y) for y in b) for x in a)
+    assert first.text["reuse"] == "4.00" and first.text["madds"] == "64"
+    assert explorers.stepper("tiled_32_core").read().text["reuse"] == "0.500"
+    with pytest.raises(ConfigError, match="threads 0 to 255"):
+        explorers.stepper("vectorised_core", thread=256)
 
 
 def test_occupancy_is_the_models() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from helpers.notebooks.addresses import Repository, set_repository
 from helpers.notebooks.books import read_book
 from helpers.notebooks.first_cell import setup_cell
 from helpers.notebooks.markdown import Page
-from helpers.rungs import catalog
+from helpers.rungs import catalog, find
 from tests import reading
 from tests.conftest import ROOT
 
@@ -202,6 +203,60 @@ def test_glued_paragraphs_become_say_cells(book: Path) -> None:
     assert "".join(made[3]["source"]) == "End."
 
 
+def test_the_cell_of_a_core_holds_its_text(book: Path) -> None:
+    line = "%%cuda block_1d_core"
+    *_, made = cells(
+        book, f"# A\n\n```{{code-cell}} ipython3\n{line}\n// the book's own text\n```\n"
+    )
+    assert "".join(made["source"]) == f"{line}\n{find('block_1d_core').source.rstrip()}"
+
+
+def test_leaves_of_a_glued_object_are_known(book: Path) -> None:
+    code = "glue(pair=m, n=2)\nglue(f'at_{n}', t)"
+    text = "{glue:text}`pair.block_1d.4096.gflops:.0f` {glue:text}`n` {glue:text}`at_2.A.load.requests`"
+    made = cells(book, f"# A\n\n```{{code-cell}} ipython3\n{code}\n```\n\n{text}\n")
+    assert "".join(made[2]["source"]) == (
+        'say(r"""\n{pair.block_1d.4096.gflops:.0f} {n} {at_2.A.load.requests}\n""")'
+    )
+
+
+QUIZ = """\
+:::{quiz} What is a {term}`warp` of `a < b` and $k$?
+- [ ] One thread, "alone".
+  It is {glue:text}`n:d`, not
+  one, see {doc}`chapter 2 <02_other>`.
+- [x] Its {term}`lanes <warp>`.
+  Right.
+:::
+"""
+
+
+def test_a_quiz_becomes_a_folded_cell_that_asks_it(book: Path) -> None:
+    glued = "# A\n\n```{code-cell} ipython3\nglue(n=32)\n```\n\n"
+    *_, made = cells(book, f"{glued}{QUIZ}")
+    assert made["metadata"]["tags"] == ["remove-input"]
+    assert made["metadata"]["jupyter"] == {"source_hidden": True}
+    names: dict[str, Any] = {}
+    exec("from helpers.pages import glue, say\nglue(n=32)", names)
+    *_, last = ast.parse("".join(made["source"])).body
+    exec("".join(made["source"]).rpartition("\n\n")[0], names)
+    shown = eval(ast.unparse(last), names)
+    assert '<a href="https://someone.github.io/a-book/book/glossary.html#term-warp"' in shown.html
+    assert "<code>a &lt; b</code> and $k$?" in shown.html and '"alone"' in shown.html
+    assert "It is 32, not one, see" in shown.html
+    assert re.findall(r"<strong>(Right|Not quite)\.", shown.html) == ["Not quite", "Right"]
+
+
+def test_a_listing_becomes_a_folded_cell_that_shows_it(book: Path) -> None:
+    text = "# A\n\n:::{kernel} tiled_32\n:since: coalesced\n:lines: sum = 0 .. = sum;\n:folded:\n:mark: sum ; for (int k .. +=\n:::\n"
+    *_, made = cells(book, text)
+    assert "".join(made["source"]) == (
+        "from helpers.pages import show_kernel\n\nshow_kernel('tiled_32', since='coalesced', "
+        "lines=('sum = 0', '= sum;'), folded=True, mark=(('sum', 'sum'), ('for (int k', '+=')))"
+    )
+    assert made["metadata"]["jupyter"] == {"source_hidden": True}
+
+
 def test_a_heading_may_be_glued(book: Path) -> None:
     text = '# A\n\n```{code-cell} ipython3\nglue("n", 2)\n```\n\n## {glue:text}`n` lanes\n\nText.\n'
     assert ["".join(c["source"]) for c in cells(book, text)[2:]] == [
@@ -307,7 +362,15 @@ OUTSIDE = {
     "ref without text to no heading": "(spot)=\nText {ref}`spot`.",
     "number never glued": "{glue:text}`ms:.1f`",
     "number glued below": '{glue:text}`ms`\n\n```{code-cell} ipython3\nglue("ms", 1)\n```',
-    "glued name with a dot": '```{code-cell} ipython3\nglue("a.b", 1)\n```\n\n{glue:text}`a.b`',
+    "glued name with an empty part": "```{code-cell} ipython3\nglue(a=m)\n```\n\n{glue:text}`a..b`",
+    "leaf of another name": "```{code-cell} ipython3\nglue(a=m)\n```\n\n{glue:text}`b.ms`",
+    "quiz in a box": "::::{note}\n:::{quiz} Why?\n- [ ] a\n  b\n- [x] c\n  d\n:::\n::::",
+    "quiz without a right option": ":::{quiz} Why?\n- [ ] a\n  b\n- [ ] c\n  d\n:::",
+    "quiz with an image": ":::{quiz} Why?\n- [ ] ![x](y)\n  b\n- [x] c\n  d\n:::",
+    "quiz with an unknown term": ":::{quiz} {term}`nothing`?\n- [ ] a\n  b\n- [x] c\n  d\n:::",
+    "listing of no kernel": ":::{kernel} tiled_23\n:::",
+    "listing with another option": ":::{kernel} tiled_32\n:line: a .. b\n:::",
+    "listing of lines that are not there": ":::{kernel} tiled_32\n:lines: never .. written\n:::",
     "ref by the text of a glued heading": (
         '```{code-cell} ipython3\nglue("ms", 1)\n```\n\n(spot)=\n## {glue:text}`ms`\n\n{ref}`spot`'
     ),
@@ -333,6 +396,8 @@ def test_outside_the_subset_is_an_error(book: Path, name: str) -> None:
         ("# A\n\n| a |\n|---|\n| b |\n| {numref}`x` |\n", 6),
         ("# A\n\n::::{note}\none\n\n:::{dropdown} T\ntwo\n\n![x](y)\n:::\n::::\n", 9),
         ("# A\n\n```{code-cell} ipython3\n:tags: [a]\nx\n```\n", 3),
+        ("# A\n\n:::{quiz} Why?\n- [ ] a\n  b\n- [x] c\nd\n:::\n", 7),
+        ("# A\n\n:::{kernel} tiled_32\n:folded:\n:since:\n:::\n", 5),
     ],
 )
 def test_errors_name_the_line(book: Path, text: str, line: int) -> None:

@@ -12,21 +12,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog
+from helpers import catalog, instruction_mix, resources, trace
 from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.measuring import counters, measure
 from helpers.pages import (
     Html,
+    counters_table,
     format_glued,
     glue,
+    loads_table,
+    mix_table,
     new_lines,
     provenance,
     quiz,
+    resources_table,
     say,
     show_kernel,
     table,
 )
 
-VOID = {"br", "hr", "img", "input", "meta", "link"}
+VOID = {"br", "hr", "img", "input", "meta", "link", "wbr"}
 
 
 class Balance(HTMLParser):
@@ -125,6 +130,32 @@ def test_a_listing_may_be_a_slice_marked_by_hand_or_free_text() -> None:
     assert "CUDA source" in free.html
     assert "C++ source" in show_kernel("int f()\n{ return 1; }").html
     assert "common/" in show_kernel(next(iter_common())).html
+
+
+def test_lines_are_marked_by_their_text_in_place_of_the_difference() -> None:
+    spans = [("sum = 0", "sum = 0"), ("for (int k", "sum +=")]
+    shown = show_kernel("naive", mark=spans)
+    source = catalog["naive"].source.splitlines()
+    at = next(i for i, line in enumerate(source, 1) if "for (int k" in line)
+    marked = {
+        int(line.split()[0]) for line in shown.text.splitlines() if re.match(r" *\d+ \+ ", line)
+    }
+    declared = next(i for i, line in enumerate(source, 1) if "sum = 0" in line)
+    assert marked == {declared, at, at + 1}
+    since = show_kernel("coalesced", since="naive", mark=[("sum = 0", "sum = 0")])
+    assert since.html.count('class="tile-new"') == 1
+    assert "are new since kernels/04_naive.cu" in since.html
+    with pytest.raises(DataError, match="mark="):  # it stands above what is shown
+        show_kernel("naive", lines=("sum = 0", "sum +="), mark=[("__global__", "__global__")])
+
+
+def test_a_folded_listing_is_closed_and_says_its_file() -> None:
+    shown = show_kernel("tiled_32", folded=True)
+    tags = [tag for tag, _ in parsed(shown).tags]
+    assert tags[:2] == ["details", "summary"] and "open" not in dict(parsed(shown).tags[0][1])
+    summary = re.search("<summary[^>]*>(.*?)</summary>", shown.html)
+    assert summary and "kernels/06_tiled.cu" in summary[1] and "lines" in summary[1]
+    assert code_of(shown) == catalog["tiled_32"].source
 
 
 def iter_common() -> Any:
@@ -231,10 +262,63 @@ def test_glue_gives_the_book_what_it_can_read_back(monkeypatch: pytest.MonkeyPat
     assert display is False
 
 
-@pytest.mark.parametrize("bad", ["a.b", "a b", "1a", "a:b", ""])
+@pytest.mark.parametrize("bad", ["a.", ".b", "a..b", "a b", "1a", "a:b", ""])
 def test_bad_names_are_refused(bad: str) -> None:
     with pytest.raises(ConfigError):
         glue(bad, 1)
+
+
+def test_many_are_glued_at_once_and_objects_by_their_leaves() -> None:
+    m = measure(["tiled_32", "block_1d"], sizes=[512, (4096, 4096, 4096)], gpu="h200")
+    t = trace("tiled_32", M=64, N=64, K=64)
+    r = resources("tiled_32", arch="sm_90")
+    glue(gain=1.5, pair=m, seen=t, held=r, at={("x", 512): np.float64(2.5), "mix": {"LDS.128": 3}})
+    row = "{pair.block_1d.4096.gflops:.3f} {pair.block_1d.512.ms:.4f} {pair.tiled_32.4096.gpu}"
+    assert say(row).markdown == (
+        f"{m.value('block_1d', 4096, 'gflops'):.3f} {m.value('block_1d', 512):.4f} NVIDIA H200"
+    )
+    derived = say("{pair.block_1d.4096.tflops:.4f} {pair.block_1d.4096.percent:.3f}").markdown
+    rate, ratio = (m.value("block_1d", 4096, c) for c in ("gflops", "cublas_ratio"))
+    assert derived == f"{rate / 1e3:.4f} {100 * ratio:.3f}"
+    counts = say(
+        "{seen.shared.load.requests} {seen.B_tile.load.wavefronts_per_request:.1f}"
+    ).markdown
+    waves = [
+        row.wavefronts_per_request
+        for row in t.by_line()
+        if row.array == "B_tile" and row.op == "load"
+    ]
+    assert counts == f"{t.requests('shared')} {waves[0]:.1f}"
+    assert say("{held.registers} {held.occupancy.fraction:.2f}").markdown == (
+        f"{r.registers} {r.occupancy.fraction:.2f}"
+    )
+    assert say("{gain} {at.x.512} {at.mix.LDS.128:d}").markdown == "1.5 2.5 3"
+
+
+def test_what_is_not_known_has_no_leaf() -> None:
+    glue(at={"there": 1.0, "none": None, "gap": math.nan})
+    for name in ("none", "gap"):
+        with pytest.raises(UnknownNameError, match=f"at.{name}"):
+            say(f"{{at.{name}}}")
+    with pytest.raises(UnknownNameError, match="gflop"):
+        glue(pair=measure(["block_1d"], sizes=4096, gpu="h200"))
+        say("{pair.block_1d.4096.gflop}")
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda: glue("x"), "a name and its value"),
+        (lambda: glue(), "a name and its value"),
+        (lambda: glue(x={"a b": 1}), "cannot be part of a glued name"),
+        (lambda: glue(x={"a": [1]}), "holds a list"),
+        (lambda: glue(x={}), "number or words"),
+        (lambda: glue(x={f"a{i}": i for i in range(1001)}), "1000 are the most"),
+    ],
+)
+def test_what_cannot_be_glued_is_refused(call: Any, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        call()
 
 
 @pytest.mark.parametrize("bad", [None, [1], np.zeros(3), 1j])
@@ -465,3 +549,103 @@ def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
     )
     assert hidden
     page.close()
+
+
+# -- ready tables --------------------------------------------------------------------------------
+
+
+def cells_of(shown: Html) -> list[list[str]]:
+    """The cells of a table, header first, as text."""
+    from bs4 import BeautifulSoup
+
+    rows = BeautifulSoup(shown.html, "html.parser").find_all("tr")
+    return [[c.get_text() for c in row.find_all(["th", "td"])] for row in rows]
+
+
+def test_loads_by_line_are_those_of_the_trace() -> None:
+    t = {name: trace(name, M=64, N=64, K=32) for name in ("tiled_32", "coalesced")}
+    head, *rows = cells_of(loads_table(t))
+    assert head == ["source", "kernel", "array", "requests", "sectors each", "wavefronts each"]
+    expected = [(name, r) for name, one in t.items() for r in one.by_line() if r.op == "load"]
+    assert [row[1:4] for row in rows] == [
+        [name, r.array, f"{r.requests:,d}"] for name, r in expected
+    ]
+    for row, (_, r) in zip(rows, expected, strict=True):
+        each = r.sectors_per_request if r.space == "global" else r.wavefronts_per_request
+        assert row[4 if r.space == "global" else 5] == f"{each:.2f}"
+        assert row[5 if r.space == "global" else 4] == "–no value"
+    both = loads_table(t["tiled_32"], op="", space="shared")
+    assert cells_of(both)[0] == ["source", "access", "array", "requests", "wavefronts each"]
+    assert "64 × 64 × 32" in both.text and "tiled_32" in both.text and "emulator" in both.text
+    parsed(both)
+    with pytest.raises(DataError, match="coalesced: no loads of shared memory"):
+        loads_table(t["coalesced"], space="shared")
+    with pytest.raises(ConfigError, match="op='read'"):
+        loads_table(t["coalesced"], op="read")
+
+
+def test_the_mix_is_shares_of_the_whole_loop() -> None:
+    names = ["tiled_32", "hopper_1"]  # the second one needs sm_90a
+    head, *rows = cells_of(mix_table(names, arch="sm_90", most=4))
+    assert head == ["instruction", *names] and rows[-1][0].endswith(" others")
+    mixes = [instruction_mix("tiled_32", arch="sm_90"), instruction_mix("hopper_1", arch="sm_90a")]
+    for at, mix in enumerate(mixes, 1):
+        total = sum(mix.values())
+        for row in rows[:-1]:
+            assert row[at] == f"{100 * mix.get(row[0], 0) / total:.1f}"
+        assert abs(sum(float(row[at]) for row in rows) - 100) < 0.3
+    assert cells_of(mix_table({"mine": {"FFMA": 3, "LDS": 1}}))[1:] == [
+        ["FFMA", "75.0"],
+        ["LDS", "25.0"],
+    ]
+    with pytest.raises(DataError, match="no kernels"):
+        mix_table([])
+
+
+def test_resources_are_the_compilers() -> None:
+    head, *rows = cells_of(resources_table(["tiled_32", "cp_async"], archs=["sm_75", "sm_90"]))
+    assert head[:4] == ["kernel", "arch", "threads", "registers"] and head[-1] == "limited by"
+    assert [row[:2] for row in rows] == [
+        ["tiled_32", "sm_75"],  # cp.async is not there yet
+        ["tiled_32", "sm_90"],
+        ["cp_async", "sm_90"],
+    ]
+    for row in rows:
+        r = resources(row[0], arch=row[1])
+        spills = r.spill_stores + r.spill_loads
+        assert row[2:6] == [
+            str(r.threads),
+            str(r.registers),
+            str(spills),
+            f"{r.shared_bytes / 1024:.1f}",
+        ]
+        assert row[6:8] == [str(r.occupancy.blocks), f"{100 * r.occupancy.fraction:.0f}"]
+    named = resources_table(
+        {"whole": ("block_1d", {}), "half": ("block_1d", {"BK": 4, "TM": 16})}, archs=["sm_90"]
+    )
+    assert cells_of(named)[0][:2] == ["kernel", "threads"] and "for sm_90" in named.text
+    assert [row[0] for row in cells_of(named)[1:]] == ["whole", "half"]
+    with pytest.raises(DataError, match="cp_async runs on sm_75"):
+        resources_table(["cp_async"], archs=["sm_75"])
+
+
+def test_counters_are_those_of_the_record() -> None:
+    shown = counters_table(["coalesced", "tiled_32"], 1024)
+    sides = {row[0]: row[1:] for row in cells_of(shown)}
+    plain, tiled = counters(["coalesced", "tiled_32"], 1024)
+    assert sides["L1 hits (%)"] == [f"{c['l1_hit_percent']:.1f}" for c in (plain, tiled)]
+    past = [
+        c["global_load_sectors"] * (1 - c["l1_hit_percent"] / 100) / 1e6 for c in (plain, tiled)
+    ]
+    assert sides["sectors past L1 (millions)"] == [f"{p:.1f}" for p in past]
+    assert sides["multiply-adds a wavefront"] == [
+        "–no value",
+        f"{tiled['multiply_adds_per_wavefront']:.2f}",
+    ]
+    assert "N = 1024" in shown.text and "recorded on NVIDIA H200" in shown.text
+    shared = cells_of(counters_table(["mma_pipelined", "tiled_32"], about="shared"))
+    assert shared[0][0] == "kernel" and shared[1][-1] == "–no value" != shared[2][-1]
+    with pytest.raises(ConfigError, match="about='dram'"):
+        counters_table(["naive"], about="dram")
+    with pytest.raises(DataError, match="no counters of naive"):
+        counters_table(["naive"], 7)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog, colours, device, model, plan, plots, trace, wording
+from helpers import catalog, colours, device, measuring, model, plan, plots, trace, wording
 from helpers.chapters.ch01 import pictures as ch01
 from helpers.chapters.ch03 import pictures as ch03
 from helpers.chapters.ch04 import pictures as ch04
@@ -151,11 +151,14 @@ FIGURES: dict[str, Callable[[], Figure]] = {
         "tiled_32", 100, 70, 50, step=1, block=(3, 2), thread=(9, 20)
     ),
     "tiles, one element": lambda: plots.tile_diagram("tiled_16", 1, 1, 1),
+    "two jobs": lambda: plots.two_jobs("block_1d_core"),
+    "two jobs in pieces": lambda: plots.two_jobs("cp_async_core", thread=255),
     "memories": lambda: ch01.memory_hierarchy("t4"),
     "threads": lambda: ch04.thread_hierarchy(plan(catalog["naive"], 100, 70, 50)),
     "threads of 16": lambda: ch04.thread_hierarchy(plan(catalog["tiled_16"], 4096, 4096, 50)),
     "loops": lambda: ch03.loop_orders(),
     "ring": lambda: ch20.ring(),
+    "box": lambda: ch20.box(),
     "ring, more stages than steps": lambda: ch20.ring((5,), steps=2, fill=0.0),
 }
 """One figure of every kind, and the awkward ones."""
@@ -860,3 +863,32 @@ def test_one_drawing_is_shown_even_where_styles_are_taken_away(browser: Any, wid
     page.set_content(bare.replace(" hidden>", ">"))  # the wrong twin
     assert page.evaluate(SHOWN) == [[True, True]]
     page.close()
+
+
+def test_a_chart_says_at_its_end_where_its_numbers_come_from() -> None:
+    """A replayed measurement never stands as a measured one, whatever caption its chart is given."""
+    m = measuring.measure(["naive", "tiled_32"], sizes=[1024, 4096], gpu="h200")
+    rows = tuple({**row, "live": True, "record": "", "gpu": "Tesla T4"} for row in m.rows)
+    label = "measured on Tesla T4, 2027-01-01"
+    here = replace(m, live=True, gpu="Tesla T4", key="t4", label=label, rows=rows)
+    charts = {
+        "bars": lambda data: plots.bars(data, caption="Mine."),
+        "ladder": lambda data: plots.ladder(data, 4096),
+        "roofline": lambda data: plots.roofline(data, size=4096, gpu="h200"),
+        "timeline": lambda data: plots.timeline(data, sizes=[4096]),
+    }
+    for name, draw in charts.items():
+        for data, words in (
+            (m, f"Replayed from a record, not measured here: {m.label}."),
+            ([m], f"Replayed from a record, not measured here: {m.label}."),
+            (here, "Measured here, now: measured on Tesla T4, 2027-01-01."),
+        ):
+            figure = draw(data)
+            assert figure.source == words, name
+            shown = figure._repr_html_()
+            assert f'<small class="tile-provenance">{words}</small></figcaption>' in shown
+            assert repr(figure).endswith(words)
+            assert "recorded on" not in figure.caption  # said once
+    assert plots.bars(PUBLISHED).source == ""
+    assert "tile-provenance" not in plots.bars(PUBLISHED)._repr_html_()
+    assert plots.roofline(gpu="h200").source == ""

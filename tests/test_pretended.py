@@ -67,7 +67,7 @@ MIXED = (
     "05_coalescing",
     "07_latency",
     "08_block_1d",
-    "18_who_holds_what",
+    "19_feeding",
 )
 """Pages that say much of two GPUs side by side: run three times, so that each number's origin is known."""
 

@@ -18,7 +18,9 @@ from helpers.errors import (
     ToolchainError,
     UnknownKernelError,
 )
-from helpers.judging import shapes
+from helpers.judging import shapes, texts
+from helpers.measuring import turns
+from helpers.rungs import cores, find
 from helpers.workbench import Verdict, cell_magic, mine
 from tests.conftest import ROOT
 
@@ -75,27 +77,23 @@ class Edit:
     kernel: str
     changes: tuple[tuple[str, str], ...]
     claim: Callable[[Verdict], bool]
-    words: tuple[str, ...]  # of the page
+    words: tuple[str, ...] = ()  # of the page
     tiles: dict[str, int] = field(default_factory=dict)
 
 
 EDITS = (
-    Edit("04", "naive", (("threadIdx.x", "@"), ("threadIdx.y", "threadIdx.x"), ("@", "threadIdx.y")),
-         changed("sectors", lambda r: r < 0.2), ("`threadIdx.x` and `threadIdx.y`", "look at the sectors")),
-    Edit("04", "naive", (("row >= M || ", ""),),
-         both(found("out-of-bounds"), lambda v: len({f.line for f in v.findings}) == 2,
-              lambda v: not v.facts.cases[0].findings and v.facts.cases[1].findings != ()),
-         ("`row >= M || `", "two lines leave their arrays")),
-    Edit("05", "coalesced", (("col >= N", "col > N"),),
-         both(found("out-of-bounds", "race"), lambda v: v.facts.wrong is not None),
-         ("`col > N` for `col >= N`", "in no order")),
-    Edit("06", "tiled_32", ((FIRST, ""),), both(found("race"), lambda v: v.facts.wrong is None),
+    Edit("04", "naive_core", (("threadIdx.x", "@"), ("threadIdx.y", "threadIdx.x"), ("@", "threadIdx.y")),
+         changed("sectors", lambda r: r < 0.2), ("`threadIdx.x` and `threadIdx.y`", "look at the {term}`sectors <sector>`")),
+    Edit("05", "coalesced_core", (("C[row * N + col]", "C[col * N + row]"),),
+         lambda v: v.facts.wrong is not None, ("`C[col * N + row]`", "the product is transposed")),
+    Edit("05", "coalesced_core", (("B[k * N + col]", "B[col * K + k]"),),
+         lambda v: v.facts.wrong is not None and counts(v, "sectors")[0] > 5 * counts(v, "sectors")[1], ("`B[col * K + k]`",)),
+    Edit("06", "tiled_32_core", ((FIRST, ""),), both(found("race"), lambda v: v.facts.wrong is None),
          ("the race is named by its two lines",)),
-    Edit("06", "tiled_32", (("__syncthreads();  // everyone", "//"),), found("race"), ("one of the barriers",)),
-    Edit("06", "tiled_32", (("k0 < a_end ? *A_src : T(0)", "*A_src"),),
-         both(found("out-of-bounds"), lambda v: not v.facts.cases[0].findings), ("`*A_src` without its test",)),
-    Edit("06", "tiled_32", (), both(changed("sectors", lambda r: r == 2), changed("wavefronts", lambda r: r < 1.1)),
-         ("`TILE=16`", "which counts double"), {"TILE": 16}),
+    Edit("06", "tiled_32_core", (("__syncthreads();  // everyone", "//"),), found("race"), ("one of the barriers",)),
+    Edit("06", "tiled_32_core", (("B_tile[ty][tx]", "B_tile[tx][ty]"), ("B_tile[k][tx]", "B_tile[tx][k]")),
+         both(changed("wavefronts", lambda r: r > 10), lambda v: v.facts.wrong is None),
+         ("`B_tile[tx][ty]`", "`B_tile[tx][k]`", "The product stays right")),
     Edit("07", "tiled_rect", (("B_tile[r + ty][tx]", "B_tile[tx][r + ty]"), ("B_tile[k][tx]", "B_tile[tx][k]")),
          changed("wavefronts", lambda r: r > 10), ("`B_tile[tx][r + ty]`", "`B_tile[tx][k]`")),
     Edit("07", "tiled_rect", (("B_tile[r + ty][tx]", "B_tile[tx][r + ty]"), ("B_tile[k][tx]", "B_tile[tx][k]"),
@@ -118,25 +116,97 @@ EDITS = (
     Edit("13", "fp32_best", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
          both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
          ("`wait_groups<STAGES - 1>` in both places",)),
-    Edit("14", "wmma_tiled", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5), ("`A_LD = BK`",)),
-    Edit("15", "mma_swizzle", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3),
+    Edit("17", "wmma_tiled", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5), ("`A_LD = BK`",)),
+    Edit("18", "mma_swizzle_core", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3),
          ("`row_major<` for `swizzled<`",)),
+    Edit("19", "mma_pipelined_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
+         both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
+         ("`wait_groups<STAGES - 1>`", "names the copy that is read too early")),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda e: f"{e.page}-{e.kernel}")
 def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
     (page,) = (ROOT / "book").glob(f"{edit.page}_*.md")
-    section = page.read_text(encoding="utf-8").split("\n## Change it\n")[1].split("\n## ")[0]
-    assert f"%%cuda {edit.kernel}\n" in section
+    text = page.read_text(encoding="utf-8")
+    assert re.search(rf"^%%cuda {edit.kernel}\b", text, re.MULTILINE)
     for words in edit.words:
-        assert words in section, words
-    source = catalog[edit.kernel].source
+        assert words in text, words
+    source = find(edit.kernel).source
     for old, new in edit.changes:
         assert old in source
         source = source.replace(old, new)
     verdict = mine(source, edit.kernel, **edit.tiles)
     assert edit.claim(verdict), verdict
+
+
+CORE_EDITS = (
+    Edit("04", "naive_core", (("threadIdx.x", "@"), ("threadIdx.y", "threadIdx.x"), ("@", "threadIdx.y")),
+         changed("sectors", lambda r: r < 0.2)),
+    Edit("05", "coalesced_core", (("B[k * N + col]", "B[col * K + k]"),), lambda v: v.facts.wrong is not None),
+    Edit("06", "tiled_32_core", (("TILE = 32", "TILE = 16"),),
+         both(changed("sectors", lambda r: r == 2), lambda v: v.facts.plan.block == (16, 16, 1))),
+    Edit("08", "block_1d_core", (("BM = 64, BN = 64, BK = 8, TM = 8", "BM = 128, BN = 128, BK = 8, TM = 16"),),
+         both(changed("per wavefront", lambda r: r > 1.05), lambda v: v.facts.plan.tile == (128, 128))),
+    Edit("08", "block_1d_core", (("__syncthreads();  // everyone has read", "//"),), found("race")),
+    Edit("09", "block_2d_core", (("threadIdx.x % (BN / TN) * TN", "threadIdx.x % (BN / TN)"),
+                                 ("c_col + j", "c_col + j * (BN / TN)")),
+         both(changed("wavefronts", lambda r: r < 0.6), changed("requests", lambda r: r == 1))),
+    Edit("10", "vectorised_core", (("BM + 4", "BM"),), changed("wavefronts", lambda r: r > 1)),
+    Edit("11", "prefetch_core", (("A_src + k0 + BK, K", "A_src + k0, K"),), lambda v: v.facts.wrong is not None),
+    Edit("11", "double_buffer_core", (("buffer = 1 - buffer", "buffer = 0"),), found("race")),
+    Edit("11", "cp_async_core", (("wait_groups<0>", "wait_groups<1>"),), found("race")),
+    Edit("12", "lane_map_core", (("lane / 2 % 4", "lane / 8"), ("lane / 8 * 2 + lane % 2", "lane % 8")),
+         both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1))),
+    Edit("17", "wmma_core", (("B + k0 * N + col0", "B + k0 * N"),), lambda v: v.facts.wrong is not None),
+    Edit("17", "wmma_tiled_core", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5)),
+    Edit("18", "mma_naive_core", (("B_tile[BK][BN]", "B_tile[BK][BN + 8]"), ("row_major<BN>", "row_major<BN + 8>"),
+                                  ("+ g], BN)", "+ g], BN + 8)")), changed("wavefronts", lambda r: r != 1)),
+    Edit("18", "mma_ldmatrix_core", (("A_tile[BM][BK]", "A_tile[BM][BK + 8]"), ("row_major<BK>", "row_major<BK + 8>")),
+         changed("wavefronts", lambda r: r < 0.9)),
+    Edit("18", "mma_swizzle_core", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3)),
+    Edit("19", "mma_pipelined_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),), found("race")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", CORE_EDITS, ids=lambda e: e.kernel)
+def test_a_core_is_changed_in_its_cell(edit: Edit) -> None:
+    source = find(edit.kernel).source
+    for old, new in edit.changes:
+        assert old in source
+        source = source.replace(old, new)
+    verdict = cell_magic(edit.kernel, source)
+    assert edit.claim(verdict), verdict
+
+
+def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged() -> None:
+    assert {edit.kernel for edit in CORE_EDITS} == set(cores)
+    for edit in CORE_EDITS:
+        verdict = cell_magic(edit.kernel, "// the book's own text")
+        assert verdict.ok and not edit.claim(verdict), edit.kernel
+
+
+def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts: Any = cell_magic("block_1d_core", "// the book's own text").facts
+    assert [c.shape for c in facts.cases] == [(64, 64, 16), (128, 128, 16)]
+    assert facts.book.kernel.name == "block_1d_core"
+    assert facts.rival.kernel.name == "block_1d" and facts.rival.M == facts.book.M
+    timed: list[str] = []
+    monkeypatch.setattr(turns, "in_turn", lambda own, book: timed.append(book.kernel.name))
+    texts._on_gpu(facts, "a GPU", ())
+    assert timed == ["block_1d"]
+    whole: Any = cell_magic("block_1d", "// the book's own text").facts
+    assert whole.rival == whole.book
+
+
+def test_a_tile_that_a_core_cannot_have_is_refused_with_the_rule() -> None:
+    text = find("block_1d_core").source.replace("BM = 64", "BM = 128")
+    with pytest.raises(ConfigError, match="BK \\* TM == BM"):
+        cell_magic("block_1d_core", text)
+    with pytest.raises(ConfigError, match="stands in its text"):
+        cell_magic("block_1d_core BM=128", "// the book's own text")
 
 
 def test_the_books_own_text_keeps_no_such_claim() -> None:

@@ -14,6 +14,7 @@ from helpers.explorers._ladder import ladder
 from helpers.explorers._occupancy import occupancy
 from helpers.explorers._pipeline import pipeline
 from helpers.explorers._roofline import roofline
+from helpers.explorers._stepper import stepper
 from helpers.explorers._tile import tile
 from helpers.explorers.core import Control, Explorer, Reading
 
@@ -28,5 +29,6 @@ __all__ = [
     "occupancy",
     "pipeline",
     "roofline",
+    "stepper",
     "tile",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from helpers.emulator import Finding, Report
 from helpers.errors import TileError
 from helpers.launch import Trace
-from helpers.plans import Plan
+from helpers.plans import Plan, plan
 from helpers.toolchain import Resources
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Judged:
 
     arch, compiler: what it was compiled for, by whom. fault: what the compiler or the emulator refused; then
     what follows from it is missing. resources: (yours, the book's); None where no machine code is
-    known. counted: traces of the two at `trying.common_tiles`. timed: in turn with the book's kernel and cuBLAS.
+    known. counted: traces of the two at `trying.common_tiles`. timed: in turn with `rival` and cuBLAS.
     untimed: why there is no time. lost: what the GPU said before it stopped answering this process.
     """
 
@@ -71,6 +71,12 @@ class Judged:
     timed: Turns | None = None
     untimed: str = ""
     lost: str = ""
+
+    @property
+    def rival(self) -> Plan:
+        """What yours is timed beside: the book's kernel, of a core the whole one."""
+        b = self.book
+        return plan(b.kernel.core_of, b.M, b.N, b.K) if b.kernel.core_of else b
 
     @property
     def findings(self) -> tuple[Finding, ...]:

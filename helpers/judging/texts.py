@@ -16,13 +16,14 @@ from helpers.errors import (
     NoGPUError,
     TileError,
     ToolchainError,
+    UnknownKernelError,
 )
 from helpers.judging.outcomes import STOPS, Case, Judged
 from helpers.judging.trying import Shape, common_tiles, roomy_arch, shapes
 from helpers.kernel import Kernel
 from helpers.numbers import STORAGE, error_bound, operands, poison, reference, values
 from helpers.plans import Plan, plan
-from helpers.rungs import catalog
+from helpers.rungs import find
 
 SECONDS = 20.0
 """How long a launch of a reader's kernel may take in the emulator."""
@@ -38,7 +39,8 @@ def judge(
 ) -> Judged:
     """The facts of a text that stands in for `kernel`'s file (with its params as tile sizes).
 
-    What it is compared with is the book's kernel with its own, default tile.
+    What it is compared with is the book's kernel with its own, default tile; a text in place of a core is
+    timed beside the whole kernel.
     size: the edge that a GPU times. backend: "emulator" leaves a GPU alone; "cuda" launches on it
     whatever the emulator found; None: a GPU where there is one, unless a finding would stop it.
     seconds: for one launch in the emulator. Raises ConfigError for a text without the kernel's entry, a
@@ -46,7 +48,7 @@ def judge(
     with the text itself is in the result.
     """
     gpu = at_hand(backend)
-    book = plan(catalog.get(kernel.name, kernel), size)  # type: ignore[arg-type]
+    book = plan(_books(kernel), size)
     own = plan(kernel, size).with_source(text)
     arch = _arch(kernel, gpu)
     found = Judged(own, book, arch)
@@ -67,6 +69,14 @@ def judge(
         return replace(found, untimed=why)
     assert gpu is not None
     return _on_gpu(found, gpu.name, tuple(c.shape for c in found.cases) or shapes(kernel))
+
+
+def _books(kernel: Kernel) -> Kernel:
+    """The book's kernel of this name, with its own tile."""
+    try:
+        return find(kernel.name)
+    except UnknownKernelError:
+        return kernel
 
 
 def at_hand(backend: str | None) -> device.LiveGpu | None:
@@ -163,7 +173,7 @@ def _on_gpu(found: Judged, name: str, tried: tuple[Shape, ...]) -> Judged:
         found = replace(found, cases=tuple(cases))
         if found.wrong:
             return replace(found, untimed="a wrong result is not timed")
-        return replace(found, timed=in_turn(own, found.book))
+        return replace(found, timed=in_turn(own, found.rival))
     except GpuFaultError as fault:
         return replace(found, cases=tuple(cases), lost=str(fault))
     except TileError as fault:  # too large for this GPU, wrong at the large size, above the peak

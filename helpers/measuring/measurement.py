@@ -197,6 +197,24 @@ class Measurement:
         )
 
 
+def provenance_of(*measurements: Any) -> str:
+    """Where the numbers of measurements come from, live or replayed: a sentence for each, "" for none.
+
+    A live one says which of its rows are replayed, and why, and brings the sentence of the recorded
+    points that charts draw beside it.
+    """
+    said = []
+    beside = [m.recorded for m in measurements if getattr(m, "recorded", None) is not None]
+    for m in (*measurements, *beside):
+        how = "Measured here, now" if m.live else "Replayed from a record, not measured here"
+        said.append(f"{how}: {str(m.label).strip().rstrip('.')}.")
+        missing = tuple(getattr(m, "missing", ()))
+        if missing:
+            where = "Neither measured here nor in the record" if m.live else "Not in the record"
+            said.append(f"{where}: {'; '.join(missing)}.")
+    return " ".join(dict.fromkeys(said))
+
+
 def name_of(kernel: str | Kernel) -> str:
     return kernel.name if isinstance(kernel, Kernel) else kernel
 

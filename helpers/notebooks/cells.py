@@ -12,11 +12,21 @@ OPEN, CLOSE = "\ue000", "\ue001"
 
 def say(text: str) -> str:
     """Code that shows a paragraph with its glued numbers: `helpers.pages.say`."""
-    template = text.strip("\n").replace("{", "{{").replace("}", "}}")
-    template = template.replace(OPEN, "{").replace(CLOSE, "}")
+    template = _template(text.strip("\n"))
     if '"""' in template:
         return f"say({template!r})"
     return f'say(r"""\n{template}\n""")'
+
+
+def written(text: str) -> str:
+    """A text as an expression of Python: a literal, or `say` of it where numbers are glued in it."""
+    return f"say({_template(text)!r}).markdown" if OPEN in text else repr(text)
+
+
+def _template(text: str) -> str:
+    """Text with the fields of `say` in it."""
+    doubled = text.replace("{", "{{").replace("}", "}}")
+    return doubled.replace(OPEN, "{").replace(CLOSE, "}")
 
 
 def cell(kind: str, source: str, id_: str) -> dict[str, Any]:
@@ -68,19 +78,28 @@ def glued_names(source: str) -> list[str]:
     except SyntaxError:
         return []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-            if node.func.id != "glue":
-                continue
-            match node.args[0]:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            continue
+        if node.func.id != "glue":
+            continue
+        for keyword in node.keywords:  # glue(gain=...), and glue(**anything)
+            names.append((re.escape(keyword.arg) if keyword.arg else r"\w+") + LEAF)
+        for given in node.args[:1]:
+            match given:
                 case ast.Constant(value=str(name)):
-                    names.append(re.escape(name))
+                    names.append(re.escape(name) + LEAF)
                 case ast.JoinedStr(values=values):
                     names.append(
                         "".join(
                             re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w+"
                             for part in values
                         )
+                        + LEAF
                     )
                 case _:
-                    names.append(r"\w+")
+                    names.append(r"\w+" + LEAF)
     return names
+
+
+LEAF = r"(?:\.\w+)*"
+"""What may follow a glued name: the path to a number inside what was glued."""

@@ -8,20 +8,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from helpers.errors import ExportError, near_matches
+from helpers.errors import DataError, ExportError, UnknownNameError, near_matches
 from helpers.notebooks.books import Book, Target, term_anchor
-from helpers.notebooks.cells import CLOSE, OPEN, cell, code_cell, glued_names, kernel_of, say
+from helpers.notebooks.cells import (
+    CLOSE,
+    OPEN,
+    cell,
+    code_cell,
+    glued_names,
+    kernel_of,
+    say,
+    written,
+)
 from helpers.notebooks.first_cell import setup_cell, welcome_cell
 from helpers.notebooks.markdown import Page, Piece, groups, is_code_cell, parser, pieces, plain
-from helpers.rungs import catalog
+from helpers.pages import NAME, show_kernel
+from helpers.pages.directives import DirectiveTextError, opened, read_kernel, read_quiz
+from helpers.rungs import catalog, cores
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
 SUBSET = (
     "headings, paragraphs, lists, tables, block quotes, $math$ and $$math$$ (with a label), fenced "
-    "code (python, cuda, c, cpp, bash, text, json), code-cell, note, tip, important, warning, "
-    "admonition, dropdown, (target)=, the roles ref, doc, term, eq, cite and glue:text, and HTML "
+    "code (python, cuda, c, cpp, bash, text, json), code-cell, quiz, kernel, note, tip, important, "
+    "warning, admonition, dropdown, (target)=, the roles ref, doc, term, eq, cite and glue:text, and HTML "
     "comments"
 )
 """What a chapter may be written in; CONTRIBUTING.md says the same at more length."""
@@ -81,6 +92,9 @@ class Exporter:
             if piece.kind == "code":
                 cells.append(self.code(piece))
                 continue
+            if piece.kind in ("quiz", "kernel"):
+                cells.append(self.shown(piece))
+                continue
             text = self.blocks(list(piece.tokens), self.page.lines, 0, 0, glue=piece.kind == "say")
             if not text.strip():
                 continue
@@ -123,10 +137,48 @@ class Exporter:
                 raise self.fail(piece.start, f"the cell tag `{tag}`", advice)
         self.glued += glued_names(source)
         if name := kernel_of(source):
-            if name not in catalog:
-                raise self.unknown("kernel", name, catalog, piece.start)
-            source = f"{source.splitlines()[0]}\n{catalog[name].source.rstrip()}"
+            known = {**catalog, **cores}
+            if name not in known:
+                raise self.unknown("kernel", name, known, piece.start)
+            source = f"{source.splitlines()[0]}\n{known[name].source.rstrip()}"
         return code_cell(source, piece.id, tags)
+
+    def shown(self, piece: Piece) -> dict[str, Any]:
+        """A quiz or a listing: a folded cell that calls quiz() or show_kernel()."""
+        token = piece.tokens[0]
+        name, title = opened(token.info) or ("", "")
+        body = token.content.splitlines()
+        try:
+            if name == "quiz":
+                made = read_quiz(title, body).rewritten(lambda text: self.words(text, piece.start))
+                source = f"from helpers.pages import quiz\n\n{made.call(written)}"
+            else:
+                listing = read_kernel(title, body)
+                show_kernel(listing.kernel, **listing.keywords)  # an error is the page's, here too
+                source = f"from helpers.pages import show_kernel\n\n{listing.call}"
+        except DirectiveTextError as error:
+            raise self.fail(piece.start + 1 + error.line, f"this {name}", f"{error}.") from None
+        except (DataError, UnknownNameError) as error:
+            raise ExportError(f"{self.page.path}:{piece.start + 1}: {name}: {error}") from None
+        return code_cell(source, piece.id, ["remove-input"])
+
+    def words(self, text: str, line: int) -> str:
+        """A text of a quiz: words, `code` and $math$ as they are, each role as a link."""
+        done = ""
+        for child in parser().parseInline(text)[0].children or []:
+            if child.type in ("text", "text_special"):
+                done += child.content
+            elif child.type == "code_inline":
+                done += f"`{child.content}`"
+            elif child.type == "math_inline":
+                done += f"${child.content}$"
+            elif child.type == "myst_role":
+                done += self.role(child.meta["name"], child.content, line, glue=True)
+            else:
+                named = child.meta.get("name", "") or child.type
+                advice = "Write words, `code`, $math$ and roles."
+                raise self.fail(line, f"`{named}` in a quiz ({text!r})", advice)
+        return done
 
     def options(
         self, token: Token, start: int, known: frozenset[str]
@@ -270,6 +322,8 @@ class Exporter:
         if not match:
             raise self.fail(line, "a `:::` block without a directive", "Write :::{note}.")
         name, title = match[1], match[2]
+        if opened(token.info):
+            raise self.fail(line, f"a {name} inside a directive", "Put it on its own.")
         if name not in ADMONITIONS and name not in ("admonition", "dropdown"):
             raise self.fail(line, f"the directive `{name}`", "Use one of the subset.")
         if depth + 1 > NESTED_DIRECTIVES:
@@ -374,13 +428,13 @@ class Exporter:
     def glue(self, content: str, line: int) -> str:
         """A marker for a glued number, which `say` turns into a field."""
         name, _, spec = content.partition(":")
-        if not re.fullmatch(r"[A-Za-z_]\w*", name) or re.search(r"[{}]", spec):
-            advice = "Name it like a Python variable, with a format after a colon."
+        if not NAME.fullmatch(name) or re.search(r"[{}]", spec):
+            advice = "Name it like a Python variable or `pair.naive.4096.ms`, with a format after a colon."
             raise self.fail(line, f"the glued name `{content}`", advice)
         if not any(re.fullmatch(pattern, name) for pattern in self.glued):
             raise ExportError(
                 f"{self.page.path}:{line + 1}: no code cell above glues {name!r}. A notebook runs "
-                f'from top to bottom: call glue("{name}", value) before the text that shows it.'
+                f"from top to bottom: call glue({name.split('.')[0]}=value) before the text that shows it."
             )
         return f"{OPEN}{name}{':' if spec else ''}{spec}{CLOSE}"
 

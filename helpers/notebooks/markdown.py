@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers.errors import ExportError
+from helpers.pages.directives import opened
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -101,13 +102,19 @@ def is_code_cell(token: Token) -> bool:
     return token.type == "fence" and token.info.strip().startswith("{code-cell}")
 
 
+def directive_of(token: Token) -> str:
+    """The name of a directive that is a cell of its own in a notebook, quiz or kernel; else ""."""
+    found = opened(token.info) if token.type == "colon_fence" else None
+    return found[0] if found else ""
+
+
 def has_glue(tokens: list[Token]) -> bool:
     """Whether a glued number stands somewhere in these tokens."""
     return any("{glue:" in token.content for token in tokens if not is_code_cell(token))
 
 
 def pieces(page: Page) -> Iterator[Piece]:
-    """Cut a chapter into cells: at headings, at code cells, around blocks with glued numbers."""
+    """Cut a chapter into cells: at headings and code cells, around glued numbers, quizzes, listings."""
     seen: dict[str, int] = {}
 
     def piece(kind: str, blocks: list[list[Token]]) -> Piece:
@@ -124,7 +131,8 @@ def pieces(page: Page) -> Iterator[Piece]:
         first = block[0]
         if first.type in ("front_matter", "myst_target"):
             continue
-        alone = "code" if is_code_cell(first) else "say" if has_glue(block) else ""
+        alone = "code" if is_code_cell(first) else directive_of(first)
+        alone = alone or ("say" if has_glue(block) else "")
         if run and (alone or first.type == "heading_open"):
             yield piece("markdown", run)
             run = []

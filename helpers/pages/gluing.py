@@ -8,6 +8,7 @@ from ast import literal_eval
 from typing import Any
 
 from helpers.errors import ConfigError, UnknownNameError, near_matches
+from helpers.pages.leaves_of import Leaf, leaves
 from helpers.pages.pieces import Markdown, python_value
 
 _glued: dict[str, Any] = {}
@@ -21,25 +22,58 @@ def _in_ipython() -> bool:
     return get_ipython() is not None
 
 
-def glue(name: str, value: Any) -> None:
-    """Keep a value under a name for the text of the page; nothing is displayed.
+NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*", re.ASCII)
+"""A name that the text may show: `gain`, or a leaf of something, `pair.block_1d.4096.gflops`."""
+MOST = 1000
+"""Leaves of one object: each is stored in the page."""
+_NOTHING = object()
 
-    In the book build MyST-NB stores it for {glue:text}`name:.1f`; an exported notebook shows the
-    same text by `say`. value: a number or words. Raises ConfigError on a bad name or value.
+
+def glue(name: str = "", value: Any = _NOTHING, /, **values: Any) -> None:
+    """Keep values under names for the text of the page; nothing is displayed.
+
+    glue("gain", 1.7) and glue(gain=1.7, share=91.0) keep numbers and words under their names. Of anything
+    else every leaf is kept under a dotted name, by `leaves`: glue(pair=m) for a Measurement gives
+    {glue:text}`pair.block_1d.4096.gflops:.0f`. In the book build MyST-NB stores them for {glue:text}; an
+    exported notebook shows the same text by `say`. Raises ConfigError on a bad name or value.
     """
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ConfigError(f"{name=}: name a glued value like a Python variable")
-    kept = python_value(value)
-    if not isinstance(kept, (bool, int, float, str)):
-        raise ConfigError(f"glue({name!r}) got a {type(value).__name__}; give a number or words")
-    _glued[name] = kept
+    given = {name: value, **values} if value is not _NOTHING or name else values
+    if not given or any(one is _NOTHING for one in given.values()):
+        raise ConfigError("glue() takes a name and its value, or glue(name=value, ...)")
+    kept: dict[str, Leaf] = {}
+    for start, one in given.items():
+        if not NAME.fullmatch(start):
+            raise ConfigError(
+                f"name={start!r}: name a glued value like a Python variable, or `pair.naive.4096.ms`"
+            )
+        kept |= _leaf_or_leaves(start, one)
+    _glued.update(kept)
     if not _in_ipython():
         return
     try:
         from myst_nb import glue as store
     except ImportError:  # Colab: say() reads the dictionary
         return
-    store(name, kept, display=False)
+    for leaf, one in kept.items():
+        store(leaf, one, display=False)
+
+
+def _leaf_or_leaves(name: str, value: Any) -> dict[str, Leaf]:
+    value = python_value(value)
+    if isinstance(value, (bool, int, float, str)):
+        return {name: value}
+    found = {f"{name}.{path}": leaf for path, leaf in leaves(value).items()}
+    if not found:
+        raise ConfigError(
+            f"glue({name!r}) got a {type(value).__name__}; give a number or words, or what has such "
+            "leaves: a mapping, a dataclass, a Measurement, a Trace or Resources"
+        )
+    if len(found) > MOST:
+        raise ConfigError(
+            f"glue({name!r}) would store {len(found)} values and {MOST} are the most: glue the part "
+            "that the text shows"
+        )
+    return found
 
 
 def glued(name: str) -> Any:

@@ -60,23 +60,35 @@ def new_lines(source: str, before: str) -> set[int]:
     }
 
 
-def _slice(lines: list[str], wanted: tuple[int, int] | tuple[str, str] | None) -> tuple[int, int]:
-    """First and last line number of a slice given by numbers or by text in the two lines."""
+def _slice(
+    lines: list[str],
+    wanted: tuple[int, int] | tuple[str, str] | None,
+    low: int = 1,
+    high: int | None = None,
+    what: str = "lines",
+) -> tuple[int, int]:
+    """First and last line number of a slice given by numbers or by text in the two lines.
+
+    They lie from `low` to `high`, which is the last line if it is None.
+    """
+    high = len(lines) if high is None else high
     if wanted is None:
-        return 1, len(lines)
+        return low, high
     ends: list[int] = []
     for end in wanted:
         if isinstance(end, str):
-            start = ends[0] if ends else 1
-            hits = [i for i, line in enumerate(lines, 1) if end in line and i >= start]
+            start = ends[0] if ends else low
+            hits = [i for i in range(start, high + 1) if end in lines[i - 1]]
             if not hits:
-                raise DataError(f"lines={wanted}: no line of the source contains {end!r}")
+                raise DataError(
+                    f"{what}={wanted}: no line of the source, from {start} to {high}, contains {end!r}"
+                )
             ends.append(hits[0])
         else:
             ends.append(int(end))
     first, last = ends
-    if not 1 <= first <= last <= len(lines):
-        raise DataError(f"lines={wanted}: the source has lines 1 to {len(lines)}")
+    if not low <= first <= last <= high:
+        raise DataError(f"{what}={wanted}: the source has lines {low} to {high}")
     return first, last
 
 
@@ -100,26 +112,30 @@ def show_kernel(
     since: Kernel | str | None = None,
     new: Iterable[int] | None = None,
     lines: tuple[int, int] | tuple[str, str] | None = None,
+    mark: Iterable[tuple[int, int] | tuple[str, str]] = (),
+    folded: bool = False,
     caption: str | None = None,
 ) -> Html:
     """Source with line numbers, the new lines marked by a sign, a tint and words read aloud.
 
     kernel: a catalog name, a Kernel, a file below kernels/, or source text (with line breaks).
     since: the kernel before it; lines that it does not have are new, comments and spaces aside.
-    new: line numbers to mark instead. lines: first and last line to show, as numbers or as text
-    that the lines contain. Raises UnknownKernelError, UnknownNameError, DataError.
+    new: line numbers to mark instead; mark: the same by first and last lines, such as
+    [("float sum", "= sum;")], looked for in what is shown. lines: first and last line to show, as
+    numbers or as text that the lines contain. folded: behind its file's name, which opens it. Raises
+    UnknownKernelError, UnknownNameError, DataError.
     """
     file, source = _source(kernel)
     all_lines = source.splitlines()
     first, last = _slice(all_lines, lines)
-    before = ""
-    if since is not None and new is None:
-        before, old = _source(since)
-        marked = new_lines(source, old)
-    else:
-        marked = set(new or ())
+    before, old = _source(since) if since is not None else ("", "")
+    spans = [_slice(all_lines, span, first, last, "mark") for span in mark]
+    if spans or new is not None:
+        marked = {n for start, end in spans for n in range(start, end + 1)} | set(new or ())
         if any(not 1 <= n <= len(all_lines) for n in marked):
             raise DataError(f"{new=}: the source has lines 1 to {len(all_lines)}")
+    else:
+        marked = new_lines(source, old) if since is not None else set()
     marked &= set(range(first, last + 1))
     width = len(str(last))
     rows, plain = [], []
@@ -156,4 +172,11 @@ def show_kernel(
         f"<span></span>{body}\n</pre></div></div>"
         f"<figcaption>{inline(caption)}</figcaption></figure>"
     )
+    if folded:
+        count = last - first + 1
+        opens = f"<code>{html.escape(name)}</code>{part or f', {count} lines'}"
+        out = (
+            '<details class="tile-folded" style="margin:1em 0">'
+            f'<summary style="cursor:pointer">{opens}</summary>{out}</details>'
+        )
     return Html(out, "\n".join([*plain, caption]))

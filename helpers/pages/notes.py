@@ -10,6 +10,7 @@ from helpers.errors import DataError, UnknownNameError, near_matches
 from helpers.kernel import Kernel
 from helpers.measuring import DEFAULT_GPU, load, stalls, tuned
 from helpers.measuring.agree import on_tensor_cores
+from helpers.measuring.measurement import provenance_of
 from helpers.pages.pieces import Html, Markdown
 from helpers.pages.tables import table
 
@@ -17,22 +18,11 @@ from helpers.pages.tables import table
 def provenance(*measurements: Any) -> Html:
     """Where the numbers come from, in one small sentence for each measurement: live or replayed.
 
-    A live one says which of its rows are replayed, and why, and brings the sentence of the recorded
-    points that charts draw beside it.
+    For numbers that stand in no chart and no table: those say it themselves.
     """
     if not measurements:
         raise DataError("provenance() takes what measure(...) returned")
-    said = []
-    beside = [m.recorded for m in measurements if getattr(m, "recorded", None) is not None]
-    for m in (*measurements, *beside):
-        how = "Measured here, now" if m.live else "Replayed from a record, not measured here"
-        said.append(f"{how}: {str(m.label).strip().rstrip('.')}.")
-        missing = tuple(getattr(m, "missing", ()))
-        if missing:
-            where = "Neither measured here nor in the record" if m.live else "Not in the record"
-            said.append(f"{where}: {'; '.join(missing)}.")
-    said = list(dict.fromkeys(said))
-    text = " ".join(said)
+    text = provenance_of(*measurements)
     return Html(f'<p class="tile-provenance"><small>{html.escape(text)}</small></p>', text)
 
 

@@ -42,12 +42,24 @@ class Markdown:
         return self.markdown
 
 
+LINK = re.compile(r'\[([^\[\]]+)\]\((https?://[^\s()"<>]+)(?: "([^"]*)")?\)')
+"""A link of Markdown, as roles become in a notebook: `[warp](https://... "its definition")`."""
+
+
 def inline(text: str) -> str:
-    """HTML of a line of words in which `code` stands in backticks."""
+    """HTML of a line of words in which `code` stands in backticks; links as LINK has them."""
     parts = re.split(r"`([^`]+)`", text)
     for i, part in enumerate(parts):
-        words = html.escape(part, quote=False)
-        parts[i] = f"<code>{words}</code>" if i % 2 else words
+        if i % 2:
+            parts[i] = f"<code>{html.escape(part, quote=False)}</code>"
+            continue
+        words, at = "", 0
+        for link in LINK.finditer(part):
+            title = f' title="{html.escape(link[3])}"' if link[3] else ""
+            words += html.escape(part[at : link.start()], quote=False)
+            words += f'<a href="{link[2]}"{title}>{html.escape(link[1], quote=False)}</a>'
+            at = link.end()
+        parts[i] = words + html.escape(part[at:], quote=False)
     return "".join(parts)
 
 

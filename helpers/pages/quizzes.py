@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from helpers.errors import ConfigError
 from helpers.pages.pieces import Html, inline
 
 
-def quiz(question: str, options: Mapping[str, str], *, answer: str | Sequence[str]) -> Html:
+def quiz(
+    question: str,
+    options: Mapping[str, str],
+    *,
+    answer: str | Sequence[str],
+    words: Callable[[str], str] = inline,
+) -> Html:
     """A question whose options open, by mouse or keyboard, to say whether they are right and why.
 
-    options maps each option to its explanation; answer is the right option, or several. Raises
-    ConfigError if the answer is not an option, or there are fewer than two options.
+    options maps each option to its explanation; answer is the right option, or several. words: what
+    makes HTML of a text; the book's build puts its own there, for roles. Raises ConfigError if the
+    answer is not an option, or there are fewer than two options.
     """
     right = (answer,) if isinstance(answer, str) else tuple(answer)
     if len(options) < 2:
@@ -30,13 +37,13 @@ def quiz(question: str, options: Mapping[str, str], *, answer: str | Sequence[st
         verdict = "Right." if option in right else "Not quite."
         items.append(
             '<details class="tile-option" style="margin:.35em 0">'
-            f'<summary style="cursor:pointer">{inline(option)}</summary>'
-            f'<p style="margin:.2em 0 .6em 1.1em"><strong>{verdict}</strong> {inline(why)}</p>'
+            f'<summary style="cursor:pointer">{words(option)}</summary>'
+            f'<p style="margin:.2em 0 .6em 1.1em"><strong>{verdict}</strong> {words(why)}</p>'
             "</details>"
         )
     out = (
         f'<div class="tile-quiz" role="group" aria-labelledby="{name}" style="margin:1.2em 0">'
-        f'<p id="{name}" style="margin:0 0 .4em"><strong>{inline(question)}</strong></p>'
+        f'<p id="{name}" style="margin:0 0 .4em"><strong>{words(question)}</strong></p>'
         f"{''.join(items)}</div>"
     )
     letters = string.ascii_lowercase

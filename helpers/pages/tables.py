@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from helpers.errors import DataError, near_matches
+from helpers.measuring.measurement import provenance_of
 from helpers.pages.pieces import HIDDEN, Html, breakable, inline, python_value
-from helpers.rungs import catalog
+from helpers.rungs import catalog, cores
 from helpers.wording import number
 
 Format = str | Callable[[Any], str]
@@ -73,13 +74,15 @@ def table(
     headers: Mapping[str, str] | None = None,
     formats: Mapping[str, Format] | None = None,
     note: str = "",
+    of: Any = (),
     turned: bool = False,
 ) -> Html:
     """A table with a caption, header cells for its columns and rows, and numbers to the right.
 
     rows: a DataFrame, or dicts or dataclasses. columns: which ones, in this order; the first heads
     its row. headers: what stands above a column, if not its name (a kernel's as it is written, others
-    with spaces). formats: a format specification or a function for a column. A missing value is shown
+    with spaces). of: the measurements that its numbers are of, one or several; the note ends with where
+    they come from. formats: a format specification or a function for a column. A missing value is shown
     as a dash. On a narrow screen the table scrolls inside its frame; turned: a row becomes a column,
     for few things with many properties. Raises DataError if a column does not exist or has no
     header, or there is no row.
@@ -96,9 +99,14 @@ def table(
     if not records or not chosen:
         raise DataError(f"the table {caption!r} has no rows; nothing to show")
     headers, formats = headers or {}, formats or {}
+    note = " ".join(
+        filter(None, (note, provenance_of(*(of if isinstance(of, list | tuple) else [of]))))
+    )
 
     def title(name: str) -> str:
-        return headers.get(name, name if name in catalog else name.replace("_", " "))
+        return headers.get(
+            name, name if name in catalog or name in cores else name.replace("_", " ")
+        )
 
     if any(not title(name).strip() for name in chosen):
         raise DataError(f"the table {caption!r} has a column without a header: say what it holds")

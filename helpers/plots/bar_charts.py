@@ -12,7 +12,7 @@ from helpers.plots.chart_marks import draw_bar, draw_legend
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
 from helpers.plots.on_axes import Bar, horizontal_bars
-from helpers.plots.series import Point, Size, chosen_size, looks, select, told, unique
+from helpers.plots.series import Point, Size, chosen_size, looks, select, source_of, told, unique
 from helpers.plots.surface import Canvas, text_width
 from helpers.rungs import catalog
 from helpers.wording import join, number, shape_text
@@ -220,11 +220,13 @@ def bars(
         horizontal_bars(ax, named, words, log=log)
 
     alt = f"Bar chart: {note}. {_summary(found, value)} Source: {join(list(entries))}."
+    source = source_of(m)
     if caption is None:
-        caption = f"{note[0].upper()}{note[1:]}, {join(list(entries))}."
+        whose = "" if source else f", {join(list(entries))}"
+        caption = f"{note[0].upper()}{note[1:]}{whose}."
         if spreads:
             caption += " Whiskers: inter-quartile range."
-    return both(draw, alt, caption, chart)
+    return both(draw, alt, caption, chart, source)
 
 
 _BASELINES = {
@@ -316,12 +318,12 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
         + "; ".join(f"{told(p, found)} {_ladder_text(p)}" for p in found)
         + f". Source: {join(list(entries))}."
     )
+    source = source_of(m)
     if caption is None:
-        caption = (
-            f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}, "
-            f"{join(list(entries))}."
+        caption = f"Share of {join([_BASELINES.get(b, b) for b in baselines])} at {where}" + (
+            "." if source else f", {join(list(entries))}."
         )
-    return both(draw, alt, caption, chart)
+    return both(draw, alt, caption, chart, source)
 
 
 def _ladder_text(p: Point) -> str:

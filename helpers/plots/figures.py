@@ -68,6 +68,8 @@ _RC: dict[str, Any] = {
 class Figure:
     """A picture for a page: SVG text, its description in words, a caption, and SVG for a phone.
 
+    source: the last line of the caption, where the numbers come from.
+
     The SVG has no size of its own: it fills its column up to a maximum. A page shows one of the two
     drawings, by the width of the column; where styles are taken away, the wide one.
 
@@ -80,9 +82,13 @@ class Figure:
     narrow: str = ""
     draw: Callable[[], MplFigure] | None = field(default=None, repr=False, compare=False)
     chart: Callable[[Axes], None] | None = field(default=None, repr=False, compare=False)
+    source: str = ""
 
     def _repr_html_(self) -> str:
-        caption = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
+        caption = html.escape(self.caption)
+        if self.source:
+            caption += f' <small class="tile-provenance">{html.escape(self.source)}</small>'
+        caption = f"<figcaption>{caption.strip()}</figcaption>" if caption else ""
         return (
             '<figure class="tile-figure" style="margin:1em 0;container-type:inline-size">'
             f'<style>{_SHOW}</style><div class="tile-wide">{self.svg}</div>'
@@ -90,7 +96,7 @@ class Figure:
         )
 
     def __repr__(self) -> str:
-        return f"Figure: {self.alt}" + (f"\n{self.caption}" if self.caption else "")
+        return "\n".join(filter(None, (f"Figure: {self.alt}", self.caption, self.source)))
 
     def savefig(self, path: str | Path, *, dpi: float = 200) -> Path:
         """Write the picture to a file and return its path. Its ending says what it becomes.
@@ -250,11 +256,12 @@ def both(
     alt: str,
     caption: str = "",
     chart: Callable[[Axes], None] | None = None,
+    source: str = "",
 ) -> Figure:
     """The Figure that `draw` makes, once for each column. alt says what it shows, with units.
 
-    chart: draws the same rows on an Axes, where they have axes.
+    chart: draws the same rows on an Axes, where they have axes. source: where its numbers come from.
     """
     with drawing():
         wide, narrow = (_inline(draw(at).figure, alt) for at in (DESK, PHONE))
-    return Figure(wide, alt, caption, narrow, lambda: draw(DESK).figure, chart)
+    return Figure(wide, alt, caption, narrow, lambda: draw(DESK).figure, chart, source)

@@ -16,7 +16,7 @@ from helpers.plots.chart_marks import PREDICTED, draw_legend, draw_marker
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
 from helpers.plots.on_axes import Mark, Roof, roofs_and_marks
-from helpers.plots.series import Point, Size, chosen_size, looks, select, told, unique
+from helpers.plots.series import Point, Size, chosen_size, looks, select, source_of, told, unique
 from helpers.plots.surface import Canvas, text_width
 from helpers.rungs import catalog
 from helpers.wording import join, number, shape_text
@@ -320,6 +320,7 @@ def roofline(
             )
         alt += f"At {shape_text(*placed[0][0].size)}: " + "; ".join(parts) + ". "
         alt += f"Source: {join(list(entries))}."
+    source = source_of(m) if placed else ""
     if caption is None:
         kind = {
             "compulsory": "A, B and C moved once each",
@@ -327,9 +328,8 @@ def roofline(
         }[intensity]
         caption = f"Roofline of {join([card.name, *(other.name for other in others)])}"
         if placed:
-            caption += (
-                f" at {shape_text(*placed[0][0].size)}; intensity from {kind}; "
-                f"{join(list(entries))}"
+            caption += f" at {shape_text(*placed[0][0].size)}; intensity from {kind}" + (
+                "" if source else f"; {join(list(entries))}"
             )
         caption += "."
-    return both(draw, alt.strip(), caption, chart)
+    return both(draw, alt.strip(), caption, chart, source)

@@ -11,6 +11,7 @@ from typing import Any
 from helpers import device
 from helpers.colours import BLUE, GREEN, VERMILION
 from helpers.errors import DataError
+from helpers.measuring.measurement import Measurement, Rows, provenance_of
 
 MEASURED, RECORDED, PUBLISHED = "measured", "recorded", "published"
 
@@ -164,6 +165,11 @@ def points(data: Any) -> list[Point]:
             ]
     once = {(p.kernel, p.size, p.legend, p.gpu, tuple(p.values.items())): p for p in found}
     return list(once.values())
+
+
+def source_of(data: Any) -> str:
+    """Where the numbers of the measurements in these data come from, in words; "" if there are none."""
+    return provenance_of(*(part for part in _parts(data) if isinstance(part, Measurement | Rows)))
 
 
 def _replayed(row: Mapping[str, Any]) -> bool:

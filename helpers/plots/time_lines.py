@@ -12,7 +12,7 @@ from helpers.plots.chart_marks import draw_bar, draw_legend
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
 from helpers.plots.on_axes import Bar, horizontal_bars
-from helpers.plots.series import Look, Size, select, told, unique
+from helpers.plots.series import Look, Size, select, source_of, told, unique
 from helpers.plots.surface import Canvas, text_width
 from helpers.wording import counted, join, number, shape_text
 
@@ -79,11 +79,12 @@ def timeline(
         + f", together {number(total)} ms, of which the kernel is {number(100 * p.get('ms') / total)} %"
         for p, title, total in rows
     ]
-    source = join(unique(p.legend for p in found))
-    alt = f"Time line of transfers and kernel. {'; '.join(said)}. Source: {source}."
+    whose, source = join(unique(p.legend for p in found)), source_of(m)
+    alt = f"Time line of transfers and kernel. {'; '.join(said)}. Source: {whose}."
     if caption is None:
-        caption = f"Copy in, compute, copy out; the number is the total, {source}."
-    return both(draw, alt, caption, chart)
+        caption = "Copy in, compute, copy out; the number is the total"
+        caption += "." if source else f", {whose}."
+    return both(draw, alt, caption, chart, source)
 
 
 # -- operations that overlap ----------------------------------------------------------------------

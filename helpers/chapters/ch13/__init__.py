@@ -1,1 +1,1 @@
-"""Chapter 13, warp tiling: its pictures, and the checks of its exercises."""
+"""Chapter 13, the registers of a loop: its pictures, and the checks of its exercises."""

@@ -1,81 +1,79 @@
-"""Checks for the exercises of chapter 13, warp tiling."""
+"""Checks for the exercises of chapter 13, the registers of a loop."""
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from helpers.emulator.observe.counts import wide_load
-from helpers.exercises import Check, close_to, exercise
+from helpers.chapters.ch13.pictures import order, shared
+from helpers.exercises import Check, exercise
+
+PATCHES = ((8, 8), (16, 8), (4, 16), (1, 8), (1, 1))
+"""Patches that exercise 13.1 asks about, TM x TN."""
 
 
-@exercise("13.1", kind="number")
-def strip(answer: object) -> Check:
-    """Wavefronts for each k of a warp that is one row of 32 patches of 16x8."""
-    return close_to(
-        answer,
-        16,
-        tolerance=0,
-        what="wavefronts",
-        hint="A lane reads 16/4 times from A and 8/4 times from B. How many wavefronts has each read?",
-        wrong={
-            12: "that takes squares of lanes, and one row of lanes has none",
-            6: "those are the reads",
-            8: "that is what A takes, or B; the warp reads both",
-            20: "it is A that all lanes want alike, and of B each wants another group",
-            24: "all lanes want the same of A: two quarters pass together",
-        },
-    )
+def _slips(rows: int, columns: int, back: bool) -> dict[str, int]:
+    """What likely slips in 13.1 give, each with its hint."""
+    forth, there_and_back = (sum(shared(order(rows, columns, way))) for way in (False, True))
+    return {
+        "Every row from left to right: its first multiply-add has another row of A than the one before, "
+        "and another column of B.": there_and_back,
+        "On the way back the first multiply-add of a row has the column of the one before.": forth,
+        "The first multiply-add has none before it.": (forth, there_and_back)[back] + 1,
+    }
 
 
-def _maps() -> Iterator[tuple[str, list[int]]]:
-    """Groups that 32 lanes want: those of lane maps, and some at random."""
-    yield "all alike", [0] * 32
-    yield "all different", list(range(32))
-    yield "rows of eight lanes", [lane % 8 for lane in range(32)]
-    yield "rows of two lanes", [lane % 2 for lane in range(32)]
-    yield "rows of A in squares", [lane // 2 % 4 for lane in range(32)]
-    yield "columns of B in squares", [lane // 8 * 2 + lane % 2 for lane in range(32)]
-    yield "every second group", [2 * lane for lane in range(32)]
-    yield "pairs of alike, far apart", [4 * (lane // 2) for lane in range(32)]
-    chance = random.Random(12)
+@exercise("13.1", kind="python")
+def predict_reuse(answer: Callable[[int, int, bool], Any]) -> Iterator[Check]:
+    """Multiply-adds of one k that share an operand with the one before."""
+    cases = [(*patch, back) for patch in PATCHES for back in (False, True)]
+    said = [answer(*case) for case in cases]
+    want = [sum(shared(order(*case))) for case in cases]
+    fallback = "Follow the numbers in the drawing: which steps change both the row and the column?"
+    slips: dict[str, list[int]] = {}
+    for case in cases:
+        for hint, count in _slips(*case).items():
+            slips.setdefault(hint, []).append(count)
+    hint = next((hint for hint, counts in slips.items() if counts == said), fallback)
+    for (rows, columns, back), got, right in zip(cases, said, want, strict=True):
+        what = f"{rows}x{columns}, {'back and forth' if back else 'forth only'}"
+        yield Check(got == right, what, got=str(got), expected=str(right), hint=hint)
+
+
+def _of_one_bank(operands: str) -> bool:
+    """Whether the three sources of an FFMA are registers of one parity."""
+    sources = [source.strip() for source in operands.split(",")[1:]]
+    numbers = [re.fullmatch(r"-?\|?R(\d+)(?:\.reuse)?\|?", source) for source in sources]
+    return all(numbers) and len({int(found[1]) % 2 for found in numbers if found}) == 1
+
+
+def _programs() -> Iterator[tuple[str, list[str]]]:
+    """Operands of FFMA as a disassembler prints them: by hand, and at random."""
+    yield "two banks", ["R48, R75, R61.reuse, R48", "R46, R74.reuse, R61, R46"]
+    yield "one bank", ["R7, R3, R5, R7", "R8, R2.reuse, R4, R8"]
+    yield "the destination does not count", ["R7, R2, R4, R8", "R6, R3, R5, R6"]
+    yield "one register three times", ["R9, R6, R6, R6"]
+    yield "a sign and a mark", ["R4, -R2.reuse, R10, -R4", "R5, R3, -R11.reuse, R5"]
+    yield "RZ and a constant are in no bank", ["R4, R2, R6, RZ", "R5, R3, c[0x0][0x160], R5"]
+    chance = random.Random(13)
     for trial in (1, 2, 3):
-        yield f"random groups, {trial}", [chance.randrange(12) for _ in range(32)]
-    yield "one half in pairs", [lane // 2 if lane < 16 else lane for lane in range(32)]
+        lines = []
+        for _ in range(200):
+            to, a, b = (chance.randrange(200) for _ in range(3))
+            lines.append(f"R{to}, R{a}{chance.choice(['', '.reuse'])}, R{b}, R{to}")
+        yield f"two hundred at random, {trial}", lines
 
 
 @exercise("13.2", kind="python")
-def count_a_read(answer: Callable[[list[int]], Any]) -> Iterator[Check]:
-    """Wavefronts of a 16-byte read, against the emulator's count."""
-    for what, groups in _maps():
-        want, got = wide_load([4 * group for group in groups]), answer(list(groups))
-        hint = f"the emulator counts {want}; lanes want {groups}"
-        yield Check(got == want, f"wavefronts: {what}", got=str(got), hint=hint)
-
-
-def _cost(groups: Sequence[int]) -> int:
-    return wide_load([4 * group for group in groups])
-
-
-@exercise("13.3", kind="python")
-def place(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
-    """A lane map in squares for every even shape of a warp."""
-    for down, across in ((2, 16), (4, 8), (8, 4), (16, 2)):
-        case = f"{down} x {across} lanes"
-        places = [tuple(answer(lane, down, across)) for lane in range(32)]
-        every = {(row, column) for row in range(down) for column in range(across)}
-        yield Check(
-            set(places) == every,
-            f"every place is taken once: {case}",
-            got=f"{len(set(places) & every)} of 32 places",
-            hint=f"32 lanes, 32 places: rows from 0 to {down - 1}, columns from 0 to {across - 1}",
-        )
-        rows, columns = ([int(at[i]) for at in places] for i in (0, 1))
-        cost = _cost(rows), _cost(columns)
-        yield Check(
-            cost == (2, 2),
-            f"two wavefronts for A and for B: {case}",
-            got=f"{cost[0]} and {cost[1]}",
-            hint="Every four lanes must form a square of two by two patches.",
-        )
+def count_one_bank(answer: Callable[[Sequence[str]], Any]) -> Iterator[Check]:
+    """FFMA whose three sources lie in registers of one parity."""
+    for what, lines in _programs():
+        want, got = sum(map(_of_one_bank, lines)), answer(list(lines))
+        hint = "The first register is the destination; the three behind it are read."
+        if "RZ" in " ".join(lines):
+            hint = "RZ is the constant zero, c[...] comes from the constant bank: three registers are asked for."
+        elif "-R" in " ".join(lines):
+            hint = "A minus sign or a .reuse does not change which register is read."
+        yield Check(got == want, what, got=str(got), expected=str(want), hint=hint)

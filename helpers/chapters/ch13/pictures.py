@@ -1,119 +1,74 @@
-"""A picture of chapter 13: the lanes of a warp over its part of C, and how their reads are served."""
+"""A picture of chapter 13: two walks through a thread's patch, and which steps share an operand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from helpers.device import WARP
+from helpers.colours import GREEN, VERMILION
+from helpers.errors import ConfigError
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
-from helpers.plots.lane_phases import (
-    HALF,
-    LANE_COLOURS,
-    QUARTER,
-    Phase,
-    first_read,
-    lanes_text,
-    phases,
-)
 from helpers.plots.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
 
-
-def _quarters() -> list[Mark]:
-    marks = []
-    for i, colour in enumerate(LANE_COLOURS):
-        lanes = range(i * QUARTER, (i + 1) * QUARTER)
-        marks.append(Mark(lanes_text(lanes), colour, 0.35, colour))
-    return marks
+Place = tuple[int, int]
 
 
-def _strip(canvas: Canvas, y: float, words: Sequence[int], served: Sequence[Phase]) -> float:
-    """Lanes side by side with the word that each wants, framed phase by phase; the y below."""
-    at = canvas.at
-    along = HALF if at.narrow else WARP
-    cell, tall = (at.width - 2) / along, at.tiny + 8
-    for start in range(0, WARP, along):
-        for lane in range(start, start + along):
-            x = 1 + (lane - start) * cell
-            canvas.rect(x, y, cell, tall, fill=LANE_COLOURS[lane // QUARTER], alpha=0.35, edge=None)
-            words_ = str(words[lane])
-            canvas.text(x + cell / 2, y + tall / 2, words_, size=at.tiny, ha="center")
-        for phase in served:
-            first, count = phase.lanes[0], len(phase.lanes)
-            if not start <= first < start + along:
-                continue
-            x = 1 + (first - start) * cell
-            canvas.rect(x + 0.8, y, count * cell - 1.6, tall, lw=1.6)
-            told = f"{counted(phase.groups, 'group')}, {counted(phase.wavefronts, 'wavefront')}"
-            middle = x + count * cell / 2
-            canvas.text(middle, y + tall + at.small / 2 + 3, told, size=at.small, ha="center")
-        y += tall + at.small + 10
-    return y
+def order(rows: int, columns: int, back: bool) -> list[Place]:
+    """(row, column) of the multiply-adds of one k, in the order of the source.
 
-
-def lane_map(report: Any, *, caption: str | None = None) -> Figure:
-    """Which lane of a warp computes which patch of C, and how its reads of A and B are served.
-
-    report: what trace() or emulator.launch() returned of a kernel that reads A_tile (a row holds
-    one k) and B_tile 16 bytes at a time; the places of the lanes are those of its first reads.
-    Raises DataError where there is no such read.
+    back: every second row from right to left, as the kernel goes; else every row from left to right.
     """
-    rows, columns = first_read(report, "A_tile"), first_read(report, "B_tile")
-    down, across = sorted(set(rows)), sorted(set(columns))
-    reads = {"A": (rows, phases(rows)), "B": (columns, phases(columns))}
-    waves = {name: sum(p.wavefronts for p in served) for name, (_, served) in reads.items()}
+    across = range(columns)
+    return [(i, j) for i in range(rows) for j in (reversed(across) if back and i % 2 else across)]
+
+
+def shared(walk: Sequence[Place]) -> list[bool]:
+    """Whether each multiply-add takes an operand (row of A, column of B) that the one before it took."""
+    pairs = zip(walk[:-1], walk[1:], strict=True)
+    return [False, *(a[0] == b[0] or a[1] == b[1] for a, b in pairs)]
+
+
+def walks(rows: int = 4, columns: int = 8, *, caption: str | None = None) -> Figure:
+    """A patch of rows x columns sums walked forth only, and back and forth; new starts are marked.
+
+    Raises ConfigError for a patch without a row or a column.
+    """
+    if rows < 1 or columns < 1:
+        raise ConfigError(f"{rows=}, {columns=}: a patch has at least one row and one column")
+    panels = [("forth only", order(rows, columns, False)), ("back and forth", order(rows, columns, True))]
+    marks = [
+        Mark("shares an operand with the one before", GREEN, 0.35, GREEN),
+        Mark("shares none", VERMILION, 0.6, VERMILION),
+    ]
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
-        tiny, tall = at.tiny, at.tiny + 9
-        y = draw_key(canvas, _quarters()) + 2
-        left = 8 + max(text_width(str(row), tiny) for row in down)
-        cell = min((at.width - left - 1) / len(across), 46.0)
-        y = canvas.lines(0, y + 5, "first column of C", width=at.width, size=at.small) + 14
-        for j, column in enumerate(across):
-            canvas.text(left + (j + 0.5) * cell, y, str(column), size=tiny, ha="center")
-        y += 8
-        for i, row in enumerate(down):
-            canvas.text(left - 5, y + (i + 0.5) * tall, str(row), size=tiny, ha="right")
-        for lane, (row, column) in enumerate(zip(rows, columns, strict=True)):
-            x0, y0 = left + across.index(column) * cell, y + down.index(row) * tall
-            canvas.rect(
-                x0, y0, cell, tall, fill=LANE_COLOURS[lane // QUARTER], alpha=0.35, edge=None
-            )
-            canvas.text(
-                x0 + cell / 2, y0 + tall / 2, str(lane), size=at.small if not at.narrow else tiny,
-                ha="center",
-            )  # fmt: skip
-        low, right = y + len(down) * tall, left + len(across) * cell
-        canvas.segments(
-            [(left, y + i * tall, right, y + i * tall) for i in range(len(down) + 1)]
-            + [(left + j * cell, y, left + j * cell, low) for j in range(len(across) + 1)],
-            lw=0.6,
-        )
-        y = canvas.lines(0, low + 11, "↑ first row of C", width=at.width, size=at.small) + 20
-        for name, what in (("A", "row"), ("B", "column")):
-            words, served = reads[name]
-            title = f"One read of {name}, lane by lane: the {what} that each wants"
-            y = canvas.lines(0, y, title, width=at.width, size=at.small + 0.5, weight="bold") + 10
-            y = _strip(canvas, y, words, served) + 8
-        return canvas.end(y - 6)
+        top = draw_key(canvas, marks) + 4
+        side, left = 22.0, 8 + text_width("a0", at.small)
+        panel = at.width if at.narrow else (at.width - side) / 2
+        cell = min((panel - left - 2) / columns, 30.0)
+        low = top
+        for p, (title, walk) in enumerate(panels):
+            x0 = 0.0 if at.narrow else p * (panel + side)
+            y0 = low + 14 if at.narrow and p else top
+            canvas.text(x0 + left, y0 + 6, title, size=at.small + 0.5, weight="bold")
+            y = y0 + 28
+            for j in range(columns):
+                canvas.text(x0 + left + (j + 0.5) * cell, y - 7, f"b{j}", size=at.tiny, ha="center")
+            for i in range(rows):
+                canvas.text(x0 + left - 5, y + (i + 0.5) * cell, f"a{i}", size=at.tiny, ha="right")
+            for step, ((i, j), same) in enumerate(zip(walk, shared(walk), strict=True)):
+                mark = marks[0] if same else marks[1]
+                u, v = x0 + left + j * cell, y + i * cell
+                canvas.rect(u, v, cell, cell, fill=mark.fill, alpha=mark.alpha, lw=0.6)
+                canvas.text(u + cell / 2, v + cell / 2, str(step), size=at.tiny, ha="center")
+            low = y + rows * cell + 6
+        return canvas.end(low)
 
-    told = []
-    for name, (_, served) in reads.items():
-        parts = [f"{lanes_text(p.lanes)} {counted(p.groups, 'group')}" for p in served]
-        told.append(f"a read of {name} takes {waves[name]} wavefronts ({', '.join(parts)})")
-    finding = "; ".join(told)
+    told = [f"{title}, {counted(sum(shared(walk)), 'multiply-add')} of {len(walk)}" for title, walk in panels]
     alt = (
-        f"A warp's 32 lanes over its part of C, {len(down)} rows of patches by {len(across)} "
-        f"columns of patches: lane 0 has row {rows[0]}, column {columns[0]}, lane 1 row {rows[1]}, "
-        f"column {columns[1]}, lane 2 row {rows[2]}, column {columns[2]}. "
-        f"{finding[0].upper()}{finding[1:]}; a group is four floats."
+        f"A patch of {rows} by {columns} sums, its multiply-adds numbered in their order. Sharing an "
+        f"operand with the one before: {told[0]}; {told[1]}."
     )
-    if caption is None:
-        caption = (
-            f"Each lane's first patch. A read brings four floats for every lane: "
-            f"{waves['A']} wavefronts for A, {waves['B']} for B."
-        )
-    return both(draw, alt, caption)
+    return both(draw, alt, caption or f"One k of a patch of {rows}x{columns}: {told[0]} share an operand with the one before; {told[1]}.")

@@ -1,1 +1,1 @@
-"""Chapter 14, autotuning: its pictures, and the checks of its exercises."""
+"""Chapter 14, a ring of tiles: its pictures, and the checks of its exercises."""

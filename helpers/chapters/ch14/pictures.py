@@ -1,4 +1,4 @@
-"""A picture of chapter 14: the order in which a kernel numbers the tiles of C, and what its blocks need."""
+"""Pictures of chapter 14: a ring of tiles step by step, and the order in which a kernel numbers the tiles of C."""
 
 from __future__ import annotations
 
@@ -9,8 +9,60 @@ from helpers.colours import BLUE, GREEN, VERMILION
 from helpers.errors import ConfigError
 from helpers.plots.columns import INK, Column
 from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, text_width
+from helpers.plots.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
+
+
+def ring(stages: int = 3, steps: int = 5, *, caption: str | None = None) -> Figure:
+    """The places of a ring, step by step: which tile of K is in use, under way, or asked for now.
+
+    stages: places of the ring, at least 2. steps: of the main loop, from the first on. Tile t lies in
+    place t mod stages; step t multiplies tile t and asks for tile t + stages - 1.
+    Raises ConfigError for fewer than two stages or no step.
+    """
+    if stages < 2 or steps < 1:
+        raise ConfigError(f"{stages=}, {steps=}: a ring has at least two places, and one step")
+    marks = [
+        Mark("in use: its multiply-adds run", BLUE, 0.9, BLUE),
+        Mark("asked for in this step", VERMILION, 0.45, VERMILION),
+        Mark("on its way, or there already", GREEN, 0.3, GREEN),
+    ]
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        y = draw_key(canvas, marks) + 6
+        left = 8 + text_width(f"step {steps - 1}", at.small)
+        cell, tall = min((at.width - left - 2) / stages, 110.0), at.small + 14
+        for place in range(stages):
+            x = left + (place + 0.5) * cell
+            canvas.text(x, y + 4, f"place {place}", size=at.small, ha="center", weight="bold")
+        y += 14
+        for step in range(steps):
+            canvas.text(left - 6, y + tall / 2, f"step {step}", size=at.small, ha="right")
+            for tile in range(step, step + stages):
+                x = left + tile % stages * cell
+                mark = marks[0 if tile == step else 1 if tile == step + stages - 1 else 2]
+                canvas.rect(x + 1, y + 1, cell - 2, tall - 2, fill=mark.fill, alpha=mark.alpha)
+                colour = "#ffffff" if tile == step else INK
+                middle = y + tall / 2
+                canvas.text(
+                    x + cell / 2, middle, f"tile {tile}", size=at.small, ha="center", colour=colour
+                )
+            y += tall
+        return canvas.end(y + 4)
+
+    told = "; ".join(
+        f"step {t}: place {t % stages} holds tile {t}, in use, and tile {t + stages - 1} is asked for "
+        f"into place {(t + stages - 1) % stages}"
+        for t in range(steps)
+    )
+    alt = f"A ring of {stages} places over {steps} steps. {told[0].upper()}{told[1:]}."
+    if caption is None:
+        caption = (
+            f"A ring of {stages} places. Each step multiplies one tile and asks for the tile "
+            f"{counted(stages - 1, 'step')} ahead, into the place that the step before left."
+        )
+    return both(draw, alt, caption)
 
 
 def _needs(tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -1,1 +1,1 @@
-"""Chapter 17, Tensor Cores through WMMA: the checks of its exercises."""
+"""Chapter 17, Tensor Cores through WMMA: its picture, and the checks of its exercises."""

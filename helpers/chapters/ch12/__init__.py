@@ -1,0 +1,1 @@
+"""Chapter 12, the lane map: its pictures, and the checks of its exercises."""

@@ -1,0 +1,81 @@
+"""Checks for the exercises of chapter 12, the lane map."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from helpers.emulator.observe.counts import wide_load
+from helpers.exercises import Check, close_to, exercise
+
+
+@exercise("12.1", kind="number")
+def strip(answer: object) -> Check:
+    """Wavefronts for each k of a warp that is one row of 32 patches of 16x8."""
+    return close_to(
+        answer,
+        16,
+        tolerance=0,
+        what="wavefronts",
+        hint="A lane reads 16/4 times from A and 8/4 times from B. How many wavefronts has each read?",
+        wrong={
+            12: "that takes squares of lanes, and one row of lanes has none",
+            6: "those are the reads",
+            8: "that is what A takes, or B; the warp reads both",
+            20: "it is A that all lanes want alike, and of B each wants another group",
+            24: "all lanes want the same of A: two quarters pass together",
+        },
+    )
+
+
+def _maps() -> Iterator[tuple[str, list[int]]]:
+    """Groups that 32 lanes want: those of lane maps, and some at random."""
+    yield "all alike", [0] * 32
+    yield "all different", list(range(32))
+    yield "rows of eight lanes", [lane % 8 for lane in range(32)]
+    yield "rows of two lanes", [lane % 2 for lane in range(32)]
+    yield "rows of A in squares", [lane // 2 % 4 for lane in range(32)]
+    yield "columns of B in squares", [lane // 8 * 2 + lane % 2 for lane in range(32)]
+    yield "every second group", [2 * lane for lane in range(32)]
+    yield "pairs of alike, far apart", [4 * (lane // 2) for lane in range(32)]
+    chance = random.Random(12)
+    for trial in (1, 2, 3):
+        yield f"random groups, {trial}", [chance.randrange(12) for _ in range(32)]
+    yield "one half in pairs", [lane // 2 if lane < 16 else lane for lane in range(32)]
+
+
+@exercise("12.2", kind="python")
+def count_a_read(answer: Callable[[list[int]], Any]) -> Iterator[Check]:
+    """Wavefronts of a 16-byte read, against the emulator's count."""
+    for what, groups in _maps():
+        want, got = wide_load([4 * group for group in groups]), answer(list(groups))
+        hint = f"the emulator counts {want}; lanes want {groups}"
+        yield Check(got == want, f"wavefronts: {what}", got=str(got), hint=hint)
+
+
+def _cost(groups: Sequence[int]) -> int:
+    return wide_load([4 * group for group in groups])
+
+
+@exercise("12.3", kind="python")
+def place(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
+    """A lane map in squares for every even shape of a warp."""
+    for down, across in ((2, 16), (4, 8), (8, 4), (16, 2)):
+        case = f"{down} x {across} lanes"
+        places = [tuple(answer(lane, down, across)) for lane in range(32)]
+        every = {(row, column) for row in range(down) for column in range(across)}
+        yield Check(
+            set(places) == every,
+            f"every place is taken once: {case}",
+            got=f"{len(set(places) & every)} of 32 places",
+            hint=f"32 lanes, 32 places: rows from 0 to {down - 1}, columns from 0 to {across - 1}",
+        )
+        rows, columns = ([int(at[i]) for at in places] for i in (0, 1))
+        cost = _cost(rows), _cost(columns)
+        yield Check(
+            cost == (2, 2),
+            f"two wavefronts for A and for B: {case}",
+            got=f"{cost[0]} and {cost[1]}",
+            hint="Every four lanes must form a square of two by two patches.",
+        )

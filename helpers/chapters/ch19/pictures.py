@@ -1,0 +1,90 @@
+"""A picture of chapter 19: which tile lies in which slot of the ring, and what must have arrived."""
+
+from __future__ import annotations
+
+from helpers.colours import BLUE, GREEN, VERMILION
+from helpers.errors import ConfigError
+from helpers.plots.columns import Column
+from helpers.plots.figures import Figure, both
+from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.wording import counted
+
+ROLES = ("multiplied", "awaited", "issued", "under way")
+"""What happens to a slot while one tile is multiplied."""
+
+
+def role(slot: int, tile: int, stages: int) -> tuple[int, str]:
+    """The tile in a slot while `tile` is multiplied, and what happens to it.
+
+    Multiplied; awaited: it must have landed when this tile is done; issued: its copies start now; under
+    way. With two stages the tile that is issued is awaited too, and counts as issued.
+    """
+    ahead = (slot - tile) % stages
+    held = tile + ahead
+    if ahead == 0:
+        return held, "multiplied"
+    if ahead == stages - 1:
+        return held, "issued"
+    return held, "awaited" if ahead == 1 else "under way"
+
+
+def ring(stages: int, tiles: int = 6, *, caption: str | None = None) -> Figure:
+    """The slots of a ring by the tile that is multiplied: a row for each slot, a column for each tile.
+
+    Raises ConfigError for fewer than two stages, or fewer tiles than two.
+    """
+    if stages < 2 or tiles < 2:
+        raise ConfigError(
+            f"{stages=}, {tiles=}: one slot is read while another is filled; give two or more"
+        )
+    grid = [[role(slot, tile, stages) for tile in range(tiles)] for slot in range(stages)]
+    seen = {what for row in grid for _, what in row}
+    looks = {
+        "multiplied": Mark("multiplied now", GREEN, 0.45, GREEN),
+        "awaited": Mark("must have landed by the end of this column", BLUE, 0.35, BLUE),
+        "under way": Mark("under way", BLUE, 0.12, BLUE),
+        "issued": Mark("its copies are issued now", VERMILION, 0.25, VERMILION),
+    }
+    marks = [mark for what, mark in looks.items() if what in seen]
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        size = at.small
+        side = text_width("slot 0", size) + 8
+        top = draw_key(canvas, marks) + 2 * size + 12
+        wide = (at.width - side - 4) / tiles
+        high = 26.0
+        canvas.text(side, top - 1.6 * size - 6, "while this tile is multiplied", size=size)
+        for tile in range(tiles):
+            x = side + tile * wide
+            canvas.text(x + wide / 2, top - 8, str(tile), size=size, ha="center")
+        for slot, row in enumerate(grid):
+            y = top + slot * high
+            canvas.text(0, y + high / 2, f"slot {slot}", size=size)
+            for tile, (held, what) in enumerate(row):
+                look = looks[what]
+                canvas.rect(
+                    side + tile * wide + 1, y + 1, wide - 2, high - 2, fill=look.fill, alpha=look.alpha,
+                    edge=look.edge,
+                )  # fmt: skip
+                canvas.text(
+                    side + (tile + 0.5) * wide, y + high / 2, str(held), size=size, ha="center",
+                    weight="bold" if what == "multiplied" else "normal",
+                )  # fmt: skip
+        return canvas.end(top + stages * high + 6)
+
+    told = "; ".join(
+        f"while tile {tile} is multiplied, slot {tile % stages} holds it and tile {tile + stages - 1} is "
+        f"copied to slot {(tile + stages - 1) % stages}"
+        for tile in range(2)
+    )
+    alt = (
+        f"A ring of {stages} slots over {tiles} tiles along K: {told}. Tile 1 must have landed when tile 0 "
+        "is done."
+    )
+    if caption is None:
+        caption = (
+            f"A ring of {stages} slots: the number is the tile in the slot. A tile's copies are issued "
+            f"{counted(stages - 1, 'column')} before it is multiplied, into the slot that was read in the column before."
+        )
+    return both(draw, alt, caption)

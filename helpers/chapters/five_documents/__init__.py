@@ -1,0 +1,1 @@
+"""What the appendix on the five documents needs and no other page."""

@@ -1,0 +1,18 @@
+// The core of 05_coalesced.cu: the same, but the neighbour is beside it.
+// Whole blocks only: M and N are multiples of 32.
+
+extern "C" __global__ void
+coalesced_core(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    const int BX = 32, BY = 32;  // threads of a block: columns and rows of C
+
+    const int col = blockIdx.x * BX + threadIdx.x;
+    const int row = blockIdx.y * BY + threadIdx.y;
+
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) {
+        // Global to registers: one element of A and one of B.
+        sum += A[row * K + k] * B[k * N + col];
+    }
+    C[row * N + col] = sum;  // register to global
+}

@@ -1,0 +1,54 @@
+// The core of 10_vectorised.cu: everything moves in fours; A_tile is transposed.
+// Whole tiles only: M and N are multiples of 128, K of 8.
+
+#include "common/vector.cuh"
+
+extern "C" __global__ void
+vectorised_core(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    const int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;  // 256 threads
+    __shared__ __align__(16) float A_tile[BK][BM + 4];  // a row holds one k
+    __shared__ __align__(16) float B_tile[BK][BN];
+
+    // Origin of the block's tile of C; what this thread copies; what it computes.
+    const int m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
+    const int a_row = threadIdx.x / (BK / 4), a_col = threadIdx.x % (BK / 4) * 4;
+    const int b_row = threadIdx.x / (BN / 4), b_col = threadIdx.x % (BN / 4) * 4;
+    const int c_row = threadIdx.x / (BN / TN) * TM;
+    const int c_col = threadIdx.x % (BN / TN) * 4;
+
+    __align__(16) float sum[TM][TN] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        // Global to registers: four of A and four of B, each in one access.
+        const float4 a_four = load4<true>(&A[(m0 + a_row) * K + k0 + a_col], 4);
+        const float4 b_four = load4<true>(&B[(k0 + b_row) * N + n0 + b_col], 4);
+
+        // Registers to shared: four of a row of A become four of a column.
+        A_tile[a_col + 0][a_row] = a_four.x;
+        A_tile[a_col + 1][a_row] = a_four.y;
+        A_tile[a_col + 2][a_row] = a_four.z;
+        A_tile[a_col + 3][a_row] = a_four.w;
+        vec4(&B_tile[b_row][b_col]) = b_four;
+        __syncthreads();  // both tiles are complete
+
+        #pragma unroll
+        for (int k = 0; k < BK; ++k) {
+            // Shared to registers: TM elements of A and TN of B, in fours.
+            __align__(16) float a_frag[TM], b_frag[TN];
+            for (int i = 0; i < TM; i += 4)
+                vec4(&a_frag[i]) = vec4(&A_tile[k][c_row + i]);
+            for (int j = 0; j < TN; j += 4)
+                vec4(&b_frag[j]) = vec4(&B_tile[k][c_col + j * (BN / TN)]);
+
+            // Registers only: their outer product.
+            for (int i = 0; i < TM; ++i)
+                for (int j = 0; j < TN; ++j)
+                    sum[i][j] += a_frag[i] * b_frag[j];
+        }
+        __syncthreads();  // everyone has read them: they may be overwritten
+    }
+    for (int i = 0; i < TM; ++i)  // registers to global, in fours
+        for (int j = 0; j < TN; j += 4)
+            vec4(&C[(m0 + c_row + i) * N + n0 + c_col + j * (BN / TN)])
+                = vec4(&sum[i][j]);
+}

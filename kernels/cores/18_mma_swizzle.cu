@@ -1,0 +1,64 @@
+// The core of 18_mma_swizzle.cu: a chunk lies at its number XOR its row's.
+// Whole tiles only: M and N are multiples of 128, K of 32.
+
+#include "common/chunks.cuh"
+#include "common/ldmatrix.cuh"
+#include "common/mma.cuh"
+#include "common/swizzle.cuh"
+
+using T = __half;
+
+extern "C" __global__ void
+mma_swizzle_core(const T* A, const T* B, float* C, int M, int N, int K)
+{
+    const int BM = 128, BN = 128, BK = 32, WM = 64, WN = 64;
+    const int THREADS = BM / WM * (BN / WN) * 32;  // 4 warps
+    const int M_TILES = WM / MMA_M, N_TILES = WN / MMA_N;  // of a warp
+    __shared__ __align__(128) T A_tile[BM * BK], B_tile[BK * BN];
+
+    // Origin of the block's tile of C, and of the warp's within it.
+    const int m0 = blockIdx.y * BM, n0 = blockIdx.x * BN, warp = threadIdx.x / 32;
+    const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
+    const int lane_row = threadIdx.x % 16, lane_col = threadIdx.x % 32 / 16 * 8;
+
+    uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
+    uint4 B_chunk[Share<BK, BN, THREADS>::COUNT];
+    float sum[M_TILES][N_TILES][4] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        // Global to registers: this thread's chunks of eight of A and of B.
+        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0);
+        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0, n0);
+        __syncthreads();  // everyone has read the tiles of the last trip
+
+        // Registers to shared.
+        store_chunks<BM, BK, THREADS, swizzled<BK>>(A_tile, A_chunk);
+        store_chunks<BK, BN, THREADS, swizzled<BN>>(B_tile, B_chunk);
+        __syncthreads();  // both tiles are complete
+
+        #pragma unroll
+        for (int k = 0; k < BK; k += 16) {
+            // Shared to registers: one 16 x 16 piece of a tile with each ldmatrix.
+            unsigned a_frag[M_TILES][4], b_frag[N_TILES / 2][4];
+            for (int i = 0; i < M_TILES; ++i) {
+                const int row = warp_m + i * MMA_M + lane_row;
+                const int at = swizzled<BK>(row, k + lane_col);
+                ldmatrix_x4(a_frag[i], shared_address(&A_tile[at]));
+            }
+            for (int j = 0; j < N_TILES / 2; ++j) {
+                const int col = warp_n + j * 2 * MMA_N + lane_col;
+                const int at = swizzled<BN>(k + lane_row, col);
+                ldmatrix_x4_trans(b_frag[j], shared_address(&B_tile[at]));
+            }
+
+            // Every fragment of A meets every fragment of B.
+            for (int i = 0; i < M_TILES; ++i)
+                for (int j = 0; j < N_TILES; ++j)
+                    mma_m16n8k16<T>(sum[i][j], a_frag[i],
+                                    &b_frag[j / 2][j % 2 * 2]);
+        }
+    }
+    for (int i = 0; i < M_TILES; ++i)  // registers to global, in pairs
+        for (int j = 0; j < N_TILES; ++j)
+            mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N,
+                      sum[i][j], true);
+}

@@ -1,0 +1,152 @@
+"""Cores: each rung in a few lines, without bounds, with the accesses of the whole kernel."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from helpers import device, matmul, plan
+from helpers.errors import ConfigError, NoGPUError, UnknownKernelError
+from helpers.kernel import KERNELS, constants, defines, headers, read_source
+from helpers.launch import Trace
+from helpers.rungs import catalog, cores, find, fingerprint
+from helpers.text import without_comments
+from tests.conftest import ROOT
+
+LINES = {**dict.fromkeys(cores, 40), "naive_core": 10, "coalesced_core": 10, "tiled_32_core": 20}
+LINES |= {"block_1d_core": 25, "block_2d_core": 30}
+WORDS = {
+    "f",
+    "a_four",
+    "b_four",
+    "sum",
+    "auto",
+    "copy",
+    "row_length",
+    "a_col",
+    "b_col",
+    "row",
+    "col",
+}
+"""What a core says and its file or headers do not: an element type in place of T, a copy without a loop."""
+AHEAD = {
+    "double_buffer_core": {"shared store": 4},
+    "lane_map_core": {"shared store": 4},
+    "mma_pipelined_core": {"shared load": 8},
+    "wmma_tiled_core": {"shared store": 4, "shared load": 8},
+}
+"""Where a file does once more than its core: zeros put down after the last of four tiles, fragments read
+after the last of eight steps."""
+UNSAID = {"STAGES", "MIN_BLOCKS"}
+"""Of two stages a core says 2, and launch bounds it has none."""
+
+
+def body(text: str) -> list[str]:
+    """Lines of code between the braces of a core."""
+    code = without_comments(text)
+    code = code[code.index("_core(") :]
+    inside = code[code.index("{") + 1 : code.rindex("}")]
+    return [line for line in inside.splitlines() if line.strip()]
+
+
+def identifiers(text: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", without_comments(text)))
+
+
+def counts(t: Trace, only: str = "") -> dict[str, int]:
+    """What a run asks of memory, by space and op, and its multiply-adds."""
+    found = {"multiply-adds": t.multiply_adds}
+    for row in t.by_line():
+        for what in ("requests", "sectors", "wavefronts"):
+            key = f"{row.space} {row.op} {what}"
+            found[key] = found.get(key, 0) + getattr(row, what)
+    return {key: n for key, n in found.items() if only in key}
+
+
+@pytest.mark.parametrize("name", list(cores))
+def test_a_core_is_short_and_says_what_its_file_says(name: str) -> None:
+    core = cores[name]
+    text = core.source
+    assert len(body(text)) <= LINES[name], len(body(text))
+    assert max(map(len, text.splitlines())) <= 84
+    assert not re.search(r"#\s*(define|if)|__launch_bounds__|template", text)
+    file = find(core.core_of).source
+    known = identifiers(file).union(*(identifiers(read_source(h)) for h in headers(file)))
+    assert identifiers(text) - known <= WORDS | {core.entry}
+    own = constants(text)
+    said = {n: v for n, v in core.params.items() if n in own or n not in UNSAID}
+    assert {n: own.get(n) for n in said} == said
+    assert defines(core, core.params) == core.defines
+
+
+def test_constants_are_read_from_declarations_alone() -> None:
+    text = "const int BM = 64, BN = 32;  // const int BK = 9;\nconst int a = x / 4, T = 2 * 3; int TM = 7;"
+    assert constants(text) == {"BM": 64, "BN": 32}
+
+
+@pytest.mark.parametrize("name", list(cores))
+def test_a_core_is_right_on_whole_tiles(name: str) -> None:
+    m, n = plan(name, 4096).tile
+    k = cores[name].params.get("BK", 32)
+    for shape in ((m, n, k), (2 * m, n, 3 * k), (m, 3 * n, 2 * k)):
+        t = plan(name, *shape).trace()
+        assert t.ok, (shape, t)
+
+
+@pytest.mark.parametrize("name", list(cores))
+def test_a_core_asks_of_memory_what_its_kernel_asks(name: str) -> None:
+    m, n = plan(name, 4096).tile
+    k = 4 * cores[name].params.get("BK", 32)
+    core, whole = plan(name, 2 * m, n, k).trace(), plan(cores[name].core_of, 2 * m, n, k).trace()
+    mine, its = counts(core), counts(whole)
+    for what, more in AHEAD.get(name, {}).items():
+        assert counts(whole, what) != counts(core, what)
+        its |= {key: n * more // (more + 1) for key, n in its.items() if what in key}
+    assert mine == its
+
+
+def test_other_accesses_are_other_counts() -> None:
+    """The wrong twin: a core that reads its tile of B down its columns."""
+    text = cores["tiled_32_core"].source.replace("B_tile[ty][tx]", "B_tile[tx][ty]")
+    p = plan("tiled_32_core", 64, 64, 64)
+    twin = p.with_source(text.replace("B_tile[k][tx]", "B_tile[tx][k]")).trace()
+    assert twin.ok and counts(twin, "shared") != counts(p.trace(), "shared")
+    assert counts(twin, "global") == counts(p.trace(), "global")
+
+
+@pytest.mark.parametrize("name", list(cores))
+def test_a_core_refuses_what_is_not_whole_tiles(name: str) -> None:
+    m, n = plan(name, 4096).tile
+    k = cores[name].params.get("BK", cores[name].params.get("TILE", 0))
+    ragged = [(m + 1, n, 4 * k or 1), (m, n + 1, 4 * k or 1)] + ([(m, n, k + 1)] if k else [])
+    for shape in ragged:
+        with pytest.raises(ConfigError, match=r"has no bounds; .* takes any shape"):
+            plan(name, *shape)
+        plan(cores[name].core_of, *shape)
+    with pytest.raises(ConfigError, match="counts elements in int"):
+        plan(name, 65536)
+
+
+def test_a_core_multiplies_by_its_name_and_is_never_replayed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device, "current", lambda: None)
+    rng = np.random.default_rng(3)
+    A, B = (rng.integers(-4, 5, (64, 64)).astype(np.float32) for _ in "AB")
+    assert (matmul("block_1d_core", A, B) == A @ B).all()
+    with pytest.raises(NoGPUError, match="is a core"):
+        plan("block_1d_core", 4096).measure()
+    with pytest.raises(UnknownKernelError, match="block_1d_core"):
+        plan("block_1d_cor", 64)
+
+
+def test_cores_stand_beside_the_ladder() -> None:
+    assert not set(cores) & set(catalog)
+    for name, core in cores.items():
+        assert core.core_of in catalog and name == f"{core.core_of}_core"
+        assert not core.choices and not core.candidates
+        assert fingerprint(name) != fingerprint(core.core_of)
+    on_disk = {p.relative_to(KERNELS).as_posix() for p in (ROOT / "kernels/cores").glob("*")}
+    assert on_disk == {core.file for core in cores.values()}

@@ -1,0 +1,305 @@
+"""Quizzes and listings of a page as its author writes them, and as the book's build shows them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+
+from helpers.pages import quiz, show_kernel
+from helpers.pages.directives import DirectiveTextError, read_kernel, read_quiz
+from tests.conftest import ROOT
+from tests.reading import as_read
+
+BODY = ["- [ ] One.", "  No, it is", "  more.", "", "- [x] Thirty-two.", "  Yes."]
+
+
+def test_a_quiz_is_read() -> None:
+    made = read_quiz(" Why? ", BODY)
+    assert made.question == "Why?"
+    assert made.options == {"One.": "No, it is more.", "Thirty-two.": "Yes."}
+    assert made.answer == ("Thirty-two.",)
+    several = read_quiz("Which?", [*BODY, "- [X] Also.", "  Yes."])
+    assert several.answer == ("Thirty-two.", "Also.")
+
+
+@pytest.mark.parametrize(
+    ("question", "body", "line", "complaint"),
+    [
+        ("", BODY, -1, "without a question"),
+        ("Why?", BODY[:3], -1, "has 1 options"),
+        ("Why?", [*BODY[:4], "- [ ] Two.", "  No."], -1, "no option"),
+        ("Why?", ["- [x] One.", "  Yes.", *BODY[4:]], -1, "every option"),
+        ("Why?", [*BODY, "And more."], 6, "'And more.' is no option"),
+        ("Why?", ["  A reason first.", *BODY], 0, "is no option"),
+        ("Why?", [*BODY, "- Two.", "  No."], 6, "is no option"),
+        ("Why?", [*BODY, "- [ ] One.", "  No."], 6, "stands twice"),
+        ("Why?", [*BODY, "- [ ] Two."], 6, "has no reason"),
+    ],
+)
+def test_a_wrong_quiz_is_refused(question: str, body: list[str], line: int, complaint: str) -> None:
+    with pytest.raises(DirectiveTextError, match=re.escape(complaint)) as caught:
+        read_quiz(question, body)
+    assert caught.value.line == line
+
+
+def test_a_listing_is_read() -> None:
+    body = [":since: tiled_32", ":folded:", "", ":lines: int a .. a[0], ...", ":mark: x; ; y .. z"]
+    made = read_kernel("block_1d", [*body, ":mark: 3 .. 4"])
+    assert made.kernel == "block_1d"
+    assert made.keywords == {
+        "since": "tiled_32",
+        "folded": True,
+        "lines": ("int a", "a[0], ..."),
+        "mark": (("x;", "x;"), ("y", "z"), (3, 4)),
+    }
+    assert eval(made.call, {"show_kernel": lambda *a, **k: (a, k)}) == (
+        ("block_1d",),
+        dict(made.keywords),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "body", "line", "complaint"),
+    [
+        ("", [], -1, "give one kernel"),
+        ("block_1d block_2d", [], -1, "give one kernel"),
+        ("block_1d", ["words"], 0, "'words' is no option"),
+        ("block_1d", [":folded:", ":line: a .. b"], 1, "Did you mean 'lines'"),
+        ("block_1d", [":folded: yes"], 0, "takes no value"),
+        ("block_1d", [":since:"], 0, "needs a value"),
+        ("block_1d", [":since: a", ":since: b"], 1, "twice"),
+        ("block_1d", [":lines: a"], 0, "the first and the last line"),
+    ],
+)
+def test_a_wrong_listing_is_refused(
+    kernel: str, body: list[str], line: int, complaint: str
+) -> None:
+    with pytest.raises(DirectiveTextError, match=re.escape(complaint)) as caught:
+        read_kernel(kernel, body)
+    assert caught.value.line == line
+
+
+def test_a_page_is_read_with_its_quizzes_and_listings() -> None:
+    read = as_read("quiz", "Why?", "\n".join(BODY))
+    assert read.splitlines()[0] == "Why?" and "  wrong: No, it is more." in read
+    assert as_read("kernel", "naive", "") == show_kernel("naive").text
+
+
+# --- in the built book ---------------------------------------------------------------------------
+
+FRONT = (
+    "---\njupytext:\n  text_representation:\n    extension: .md\n    format_name: myst\n"
+    "kernelspec:\n  display_name: Python 3\n  language: python\n  name: python3\n---\n\n"
+)
+PAGE = '''\
+# A page
+
+```{glossary}
+warp
+  32 threads.
+```
+
+```{code-cell} ipython3
+from helpers.measuring import measure
+from helpers.pages import glue
+from helpers.workbench import mine
+
+m = measure(["tiled_32", "block_1d"], sizes=4096, gpu="h200")
+glue(pair=m, few={("a", 1): 2.25}, n=32)
+```
+
+It runs at {glue:text}`pair.block_1d.4096.gflops:.1f`, {glue:text}`few.a.1` and {glue:text}`n:d`.
+
+:::{quiz} What is a {term}`warp` of `a < b`, $k$ and {glue:text}`n:d`?
+- [ ] One **thread**.
+  No.
+- [x] Many.
+  See {ref}`there <spot>`.
+:::
+
+(spot)=
+## There
+
+:::{kernel} block_1d
+:since: tiled_32
+:folded:
+:::
+
+:::{kernel} common/cp_async.cuh
+:lines: #pragma once .. #pragma once
+:caption: words
+:::
+
+```{code-cell} ipython3
+mine = """
+#define T 16
+__global__ void column(float* C) { C[threadIdx.x] = 1.0f; }
+"""
+other = "int main"; f"__global__ void f_{1 + 1}(int a);"
+```
+
+```python
+check("1", """__global__ void twice(float* C) {}""")
+```
+
+```{code-cell} ipython3
+%%cuda block_1d_core
+// the book's own text
+```
+
+```{code-cell} ipython3
+:tags: [remove-output]
+
+%%cuda block_2d TM=8
+// the book's own text
+```
+
+```{code-cell} ipython3
+%%cuda naive
+extern "C" __global__ void naive(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    const int at = blockIdx.x;
+}
+```
+'''
+CONF = """\
+import sys
+sys.path.insert(0, {extensions!r})
+extensions = ["myst_nb", "book_directives", "book_code"]
+html_theme = "basic"
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+"""
+
+
+def build(folder: Path, text: str) -> tuple[str, str]:
+    """The page as HTML that Sphinx makes of this text, and all that it complains of."""
+    (folder / "index.md").write_text(FRONT + text)
+    (folder / "conf.py").write_text(CONF.format(extensions=str(ROOT / "book" / "_ext")))
+    (folder / "profile_default").mkdir(exist_ok=True)
+    (folder / "profile_default" / "ipython_kernel_config.json").write_text(
+        '{"IPKernelApp": {"log_level": 40}}'
+    )
+    import os
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "-n", str(folder), str(folder / "out")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "IPYTHONDIR": str(folder)},
+    )
+    page = folder / "out" / "index.html"
+    return page.read_text(encoding="utf-8") if page.is_file() else "", ran.stdout + ran.stderr
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
+    """A page with a glued measurement, a quiz and two listings, built by Sphinx."""
+    html, complaints = build(tmp_path_factory.mktemp("page"), PAGE)
+    assert complaints == ""
+    return BeautifulSoup(html, "html.parser")
+
+
+def one(soup: BeautifulSoup, selector: str) -> Any:
+    """The only element that a selector finds."""
+    (found,) = soup.select(selector)
+    return found
+
+
+@pytest.mark.slow
+def test_leaves_stand_in_the_text(built: BeautifulSoup) -> None:
+    from helpers.measuring import measure
+
+    rate = measure(["block_1d"], sizes=4096, gpu="h200").value("block_1d", 4096, "gflops")
+    assert f"It runs at {rate:.1f}, 2.25 and 32." in built.get_text()
+
+
+@pytest.mark.slow
+def test_a_quiz_in_the_book_is_that_of_the_helper_with_its_roles(built: BeautifulSoup) -> None:
+    shown = one(built, ".tile-quiz")
+    plain = quiz("What is", {"a": "b", "c": "d"}, answer="c").html
+    bare = BeautifulSoup(plain, "html.parser")
+
+    def shape(tag: Any) -> list[str]:
+        return [one.name for one in tag.find_all(["p", "details", "summary"])]
+
+    assert shape(shown) == shape(bare)
+    assert [a["href"] for a in shown.find_all("a")] == ["#term-warp", "#spot"]
+    assert shown.p.get_text() == "What is a warp of a < b, \\(k\\) and 32?"
+    assert [s.get_text() for s in shown.find_all("summary")] == ["One thread.", "Many."]
+    assert [p.strong.get_text() for p in shown.select("details > p")] == ["Not quite.", "Right."]
+
+
+@pytest.mark.slow
+def test_a_listing_in_the_book_is_that_of_the_helper(built: BeautifulSoup) -> None:
+    folded = one(built, ".tile-folded:has(figure)")
+    assert "open" not in folded.attrs
+    expected = show_kernel("block_1d", since="tiled_32", folded=True).html
+    assert str(folded) == str(BeautifulSoup(expected, "html.parser"))
+    assert [c.get_text() for c in built.find_all("figcaption")][-1] == "words"
+
+
+@pytest.mark.slow
+def test_an_error_in_a_page_names_its_line(tmp_path: Path) -> None:
+    wrong = (
+        "# A\n\n:::{kernel} block_1e\n:::\n\n:::{kernel} block_1d\n\n:line: a .. b\n:::\n\n"
+        ":::{quiz} Why?\n- [ ] One.\n  No.\nwords\n:::\n"
+    )
+    _, complaints = build(tmp_path, wrong)
+    above = FRONT.count("\n")
+    for line, words in (
+        (3, "kernel: no kernel is called 'block_1e'. Did you mean 'block_1d'"),
+        (8, "kernel: a listing has no option :line:. Did you mean 'lines'"),
+        (14, "quiz: 'words' is no option and no reason below one. Write `:::{quiz}"),
+    ):
+        assert f"index.md:{above + line}: ERROR: {words}" in complaints
+
+
+# --- CUDA in the built book ------------------------------------------------------------------------
+
+
+def coloured(soup: Any, word: str) -> list[str]:
+    """The token classes of a word wherever a code block colours it."""
+    return [" ".join(s["class"]) for s in soup.select(".highlight span") if s.get_text() == word]
+
+
+@pytest.mark.slow
+def test_cuda_in_python_strings_is_coloured_as_cuda(built: BeautifulSoup) -> None:
+    cell = next(c for c in built.select(".cell_input") if "mine = " in c.get_text())
+    assert coloured(cell, "__global__")[0].startswith("k") and coloured(cell, "threadIdx") == ["nb"]
+    assert coloured(cell, "mine") == ["n"]  # it is Python around it
+    assert "void" not in [s.get_text() for s in cell.select(".s1")]
+    assert '"int main"' in [s.get_text() for s in cell.select("span[class^=s]")]  # no CUDA in that
+    assert [s.get_text() for s in cell.select("span.si")] == ["{", "}"]
+    fence = next(c for c in built.select(".highlight-python") if "check(" in c.get_text())
+    assert coloured(fence, "void")[0].startswith("k")
+    text = cell.get_text()
+    assert '"""\n#define T 16\n__global__ void column(float* C)' in text
+
+
+@pytest.mark.slow
+def test_a_kernels_cell_shows_the_kernels_text(built: BeautifulSoup) -> None:
+    from helpers import catalog
+    from helpers.rungs import cores
+
+    core = next(c for c in built.select(".cell_input") if "%%cuda block_1d_core" in c.get_text())
+    assert core.pre.get_text().strip() == (
+        "%%cuda block_1d_core\n" + cores["block_1d_core"].source.strip()
+    )
+    assert coloured(core, "__global__")[0].startswith("k") and not core.find("details")
+    full = next(c for c in built.select(".cell_input") if "%%cuda block_2d TM=8" in c.get_text())
+    assert full.pre.get_text() == "%%cuda block_2d TM=8\n// the book's own text\n"
+    folded = one(full, "details")
+    assert "open" not in folded.attrs and "kernels/09_block_2d.cu" in folded.summary.get_text()
+    assert folded.pre.get_text().strip() == (
+        "%%cuda block_2d TM=8\n" + catalog["block_2d"].source.strip()
+    )
+    own = next(
+        c for c in built.select(".cell_input") if "const int at = blockIdx.x;" in c.get_text()
+    )
+    assert not own.find("details") and coloured(own, "blockIdx") == ["nb"]
