@@ -873,6 +873,7 @@ cores = Catalog(
         _core("cp_async"),
         _core("lane_map", *_ONE_FOUR),
         _core("wmma", depth="16"),
+        _core("wmma_tiled"),
         _core("mma_naive"),
         _core("mma_ldmatrix"),
         _core("mma_swizzle"),

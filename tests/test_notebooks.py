@@ -23,7 +23,7 @@ from helpers.notebooks.addresses import Repository, set_repository
 from helpers.notebooks.books import read_book
 from helpers.notebooks.first_cell import setup_cell
 from helpers.notebooks.markdown import Page
-from helpers.rungs import catalog
+from helpers.rungs import catalog, find
 from tests import reading
 from tests.conftest import ROOT
 
@@ -201,6 +201,14 @@ def test_glued_paragraphs_become_say_cells(book: Path) -> None:
     )
     assert made[2]["metadata"]["jupyter"] == {"source_hidden": True}
     assert "".join(made[3]["source"]) == "End."
+
+
+def test_the_cell_of_a_core_holds_its_text(book: Path) -> None:
+    line = "%%cuda block_1d_core"
+    *_, made = cells(
+        book, f"# A\n\n```{{code-cell}} ipython3\n{line}\n// the book's own text\n```\n"
+    )
+    assert "".join(made["source"]) == f"{line}\n{find('block_1d_core').source.rstrip()}"
 
 
 def test_leaves_of_a_glued_object_are_known(book: Path) -> None:

@@ -18,7 +18,8 @@ from helpers.errors import (
     ToolchainError,
     UnknownKernelError,
 )
-from helpers.judging import shapes
+from helpers.judging import shapes, texts
+from helpers.measuring import turns
 from helpers.rungs import cores, find
 from helpers.workbench import Verdict, cell_magic, mine
 from tests.conftest import ROOT
@@ -116,11 +117,11 @@ EDITS = (
          both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
          ("`wait_groups<STAGES - 1>` in both places",)),
     Edit("17", "wmma_tiled", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5), ("`A_LD = BK`",)),
-    Edit("18", "mma_swizzle", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3),
+    Edit("18", "mma_swizzle_core", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3),
          ("`row_major<` for `swizzled<`",)),
-    Edit("19", "mma_pipelined", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
+    Edit("19", "mma_pipelined_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
          both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
-         ("`wait_groups<STAGES - 1>` in both places",), {"BM": 64, "BN": 64, "WM": 32, "WN": 32}),
+         ("`wait_groups<STAGES - 1>`", "names the copy that is read too early")),
 )  # fmt: skip
 
 
@@ -158,6 +159,7 @@ CORE_EDITS = (
     Edit("12", "lane_map_core", (("lane / 2 % 4", "lane / 8"), ("lane / 8 * 2 + lane % 2", "lane % 8")),
          both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1))),
     Edit("17", "wmma_core", (("B + k0 * N + col0", "B + k0 * N"),), lambda v: v.facts.wrong is not None),
+    Edit("17", "wmma_tiled_core", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5)),
     Edit("18", "mma_naive_core", (("B_tile[BK][BN]", "B_tile[BK][BN + 8]"), ("row_major<BN>", "row_major<BN + 8>"),
                                   ("+ g], BN)", "+ g], BN + 8)")), changed("wavefronts", lambda r: r != 1)),
     Edit("18", "mma_ldmatrix_core", (("A_tile[BM][BK]", "A_tile[BM][BK + 8]"), ("row_major<BK>", "row_major<BK + 8>")),
@@ -184,11 +186,17 @@ def test_every_core_has_such_a_change_and_keeps_no_claim_unchanged() -> None:
         assert verdict.ok and not edit.claim(verdict), edit.kernel
 
 
-def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel() -> None:
+def test_a_core_is_judged_on_whole_tiles_and_timed_beside_the_whole_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     facts: Any = cell_magic("block_1d_core", "// the book's own text").facts
     assert [c.shape for c in facts.cases] == [(64, 64, 16), (128, 128, 16)]
     assert facts.book.kernel.name == "block_1d_core"
     assert facts.rival.kernel.name == "block_1d" and facts.rival.M == facts.book.M
+    timed: list[str] = []
+    monkeypatch.setattr(turns, "in_turn", lambda own, book: timed.append(book.kernel.name))
+    texts._on_gpu(facts, "a GPU", ())
+    assert timed == ["block_1d"]
     whole: Any = cell_magic("block_1d", "// the book's own text").facts
     assert whole.rival == whole.book
 
