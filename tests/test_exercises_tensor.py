@@ -1,4 +1,4 @@
-"""Exercises of chapters 17 to 20: right answers that count, wrong ones, and hints that are true of them."""
+"""Exercises of chapters 17 to 22: right answers that count, wrong ones, and hints that are true of them."""
 
 from __future__ import annotations
 
@@ -304,11 +304,39 @@ def test_a_wrong_place_in_a_box_gets_its_hint(
     assert words in hint("20.2", answer)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("at.parity ^ 1", "at.parity", "first round must not wait"),
+        ("barrier_wait(&empty[at.stage], at.parity ^ 1);", "", "waits for empty"),
+        ("barrier_wait(&full[at.stage], at.parity);", "", "waits for full"),
+        ("barrier_arrive(&empty", "if (lane == 0) barrier_arrive(&empty", "as many threads must"),
+        ("at.advance();", "__syncthreads(); at.advance();", "meet at full and empty alone"),
+    ],
+)
+def test_a_relay_that_breaks_says_at_which_barrier(old: str, new: str, words: str) -> None:
+    right = solution("20.3")
+    assert right.count(old) == 1 and exercises.check("20.3", right).passed
+    assert words in hint("20.3", right.replace(old, new))
+    assert "waits for empty" in hint("20.3", starter("20.3"))
+
+
+def test_one_arrival_for_all_lanes_is_a_right_relay() -> None:
+    one = solution("20.3").replace("empty[threadIdx.x], 32", "empty[threadIdx.x], 1")
+    last = "__syncwarp(); if (lane == 0) barrier_arrive(&empty[at.stage])"
+    assert exercises.check("20.3", one.replace("barrier_arrive(&empty[at.stage])", last)).passed
+    early = one.replace("barrier_arrive(&empty[at.stage])", last.replace("__syncwarp(); ", ""))
+    assert "waits for empty" in hint("20.3", early)
+
+
+# -- chapters 21 and 22 ----------------------------------------------------------------------------
+
+
 def test_a_producer_that_announces_its_own_part_only_is_told_so() -> None:
     def ring(bm: int, bn: int, cluster: int, c_bytes: int) -> tuple[int, int]:
         return 128 * (bm + bn // cluster), (225 * 1024 - c_bytes) // (128 * (bm + bn))
 
-    told = failures(exercises.check("20.3", ring))
+    told = failures(exercises.check("22.1", ring))
     assert told and all("not all that lands" in words for words in told.values())
 
 
@@ -316,8 +344,8 @@ def test_a_ring_that_forgets_the_bytes_for_c_is_told_that_one_more_does_not_fit(
     def ring(bm: int, bn: int, cluster: int, c_bytes: int) -> tuple[int, int]:
         return 128 * (bm + bn), (225 * 1024 - c_bytes) // (128 * (bm + bn))
 
-    assert exercises.check("20.3", ring).passed
-    told = failures(exercises.check("20.3", lambda m, n, c, b: ring(m, n, c, 0)))
+    assert exercises.check("22.1", ring).passed
+    told = failures(exercises.check("22.1", lambda m, n, c, b: ring(m, n, c, 0)))
     assert list(told.values()) == ["one more would not fit beside C"]
 
 
@@ -325,8 +353,33 @@ def test_a_descriptor_that_keeps_the_number_of_the_block_is_told_so() -> None:
     def unmasked(start: int, leading: int, stride: int) -> int:
         return 1 << 62 | stride >> 4 << 32 | leading >> 4 << 16 | start >> 4
 
-    assert exercises.check("20.4", wgmma_descriptor).passed
-    assert "name the block of the cluster" in hint("20.4", unmasked)
+    assert exercises.check("21.1", wgmma_descriptor).passed
+    assert "name the block of the cluster" in hint("21.1", unmasked)
+
+
+def holder(row: int, col: int) -> tuple[int, int]:
+    lane = row % 8 * 4 + col % 8 // 2
+    return row // 16 * 32 + lane, col // 8 * 4 + row % 16 // 8 * 2 + col % 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda r, c: (0, 0), "no two may share one"),
+        (
+            lambda r, c: (127 - holder(r, c)[0], holder(r, c)[1]),
+            "a warp of the group holds 16 rows",
+        ),
+        (lambda r, c: (holder(r, c)[0] ^ 1, holder(r, c)[1]), "four lanes share eight columns"),
+        (lambda r, c: (holder(r, c)[0], holder(r, c)[1] ^ 2), "the row eight further down"),
+    ],
+)
+def test_a_wrong_holder_of_a_sum_gets_its_hint(
+    answer: Callable[[int, int], Any], words: str
+) -> None:
+    assert exercises.check("21.2", holder).passed
+    assert words in hint("21.2", answer)
+    assert not exercises.check("21.2", lambda r, c: r).passed
 
 
 def test_rounds_count_to_one_percent_where_tiles_are_cut_and_exactly_where_not() -> None:
@@ -334,9 +387,9 @@ def test_rounds_count_to_one_percent_where_tiles_are_cut_and_exactly_where_not()
         whole = -(-tiles // workers)
         return whole, round(tiles / workers, 2) if tiles > workers else whole
 
-    assert exercises.check("20.5", rounds).passed
-    assert "round up" in hint("20.5", lambda t, w: (t / w, max(1.0, t / w))).lower()
-    assert "not full" in hint("20.5", lambda t, w: (t // w, max(1.0, t / w))).lower()
-    assert "nothing is cut" in hint("20.5", lambda t, w: (-(-t // w), t / w)).lower()
-    assert "nobody waits" in hint("20.5", lambda t, w: (-(-t // w), -(-t // w))).lower()
-    assert not exercises.check("20.5", lambda t, w: (1.005 * -(-t // w), max(1.0, t / w))).passed
+    assert exercises.check("22.2", rounds).passed
+    assert "round up" in hint("22.2", lambda t, w: (t / w, max(1.0, t / w))).lower()
+    assert "not full" in hint("22.2", lambda t, w: (t // w, max(1.0, t / w))).lower()
+    assert "nothing is cut" in hint("22.2", lambda t, w: (-(-t // w), t / w)).lower()
+    assert "nobody waits" in hint("22.2", lambda t, w: (-(-t // w), -(-t // w))).lower()
+    assert not exercises.check("22.2", lambda t, w: (1.005 * -(-t // w), max(1.0, t / w))).passed

@@ -34,7 +34,7 @@ PLACED = {
     "14_ring_of_tiles": "fp32_best",
     "17_tensor_cores": "wmma_tiled",
     "19_feeding": "mma_pipelined",
-    "20_copy_engine": "hopper_2",
+    "21_wgmma": "hopper_2",
 }
 EMULATED = [name for name in PLACED.values() if catalog[name].host == "plain"]
 SMALL = {"BM": 16, "BN": 16, "BK": 4, "TM": 4}

@@ -1,4 +1,4 @@
-"""Figures of chapters 17 to 20: what they draw is what the kernels and the catalog say."""
+"""Figures of chapters 17 to 22: what they draw is what the kernels and the catalog say."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from helpers.chapters.ch17 import pictures as ch17
 from helpers.chapters.ch18 import pictures as ch18
 from helpers.chapters.ch19 import pictures as ch19
 from helpers.chapters.ch20 import pictures as ch20
+from helpers.chapters.ch20 import tries as tries20
+from helpers.chapters.ch21 import pictures as ch21
+from helpers.chapters.ch21 import tries as tries21
+from helpers.chapters.ch22 import pictures as ch22
+from helpers.chapters.ch22 import tries as tries22
 from helpers.colours import PALETTE
 from helpers.errors import ConfigError, DataError
 from helpers.kernel import geometry
-from helpers.plots import Figure, surface
+from helpers.plots import Figure, hopper_blocks, surface
 from helpers.rungs import catalog
 
 STEPS = [f"hopper_{i}" for i in range(1, 7)]
@@ -65,13 +70,20 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "ring of four": lambda: ch19.ring(4),
     "ring of two": lambda: ch19.ring(2, 3),
     **{
-        f"block of {name}": lambda name=name, before=before: ch20.hopper_block(name, since=before)  # type: ignore[misc]
+        f"block of {name}": lambda name=name, before=before: plots.hopper_block(name, since=before)  # type: ignore[misc]
         for before, name in zip(["", *STEPS], STEPS, strict=False)
     },
-    "descriptor": lambda: ch20.bit_fields(hopper.wgmma_descriptor(0x4400, 8192, 1024)),
-    "stream-K": ch20.stream_k,
-    "stream-K, one tile too many": lambda: ch20.stream_k(7, 6, steps=3),
-    "stream-K, nothing to cut": lambda: ch20.stream_k(3, 4),
+    "block of mma_tma": lambda: plots.hopper_block("mma_tma"),
+    "box": ch20.box,
+    "box, first chunk": lambda: ch20.box(0),
+    "sums": ch21.accumulator,
+    "sums of a narrow one": lambda: ch21.accumulator(63, 7, n=8),
+    "tiles leave": ch22.leaving,
+    "tiles leave, none to overlap": lambda: ch22.leaving(1, store=1.0),
+    "descriptor": lambda: ch21.bit_fields(hopper.wgmma_descriptor(0x4400, 8192, 1024)),
+    "stream-K": ch22.stream_k,
+    "stream-K, one tile too many": lambda: ch22.stream_k(7, 6, steps=3),
+    "stream-K, nothing to cut": lambda: ch22.stream_k(3, 4),
 }
 
 
@@ -179,19 +191,23 @@ def test_a_ring_shows_its_tiles_and_refuses_one_slot() -> None:
 # -- a block -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", ["mma_tma", *STEPS])
 def test_a_block_is_the_catalogs(name: str) -> None:
     kernel = catalog[name]
     p = geometry(kernel, 4096, 4096, 4096)
-    b = ch20._block(name)
+    b = hopper_blocks._block(name)
     in_flight = b.stages * (b.a_bytes + b.b_bytes) + b.c_bytes
     assert in_flight == p.shared_bytes - 1024, "1024 bytes are for the start of the first buffer"
     assert b.warps * 32 == p.block[0] and b.consumers * 4 <= b.warps
-    arrivals = re.search(r"barrier_init\(&empty\[s\], ([^)]+)\)", kernel.source)
-    figure = ch20.hopper_block(name)
+    arrivals = re.search(r"barrier_init\(&empty\[\w+\], ([^)]+)\)", kernel.source)
+    figure = plots.hopper_block(name)
     assert f"{b.warps} warps" in figure.alt
     if arrivals:
-        sizes = {"CONSUMERS": hopper.CONSUMERS, "PEERS": kernel.params.get("CLUSTER_M", 1)}
+        sizes = {
+            "CONSUMERS": hopper.CONSUMERS,
+            "PEERS": kernel.params.get("CLUSTER_M", 1),
+            "WARPS": 8,
+        }
         count = int(eval(arrivals[1], sizes))
         assert f"empty after {count} arrival{'s' * (count > 1)}." in figure.alt
         assert list(texts(figure.svg)).count("empty") == b.stages * b.cluster
@@ -200,16 +216,18 @@ def test_a_block_is_the_catalogs(name: str) -> None:
 
 
 def test_what_is_new_is_what_differs() -> None:
-    assert "New since" not in ch20.hopper_block("hopper_3", since="hopper_3").alt
-    alt = ch20.hopper_block("hopper_4", since="hopper_3").alt
+    assert "New since" not in plots.hopper_block("hopper_3", since="hopper_3").alt
+    alt = plots.hopper_block("hopper_4", since="hopper_3").alt
     new = alt.split("New since hopper_3: ")[1]
     assert "multicast" in new and "ring" not in new
-    assert "ring of 3 stages" in ch20.hopper_block("hopper_2", since="hopper_1").alt.split("New")[1]
+    assert (
+        "ring of 3 stages" in plots.hopper_block("hopper_2", since="hopper_1").alt.split("New")[1]
+    )
 
 
 def test_a_kernel_without_tma_has_no_such_block() -> None:
-    with pytest.raises(ConfigError, match="chapter 20"):
-        ch20.hopper_block("mma_pipelined")
+    with pytest.raises(ConfigError, match="chapters 20 to 22"):
+        plots.hopper_block("mma_pipelined")
 
 
 # -- the descriptor ------------------------------------------------------------------------------
@@ -249,7 +267,7 @@ def test_the_blocks_number_is_masked_off() -> None:
 
 def test_bits_drawn_are_the_words() -> None:
     word = hopper.wgmma_descriptor(0x1400, 8192, 1024)
-    for svg in (ch20.bit_fields(word).svg, ch20.bit_fields(word).narrow):
+    for svg in (ch21.bit_fields(word).svg, ch21.bit_fields(word).narrow):
         ys: dict[str, list[tuple[float, str]]] = {}
         for node in ET.fromstring(svg).iter():
             words = "".join(node.itertext()).strip() if node.tag.endswith("text") else ""
@@ -259,16 +277,109 @@ def test_bits_drawn_are_the_words() -> None:
                 ys.setdefault(str(y), []).append((float(x or 0), words))
         rows = [sorted(row) for row in ys.values() if len(row) == 32]
         assert int("".join(bit for row in rows for _, bit in row), 2) == word
-    assert "512 x 16 = 8,192 bytes" in ch20.bit_fields(word).alt
+    assert "512 x 16 = 8,192 bytes" in ch21.bit_fields(word).alt
 
 
 def test_a_word_that_does_not_fit_its_fields_is_refused() -> None:
     for word in (1 << 14, 1 << 64, -1):
         with pytest.raises(DataError, match="does not fit"):
-            ch20.bit_fields(word)
+            ch21.bit_fields(word)
     twice = (hopper.Field("a", 0, 3), hopper.Field("b", 3, 5))
     with pytest.raises(DataError, match="does not fit"):
-        ch20.bit_fields(0, twice)
+        ch21.bit_fields(0, twice)
+
+
+# -- a box in shared memory ----------------------------------------------------------------------
+
+SWIZZLED = """
+#include "common/swizzle.cuh"
+
+extern "C" __global__ void tell(int* out)
+{
+    out[threadIdx.x] = swizzled<64>(threadIdx.x / 8, threadIdx.x % 8 * 8);
+}
+"""
+
+
+@pytest.mark.parametrize("chunk", range(8))
+def test_a_box_lies_as_the_kernels_read_it(chunk: int) -> None:
+    out = np.zeros(64, np.int32)
+    emulator.launch(SWIZZLED, "tell", (1, 1, 1), (64, 1, 1), [out], arch="sm_80")
+    places = [int(out[8 * row + chunk]) % 64 // 8 for row in range(8)]
+    assert sorted(places) == list(range(8))
+    told = ", ".join(map(str, places[:-1])) + f" and {places[-1]}"
+    figure = ch20.box(chunk)
+    assert f"at positions {told}" in figure.alt and f"positions {told}, in all 32" in figure.caption
+    drawn = [words for words in texts(figure.svg) if words == str(chunk)]
+    assert len(drawn) >= 16, "eight of each grid"
+
+
+def test_a_chunk_that_a_row_has_not_is_refused() -> None:
+    for chunk in (-1, 8):
+        with pytest.raises(DataError, match="chunks 0 to 7"):
+            ch20.box(chunk)
+
+
+# -- the sums of a wgmma -------------------------------------------------------------------------
+
+STORED = """
+#include "common/wgmma.cuh"
+
+extern "C" __global__ void tell(half* out, int N)
+{
+    float acc[128];
+    for (int i = 0; i < 128; ++i) acc[i] = INDEX;
+    wgmma_store(out, 64, N, 0, 0, acc);
+}
+"""
+
+
+def test_a_sum_is_where_the_kernels_store_it() -> None:
+    told = []
+    for index in ("threadIdx.x", "i"):
+        out = np.full((64, 256), -1, np.float16)
+        defines = {"INDEX": index}
+        emulator.launch(
+            STORED, "tell", (1, 1, 1), (128, 1, 1), [out, 256], defines=defines, arch="sm_80"
+        )
+        told.append(out)
+    for row, col in np.ndindex(64, 256):
+        assert ch21.holder(row, col) == (told[0][row, col], told[1][row, col])
+    alt = ch21.accumulator(26, 43).alt
+    assert "acc[23] of lane 9 of warp 1" in alt and "acc[20]: row 18, column 42" in alt
+
+
+def test_a_sum_that_no_thread_holds_is_refused() -> None:
+    for given in ({"row": 64}, {"col": 256}, {"col": 128, "n": 128}, {"n": 12}, {"n": 512}):
+        with pytest.raises(DataError, match="has rows 0 to 63"):
+            ch21.accumulator(**{"row": 0, "col": 0, **given})
+
+
+# -- when a tile leaves --------------------------------------------------------------------------
+
+
+def test_a_tile_that_leaves_later_costs_its_store_once() -> None:
+    apart, during = (ch22._leaving(4, 0.25, way) for way in (False, True))
+    assert [t[2] for t in apart] == [1.25, 2.5, 3.75, 5.0]
+    assert [t[:2] for t in during] == [(0, 1), (1, 2), (2, 3), (3, 4)] and during[-1][2] == 4.25
+    assert ch22._leaving(1, 0.25, True) == ch22._leaving(1, 0.25, False)
+    assert "4 tiles take 5, " in ch22.leaving(4, store=0.25).alt
+    for given in ((0, 0.1), (4, -0.1), (4, 1.5)):
+        with pytest.raises(DataError, match="give at least a tile"):
+            ch22.leaving(given[0], store=given[1])
+
+
+# -- what the notes say --------------------------------------------------------------------------
+
+
+def test_what_is_told_of_the_notes_stands_in_them() -> None:
+    assert tries20.said()["within"] < 5 < tries20.said()["percent"]
+    assert tries21.said()["four_4096"] < tries21.said()["first_4096"]
+    said, steps = tries22.said(), tries22.predicted()
+    assert said["ideal"] / said["counted"] == pytest.approx(said["busy"] / 100, abs=0.002)
+    assert said["at_once"] < said["deferred"] and steps.keys() == {4, 5, 6}
+    with pytest.raises(AssertionError, match=r"data/tries/hopper\.md"):
+        tries22._found("no such notes", r"k5 (\d+)")
 
 
 # -- pieces of tiles -----------------------------------------------------------------------------
@@ -315,10 +426,10 @@ def test_pieces_of_nobody_are_refused() -> None:
 
 
 def test_stream_k_says_rounds_and_shares() -> None:
-    share = ch20.stream_k_share(5, 4, 8)
+    share = ch22.stream_k_share(5, 4, 8)
     assert share == {"whole": 2, "cut": 1.25, "whole_busy": 5 / 8, "cut_busy": 1, "cut_tiles": 3}
-    assert ch20.stream_k_share(3, 4, 8)["cut"] == ch20.stream_k_share(3, 4, 8)["whole"] == 1
-    figure = ch20.stream_k()
+    assert ch22.stream_k_share(3, 4, 8)["cut"] == ch22.stream_k_share(3, 4, 8)["whole"] == 1
+    figure = ch22.stream_k()
     assert "whole they take 2 rounds, with the SMs busy 62.5 %" in figure.alt
     assert "cut, 1.25 and 100 %" in figure.alt
     assert "SM 1: 1 steps 2 to 7 and 2 steps 0 to 3" in figure.alt

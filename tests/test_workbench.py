@@ -117,11 +117,11 @@ EDITS = (
          both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
          ("`wait_groups<STAGES - 1>` in both places",)),
     Edit("17", "wmma_tiled", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5), ("`A_LD = BK`",)),
-    Edit("18", "mma_swizzle", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3),
+    Edit("18", "mma_swizzle_core", (("swizzled<", "row_major<"),), changed("wavefronts", lambda r: r > 3),
          ("`row_major<` for `swizzled<`",)),
-    Edit("19", "mma_pipelined", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
+    Edit("19", "mma_pipelined_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
          both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
-         ("`wait_groups<STAGES - 1>` in both places",), {"BM": 64, "BN": 64, "WM": 32, "WN": 32}),
+         ("`wait_groups<STAGES - 1>`", "names the copy that is read too early")),
 )  # fmt: skip
 
 

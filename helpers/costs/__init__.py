@@ -20,14 +20,17 @@ from helpers.costs.bounding import (
 )
 from helpers.costs.facts import missing, remarks, uses
 from helpers.costs.littles import UnderWay, little
+from helpers.costs.ordering import TIE, Ordering, order, recorded
 
 __all__ = [
     "DRAM",
     "ISSUE",
     "L1",
     "L2",
+    "TIE",
     "Bound",
     "Bounds",
+    "Ordering",
     "UnderWay",
     "Waves",
     "at_hand",
@@ -37,6 +40,8 @@ __all__ = [
     "missing",
     "of_counts",
     "of_plan",
+    "order",
+    "recorded",
     "remarks",
     "uses",
 ]

@@ -10,7 +10,7 @@ from helpers import device, measuring, model, toolchain
 from helpers.costs import counting, facts, rates
 from helpers.device import Gpu
 from helpers.emulator import Report
-from helpers.errors import ConfigError, DataError, TileError
+from helpers.errors import ConfigError, DataError, TileError, UnknownNameError, near_matches
 from helpers.kernel import ITEM_BYTES, Geometry, cdiv
 from helpers.rungs import catalog, find, lay_out
 
@@ -66,7 +66,8 @@ class Bounds(Mapping[str, Bound]):
 
     kernel: its name. size: (M, N, K), of a launch that is no product as it was given. flop: of the whole
     launch. missing: resources that are not known, and why. gpu: a row of `device.GPUS`. whose: of the
-    measured time, in words.
+    measured time, in words. waiting: ms in which a block waits for loads and no other block covers it
+    (`predicted`); None where that is not known.
     """
 
     kernel: str
@@ -78,9 +79,18 @@ class Bounds(Mapping[str, Bound]):
     measured: float | None = None
     whose: str = ""
     missing: tuple[str, ...] = ()
+    waiting: float | None = None
 
     def __getitem__(self, resource: str) -> Bound:
-        return next(b for b in self.bounds if b.resource == resource)
+        for b in self.bounds:
+            if b.resource == resource:
+                return b
+        raise UnknownNameError(
+            f"no bound of {self.kernel} is called {resource!r}. {near_matches(str(resource), list(self))}"
+        )
+
+    def __contains__(self, resource: object) -> bool:
+        return any(b.resource == resource for b in self.bounds)
 
     def __iter__(self) -> Iterator[str]:
         return (b.resource for b in self.bounds)
@@ -102,6 +112,19 @@ class Bounds(Mapping[str, Bound]):
     def ms(self) -> float:
         """The prediction: the time of the binding resource alone, in ms."""
         return max(b.ms for b in self.bounds)
+
+    @property
+    def predicted(self) -> float:
+        """The bound and the waiting that it leaves out, in ms: a prediction that may be beaten.
+
+        A warp alone in the main loop waits some clocks a round for what it loads (`waiting.waits`: its
+        machine code, published latencies). The warps of a block meet at barriers, so they wait together;
+        of r blocks that an SM holds, each covers for the others but not for itself: 1/r of the waits stays.
+        Assumed: tiles of A and B come from L2, and what a kernel without shared memory reads from L1;
+        barriers, register banks, full queues and clocks below boost cost nothing. Equal to `ms` where the
+        waits are not known.
+        """
+        return self.ms + (self.waiting or 0.0)
 
     @property
     def gflops(self) -> float:
@@ -185,11 +208,16 @@ def bounds(
     return of_plan(lay_out(kernel, M, n, k, **tile), gpu)
 
 
-def of_plan(plan: Geometry, gpu: str | Gpu | None = None) -> Bounds:
+def of_plan(
+    plan: Geometry,
+    gpu: str | Gpu | None = None,
+    *,
+    measured: tuple[float, str] | None = None,
+) -> Bounds:
     """What each resource alone would take for a planned launch, of a reader's own text too.
 
     - DRAM: A, B and C once each, over the bandwidth of the data sheet.
-    - L2: what the blocks fetch if those that an SM holds at once share in L1 all that they can, and C
+    - L2: what the SMs take in if the blocks that one holds at once share in L1 all that they can
       (`l2_bytes`), over `rates.l2`.
     - L1 and shared memory: wavefronts of the pipe that delivers to registers, one a clock and SM.
     - issue slots: warp instructions of the main loop, four a clock and SM; the rest of the kernel is
@@ -198,7 +226,8 @@ def of_plan(plan: Geometry, gpu: str | Gpu | None = None) -> Bounds:
 
     The last three lie inside an SM: the SM with most tiles decides (`Waves`). All at the boost clock,
     and each count is one that the kernel cannot go below, so no time should be below the largest.
-    Counts at the edge of C are those of whole tiles in parts. Raises ConfigError where the GPU cannot
+    Counts at the edge of C are those of whole tiles in parts. measured: a time in ms and whose it is, in
+    words; left out, it is looked up (`time_of`). Raises ConfigError where the GPU cannot
     run it, and what compiling and emulating raise.
     """
     card_ = card(gpu)
@@ -246,12 +275,17 @@ def of_plan(plan: Geometry, gpu: str | Gpu | None = None) -> Bounds:
         )  # fmt: skip
     else:
         missing.append(f"{ISSUE}: {counts.instructions_source}")
-    name, unit, rate = rates.arithmetic(card_, kernel.dtype)
+    by_wgmma = kernel.host == "tma" and "WM" not in plan.params
+    name, unit, rate = rates.arithmetic(card_, kernel.dtype, wgmma=by_wgmma)
     found.append(inside(name, float(M * N * K), unit, rate, "M N K"))
-    measured, whose = time_of(plan, card_)
+    waiting = None
+    if counts.waits is not None:
+        at_once = max(1.0, min(resident, where.busiest))
+        waiting = counts.waits.at(K) * where.busiest / at_once / (card_.boost_mhz * 1e3)
+    took, whose = measured if measured is not None else time_of(plan, card_)
     return Bounds(
-        kernel.name, (M, N, K), card_, tuple(found), where, float(model.flops(M, N, K)), measured,
-        whose, tuple(missing),
+        kernel.name, (M, N, K), card_, tuple(found), where, float(model.flops(M, N, K)), took,
+        whose, tuple(missing), waiting,
     )  # fmt: skip
 
 
@@ -275,28 +309,28 @@ def spread(plan: Geometry, gpu: Gpu, resident: int) -> Waves:
 
 
 def l2_bytes(plan: Geometry, resident: int) -> tuple[float, str]:
-    """Bytes that leave L2 for the SMs at least, and C on its way back; and how they were counted.
+    """Bytes of A and B that the SMs take in from L2 at least, and how they were counted.
 
     A block of BM x BN needs BM + BN elements a k. Loads by threads pass through L1, so blocks that an
-    SM holds at once may share there: at best they lie in a square of tiles. TMA writes to shared
-    memory alone: only the blocks of a cluster share. What L1 keeps from one block to the next is
-    left out (a panel of A and B is larger than L1 from K = 1024 on).
+    SM holds at once may share there: at best they lie in a rectangle of tiles that is nearly square. TMA
+    writes to shared memory alone: only the blocks of a cluster share. What L1 keeps from one block to the
+    next is left out (a panel of A and B is larger than L1 from K = 1024 on). C leaves by another way.
+    L2 itself may send less: of tiled_32 at 1024 the recorded bytes of L2 are below the misses of L1, so
+    requests of neighbouring SMs are merged on their way. That is why the SMs' ports are the rate.
     """
     k, p = plan.kernel, plan.params
-    item, out = ITEM_BYTES[k.dtype], ITEM_BYTES[k.out_dtype]
     bm, bn = plan.tile
-    stores = plan.M * plan.N * out
     if k.host == "tma":
         down, along = p.get("CLUSTER_M", 1), p.get("CLUSTER_N", 1)
-        words = "tiles by TMA, shared by the blocks of a cluster, and C"
+        words = "tiles by TMA, shared by the blocks of a cluster"
     else:
         down, along = max(
             ((d, resident // d) for d in range(1, resident + 1)),
             key=lambda s: s[0] * s[1] / (s[0] * bm + s[1] * bn),
         )
-        words = f"what a block needs, {resident} blocks on an SM sharing in L1 all they can, and C"
-    a_tile = 1 / (bn * along) + 1 / (bm * down)
-    return plan.M * plan.N * plan.K * item * a_tile + stores, words
+        words = f"what a block needs, {resident} on an SM sharing in L1 all they can"
+    each = 1 / (bn * along) + 1 / (bm * down)
+    return plan.M * plan.N * plan.K * ITEM_BYTES[k.dtype] * each, words
 
 
 def time_of(plan: Geometry, gpu: Gpu) -> tuple[float | None, str]:

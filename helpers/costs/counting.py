@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from helpers import disk, model, toolchain
+from helpers.costs import rates, waiting
 from helpers.device import WARP
 from helpers.emulator import Report
 from helpers.errors import ConfigError, ToolchainError
-from helpers.kernel import DEPTHS, ITEM_BYTES, Geometry, geometry
+from helpers.kernel import DEPTHS, ITEM_BYTES, Geometry, cdiv, geometry
 from helpers.launch import Trace, trace_of
 
 LINE_BYTES = model.L1_LINE
@@ -74,13 +75,15 @@ class BlockCounts:
     """What one block with a whole tile of C asks of its SM, and who counted it.
 
     parts: of the pipe that delivers from L1 and shared memory. instructions: warp instructions of the
-    main loop; None where they are not known, and instructions_source says why.
+    main loop; None where they are not known, and instructions_source says why. waits: clocks in which
+    one of its warps, alone, waits for loads (`waiting.waits`).
     """
 
     parts: tuple[Part, ...]
     deliveries_source: str
     instructions: Linear | None
     instructions_source: str
+    waits: Linear | None = None
 
     def deliveries(self, K: int, N: int) -> float:
         """Wavefronts of the data pipe for one block: rows of A have K elements, those of B and C N."""
@@ -117,14 +120,14 @@ def of_block(launch: Geometry, arch: str) -> BlockCounts:
         [
             k.source, k.entry, k.name, arch, repr(sorted(launch.defines.items())),
             repr((launch.block, launch.tile, launch.shared_bytes)), toolchain.compiler(),
-            repr(toolchain.header_state(k.source)), disk.code_of(Path(__file__)),
+            repr(toolchain.header_state(k.source)), disk.code_of(*Path(__file__).parent.glob("*.py")),
         ]
     )  # fmt: skip
     return disk.kept("costs", identity, lambda: _count(launch, arch))
 
 
 def _count(launch: Geometry, arch: str) -> BlockCounts:
-    instructions, said = _instructions(launch, arch)
+    instructions, waits, said = _instructions(launch, arch)
     if launch.kernel.host == "tma":
         parts = _by_formula(launch)
         source = (
@@ -134,7 +137,7 @@ def _count(launch: Geometry, arch: str) -> BlockCounts:
     else:
         parts = _emulated(launch, arch)
         source = f"the emulator, one whole tile at two depths, shared accesses as in SASS of {arch}"
-    return BlockCounts(tuple(parts), source, instructions, said)
+    return BlockCounts(tuple(parts), source, instructions, said, waits)
 
 
 # -- deliveries -----------------------------------------------------------------------------------
@@ -284,9 +287,13 @@ def _by_formula(launch: Geometry) -> list[Part]:
 # -- instructions ---------------------------------------------------------------------------------
 
 
-def _instructions(launch: Geometry, arch: str) -> tuple[Linear | None, str]:
-    """Warp instructions of a block: those of the main loop for each multiply-add in it."""
+def _instructions(launch: Geometry, arch: str) -> tuple[Linear | None, Linear | None, str]:
+    """Warp instructions of a block and the waits of one of its warps, by the machine code's main loop."""
     bm, bn = launch.tile
+    if launch.kernel.host == "tma" and "WM" not in launch.params:
+        exposed = rates.latency(arch, "L2").clocks if launch.params.get("STAGES", 1) == 1 else 0.0
+        words = "left out: a warpgroup issues few instructions, and producers differ from consumers"
+        return None, Linear(0.0, exposed / depth_of(launch)), words
     try:
         built = toolchain.compile_launch(launch, arch)
         code, labels = toolchain.sass_instructions(
@@ -294,20 +301,18 @@ def _instructions(launch: Geometry, arch: str) -> tuple[Linear | None, str]:
         )
         loop = toolchain.main_loop(code, labels)
     except ToolchainError as error:
-        return None, f"not known: {error}"
+        return None, None, f"not known: {error}"
     done = sum(multiplied(i.opcode, launch.kernel.dtype) for i in loop)
     if not done:
-        return None, f"not known: no multiply-add in the main loop of {arch}"
-    if any(i.opcode.startswith("HGMMA") for i in loop):
-        return (
-            None,
-            "left out: a warpgroup issues few instructions, and producers differ from consumers",
-        )
-    per_k = bm * bn * len(loop) / done
+        return None, None, f"not known: no multiply-add in the main loop of {arch}"
+    near = rates.latency(arch, "L1" if launch.kernel.reuse == "warp" else "L2").clocks
+    shared = rates.latency(arch, "shared memory").clocks
+    waited = waiting.waits(loop, {"LDG": near, "LDGSTS": near, "LDS": shared, "LDSM": shared})
+    warps = cdiv(launch.threads, WARP)
     return (
-        Linear(0.0, per_k),
-        f"SASS of {arch}: {len(loop)} instructions in the main loop for "
-        f"{done:g} lane multiply-adds",
+        Linear(0.0, bm * bn * len(loop) / done),
+        Linear(0.0, waited * bm * bn / (done * warps)),
+        f"SASS of {arch}: {len(loop)} instructions in the main loop for {done:g} multiply-adds",
     )
 
 

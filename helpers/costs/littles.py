@@ -67,7 +67,7 @@ def little(place: str, gpu: str | Gpu | None = None, *, each: float | None = Non
     if fma:
         rate = min(SCHEDULERS, card_.fp32_lanes_per_sm / WARP)
         said = f"{card_.fp32_lanes_per_sm} FP32 lanes an SM"
-    latency = FMA_LATENCY if fma else rates.latency(card_, place)
+    latency = FMA_LATENCY if fma else rates.latency(card_.arch, place)
     unit = "instructions" if fma else "bytes"
     amount = latency.clocks * rate
     return UnderWay(

@@ -15,11 +15,10 @@ Ampere GPU architecture through microbenchmarking", GTC 2021; Jia et al., arXiv 
 """
 L2_BYTES: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
-        "a100": (5120 * 1410e6, "5,120 bytes a clock: NVIDIA A100 whitepaper"),
         "t4": (1270e9, "measured by Jia et al., arXiv 1903.07486, table 3.1"),
     }
 )
-"""Bytes of L2 a second where somebody says or measured it; elsewhere the SMs' ports bound it."""
+"""Bytes a second that all SMs together load from L2, where somebody measured it; else their ports bound it."""
 WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "sm_75": (
@@ -57,7 +56,7 @@ def dram(gpu: Gpu) -> Rate:
 
 
 def l2(gpu: Gpu) -> Rate:
-    """Bytes of L2, read and written."""
+    """Bytes that the SMs load from L2."""
     if gpu.key in L2_BYTES:
         rate, source = L2_BYTES[gpu.key]
         return Rate(rate / 1e3, source)
@@ -81,10 +80,21 @@ def issue(gpu: Gpu) -> Rate:
     return _a_clock(gpu, SCHEDULERS, f"{SCHEDULERS} schedulers an SM, one instruction a clock each")
 
 
-def arithmetic(gpu: Gpu, dtype: str) -> tuple[str, str, Rate]:
+MMA_SYNC: Mapping[str, tuple[float, str]] = MappingProxyType(
+    {
+        "sm_90": (
+            0.629,
+            "of which mma.sync reaches 62.9 % on Hopper, wgmma all: Luo et al., arXiv 2402.13499",
+        )
+    }
+)
+"""Share of the Tensor Cores' rate that mma.sync (and WMMA, made of it) reaches, where it is not 1."""
+
+
+def arithmetic(gpu: Gpu, dtype: str, *, wgmma: bool = False) -> tuple[str, str, Rate]:
     """The unit that multiplies elements of this type: its name, what it counts, and its rate.
 
-    Multiply-adds of single lanes; on Tensor Cores too, two FLOP each.
+    Multiply-adds of single lanes; on Tensor Cores too, two FLOP each. wgmma: whether they are driven by it.
     """
     if dtype == "int32":
         rate = _a_clock(gpu, INTEGER_LANES, f"{INTEGER_LANES} products of integers a clock and SM")
@@ -94,7 +104,9 @@ def arithmetic(gpu: Gpu, dtype: str) -> tuple[str, str, Rate]:
         return "FMA pipe", "multiply-adds", _a_clock(gpu, lanes, f"{lanes} FP32 lanes an SM")
     flop = gpu.tensor_fp16_flop_per_clock_per_sm
     words = f"{flop} FLOP a clock and SM with FP32 sums ({gpu.source})"
-    return "Tensor pipe", "multiply-adds", _a_clock(gpu, flop / 2, words)
+    share, said = (1.0, "") if wgmma else MMA_SYNC.get(gpu.arch, (1.0, ""))
+    words += f", {said}" if said else ""
+    return "Tensor pipe", "multiply-adds", _a_clock(gpu, share * flop / 2, words)
 
 
 @dataclass(frozen=True)
@@ -137,16 +149,16 @@ LATENCIES: Mapping[str, Mapping[str, Latency]] = MappingProxyType(
         },
     }
 )
-"""By architecture and place. Others take those of sm_90, as an assumption (`latency` says so)."""
+"""By architecture and place. Others take those of a near one, as an assumption (`latency` says so)."""
 
 
-def latency(gpu: Gpu, place: str) -> Latency:
-    """Clocks to "L1", "shared memory", "L2" or "DRAM" on a GPU."""
-    known = LATENCIES.get(gpu.arch)
+def latency(arch: str, place: str) -> Latency:
+    """Clocks to "L1", "shared memory", "L2" or "DRAM" on an architecture such as "sm_90a"."""
+    known = LATENCIES.get(arch.rstrip("af"))
     if known is not None:
         return known[place]
-    other = LATENCIES["sm_90"][place]
-    return Latency(other.clocks, f"{other.source}; assumed for {gpu.name}")
+    other = LATENCIES["sm_80" if arch.rstrip("af") == "sm_86" else "sm_90"][place]
+    return Latency(other.clocks, f"{other.source}; assumed for {arch}")
 
 
 __all__ = ["Latency", "Rate", "arithmetic", "deliveries", "dram", "issue", "l2", "latency"]

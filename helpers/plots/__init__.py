@@ -10,6 +10,7 @@ from helpers.plots.bar_charts import bars, ladder
 from helpers.plots.by_thread import two_jobs
 from helpers.plots.cost_charts import all_roofs, scorecard
 from helpers.plots.figures import Figure
+from helpers.plots.hopper_blocks import hopper_block
 from helpers.plots.rooflines import roofline
 from helpers.plots.tilings import tile_diagram
 from helpers.plots.time_lines import gantt, timeline
@@ -20,6 +21,7 @@ __all__ = [
     "all_roofs",
     "bars",
     "gantt",
+    "hopper_block",
     "ladder",
     "roofline",
     "scorecard",

@@ -1,1 +1,1 @@
-"""Chapter 20, Hopper: its pictures, and the checks of its exercises."""
+"""Chapter 20, the copy engine: its pictures, and the checks of its exercises."""

@@ -1,12 +1,18 @@
-"""Checks for the exercises of chapter 20, Hopper."""
+"""Checks for the exercises of chapter 20, the copy engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from helpers.exercises import Check, close_to, exercise
-from helpers.hopper import BOX_BYTES, BOX_COLS, DESCRIPTOR, stream_k_pieces, wgmma_descriptor
+import numpy as np
+
+from helpers import emulator
+from helpers.errors import TileError
+from helpers.exercises import Check, exercise
+from helpers.exercises.results import raised
+from helpers.hopper import BOX_BYTES, BOX_COLS
+from helpers.text import without_comments
 
 CHUNK = 8
 """Elements of two bytes in the 16 bytes that the swizzle moves as one."""
@@ -99,111 +105,51 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     )
 
 
-def _deepest(stage_bytes: int, c_bytes: int) -> int:
-    """Stages that fit beside the boxes of C, by the rule that the catalog states."""
-    return (225 * 1024 - c_bytes) // stage_bytes
+STEPS = 7
+"""More than twice around the ring of two slots."""
 
 
-@exercise("20.3", kind="python")
-def announced_and_deepest(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
-    """Bytes that a producer announces for a stage, and the deepest ring that fits."""
-    if not isinstance(answer(128, 128, 1, 0), (tuple, list)):
-        yield Check(False, "the function returns two numbers", got=str(answer(128, 128, 1, 0)))
+@exercise("20.3", kind="kernel")
+def relay(answer: object) -> Iterator[Check]:
+    """A warp fills a ring of two slots, another empties it: numbers pass in order, doubled."""
+    x = np.random.default_rng(20).standard_normal(32 * STEPS).astype(np.float32)
+    y = np.full_like(x, np.nan)
+    source = str(answer)
+    try:
+        report = emulator.launch(
+            source, "relay", (1, 1, 1), (64, 1, 1), [x, y, STEPS], arch="sm_90", name="relay.cu", max_seconds=20
+        )  # fmt: skip
+    except TileError as error:
+        yield raised("the kernel runs", error)
         return
-    for bm, bn, cluster, c_bytes in (
-        (128, 128, 1, 0),
-        (128, 256, 1, 0),
-        (128, 256, 2, 0),
-        (128, 256, 2, 32 * 1024),
-        (64, 256, 2, 16 * 1024),
-        (128, 128, 1, 32 * 1024),  # the bytes for C cost a stage
-    ):
-        announced, stages = (int(value) for value in answer(bm, bn, cluster, c_bytes))
-        stage = 2 * BOX_COLS * (bm + bn)
-        what = (
-            f"{bm} x {bn}, {cluster} block{'s' * (cluster > 1)} a cluster, {c_bytes:,} bytes for C"
+    found = sorted(report.findings, key=lambda finding: finding.kind != "divergent-barrier")
+    kinds = {finding.kind for finding in found}
+    hint = ""
+    if "divergent-barrier" in kinds:
+        hint = (
+            "somebody waits for a phase that does not end. The producer's first round must not wait, and as many "
+            "threads must arrive as the barrier was set up for"
         )
-        fetched = 2 * BOX_COLS * (bm + bn // cluster)
-        yield Check(
-            announced == stage,
-            f"bytes announced, {what}",
-            got=f"{announced:,}",
-            hint="its own part is not all that lands: the other block's part counts at this barrier, too"
-            if announced == fetched
-            else "a stage holds BM x 64 elements of A and 64 x BN of B, two bytes each",
+    elif "race" in kinds:
+        hint = (
+            "a slot is overwritten that the other warp may still read, or read before it is full: the producer "
+            "waits for empty, where the consumer arrives when it has read; the consumer waits for full"
         )
-        deepest = _deepest(stage, c_bytes)
-        yield Check(
-            stages == deepest,
-            f"deepest ring, {what}",
-            got=str(stages),
-            hint="one more would not fit beside C"
-            if stages > deepest
-            else "a whole tile of A and of B lies in each block's stage, whoever fetched it",
-        )
-
-
-@exercise("20.4", kind="python")
-def descriptor(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
-    """The 64 bits that wgmma finds an operand by, from three numbers of bytes."""
-    if answer(0x400, 16, 1024) is ...:
-        yield Check(False, "the function returns a number", got="...")
-        return
-    for start, leading, stride in (
-        (0x400, 16, 1024),
-        (0x4400, 8192, 1024),
-        (3 << 24 | 0x4400, 8192, 1024),
-        (0x37C20, 64, 512),
-    ):
-        word, right = int(answer(start, leading, stride)), wgmma_descriptor(start, leading, stride)
-        wrong = [f for f in DESCRIPTOR if f.of(word) != f.of(right)]
-        what = f"start {start:#x}, leading stride {leading}, stride {stride}"
-        if word == right:
-            yield Check(True, what, got=f"{word:#018x}")
-            continue
-        hint = "some bit is set that belongs to no field"
-        if wrong:
-            field = wrong[0]
-            hint = (
-                f"bits {field.first} to {field.last}, {field.name}, should hold {field.of(right)}"
-            )
-            if start >> 18:
-                hint += "; the upper bits of this address name the block of the cluster"
-        yield Check(False, what, got=f"{word:#018x}", hint=hint)
-
-
-@exercise("20.5", kind="python")
-def rounds(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """Time of tiles over workers, in tiles: whole, and with the last ones cut along k."""
-    if not isinstance(answer(5, 4), (tuple, list)):
-        yield Check(False, "the function returns two numbers", got=str(answer(5, 4)))
-        return
-    for tiles, workers in ((5, 4), (3, 4), (8, 4), (400, 66), (2048, 132)):
-        whole, cut = (float(value) for value in answer(tiles, workers))
-        what = f"{tiles} tiles on {workers}"
-        yield close_to(
-            whole,
-            -(-tiles // workers),
-            tolerance=0,
-            what=f"{what}, whole",
-            hint="how many tiles does the busiest worker get?",
-            wrong={
-                tiles / workers: "a tile that has begun takes its whole time: round up",
-                tiles // workers: "the last round is not full, and takes its time all the same",
-            },
-        )
-        steps = 64 * workers  # of k in a tile: as many as divide evenly
-        longest = max(
-            sum(piece.end - piece.begin for piece in stream_k_pieces(w, workers, tiles, steps))
-            for w in range(workers)
-        )
-        yield close_to(
-            cut,
-            longest / steps,
-            what=f"{what}, cut",
-            hint="all the tiles, shared evenly among the workers",
-            wrong={
-                tiles / workers: "with no more tiles than workers nothing is cut",
-                float(-(-tiles // workers)): "all get an equal share, and nobody waits",
-            },
-        )
+    yield Check(
+        not report.findings,
+        "no slot is overwritten before it was read, and nobody waits for ever",
+        got="; ".join(f"line {f.line}, {f.kind}" for f in found[:2]),
+        hint=hint,
+    )
+    yield Check(
+        bool(np.array_equal(y, 2 * x)),
+        f"{STEPS} steps arrive in order, doubled",
+        hint="both warps go through the slots in the same order, one step at a time",
+    )
+    bars = without_comments(source).count("__syncthreads")
+    yield Check(
+        bars == 1,
+        "the whole block meets once, when the barriers are set up",
+        got=f"{bars} times in the text",
+        hint="the two warps meet at full and empty alone, so that one may be a slot ahead",
+    )

@@ -1,0 +1,184 @@
+"""Pictures of chapter 21: the bits of a descriptor, and who holds which sum of a wgmma."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from helpers.colours import BLUE, PALETTE, VERMILION
+from helpers.errors import DataError
+from helpers.hopper import DESCRIPTOR, Field
+from helpers.plots.columns import INK, Column
+from helpers.plots.figures import Figure, both
+from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+
+# -- a descriptor --------------------------------------------------------------------------------
+
+
+def bit_fields(
+    word: int, fields: Sequence[Field] = DESCRIPTOR, *, bits: int = 64, caption: str | None = None
+) -> Figure:
+    """The bits of a word, its fields coloured, and under them what each field says.
+
+    Raises DataError if the word has more bits, fields overlap, or a bit outside them is set.
+    """
+    taken = [bit for f in fields for bit in range(f.first, f.last + 1)]
+    stray = word & ~sum(1 << bit for bit in set(taken))
+    if not 0 <= word < 1 << bits or len(set(taken)) < len(taken) or stray or max(taken) >= bits:
+        raise DataError(
+            f"{word:#x} does not fit these fields of {bits} bits; outside them: {stray:#x}"
+        )
+
+    def says(f: Field) -> str:
+        value = f.of(word)
+        return f"{value} x {f.unit} = {value * f.unit:,} bytes" if f.unit else str(value)
+
+    def draw(at: Column) -> Canvas:
+        canvas, tiny, small = Canvas(at), at.tiny, at.small
+        half = bits // 2
+        cell = (at.width - 2) / half
+        tall, y = tiny + 8, 4.0
+        colour = {
+            bit: PALETTE[i % len(PALETTE)]
+            for i, f in enumerate(fields)
+            for bit in range(f.first, f.last + 1)
+        }
+        for top in range(bits - 1, 0, -half):  # the highest bit at the left, as one writes numbers
+            y += tiny
+            for i in range(half):
+                bit = top - i
+                x, value = 1 + i * cell, word >> bit & 1
+                if bit in colour:
+                    canvas.rect(x, y, cell, tall, fill=colour[bit], alpha=0.3, edge=None)
+                words = str(value)
+                canvas.text(x + cell / 2, y + tall / 2, words, size=tiny + 0.5, ha="center",
+                            weight="bold" if value else "normal")  # fmt: skip
+                ends = [f for f in fields if bit in (f.first, f.last)]
+                if ends and (bit == ends[0].last or (ends[0].last - bit) * cell > 2.2 * tiny):
+                    shift = x + cell / 2
+                    canvas.text(shift, y - tiny / 2 - 1, str(bit), size=tiny, ha="center")
+            canvas.segments(
+                [(1 + i * cell, y, 1 + i * cell, y + tall) for i in range(half + 1)], lw=0.3
+            )
+            canvas.rect(1, y, half * cell, tall, lw=1.2)
+            y += tall + 12
+        for i, f in enumerate(fields):
+            canvas.rect(1, y, 13, 10, fill=PALETTE[i % len(PALETTE)], alpha=0.3, edge=INK, lw=0.5)
+            words = f"bits {f.first}–{f.last}, {f.name}: {says(f)}"
+            y = canvas.lines(20, y + 5, words, width=at.width - 21, size=small) + small
+        return canvas.end(y + 2)
+
+    told = "; ".join(f"bits {f.first} to {f.last}, {f.name}: {says(f)}" for f in fields)
+    alt = f"The {bits} bits of {word:#018x}, highest first. {told}. All other bits are zero."
+    return both(draw, alt, f"{word:#018x}, highest bit first." if caption is None else caption)
+
+
+# -- the sums of a wgmma ---------------------------------------------------------------------------
+
+ROWS, PIECE = 64, 8
+"""Rows of C of an instruction, and the columns after which the pattern of lanes repeats."""
+
+
+def holder(row: int, col: int) -> tuple[int, int]:
+    """Thread of the warpgroup (0 to 127) and index in acc[] of sum (row, col) of m64nNk16.
+
+    Source: PTX ISA, register fragments of wgmma.mma_async, D; kernels/common/wgmma.cuh.
+    """
+    warp, within = divmod(row, 16)
+    lane = within % 8 * 4 + col % PIECE // 2
+    return 32 * warp + lane, col // PIECE * 4 + within // 8 * 2 + col % 2
+
+
+def accumulator(
+    row: int = 26, col: int = 43, *, n: int = 256, caption: str | None = None
+) -> Figure:
+    """Which thread of a warpgroup holds which sum of one wgmma: 64 rows by n columns.
+
+    row, col: the sum that is followed; all sums of its thread are marked. Raises DataError for a sum
+    that is not there, and for an n that wgmma has not.
+    """
+    if not (0 <= row < ROWS and 0 <= col < n and n % PIECE == 0 and PIECE <= n <= 256):
+        raise DataError(f"{row=}, {col=}, {n=}: m64n{n}k16 has rows 0 to 63, columns 0 to {n - 1}")
+    thread, index = holder(row, col)
+    warp, lane = divmod(thread, 32)
+    first, piece = 16 * warp + lane // 4, col // PIECE
+    pair = lane % 4 * 2
+    mine = [
+        f"acc[{4 * piece + 2 * h + i}]: row {first + 8 * h}, column {PIECE * piece + pair + i}"
+        for h in (0, 1)
+        for i in (0, 1)
+    ]
+
+    def draw(at: Column) -> Canvas:
+        canvas, small, tiny = Canvas(at), at.small, at.tiny
+        left = text_width("rows 48–63", small) + 6
+        span = at.width - left - 2
+        unit, tall = span / n, 24.0
+        y = draw_key(canvas, [
+            Mark(f"sums of lane {lane} of warp {warp}", BLUE, 1.0),
+            Mark("the piece drawn below", None, 1.0, VERMILION, lw=2.0),
+        ])  # fmt: skip
+        canvas.text(left, y + small / 2, f"C: {ROWS} x {n}", size=small, weight="bold")
+        y += small + 6
+        for w in range(4):
+            top = y + w * tall
+            canvas.rect(left, top, span, tall, fill=PALETTE[w], alpha=0.14, lw=0.9)
+            words = f"rows {16 * w}–{16 * w + 15}"
+            canvas.text(left - 5, top + tall / 2, words, size=small, ha="right")
+        top = y + warp * tall
+        for p in range(n // PIECE):
+            for h in (0, 1):
+                canvas.rect(left + (PIECE * p + pair) * unit, top + (lane // 4 + 8 * h) * tall / 16,
+                            2 * unit, tall / 16 + 0.6, fill=BLUE, edge=None)  # fmt: skip
+        for w in range(4):
+            where = left + span if w == warp else left + span / 2
+            if w != warp:
+                canvas.text(where, y + (w + 0.5) * tall, f"warp {w}", size=small, ha="center")
+        x0 = left + PIECE * piece * unit
+        canvas.rect(x0 - 1, top - 1, PIECE * unit + 2, tall + 2, edge=VERMILION, lw=2.0)
+        y += 4 * tall + small + 12
+        begin = PIECE * piece
+        title = f"warp {warp}, columns {begin}–{begin + PIECE - 1}: lanes"
+        canvas.text(left, y, title, size=small, weight="bold")
+        y += small + 2
+        cell, high = (at.width - left - 2) / 4 if at.narrow else 40.0, small + 4.5
+        for p in range(4):
+            words = f"{begin + 2 * p}, {begin + 2 * p + 1}"
+            canvas.text(left + (p + 0.5) * cell, y, words, size=tiny, ha="center")
+        y += tiny
+        for r in range(16):
+            v = y + r * high
+            canvas.text(left - 5, v + high / 2, str(16 * warp + r), size=tiny, ha="right")
+            for p in range(4):
+                of = r % 8 * 4 + p
+                chosen = of == lane
+                u = left + p * cell
+                canvas.rect(u, v, cell, high, fill=BLUE if chosen else PALETTE[r // 8 + 1],
+                            alpha=1.0 if chosen else 0.12, lw=0.4)  # fmt: skip
+                canvas.text(u + cell / 2, v + high / 2, str(of), size=small, ha="center",
+                            colour="#ffffff" if chosen else INK, weight="bold" if chosen else "normal")  # fmt: skip
+        low = y + 16 * high
+        canvas.line(left, y + 8 * high, left + 4 * cell, y + 8 * high, lw=1.6)
+        x, v = (left, low + small + 4) if at.narrow else (left + 4 * cell + 16, y + small)
+        canvas.text(x, v, f"lane {lane} holds here", size=small, weight="bold")
+        for words in mine:
+            v += small + 6
+            canvas.text(x, v, words, size=small)
+        v += small + 10
+        room = at.width - x - 2
+        v = canvas.lines(x, v, f"and as many of each of the {n // PIECE} pieces: {n // 2} in all",
+                         width=room, size=small)  # fmt: skip
+        return canvas.end(max(low, v + small) + 4)
+
+    alt = (
+        f"The {ROWS} x {n} sums of one wgmma. Warp 0 of the warpgroup holds rows 0 to 15, warp 1 rows 16 to 31, "
+        f"warp 2 rows 32 to 47, warp 3 rows 48 to 63. In each piece of {PIECE} columns four lanes hold two "
+        f"neighbours each of a row, lanes 0 to 3 in rows 0 and 8 of the warp's 16, up to lanes 28 to 31 in rows "
+        f"7 and 15. Sum ({row}, {col}) is acc[{index}] of lane {lane} of warp {warp}, which holds of its piece "
+        f"{'; '.join(mine)}."
+    )
+    if caption is None:
+        caption = (
+            f"The sums of one m64n{n}k16. Sum ({row}, {col}) is acc[{index}] of thread {thread} of the "
+            f"warpgroup, lane {lane} of warp {warp}; it holds {n // 2} sums."
+        )
+    return both(draw, alt, caption)

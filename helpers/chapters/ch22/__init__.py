@@ -1,0 +1,1 @@
+"""Chapter 22, the last ten percent: its pictures, and the checks of its exercises."""

@@ -1,0 +1,210 @@
+"""How chapters are measured as essays; each measure on a page that keeps its limit and one that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests import essays
+from tests.essays import Essay, essay, faults, hidden_share, lowered, prose_words, unexcused
+
+FRONT = "---\nkernelspec:\n  name: python3\n---\n\n"
+PAGE = (
+    FRONT
+    + """# One two
+
+Time: about 3 minutes. Three {term}`four words <x>` and {glue:text}`n:d` %, says {cite}`none`.
+
+```{code-cell} ipython3
+:tags: [hide-input]
+hidden = 1
+```
+
+```{code-cell} ipython3
+seen = 1
+
+plots.bars(m)
+```
+
+```{code-cell} ipython3
+:tags: [remove-input]
+glue(n=1)
+```
+
+| a | b |
+|---|---|
+| c | d |
+
+:::{kernel} naive
+:lines: sum = 0 .. sum +=
+:::
+
+:::{kernel} tiled_32
+:folded:
+:::
+
+```{code-cell} ipython3
+%%cuda block_1d_core
+// the book's own text
+```
+
+:::{quiz} Five six?
+- [ ] seven
+  eight
+- [x] nine
+  ten
+:::
+
+```python
+fenced = 1
+```
+
+## Exercises
+
+### Exercise 04.1: not counted
+
+Words of an exercise.
+
+```{code-cell} ipython3
+answer = ...
+```
+
+:::{dropdown} Hint
+Closed words.
+:::
+
+## Summary
+
+The end.
+"""
+)
+
+
+def test_words_are_those_in_sight() -> None:
+    # One two · Time about 3 minutes · Three four words and 1 says · a b c d · Five six · Summary The end
+    assert prose_words(PAGE) == 2 + 4 + 6 + 4 + 2 + 3
+    assert prose_words(PAGE.replace("The end.", "The end is long.")) == prose_words(PAGE) + 2
+    for closed in ("Closed", "Words of", "eight", "hidden = 1", "fenced", "name: python3"):
+        assert prose_words(PAGE.replace(closed, f"{closed} and more")) == prose_words(PAGE), closed
+
+
+def test_the_hidden_share_is_of_characters() -> None:
+    text = (
+        FRONT
+        + "x" * 50
+        + "\n\n```{code-cell} ipython3\n:tags: [remove-input]\n"
+        + "y" * 9
+        + "\n```\n"
+    )
+    page = text.removeprefix(FRONT)
+    assert hidden_share(text) == pytest.approx(100 * 10 / len(page), rel=0.02)
+    assert hidden_share(text.replace("remove-input", "hide-output")) == 0
+    assert hidden_share(text.replace("remove-input", "hide-output, hide-input")) > 0
+    assert hidden_share(FRONT + ":::{quiz} Why?\n- [ ] a\n  b\n- [x] c\n  d\n:::\n") == 0
+
+
+def test_a_page_is_measured() -> None:
+    from helpers.exercises.registry import find
+    from helpers.rungs import cores
+
+    made = essay("04_first_kernel", PAGE)
+    core = len(cores["block_1d_core"].source.splitlines())
+    assert made.listing == 4 + core  # the slice and the core stand open, the whole file does not
+    assert made.code == 2 + 1
+    assert made.figures == 1 + 1 + 1  # a chart, a Markdown table, what %%cuda shows
+    assert made.exercises == (find("04.1").kind,) and made.stated == 3
+    minutes = made.words / 170 + (7 * (4 + core) + 5 * 3) / 60 + 0.8 * 3
+    assert made.minutes == pytest.approx(minutes + essays.EXERCISE_MINUTES[made.exercises[0]])
+    assert made.widest <= 84
+    wide = essay("x", PAGE.replace("fenced = 1", "fenced = " + "1" * 90))
+    assert wide.widest == 99 and wide.widest_line.startswith("fenced")
+    assert essay("x", PAGE.replace("04.1", "99.1")).exercises == ("?",)
+
+
+def test_stated_minutes_are_mended_where_they_are_far_off() -> None:
+    made = essay("04_first_kernel", PAGE)
+    assert made.off > 15
+    mended = essays.with_minutes(PAGE, made)
+    assert mended != PAGE and mended.count("Time: about") == 1
+    after = essay("04_first_kernel", mended)
+    assert abs(after.stated - made.minutes) <= 2.5
+    near = PAGE.replace("about 3 minutes", f"about {round(made.minutes)} minutes")
+    assert essays.with_minutes(near, essay("04_first_kernel", near)) == near
+
+
+GOOD = Essay("12_good", 1900, 40, 30, 10, ("number", "kernel"), 45, 10.0, "x" * 80)
+
+
+def test_a_page_within_the_limits_has_no_fault() -> None:
+    assert GOOD.off < 15
+    assert faults([GOOD], {"coalesced": 20.0}, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"words": 2300}, "words of prose 2300.0; at most 2200"),
+        ({"stated": 30}, "the minutes that it states are off"),
+        ({"stated": 60}, "the minutes that it states are off"),
+        ({"exercises": ("kernel",) * 3, "stated": 68}, "minutes by count"),
+        ({"hidden": 12.4}, "hidden code, % of its characters, 12.4; at most 12"),
+        ({"widest_line": "y" * 85}, "columns of its longest line of code 85.0; at most 84: 'yyy"),
+        ({"exercises": ("number", "kernel", "?")}, "registered in no chapter"),
+    ],
+)
+def test_a_page_above_a_limit_is_told(change: dict[str, object], complaint: str) -> None:
+    found = faults([replace(GOOD, **change)], {}, {})  # type: ignore[arg-type]
+    assert any(complaint in fault for fault in found), found
+    assert all(fault.startswith("12_good: ") for fault in found)
+
+
+def test_a_step_with_many_new_lines_needs_a_reason() -> None:
+    (fault,) = faults([], {"coalesced": 26.0}, {})
+    assert "26.0 % of its lines are new since naive; at most 25" in fault
+    excused = {"coalesced": ("05_coalescing", "Half of its lines are new.")}
+    assert faults([], {"coalesced": 26.0}, {}, excused) == []
+    assert unexcused(excused, {"05_coalescing": "Yes: Half of its lines are new."}) == []
+    assert unexcused(excused, {"05_coalescing": "Half of them are new."}) != []
+    assert unexcused(excused, {"06_tiling": "Half of its lines are new."}) != []
+    assert unexcused({"coalesced": ("05_coalescing", "new")}, {"05_coalescing": "new"}) != []
+
+
+def test_a_ceiling_lets_be_and_goes_down_only() -> None:
+    bad = replace(GOOD, hidden=30.0)
+    assert faults([bad], {}, {"12_good": {"hidden": 30.0}}) == []
+    assert "at most 12, now 29" in faults([bad], {}, {"12_good": {"hidden": 29.0}})[0]
+    assert faults([bad], {}, {"12_good": {"words": 3000.0}}) != []
+    assert "no page '13_gone'" in faults([GOOD], {}, {"13_gone": {}})[0]
+    old = {"12_good": {"hidden": 40.0, "words": 2500.0}, "rungs": {"coalesced": 30.0}}
+    made = lowered([bad], {"coalesced": 40.0, "tiled_32": 90.0}, old)
+    assert made == {"12_good": {"hidden": 30.0}, "rungs": {"coalesced": 30.0}}
+    worse = lowered([replace(bad, hidden=50.0)], {}, old)
+    assert worse["12_good"]["hidden"] == 40.0
+    assert lowered([bad], {}, {}) == {}
+    assert lowered([bad], {"tiled_32": 90.0}, {}, ["12_good", "rungs"]) == {
+        "12_good": {"hidden": 30.0},
+        "rungs": {"tiled_32": 90.0},
+    }
+
+
+def test_new_lines_are_a_share_of_the_code() -> None:
+    old = "__global__ void a(int* x)\n{\n    int i = 1;\n    x[0] = i;\n}\n"
+    new = old.replace("x[0] = i;", "// why\n\n    x[0] = i;\n    x[1] = i;")
+    assert essays.code_lines(new) == 4
+    assert essays.share_new(new, old) == 25
+    assert essays.share_new(old, old) == 0
+
+
+def test_every_rung_of_the_list_is_in_the_catalog_order() -> None:
+    from helpers.rungs import catalog
+
+    order = list(catalog)
+    known = {name: old for name, old in essays.BEFORE.items() if name in catalog and old in catalog}
+    assert len(known) > 20
+    assert all(catalog[old].chapter <= catalog[name].chapter for name, old in known.items())
+    assert set(order) > set(known)
+
+
+def test_the_gate_is_as_the_book_is_today() -> None:
+    assert essays.main(["--check"]) == 0
