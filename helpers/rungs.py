@@ -311,7 +311,7 @@ _SIMT: tuple[Kernel, ...] = (
         file="11_cp_async.cu",
         entry="cp_async",
         chapter=11,
-        params={**_VECTORISED.params, "BK": 16, "STAGES": 2},
+        params={**_VECTORISED.params, "STAGES": 2},
         choices={**_VECTORISED.choices, "STAGES": (2, 3, 4, 5)},
         rules=(
             *_EVEN_TILE,
@@ -350,10 +350,6 @@ _WARP_RULES = (
     Rule("WM // TM * (WN // TN) == 32", "a warp has 32 lanes"),
     *_FRAGMENTS_BY_FOUR,
     Rule("WN // TN % 2 == 0", "neighbouring lanes share a row"),
-    Rule("BK % 8 == 0", "A is copied a sector of eight floats at a time"),
-    Rule(f"BM % ({_WARP_THREADS} // 8) == 0", "threads copy equally much of A"),
-    *_copies_of_b(4),
-    *_copies_of_b(1),
     Rule(
         f"TM * TN + 2 * (TM + TN) + 32 <= min(255, 65536 // ({_WARP_THREADS} * MIN_BLOCKS))",
         "a thread's sums, two sets of fragments and its addresses must fit in the registers that "
@@ -404,7 +400,7 @@ _WARP_TILED: tuple[Kernel, ...] = (
             "MIN_BLOCKS": 1,
         },
         choices=_WARP_CHOICES,
-        rules=(*_WARP_RULES, _shared("2")),
+        rules=(*_WARP_RULES, *_A_BY_FOUR, *_B_BY_FOUR, _shared("2")),
         block=_WARPS,
         grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"),
         tile=("BM", "BN"),
@@ -431,6 +427,10 @@ _WARP_TILED: tuple[Kernel, ...] = (
         choices={**_WARP_CHOICES, "STAGES": (2, 3, 4), "GROUP_M": (1, 4, 8, 16)},
         rules=(
             *_WARP_RULES,
+            Rule("BK % 8 == 0", "A is copied a sector of eight floats at a time"),
+            Rule(f"BM % ({_WARP_THREADS} // 8) == 0", "threads copy equally much of A"),
+            *_copies_of_b(4),
+            *_copies_of_b(1),
             Rule("STAGES >= 2", "one tile is used while the next arrives"),
             Rule(
                 "4 * STAGES * BK * (BM + 4 + BN) <= 101376",
@@ -570,6 +570,19 @@ _TENSOR: tuple[Kernel, ...] = (
         note="document L starts one block for each 16 columns; 31 of 32 blocks have nothing to do",
     ),
     _WMMA,
+    _mma(
+        "wmma_shared",
+        "WMMA, tiles in shared memory",
+        "17_wmma_shared.cu",
+        chapter=17,
+        rules=(
+            *_MMA_RULES,
+            Rule(
+                f"2 * BK * (BM + BN) + 1024 * ({_MMA_THREADS} // 32) <= 49152",
+                "the tiles, and a fragment of C a warp, fit in 48 KB of static shared memory",
+            ),
+        ),
+    ),
     _mma(
         "wmma_tiled",
         "WMMA, tiled",

@@ -13,8 +13,9 @@ __device__ inline void copy_async(float* dst, const float* src, bool inside)
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(dst));
     const int bytes = inside ? FLOATS * sizeof(float) : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :: "r"(to), "l"(src), "n"(FLOATS * sizeof(float)), "r"(bytes) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
+                 "l"(src), "n"(FLOATS * sizeof(float)), "r"(bytes)
+                 : "memory");
 }
 
 // Start copying four neighbours of a row, of which `left` are inside the matrix;
