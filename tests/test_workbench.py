@@ -159,6 +159,7 @@ CORE_EDITS = (
     Edit("11", "cp_async_core", (("wait_groups<0>", "wait_groups<1>"),), found("race")),
     Edit("12", "lane_map_core", (("lane / 2 % 4", "lane / 8"), ("lane / 8 * 2 + lane % 2", "lane % 8")),
          both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1))),
+    Edit("13", "warp_tiled_core", (("BM + 4", "BM"),), changed("wavefronts", lambda r: r > 1.1)),
     Edit("17", "wmma_core", (("B + k0 * N + col0", "B + k0 * N"),), lambda v: v.facts.wrong is not None),
     Edit("17", "wmma_tiled_core", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5)),
     Edit("18", "mma_naive_core", (("B_tile[BK][BN]", "B_tile[BK][BN + 8]"), ("row_major<BN>", "row_major<BN + 8>"),
