@@ -15,11 +15,10 @@ Ampere GPU architecture through microbenchmarking", GTC 2021; Jia et al., arXiv 
 """
 L2_BYTES: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
-        "a100": (5120 * 1410e6, "5,120 bytes a clock: NVIDIA A100 whitepaper"),
         "t4": (1270e9, "measured by Jia et al., arXiv 1903.07486, table 3.1"),
     }
 )
-"""Bytes of L2 a second where somebody says or measured it; elsewhere the SMs' ports bound it."""
+"""Bytes a second that all SMs together load from L2, where somebody measured it; else their ports bound it."""
 WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "sm_75": (
@@ -57,7 +56,7 @@ def dram(gpu: Gpu) -> Rate:
 
 
 def l2(gpu: Gpu) -> Rate:
-    """Bytes of L2, read and written."""
+    """Bytes that the SMs load from L2."""
     if gpu.key in L2_BYTES:
         rate, source = L2_BYTES[gpu.key]
         return Rate(rate / 1e3, source)

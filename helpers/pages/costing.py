@@ -45,6 +45,7 @@ def costs_table(
         row |= {
             "binds": b.binding,
             "bound (ms)": b.ms,
+            "with waiting (ms)": b.predicted if b.waiting is not None else None,
             "measured (ms)": b.measured,
             "bound / measured": b.share,
         }
