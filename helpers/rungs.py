@@ -885,6 +885,7 @@ cores = Catalog(
         _core("double_buffer", *_ONE_FOUR),
         _core("cp_async"),
         _core("lane_map", *_ONE_FOUR),
+        _core("warp_tiled"),
         _core("wmma", depth="16"),
         _core("wmma_tiled"),
         _core("mma_naive"),
