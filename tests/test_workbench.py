@@ -160,6 +160,8 @@ CORE_EDITS = (
          both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1))),
     Edit("13", "warp_tiled_core", (("BM + 4", "BM"),), changed("wavefronts", lambda r: r > 1.1)),
     Edit("17", "wmma_core", (("B + k0 * N + col0", "B + k0 * N"),), lambda v: v.facts.wrong is not None),
+    Edit("17", "wmma_shared_core", (("A_tile[BM][BK]", "A_tile[BM][BK + 8]"), ("row_major<BK>", "row_major<BK + 8>"),
+                                    ("[k], BK)", "[k], BK + 8)")), changed("wavefronts", lambda r: r < 0.9)),
     Edit("17", "wmma_tiled_core", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5)),
     Edit("18", "mma_naive_core", (("B_tile[BK][BN]", "B_tile[BK][BN + 8]"), ("row_major<BN>", "row_major<BN + 8>"),
                                   ("+ g], BN)", "+ g], BN + 8)")), changed("wavefronts", lambda r: r != 1)),
