@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import replace
 
-from helpers.errors import UnknownKernelError, near_matches
+from helpers.errors import ConfigError, UnknownKernelError, near_matches
 from helpers.kernel import DEPTHS, KERNELS, Catalog, Geometry, Kernel, Rule, evaluate, geometry
 from helpers.text import without_comments
 
@@ -916,6 +916,25 @@ def find(kernel: Kernel | str) -> Kernel:
 def lay_out(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Geometry:
     """`geometry` of a kernel by name. Raises its errors, and UnknownKernelError."""
     return geometry(find(kernel), M, N, K, **params)
+
+
+LEFT_OUT = ("FRAGMENTS_AHEAD", "BACK_AND_FORTH", "ZEROS_ADDED")
+"""Macros of warp_tiled and fp32_best: 0 leaves out what each names."""
+
+
+def without(kernel: Kernel | str, *parts: str) -> Kernel:
+    """A kernel without some of the parts that LEFT_OUT names, its name saying so; for no record.
+
+    Raises ConfigError for a part that the kernel's file has no macro for.
+    """
+    k = find(kernel)
+    for part in parts:
+        if part not in LEFT_OUT or f"#ifndef {part}\n" not in k.source:
+            raise ConfigError(
+                f"{k.name} has no macro {part!r} to leave it out by. {near_matches(part, LEFT_OUT)}"
+            )
+    defines = {**k.defines, **dict.fromkeys(parts, "0")}
+    return replace(k, name=f"{k.name} without {', '.join(parts)}", defines=defines) if parts else k
 
 
 _INCLUDE = re.compile(r'#include\s+"([^"]+)"')

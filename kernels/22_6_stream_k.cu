@@ -212,7 +212,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
                 const TileIndex tile = tile_at<GROUP_M>(piece.tile, rows, cols);
                 const int m0 = (tile.row * CLUSTER_M + place.row) * BM;
                 const int n0 = (tile.col * CLUSTER_N + place.col) * BN;
-                #pragma unroll 1  // one copy of the loop fits into the registers that the producer has left
+                // One copy of the loop fits into the producer's registers.
+                #pragma unroll 1
                 for (int step = piece.begin; step < piece.end; ++step) {
                     barrier_wait(&empty[at.stage], at.parity ^ 1);
                     fill(ring[at.stage], &full[at.stage], &A_map, &B_map, place, m0,

@@ -323,7 +323,8 @@ PLACES = {
     "09_block_2d": ("tile",),
     "10_vectorised": ("banks",),
     "11_pipelining": ("pipeline",),
-    "13_loop_registers": ("hierarchy", "tile"),
+    "12_lane_map": ("hierarchy",),
+    "13_loop_registers": ("tile",),
     "24_summit": ("roofline", "ladder"),
 }
 

@@ -12,7 +12,7 @@
 template <typename T>
 __device__ __forceinline__ void copy_chunk(unsigned to, const T* from, bool inside)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(inside ? 16 : 0)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                 "l"(from), "r"(inside ? 16 : 0)
                  : "memory");
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#error "cp.async needs compute capability 8.0 or newer; 11_double_buffer.cu runs on older GPUs"
+#error "cp.async needs sm_80 or newer; 11_double_buffer.cu runs on older GPUs"
 #endif
 
 // Start copying FLOATS neighbouring floats: 1, 2 or 4, both addresses aligned to as

@@ -9,7 +9,9 @@
 
 // The threads of one warpgroup meet; barrier 0 is that of __syncthreads.
 __device__ __forceinline__ void warpgroup_sync() {
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / WARPGROUP), "n"(WARPGROUP) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / WARPGROUP),
+                 "n"(WARPGROUP)
+                 : "memory");
 }
 
 template <int tiles, int sums>

@@ -40,7 +40,8 @@ __device__ __forceinline__ void tma_load(void* box, const TensorMap* map,
                                          Barrier* barrier, int row, int col)
 {
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "cp.async.bulk.tensor.2d.shared::cluster.global"
+        ".mbarrier::complete_tx::bytes "
         "[%0], [%1, {%3, %4}], [%2];" ::"r"(to_shared(box)),
         "l"(map), "r"(to_shared(barrier)), "r"(col), "r"(row)
         : "memory");
@@ -53,8 +54,9 @@ __device__ __forceinline__ void tma_load_multicast(void* box, const TensorMap* m
                                                    int col, unsigned short blocks)
 {
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-        ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to_shared(box)),
+        "cp.async.bulk.tensor.2d.shared::cluster.global"
+        ".mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to_shared(box)),
         "l"(map), "r"(to_shared(barrier)), "r"(col), "r"(row), "h"(blocks)
         : "memory");
 }

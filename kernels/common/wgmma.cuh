@@ -91,8 +91,9 @@ __device__ __forceinline__ void wgmma_finish(float (&sum)[tiles][sums]) {
     }
 }
 
-#define ACC_8(i)                                                                                \
-    "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]), "+f"(sum[i + 4]),       \
+#define ACC_8(i)                                                                  \
+    "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]),           \
+        "+f"(sum[i + 4]),                                                         \
         "+f"(sum[i + 5]), "+f"(sum[i + 6]), "+f"(sum[i + 7])
 #define ACC_32(i) ACC_8(i), ACC_8(i + 8), ACC_8(i + 16), ACC_8(i + 24)
 
@@ -102,51 +103,59 @@ __device__ __forceinline__ void wgmma(float (&sum)[sums], unsigned long long a,
                                       unsigned long long b, bool accumulate);
 
 // The last two figures say how the operands lie: A K-major (0), B N-major (1).
-#define DEFINE_WGMMA_128(T, TYPE)                                                                 \
-    template <>                                                                                   \
-    __device__ __forceinline__ void wgmma<T, 64>(float (&sum)[64], unsigned long long a,          \
-        unsigned long long b, bool accumulate) {                                                  \
-        asm volatile(                                                                             \
-            "{\n"                                                                                 \
-            ".reg .pred add;\n"                                                                   \
-            "setp.ne.b32 add, %66, 0;\n"                                                          \
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {"                     \
-            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "              \
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "    \
-            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "    \
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "   \
-            "%64, %65, add, 1, 1, 0, 1;\n"                                                        \
-            "}\n"                                                                                 \
-            : ACC_32(0), ACC_32(32)                                                               \
-            : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                                 \
+#define DEFINE_WGMMA_128(T, TYPE)                                                 \
+    template <>                                                                   \
+    __device__ __forceinline__ void wgmma<T, 64>(float (&sum)[64],                \
+        unsigned long long a,                                                     \
+        unsigned long long b, bool accumulate) {                                  \
+        asm volatile(                                                             \
+            "{\n"                                                                 \
+            ".reg .pred add;\n"                                                   \
+            "setp.ne.b32 add, %66, 0;\n"                                          \
+            "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {"     \
+            "%0, %1, %2, %3, %4, %5, %6, %7, "                                    \
+            "%8, %9, %10, %11, %12, %13, %14, %15, "                              \
+            "%16, %17, %18, %19, %20, %21, %22, %23, "                            \
+            "%24, %25, %26, %27, %28, %29, %30, %31, "                            \
+            "%32, %33, %34, %35, %36, %37, %38, %39, "                            \
+            "%40, %41, %42, %43, %44, %45, %46, %47, "                            \
+            "%48, %49, %50, %51, %52, %53, %54, %55, "                            \
+            "%56, %57, %58, %59, %60, %61, %62, %63}, "                           \
+            "%64, %65, add, 1, 1, 0, 1;\n"                                        \
+            "}\n"                                                                 \
+            : ACC_32(0), ACC_32(32)                                               \
+            : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                 \
     }
 DEFINE_WGMMA_128(__nv_bfloat16, "bf16")
 DEFINE_WGMMA_128(half, "f16")
 
-#define DEFINE_WGMMA_256(T, TYPE)                                                                 \
-    template <>                                                                                   \
-    __device__ __forceinline__ void wgmma<T, 128>(float (&sum)[128], unsigned long long a,        \
-        unsigned long long b, bool accumulate) {                                                  \
-        asm volatile(                                                                             \
-            "{\n"                                                                                 \
-            ".reg .pred add;\n"                                                                   \
-            "setp.ne.b32 add, %130, 0;\n"                                                         \
-            "wgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE "." TYPE " {"                     \
-            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "                                  \
-            "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "                        \
-            "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "                        \
-            "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                        \
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "                        \
-            "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "                        \
-            "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "                        \
-            "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                        \
-            "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, "                \
-            "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, "            \
-            "%120, %121, %122, %123, %124, %125, %126, %127}, "                                   \
-            "%128, %129, add, 1, 1, 0, 1;\n"                                                      \
-            "}\n"                                                                                 \
-            : ACC_32(0), ACC_32(32), ACC_32(64), ACC_32(96)                                       \
-            : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                                 \
+#define DEFINE_WGMMA_256(T, TYPE)                                                 \
+    template <>                                                                   \
+    __device__ __forceinline__ void wgmma<T, 128>(float (&sum)[128],              \
+        unsigned long long a,                                                     \
+        unsigned long long b, bool accumulate) {                                  \
+        asm volatile(                                                             \
+            "{\n"                                                                 \
+            ".reg .pred add;\n"                                                   \
+            "setp.ne.b32 add, %130, 0;\n"                                         \
+            "wgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE "." TYPE " {"     \
+            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "                  \
+            "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "        \
+            "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "        \
+            "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "        \
+            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "        \
+            "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "        \
+            "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "        \
+            "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "        \
+            "%96, %97, %98, %99, %100, %101, "                                    \
+            "%102, %103, %104, %105, %106, %107, "                                \
+            "%108, %109, %110, %111, %112, %113, "                                \
+            "%114, %115, %116, %117, %118, %119, "                                \
+            "%120, %121, %122, %123, %124, %125, %126, %127}, "                   \
+            "%128, %129, add, 1, 1, 0, 1;\n"                                      \
+            "}\n"                                                                 \
+            : ACC_32(0), ACC_32(32), ACC_32(64), ACC_32(96)                       \
+            : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                 \
     }
 DEFINE_WGMMA_256(__nv_bfloat16, "bf16")
 DEFINE_WGMMA_256(half, "f16")
