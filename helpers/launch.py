@@ -261,7 +261,7 @@ def _emulate(
     if k.host != "plain":
         raise EmulationError(
             f"{k.name} uses TMA and wgmma, which the emulator does not run. It is compiled here and "
-            "measured on the H200; use a kernel of chapters 4 to 18 to trace one"
+            "measured on the H200; use a kernel of chapters 4 to 19 to trace one"
         )
     return emulator.launch(
         k.source,

@@ -11,6 +11,7 @@ from helpers.kernel import Kernel, headers, read_source
 from helpers.text import without_comments
 from helpers.toolchain import arch_number
 
+BF16 = "BF16 on Tensor Cores"
 FEATURES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
     {
         "cp.async": (
@@ -18,7 +19,7 @@ FEATURES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
             (r"cp\.async\.c[ag]", "__pipeline_memcpy_async"),
             "PTX ISA, cp.async",
         ),
-        "BF16 on Tensor Cores": ("sm_80", ("__nv_bfloat16",), "PTX ISA, mma"),
+        BF16: ("sm_80", ("__nv_bfloat16",), "PTX ISA, mma"),
         "TMA": ("sm_90", (r"cp\.async\.bulk",), "PTX ISA, cp.async.bulk.tensor"),
         "wgmma": ("sm_90a", ("wgmma",), "PTX ISA, wgmma.mma_async"),
         "thread block clusters": ("sm_90", ("CLUSTER_M",), "CUDA C++ Programming Guide, clusters"),
@@ -37,6 +38,7 @@ def uses(kernel: Kernel) -> tuple[str, ...]:
         name
         for name, (_, words, _) in FEATURES.items()
         if any(re.search(word, text) for word in words)
+        and (name != BF16 or kernel.dtype == "bfloat16")  # headers speak of it to kernels of FP16 too
     )
 
 
