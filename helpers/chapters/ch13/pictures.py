@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from helpers.colours import GREEN, VERMILION
 from helpers.errors import ConfigError
@@ -25,8 +26,7 @@ def order(rows: int, columns: int, back: bool) -> list[Place]:
 
 def shared(walk: Sequence[Place]) -> list[bool]:
     """Whether each multiply-add takes an operand (row of A, column of B) that the one before it took."""
-    pairs = zip(walk[:-1], walk[1:], strict=True)
-    return [False, *(a[0] == b[0] or a[1] == b[1] for a, b in pairs)]
+    return [False, *(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(walk))]
 
 
 def walks(rows: int = 4, columns: int = 8, *, caption: str | None = None) -> Figure:

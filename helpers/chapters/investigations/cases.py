@@ -1,76 +1,24 @@
-"""The numbers of each case of the investigations, and which of its sentences they bear out.
-
-`numbers` are shown on the page under their names; `true` holds conditions by a word. Where the record
-lacks a time, its number is NaN, and a sentence that rests on it is left standing until there is one.
-"""
+"""The numbers of each case of the investigations, and which of its sentences they bear out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from helpers import device, model
-from helpers.errors import DataError
+from helpers.chapters.facts import Facts, counted, gain, recorded
 from helpers.host import cpu_loops
 from helpers.kernel import Kernel
 from helpers.launch import trace
-from helpers.measuring import counters, flags, measure, stalls
+from helpers.measuring import flags, stalls
 from helpers.rungs import catalog
 from helpers.toolchain import compile as build
 from helpers.toolchain import instruction_mix, main_loop, resources, sass_instructions
 
 H200 = device.gpu("h200")
 Row = dict[str, Any]
-
-
-@dataclass
-class Facts:
-    """numbers: what the page shows, by name. true: whether a sentence holds, by a word for it."""
-
-    numbers: dict[str, Any] = field(default_factory=dict)
-    true: dict[str, bool] = field(default_factory=dict)
-
-    def say(self, **numbers: Any) -> None:
-        """Keep numbers under these names."""
-        self.numbers |= numbers
-
-    def check(self, word: str, condition: bool, *needed: float) -> None:
-        """Keep a condition; without one of the times it needs it is left standing."""
-        self.true[word] = any(math.isnan(x) for x in needed) or bool(condition)
-
-
-@cache
-def recorded(kernel: str, n: int, column: str = "gflops") -> float:
-    """A column of the H200's record; NaN where it holds none."""
-    try:
-        return float(measure(kernel, sizes=[n], gpu="h200").value(kernel, n, column))
-    except DataError:
-        return math.nan
-
-
-def gain(new: str, old: str, n: int) -> float:
-    """How many times as fast, the clock cancelled; NaN where the record lacks one of them."""
-    try:
-        return measure([new, old], sizes=[n], gpu="h200").gain(new, old, n)
-    except DataError:
-        return math.nan
-
-
-class _Unknown(dict[str, float]):
-    def __missing__(self, key: str) -> float:
-        return math.nan
-
-
-def counted(kernel: str, n: int = 1024) -> Mapping[str, float]:
-    """The hardware's counters of a kernel on the H200; every one NaN where none is recorded."""
-    try:
-        return _Unknown(counters(kernel, n)[0])
-    except DataError:
-        return _Unknown()
 
 
 # --- a column in the sets of a cache -------------------------------------------------------------
