@@ -27,10 +27,8 @@ warp_tiled_core(const float* A, const float* B, float* C, int M, int N, int K)
     float4 a_next, b_next[BK / B_STEP];
     const auto load = [&](int k0) {
         a_next = load4<true>(&A[(m0 + a_row) * K + k0 + a_col], 4);
-        for (int i = 0; i < BK / B_STEP; ++i) {
-            const int row = k0 + b_row + i * B_STEP;
-            b_next[i] = load4<true>(&B[row * N + n0 + b_col], 4);
-        }
+        for (int row = b_row; row < BK; row += B_STEP)
+            b_next[row / B_STEP] = load4<true>(&B[(k0 + row) * N + n0 + b_col], 4);
     };
     // Shared to registers: the fragments of one k, into one of two sets.
     __align__(16) float sum[TM][TN] = {}, a_frag[2][TM], b_frag[2][TN];
