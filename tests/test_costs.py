@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers import costs, device, emulator, measuring, model, pages, plots
-from helpers.costs import Bounds, counting
+from helpers.costs import Bounds, bounding, counting
 from helpers.costs.waiting import waits
 from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.measuring import Measurement
 from helpers.measuring.reading import outdated
 from helpers.measuring.sections.counting import Counted
 from helpers.plans import plan
@@ -378,6 +380,24 @@ def test_on_your_gpu_predicts_for_a_t4() -> None:
     assert "cp.async (from sm_80 on)" in pages.on_your_gpu("double_buffer", next="cp_async").text
     lacking = pages.on_your_gpu("hopper_1").text
     assert "wgmma" in lacking and "TMA" in lacking and "times as fast" not in lacking
+
+
+def test_on_your_gpu_measures_the_gpu_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an A100: its own prediction beside the T4's, and the time that was taken now."""
+    a100, asked = device.gpu("a100"), []
+
+    def measure(kernel: Any, size: Any, *, gpu: str | None = None, **tile: int) -> Measurement:
+        asked.append(gpu)
+        return Measurement(True, a100.name, "a100", "measured here, now", ({"ms": 9.0},))
+
+    monkeypatch.setattr(bounding, "at_hand", lambda: a100)
+    monkeypatch.setattr(costs, "at_hand", lambda: a100)
+    monkeypatch.setattr(measuring, "measure", measure)
+    said = pages.on_your_gpu("block_1d", next="block_2d").text
+    assert "A100 SXM 80 GB (this machine)" in said and "Measured: 9 ms" in said and asked
+    assert set(asked) == {None} and "Tesla T4" in said
+    asked.clear()
+    assert costs.bounds("block_1d", 4096, gpu="h200").measured == 9.0 and asked == ["h200"]
 
 
 def test_what_a_gpu_lacks_is_what_the_kernel_uses() -> None:

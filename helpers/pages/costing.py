@@ -149,9 +149,9 @@ def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Htm
     predictions, or what it lacks there), what is missing or slower. A prediction is called one; for the GPU
     at hand the measured time stands beside it. Raises what `costs.bounds` raises.
     """
-    cards = [device.gpu("t4")]
     here = costs.at_hand()
-    if here is not None and here.key != "t4":
+    cards = [device.gpu("t4")] if here is None or here.key != "t4" else []
+    if here is not None:
         cards.append(here)
     parts = [_on(card, name, next, _all(size), card == here) for card in cards]
     items = "".join(f"<li>{inline(words)}</li>" for words in parts)
