@@ -74,6 +74,14 @@ def test_no_recorded_point_beats_its_bound() -> None:
     assert beaten(list(points())) == []
 
 
+def test_no_recorded_kernel_takes_in_more_of_l2_than_is_said() -> None:
+    """`rates.L2_PORT` is assumed, and says that no kernel of the record takes in more than 3/5 of it."""
+    taken = [b[costs.L2].ms / (b.measured or math.inf) for b in points()]
+    assert max(taken) < 0.6
+    need("hopper_2")
+    assert max(taken) > 0.5  # half the port would be beaten soon
+
+
 @pytest.mark.parametrize("resource", ["L1 and shared memory", "issue slots", "Tensor pipe"])
 def test_a_resource_counted_twice_is_beaten(resource: str) -> None:
     if resource == "Tensor pipe":
