@@ -887,6 +887,7 @@ cores = Catalog(
         _core("lane_map", *_ONE_FOUR),
         _core("warp_tiled"),
         _core("wmma", depth="16"),
+        _core("wmma_shared"),
         _core("wmma_tiled"),
         _core("mma_naive"),
         _core("mma_ldmatrix"),

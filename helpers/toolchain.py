@@ -942,11 +942,11 @@ def operand_banks_of(launch: Geometry, arch: str) -> OperandBanks:
     return OperandBanks(
         len(sources),
         sum(any(".reuse" in s for s in three) for three in sources),
-        sum(_one_bank(three) for three in sources),
+        sum(one_bank(three) for three in sources),
     )
 
 
-def _one_bank(sources: Sequence[str]) -> bool:
-    """Whether all of these operands are registers, of one parity."""
+def one_bank(sources: Sequence[str]) -> bool:
+    """Whether all of these operands of an instruction are registers, of one parity."""
     registers = [re.search(r"\bR(\d+)\b", source) for source in sources]
     return len({int(r[1]) % 2 for r in registers if r}) == 1 and all(registers)

@@ -184,6 +184,16 @@ def test_half_as_many_lanes_and_deliveries_make_a_t4() -> None:
     assert t4.measured is None and t4.binding == costs.L1
 
 
+def test_a_conflict_costs_a_t4_no_more_than_its_passes() -> None:
+    """A full wavefront takes two clocks there; one that a conflict left nearly empty may take one."""
+    assert counting.full_wavefronts(8, 8, 2) == 8 and counting.full_wavefronts(8, 1, 2) == 4
+    assert counting.full_wavefronts(8, 1, 1) == 8
+    p = plan("naive", 4096)
+    parts = counting.of_block(p, "sm_75").by_kind
+    one, two = parts(4096, 4096)["global load"], parts(4096, 4096, 2.0)["global load"]
+    assert two / one == pytest.approx((32 / 2 + 1 / 2) / (32 + 1), rel=0.02)
+
+
 def test_a_published_t4_beats_no_bound() -> None:
     """Document B timed two of these kernels on a T4."""
     for row in measuring.published(document="B"):

@@ -562,6 +562,15 @@ def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
     page.close()
 
 
+def test_a_table_says_whose_its_numbers_are() -> None:
+    m = measure(["naive"], sizes=1024, gpu="h200")
+    rows = [{"kernel": "naive", "ms": m.value("naive", 1024)}]
+    line = f"Replayed from a record, not measured here: {m.label}."
+    assert table(rows, caption="Times.", of=m).text.splitlines()[-1] == line
+    assert table(rows, caption="Times.", of=[m, m], note="One.").text.endswith(f"One. {line}")
+    assert "Replayed" not in table(rows, caption="Times.").text
+
+
 # -- ready tables --------------------------------------------------------------------------------
 
 

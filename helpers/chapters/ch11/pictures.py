@@ -140,7 +140,9 @@ def ring_over_time(stages: int, steps: int, *, caption: str | None = None) -> Fi
                 tile, mark = held
                 canvas.rect(x + 1, y, cell - 2, 26, fill=mark.fill, alpha=mark.alpha, edge=mark.edge,
                             hatch=mark.hatch)  # fmt: skip
-                canvas.text(x + cell / 2, y + 13, str(tile), size=at.font, ha="center", weight="bold")
+                canvas.text(
+                    x + cell / 2, y + 13, str(tile), size=at.font, ha="center", weight="bold"
+                )
             y += 32
         canvas.text(left, y + 2, "numbers are tiles along K", size=at.small)
         return canvas.end(y + 12)

@@ -67,7 +67,9 @@ def recorded(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Steps:
     return Steps(share, swept, record.label(swept))
 
 
-def tuned_rows(kernels: Sequence[str], steps: Steps, gpu: str = DEFAULT_GPU) -> list[dict[str, Any]]:
+def tuned_rows(
+    kernels: Sequence[str], steps: Steps, gpu: str = DEFAULT_GPU
+) -> list[dict[str, Any]]:
     """A row for each kernel: fastest tile with 64 and with 128 sums, and the best of all, timed again."""
     rows = []
     for k in kernels:

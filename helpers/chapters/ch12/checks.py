@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers.emulator.observe.counts import wide_load
 from helpers.errors import ConfigError
-from helpers.exercises import Check, close_to, exercise
+from helpers.exercises import Check, close_to, exercise, unseen
 from helpers.launch import Trace
 from helpers.plans import plan
 from helpers.plots.lane_phases import first_read
@@ -139,3 +139,9 @@ def run_a_map(answer: Mapping[str, str]) -> Iterator[Check]:
         "it is another map than the kernel's",
         hint="number the squares along the rows, or exchange what bits 0 and 1 choose",
     )
+
+
+@exercise("12.5", kind="python")
+def three_unseen(answer: object) -> Iterator[Check]:
+    """Predict three kernels that the book does not explain."""
+    yield from unseen.judged(unseen.AFTER_LANES, answer)
