@@ -85,11 +85,11 @@ notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md, with their outputs
 # read: when any of that changes, the cache goes.
 inputs:
 	@mkdir -p _build
-	@find helpers kernels data requirements.txt requirements -type f ! -name '*.pyc' | LC_ALL=C sort | \
+	@find helpers kernels data book/_ext requirements.txt requirements -type f ! -name '*.pyc' | LC_ALL=C sort | \
 	  xargs cksum > _build/inputs.new
 	@cmp -s _build/inputs.new _build/inputs || { \
 	  if [ -f _build/inputs ]; then \
-	    echo "[book] helpers, kernels, data or requirements changed: every chapter runs again"; fi; \
+	    echo "[book] helpers, kernels, data, extensions or requirements changed: every chapter runs again"; fi; \
 	  rm -rf _build/.jupyter_cache _build/.doctrees; }
 	@mv _build/inputs.new _build/inputs
 

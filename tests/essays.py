@@ -4,6 +4,7 @@
     python -m tests.essays --check     faults, for `make lint`: what is above its limit, and not let be
     python -m tests.essays --lower     write lower ceilings where a page has become better
     python -m tests.essays --begin 12  let a page that has no ceilings yet be as it is
+    python -m tests.essays --minutes   write the minutes by count into the boxes that are far off
 
 A page that is still above a limit has its ceiling in tests/essays.json. It goes down only.
 """
@@ -374,6 +375,13 @@ def lowered(
     return made
 
 
+def with_minutes(text: str, made: Essay) -> str:
+    """The page with the minutes by count in its box, to five, where it states others that are far off."""
+    if made.off <= LIMITS["off"]:
+        return text
+    return STATED.sub(f"Time: about {max(5, 5 * round(made.minutes / 5))} minutes", text, count=1)
+
+
 def chapters() -> dict[str, str]:
     """The numbered chapters: text by name."""
     paths = sorted((ROOT / "book").glob("[0-9][0-9]_*.md"))
@@ -439,8 +447,13 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--begin", nargs="+", default=[], metavar="PAGE", help="first ceilings of a page"
     )
+    parser.add_argument("--minutes", action="store_true", help="mend the minutes that pages state")
     options = parser.parse_args(given)
     pages = chapters()
+    if options.minutes:
+        for page, text in pages.items():
+            pages[page] = with_minutes(text, essay(page, text))
+            (ROOT / "book" / f"{page}.md").write_text(pages[page], encoding="utf-8")
     essays = [essay(page, text) for page, text in pages.items()]
     new, ceilings = rungs(), read_ceilings()
     if options.lower or options.begin:

@@ -122,6 +122,17 @@ def test_a_page_is_measured() -> None:
     assert essay("x", PAGE.replace("04.1", "99.1")).exercises == ("?",)
 
 
+def test_stated_minutes_are_mended_where_they_are_far_off() -> None:
+    made = essay("04_first_kernel", PAGE)
+    assert made.off > 15
+    mended = essays.with_minutes(PAGE, made)
+    assert mended != PAGE and mended.count("Time: about") == 1
+    after = essay("04_first_kernel", mended)
+    assert abs(after.stated - made.minutes) <= 2.5
+    near = PAGE.replace("about 3 minutes", f"about {round(made.minutes)} minutes")
+    assert essays.with_minutes(near, essay("04_first_kernel", near)) == near
+
+
 GOOD = Essay("12_good", 1900, 40, 30, 10, ("number", "kernel"), 45, 10.0, "x" * 80)
 
 

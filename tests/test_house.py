@@ -336,7 +336,8 @@ def borrowed(path: str, source: str) -> list[str]:
     own = re.search(r"chapters/(\w+)/|book/(?:(\d\d)_|(\w+))", path)
     here = (own[1] or own[3] or f"ch{own[2]}") if own else ""
     found = re.findall(r"helpers\.chapters(?:\.| import )(\w+)", source)
-    return [f"{path} takes from {there}" for there in found if there != here]
+    rooms = (there for there in found if (ROOT / "helpers" / "chapters" / there).is_dir())
+    return [f"{path} takes from {there}" for there in rooms if there != here]
 
 
 def drawn(source: str, room: str) -> set[str]:

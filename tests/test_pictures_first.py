@@ -11,6 +11,7 @@ import pytest
 from helpers import colours, emulator
 from helpers.chapters.ch01 import pictures as ch01
 from helpers.chapters.ch03 import pictures as ch03
+from helpers.chapters.investigations import pictures as investigations
 from helpers.errors import DataError
 from helpers.plots import Figure
 
@@ -69,7 +70,7 @@ def cache(rows: int, pitch: int, sets: int, line: int) -> dict[int, set[int]]:
 def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
     held = cache(rows, pitch, 64, 64)
     most = max(map(len, held.values()))
-    figure = ch03.cache_sets(rows, (pitch,))
+    figure = investigations.cache_sets(rows, (pitch,))
     told = (
         f"{len(held)} sets, up to {most:,} lines in each"
         if len(held) > 1
@@ -77,22 +78,22 @@ def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
     )
     assert told in figure.alt
     assert all(told in drawn for drawn in words(figure))
-    assert told not in ch03.cache_sets(rows + 4096, (pitch,)).alt
+    assert told not in investigations.cache_sets(rows + 4096, (pitch,)).alt
     assert {ch03.set_of(r * pitch) for r in range(rows)} == set(held)
 
 
 def test_a_row_of_4096_bytes_is_the_odd_one() -> None:
-    alt = ch03.cache_sets(1024).alt
+    alt = investigations.cache_sets(1024).alt
     assert "with rows of 4096 bytes, 1 set, 1,024 lines in it" in alt
     assert "with rows of 4100 bytes, 64 sets, up to 16 lines in each" in alt
     # the mark of the odd column is of another colour, in both drawings
-    for svg in (ch03.cache_sets(1024).svg, ch03.cache_sets(1024).narrow):
+    for svg in (investigations.cache_sets(1024).svg, investigations.cache_sets(1024).narrow):
         assert colours.VERMILION in svg and colours.BLUE in svg
-    assert colours.VERMILION not in ch03.cache_sets(1024, (4100,)).svg
+    assert colours.VERMILION not in investigations.cache_sets(1024, (4100,)).svg
 
 
 def test_text_is_large_enough_on_a_phone_and_colours_suit_the_dark() -> None:
-    for figure in (ch01.vector_blocks(1000, 256, thread=(2, 3)), ch03.cache_sets(1024)):
+    for figure in (ch01.vector_blocks(1000, 256, thread=(2, 3)), investigations.cache_sets(1024)):
         assert figure.narrow and figure.caption and len(figure.alt) > 40
         width = float(ET.fromstring(figure.narrow).get("viewBox", "").split()[2])
         sizes = [float(s) for s in re.findall(r"font-size:([\d.]+)px", figure.narrow)]
@@ -108,10 +109,10 @@ def test_text_is_large_enough_on_a_phone_and_colours_suit_the_dark() -> None:
         lambda: ch01.vector_blocks(10, 0),
         lambda: ch01.vector_blocks(10, 4, thread=(3, 0)),
         lambda: ch01.vector_blocks(10, 4, thread=(0, 4)),
-        lambda: ch03.cache_sets(0),
-        lambda: ch03.cache_sets(10, ()),
-        lambda: ch03.cache_sets(10, (0,)),
-        lambda: ch03.cache_sets(10, sets=0),
+        lambda: investigations.cache_sets(0),
+        lambda: investigations.cache_sets(10, ()),
+        lambda: investigations.cache_sets(10, (0,)),
+        lambda: investigations.cache_sets(10, sets=0),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(call: object) -> None:

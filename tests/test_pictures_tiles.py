@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from helpers import catalog, emulator, matmul
-from helpers.chapters.ch05 import pictures as ch05
 from helpers.chapters.ch06 import pictures as ch06
+from helpers.chapters.investigations import pictures as investigations
 from helpers.errors import DataError
 from helpers.plots import Figure
 from tests import test_plots
@@ -27,9 +27,9 @@ def drawn() -> dict[str, Figure]:
         "phases of three": ch06.tile_phases(np.ones((6, 6)), np.ones((6, 6)), tile=3),
         "barriers": ch06.barriers(),
         "three warps": ch06.barriers(fetch=(2, 3, 4), multiply=(3, 5, 4), steps=3),
-        "queues": ch05.line_queues(),
-        "one queue": ch05.line_queues((132,)),
-        "three queues": ch05.line_queues((128, 144, 4100)),
+        "queues": investigations.line_queues(),
+        "one queue": investigations.line_queues((132,)),
+        "three queues": investigations.line_queues((128, 144, 4100)),
     }
 
 
@@ -175,10 +175,10 @@ def test_a_queue_is_as_deep_as_the_emulators_wavefronts(pitch: int, deepest: int
         COLUMN, "column", (1, 1, 1), (32, 1, 1), [x, y], defines={"PITCH": str(pitch)}
     )
     read = next(r for r in report.by_line() if r.space == "shared" and r.op == "load")
-    lines, _, counts = ch05._column(4 * pitch)
+    lines, _, counts = investigations._column(4 * pitch)
     assert read.wavefronts_per_request == max(counts) == deepest
     assert len(set(lines)) == 32 and sum(counts) == 32
-    assert max(ch05._column(4 * pitch + 4)[2]) != deepest
+    assert max(investigations._column(4 * pitch + 4)[2]) != deepest
 
 
 def test_the_queues_are_counted(drawn: dict[str, Figure]) -> None:
@@ -201,9 +201,9 @@ def test_the_queues_are_counted(drawn: dict[str, Figure]) -> None:
         lambda: ch06.barriers(fetch=(1,), multiply=(1,)),
         lambda: ch06.barriers(fetch=(1, 0), multiply=(1, 1)),
         lambda: ch06.barriers(steps=1),
-        lambda: ch05.line_queues(()),
-        lambda: ch05.line_queues((64,)),
-        lambda: ch05.line_queues((4098,)),
+        lambda: investigations.line_queues(()),
+        lambda: investigations.line_queues((64,)),
+        lambda: investigations.line_queues((4098,)),
     ],
 )
 def test_bad_input_is_told(call: Any) -> None:

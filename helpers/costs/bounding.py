@@ -10,7 +10,7 @@ from helpers import device, measuring, model, toolchain
 from helpers.costs import counting, facts, rates
 from helpers.device import Gpu
 from helpers.emulator import Report
-from helpers.errors import ConfigError, DataError, TileError
+from helpers.errors import ConfigError, DataError, TileError, UnknownNameError, near_matches
 from helpers.kernel import ITEM_BYTES, Geometry, cdiv
 from helpers.rungs import catalog, find, lay_out
 
@@ -82,7 +82,15 @@ class Bounds(Mapping[str, Bound]):
     waiting: float | None = None
 
     def __getitem__(self, resource: str) -> Bound:
-        return next(b for b in self.bounds if b.resource == resource)
+        for b in self.bounds:
+            if b.resource == resource:
+                return b
+        raise UnknownNameError(
+            f"no bound of {self.kernel} is called {resource!r}. {near_matches(str(resource), list(self))}"
+        )
+
+    def __contains__(self, resource: object) -> bool:
+        return any(b.resource == resource for b in self.bounds)
 
     def __iter__(self) -> Iterator[str]:
         return (b.resource for b in self.bounds)
@@ -209,7 +217,7 @@ def of_plan(
     """What each resource alone would take for a planned launch, of a reader's own text too.
 
     - DRAM: A, B and C once each, over the bandwidth of the data sheet.
-    - L2: what the blocks fetch if those that an SM holds at once share in L1 all that they can, and C
+    - L2: what the SMs take in if the blocks that one holds at once share in L1 all that they can
       (`l2_bytes`), over `rates.l2`.
     - L1 and shared memory: wavefronts of the pipe that delivers to registers, one a clock and SM.
     - issue slots: warp instructions of the main loop, four a clock and SM; the rest of the kernel is
@@ -256,7 +264,7 @@ def of_plan(
     rate = rates.l2(card_)
     found.append(Bound(L2, least, "bytes", rate.per_ms, least / rate.per_ms, said, rate.source))
     found.append(
-        inside(L1, even * counts.deliveries(K, N), "wavefronts", rates.deliveries(card_),
+        inside(L1, even * counts.deliveries(K, N, rates.wavefront_clocks(card_)), "wavefronts", rates.deliveries(card_),
                counts.deliveries_source)
     )  # fmt: skip
     missing = []
@@ -301,28 +309,28 @@ def spread(plan: Geometry, gpu: Gpu, resident: int) -> Waves:
 
 
 def l2_bytes(plan: Geometry, resident: int) -> tuple[float, str]:
-    """Bytes that leave L2 for the SMs at least, and C on its way back; and how they were counted.
+    """Bytes of A and B that the SMs take in from L2 at least, and how they were counted.
 
     A block of BM x BN needs BM + BN elements a k. Loads by threads pass through L1, so blocks that an
-    SM holds at once may share there: at best they lie in a square of tiles. TMA writes to shared
-    memory alone: only the blocks of a cluster share. What L1 keeps from one block to the next is
-    left out (a panel of A and B is larger than L1 from K = 1024 on).
+    SM holds at once may share there: at best they lie in a rectangle of tiles that is nearly square. TMA
+    writes to shared memory alone: only the blocks of a cluster share. What L1 keeps from one block to the
+    next is left out (a panel of A and B is larger than L1 from K = 1024 on). C leaves by another way.
+    L2 itself may send less: of tiled_32 at 1024 the recorded bytes of L2 are below the misses of L1, so
+    requests of neighbouring SMs are merged on their way. That is why the SMs' ports are the rate.
     """
     k, p = plan.kernel, plan.params
-    item, out = ITEM_BYTES[k.dtype], ITEM_BYTES[k.out_dtype]
     bm, bn = plan.tile
-    stores = plan.M * plan.N * out
     if k.host == "tma":
         down, along = p.get("CLUSTER_M", 1), p.get("CLUSTER_N", 1)
-        words = "tiles by TMA, shared by the blocks of a cluster, and C"
+        words = "tiles by TMA, shared by the blocks of a cluster"
     else:
         down, along = max(
             ((d, resident // d) for d in range(1, resident + 1)),
             key=lambda s: s[0] * s[1] / (s[0] * bm + s[1] * bn),
         )
-        words = f"what a block needs, {resident} blocks on an SM sharing in L1 all they can, and C"
-    a_tile = 1 / (bn * along) + 1 / (bm * down)
-    return plan.M * plan.N * plan.K * item * a_tile + stores, words
+        words = f"what a block needs, {resident} on an SM sharing in L1 all they can"
+    each = 1 / (bn * along) + 1 / (bm * down)
+    return plan.M * plan.N * plan.K * ITEM_BYTES[k.dtype] * each, words
 
 
 def time_of(plan: Geometry, gpu: Gpu) -> tuple[float | None, str]:
@@ -382,7 +390,12 @@ def of_counts(
     where = Waves(
         blocks, card_.sms, resident, max(blocks / card_.sms, float(cdiv(blocks, card_.sms)))
     )
-    waves = counting.delivered(report) * times * blocks / report.blocks_run
+    waves = (
+        counting.delivered(report, rates.wavefront_clocks(card_))
+        * times
+        * blocks
+        / report.blocks_run
+    )
     asked = [
         (DRAM, dram_bytes, "bytes", rates.dram(card_), "given", 1.0),
         (L1, waves, "wavefronts", rates.deliveries(card_), f"the emulator, {report.blocks_run} blocks", where.factor),

@@ -15,20 +15,20 @@ Ampere GPU architecture through microbenchmarking", GTC 2021; Jia et al., arXiv 
 """
 L2_BYTES: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
-        "a100": (5120 * 1410e6, "5,120 bytes a clock: NVIDIA A100 whitepaper"),
         "t4": (1270e9, "measured by Jia et al., arXiv 1903.07486, table 3.1"),
     }
 )
-"""Bytes of L2 a second where somebody says or measured it; elsewhere the SMs' ports bound it."""
+"""Bytes a second that all SMs together load from L2, where somebody measured it; else their ports bound it."""
 WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "sm_75": (
             2.0,
-            "one wavefront in two clocks, as measured on a T4 by Jia et al., arXiv 1903.07486",
+            "a full wavefront in two clocks, as measured on a T4 by Jia et al., arXiv 1903.07486",
         )
     }
 )
 """Clocks of a wavefront in the data pipe of L1 and shared memory, where it is not one."""
+WAVEFRONT = 1.0, "one wavefront a clock and SM (CUDA C++ Programming Guide: 32 banks)"
 INTEGER_LANES = 64
 """32-bit integer multiply-adds of an SM a clock, from compute capability 7.5 to 9.0 (CUDA C++
 Programming Guide, throughput of arithmetic instructions).
@@ -57,7 +57,7 @@ def dram(gpu: Gpu) -> Rate:
 
 
 def l2(gpu: Gpu) -> Rate:
-    """Bytes of L2, read and written."""
+    """Bytes that the SMs load from L2."""
     if gpu.key in L2_BYTES:
         rate, source = L2_BYTES[gpu.key]
         return Rate(rate / 1e3, source)
@@ -70,10 +70,13 @@ def deliveries(gpu: Gpu) -> Rate:
     Source: CUDA C++ Programming Guide (32 banks, a word a clock); that L1 delivers through the same
     pipe is ncu's (l1tex__data_pipe_lsu_wavefronts), and the recorded counters agree.
     """
-    clocks, words = WAVEFRONT_CLOCKS.get(
-        gpu.arch, (1.0, "one wavefront a clock and SM (CUDA C++ Programming Guide: 32 banks)")
-    )
+    clocks, words = WAVEFRONT_CLOCKS.get(gpu.arch, WAVEFRONT)
     return _a_clock(gpu, 1 / clocks, words)
+
+
+def wavefront_clocks(gpu: Gpu) -> float:
+    """Clocks that a full wavefront takes in that pipe."""
+    return WAVEFRONT_CLOCKS.get(gpu.arch, WAVEFRONT)[0]
 
 
 def issue(gpu: Gpu) -> Rate:

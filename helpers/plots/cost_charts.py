@@ -37,6 +37,8 @@ def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> F
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
         marks = [Mark("binds", BINDS, edge=None), Mark("other resources", OTHER, 0.28, edge=None)]
+        if any(_waits(b) for b in every):
+            marks.append(Mark("waiting on top (predicted)", BINDS, 0.28, BINDS, "////"))
         if any(b.measured for b in every):
             marks.append(Mark("measured", MEASURED, edge=None))
         y = draw_key(canvas, marks) + 2
@@ -60,7 +62,7 @@ def _panel(canvas: Canvas, at: Column, b: Bounds, y: float) -> float:
     left = 1.0 if at.narrow else 12 + max(text_width(n, at.font, weights[n]) for n, *_ in rows)
     tail = 10 + max(text_width(_milliseconds(ms), at.font, "bold") for _, ms, _ in rows)
     span = at.width - left - tail
-    longest = max(ms for _, ms, _ in rows)
+    longest = max(b.predicted, *(ms for _, ms, _ in rows))
     y = canvas.lines(0, y + 9, _head(b), width=at.width, size=at.font, weight="bold") + 13
     start, thick, over = y, 12.0, 17.0 if at.narrow else 3.0
     for name, ms, colour in rows:
@@ -73,6 +75,9 @@ def _panel(canvas: Canvas, at: Column, b: Bounds, y: float) -> float:
         top = y + over
         canvas.rect(left, top, max(span * ms / longest, 1.0), thick, fill=colour,
                     alpha=0.28 if colour == OTHER else 1.0, edge=None)  # fmt: skip
+        if colour == BINDS and _waits(b):
+            canvas.rect(left + span * ms / longest, top, span * _waits(b) / longest, thick,
+                        fill=BINDS, alpha=0.28, edge=BINDS, hatch="////")  # fmt: skip
         words = _milliseconds(ms)
         canvas.text(at.width, top + thick / 2, words, size=at.font, ha="right", weight=weight)
         if at.narrow:
@@ -90,6 +95,12 @@ def _panel(canvas: Canvas, at: Column, b: Bounds, y: float) -> float:
     return y + 26
 
 
+def _waits(b: Bounds) -> float:
+    """What waiting adds to the bound in ms, where it can be seen."""
+    added = b.predicted - b.ms
+    return added if added > 0.01 * b.ms else 0.0
+
+
 def _head(b: Bounds) -> str:
     return f"{b.kernel}, {shape_text(*b.size)}, {b.gpu.name}"
 
@@ -105,13 +116,16 @@ def _told(b: Bounds) -> str:
         if b.measured
         else "Nothing is measured there: a prediction."
     )
-    return f"What each resource alone would take for {_head(b)}: {parts}. {b.binding} binds. {end}"
+    waits = f" Waiting adds {_milliseconds(_waits(b))}, predicted." if _waits(b) else ""
+    return f"What each resource alone would take for {_head(b)}: {parts}. {b.binding} binds.{waits} {end}"
 
 
 def _caption(every: Sequence[Bounds]) -> str:
     """What the bars are, and whose the measured times are."""
     whose = list(dict.fromkeys(b.whose for b in every if b.measured))
     words = "What each resource alone would take, at the boost clock: counts over rates."
+    if any(_waits(b) for b in every):
+        words += " Hatched: what a block waits for loads while no other block covers it."
     if whose:
         words += f" Measured: {'; '.join(whose)}."
     predicted = list(dict.fromkeys(b.gpu.name for b in every if not b.measured))

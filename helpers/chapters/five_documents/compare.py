@@ -1,24 +1,20 @@
 """What the five documents print, set against counts, formulas and the record of the H200.
 
-A function a document. `numbers` are shown on the page under their names; `true` says which of the
-page's sentences those numbers bear out. Where the record lacks a time, its number is NaN, and a sentence
-that rests on it is neither borne out nor refuted: it is left standing until there is a time.
+A function, or a few, a document.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import cache
 from statistics import median
 from typing import Any
 
 from helpers import device, model
-from helpers.errors import DataError
+from helpers.chapters.facts import Facts, counted, gain, recorded
 from helpers.host import cpu_loops
 from helpers.launch import trace
-from helpers.measuring import accuracy, counters, load, measure, published, transfers, tuned
+from helpers.measuring import accuracy, load, measure, published, transfers, tuned
 from helpers.streams import bound
 from helpers.toolchain import resources
 
@@ -34,43 +30,6 @@ Row = dict[str, Any]
 
 def _printed(**wanted: str | int) -> list[Row]:
     return [*published(**wanted)]
-
-
-@dataclass
-class Facts:
-    """numbers: what the page shows, by name. true: whether a sentence holds, by a word for it."""
-
-    numbers: dict[str, Any] = field(default_factory=dict)
-    true: dict[str, bool] = field(default_factory=dict)
-
-    def say(self, **numbers: Any) -> None:
-        """Keep numbers under these names."""
-        self.numbers |= numbers
-
-    def check(self, word: str, condition: bool, *needed: float) -> None:
-        """Keep a condition; without one of the times it needs it is left standing."""
-        self.true[word] = any(math.isnan(x) for x in needed) or bool(condition)
-
-
-@cache
-def _time(kernel: str, size: int | tuple[int, int, int], column: str) -> float:
-    try:
-        return float(measure(kernel, sizes=[size], gpu="h200").value(kernel, size, column))
-    except DataError:
-        return math.nan
-
-
-def rate(kernel: str, size: int, column: str = "gflops") -> float:
-    """A column of the H200's record for a kernel at a size; NaN where it holds none."""
-    return _time(kernel, size, column)
-
-
-def gain(new: str, old: str, size: int) -> float:
-    """How many times as fast a kernel is in the record, its clock cancelled; NaN where it is not there."""
-    try:
-        return measure([new, old], sizes=[size], gpu="h200").gain(new, old, size)
-    except DataError:
-        return math.nan
 
 
 def said(document: str, metric: str, **wanted: str | int) -> float:
@@ -188,12 +147,11 @@ def lab_rows() -> Facts:
     ]
     warps, flop_step = 33, 64  # a warp's step of naive: 32 words of A in one bank and one row of B
     lookups = {g.key: r * 1e3 * warps / flop_step / g.sms / g.boost_mhz
-               for g, r in ((LAPTOP, doc["naive"]), (H200, rate("naive", SIZE)))}  # fmt: skip
+               for g, r in ((LAPTOP, doc["naive"]), (H200, recorded("naive", SIZE)))}  # fmt: skip
     ints = {n: said("L", "time_total", rung=f"{n}_int") / said("L", "time_total", rung=n)
             for n in ("naive", "coalesced")}  # fmt: skip
     here = {n: gain(n, f"{n}_int", 4096) for n in ints}
-    moved = counters("naive", 1024)
-    dram_ms = moved[0]["dram_read_bytes"] / H200.bandwidth_gbs / 1e6 if moved else math.nan
+    dram_ms = counted("naive")["dram_read_bytes"] / H200.bandwidth_gbs / 1e6
     out.say(
         l_edge=(flop / 2) ** (1 / 3), l_step=doc["coalesced"] / doc["naive"],
         h_step=gain("coalesced", "naive", SIZE), h_step_odd=gain("coalesced", "naive", 1025),
@@ -205,17 +163,21 @@ def lab_rows() -> Facts:
         l_int_naive=100 * (ints["naive"] - 1), l_int_coalesced=100 * (ints["coalesced"] - 1),
         h_int_naive=100 * (here["naive"] - 1), h_int_coalesced=100 * (here["coalesced"] - 1),
     )  # fmt: skip
-    out.check("step", out.numbers["h_step"] > 1.3 * out.numbers["l_step"], rate("naive", SIZE))
+    out.check("step", out.numbers["h_step"] > 1.3 * out.numbers["l_step"], recorded("naive", SIZE))
     out.check("odd", gain("coalesced", "naive", 1025) < 0.6 * gain("coalesced", "naive", SIZE))
     out.check("sectors", (sectors("naive", "A"), sectors("coalesced", "B")) == (32, 4))
     out.check(
         "pageable", min(link) < into < max(link) < 0.5 * max(pinned) and times[1]["most"] < 10
     )
     out.check(
-        "bank", lookups[LAPTOP.key] > 1.05 and 0.93 < lookups[H200.key] < 1.02, rate("naive", SIZE)
+        "bank",
+        lookups[LAPTOP.key] > 1.05 and 0.93 < lookups[H200.key] < 1.02,
+        recorded("naive", SIZE),
     )
     out.check("ints", gap(ints.values()) < 0.05 and gap(here.values()) < 0.02, *here.values())
-    out.check("not dram", dram_ms < 0.02 * rate("naive", 1024, "ms"), dram_ms, rate("naive", 1024))
+    out.check(
+        "not dram", dram_ms < 0.02 * recorded("naive", 1024, "ms"), dram_ms, recorded("naive", 1024)
+    )
     return out
 
 
@@ -230,7 +192,6 @@ def lab_tiles() -> Facts:
     fill = {(n, g.key): resources(n, arch=g.arch).occupancy.fraction
             for n in ("coalesced", "tiled_16", "tiled_32") for g in (LAPTOP, H200)}  # fmt: skip
     observed = doc["coalesced"] / said("L", "bandwidth")
-    hit = counters("coalesced", 1024)
     out.say(
         l_16=doc["tiled_16"] / doc["coalesced"], l_32=doc["tiled_32"] / doc["coalesced"],
         h_16=gain("tiled_16", "coalesced", SIZE), h_32=gain("tiled_32", "coalesced", SIZE),
@@ -242,11 +203,12 @@ def lab_tiles() -> Facts:
         promise_32=reach["tiled_32"] / reach["coalesced"], observed=observed,
         l_gain_16=100 * (doc["tiled_16"] / doc["coalesced"] - 1),
         l_gain_32=100 * (doc["tiled_32"] / doc["coalesced"] - 1),
-        hits=hit[0]["l1_hit_percent"] if hit else math.nan,
+        hits=counted("coalesced")["l1_hit_percent"],
     )  # fmt: skip
     out.check(
         "order",
-        doc["tiled_16"] > doc["tiled_32"] and not rate("tiled_32", SIZE) < rate("tiled_16", SIZE),
+        doc["tiled_16"] > doc["tiled_32"]
+        and not recorded("tiled_32", SIZE) < recorded("tiled_16", SIZE),
     )
     out.check("fill", fill["coalesced", LAPTOP.key] < 0.7 and 0.6 < fill["tiled_32", LAPTOP.key] < 0.7 and fill["tiled_16", LAPTOP.key] == 1
               and fill["tiled_32", H200.key] == 1)  # fmt: skip
@@ -267,13 +229,13 @@ def lab_ladder() -> list[Row]:
             if "against Block Tiling 32x32" in str(r["note"]) and r["section"] != "Conclusion"}  # fmt: skip
     rows = []
     for name in L_RUNGS:
-        here = rate(name, SIZE)
+        here = recorded(name, SIZE)
         rows.append({
             "rung": name, "l": doc[name],
             "printed": next((p for (rung, _), p in text.items() if rung == name), None),
-            "h_over": here / rate("tiled_32", SIZE), "l_peak": 100 * doc[name] / LAPTOP.fp32_peak_gflops,
+            "h_over": here / recorded("tiled_32", SIZE), "l_peak": 100 * doc[name] / LAPTOP.fp32_peak_gflops,
             "h_peak": 100 * here / H200.fp32_peak_gflops, "l_lib": 100 * doc[name] / doc["cublas_fp32"],
-            "h_lib": 100 * here / rate("cublas_fp32", SIZE),
+            "h_lib": 100 * here / recorded("cublas_fp32", SIZE),
         })  # fmt: skip
     return rows
 
@@ -307,7 +269,7 @@ def lab_gains() -> list[Row]:
     here = measure(list(L_RUNGS), sizes=[SIZE], gpu="h200")
     out: list[Row] = []
     for origin, source, of in (
-        ("recorded", here.label, {n: rate(n, SIZE) for n in L_RUNGS}),
+        ("recorded", here.label, {n: recorded(n, SIZE) for n in L_RUNGS}),
         ("published", "published in document L", doc),
     ):
         out += [{"kernel": n, "size": SIZE, "gain_over_coalesced": of[n] / of["coalesced"], "origin": origin,
@@ -327,28 +289,28 @@ def lab_registers() -> Facts:
     }
     for new, old in pairs.items():
         out.say(**{f"l_{new}": doc[new] / doc[old], f"h_{new}": gain(new, old, SIZE)})
-    reuse = {n: (counters(n, 1024) or [{}])[0].get("multiply_adds_per_wavefront", math.nan)
+    reuse = {n: counted(n)["multiply_adds_per_wavefront"]
              for n in ("tiled_32", "block_1d")}  # fmt: skip
     over = {"l": [doc[n] / doc["tiled_32"] for n in L_RUNGS[4:8]],
-            "h": [rate(n, SIZE) / rate("tiled_32", SIZE) for n in L_RUNGS[4:8]]}  # fmt: skip
+            "h": [recorded(n, SIZE) / recorded("tiled_32", SIZE) for n in L_RUNGS[4:8]]}  # fmt: skip
     row = {"l": [doc[n] / doc["coalesced"] for n in L_RUNGS[4:8]],
-           "h": [rate(n, SIZE) / rate("coalesced", SIZE) for n in L_RUNGS[4:8]]}  # fmt: skip
+           "h": [recorded(n, SIZE) / recorded("coalesced", SIZE) for n in L_RUNGS[4:8]]}  # fmt: skip
     lib = {"l": [doc[n] / doc["cublas_fp32"] for n in L_RUNGS[:-1]],
-           "h": [rate(n, SIZE) / rate("cublas_fp32", SIZE) for n in L_RUNGS[:-1]]}  # fmt: skip
+           "h": [recorded(n, SIZE) / recorded("cublas_fp32", SIZE) for n in L_RUNGS[:-1]]}  # fmt: skip
     listed = ", ".join
     out.say(
         l_tile_gains=listed(f"{x:.1f}" for x in over["l"]), h_tile_gains=listed(f"{x:.1f}" for x in over["h"]),
         l_row_gains=listed(f"{x:.1f}" for x in row["l"]), roof_tile=model.shared_roof(LAPTOP, reuse["tiled_32"]) / 1e3,
         roof_1d=model.shared_roof(LAPTOP, reuse["block_1d"]) / 1e3, exact_1d=doc["block_1d"] / doc["tiled_32"],
         l_of_lib=100 * doc["warp_tiled"] / doc["cublas_fp32"],
-        h_of_lib=100 * rate("warp_tiled", SIZE) / rate("cublas_fp32", SIZE),
-        l_span=doc["cublas_fp32"] / doc["naive"], h_span=rate("cublas_fp32", SIZE) / rate("naive", SIZE),
+        h_of_lib=100 * recorded("warp_tiled", SIZE) / recorded("cublas_fp32", SIZE),
+        l_span=doc["cublas_fp32"] / doc["naive"], h_span=recorded("cublas_fp32", SIZE) / recorded("naive", SIZE),
         l_lib_peak=100 * doc["cublas_fp32"] / LAPTOP.fp32_peak_gflops,
-        h_lib_peak=100 * rate("cublas_fp32", SIZE) / H200.fp32_peak_gflops,
+        h_lib_peak=100 * recorded("cublas_fp32", SIZE) / H200.fp32_peak_gflops,
         l_naive_peak=100 * doc["naive"] / LAPTOP.fp32_peak_gflops,
-        h_naive_peak=100 * rate("naive", SIZE) / H200.fp32_peak_gflops,
+        h_naive_peak=100 * recorded("naive", SIZE) / H200.fp32_peak_gflops,
         l_row_peak=100 * doc["coalesced"] / LAPTOP.fp32_peak_gflops,
-        h_row_peak=100 * rate("coalesced", SIZE) / H200.fp32_peak_gflops,
+        h_row_peak=100 * recorded("coalesced", SIZE) / H200.fp32_peak_gflops,
     )  # fmt: skip
     flat = [x for pair in (over, row, lib) for x in pair["h"]]
     out.check("leads", all(a > b for a, b in zip(over["l"], over["h"], strict=True))
@@ -393,7 +355,7 @@ def lab_tensor() -> Facts:
     tf32 = error["cublas_fast_16bf", 4096] / error["cublas_tf32", 4096]
     mixed, own = doc["cublas_fast_16bf"], doc["wmma_launch_l"]
     watt = {
-        n: rate(n, 4096) / rate(n, 4096, "power_w")
+        n: recorded(n, 4096) / recorded(n, 4096, "power_w")
         for n in ("tiled_16", "wmma_launch_l", "warp_tiled")
     }
     found = tuned("wmma_tiled", 4096) or {"cublas_ratio": math.nan, "tiles": 0}
@@ -402,14 +364,14 @@ def lab_tensor() -> Facts:
              for n in ("tiled_16", "wmma")}  # fmt: skip
     out.say(
         tile_clocks=clocks, l_steps=ratio[LAPTOP.key], h_steps=ratio[H200.key], worse=worse,
-        l_over=own / doc["tiled_16"], h_over=rate("wmma_launch_l", SIZE) / rate("tiled_16", SIZE),
+        l_over=own / doc["tiled_16"], h_over=recorded("wmma_launch_l", SIZE) / recorded("tiled_16", SIZE),
         l_of_peak=100 * own / LAPTOP.peak_gflops("fp16"), l_half=100 * own / doc["cublas_fp32"],
         l_of_mixed=100 * own / mixed, l_mixed=mixed / 1e3, l_tf32=LAPTOP.peak_gflops("tf32") / 1e3,
-        l_mixed_over=mixed / doc["cublas_fp32"], h_mixed_over=rate("cublas_fast_16bf", SIZE) / rate("cublas_fp32", SIZE),
+        l_mixed_over=mixed / doc["cublas_fp32"], h_mixed_over=recorded("cublas_fast_16bf", SIZE) / recorded("cublas_fp32", SIZE),
         watt_own=watt["wmma_launch_l"], watt_tile=watt["tiled_16"], watt_warp=watt["warp_tiled"],
-        h_lib_16=rate("cublas_fp32", SIZE) / rate("tiled_16", SIZE),
-        h_mixed_16=rate("cublas_fast_16bf", SIZE) / rate("tiled_16", SIZE), wmma_best=best, wmma_tiles=tiles, l_lib=doc["cublas_fp32"] / doc["warp_tiled"],
-        h_lib=rate("cublas_fp32", SIZE) / rate("warp_tiled", SIZE),
+        h_lib_16=recorded("cublas_fp32", SIZE) / recorded("tiled_16", SIZE),
+        h_mixed_16=recorded("cublas_fast_16bf", SIZE) / recorded("tiled_16", SIZE), wmma_best=best, wmma_tiles=tiles, l_lib=doc["cublas_fp32"] / doc["warp_tiled"],
+        h_lib=recorded("cublas_fp32", SIZE) / recorded("warp_tiled", SIZE),
     )  # fmt: skip
     out.check("clocks", clocks > 4)
     out.check("accuracy", worse > 100)
@@ -460,7 +422,7 @@ def over_a_cpu() -> list[Row]:
     p = {(r["rung"], r["block"]): float(r["value"]) for r in _printed(document="P")
          if r["m"] == 1024 and r["unit"] == "ms"}  # fmt: skip
     host = {r["kernel"]: r["ms"] for r in load("h200").find("host", m=1024, n=1024, k=1024)}
-    here = rate("coalesced", 1024, "ms")
+    here = recorded("coalesced", 1024, "ms")
     rows: list[Row] = [
         {"who": "B, T4", "cpu": "C++ loop", "cpu_ms": b["cpu_ijk"], "gpu_ms": b["coalesced"]},
         {"who": "P, RTX 4090", "cpu": "C++ loop", "cpu_ms": p["cpu_ijk", ""], "gpu_ms": p["tiled_32", "32x32"]},
@@ -490,7 +452,7 @@ def _study() -> dict[tuple[str, str, int], float]:
 
 
 def _here(rung: str, size: int) -> float:
-    return rate("tiled_32" if rung == "tiled" else rung, size)
+    return recorded("tiled_32" if rung == "tiled" else rung, size)
 
 
 def study_table() -> list[Row]:
@@ -582,7 +544,7 @@ def tuning_table() -> list[Row]:
             "tile": block, "padded": "no" if rung == "tiled_32" else "yes", "a": us[1024], "b": us[1025],
             "filled": told.get("occupancy"), "busy": told.get("sm_throughput"),
             "p_peak": 100 * 2 * 1024**3 / us[1024] / 1e3 / RTX.fp32_peak_gflops, "kernel": name,
-            "h_peak": 100 * rate(name, 1024) / H200.fp32_peak_gflops,
+            "h_peak": 100 * recorded(name, 1024) / H200.fp32_peak_gflops,
         })  # fmt: skip
     return rows
 

@@ -1,0 +1,1 @@
+"""What the appendix of investigations needs and no other page."""

@@ -1,0 +1,407 @@
+"""The numbers of each case of the investigations, and which of its sentences they bear out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+from helpers import device, model
+from helpers.chapters.facts import Facts, counted, gain, recorded
+from helpers.host import cpu_loops
+from helpers.kernel import Kernel
+from helpers.launch import trace
+from helpers.measuring import flags, stalls
+from helpers.rungs import catalog
+from helpers.toolchain import compile as build
+from helpers.toolchain import instruction_mix, main_loop, resources, sass_instructions
+
+H200 = device.gpu("h200")
+Row = dict[str, Any]
+
+
+# --- a column in the sets of a cache -------------------------------------------------------------
+
+
+def one_more_column() -> Facts:
+    """The CPU loops at 1024 and 1025."""
+    out = Facts()
+    at = {
+        (k, n): cpu_loops(n, gpu="h200").value(k, "gflops")
+        for k in ("ijk", "ikj")
+        for n in (1024, 1025)
+    }
+    for (loop, n), rate in at.items():
+        out.say(**{f"{loop}_{n}": rate})
+    ijk, ikj = at["ijk", 1025] / at["ijk", 1024], at["ikj", 1025] / at["ikj", 1024]
+    out.say(odd_gain=ijk)
+    out.check("odd", ijk > 3 and 0.8 < ikj < 1.25)
+    return out
+
+
+# --- inside L1 -----------------------------------------------------------------------------------
+
+STEP: Mapping[str, Callable[[int], tuple[list[int], list[int]]]] = {
+    "naive": lambda n: ([4 * lane * n for lane in range(32)], [0] * 32),
+    "coarsened": lambda n: ([0] * 32, [16 * lane for lane in range(32)]),
+    "coalesced": lambda n: ([0] * 32, [4 * lane for lane in range(32)]),
+}
+"""Byte addresses in A and in B that the lanes of a warp read in one step, for rows of n floats."""
+SIZES = (1024, 1025, 4096)
+
+
+def predicted(kernel: str, n: int) -> float:
+    """Clocks of one step: the longer of look-up and delivery, for A and for B."""
+    return sum(model.l1_clocks(addresses) for addresses in STEP[kernel](n))
+
+
+def deliveries(addresses: list[int]) -> int:
+    """Wavefronts of one request: different words wanted from the busiest bank."""
+    words = {address // 4 for address in addresses}
+    return max(sum(word % 32 == bank for word in words) for bank in range(32))
+
+
+def clocks(kernel: str, n: int) -> float:
+    """Clocks of an SM of the H200 for one step of one warp: two loads, one multiply-add."""
+    ms, mhz = recorded(kernel, n, "ms"), recorded(kernel, n, "clock_mhz")
+    return ms * 1e-3 * mhz * 1e6 * H200.sms * 32 / n**3
+
+
+def steps_table() -> list[Row]:
+    """Kernel and size: clocks predicted and taken, deliveries predicted and counted."""
+    rows = []
+    for kernel in STEP:
+        for n in SIZES:
+            waves = counted(kernel, n)["l1_wavefronts"] / (n**3 / 32)
+            rows.append(
+                {
+                    "kernel": kernel,
+                    "n": n,
+                    "clocks": predicted(kernel, n),
+                    "took": clocks(kernel, n),
+                    "deliveries": sum(map(deliveries, STEP[kernel](n))),
+                    "counted": waves,
+                }
+            )
+    return rows
+
+
+def inside_l1() -> Facts:
+    """What caches and the data pipe say of the naive and the coalesced kernel."""
+    out = Facts()
+    hit = {k: counted(k) for k in ("naive", "coalesced")}
+    rows = {(r["kernel"], r["n"]): r for r in steps_table()}
+    missed = [r["took"] - r["clocks"] for r in rows.values()]
+    known = [r for r in rows.values() if not math.isnan(r["took"])]
+    dram = max(c["dram_read_bytes"] for c in hit.values()) / (2 * 4 * 1024**2)
+    dram_ms = hit["naive"]["dram_read_bytes"] / H200.bandwidth_gbs / 1e6
+    out.say(
+        hit_naive=hit["naive"]["l1_hit_percent"], hit_coalesced=hit["coalesced"]["l1_hit_percent"],
+        dram_times=dram, clocks_naive=rows["naive", 1024]["took"], clocks_1025=rows["naive", 1025]["took"],
+        least_naive=rows["naive", 1024]["clocks"], worst=max(missed, default=math.nan),
+        counted_1024=rows["naive", 1024]["counted"], counted_1025=rows["naive", 1025]["counted"],
+    )  # fmt: skip
+    out.check(
+        "hits",
+        min(c["l1_hit_percent"] for c in hit.values()) > 90,
+        *(c["l1_hit_percent"] for c in hit.values()),
+    )
+    out.check(
+        "dram",
+        0.98 < dram < 1.05 and dram_ms < 0.02 * recorded("naive", 1024, "ms"),
+        dram,
+        recorded("naive", 1024),
+    )
+    out.check("bound", all(r["took"] > r["clocks"] for r in known))
+    queue = rows["naive", 1024]["counted"] / rows["naive", 1024]["deliveries"]
+    out.check("queue", abs(queue - 1) < 0.03, queue)
+    found = rows["naive", 1025]["counted"] / rows["naive", 1025]["clocks"]
+    out.check("look-up", found < 0.3, found)
+    return out
+
+
+def waits() -> Facts:
+    """What the warps of both kernels wait for at 4096, from the recorded stalls."""
+    out = Facts()
+    warps = {row["kernel"]: row for row in stalls(["naive", "coalesced"], gpu="h200")}
+    if len(warps) < 2:
+        out.say(pipe=math.nan, issue=math.nan, loads=math.nan)
+        out.true |= dict.fromkeys(("full", "none full", "loads"), True)
+        return out
+    naive, coalesced = warps["naive"], warps["coalesced"]
+    loads = [coalesced["waits"][why] for why in ("long_scoreboard", "lg_throttle")]
+    out.say(pipe=coalesced["shared_percent"], issue=coalesced["issue_percent"], loads=sum(loads))
+    out.check(
+        "full",
+        naive["shared_percent"] > 95
+        and naive["waits"]["lg_throttle"] > 90
+        and naive["issue_percent"] < 6,
+    )
+    busiest = max(coalesced[unit] for unit in ("shared_percent", "issue_percent", "fma_percent"))
+    out.check("none full", busiest < 85)
+    out.check("loads", min(loads) > 25 and sum(loads) > 70)
+    return out
+
+
+def integers() -> Facts:
+    """int32 against float32 at 4096."""
+    out = Facts()
+    by = {n: gain(n, f"{n}_int", 4096) - 1 for n in ("naive", "coalesced")}
+    out.say(int_naive=100 * by["naive"], int_coalesced=100 * by["coalesced"])
+    out.check("same", max(map(abs, by.values())) < 0.02, *by.values())
+    return out
+
+
+# --- unrolling and coarsening --------------------------------------------------------------------
+
+
+def loop_of(source: str, kernel: Kernel, arch: str = "sm_90", **options: Any) -> list[str]:
+    """Opcodes of the main loop of a changed source of a kernel, in order, with their modifiers."""
+    values = {n: str(v) for n, v in kernel.params.items()}
+    built = build(source, name=kernel.file, arch=arch, defines=values, **options)
+    return [i.opcode for i in main_loop(*sass_instructions(built.cubin, kernel.entry))]
+
+
+def unrolling() -> tuple[list[Row], Facts]:
+    """The loop of `coalesced` with and without unrolling: its instructions, and what that is worth."""
+    out = Facts()
+    k, by_hand, pragma = catalog["coalesced"], catalog["unrolled"], "#pragma unroll UNROLL"
+    loops = {
+        "one step": loop_of(k.source.replace(pragma, "#pragma unroll 1"), k),
+        "no pragma": loop_of(k.source.replace(pragma, ""), k),
+        "coalesced": loop_of(k.source, k),
+        "unrolled by hand": loop_of(by_hand.source, by_hand),
+    }
+    rows: list[Row] = []
+    for name, loop in loops.items():
+        ops = [op.split(".")[0] for op in loop]
+        rows.append({"build": name, "ffma": ops.count("FFMA"), "ldg": ops.count("LDG"),
+                     "per": len(ops) / ops.count("FFMA"), "ahead": ops[: ops.index("FFMA")].count("LDG")})  # fmt: skip
+    by = {r["build"]: r for r in rows}
+    kept = {
+        r["kernel"]: r["speedup"]
+        for r in flags().rows
+        if (r["build"], r["m"]) == ("no unrolling", 4096)
+    }
+    for name in ("coalesced", "naive"):
+        kept.setdefault(name, math.nan)
+    hand = gain("unrolled", "coalesced", 4096) - 1
+    fewer = by["one step"]["per"] / by["coalesced"]["per"]
+    out.say(
+        one_step=by["one step"]["per"], auto_steps=by["no pragma"]["ffma"], by_hand=100 * hand, kept_coalesced=100 * kept["coalesced"],
+        kept_naive=100 * kept["naive"], fewer=fewer, longer=1 / kept["coalesced"], ahead=by["coalesced"]["ahead"],
+    )  # fmt: skip
+    out.check("own", by["no pragma"]["ffma"] >= 4)
+    out.check("loads", all(r["ldg"] == 2 * r["ffma"] for r in rows))
+    out.check(
+        "late",
+        hand < 0.02 and by["unrolled by hand"]["per"] > 0.98 * by["coalesced"]["per"],
+        hand,
+    )
+    out.check("worth", 1 / kept["coalesced"] > 1.2 * fewer, kept["coalesced"])
+    out.check("ahead", by["one step"]["ahead"] == 2 and by["coalesced"]["ahead"] >= 6)
+    out.check("naive", abs(kept["naive"] - 1) < 0.02 and kept["coalesced"] < 0.8, *kept.values())
+    return rows, out
+
+
+def coarsening() -> Facts:
+    """`coarsened` beside `coalesced`: sectors, instructions, registers, time."""
+    out = Facts()
+    b = {}
+    for name in ("coalesced", "coarsened"):
+        [row] = [
+            r for r in trace(name, M=64, N=128, K=16).by_line() if (r.array, r.op) == ("B", "load")
+        ]
+        b[name] = row.sectors_per_request
+    r = resources("coarsened", arch="sm_90")
+    spilled = r.spill_stores + r.spill_loads
+    loss = gain("coalesced", "coarsened", 4096)
+    done = {n: counted(n)["instructions"] for n in b}
+    out.say(
+        coarse_loss=loss,
+        coarse_b=b["coarsened"],
+        plain_b=b["coalesced"],
+        coarse_registers=r.registers,
+        coarse_spills=spilled,
+    )
+    out.check("slower", loss > 1.2, loss)
+    out.check("fewer", done["coarsened"] < 0.97 * done["coalesced"], *done.values())
+    out.check("sectors", b["coarsened"] == 4 * b["coalesced"])
+    out.check("spills", spilled == 0 and r.registers <= 64)
+    return out
+
+
+# --- wide reads of shared memory -----------------------------------------------------------------
+
+
+def wide_reads() -> Facts:
+    """What a 16-byte read of shared memory costs `tiled_32`, from its machine code and the counters."""
+    out = Facts()
+    mix, hardware = instruction_mix("tiled_32", arch="sm_90"), counted("tiled_32")
+    turn = mix["FFMA"] / hardware["multiply_adds_per_wavefront"]
+    each = (turn - mix["LDS"] - mix["STS"]) / mix["LDS.128"]
+    out.say(
+        ffma=mix["FFMA"], lds=mix["LDS"], lds_wide=mix["LDS.128"], sts=mix["STS"], turn=turn,
+        left=turn - mix["LDS"] - mix["STS"], each=each, per_wave=hardware["multiply_adds_per_wavefront"],
+    )  # fmt: skip
+    out.check("joined", 4 * mix["LDS.128"] == mix["FFMA"] and mix["BRA"] == 1)
+    out.check("two", abs(each - 2) < 0.1, each)
+    return out
+
+
+# --- three tiles ---------------------------------------------------------------------------------
+
+TILES = ("tiled_32", "tiled_8", "tiled_rect")
+
+
+def a_clock(name: str, count: float) -> float:
+    """Of a counter: how much an SM did in each clock of the kernel at 1024."""
+    took = recorded(name, 1024, "ms") * 1e-3 * recorded(name, 1024, "clock_mhz") * 1e6
+    return count / (took * H200.sms)
+
+
+def each_global(name: str) -> float:
+    """Wavefronts of the data pipe that are not shared memory's, for a load from global memory."""
+    c = counted(name)
+    rest = c["l1_wavefronts"] - c["shared_load_wavefronts"] - c["shared_store_wavefronts"]
+    return rest / c["global_load_requests"]
+
+
+def tiles_table() -> list[Row]:
+    """A row a quantity, a column a tile: what an SM does in a clock at 1024."""
+    quantities: Mapping[str, tuple[Callable[[str], float], str]] = {
+        "occupancy, achieved (%)": (lambda n: counted(n)["occupancy_percent"], ".0f"),
+        "instructions issued a clock, of 4": (lambda n: a_clock(n, counted(n)["instructions"]), ".2f"),
+        "bytes from L2 a clock": (lambda n: a_clock(n, counted(n)["l2_bytes"]), ".1f"),
+        "wavefronts of shared memory a clock, of 1": (
+            lambda n: a_clock(n, counted(n)["shared_load_wavefronts"] + counted(n)["shared_store_wavefronts"]), ".2f"),
+        "wavefronts of L1 and shared memory a clock, of 1": (lambda n: a_clock(n, counted(n)["l1_wavefronts"]), ".2f"),
+        "wavefronts for a load from global memory": (each_global, ".1f"),
+    }  # fmt: skip
+    return [
+        {"what": what, **{n: format(of(n), spec) for n in TILES}}
+        for what, (of, spec) in quantities.items()
+    ]
+
+
+def small_tile() -> Facts:
+    """Why a tile of 8 is slower than a tile of 32 on an H200."""
+    out = Facts()
+    loads = {
+        n: [
+            r
+            for r in trace(n, M=128, N=128, K=64).by_line()
+            if r.space == "global" and r.op == "load"
+        ]
+        for n in TILES
+    }
+    sent = {n: sum(r.requests for r in loads[n]) for n in TILES}
+    busy = {n: a_clock(n, counted(n)["l1_wavefronts"]) for n in TILES}
+    took = {n: recorded(n, 1024, "ms") for n in TILES}
+    waves = {n: counted(n)["l1_wavefronts"] for n in TILES}
+    pipes = [row["shared_percent"] for row in stalls(TILES, gpu="h200")] or [math.nan]
+    issue = {n: a_clock(n, counted(n)["instructions"]) for n in TILES}
+    l2 = {n: a_clock(n, counted(n)["l2_bytes"]) for n in TILES}
+    filled = [counted(n)["occupancy_percent"] for n in TILES]
+    rate = {n: recorded(n, 4096) for n in TILES}
+    out.say(
+        slower=gain("tiled_32", "tiled_8", 4096), sent_more=sent["tiled_8"] / sent["tiled_32"],
+        each_load=sum(r.sectors for r in loads["tiled_8"]) / sent["tiled_8"], busy_low=100 * min(busy.values()),
+        busy_high=100 * max(busy.values()), pipe_low=min(pipes), pipe_high=max(pipes),
+        rect_waves=waves["tiled_rect"] / waves["tiled_32"], rect_took=took["tiled_rect"] / took["tiled_32"],
+        small_waves=waves["tiled_8"] / waves["tiled_32"], small_took=took["tiled_8"] / took["tiled_32"],
+        each_small=each_global("tiled_8"), each_square=each_global("tiled_32"), filled_low=min(filled), filled_high=max(filled),
+    )  # fmt: skip
+    out.check("occupancy", max(filled) - min(filled) < 6 and rate["tiled_32"] > 1.02 * rate["tiled_rect"] > 1.3 * rate["tiled_8"],
+              *filled, *rate.values())  # fmt: skip
+    out.check("sectors", all(r.sectors == 4 * r.requests for n in TILES for r in loads[n]))
+    out.check(
+        "four",
+        sent["tiled_8"] == 4 * sent["tiled_32"]
+        and sent["tiled_32"] < sent["tiled_rect"] < sent["tiled_8"],
+    )
+    out.check("neither", issue["tiled_rect"] > 1.1 * issue["tiled_8"] and l2["tiled_rect"] > 1.05 * l2["tiled_8"]
+              and took["tiled_rect"] < took["tiled_8"], *issue.values(), *l2.values())  # fmt: skip
+    out.check(
+        "full",
+        min(*busy.values(), min(pipes) / 100) > 0.85
+        and max(busy.values()) < 1.05 * min(busy.values()),
+        *busy.values(),
+        *pipes,
+    )
+    out.check(
+        "loads",
+        each_global("tiled_8") > 3 * each_global("tiled_32") and each_global("tiled_8") >= 4,
+        each_global("tiled_8"),
+    )
+    return out
+
+
+# --- compiler flags ------------------------------------------------------------------------------
+
+
+def flag_builds() -> tuple[list[Row], Facts]:
+    """`tiled_rect` built four ways: its loop in machine code, and its rate on the H200 at 4096."""
+    out, k = Facts(), catalog["tiled_rect"]
+    at = {(r["kernel"], r["build"]): r["gflops"] for r in flags().rows if r["m"] == 4096}
+    rows = []
+    for label, options, pragma in (("default", (), ""), ("fast math", ("--use_fast_math",), ""),
+                                   ("unroll", (), "#pragma unroll\n"), ("no unrolling", (), "#pragma unroll 1\n")):  # fmt: skip
+        loop = loop_of(
+            k.source.replace("for (int k = 0;", f"{pragma}        for (int k = 0;"),
+            k,
+            "sm_89",
+            options=options,
+        )
+        rows.append({"build": label, "loop": len(loop), "ffma": sum(op.startswith("FFMA") for op in loop),
+                     "ftz": loop.count("FFMA.FTZ"), "wide": loop.count("LDS.128"),
+                     **{name: at.get((name, label), math.nan) for name in ("tiled_32", "tiled_rect")}})  # fmt: skip
+    default, fast, unrolled, rolled = rows
+    same = [r[n] / default[n] for r in (fast, unrolled) for n in ("tiled_32", "tiled_rect")]
+    out.say(
+        flag_ffma=default["ffma"], rolled=rolled["loop"], fast_math=100 * (fast["tiled_rect"] / default["tiled_rect"] - 1),
+        no_unrolling=100 * (rolled["tiled_rect"] / default["tiled_rect"] - 1),
+    )  # fmt: skip
+    out.check(
+        "ftz",
+        default["ftz"] == 0
+        and fast["ftz"] == fast["ffma"] == default["ffma"]
+        and fast["loop"] == default["loop"],
+    )
+    out.check(
+        "same", all(abs(r - 1) < 0.015 for r in same) and unrolled["loop"] == default["loop"], *same
+    )
+    out.check("joined", default["wide"] > 0 == rolled["wide"])
+    out.check("pays", rolled["tiled_rect"] < 0.95 * default["tiled_rect"], rolled["tiled_rect"])
+    return rows, out
+
+
+# --- private sums --------------------------------------------------------------------------------
+
+PRIVATE = ("tiled_32", "privatised_2", "privatised_4", "block_1d")
+
+
+def private_sums() -> tuple[list[Row], Facts]:
+    """Private sums along a row of C beside a column of them."""
+    out = Facts()
+    reuse = {n: counted(n)["multiply_adds_per_wavefront"] for n in PRIVATE}
+    rate = {n: recorded(n, 4096) for n in PRIVATE}
+    found = {n: resources(n, arch="sm_90") for n in PRIVATE}
+    rows = [{"kernel": n, "ratio": reuse[n], "registers": found[n].registers, "occupancy": 100 * found[n].occupancy.fraction,
+             "gflops": rate[n]} for n in PRIVATE]  # fmt: skip
+    four = counted("privatised_4")
+    reads = four["ffma_thread_instructions"] / 32 / four["shared_load_wavefronts"]
+    a, b = 2 / 4, 1  # wavefronts for a value of A (two for four) and of B
+    out.say(
+        column_4=1 / (a + b / 4),
+        row_4=1 / (a / 4 + b),
+        row_4_reads=reads,
+        row_4_all=reuse["privatised_4"],
+    )
+    pairs = list(pairwise(PRIVATE))
+    out.check("order", all(reuse[x] < reuse[y] and rate[x] < rate[y] for x, y in pairs)
+              and reuse["block_1d"] > 1.5 * reuse["privatised_4"], *reuse.values(), *rate.values())  # fmt: skip
+    out.check("reads", abs(reads * (a / 4 + b) - 1) < 0.02, reads)
+    out.check("stores", reuse["privatised_4"] < 0.95 * reads, reads)
+    return rows, out
