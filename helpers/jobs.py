@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.device import WARP
+from helpers.device import WARP, WORD
 from helpers.errors import ConfigError, DataError
 from helpers.kernel import DEPTHS, Geometry, Kernel
 from helpers.launch import trace_of
@@ -30,7 +30,7 @@ class Duties:
     """The jobs of all threads of the first block, in a launch of one tile and one step along K.
 
     launch: that launch. depth: the steps of k of the tiles. By thread, then: fetched: elements (row, column)
-    of A and of B within their tiles, access after access, as (accesses, elements of an access, 2). reads: the
+    of A and of B within their tiles, row after row, as (accesses, elements of an access, 2). reads: the
     rows of A_tile (of "A") and columns of B_tile (of "B") that it needs at each k. computes: elements of C.
     place: words that a step down and a step right in the tile are apart in shared memory.
     """
@@ -88,17 +88,17 @@ def _read_off(tile: Place, depth: int, k: Kernel, params: Mapping[str, int]) -> 
     place: dict[str, Place] = {}
     for name in "AB":
         come = _accesses(run, "global", "load", name)
-        put = np.concatenate([_flat(x) for x in _accesses(run, "shared", "store", f"{name}_tile")])
-        took = np.concatenate([_flat(x) for x in come])
+        put = _accesses(run, "shared", "store", f"{name}_tile")
         fetched[name] = _places(come, columns[name])
-        if len(took) > len(put):
-            raise DataError(
-                f"{k.name} loads {len(took)} elements of {name} a thread and stores {len(put)} of "
-                f"{name}_tile: its jobs cannot be read off this run"
-            )
-        word = dict(zip(put[: len(took)].ravel().tolist(), took.ravel().tolist(), strict=True))
-        at = {element: w for w, element in word.items()}
-        place[name] = (at.get(columns[name], 0) - at[0], at[1] - at[0])
+        place[name] = _layout(come[0][0, 0], put[0][0, 0], columns[name], name)
+        (down, right), first = place[name], min(int(x.min()) for x in put)
+        elements = (m if name == "A" else depth) * columns[name]
+        word = {
+            first + e // columns[name] * down + e % columns[name] * right: e
+            for e in range(elements)
+        }
+        if not word.keys() <= set(np.concatenate([x.ravel() for x in put]).tolist()):
+            raise DataError(f"{name}_tile is not filled by one element of {name} after another")
         wanted = [_flat(x) for x in _accesses(run, "shared", "load", f"{name}_tile")]
         reads[name] = _reads(np.concatenate(wanted), word, columns[name], depth, name)
     stores = np.concatenate([_flat(x) for x in _accesses(run, "global", "store", "C")])
@@ -125,14 +125,27 @@ def _accesses(run: Any, space: str, op: str, array: str) -> list[Array]:
     for (line, where, what), kept in sorted(run.report.samples.items()):
         if (where, what) != (space, op):
             continue
-        for name, item, offsets in kept:
+        for name, _, offsets in kept:
             if name == array:
-                first = offsets.reshape(-1, warps * WARP) // item
-                more = np.arange(widths[line, name] // item)
+                first = offsets.reshape(-1, warps * WARP) // WORD
+                more = np.arange(widths[line, name] // WORD)
                 found.append(first[:, None, :] + more[:, None])
     if not found:
         raise DataError(f"{run.plan.kernel.name} made no {space} {op} of {array}")
     return found
+
+
+def _layout(elements: Array, words: Array, columns: int, name: str) -> Place:
+    """Words that a step down and a step right are apart: of one load and one store of all threads."""
+    rows, cols = np.divmod(elements, columns)
+    known = np.stack([rows, cols, np.ones_like(rows)], axis=1)
+    found, _, rank, _ = np.linalg.lstsq(known, words, rcond=None)
+    down, right, _ = (int(x) for x in np.rint(found))
+    if rank < 3 or (known @ np.rint(found) != words).any():
+        raise DataError(
+            f"{name}_tile does not hold its rows at equal distances: not read off this run"
+        )
+    return down, right
 
 
 def _flat(accesses: Array) -> Array:
@@ -144,7 +157,7 @@ def _places(accesses: list[Array], columns: int) -> tuple[Array, ...]:
     """By thread: (accesses, elements of an access, 2)."""
     each = np.concatenate(accesses)
     places = np.stack(np.divmod(each, columns), axis=-1)
-    return tuple(places[:, :, t] for t in range(each.shape[2]))
+    return tuple(places[np.argsort(each[:, 0, t]), :, t] for t in range(each.shape[2]))
 
 
 def _reads(

@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import replace
 
-from helpers.errors import UnknownKernelError, near_matches
+from helpers.errors import ConfigError, UnknownKernelError, near_matches
 from helpers.kernel import DEPTHS, KERNELS, Catalog, Geometry, Kernel, Rule, evaluate, geometry
 from helpers.text import without_comments
 
@@ -311,7 +311,7 @@ _SIMT: tuple[Kernel, ...] = (
         file="11_cp_async.cu",
         entry="cp_async",
         chapter=11,
-        params={**_VECTORISED.params, "BK": 16, "STAGES": 2},
+        params={**_VECTORISED.params, "STAGES": 2},
         choices={**_VECTORISED.choices, "STAGES": (2, 3, 4, 5)},
         rules=(
             *_EVEN_TILE,
@@ -350,10 +350,6 @@ _WARP_RULES = (
     Rule("WM // TM * (WN // TN) == 32", "a warp has 32 lanes"),
     *_FRAGMENTS_BY_FOUR,
     Rule("WN // TN % 2 == 0", "neighbouring lanes share a row"),
-    Rule("BK % 8 == 0", "A is copied a sector of eight floats at a time"),
-    Rule(f"BM % ({_WARP_THREADS} // 8) == 0", "threads copy equally much of A"),
-    *_copies_of_b(4),
-    *_copies_of_b(1),
     Rule(
         f"TM * TN + 2 * (TM + TN) + 32 <= min(255, 65536 // ({_WARP_THREADS} * MIN_BLOCKS))",
         "a thread's sums, two sets of fragments and its addresses must fit in the registers that "
@@ -404,7 +400,7 @@ _WARP_TILED: tuple[Kernel, ...] = (
             "MIN_BLOCKS": 1,
         },
         choices=_WARP_CHOICES,
-        rules=(*_WARP_RULES, _shared("2")),
+        rules=(*_WARP_RULES, *_A_BY_FOUR, *_B_BY_FOUR, _shared("2")),
         block=_WARPS,
         grid=("cdiv(N, BN)", "cdiv(M, BM)", "1"),
         tile=("BM", "BN"),
@@ -431,6 +427,10 @@ _WARP_TILED: tuple[Kernel, ...] = (
         choices={**_WARP_CHOICES, "STAGES": (2, 3, 4), "GROUP_M": (1, 4, 8, 16)},
         rules=(
             *_WARP_RULES,
+            Rule("BK % 8 == 0", "A is copied a sector of eight floats at a time"),
+            Rule(f"BM % ({_WARP_THREADS} // 8) == 0", "threads copy equally much of A"),
+            *_copies_of_b(4),
+            *_copies_of_b(1),
             Rule("STAGES >= 2", "one tile is used while the next arrives"),
             Rule(
                 "4 * STAGES * BK * (BM + 4 + BN) <= 101376",
@@ -570,6 +570,19 @@ _TENSOR: tuple[Kernel, ...] = (
         note="document L starts one block for each 16 columns; 31 of 32 blocks have nothing to do",
     ),
     _WMMA,
+    _mma(
+        "wmma_shared",
+        "WMMA, tiles in shared memory",
+        "17_wmma_shared.cu",
+        chapter=17,
+        rules=(
+            *_MMA_RULES,
+            Rule(
+                f"2 * BK * (BM + BN) + 1024 * ({_MMA_THREADS} // 32) <= 49152",
+                "the tiles, and a fragment of C a warp, fit in 48 KB of static shared memory",
+            ),
+        ),
+    ),
     _mma(
         "wmma_tiled",
         "WMMA, tiled",
@@ -872,7 +885,9 @@ cores = Catalog(
         _core("double_buffer", *_ONE_FOUR),
         _core("cp_async"),
         _core("lane_map", *_ONE_FOUR),
+        _core("warp_tiled"),
         _core("wmma", depth="16"),
+        _core("wmma_shared"),
         _core("wmma_tiled"),
         _core("mma_naive"),
         _core("mma_ldmatrix"),
@@ -901,6 +916,25 @@ def find(kernel: Kernel | str) -> Kernel:
 def lay_out(kernel: Kernel | str, M: int, N: int, K: int, **params: int) -> Geometry:
     """`geometry` of a kernel by name. Raises its errors, and UnknownKernelError."""
     return geometry(find(kernel), M, N, K, **params)
+
+
+LEFT_OUT = ("FRAGMENTS_AHEAD", "BACK_AND_FORTH", "ZEROS_ADDED")
+"""Macros of warp_tiled and fp32_best: 0 leaves out what each names."""
+
+
+def without(kernel: Kernel | str, *parts: str) -> Kernel:
+    """A kernel without some of the parts that LEFT_OUT names, its name saying so; for no record.
+
+    Raises ConfigError for a part that the kernel's file has no macro for.
+    """
+    k = find(kernel)
+    for part in parts:
+        if part not in LEFT_OUT or f"#ifndef {part}\n" not in k.source:
+            raise ConfigError(
+                f"{k.name} has no macro {part!r} to leave it out by. {near_matches(part, LEFT_OUT)}"
+            )
+    defines = {**k.defines, **dict.fromkeys(parts, "0")}
+    return replace(k, name=f"{k.name} without {', '.join(parts)}", defines=defines) if parts else k
 
 
 _INCLUDE = re.compile(r'#include\s+"([^"]+)"')

@@ -905,3 +905,48 @@ def instruction_mix_of(launch: Geometry, arch: str) -> dict[str, int]:
     built = compile_launch(launch, arch)
     loop = main_loop(*sass_instructions(built.cubin, launch.kernel.entry))
     return dict(Counter(_family(i.opcode) for i in loop).most_common())
+
+
+@dataclass(frozen=True)
+class OperandBanks:
+    """How the multiply-adds of a main loop fetch their operands from the register file.
+
+    multiply_adds: FFMA in the loop. reuse: those of which an operand is kept for the next one (.reuse).
+    one_bank: those whose three sources are registers of one parity. Since Volta the register file has
+    two banks, of even and of odd registers, and each delivers one operand a clock (Jia et al., 2018).
+    """
+
+    multiply_adds: int
+    reuse: int
+    one_bank: int
+
+
+def operand_banks(kernel: Kernel | str, arch: str = "sm_90", **params: int) -> OperandBanks:
+    """Operand reuse and bank conflicts of a kernel's main loop, from its machine code.
+
+    Raises ConfigError for a kernel without FFMA, and the errors of `compile` and `sass`.
+    """
+    return operand_banks_of(lay_out(kernel, *_ANY, **params), arch)
+
+
+def operand_banks_of(launch: Geometry, arch: str) -> OperandBanks:
+    """`operand_banks` of a launch."""
+    built = compile_launch(launch, arch)
+    loop = main_loop(*sass_instructions(built.cubin, launch.kernel.entry))
+    sources = [i.operands.split(",")[1:4] for i in loop if i.opcode.split(".")[0] == "FFMA"]
+    if not sources:
+        raise ConfigError(
+            f"the main loop of {launch.kernel.name} has no FFMA: banks of operands are counted for "
+            "FP32 kernels; choose one of the catalog with dtype float32"
+        )
+    return OperandBanks(
+        len(sources),
+        sum(any(".reuse" in s for s in three) for three in sources),
+        sum(one_bank(three) for three in sources),
+    )
+
+
+def one_bank(sources: Sequence[str]) -> bool:
+    """Whether all of these operands of an instruction are registers, of one parity."""
+    registers = [re.search(r"\bR(\d+)\b", source) for source in sources]
+    return len({int(r[1]) % 2 for r in registers if r}) == 1 and all(registers)

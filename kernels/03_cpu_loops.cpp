@@ -1,11 +1,10 @@
 // The triple loop on a CPU, in three orders of the same three loops.
 //
-// All three add the same M * N * K products. They differ in which index moves in
-// the innermost loop, and so in how far apart in memory its accesses are:
+// All three add the same M * N * K products. They differ in which index moves in the innermost
+// loop, and so in how far apart in memory its accesses are:
 //   ijk  k moves: A along a row, B down a column (N floats apart), one element of C
 //   ikj  j moves: B along a row, C along a row, one element of A
-//   jki  i moves: A down a column (K floats apart), C down a column (N apart), one
-// element of B
+//   jki  i moves: A down a column (K floats apart), C down a column (N apart), one element of B
 //
 // A is M x K, B is K x N, C is M x N, all row-major. C is overwritten.
 

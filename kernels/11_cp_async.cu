@@ -20,7 +20,7 @@
 #define BN 128  // columns of C a block
 #endif
 #ifndef BK
-#define BK 16  // steps of k between barriers
+#define BK 8  // steps of k between barriers
 #endif
 #ifndef STAGES
 #define STAGES 2  // tiles in shared memory: one in use, the others arriving

@@ -3,8 +3,9 @@
 // New since 11_double_buffer.cu: a warp's lanes are 4 x 8 threads of the tile of C,
 // and every four neighbours of them form a square of two by two: lanes 0 and 1 read
 // the same floats of A_tile, lanes 0 and 2 the same of B_tile. A thread's rows come
-// in pieces of four, as its columns do, so that this holds for 16 rows a thread too:
-// no 16-byte read of A_tile or of B_tile takes a warp more than two wavefronts.
+// in pieces of four, as its columns do, so that this holds for 16 rows a thread
+// too: no 16-byte read of A_tile or of B_tile takes a warp more than two
+// wavefronts.
 //
 // A is M x K, B is K x N, C is M x N, all row-major.
 // Block: (BM / TM) * (BN / TN) threads. Grid: cdiv(N, BN) x cdiv(M, BM).

@@ -1,16 +1,13 @@
-// Warp tiling: a level between the tile of the block and the tile of the thread.
+// Warp tiling: the registers of the loop, on the lane map.
 //
-// Each block computes a BM x BN tile of C, each warp a WM x WN part of it, each
-// thread TM x TN elements of that, in pieces of 4 x 4 that lie LANES_M * 4 rows and
-// LANES_N * 4 columns apart.
-// New since 11_double_buffer.cu: the kernel says which lane of a warp computes
-// which patches. Every four lanes form a square of two by two, so that neighbouring
-// lanes read the same floats: no 16-byte read of shared memory takes more than two
-// wavefronts. Fragments for the next k are read while this k is multiplied.
+// New since 12_lane_map.cu: the part of C that a warp computes, WM x WN, is a
+// choice, and the tiles are larger. Fragments for the next k are read while this k
+// is multiplied. The outer product runs back and forth, so that neighbouring
+// multiply-adds share an operand. Zeros are added to the sums at the end, so that
+// in the loop each may lie in the register that suits it best. Each of the three
+// has a macro: 0 leaves it out.
 //
-// A is M x K, B is K x N, C is M x N, all row-major; any M, N, K >= 1.
-// A_tile is 2 buffers of BK x (BM + PAD), transposed: a row holds one k. B_tile is
-// 2 of BK x BN.
+// A is M x K, B is K x N, C is M x N, all row-major.
 // Block: (BM / WM) * (BN / WN) warps. Grid: cdiv(N, BN) x cdiv(M, BM).
 
 #include "common/vector.cuh"
@@ -36,192 +33,170 @@
 #ifndef TN
 #define TN 8  // columns of C a thread
 #endif
+#ifndef FRAGMENTS_AHEAD
+#define FRAGMENTS_AHEAD 1  // read fragments a step of k before their use
+#endif
+#ifndef BACK_AND_FORTH
+#define BACK_AND_FORTH 1  // every other row of the outer product from its end
+#endif
+#ifndef ZEROS_ADDED
+#define ZEROS_ADDED 1  // to the sums at the end: frees their places in the loop
+#endif
 #ifndef MIN_BLOCKS
-#define MIN_BLOCKS 1  // blocks that an SM must be able to hold: limits the registers of a thread
+#define MIN_BLOCKS 1  // blocks that an SM must hold: limits a thread's registers
 #endif
 
-constexpr int WARP = 32;
-constexpr int VEC = 4;  // floats to a 16-byte access
-constexpr int WARPS_N = BN / WN;
-constexpr int THREADS = (BM / WM) * WARPS_N * WARP;
-constexpr int LANES_M = WM / TM;  // a warp is LANES_M x LANES_N threads
+constexpr int VEC = 4;  // floats to an access
+constexpr int THREADS = (BM / TM) * (BN / TN);
+constexpr int A_STEP = THREADS / (BK / VEC);  // rows of A copied in one go
+constexpr int B_STEP = THREADS / (BN / VEC);  // rows of B copied in one go
+constexpr int A_LOADS = BM / A_STEP;          // fours of A a thread copies
+constexpr int B_LOADS = BK / B_STEP;          // fours of B a thread copies
+constexpr int ROW_STEP = VEC * (WM / TM);     // rows from one four to the next
+constexpr int COL_STEP = VEC * (WN / TN);     // columns from one four to the next
+constexpr int LANES_M = WM / TM;              // a warp is LANES_M x LANES_N threads
 constexpr int LANES_N = WN / TN;
+constexpr int WARPS_N = BN / WN;              // warps side by side in the tile
+constexpr int A_PAD = VEC;                    // keeps stores to A_tile apart
 
-// Of A, a warp fetches SECTOR steps of k (32 bytes) of four rows. It transposes
-// them: rows of BM + PAD floats put the 32 floats into 32 different banks.
-constexpr int SECTOR = 8;
-constexpr int PAD = 4;
-constexpr int LD_A = BM + PAD;
-constexpr int A_ROWS = THREADS / SECTOR;  // rows of A that the block fetches in one pass
-constexpr int A_PASSES = BM / A_ROWS;
-constexpr int A_SECTORS = BK / SECTOR;
-
-static_assert(BM % WM == 0 && BN % WN == 0, "warps split the block's tile evenly");
-static_assert(WM % TM == 0 && WN % TN == 0 && LANES_M * LANES_N == WARP,
-              "32 threads split the warp's tile evenly");
-static_assert(TM % VEC == 0 && TN % VEC == 0, "fragments are read in fours");
+static_assert(BM % WM == 0 && BN % WN == 0, "warps split the tile of C evenly");
+static_assert(WM % TM == 0 && WN % TN == 0 && LANES_M * LANES_N == 32,
+              "32 lanes split the warp's tile evenly");
 static_assert(LANES_N % 2 == 0, "neighbouring lanes share a row");
-static_assert(BK % SECTOR == 0, "A is fetched a sector at a time");
-static_assert(THREADS % SECTOR == 0 && BM % A_ROWS == 0, "threads fetch equally much of A");
-static_assert(2 * BK * (LD_A + BN) * sizeof(float) <= 48 * 1024, "48 KB of shared memory a block");
+static_assert(BK % VEC == 0 && TM % VEC == 0 && TN % VEC == 0,
+              "everything moves in fours");
+static_assert(THREADS % (BK / VEC) == 0,
+              "the block copies whole rows of A in one go");
+static_assert(BM % A_STEP == 0, "every thread copies equally much of A");
+static_assert(THREADS % (BN / VEC) == 0,
+              "the block copies whole rows of B in one go");
+static_assert(BK % B_STEP == 0, "every thread copies equally much of B");
+static_assert(2 * BK * (BM + A_PAD + BN) * sizeof(float) <= 48 * 1024,
+              "the tiles fit the 48 KB of static shared memory");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
 
-// Four floats from shared memory to registers.
-__device__ inline void read4(float* frag, float* shared)
-{
-    const float4 v = vec4(shared);
-    frag[0] = v.x;
-    frag[1] = v.y;
-    frag[2] = v.z;
-    frag[3] = v.w;
-}
+using ATile = float[BK][BM + A_PAD];  // transposed: a row holds one k
+using BTile = float[BK][BN];
 
-// WIDTH: floats to an access of B and C, 4 if their rows start on 16 bytes, else 1.
-template <int WIDTH>
-__device__ __forceinline__ void multiply(const float* A, const float* B, float* C, int M, int N,
-                                         int K, float* A_tile, float* B_tile)
+// ALIGNED: the rows of A, B and C start on 16 bytes, so that they can be accessed
+// in fours.
+template <bool ALIGNED>
+__device__ void multiply(const float* A, const float* B, float* C, int M, int N,
+                         int K, ATile* A_tile, BTile* B_tile)
 {
-    constexpr int B_THREADS = BN / WIDTH < THREADS ? BN / WIDTH : THREADS;  // to a row of B
-    constexpr int B_SPANS = BN / WIDTH / B_THREADS;  // fetches of a thread to a row of B
-    constexpr int B_ROWS = THREADS / B_THREADS;      // rows of B in one pass
-    constexpr int B_PASSES = BK / B_ROWS;
-    static_assert(THREADS % B_THREADS == 0 && BN % (WIDTH * B_THREADS) == 0 && BK % B_ROWS == 0,
-                  "threads fetch equally much of B");
     const int m0 = blockIdx.y * BM;  // origin of the block's tile of C
     const int n0 = blockIdx.x * BN;
 
-    // What this thread fetches of each tile, and where it puts it down. Rows of A
-    // and columns of B beyond the edge are replaced by the last one: what comes of
-    // them is not stored. If K does not fill its tiles, the first one begins at k =
-    // -skip; all others are whole.
-    const int tiles_k = (K + BK - 1) / BK;
-    const int skip = tiles_k * BK - K;
-    const int a_k = threadIdx.x % SECTOR;
-    const int a_m = threadIdx.x / SECTOR;
-    const int b_k = threadIdx.x / B_THREADS;
-    const int b_n = threadIdx.x % B_THREADS * WIDTH;
-    const ptrdiff_t row_b = N;
-    const float* a_from[A_PASSES];
-    const float* b_from[B_SPANS];
-    #pragma unroll
-    for (int i = 0; i < A_PASSES; ++i) {
-        a_from[i] = A + ptrdiff_t(min(m0 + a_m + i * A_ROWS, M - 1)) * K + a_k - skip;
-    }
-    #pragma unroll
-    for (int i = 0; i < B_SPANS; ++i) {
-        b_from[i] = B + (b_k - skip) * row_b + min(n0 + b_n + i * B_THREADS * WIDTH, N - WIDTH);
-    }
+    // The fours that this thread copies: every A_STEP-th row of A, every B_STEP-th
+    // row of B.
+    const int a_row = threadIdx.x / (BK / VEC);
+    const int a_col = threadIdx.x % (BK / VEC) * VEC;
+    const int b_row = threadIdx.x / (BN / VEC);
+    const int b_col = threadIdx.x % (BN / VEC) * VEC;
+    const float* A_src = A + size_t(m0 + a_row) * K + a_col;
+    const float* B_src = B + size_t(b_row) * N + n0 + b_col;
+    const int a_rows = M - (m0 + a_row);  // rows of A from its first one on
+    const int b_rows = K - b_row;         // rows of B likewise: one register less
+    const int b_cols = N - (n0 + b_col);  // columns of B from its first one on
 
-    // Global memory to registers: the next tile. Zeros take the place of its first
-    // `from` steps of k, and of all of it if it is not wanted.
-    float a_next[A_PASSES][A_SECTORS];
-    float4 b_next[B_SPANS][B_PASSES];
-    auto fetch = [&](int from, bool wanted) {
-        #pragma unroll
-        for (int i = 0; i < A_PASSES; ++i) {
-            #pragma unroll
-            for (int s = 0; s < A_SECTORS; ++s) {
-                const bool inside = wanted && a_k + s * SECTOR >= from;
-                a_next[i][s] = inside ? a_from[i][s * SECTOR] : 0.0f;
-            }
-            a_from[i] += BK;
-        }
-        #pragma unroll
-        for (int i = 0; i < B_SPANS; ++i) {
-            #pragma unroll
-            for (int p = 0; p < B_PASSES; ++p) {
-                const bool inside = wanted && b_k + p * B_ROWS >= from;
-                b_next[i][p] = load4<WIDTH == VEC>(b_from[i], inside ? WIDTH : 0);
-                b_from[i] += B_ROWS * row_b;
-            }
-        }
-    };
-    // Registers to shared memory.
-    auto put_down = [&](int buffer) {
-        #pragma unroll
-        for (int i = 0; i < A_PASSES; ++i) {
-            #pragma unroll
-            for (int s = 0; s < A_SECTORS; ++s) {
-                const int k = buffer * BK + a_k + s * SECTOR;
-                A_tile[k * LD_A + a_m + i * A_ROWS] = a_next[i][s];
-            }
-        }
-        #pragma unroll
-        for (int i = 0; i < B_SPANS; ++i) {
-            #pragma unroll
-            for (int p = 0; p < B_PASSES; ++p) {
-                const int k = buffer * BK + b_k + p * B_ROWS;
-                float* to = B_tile + k * BN + b_n + i * B_THREADS * WIDTH;
-                store4<WIDTH == VEC>(to, b_next[i][p], WIDTH);
-            }
-        }
-    };
-
-    // Bits 1 and up of the lane choose its rows, bit 0 and the topmost bits its
-    // columns. Lanes 0 and 1 then read the same of A_tile, lanes 0 and 2 the same
-    // of B_tile, which lets a 16-byte read of the warp pass in two wavefronts.
-    const int warp = threadIdx.x / WARP;
-    const int lane = threadIdx.x % WARP;
+    // The patch of C that this thread computes starts here, within the tile. Bits 1
+    // and up of the lane choose its rows, bit 0 and the topmost ones its columns.
+    const int warp = threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
     const int lane_m = lane / 2 % LANES_M;
     const int lane_n = lane / (2 * LANES_M) * 2 + lane % 2;
-    const int m_thread = warp / WARPS_N * WM + lane_m * VEC;
-    const int n_thread = warp % WARPS_N * WN + lane_n * VEC;
+    const int c_row = warp / WARPS_N * WM + lane_m * VEC;
+    const int c_col = warp % WARPS_N * WN + lane_n * VEC;
 
-    float acc[TM][TN] = {};
-    float a_frag[2][TM];  // of this step of k and of the next
-    float b_frag[2][TN];
-    auto read_frags = [&](int buffer, int k) {
-        #pragma unroll
-        for (int i = 0; i < TM; i += VEC) {
-            read4(a_frag[k % 2] + i, A_tile + (buffer * BK + k) * LD_A + m_thread + i * LANES_M);
+    float4 a_next[A_LOADS];
+    float4 b_next[B_LOADS];
+
+    // Global to registers: this thread's part of the tiles that start at k0.
+    const auto load = [&](int k0) {
+        for (int i = 0; i < A_LOADS; ++i) {
+            const int left = i * A_STEP < a_rows ? K - (k0 + a_col) : 0;
+            a_next[i] = load4<ALIGNED>(A_src + size_t(i * A_STEP) * K, left);
         }
-        #pragma unroll
-        for (int j = 0; j < TN; j += VEC) {
-            read4(b_frag[k % 2] + j, B_tile + (buffer * BK + k) * BN + n_thread + j * LANES_N);
+        for (int i = 0; i < B_LOADS; ++i) {
+            const int left = k0 + i * B_STEP < b_rows ? b_cols : 0;
+            b_next[i] = load4<ALIGNED>(B_src + size_t(i * B_STEP) * N, left);
+        }
+        // Advance to the next BK columns of A and the next BK rows of B.
+        A_src += BK;
+        B_src += size_t(BK) * N;
+    };
+
+    // Registers to shared: four of a row of A become four of a column of A_tile.
+    const auto put_down = [&](int buffer) {
+        for (int i = 0; i < A_LOADS; ++i) {
+            A_tile[buffer][a_col + 0][a_row + i * A_STEP] = a_next[i].x;
+            A_tile[buffer][a_col + 1][a_row + i * A_STEP] = a_next[i].y;
+            A_tile[buffer][a_col + 2][a_row + i * A_STEP] = a_next[i].z;
+            A_tile[buffer][a_col + 3][a_row + i * A_STEP] = a_next[i].w;
+        }
+        for (int i = 0; i < B_LOADS; ++i) {
+            vec4(&B_tile[buffer][b_row + i * B_STEP][b_col]) = b_next[i];
         }
     };
 
-    fetch(skip, true);
-    put_down(0);
-    __syncthreads();
-    read_frags(0, 0);
+    __align__(16) float a_frag[2][TM];  // of this k and of the next
+    __align__(16) float b_frag[2][TN];
 
-    for (int t = 0; t < tiles_k; ++t) {
-        fetch(0, t + 1 < tiles_k);  // arrives during the multiply-adds below
+    // Shared to registers: TM values of A and TN of B, four at a time.
+    const auto read_frags = [&](int buffer, int k) {
+        for (int i = 0; i < TM; i += VEC) {
+            vec4(&a_frag[k % 2][i]) =
+                vec4(&A_tile[buffer][k][c_row + i / VEC * ROW_STEP]);
+        }
+        for (int j = 0; j < TN; j += VEC) {
+            vec4(&b_frag[k % 2][j]) =
+                vec4(&B_tile[buffer][k][c_col + j / VEC * COL_STEP]);
+        }
+    };
+
+    float sum[TM][TN] = {};
+    load(0);
+    put_down(0);
+    __syncthreads();  // the first buffer is complete
+
+    int buffer = 0;
+    const auto turn = [&] {
+        // Nobody reads the other buffer: its last readers passed the barrier a trip
+        // ago.
+        put_down(1 - buffer);
+        __syncthreads();  // the other buffer is complete, this one is free
+        buffer = 1 - buffer;
+    };
+
+    if (FRAGMENTS_AHEAD) read_frags(buffer, 0);
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        load(k0 + BK);  // nobody needs these before the next trip
+
         #pragma unroll
         for (int k = 0; k < BK; ++k) {
-            if (k == BK - 1) {
-                put_down((t + 1) % 2);
-                __syncthreads();
-            }
-            read_frags(k < BK - 1 ? t % 2 : (t + 1) % 2, (k + 1) % BK);
-            // Back and forth through the columns: every multiply-add shares an
-            // operand with the one before, which then need not be read from the
-            // register file again.
-            #pragma unroll
+            if (FRAGMENTS_AHEAD && k == BK - 1) turn();
+            read_frags(buffer, FRAGMENTS_AHEAD ? (k + 1) % BK : k);
+
+            // Registers only: their outer product.
             for (int i = 0; i < TM; ++i) {
-                #pragma unroll
                 for (int step = 0; step < TN; ++step) {
-                    const int j = i % 2 == 0 ? step : TN - 1 - step;
-                    acc[i][j] += a_frag[k % 2][i] * b_frag[k % 2][j];
+                    const int j = BACK_AND_FORTH && i % 2 ? TN - 1 - step : step;
+                    sum[i][j] += a_frag[k % 2][i] * b_frag[k % 2][j];
                 }
             }
         }
+        if (!FRAGMENTS_AHEAD) turn();
     }
 
-    // Registers to C. A 16-byte store takes four neighbouring registers. Adding
-    // zero moves the sums there at the end, so that in the loop the compiler may
-    // keep each wherever suits it best.
-    #pragma unroll
+    const auto out = [](float x) { return ZEROS_ADDED ? x + 0.0f : x; };
+    // Registers to global, four neighbours of a row at a time.
     for (int i = 0; i < TM; ++i) {
-        const int m = m0 + m_thread + i / VEC * LANES_M * VEC + i % VEC;
-        if (m >= M) continue;
-        #pragma unroll
         for (int j = 0; j < TN; j += VEC) {
-            const int n = n0 + n_thread + j * LANES_N;
-            const float4 sums = make_float4(acc[i][j] + 0.0f, acc[i][j + 1] + 0.0f,
-                                            acc[i][j + 2] + 0.0f, acc[i][j + 3] + 0.0f);
-            store4<WIDTH == VEC>(C + size_t(m) * N + n, sums, N - n);
+            const int row = m0 + c_row + i / VEC * ROW_STEP + i % VEC;
+            const int col = n0 + c_col + j / VEC * COL_STEP;
+            const float4 v = make_float4(out(sum[i][j]), out(sum[i][j + 1]),
+                                         out(sum[i][j + 2]), out(sum[i][j + 3]));
+            store4<ALIGNED>(C + size_t(row) * N + col, v, row < M ? N - col : 0);
         }
     }
 }
@@ -229,13 +204,12 @@ __device__ __forceinline__ void multiply(const float* A, const float* B, float* 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 warp_tiled(const float* A, const float* B, float* C, int M, int N, int K)
 {
-    __shared__ float4 A_tile[2 * BK * LD_A / VEC];
-    __shared__ float4 B_tile[2 * BK * BN / VEC];
-    float* a = reinterpret_cast<float*>(A_tile);
-    float* b = reinterpret_cast<float*>(B_tile);
-    if (rows_aligned(B, N) && rows_aligned(C, N)) {
-        multiply<VEC>(A, B, C, M, N, K, a, b);
+    __shared__ __align__(16) ATile A_tile[2];
+    __shared__ __align__(16) BTile B_tile[2];
+
+    if (rows_aligned(A, K) && rows_aligned(B, N) && rows_aligned(C, N)) {
+        multiply<true>(A, B, C, M, N, K, A_tile, B_tile);
     } else {
-        multiply<1>(A, B, C, M, N, K, a, b);
+        multiply<false>(A, B, C, M, N, K, A_tile, B_tile);
     }
 }

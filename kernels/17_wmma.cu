@@ -13,16 +13,20 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <mma.h>
+
+#include "common/wmma_store.cuh"
 
 #ifndef ELEMENT
-#define ELEMENT __half  // element type of A and B: __half, or __nv_bfloat16 from sm_80 on
+#define ELEMENT __half  // of A and B: __half, or __nv_bfloat16 from sm_80 on
 #endif
 
 using namespace nvcuda;
 using T = ELEMENT;
+using AFragment =
+    wmma::fragment<wmma::matrix_a, FRAG, FRAG, FRAG, T, wmma::row_major>;
+using BFragment =
+    wmma::fragment<wmma::matrix_b, FRAG, FRAG, FRAG, T, wmma::row_major>;
 
-constexpr int FRAG = 16;   // edge of a fragment
 constexpr int WARPS = 32;  // of a block: blockDim.y
 
 // Whether wmma can load fragments of a matrix with rows of `cols` elements from
@@ -33,8 +37,9 @@ __device__ __forceinline__ bool loadable(const T* matrix, int cols) {
 }
 
 // Global to shared: the fragment at (row0, col0), with zeros outside the matrix.
-__device__ __forceinline__ void stage(T* staged, const T* matrix, int rows, int cols, int row0,
-                                      int col0) {
+__device__ __forceinline__ void stage(T* staged, const T* matrix, int rows,
+                                      int cols, int row0, int col0)
+{
     const unsigned short* from = reinterpret_cast<const unsigned short*>(matrix);
     unsigned short* to = reinterpret_cast<unsigned short*>(staged);
     #pragma unroll 1
@@ -54,15 +59,15 @@ wmma(const T* A, const T* B, float* C, int M, int N, int K)
     T* A_staged = reinterpret_cast<T*>(C_staged);
     T* B_staged = A_staged + FRAG * FRAG;
 
-    const int row0 = blockIdx.x * FRAG;
-    const int col0 = (blockIdx.y * WARPS + threadIdx.y) * FRAG;
-    const bool in_C = row0 < M && col0 < N;
-    const bool whole = row0 + FRAG <= M && col0 + FRAG <= N;
+    const int m0 = blockIdx.x * FRAG;
+    const int n0 = (blockIdx.y * WARPS + threadIdx.y) * FRAG;
+    const bool in_C = m0 < M && n0 < N;
+    const bool whole = m0 + FRAG <= M && n0 + FRAG <= N;
     const bool direct = loadable(A, K) && loadable(B, N) && (whole || !in_C);
 
-    wmma::fragment<wmma::matrix_a, FRAG, FRAG, FRAG, T, wmma::row_major> a_frag;
-    wmma::fragment<wmma::matrix_b, FRAG, FRAG, FRAG, T, wmma::row_major> b_frag;
-    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> c_frag;
+    AFragment a_frag;
+    BFragment b_frag;
+    CFragment c_frag;
     wmma::fill_fragment(c_frag, 0.0f);
 
     // Global to registers, as long as fragments lie wholly inside their matrices. A
@@ -72,15 +77,15 @@ wmma(const T* A, const T* B, float* C, int M, int N, int K)
     #pragma unroll 4
     for (; k0 < K_direct; k0 += FRAG) {
         if (in_C) {
-            wmma::load_matrix_sync(a_frag, A + size_t(row0) * K + k0, K);
-            wmma::load_matrix_sync(b_frag, B + size_t(k0) * N + col0, N);
+            wmma::load_matrix_sync(a_frag, A + size_t(m0) * K + k0, K);
+            wmma::load_matrix_sync(b_frag, B + size_t(k0) * N + n0, N);
             wmma::mma_sync(c_frag, a_frag, b_frag, c_frag);
         }
     }
     // Global to shared to registers: the fragments that do not.
     for (; in_C && k0 < K; k0 += FRAG) {
-        stage(A_staged, A, M, K, row0, k0);
-        stage(B_staged, B, K, N, k0, col0);
+        stage(A_staged, A, M, K, m0, k0);
+        stage(B_staged, B, K, N, k0, n0);
         __syncwarp();  // both fragments are complete
         wmma::load_matrix_sync(a_frag, A_staged, FRAG);
         wmma::load_matrix_sync(b_frag, B_staged, FRAG);
@@ -88,19 +93,8 @@ wmma(const T* A, const T* B, float* C, int M, int N, int K)
         __syncwarp();  // everyone has read them: they may be overwritten
     }
 
-    // Registers to global, by way of shared memory where C does not hold the
-    // fragment whole or its rows are not multiples of 16 bytes.
-    if (whole && N % 4 == 0 && reinterpret_cast<size_t>(C) % 32 == 0) {
-        wmma::store_matrix_sync(C + size_t(row0) * N + col0, c_frag, N, wmma::mem_row_major);
-    } else if (in_C) {
-        wmma::store_matrix_sync(C_staged, c_frag, FRAG, wmma::mem_row_major);
-        __syncwarp();
-        for (int e = threadIdx.x; e < FRAG * FRAG; e += 32) {
-            const int row = row0 + e / FRAG;
-            const int col = col0 + e % FRAG;
-            if (row < M && col < N) {
-                C[size_t(row) * N + col] = C_staged[e];
-            }
-        }
+    // Registers to global.
+    if (in_C) {
+        store_fragment(C, M, N, m0, n0, c_frag, C_staged);
     }
 }

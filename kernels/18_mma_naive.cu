@@ -15,22 +15,22 @@
 #include "common/mma.cuh"
 
 #ifndef ELEMENT
-#define ELEMENT __half  // element type of A and B: __half, or __nv_bfloat16 from sm_80 on
+#define ELEMENT __half  // of A and B: __half, or __nv_bfloat16 from sm_80 on
 #endif
 #ifndef BM
-#define BM 128  // rows of C of a block
+#define BM 128  // rows of C a block
 #endif
 #ifndef BN
-#define BN 128  // columns of C of a block
+#define BN 128  // columns of C a block
 #endif
 #ifndef BK
-#define BK 32  // depth of the tiles in shared memory
+#define BK 32  // steps of k between barriers
 #endif
 #ifndef WM
-#define WM 64  // rows of C of a warp
+#define WM 64  // rows of C a warp
 #endif
 #ifndef WN
-#define WN 64  // columns of C of a warp
+#define WN 64  // columns of C a warp
 #endif
 
 using T = ELEMENT;
@@ -42,14 +42,16 @@ constexpr int M_TILES = WM / MMA_M;  // accumulators of a warp, down
 constexpr int N_TILES = WN / MMA_N;  // and across
 
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles must cover the block tile");
-static_assert(WM % 16 == 0 && WN % 16 == 0, "a warp tile is made of 16 x 16 pieces");
-static_assert(BK % 16 == 0, "one mma.sync takes 16 values of k");
-static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
+static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % MMA_K == 0,
+              "tiles are made of 16 x 16 pieces");
+static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 sums, 128 at most");
 static_assert(THREADS <= 1024, "a block holds at most 1024 threads");
-static_assert(whole_lines<BK> && whole_lines<BN>, "rows of a tile are 16, 32 or a multiple of 64 elements");
-static_assert(even_share<BM, BK, THREADS>, "every thread copies the same number of chunks of A");
-static_assert(even_share<BK, BN, THREADS>, "every thread copies the same number of chunks of B");
-static_assert((BM + BN) * BK * 2 <= 48 * 1024, "the tiles must fit in 48 KB of shared memory");
+static_assert(whole_lines<BK> && whole_lines<BN>,
+              "rows of a tile are 16, 32 or a multiple of 64 elements");
+static_assert(even_share<BM, BK, THREADS> && even_share<BK, BN, THREADS>,
+              "every thread copies the same number of chunks of A, and of B");
+static_assert(2 * BK * (BM + BN) <= 48 * 1024,
+              "the tiles fit the 48 KB of static shared memory");
 
 // Two neighbours of a row as one register.
 __device__ __forceinline__ unsigned pair_along(const T* first) {
@@ -67,34 +69,47 @@ __shared__ __align__(16) T A_tile[BM][BK];
 __shared__ __align__(16) T B_tile[BK][BN];
 
 template <bool ALIGNED>
-__device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int N, int K)
+__device__ __forceinline__ void multiply(const T* A, const T* B, float* C, int M,
+                                         int N, int K)
 {
-    const int m0 = blockIdx.y * BM;
+    const int m0 = blockIdx.y * BM;  // origin of the block's tile of C
     const int n0 = blockIdx.x * BN;
     const int warp = threadIdx.x / 32;
     const int warp_m = warp / WARPS_N * WM;  // the warp's tile inside the block's
     const int warp_n = warp % WARPS_N * WN;
-    const int g = threadIdx.x % 32 / 4;      // the lane's place in a fragment, as in the PTX ISA
+    // The lane's place in a fragment, as in the PTX ISA.
+    const int g = threadIdx.x % 32 / 4;
     const int t = threadIdx.x % 4;
 
-    float acc[M_TILES][N_TILES][4] = {};
-    uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
-    uint4 B_chunk[Share<BK, BN, THREADS>::COUNT];
+    uint4 a_next[Share<BM, BK, THREADS>::COUNT];
+    uint4 b_next[Share<BK, BN, THREADS>::COUNT];
 
-    for (int k0 = 0; k0 < K; k0 += BK) {
-        // Global to shared, through registers: the next tile of A and of B.
+    // Global to registers: this thread's part of the tiles that start at k0.
+    const auto load = [&](int k0) {
         if constexpr (ALIGNED) {
-            load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0);
-            load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0, n0);
+            load_chunks<BM, BK, THREADS>(a_next, A, M, K, m0, k0);
+            load_chunks<BK, BN, THREADS>(b_next, B, K, N, k0, n0);
         }
-        __syncthreads();  // everyone has read the last tiles: they may be overwritten
+    };
+
+    // Registers to shared: those tiles. Where rows are not aligned, global to
+    // shared.
+    const auto put_down = [&](int k0) {
         if constexpr (ALIGNED) {
-            store_chunks<BM, BK, THREADS, row_major<BK>>(&A_tile[0][0], A_chunk);
-            store_chunks<BK, BN, THREADS, row_major<BN>>(&B_tile[0][0], B_chunk);
+            store_chunks<BM, BK, THREADS, row_major<BK>>(A_tile[0], a_next);
+            store_chunks<BK, BN, THREADS, row_major<BN>>(B_tile[0], b_next);
         } else {
-            gather_tile<BM, BK, THREADS, row_major<BK>>(&A_tile[0][0], A, M, K, m0, k0);
-            gather_tile<BK, BN, THREADS, row_major<BN>>(&B_tile[0][0], B, K, N, k0, n0);
+            gather_tile<BM, BK, THREADS, row_major<BK>>(A_tile[0], A, M, K, m0, k0);
+            gather_tile<BK, BN, THREADS, row_major<BN>>(B_tile[0], B, K, N, k0, n0);
         }
+    };
+
+    float sum[M_TILES][N_TILES][4] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        load(k0);
+        // Everyone has read the last tiles: they may be overwritten.
+        __syncthreads();
+        put_down(k0);
         __syncthreads();  // both tiles are complete
 
         #pragma unroll
@@ -122,7 +137,7 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
             for (int i = 0; i < M_TILES; ++i) {
                 #pragma unroll
                 for (int j = 0; j < N_TILES; ++j) {
-                    mma_m16n8k16<T>(acc[i][j], a_frag[i], b_frag[j]);
+                    mma_m16n8k16<T>(sum[i][j], a_frag[i], b_frag[j]);
                 }
             }
         }
@@ -134,7 +149,8 @@ __device__ __forceinline__ void run(const T* A, const T* B, float* C, int M, int
     for (int i = 0; i < M_TILES; ++i) {
         #pragma unroll
         for (int j = 0; j < N_TILES; ++j) {
-            mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N, acc[i][j], pairs);
+            mma_store(C, M, N, m0 + warp_m + i * MMA_M, n0 + warp_n + j * MMA_N,
+                      sum[i][j], pairs);
         }
     }
 }
@@ -143,8 +159,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 mma_naive(const T* A, const T* B, float* C, int M, int N, int K)
 {
     if (rows_aligned(A, K) && rows_aligned(B, N)) {
-        run<true>(A, B, C, M, N, K);
+        multiply<true>(A, B, C, M, N, K);
     } else {
-        run<false>(A, B, C, M, N, K);
+        multiply<false>(A, B, C, M, N, K);
     }
 }

@@ -52,7 +52,8 @@ constexpr int WARPS_N = BN / WN;
 constexpr int WARPS = BM / WM * WARPS_N;  // those that multiply
 constexpr int WARPGROUP = 128;            // threads that setmaxnreg speaks to
 constexpr int THREADS = WARPGROUP + WARPS * 32;
-constexpr int PRODUCER_REGISTERS = 24;    // a thread; with the consumers' they must fit in
+// A thread; with the consumers' they must fit in.
+constexpr int PRODUCER_REGISTERS = 24;
 constexpr int CONSUMER_REGISTERS = 240;  // the 65536 of an SM
 constexpr int M_TILES = WM / MMA_M;  // accumulators of a warp, down
 constexpr int N_TILES = WN / MMA_N;  // and across
@@ -67,12 +68,16 @@ struct Slot {
 static_assert(BM % WM == 0 && BN % WN == 0, "warp tiles must cover the block tile");
 static_assert(BM % BOX == 0 && BN % BOX == 0, "tiles are made of boxes of 64 x 64");
 static_assert(WM % 16 == 0, "a warp tile is made of 16 x 16 pieces");
-static_assert(WN == 16 || WN == 32 || WN == 64, "a warp's columns lie in one box, one XOR apart");
-static_assert(WM * WN <= 4096, "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
-static_assert(WARPS == 4 || WARPS == 8, "registers move between one or two warpgroups and a third");
+static_assert(WN == 16 || WN == 32 || WN == 64,
+              "a warp's columns lie in one box, one XOR apart");
+static_assert(WM * WN <= 4096,
+              "a lane keeps WM * WN / 32 accumulators in registers: 128 at most");
+static_assert(WARPS == 4 || WARPS == 8,
+              "registers move between one or two warpgroups and a third");
 static_assert(STAGES >= 2, "one slot is read while another is filled");
 static_assert(SMS >= 1, "some block must run");
-static_assert(STAGES * sizeof(Slot) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
+static_assert(STAGES * sizeof(Slot) <= MOST_BUFFERS,
+              "a block has 227 KB of shared memory");
 
 // Registers move from the warps that copy to those that multiply; a warpgroup
 // executes it together.
@@ -85,8 +90,8 @@ __device__ __forceinline__ void take_registers() {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map, float* C,
-        int M, int N, int K)
+    mma_tma(const __grid_constant__ TensorMap A_map,
+            const __grid_constant__ TensorMap B_map, float* C, int M, int N, int K)
 {
     extern __shared__ unsigned char shared[];
     Slot* ring = reinterpret_cast<Slot*>(swizzle_aligned(shared));
@@ -95,7 +100,8 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
 
     const int rows = (M + BM - 1) / BM;  // tiles of C
     const int cols = (N + BN - 1) / BN;
-    const int warp = int(threadIdx.x) / 32 - WARPGROUP / 32;  // of those that multiply
+    // Of those that multiply.
+    const int warp = int(threadIdx.x) / 32 - WARPGROUP / 32;
     const int lane = threadIdx.x % 32;
     RingPlace<STAGES> place;
 
@@ -120,10 +126,12 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
                     barrier_wait(&empty[place.stage], place.parity ^ 1);
                     barrier_arrive_expect(landed, sizeof(Slot));
                     for (int m = 0; m < BM; m += BOX) {
-                        tma_load(slot.A_tile + m * BK, &A_map, landed, at.row * BM + m, k0);
+                        tma_load(slot.A_tile + m * BK, &A_map, landed,
+                                 at.row * BM + m, k0);
                     }
                     for (int n = 0; n < BN; n += BOX) {
-                        tma_load(slot.B_tile + n * BK, &B_map, landed, k0, at.col * BN + n);
+                        tma_load(slot.B_tile + n * BK, &B_map, landed, k0,
+                                 at.col * BN + n);
                     }
                     place.advance();
                 }
@@ -139,7 +147,8 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
     const int warp_m = warp / WARPS_N * WM;  // the warp's tile inside the block's
     const int warp_n = warp % WARPS_N * WN;
     const unsigned a_lane = a_address<BOX>(ring->A_tile, warp_m);
-    const unsigned b_lane = b_address<BOX>(ring->B_tile + warp_n / BOX * BOX * BK, warp_n % BOX);
+    const unsigned b_lane =
+        b_address<BOX>(ring->B_tile + warp_n / BOX * BOX * BK, warp_n % BOX);
     const bool pairs = N % 2 == 0 && reinterpret_cast<size_t>(C) % 8 == 0;
 
     unsigned a_frag[2][M_TILES][4];
@@ -149,7 +158,7 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
 
     for (int tile = blockIdx.x; tile < rows * cols; tile += gridDim.x) {
         const bool last_tile = tile + int(gridDim.x) >= rows * cols;
-        float acc[M_TILES][N_TILES][4] = {};
+        float sum[M_TILES][N_TILES][4] = {};
         for (int k0 = 0; k0 < K; k0 += BK) {
             const int stage = place.stage;
             place.advance();
@@ -161,11 +170,12 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
                 if (last && (!last_tile || k0 + BK < K)) {
                     barrier_wait(&full[place.stage], place.parity);
                 }
-                const unsigned from = (last ? place.stage : stage) * unsigned(sizeof(Slot));
-                load_fragments<BOX, BOX>(a_frag[(step + 1) % 2], b_frag[(step + 1) % 2],
-                                         a_lane + from, b_lane + from,
-                                         last ? 0 : (step + 1) * MMA_K);
-                multiply<T, MMA_K>(acc, a_frag[step % 2], b_frag[step % 2]);
+                const unsigned from =
+                    (last ? place.stage : stage) * unsigned(sizeof(Slot));
+                load_fragments<BOX, BOX>(
+                    a_frag[(step + 1) % 2], b_frag[(step + 1) % 2], a_lane + from,
+                    b_lane + from, last ? 0 : (step + 1) * MMA_K);
+                multiply<T, MMA_K>(sum, a_frag[step % 2], b_frag[step % 2]);
             }
             // The products have used the slot's last values, so they are in
             // registers.
@@ -181,7 +191,7 @@ mma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorM
             #pragma unroll
             for (int j = 0; j < N_TILES; ++j) {
                 mma_store(C, M, N, at.row * BM + warp_m + i * MMA_M,
-                          at.col * BN + warp_n + j * MMA_N, acc[i][j], pairs);
+                          at.col * BN + warp_n + j * MMA_N, sum[i][j], pairs);
             }
         }
     }

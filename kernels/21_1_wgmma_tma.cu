@@ -37,11 +37,12 @@ constexpr int TILE_BYTES = (A_TILE + B_TILE) * sizeof(T);
 static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
 static_assert(BM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
-static_assert(BM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
+static_assert(BM / MMA_M * BN <= 256,
+              "the sums of a thread must fit in its registers");
 
 extern "C" __global__ void __launch_bounds__(WARPGROUP)
-wgmma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map, T* C,
-          int M, int N, int K)
+    wgmma_tma(const __grid_constant__ TensorMap A_map,
+              const __grid_constant__ TensorMap B_map, T* C, int M, int N, int K)
 {
     extern __shared__ unsigned char shared[];
     T* A_tile = reinterpret_cast<T*>(swizzle_aligned(shared));
@@ -58,7 +59,7 @@ wgmma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tenso
     }
     __syncthreads();
 
-    float c_frag[BM / MMA_M][BN / 2];
+    float sum[BM / MMA_M][BN / 2];
     unsigned parity = 0;
     for (int k0 = 0; k0 < K; k0 += BK) {
         // Global to shared: one thread announces the bytes and asks for the boxes.
@@ -82,17 +83,19 @@ wgmma_tma(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tenso
             const auto b = describe_b(B_tile + k * BOX);
             #pragma unroll
             for (int i = 0; i < BM / MMA_M; ++i) {
-                wgmma<T>(c_frag[i], describe_a(A_tile + i * MMA_M * BK + k), b, k0 + k > 0);
+                wgmma<T>(sum[i], describe_a(A_tile + i * MMA_M * BK + k), b,
+                         k0 + k > 0);
             }
         }
         wgmma_commit();
-        wgmma_finish(c_frag);
-        __syncthreads();  // all four warps are done with the tiles: they may be overwritten
+        wgmma_finish(sum);
+        // All four warps are done with the tiles: they may be overwritten.
+        __syncthreads();
     }
 
     // Registers to global.
     #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
-        wgmma_store(C, M, N, m0 + i * MMA_M, n0, c_frag[i]);
+        wgmma_store(C, M, N, m0 + i * MMA_M, n0, sum[i]);
     }
 }

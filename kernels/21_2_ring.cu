@@ -43,17 +43,21 @@ struct Stage {
 static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
 static_assert(BM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
-static_assert(BM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
+static_assert(BM / MMA_M * BN <= 256,
+              "the sums of a thread must fit in its registers");
 static_assert(STAGES >= 2, "one stage is used while another is filled");
-static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
+static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS,
+              "a block has 227 KB of shared memory");
 
 // The producer's one thread: fills stage after stage of the ring.
-__device__ void produce(Stage* ring, Barrier* full, Barrier* empty, const TensorMap* A_map,
-                        const TensorMap* B_map, int m0, int n0, int K)
+__device__ void produce(Stage* ring, Barrier* full, Barrier* empty,
+                        const TensorMap* A_map, const TensorMap* B_map, int m0,
+                        int n0, int K)
 {
     RingPlace<STAGES> at;
     for (int k0 = 0; k0 < K; k0 += BK) {
-        barrier_wait(&empty[at.stage], at.parity ^ 1);  // at once in the first round
+        // At once in the first round.
+        barrier_wait(&empty[at.stage], at.parity ^ 1);
 
         // Global to shared: announce the bytes and ask for the boxes.
         Stage& stage = ring[at.stage];
@@ -69,8 +73,8 @@ __device__ void produce(Stage* ring, Barrier* full, Barrier* empty, const Tensor
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-wgmma_ring(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map, T* C,
-           int M, int N, int K)
+    wgmma_ring(const __grid_constant__ TensorMap A_map,
+               const __grid_constant__ TensorMap B_map, T* C, int M, int N, int K)
 {
     extern __shared__ unsigned char shared[];
     Stage* ring = reinterpret_cast<Stage*>(swizzle_aligned(shared));
@@ -82,7 +86,8 @@ wgmma_ring(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tens
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
-            barrier_init(&full[s], 1);   // the producer, and the bytes that it announces
+            // The producer, and the bytes that it announces.
+            barrier_init(&full[s], 1);
             barrier_init(&empty[s], 1);  // one thread for the consumers
         }
         barrier_init_fence();
@@ -96,7 +101,7 @@ wgmma_ring(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tens
         return;
     }
 
-    float c_frag[BM / MMA_M][BN / 2];
+    float sum[BM / MMA_M][BN / 2];
     RingPlace<STAGES> at;
     for (int k0 = 0; k0 < K; k0 += BK) {
         barrier_wait(&full[at.stage], at.parity);
@@ -110,11 +115,12 @@ wgmma_ring(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tens
             const auto b = describe_b(stage.B_tile + k * BOX);
             #pragma unroll
             for (int i = 0; i < BM / MMA_M; ++i) {
-                wgmma<T>(c_frag[i], describe_a(stage.A_tile + i * MMA_M * BK + k), b, k0 + k > 0);
+                wgmma<T>(sum[i], describe_a(stage.A_tile + i * MMA_M * BK + k), b,
+                         k0 + k > 0);
             }
         }
         wgmma_commit();
-        wgmma_finish(c_frag);
+        wgmma_finish(sum);
         if (threadIdx.x == 0) {
             barrier_arrive(&empty[at.stage]);
         }
@@ -124,6 +130,6 @@ wgmma_ring(const __grid_constant__ TensorMap A_map, const __grid_constant__ Tens
     // Registers to global.
     #pragma unroll
     for (int i = 0; i < BM / MMA_M; ++i) {
-        wgmma_store(C, M, N, m0 + i * MMA_M, n0, c_frag[i]);
+        wgmma_store(C, M, N, m0 + i * MMA_M, n0, sum[i]);
     }
 }

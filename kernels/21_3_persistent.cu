@@ -42,7 +42,8 @@ constexpr int BK = BOX;  // steps of k a stage: one box
 constexpr int CONSUMERS = 2;
 constexpr int WM = BM / CONSUMERS;  // rows of C a consumer warpgroup
 constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
-constexpr int PRODUCER_REGISTERS = 40;   // a thread; with the consumers' they must fit in
+// A thread; with the consumers' they must fit in.
+constexpr int PRODUCER_REGISTERS = 40;
 constexpr int CONSUMER_REGISTERS = 232;  // the 65536 of an SM
 
 // A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
@@ -55,14 +56,17 @@ struct Stage {
 static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
 static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
-static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
+static_assert(WM / MMA_M * BN <= 256,
+              "the sums of a thread must fit in its registers");
 static_assert(SMS >= 1, "some block must run");
 static_assert(STAGES >= 2, "one stage is used while another is filled");
-static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
+static_assert(STAGES * sizeof(Stage) <= MOST_BUFFERS,
+              "a block has 227 KB of shared memory");
 
 // The producer's one thread: the boxes of one step of k, into one stage.
-__device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMap* A_map,
-                                     const TensorMap* B_map, int m0, int n0, int k0)
+__device__ __forceinline__ void fill(Stage& stage, Barrier* full,
+                                     const TensorMap* A_map, const TensorMap* B_map,
+                                     int m0, int n0, int k0)
 {
     barrier_arrive_expect(full, sizeof(Stage));
     for (int m = 0; m < BM; m += BOX) {
@@ -74,8 +78,9 @@ __device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMa
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-wgmma_persistent(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map,
-                 T* C, int M, int N, int K)
+    wgmma_persistent(const __grid_constant__ TensorMap A_map,
+                     const __grid_constant__ TensorMap B_map, T* C, int M, int N,
+                     int K)
 {
     extern __shared__ unsigned char shared[];
     Stage* ring = reinterpret_cast<Stage*>(swizzle_aligned(shared));
@@ -84,7 +89,8 @@ wgmma_persistent(const __grid_constant__ TensorMap A_map, const __grid_constant_
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
-            barrier_init(&full[s], 1);           // the producer, and the bytes that it announces
+            // The producer, and the bytes that it announces.
+            barrier_init(&full[s], 1);
             barrier_init(&empty[s], CONSUMERS);  // one thread of each consumer
         }
         barrier_init_fence();
@@ -104,8 +110,8 @@ wgmma_persistent(const __grid_constant__ TensorMap A_map, const __grid_constant_
                 const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
                 for (int step = 0; step < steps; ++step) {
                     barrier_wait(&empty[at.stage], at.parity ^ 1);
-                    fill(ring[at.stage], &full[at.stage], &A_map, &B_map, tile.row * BM,
-                         tile.col * BN, step * BK);
+                    fill(ring[at.stage], &full[at.stage], &A_map, &B_map,
+                         tile.row * BM, tile.col * BN, step * BK);
                     at.advance();
                 }
             }
@@ -116,12 +122,14 @@ wgmma_persistent(const __grid_constant__ TensorMap A_map, const __grid_constant_
         const bool speaks = threadIdx.x % WARPGROUP == 0;
         for (int index = blockIdx.x; index < rows * cols; index += gridDim.x) {
             const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
-            float c_frag[WM / MMA_M][BN / 2];
-            Barrier* in_use = nullptr;  // of the stage whose products are still running
+            float sum[WM / MMA_M][BN / 2];
+            // Of the stage whose products are still running.
+            Barrier* in_use = nullptr;
             for (int step = 0; step < steps; ++step) {
                 barrier_wait(&full[at.stage], at.parity);
                 const Stage& stage = ring[at.stage];
-                wgmma_boxes(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
+                wgmma_boxes(sum, stage.A_tile + consumer * WM * BK, stage.B_tile,
+                            step > 0);
 
                 // Those of the step before are complete: its stage may be filled
                 // again.
@@ -132,7 +140,7 @@ wgmma_persistent(const __grid_constant__ TensorMap A_map, const __grid_constant_
                 in_use = &empty[at.stage];
                 at.advance();
             }
-            wgmma_finish(c_frag);
+            wgmma_finish(sum);
             if (speaks) {
                 barrier_arrive(in_use);
             }
@@ -140,8 +148,8 @@ wgmma_persistent(const __grid_constant__ TensorMap A_map, const __grid_constant_
             // Registers to global.
             #pragma unroll
             for (int i = 0; i < WM / MMA_M; ++i) {
-                wgmma_store(C, M, N, tile.row * BM + consumer * WM + i * MMA_M, tile.col * BN,
-                            c_frag[i]);
+                wgmma_store(C, M, N, tile.row * BM + consumer * WM + i * MMA_M,
+                            tile.col * BN, sum[i]);
             }
         }
     }

@@ -51,11 +51,14 @@ constexpr int BK = BOX;  // steps of k a stage: one box
 constexpr int CONSUMERS = 2;
 constexpr int WM = BM / CONSUMERS;  // rows of C a consumer warpgroup
 constexpr int THREADS = (1 + CONSUMERS) * WARPGROUP;
-constexpr int PRODUCER_REGISTERS = 40;   // a thread; with the consumers' they must fit in
+// A thread; with the consumers' they must fit in.
+constexpr int PRODUCER_REGISTERS = 40;
 constexpr int CONSUMER_REGISTERS = 232;  // the 65536 of an SM
 constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
-constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;  // blocks that share a tile with this one, and it
-constexpr int A_PART = BM / CLUSTER_N;            // rows of A_tile that this block fetches
+// Blocks that share a tile with this one, and it.
+constexpr int PEERS = CLUSTER_M + CLUSTER_N - 1;
+// Rows of A_tile that this block fetches.
+constexpr int A_PART = BM / CLUSTER_N;
 constexpr int B_PART = BN / CLUSTER_M;            // columns of B_tile
 
 // A tile of A, BM / 64 boxes one below the other, and one of B, BN / 64 boxes side
@@ -89,47 +92,58 @@ using Place = ClusterPlace<CLUSTER_M, CLUSTER_N>;
 static_assert(sizeof(T) == 2, "a swizzled row is 64 elements of two bytes");
 static_assert(WM % MMA_M == 0, "wgmma takes 64 rows");
 static_assert(BN == 128 || BN == 256, "wgmma.cuh holds the shapes n128 and n256");
-static_assert(WM / MMA_M * BN <= 256, "the sums of a thread must fit in its registers");
+static_assert(WM / MMA_M * BN <= 256,
+              "the sums of a thread must fit in its registers");
 static_assert(STAGES >= 2, "one stage is used while another is filled");
-static_assert(sizeof(Shared) <= MOST_BUFFERS, "a block has 227 KB of shared memory");
-static_assert(A_PART % BOX == 0 && B_PART % BOX == 0, "blocks share a tile in whole boxes");
+static_assert(sizeof(Shared) <= MOST_BUFFERS,
+              "a block has 227 KB of shared memory");
+static_assert(A_PART % BOX == 0 && B_PART % BOX == 0,
+              "blocks share a tile in whole boxes");
 static_assert(SMS >= CLUSTER, "some cluster must run");
-static_assert(CLUSTER <= 8, "a cluster of more than 8 blocks does not run everywhere");
-static_assert(C_BOXES % C_BUFFERS == 0, "each tile of C begins with the first buffer");
+static_assert(CLUSTER <= 8,
+              "a cluster of more than 8 blocks does not run everywhere");
+static_assert(C_BOXES % C_BUFFERS == 0,
+              "each tile of C begins with the first buffer");
 
 // The producer's one thread: this block's part of one step of k, into one stage of
 // every block that needs it. The other parts come from those blocks; this block's
 // barrier awaits them all.
-__device__ __forceinline__ void fill(Stage& stage, Barrier* full, const TensorMap* A_map,
-                                     const TensorMap* B_map, const Place& place, int m0, int n0,
-                                     int k0)
+__device__ __forceinline__ void fill(Stage& stage, Barrier* full,
+                                     const TensorMap* A_map, const TensorMap* B_map,
+                                     const Place& place, int m0, int n0, int k0)
 {
     barrier_arrive_expect(full, sizeof(Stage));
     for (int i = 0; i < A_PART; i += BOX) {
         const int m = place.col * A_PART + i;
-        tma_load_shared<CLUSTER_N>(stage.A_tile + m * BK, A_map, full, m0 + m, k0, place.same_row);
+        tma_load_shared<CLUSTER_N>(stage.A_tile + m * BK, A_map, full, m0 + m, k0,
+                                   place.same_row);
     }
     for (int i = 0; i < B_PART; i += BOX) {
         const int n = place.row * B_PART + i;
-        tma_load_shared<CLUSTER_M>(stage.B_tile + n * BK, B_map, full, k0, n0 + n, place.same_col);
+        tma_load_shared<CLUSTER_M>(stage.B_tile + n * BK, B_map, full, k0, n0 + n,
+                                   place.same_col);
     }
 }
 
 // A consumer warp: registers to shared to global, one box of its rows of a complete
 // tile.
-__device__ __forceinline__ void store(const Packed& c, int box, BoxBuffer (&buffers)[C_BUFFERS],
+__device__ __forceinline__ void store(const Packed& c, int box,
+                                      BoxBuffer (&buffers)[C_BUFFERS],
                                       const TensorMap* C_map)
 {
     const int lane = threadIdx.x % 32;
-    const int row = lane % C_ROWS;  // that this lane's address stands for in stmatrix
+    // That this lane's address stands for in stmatrix.
+    const int row = lane % C_ROWS;
     const int warp_row = threadIdx.x % WARPGROUP / 32 * C_ROWS;
     if (lane == 0) {
-        tma_store_wait_read<C_BUFFERS - 1>();  // this buffer's last box has been read
+        // This buffer's last box has been read.
+        tma_store_wait_read<C_BUFFERS - 1>();
     }
     __syncwarp();
     #pragma unroll
     for (int i = 0; i < C_BOXES; ++i) {
-        if (i == box) {  // registers have no index at run time: one branch for each box
+        // Registers have no index at run time: one branch for each box.
+        if (i == box) {
             const unsigned* pairs = c.pairs[i / C_COLS] + i % C_COLS * (BOX / 4);
             T* C_tile = buffers[i % C_BUFFERS];
 
@@ -153,9 +167,11 @@ __device__ __forceinline__ void store(const Packed& c, int box, BoxBuffer (&buff
     }
 }
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
-wgmma_overlapped(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map,
-                 const __grid_constant__ TensorMap C_map, int M, int N, int K)
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1,
+                                            1) __launch_bounds__(THREADS, 1)
+    wgmma_overlapped(const __grid_constant__ TensorMap A_map,
+                     const __grid_constant__ TensorMap B_map,
+                     const __grid_constant__ TensorMap C_map, int M, int N, int K)
 {
     extern __shared__ unsigned char shared[];
     auto& [ring, C_tile] = *reinterpret_cast<Shared*>(swizzle_aligned(shared));
@@ -164,15 +180,18 @@ wgmma_overlapped(const __grid_constant__ TensorMap A_map, const __grid_constant_
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
-            barrier_init(&full[s], 1);                   // the producer, and the bytes
-            barrier_init(&empty[s], CONSUMERS * PEERS);  // one thread of each consumer
+            // The producer, and the bytes.
+            barrier_init(&full[s], 1);
+            // One thread of each consumer.
+            barrier_init(&empty[s], CONSUMERS * PEERS);
         }
         barrier_init_fence();
     }
     cluster_sync();  // no block copies into another whose barriers are not ready
 
     const Place place;
-    const int rows = (M + CLUSTER_M * BM - 1) / (CLUSTER_M * BM);  // clusters over C
+    // Clusters over C.
+    const int rows = (M + CLUSTER_M * BM - 1) / (CLUSTER_M * BM);
     const int cols = (N + CLUSTER_N * BN - 1) / (CLUSTER_N * BN);
     const int steps = (K + BK - 1) / BK;
     const int first = blockIdx.x / CLUSTER;
@@ -189,7 +208,8 @@ wgmma_overlapped(const __grid_constant__ TensorMap A_map, const __grid_constant_
                 const int n0 = (tile.col * CLUSTER_N + place.col) * BN;
                 for (int step = 0; step < steps; ++step) {
                     barrier_wait(&empty[at.stage], at.parity ^ 1);
-                    fill(ring[at.stage], &full[at.stage], &A_map, &B_map, place, m0, n0, step * BK);
+                    fill(ring[at.stage], &full[at.stage], &A_map, &B_map, place, m0,
+                         n0, step * BK);
                     at.advance();
                 }
             }
@@ -201,12 +221,14 @@ wgmma_overlapped(const __grid_constant__ TensorMap A_map, const __grid_constant_
         auto& buffers = C_tile[threadIdx.x / 32 - WARPGROUP / 32];
         Packed done;  // the tile before
         for (int index = first; index < rows * cols; index += stride) {
-            float c_frag[WM / MMA_M][BN / 2];
-            Barrier* in_use = nullptr;  // of the stage whose products are still running
+            float sum[WM / MMA_M][BN / 2];
+            // Of the stage whose products are still running.
+            Barrier* in_use = nullptr;
             for (int step = 0; step < steps; ++step) {
                 barrier_wait(&full[at.stage], at.parity);
                 const Stage& stage = ring[at.stage];
-                wgmma_boxes(c_frag, stage.A_tile + consumer * WM * BK, stage.B_tile, step > 0);
+                wgmma_boxes(sum, stage.A_tile + consumer * WM * BK, stage.B_tile,
+                            step > 0);
 
                 // Those of the step before are complete: its stage may be filled
                 // again.
@@ -225,11 +247,11 @@ wgmma_overlapped(const __grid_constant__ TensorMap A_map, const __grid_constant_
             for (int box = steps; done.waits && box < C_BOXES; ++box) {
                 store(done, box, buffers, &C_map);  // what so few steps have left
             }
-            wgmma_finish(c_frag);
+            wgmma_finish(sum);
             place.arrive_at_peers(in_use, speaker);
 
             // Rounded and packed, the tile makes room for the next.
-            wgmma_pack<T>(done.pairs, c_frag);
+            wgmma_pack<T>(done.pairs, sum);
             const TileIndex tile = tile_at<GROUP_M>(index, rows, cols);
             done.m0 = (tile.row * CLUSTER_M + place.row) * BM + consumer * WM;
             done.n0 = (tile.col * CLUSTER_N + place.col) * BN;
@@ -238,7 +260,8 @@ wgmma_overlapped(const __grid_constant__ TensorMap A_map, const __grid_constant_
         for (int box = 0; done.waits && box < C_BOXES; ++box) {
             store(done, box, buffers, &C_map);
         }
-        tma_store_wait_read<0>();  // shared memory stays until the copy engine has read it
+        // Shared memory stays until the copy engine has read it.
+        tma_store_wait_read<0>();
     }
     cluster_sync();  // no block leaves while another may still copy into it
 }

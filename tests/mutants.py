@@ -55,6 +55,7 @@ TILES: Mapping[str, Mapping[str, int]] = {
     "warp_tiled": _WARPS,
     "fp32_best": _WARPS,
     "wmma": {},
+    "wmma_shared": _MMA,
     "wmma_tiled": _MMA,
     "mma_ldmatrix": _MMA,
     "mma_swizzle": _MMA,

@@ -427,8 +427,8 @@ class Head:
 _BOTH = ({"ROWS": "BM", "COLS": "BK"}, {"ROWS": "BK", "COLS": "BN"})
 """The tiles of A and of B."""
 INSTANCES: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = {
-    "13_warp_tiled.cu": {"multiply": ({"WIDTH": "4"}, {"WIDTH": "1"})},
-    "14_fp32_best.cu": {"Copier": ({"WIDTH": "4"}, {"WIDTH": "1"})},
+    "14_fp32_best.cu": {"multiply": ({"WIDTH": "4"}, {"WIDTH": "1"})},
+    "17_wmma_shared.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
     "17_wmma_tiled.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
     "18_mma_naive.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
     "18_mma_ldmatrix.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),

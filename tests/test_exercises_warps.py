@@ -1,7 +1,8 @@
-"""Exercises of chapters 13 and 14: right answers pass, wrong ones fail and are told why."""
+"""Exercises of chapters 12 to 15: right answers pass, wrong ones fail and are told why."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -36,12 +37,17 @@ def solution(page: str, id: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("page", "id", "name"),
     [
-        ("13_loop_registers", "13.1", "wavefronts"),
-        ("13_loop_registers", "13.2", "wavefronts"),
-        ("13_loop_registers", "13.3", "place"),
-        ("14_ring_of_tiles", "14.1", "share"),
-        ("14_ring_of_tiles", "14.2", "fits"),
-        ("14_ring_of_tiles", "14.3", "best_tile"),
+        ("12_lane_map", "12.1", "wavefronts"),
+        ("12_lane_map", "12.2", "wavefronts"),
+        ("12_lane_map", "12.3", "place"),
+        ("12_lane_map", "12.4", "places"),
+        ("13_loop_registers", "13.1", "kept"),
+        ("13_loop_registers", "13.2", "one_bank"),
+        ("14_ring_of_tiles", "14.1", "step"),
+        ("14_ring_of_tiles", "14.2", "needs"),
+        ("15_tile_for_shape", "15.1", "share"),
+        ("15_tile_for_shape", "15.2", "fits"),
+        ("15_tile_for_shape", "15.3", "best_tile"),
     ],
 )
 def test_the_printed_solution_passes(page: str, id: str, name: str) -> None:
@@ -53,7 +59,7 @@ def test_the_printed_solution_passes(page: str, id: str, name: str) -> None:
 
 @pytest.mark.parametrize("answer", [16, 16.0])
 def test_wavefronts_of_a_strip(answer: float) -> None:
-    assert check("13.1", answer).passed
+    assert check("12.1", answer).passed
 
 
 @pytest.mark.parametrize(
@@ -68,7 +74,7 @@ def test_wavefronts_of_a_strip(answer: float) -> None:
     ],
 )
 def test_a_wrong_strip_is_told_why(answer: float, hint: str) -> None:
-    assert hint.lower() in said("13.1", answer).lower()
+    assert hint.lower() in said("12.1", answer).lower()
 
 
 # -- 12.2 and 12.3 -------------------------------------------------------------------------------------
@@ -91,13 +97,13 @@ def quarters(groups: list[int], far: tuple[int, ...] = (1, 2), banks: bool = Tru
 
 
 def test_a_count_of_a_read_passes_only_if_it_knows_both_neighbours_and_the_banks() -> None:
-    assert check("13.2", quarters).passed
-    assert not check("13.2", lambda groups: quarters(groups, far=(1,))).passed
-    assert not check("13.2", lambda groups: quarters(groups, far=(2,))).passed
-    assert not check("13.2", lambda groups: quarters(groups, far=())).passed
-    assert not check("13.2", lambda groups: quarters(groups, banks=False)).passed
-    assert not check("13.2", lambda groups: len(set(groups))).passed
-    assert not check("13.2", lambda groups: 4).passed
+    assert check("12.2", quarters).passed
+    assert not check("12.2", lambda groups: quarters(groups, far=(1,))).passed
+    assert not check("12.2", lambda groups: quarters(groups, far=(2,))).passed
+    assert not check("12.2", lambda groups: quarters(groups, far=())).passed
+    assert not check("12.2", lambda groups: quarters(groups, banks=False)).passed
+    assert not check("12.2", lambda groups: len(set(groups))).passed
+    assert not check("12.2", lambda groups: 4).passed
 
 
 def squares(lane: int, down: int, across: int) -> tuple[int, int]:
@@ -111,8 +117,8 @@ def mirrored(lane: int, down: int, across: int) -> tuple[int, int]:
 
 
 def test_lane_maps_in_squares_pass_however_they_are_numbered() -> None:
-    assert check("13.3", squares).passed
-    assert check("13.3", mirrored).passed
+    assert check("12.3", squares).passed
+    assert check("12.3", mirrored).passed
 
 
 @pytest.mark.parametrize(
@@ -125,15 +131,15 @@ def test_lane_maps_in_squares_pass_however_they_are_numbered() -> None:
     ],
 )
 def test_other_lane_maps_are_told_why(place: Callable[..., Any], hint: str) -> None:
-    assert hint in said("13.3", place)
+    assert hint in said("12.3", place)
 
 
-# -- 13.1 --------------------------------------------------------------------------------------------
+# -- 15.1 --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [100 * 288 / 396, 72.7, 73, 72.73])
 def test_the_last_wave_in_the_precision_of_the_solution(answer: float) -> None:
-    assert check("14.1", answer).passed
+    assert check("15.1", answer).passed
 
 
 @pytest.mark.parametrize(
@@ -150,10 +156,10 @@ def test_the_last_wave_in_the_precision_of_the_solution(answer: float) -> None:
     ],
 )
 def test_a_wrong_share_is_told_why(answer: float, hint: str) -> None:
-    assert hint.lower() in said("14.1", answer).lower()
+    assert hint.lower() in said("15.1", answer).lower()
 
 
-# -- 13.2 --------------------------------------------------------------------------------------------
+# -- 15.2 --------------------------------------------------------------------------------------------
 
 
 def fits(sets: int = 2, rest: int = 32, most: int = 255, file: int = 65536) -> Callable[..., bool]:
@@ -164,14 +170,14 @@ def fits(sets: int = 2, rest: int = 32, most: int = 255, file: int = 65536) -> C
 
 
 def test_the_rule_of_registers_passes_also_in_other_words() -> None:
-    assert check("14.2", fits()).passed
+    assert check("15.2", fits()).passed
 
     def longer(tm: int, tn: int, threads: int, blocks: int) -> bool:
         need = tm * tn + (tm + tn) * 2 + 32
         return need < 256 and need * threads * blocks <= 65536
 
-    assert check("14.2", longer).passed
-    assert check("14.2", lambda *case: int(longer(*case))).passed
+    assert check("15.2", longer).passed
+    assert check("15.2", lambda *case: int(longer(*case))).passed
 
 
 @pytest.mark.parametrize(
@@ -192,10 +198,10 @@ def test_the_rule_of_registers_passes_also_in_other_words() -> None:
     ],
 )
 def test_a_wrong_rule_of_registers_is_told_why(answer: Callable[..., Any], hint: str) -> None:
-    assert hint in said("14.2", answer)
+    assert hint in said("15.2", answer)
 
 
-# -- 13.3 --------------------------------------------------------------------------------------------
+# -- 15.3 --------------------------------------------------------------------------------------------
 
 
 def up(a: int, b: int) -> int:
@@ -213,10 +219,10 @@ def area(tile: tuple[int, int]) -> int:
 
 def test_a_tile_for_a_size_passes_however_it_is_found() -> None:
     assert check(
-        "14.3", lambda t, m, n, s: min(t, key=lambda x: (work(x, m, n, s), -area(x)))
+        "15.3", lambda t, m, n, s: min(t, key=lambda x: (work(x, m, n, s), -area(x)))
     ).passed
     assert check(
-        "14.3",
+        "15.3",
         lambda t, m, n, s: list(
             min(sorted(t, key=area, reverse=True), key=lambda x: work(x, m, n, s))
         ),
@@ -243,9 +249,97 @@ def test_a_tile_for_a_size_passes_however_it_is_found() -> None:
     ],
 )
 def test_another_choice_of_tile_is_told_why(key: Callable[..., Any], hint: str) -> None:
-    assert hint in said("14.3", lambda t, m, n, s: min(t, key=lambda x: key(x, m, n, s)))
+    assert hint in said("15.3", lambda t, m, n, s: min(t, key=lambda x: key(x, m, n, s)))
 
 
 @pytest.mark.parametrize("at", range(4))
 def test_no_place_in_the_list_is_always_the_answer(at: int) -> None:
-    assert not check("14.3", lambda t, m, n, s: t[at]).passed
+    assert not check("15.3", lambda t, m, n, s: t[at]).passed
+
+
+# -- 12.4 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lane_m", "lane_n", "hint"),
+    [
+        ("lane / 8 % 4", "lane % 8", "square of two by two"),
+        ("lane / 2 % 4", "lane / 8 * 2 + lane % 2", "along the rows"),
+        ("0", "lane % 8", "every pair is taken once"),
+        ("oops", "lane % 8", "undefined"),
+    ],
+)
+def test_a_map_that_is_run_is_told_why(lane_m: str, lane_n: str, hint: str) -> None:
+    assert hint in said("12.4", {"lane_m": lane_m, "lane_n": lane_n})
+
+
+def test_squares_along_the_rows_run() -> None:
+    along = {"lane_m": "lane / 16 * 2 + lane % 4 / 2", "lane_n": "lane / 4 % 4 * 2 + lane % 2"}
+    assert check("12.4", along).passed
+    assert not check("12.4", "lane / 8").passed
+
+
+# -- 13.1 and 13.2 -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kept", "hint"),
+    [
+        (lambda m, n, back: m * n - 1, "Every row from left to right"),
+        (lambda m, n, back: m * (n - 1), "On the way back"),
+        (lambda m, n, back: m * n if back else m * (n - 1) + 1, "none before it"),
+        (lambda m, n, back: 0, "Follow the numbers"),
+    ],
+)
+def test_a_wrong_count_of_kept_operands_is_told_why(kept: Callable[..., int], hint: str) -> None:
+    assert hint in said("13.1", kept)
+
+
+def registers(line: str) -> list[str]:
+    return [part.strip() for part in line.split(",")]
+
+
+@pytest.mark.parametrize(
+    ("parts", "hint"),
+    [
+        (lambda line: registers(line), "destination"),
+        (lambda line: [p for p in registers(line)[1:] if p[0] != "-"], "minus sign"),
+        (lambda line: [p for p in registers(line)[1:] if ".reuse" not in p], ".reuse"),
+    ],
+)
+def test_a_wrong_count_of_banks_is_told_why(parts: Callable[[str], list[str]], hint: str) -> None:
+    def count(lines: list[str]) -> int:
+        found = [[re.search(r"R(\d+)", part) for part in parts(line)] for line in lines]
+        return sum(all(each) and len({int(f[1]) % 2 for f in each if f}) == 1 for each in found)
+
+    assert hint in said("13.2", count)
+
+
+# -- 14.1 and 14.2 -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("step", "hint"),
+    [
+        (lambda t, s: (t, t % s, t + s, t % s), "still in use"),
+        (lambda t, s: (t, t % s, t + 1, (t + 1) % s), "Before the loop"),
+        (lambda t, s: (t, t % s, t + s - 1, t % s), "is free, and no other"),
+        (lambda t, s: (t, t, t + s - 1, t + s - 1), "taken in turn"),
+        (lambda t, s: (t + 1, (t + 1) % s, t + s, t % s), "Step t multiplies tile t"),
+        (lambda t, s: t, "the function returns"),
+    ],
+)
+def test_a_wrong_trace_of_a_ring_is_told_why(step: Callable[..., Any], hint: str) -> None:
+    assert hint in said("14.1", step)
+
+
+@pytest.mark.parametrize(
+    ("needs", "hint"),
+    [
+        (lambda r, c, g, n: (-(-n // c), min(n, c)), "the order row by row"),
+        (lambda r, c, g, n: (min(g, r), -(-n // min(g, r))), "the last band may be lower"),
+        (lambda r, c, g, n: (g, n), "column by column"),
+    ],
+)
+def test_a_wrong_need_of_a_band_is_told_why(needs: Callable[..., Any], hint: str) -> None:
+    assert hint in said("14.2", needs)

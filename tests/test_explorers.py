@@ -30,7 +30,14 @@ from helpers.rungs import catalog
 from tests.conftest import ROOT, serve
 from tests.pages_check import FIND_CRAMPED
 
-STEPPED = ("tiled_32_core", "block_1d_core", "block_2d_core", "vectorised_core", "cp_async_core")
+STEPPED = (
+    "tiled_32_core",
+    "warp_tiled_core",
+    "block_1d_core",
+    "block_2d_core",
+    "vectorised_core",
+    "cp_async_core",
+)
 MAKE: dict[str, Callable[[], Explorer]] = {
     "coalescing": explorers.coalescing,
     "banks": explorers.banks,
@@ -316,7 +323,8 @@ PLACES = {
     "09_block_2d": ("tile",),
     "10_vectorised": ("banks",),
     "11_pipelining": ("pipeline",),
-    "13_loop_registers": ("hierarchy", "tile"),
+    "12_lane_map": ("hierarchy",),
+    "13_loop_registers": ("tile",),
     "24_summit": ("roofline", "ladder"),
 }
 

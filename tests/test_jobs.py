@@ -49,9 +49,15 @@ def test_jobs_are_those_of_the_text() -> None:
 
 
 def test_a_whole_kernel_has_the_jobs_of_its_core() -> None:
-    whole, core = duties("vectorised"), duties("vectorised_core")
-    assert whole.computes == core.computes and whole.reads == core.reads
-    assert whole.place == core.place
+    for name in ("vectorised", "double_buffer", "lane_map", "warp_tiled"):
+        whole, core = duties(name), duties(f"{name}_core")
+        assert whole.computes == core.computes and whole.reads == core.reads
+        assert whole.place == core.place
+        same = (
+            np.array_equal(*both)
+            for both in zip(whole.fetched["A"], core.fetched["A"], strict=True)
+        )
+        assert all(same)
     assert duties("block_1d", BM=128, BN=128, TM=16).launch.tile == (128, 128)
 
 

@@ -31,7 +31,7 @@ PLACED = {
     "10_vectorised": "vectorised",
     "11_pipelining": "double_buffer",
     "13_loop_registers": "warp_tiled",
-    "14_ring_of_tiles": "fp32_best",
+    "15_tile_for_shape": "fp32_best",
     "17_tensor_cores": "wmma_tiled",
     "19_feeding": "mma_pipelined",
     "21_wgmma": "hopper_2",

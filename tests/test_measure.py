@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, host, rungs
+from helpers import device, host, rungs, toolchain
 from helpers import kernel as kernel_room
 from helpers.errors import (
     ConfigError,
@@ -36,6 +36,7 @@ from helpers.measuring import (
     flags,
     known_gpus,
     ladder,
+    left_out,
     load,
     measure,
     protocol,
@@ -51,7 +52,7 @@ from helpers.measuring import gpu as gpu_room
 from helpers.measuring import ncu as counter_tool
 from helpers.measuring import sources as replaying
 from helpers.measuring.measurement import COLUMNS
-from helpers.measuring.sections import building, counting, timing
+from helpers.measuring.sections import building, counting, leaving_out, timing
 from helpers.measuring.sections.processor import HostTime
 from helpers.measuring.sections.timing import Point
 from helpers.measuring.steps import Budget, Job, Outcome, Request
@@ -500,6 +501,34 @@ def test_copies_accuracy_and_builds(gpu: type[FakeSession]) -> None:
     built = flags()
     assert {row["build"] for row in built.rows} == set(building.BUILDS)
     assert "NVIDIA H200" in built.label
+
+
+def test_parts_are_left_out_one_at_a_time(gpu: type[FakeSession]) -> None:
+    """Each build beside the whole kernel, in the same rounds; a build of older code counts no more."""
+    gpu.rates = {**RATES, "warp_tiled without ZEROS_ADDED": RATES.get("warp_tiled", 20_000.0) / 2}
+    assert record(sections=("left_out",)).refused == []
+    share = {row["without"]: row["share"] for row in left_out("warp_tiled").rows}
+    assert set(share) == set(leaving_out.BUILDS)
+    assert share["added zeros"] == pytest.approx(0.5) and share["all"] == 1
+    assert share["back and forth"] == pytest.approx(1)
+    raw = json.loads((store.FOLDER / "h200.json").read_text())
+    for entry in raw["left_out"]:
+        entry["source"] = "of old"
+    (store.FOLDER / "h200.json").write_text(json.dumps(raw))
+    with pytest.raises(DataError, match="--left-out"):
+        left_out("warp_tiled")
+    record(sections=("left_out",))
+    assert len(left_out("warp_tiled").rows) == len(left_out("fp32_best").rows) == 6
+
+
+def test_what_is_left_out_changes_the_program() -> None:
+    builds = leaving_out.plans("warp_tiled")
+    cubins = {toolchain.compile_launch(p, "sm_90").cubin for p in builds.values()}
+    assert len(cubins) == len(leaving_out.BUILDS)
+    with pytest.raises(ConfigError, match="double_buffer has no macro 'ZEROS_ADDED'"):
+        rungs.without("double_buffer", "ZEROS_ADDED")
+    with pytest.raises(ConfigError, match="no macro 'BM'"):
+        rungs.without("warp_tiled", "BM")
 
 
 def test_pragmas_go_before_the_loop() -> None:

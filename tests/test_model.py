@@ -175,13 +175,13 @@ def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
     assert worst() > 0.2
 
 
-# -- equation (14.1) as the chapter prints it ------------------------------------------------------
+# -- equation (15.1) as the chapter prints it ------------------------------------------------------
 
-PAGE = Path(__file__).parent.parent / "book" / "14_ring_of_tiles.md"
+PAGE = Path(__file__).parent.parent / "book" / "15_tile_for_shape.md"
 
 
 def printed() -> str:
-    """The LaTeX of the equation in chapter 13."""
+    """The LaTeX of the equation in chapter 15."""
     text = PAGE.read_text(encoding="utf-8")
     [found] = re.findall(r"(?s)\$\$\n(.*?)\n\$\$ \(rounds\)", text)
     return found

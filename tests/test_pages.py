@@ -248,18 +248,29 @@ def test_glue_takes_the_last_value() -> None:
 
 
 def test_glue_gives_the_book_what_it_can_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    myst_nb = pytest.importorskip("myst_nb")
+    """Message for message what MyST-NB's own glue sends, so that its text roles find it."""
+    own = pytest.importorskip("myst_nb.ext.glue")
+    import IPython.display
+
     from helpers.pages import gluing
 
-    stored: dict[str, Any] = {}
+    sent: list[tuple[Any, ...]] = []
+
+    def display(data: Any, *, raw: bool, metadata: Any) -> None:
+        sent.append((data, raw, metadata))
+
     monkeypatch.setattr(gluing, "_in_ipython", lambda: True)
-    monkeypatch.setattr(
-        myst_nb, "glue", lambda name, value, display: stored.update({name: (value, display)})
-    )
-    glue("speed", np.float32(2.5))
-    value, display = stored["speed"]
-    assert type(value) is float
-    assert display is False
+    monkeypatch.setattr(IPython.display, "display", display)
+    monkeypatch.setattr(own, "ipy_display", display)
+    for value, kept in ((np.float32(2.5), 2.5), ("it's", "it's"), (np.int64(7), 7), (True, True)):
+        glue("speed", value)
+        monkeypatch.setattr(gluing, "_in_ipython", lambda: False)
+        own.glue("speed", kept, display=False)
+        monkeypatch.setattr(gluing, "_in_ipython", lambda: True)
+        ours, theirs = sent[-2:]
+        assert ours == theirs
+    glue(pair={"a": {"b": 1}, "c": 2})
+    assert [m["scrapbook"]["name"] for _, _, m in sent[-2:]] == ["pair.a.b", "pair.c"]
 
 
 @pytest.mark.parametrize("bad", ["a.", ".b", "a..b", "a b", "1a", "a:b", ""])
@@ -549,6 +560,15 @@ def test_pieces_work_by_keyboard_and_fit_a_phone(browser: Any) -> None:
     )
     assert hidden
     page.close()
+
+
+def test_a_table_says_whose_its_numbers_are() -> None:
+    m = measure(["naive"], sizes=1024, gpu="h200")
+    rows = [{"kernel": "naive", "ms": m.value("naive", 1024)}]
+    line = f"Replayed from a record, not measured here: {m.label}."
+    assert table(rows, caption="Times.", of=m).text.splitlines()[-1] == line
+    assert table(rows, caption="Times.", of=[m, m], note="One.").text.endswith(f"One. {line}")
+    assert "Replayed" not in table(rows, caption="Times.").text
 
 
 # -- ready tables --------------------------------------------------------------------------------

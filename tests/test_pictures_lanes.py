@@ -12,7 +12,7 @@ import pytest
 from helpers import catalog, emulator, trace
 from helpers.chapters.ch10 import pictures as ch10
 from helpers.chapters.ch11 import pictures as ch11
-from helpers.chapters.ch13 import pictures as ch13
+from helpers.chapters.ch12 import pictures as ch12
 from helpers.emulator import Report
 from helpers.emulator.observe.counts import wide_load
 from helpers.errors import DataError
@@ -84,7 +84,7 @@ def test_the_lane_map_is_the_kernels() -> None:
     rows, columns = first_read(report, "A_tile"), first_read(report, "B_tile")
     assert rows == tuple(4 * (lane // 2 % 4) for lane in range(32))
     assert columns == tuple(4 * (lane // 8 * 2 + lane % 2) for lane in range(32))
-    alt = ch14.lane_map(report).alt
+    alt = ch12.lane_map(report).alt
     assert "4 rows of patches by 8 columns of patches" in alt
     assert "lane 1 row 0, column 4, lane 2 row 4, column 0" in alt
     assert "A read of A takes 2 wavefronts" in alt and "a read of B takes 2 wavefronts" in alt
@@ -95,15 +95,15 @@ def test_the_lane_map_is_the_kernels() -> None:
 
 def test_another_lane_map_looks_different() -> None:
     report = warp_tiled("lane / LANES_N", "lane % LANES_N")
-    figure = ch14.lane_map(report)
+    figure = ch12.lane_map(report)
     assert "a read of B takes 4 wavefronts (lanes 0–7 8 groups" in figure.alt
     assert "lane 2 row 0, column 8" in figure.alt
-    assert figure.svg != ch14.lane_map(warp_tiled()).svg
+    assert figure.svg != ch12.lane_map(warp_tiled()).svg
 
 
 def test_a_launch_without_16_byte_reads_is_refused() -> None:
     with pytest.raises(DataError, match="no 16-byte read of A_tile"):
-        ch14.lane_map(trace("tiled_32", M=32, N=32, K=32, samples=True))
+        ch12.lane_map(trace("tiled_32", M=32, N=32, K=32, samples=True))
 
 
 def test_reads_over_the_banks() -> None:
@@ -131,7 +131,7 @@ def test_an_impossible_cover_is_refused(cover: tuple[int, int]) -> None:
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
-    "lane_map": lambda: ch14.lane_map(warp_tiled()),
+    "lane_map": lambda: ch12.lane_map(warp_tiled()),
     "wide_reads": lambda: ch10.wide_reads({"one": warp_tiled()}),
     "load_cover": lambda: ch11.load_cover({"a": (1, 2), "b": (2, 2)}, {"L2": 2, "DRAM": 4}),
 }

@@ -7,7 +7,7 @@ import pytest
 
 from helpers import toolchain
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError
-from helpers.rungs import catalog
+from helpers.rungs import catalog, without
 
 SMALL = """
 extern "C" __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
@@ -106,3 +106,31 @@ def test_a_template_on_an_undefined_type_is_a_compile_error() -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["refused", "True"]), done.stderr
     sound = source.replace("half", "float")
     assert "f<2>" in toolchain.compile(sound, name_expressions=("f<2>",)).name_map
+
+
+def test_the_zeros_and_the_way_back_show_in_the_operands() -> None:
+    """Of warp_tiled's multiply-adds none has all operands in one bank; without the zeros some have."""
+    whole = toolchain.operand_banks("warp_tiled")
+    assert whole.multiply_adds == 1024 and whole.one_bank == 0
+    assert toolchain.operand_banks(without("warp_tiled", "ZEROS_ADDED")).one_bank > 0
+    assert toolchain.operand_banks(without("warp_tiled", "BACK_AND_FORTH")).reuse < whole.reuse
+    assert toolchain.operand_banks("lane_map").one_bank > 0
+    with pytest.raises(ConfigError, match="tiled_int_32 has no FFMA"):
+        toolchain.operand_banks("tiled_int_32")
+
+
+@pytest.mark.parametrize(
+    ("sources", "one"),
+    [
+        ("R4, R6, R8", True),
+        ("R5.reuse, R7, R9", True),
+        ("-R4, |R6|, R8", True),
+        ("R4, R7, R8", False),
+        ("R4, UR6, R8", False),
+        ("R4, RZ, R8", False),
+        ("R4, 2, R8", False),
+        ("R4, c[0x0][0x160], R8", False),
+    ],
+)
+def test_operands_of_one_parity(sources: str, one: bool) -> None:
+    assert toolchain.one_bank(sources.split(",")) is one

@@ -137,7 +137,7 @@ class KernelsText(SphinxTransform):
             file = html.escape(f"kernels/{kernel.file}")
             opens = f"the text of this cell, <code>{file}</code>, {len(source.splitlines())} lines"
             folded = (
-                '<details class="tile-folded" style="margin:.3em 0">'
+                '<details class="tile-folded" style="margin:0">'
                 f'<summary style="cursor:pointer">{opens}</summary>'
             )
             at = block.parent.index(block) + 1

@@ -264,7 +264,7 @@ def of_plan(
     rate = rates.l2(card_)
     found.append(Bound(L2, least, "bytes", rate.per_ms, least / rate.per_ms, said, rate.source))
     found.append(
-        inside(L1, even * counts.deliveries(K, N), "wavefronts", rates.deliveries(card_),
+        inside(L1, even * counts.deliveries(K, N, rates.wavefront_clocks(card_)), "wavefronts", rates.deliveries(card_),
                counts.deliveries_source)
     )  # fmt: skip
     missing = []
@@ -390,7 +390,12 @@ def of_counts(
     where = Waves(
         blocks, card_.sms, resident, max(blocks / card_.sms, float(cdiv(blocks, card_.sms)))
     )
-    waves = counting.delivered(report) * times * blocks / report.blocks_run
+    waves = (
+        counting.delivered(report, rates.wavefront_clocks(card_))
+        * times
+        * blocks
+        / report.blocks_run
+    )
     asked = [
         (DRAM, dram_bytes, "bytes", rates.dram(card_), "given", 1.0),
         (L1, waves, "wavefronts", rates.deliveries(card_), f"the emulator, {report.blocks_run} blocks", where.factor),

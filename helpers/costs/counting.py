@@ -48,25 +48,40 @@ class Lanes:
     width: int
     at: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
-    def clocks(self, row_length: int) -> float:
-        """Deliveries of a request, the mean, where rows are so many elements long (`model.l1_clocks`)."""
+    def wavefronts(self, row_length: int, clocks: float = 1.0) -> float:
+        """Wavefronts of a request, the mean, where rows are so many elements long (`model.l1_clocks`).
+
+        clocks: of a full wavefront, see `full_wavefronts`.
+        """
         total = 0.0
         for rows, columns in self.at:
             start = (np.array(rows) * row_length + np.array(columns)) * self.itemsize
-            words = start[:, None] + np.arange(0, max(self.width, 4), 4)
-            total += model.l1_clocks(words.ravel().tolist())
+            words = (start[:, None] + np.arange(0, max(self.width, 4), 4)).ravel().tolist()
+            full = len({word // model.L1_WORD for word in words}) / model.L1_BANKS
+            total += max(model.l1_clocks(words) / clocks, full)
         return total / len(self.at)
+
+
+def full_wavefronts(wavefronts: float, full: float, clocks: float) -> float:
+    """Wavefronts that count where a full one takes this many clocks (2 on a T4: 64 bytes a clock).
+
+    full: how many there were if the same words lay without conflicts. A wavefront that conflicts left
+    half empty may pass in one clock, so it counts as a half at least: the bound stays one.
+    """
+    return max(wavefronts / clocks, min(full, wavefronts))
 
 
 @dataclass(frozen=True)
 class Part:
     """Accesses of one kind in a block: wavefronts of shared memory, or requests to global memory.
 
-    name: "shared load", "global store" and so on. lanes: None for shared memory.
+    name: "shared load", "global store" and so on. full: share of the wavefronts of shared memory that
+    would be left without bank conflicts. lanes: None for shared memory.
     """
 
     name: str
     count: Linear
+    full: float = 1.0
     lanes: Lanes | None = None
 
 
@@ -85,19 +100,21 @@ class BlockCounts:
     instructions_source: str
     waits: Linear | None = None
 
-    def deliveries(self, K: int, N: int) -> float:
-        """Wavefronts of the data pipe for one block: rows of A have K elements, those of B and C N."""
-        return sum(self.by_kind(K, N).values())
+    def deliveries(self, K: int, N: int, clocks: float = 1.0) -> float:
+        """Wavefronts of the data pipe for one block: rows of A have K elements, those of B and C N.
 
-    def by_kind(self, K: int, N: int) -> dict[str, float]:
+        clocks: of a full wavefront (`full_wavefronts`).
+        """
+        return sum(self.by_kind(K, N, clocks).values())
+
+    def by_kind(self, K: int, N: int, clocks: float = 1.0) -> dict[str, float]:
         """`deliveries` by what they are of: "shared load", "shared store", "global load" ..."""
         found: dict[str, float] = {}
         for part in self.parts:
-            each = (
-                1.0
-                if part.lanes is None
-                else part.lanes.clocks(K if part.lanes.array == "A" else N)
-            )
+            if part.lanes is None:
+                each = full_wavefronts(1.0, part.full, clocks)
+            else:
+                each = part.lanes.wavefronts(K if part.lanes.array == "A" else N, clocks)
             found[part.name] = found.get(part.name, 0.0) + each * part.count.at(K)
         return found
 
@@ -120,7 +137,7 @@ def of_block(launch: Geometry, arch: str) -> BlockCounts:
         [
             k.source, k.entry, k.name, arch, repr(sorted(launch.defines.items())),
             repr((launch.block, launch.tile, launch.shared_bytes)), toolchain.compiler(),
-            repr(toolchain.header_state(k.source)), disk.code_of(*Path(__file__).parent.glob("*.py")),
+            repr(toolchain.header_state(k.source)), disk.code_of(*(Path(__file__).with_name(f"{n}.py") for n in ("counting", "rates", "waiting"))),
         ]
     )  # fmt: skip
     return disk.kept("costs", identity, lambda: _count(launch, arch))
@@ -157,9 +174,10 @@ def _emulated(launch: Geometry, arch: str) -> list[Part]:
     found = []
     for name, line, width, array in dict.fromkeys([*a, *b]):
         key = name, line, width, array
-        slope = (b.get(key, 0.0) - a.get(key, 0.0)) / (long - short)
-        count = Linear(max(a.get(key, 0.0) - slope * short, 0.0), slope)
-        found.append(Part(name, count, lanes.get(key)))
+        few, many = a.get(key, (0.0, 0.0)), b.get(key, (0.0, 0.0))
+        slope = (many[0] - few[0]) / (long - short)
+        count = Linear(max(few[0] - slope * short, 0.0), slope)
+        found.append(Part(name, count, many[1] / many[0] if many[0] else 1.0, lanes.get(key)))
     return found
 
 
@@ -180,24 +198,27 @@ Key = tuple[str, int, int, str]
 """Kind of access, line, bytes a lane, array."""
 
 
-def accesses(report: Report) -> dict[Key, float]:
+def accesses(report: Report) -> dict[Key, tuple[float, float]]:
     """Wavefronts (shared memory) and requests (global memory) of a report that the pipe delivers.
 
-    Shared memory: as the machine code makes them where that is known, else as the PTX does.
+    Beside them the wavefronts that would be left without bank conflicts, at most as many. Shared memory: as
+    the machine code makes them where that is known, else as the PTX does.
     """
-    found: dict[Key, float] = {}
+    found: dict[Key, tuple[float, float]] = {}
     past = _past_the_pipe(report)
     for row in report.accesses:
         if (row.line, row.width_bytes) in past and (row.space, row.op) in COPY:
             continue
         if row.space == "shared":
             amount = row.wavefronts if row.sass_wavefronts is None else row.sass_wavefronts
+            ideal = min(amount if row.ideal_wavefronts is None else row.ideal_wavefronts, amount)
         elif row.space == "global":
-            amount = row.requests
+            amount = ideal = row.requests
         else:
             continue
         key = f"{row.space} {row.op}", row.line, row.width_bytes, row.array
-        found[key] = found.get(key, 0.0) + amount
+        before = found.get(key, (0.0, 0.0))
+        found[key] = before[0] + amount, before[1] + ideal
     return found
 
 
@@ -230,20 +251,25 @@ def _lanes(trace: Trace, depth: int) -> dict[Key, Lanes]:
     return found
 
 
-def delivered(report: Report) -> float:
-    """Deliveries of a report as it ran: row lengths are those of its arrays (needs samples=True)."""
+def delivered(report: Report, clocks: float = 1.0) -> float:
+    """Wavefronts of a report as it ran: row lengths are those of its arrays (needs samples=True).
+
+    clocks: of a full wavefront (`full_wavefronts`).
+    """
     total = 0.0
-    for (name, line, width, array), count in accesses(report).items():
-        each = 1.0
-        if name.startswith("global"):
-            rows = (report.samples or {}).get((line, "global", name.split()[1]), ())
-            requests = [
-                Lanes(array, 1, width, (((0,) * int((lane >= 0).sum()), tuple(lane[lane >= 0].tolist())),))
-                for found, _, lanes in rows if found == array for lane in lanes
-            ]  # fmt: skip
-            kept = requests[:: max(1, len(requests) // SAMPLES)]
-            each = sum(one.clocks(0) for one in kept) / len(kept) if kept else 1.0
-        total += each * count
+    for (name, line, width, array), (count, full) in accesses(report).items():
+        if name.startswith("shared"):
+            total += full_wavefronts(count, full, clocks)
+            continue
+        rows = (report.samples or {}).get((line, "global", name.split()[1]), ())
+        at = [
+            ((0,) * int((lane >= 0).sum()), tuple(lane[lane >= 0].tolist()))
+            for found, _, lanes in rows
+            if found == array
+            for lane in lanes
+        ]
+        kept = tuple(at[:: max(1, len(at) // SAMPLES)])
+        total += count * (Lanes(array, 1, width, kept).wavefronts(0, clocks) if kept else 1.0)
     return total
 
 

@@ -38,7 +38,9 @@ def uses(kernel: Kernel) -> tuple[str, ...]:
         name
         for name, (_, words, _) in FEATURES.items()
         if any(re.search(word, text) for word in words)
-        and (name != BF16 or kernel.dtype == "bfloat16")  # headers speak of it to kernels of FP16 too
+        and (
+            name != BF16 or kernel.dtype == "bfloat16"
+        )  # headers speak of it to kernels of FP16 too
     )
 
 

@@ -23,11 +23,12 @@ WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "sm_75": (
             2.0,
-            "one wavefront in two clocks, as measured on a T4 by Jia et al., arXiv 1903.07486",
+            "a full wavefront in two clocks, as measured on a T4 by Jia et al., arXiv 1903.07486",
         )
     }
 )
 """Clocks of a wavefront in the data pipe of L1 and shared memory, where it is not one."""
+WAVEFRONT = 1.0, "one wavefront a clock and SM (CUDA C++ Programming Guide: 32 banks)"
 INTEGER_LANES = 64
 """32-bit integer multiply-adds of an SM a clock, from compute capability 7.5 to 9.0 (CUDA C++
 Programming Guide, throughput of arithmetic instructions).
@@ -69,10 +70,13 @@ def deliveries(gpu: Gpu) -> Rate:
     Source: CUDA C++ Programming Guide (32 banks, a word a clock); that L1 delivers through the same
     pipe is ncu's (l1tex__data_pipe_lsu_wavefronts), and the recorded counters agree.
     """
-    clocks, words = WAVEFRONT_CLOCKS.get(
-        gpu.arch, (1.0, "one wavefront a clock and SM (CUDA C++ Programming Guide: 32 banks)")
-    )
+    clocks, words = WAVEFRONT_CLOCKS.get(gpu.arch, WAVEFRONT)
     return _a_clock(gpu, 1 / clocks, words)
+
+
+def wavefront_clocks(gpu: Gpu) -> float:
+    """Clocks that a full wavefront takes in that pipe."""
+    return WAVEFRONT_CLOCKS.get(gpu.arch, WAVEFRONT)[0]
 
 
 def issue(gpu: Gpu) -> Rate:

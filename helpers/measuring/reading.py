@@ -16,6 +16,7 @@ from helpers.measuring.sections.building import Build
 from helpers.measuring.sections.confirming import Ragged, Tuned, current, describe, ragged_result
 from helpers.measuring.sections.copying import Transfer
 from helpers.measuring.sections.counting import Counted, Stalled
+from helpers.measuring.sections.leaving_out import LeftOut
 from helpers.measuring.sections.library import Accuracy
 from helpers.measuring.sections.overlapping import Overlapped
 from helpers.measuring.sections.timing import Point, Skipped
@@ -176,6 +177,25 @@ def flags(gpu: str = DEFAULT_GPU) -> Rows:
         raise DataError(
             f"{record.path.name} has no builds with other compiler flags. Record them on that GPU "
             "with: python -m helpers record --no-points --flags"
+        )
+    return Rows(record.gpu["name"], record.label(found), tuple(found))
+
+
+def left_out(kernel: Kernel | str, gpu: str = DEFAULT_GPU) -> Rows:
+    """Recorded builds of a kernel without one of its parts: rows with kernel, without, m, n, k, params,
+    ms, q1, q3, gflops, and share (paired) of the rate of the whole kernel, whose `without` is "all".
+
+    Rows of older code are left out. Raises UnknownNameError for gpu, UnknownKernelError, DataError if none
+    was recorded of the code as it is now.
+    """
+    record, k = store.load(gpu), find(kernel)
+    found = [
+        e for e in record.of(LeftOut) if e.kernel == k.name and e.source == rungs.fingerprint(k)
+    ]
+    if not found:
+        raise DataError(
+            f"{record.path.name} has no {k.name} without its parts, of today's code. Record them on that "
+            "GPU with: python -m helpers record --no-points --left-out"
         )
     return Rows(record.gpu["name"], record.label(found), tuple(found))
 

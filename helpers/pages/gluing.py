@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from ast import literal_eval
+from importlib.util import find_spec
 from typing import Any
 
 from helpers.errors import ConfigError, UnknownNameError, near_matches
@@ -26,6 +27,8 @@ NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*", re.ASCII)
 """A name that the text may show: `gain`, or a leaf of something, `pair.block_1d.4096.gflops`."""
 MOST = 1000
 """Leaves of one object: each is stored in the page."""
+STORED = "application/papermill.record/"
+"""Prefix of the form of an output that MyST-NB stores in place of showing it."""
 _NOTHING = object()
 
 
@@ -48,14 +51,21 @@ def glue(name: str = "", value: Any = _NOTHING, /, **values: Any) -> None:
             )
         kept |= _leaf_or_leaves(start, one)
     _glued.update(kept)
-    if not _in_ipython():
-        return
-    try:
-        from myst_nb import glue as store
-    except ImportError:  # Colab: say() reads the dictionary
-        return
-    for leaf, one in kept.items():
-        store(leaf, one, display=False)
+    if _in_ipython() and find_spec("myst_nb"):  # on Colab say() reads the dictionary
+        for leaf, one in kept.items():
+            _store(leaf, one)
+
+
+def _store(name: str, value: Leaf) -> None:
+    """What myst_nb.glue(name, value, display=False) does, without asking IPython for each form that a
+    number could be shown in: that took ten times as long, and a measurement has hundreds of leaves."""
+    from IPython.display import display
+
+    display(  # type: ignore[no-untyped-call]
+        {f"{STORED}text/plain": repr(value)},
+        raw=True,
+        metadata={"scrapbook": {"name": name, "mime_prefix": STORED}},
+    )
 
 
 def _leaf_or_leaves(name: str, value: Any) -> dict[str, Leaf]:

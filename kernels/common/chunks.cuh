@@ -26,13 +26,20 @@ constexpr bool whole_lines = COLS == 16 || COLS == 32 || COLS % 64 == 0;
 // apart, and one address serves them all.
 template <int ROWS, int COLS, int THREADS>
 struct Share {
-    static constexpr int LANES = COLS < 8 * CHUNK ? COLS / CHUNK : 8;  // threads of a line
-    static constexpr int LINES = COLS / CHUNK / LANES;                 // lines of a row
-    static constexpr int PASS = THREADS / LANES;                       // rows moved at a time
-    static constexpr int COUNT = ROWS / PASS * LINES;                  // chunks of a thread
+    // Threads of a line.
+    static constexpr int LANES = COLS < 8 * CHUNK ? COLS / CHUNK : 8;
+    // Lines of a row.
+    static constexpr int LINES = COLS / CHUNK / LANES;
+    // Rows moved at a time.
+    static constexpr int PASS = THREADS / LANES;
+    // Chunks of a thread.
+    static constexpr int COUNT = ROWS / PASS * LINES;
 
     // Row and column, in the tile, of a thread's chunk i.
-    static __device__ __forceinline__ int row(int i) { return threadIdx.x / LANES + i / LINES * PASS; }
+    static __device__ __forceinline__ int row(int i)
+    {
+        return threadIdx.x / LANES + i / LINES * PASS;
+    }
     static __device__ __forceinline__ int col(int i) {
         return threadIdx.x % LANES * CHUNK + i % LINES * (LANES * CHUNK);
     }
@@ -60,17 +67,21 @@ __device__ __forceinline__ uint4 gather_chunk(const T* from, int count) {
 // Global to registers where rows are aligned: this thread's chunks of the ROWS x
 // COLS tile at (row0, col0), zeros outside the matrix.
 template <int ROWS, int COLS, int THREADS, typename T>
-__device__ __forceinline__ void load_chunks(uint4 (&chunk)[Share<ROWS, COLS, THREADS>::COUNT],
-                                            const T* matrix, int rows, int cols, int row0, int col0) {
+__device__ __forceinline__ void load_chunks(
+    uint4 (&chunk)[Share<ROWS, COLS, THREADS>::COUNT], const T* matrix, int rows,
+    int cols, int row0, int col0)
+{
     using Mine = Share<ROWS, COLS, THREADS>;
-    static_assert(even_share<ROWS, COLS, THREADS>, "every thread moves the same number of chunks");
+    static_assert(even_share<ROWS, COLS, THREADS>,
+                  "every thread moves the same number of chunks");
     #pragma unroll
     for (int i = 0; i < Mine::COUNT; ++i) {
         const int row = row0 + Mine::row(i);
         const int col = col0 + Mine::col(i);
         chunk[i] = make_uint4(0, 0, 0, 0);
         if (row < rows && col < cols) {
-            chunk[i] = *reinterpret_cast<const uint4*>(matrix + size_t(row) * cols + col);
+            chunk[i] =
+                *reinterpret_cast<const uint4*>(matrix + size_t(row) * cols + col);
         }
     }
 }
@@ -85,28 +96,34 @@ __device__ __forceinline__ int row_major(int row, int col) {
 // Registers to shared: the same thread's chunks of the tile, each to the place its
 // layout gives it.
 template <int ROWS, int COLS, int THREADS, int (*PLACE)(int, int), typename T>
-__device__ __forceinline__ void store_chunks(T* tile,
-                                             const uint4 (&chunk)[Share<ROWS, COLS, THREADS>::COUNT]) {
+__device__ __forceinline__ void store_chunks(
+    T* tile, const uint4 (&chunk)[Share<ROWS, COLS, THREADS>::COUNT])
+{
     using Mine = Share<ROWS, COLS, THREADS>;
-    static_assert(even_share<ROWS, COLS, THREADS>, "every thread moves the same number of chunks");
+    static_assert(even_share<ROWS, COLS, THREADS>,
+                  "every thread moves the same number of chunks");
     #pragma unroll
     for (int i = 0; i < Mine::COUNT; ++i) {
-        *reinterpret_cast<uint4*>(&tile[PLACE(Mine::row(i), Mine::col(i))]) = chunk[i];
+        *reinterpret_cast<uint4*>(&tile[PLACE(Mine::row(i), Mine::col(i))]) =
+            chunk[i];
     }
 }
 
 // Global to shared where rows are not aligned: the same thread's chunks, element by
 // element.
 template <int ROWS, int COLS, int THREADS, int (*PLACE)(int, int), typename T>
-__device__ __forceinline__ void gather_tile(T* tile, const T* matrix, int rows, int cols, int row0,
-                                            int col0) {
+__device__ __forceinline__ void gather_tile(T* tile, const T* matrix, int rows,
+                                            int cols, int row0, int col0)
+{
     using Mine = Share<ROWS, COLS, THREADS>;
-    static_assert(even_share<ROWS, COLS, THREADS>, "every thread moves the same number of chunks");
+    static_assert(even_share<ROWS, COLS, THREADS>,
+                  "every thread moves the same number of chunks");
     #pragma unroll
     for (int i = 0; i < Mine::COUNT; ++i) {
         const int row = row0 + Mine::row(i);
         const int col = col0 + Mine::col(i);
         *reinterpret_cast<uint4*>(&tile[PLACE(Mine::row(i), Mine::col(i))]) =
-            gather_chunk(matrix + size_t(row) * cols + col, row < rows ? cols - col : 0);
+            gather_chunk(matrix + size_t(row) * cols + col,
+                         row < rows ? cols - col : 0);
     }
 }

@@ -10,8 +10,9 @@
 // 16. With inside == false nothing is read, and zeros are written. Source: PTX ISA,
 // "cp.async"; .cg leaves the L1 cache out.
 template <typename T>
-__device__ __forceinline__ void copy_chunk(unsigned to, const T* from, bool inside) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(inside ? 16 : 0)
+__device__ __forceinline__ void copy_chunk(unsigned to, const T* from, bool inside)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                 "l"(from), "r"(inside ? 16 : 0)
                  : "memory");
 }

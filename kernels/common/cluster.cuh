@@ -26,8 +26,10 @@ template <int rows, int cols>
 struct ClusterPlace {
     int row = cluster_rank() / cols;
     int col = cluster_rank() % cols;
-    unsigned short same_row = ((1 << cols) - 1) << row * cols;  // they need the same tile of A
-    unsigned short same_col = every_row() << col;               // and the same tile of B
+    // They need the same tile of A.
+    unsigned short same_row = ((1 << cols) - 1) << row * cols;
+    // And the same tile of B.
+    unsigned short same_col = every_row() << col;
 
     static __device__ constexpr unsigned every_row() {
         unsigned mask = 0;
@@ -39,7 +41,9 @@ struct ClusterPlace {
 
     // Thread `lane` arrives at the barrier of block `lane`, if that is a peer (or
     // this block).
-    __device__ __forceinline__ void arrive_at_peers(Barrier* barrier, int lane) const {
+    __device__ __forceinline__ void arrive_at_peers(Barrier* barrier,
+                                                    int lane) const
+    {
         if (lane < rows * cols && ((same_row | same_col) >> lane & 1)) {
             barrier_arrive_remote(barrier, lane);
         }

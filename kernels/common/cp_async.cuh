@@ -3,7 +3,7 @@
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#error "cp.async needs compute capability 8.0 or newer; 11_double_buffer.cu runs on older GPUs"
+#error "cp.async needs sm_80 or newer; 11_double_buffer.cu runs on older GPUs"
 #endif
 
 // Start copying FLOATS neighbouring floats: 1, 2 or 4, both addresses aligned to as
@@ -13,8 +13,9 @@ __device__ inline void copy_async(float* dst, const float* src, bool inside)
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(dst));
     const int bytes = inside ? FLOATS * sizeof(float) : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :: "r"(to), "l"(src), "n"(FLOATS * sizeof(float)), "r"(bytes) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
+                 "l"(src), "n"(FLOATS * sizeof(float)), "r"(bytes)
+                 : "memory");
 }
 
 // Start copying four neighbours of a row, of which `left` are inside the matrix;

@@ -25,7 +25,8 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned row) {
 // COLUMN g. This is how a row-major B, stored k by n, becomes the column-wise
 // operand that mma.sync wants.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
+                 "{%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(row)
                  : "memory");

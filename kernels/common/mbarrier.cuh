@@ -19,7 +19,8 @@ __device__ __forceinline__ unsigned to_shared(const void* pointer) {
 // block (or cluster) barrier, make it known to the copy engine and to the other
 // threads.
 __device__ __forceinline__ void barrier_init(Barrier* barrier, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(to_shared(barrier)), "r"(arrivals)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 ::"r"(to_shared(barrier)), "r"(arrivals)
                  : "memory");
 }
 
@@ -30,13 +31,15 @@ __device__ __forceinline__ void barrier_init_fence() {
 // Arrives, and announces that `bytes` of this phase will come by asynchronous
 // copies.
 __device__ __forceinline__ void barrier_arrive_expect(Barrier* barrier, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(to_shared(barrier)),
-                 "r"(bytes)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(to_shared(barrier)), "r"(bytes)
                  : "memory");
 }
 
 __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(to_shared(barrier)) : "memory");
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                 ::"r"(to_shared(barrier))
+                 : "memory");
 }
 
 // Arrives at the same barrier of another block of the cluster. Relaxed, since it

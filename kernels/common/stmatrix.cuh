@@ -10,7 +10,8 @@
 
 __device__ __forceinline__ void stmatrix_x4(void* row, const unsigned* r) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                 ::"r"(address),
                  "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                  : "memory");
 }

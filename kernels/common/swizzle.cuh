@@ -14,7 +14,8 @@
 // Index of element (row, col) in a swizzled tile; col is a multiple of 8.
 template <int COLS>
 __device__ __forceinline__ int swizzled(int row, int col) {
-    static_assert(whole_lines<COLS>, "a swizzled row holds 16, 32 or a multiple of 64 elements");
+    static_assert(whole_lines<COLS>,
+                  "a swizzled row holds 16, 32 or a multiple of 64 elements");
     constexpr int CHUNKS = COLS / CHUNK;
     constexpr int CHUNKS_A_LINE = CHUNKS < 8 ? CHUNKS : 8;
     constexpr int ROWS_A_LINE = 8 / CHUNKS_A_LINE;

@@ -31,7 +31,8 @@ struct Piece {
 // long as every other worker's.
 struct Walk {
     int next, stride, whole_end;  // the next whole tile, and where they end
-    int at, range_end;            // the next of the steps beyond, and where the range ends
+    // The next of the steps beyond, and where the range ends.
+    int at, range_end;
 
     __device__ __forceinline__ Walk(int worker, int workers, int tiles, int steps)
         : next(worker), stride(workers), whole_end(tiles), at(0), range_end(0)
@@ -40,7 +41,8 @@ struct Walk {
             // With one to two tiles a worker left, no tile is cut into more than
             // two pieces.
             whole_end = (tiles / workers - 1) * workers;
-            const long long left = static_cast<long long>(tiles - whole_end) * steps;
+            const long long left =
+                static_cast<long long>(tiles - whole_end) * steps;
             at = left * worker / workers;
             range_end = left * (worker + 1) / workers;
         }
@@ -55,7 +57,8 @@ struct Walk {
         }
         if (at < range_end) {
             const int begin = at % steps;
-            piece = {whole_end + at / steps, begin, min(steps, begin + range_end - at)};
+            piece = {whole_end + at / steps, begin,
+                     min(steps, begin + range_end - at)};
             at += piece.end - begin;
             return true;
         }

@@ -36,10 +36,12 @@ __device__ __forceinline__ unsigned char* swizzle_aligned(unsigned char* shared)
 
 // Global to shared: the box at (row, col). Its bytes count towards the barrier's
 // phase.
-__device__ __forceinline__ void tma_load(void* box, const TensorMap* map, Barrier* barrier, int row,
-                                         int col) {
+__device__ __forceinline__ void tma_load(void* box, const TensorMap* map,
+                                         Barrier* barrier, int row, int col)
+{
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "cp.async.bulk.tensor.2d.shared::cluster.global"
+        ".mbarrier::complete_tx::bytes "
         "[%0], [%1, {%3, %4}], [%2];" ::"r"(to_shared(box)),
         "l"(map), "r"(to_shared(barrier)), "r"(col), "r"(row)
         : "memory");
@@ -48,11 +50,13 @@ __device__ __forceinline__ void tma_load(void* box, const TensorMap* map, Barrie
 // The same box, to the same address in every block of the cluster whose bit is set
 // in `blocks`. It is fetched once; each receiver's own barrier counts the bytes.
 __device__ __forceinline__ void tma_load_multicast(void* box, const TensorMap* map,
-                                                   Barrier* barrier, int row, int col,
-                                                   unsigned short blocks) {
+                                                   Barrier* barrier, int row,
+                                                   int col, unsigned short blocks)
+{
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-        ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to_shared(box)),
+        "cp.async.bulk.tensor.2d.shared::cluster.global"
+        ".mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to_shared(box)),
         "l"(map), "r"(to_shared(barrier)), "r"(col), "r"(row), "h"(blocks)
         : "memory");
 }
@@ -60,8 +64,10 @@ __device__ __forceinline__ void tma_load_multicast(void* box, const TensorMap* m
 // For a tile that `sharers` blocks of the cluster need: a multicast to `blocks` if
 // that is several.
 template <int sharers>
-__device__ __forceinline__ void tma_load_shared(void* box, const TensorMap* map, Barrier* barrier,
-                                                int row, int col, unsigned short blocks) {
+__device__ __forceinline__ void tma_load_shared(void* box, const TensorMap* map,
+                                                Barrier* barrier, int row, int col,
+                                                unsigned short blocks)
+{
     if constexpr (sharers == 1) {
         tma_load(box, map, barrier, row, col);
     } else {
@@ -71,7 +77,9 @@ __device__ __forceinline__ void tma_load_shared(void* box, const TensorMap* map,
 
 // Shared to global: the box at (row, col). tma_store_commit closes a group of such
 // copies.
-__device__ __forceinline__ void tma_store(const TensorMap* map, const void* box, int row, int col) {
+__device__ __forceinline__ void tma_store(const TensorMap* map, const void* box,
+                                          int row, int col)
+{
     asm volatile(
         "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
         "[%0, {%2, %3}], [%1];" ::"l"(map),

@@ -12,7 +12,8 @@ __device__ inline float4& vec4(float* p)
 // bytes.
 __device__ inline bool rows_aligned(const float* matrix, int columns)
 {
-    return columns % 4 == 0 && reinterpret_cast<size_t>(matrix) % sizeof(float4) == 0;
+    return columns % 4 == 0 &&
+           reinterpret_cast<size_t>(matrix) % sizeof(float4) == 0;
 }
 
 // Four neighbours of a row, of which `left` are inside the matrix; zeros for the

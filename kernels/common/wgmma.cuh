@@ -6,8 +6,8 @@
 // asynchronous copies. The sums stay in registers: warp w of the group holds rows
 // 16w to 16w + 15, and with g = lane / 4, t = lane % 4
 //
-//   acc[4j], acc[4j + 1]       row 16w + g,      columns 8j + 2t, 8j + 2t + 1
-//   acc[4j + 2], acc[4j + 3]   row 16w + g + 8,  the same columns
+//   sum[4j], sum[4j + 1]       row 16w + g,      columns 8j + 2t, 8j + 2t + 1
+//   sum[4j + 2], sum[4j + 3]   row 16w + g + 8,  the same columns
 //
 // A is K-major in shared memory (a row holds neighbouring k), B is N-major (a row
 // holds neighbouring n), both as the swizzled boxes of tma.cuh. Source: PTX ISA,
@@ -27,8 +27,10 @@ constexpr int MMA_K = 16;       // steps of k an instruction
 // units of 16 bytes. Eight swizzled rows (1024 bytes) are the unit that both
 // layouts repeat. In a cluster the upper bits of an address name the block: only
 // the place within the block's memory is wanted.
-__device__ __forceinline__ unsigned long long describe(const void* start, int leading_bytes,
-                                                       int stride_bytes) {
+__device__ __forceinline__ unsigned long long describe(const void* start,
+                                                       int leading_bytes,
+                                                       int stride_bytes)
+{
     constexpr unsigned long long SWIZZLE_128 = 1ull << 62;
     constexpr unsigned WITHIN_BLOCK = (1u << 18) - 1;
     return SWIZZLE_128 | static_cast<unsigned long long>(stride_bytes >> 4) << 32 |
@@ -81,70 +83,79 @@ __device__ __forceinline__ void wgmma_wait() {
 // Waits until all of them are complete, and only then lets the compiler read their
 // sums.
 template <int tiles, int sums>
-__device__ __forceinline__ void wgmma_finish(float (&acc)[tiles][sums]) {
+__device__ __forceinline__ void wgmma_finish(float (&sum)[tiles][sums]) {
     wgmma_wait<0>();
     #pragma unroll
     for (int i = 0; i < tiles * sums; ++i) {
-        asm volatile("" : "+f"(acc[i / sums][i % sums])::"memory");
+        asm volatile("" : "+f"(sum[i / sums][i % sums])::"memory");
     }
 }
 
-#define ACC_8(i)                                                                                \
-    "+f"(acc[i]), "+f"(acc[i + 1]), "+f"(acc[i + 2]), "+f"(acc[i + 3]), "+f"(acc[i + 4]),       \
-        "+f"(acc[i + 5]), "+f"(acc[i + 6]), "+f"(acc[i + 7])
+#define ACC_8(i)                                                                  \
+    "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]),           \
+        "+f"(sum[i + 4]),                                                         \
+        "+f"(sum[i + 5]), "+f"(sum[i + 6]), "+f"(sum[i + 7])
 #define ACC_32(i) ACC_8(i), ACC_8(i + 8), ACC_8(i + 16), ACC_8(i + 24)
 
-// acc = A B + (accumulate ? acc : 0). N is twice the number of sums a thread.
+// sum = A B + (accumulate ? sum : 0). N is twice the number of sums a thread.
 template <typename T, int sums>
-__device__ __forceinline__ void wgmma(float (&acc)[sums], unsigned long long a,
+__device__ __forceinline__ void wgmma(float (&sum)[sums], unsigned long long a,
                                       unsigned long long b, bool accumulate);
 
 // The last two figures say how the operands lie: A K-major (0), B N-major (1).
-#define DEFINE_WGMMA_128(T, TYPE)                                                                 \
-    template <>                                                                                   \
-    __device__ __forceinline__ void wgmma<T, 64>(float (&acc)[64], unsigned long long a,          \
-        unsigned long long b, bool accumulate) {                                                  \
-        asm volatile(                                                                             \
-            "{\n"                                                                                 \
-            ".reg .pred add;\n"                                                                   \
-            "setp.ne.b32 add, %66, 0;\n"                                                          \
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {"                     \
-            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "              \
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "    \
-            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "    \
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "   \
-            "%64, %65, add, 1, 1, 0, 1;\n"                                                        \
-            "}\n"                                                                                 \
-            : ACC_32(0), ACC_32(32)                                                               \
-            : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                                 \
+#define DEFINE_WGMMA_128(T, TYPE)                                                 \
+    template <>                                                                   \
+    __device__ __forceinline__ void wgmma<T, 64>(float (&sum)[64],                \
+        unsigned long long a,                                                     \
+        unsigned long long b, bool accumulate) {                                  \
+        asm volatile(                                                             \
+            "{\n"                                                                 \
+            ".reg .pred add;\n"                                                   \
+            "setp.ne.b32 add, %66, 0;\n"                                          \
+            "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {"     \
+            "%0, %1, %2, %3, %4, %5, %6, %7, "                                    \
+            "%8, %9, %10, %11, %12, %13, %14, %15, "                              \
+            "%16, %17, %18, %19, %20, %21, %22, %23, "                            \
+            "%24, %25, %26, %27, %28, %29, %30, %31, "                            \
+            "%32, %33, %34, %35, %36, %37, %38, %39, "                            \
+            "%40, %41, %42, %43, %44, %45, %46, %47, "                            \
+            "%48, %49, %50, %51, %52, %53, %54, %55, "                            \
+            "%56, %57, %58, %59, %60, %61, %62, %63}, "                           \
+            "%64, %65, add, 1, 1, 0, 1;\n"                                        \
+            "}\n"                                                                 \
+            : ACC_32(0), ACC_32(32)                                               \
+            : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                 \
     }
 DEFINE_WGMMA_128(__nv_bfloat16, "bf16")
 DEFINE_WGMMA_128(half, "f16")
 
-#define DEFINE_WGMMA_256(T, TYPE)                                                                 \
-    template <>                                                                                   \
-    __device__ __forceinline__ void wgmma<T, 128>(float (&acc)[128], unsigned long long a,        \
-        unsigned long long b, bool accumulate) {                                                  \
-        asm volatile(                                                                             \
-            "{\n"                                                                                 \
-            ".reg .pred add;\n"                                                                   \
-            "setp.ne.b32 add, %130, 0;\n"                                                         \
-            "wgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE "." TYPE " {"                     \
-            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "                                  \
-            "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "                        \
-            "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "                        \
-            "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                        \
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "                        \
-            "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "                        \
-            "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "                        \
-            "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                        \
-            "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, "                \
-            "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, "            \
-            "%120, %121, %122, %123, %124, %125, %126, %127}, "                                   \
-            "%128, %129, add, 1, 1, 0, 1;\n"                                                      \
-            "}\n"                                                                                 \
-            : ACC_32(0), ACC_32(32), ACC_32(64), ACC_32(96)                                       \
-            : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                                 \
+#define DEFINE_WGMMA_256(T, TYPE)                                                 \
+    template <>                                                                   \
+    __device__ __forceinline__ void wgmma<T, 128>(float (&sum)[128],              \
+        unsigned long long a,                                                     \
+        unsigned long long b, bool accumulate) {                                  \
+        asm volatile(                                                             \
+            "{\n"                                                                 \
+            ".reg .pred add;\n"                                                   \
+            "setp.ne.b32 add, %130, 0;\n"                                         \
+            "wgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE "." TYPE " {"     \
+            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "                  \
+            "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "        \
+            "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "        \
+            "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "        \
+            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "        \
+            "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "        \
+            "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, "        \
+            "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "        \
+            "%96, %97, %98, %99, %100, %101, "                                    \
+            "%102, %103, %104, %105, %106, %107, "                                \
+            "%108, %109, %110, %111, %112, %113, "                                \
+            "%114, %115, %116, %117, %118, %119, "                                \
+            "%120, %121, %122, %123, %124, %125, %126, %127}, "                   \
+            "%128, %129, add, 1, 1, 0, 1;\n"                                      \
+            "}\n"                                                                 \
+            : ACC_32(0), ACC_32(32), ACC_32(64), ACC_32(96)                       \
+            : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                 \
     }
 DEFINE_WGMMA_256(__nv_bfloat16, "bf16")
 DEFINE_WGMMA_256(half, "f16")
@@ -158,15 +169,18 @@ DEFINE_WGMMA_256(half, "f16")
 // A, B_tile is 2 * sums columns of B, both box after box. A warpgroup may use the
 // sums only after a wait.
 template <typename T, int tiles, int sums>
-__device__ __forceinline__ void wgmma_boxes(float (&acc)[tiles][sums], const T* A_rows,
-                                            const T* B_tile, bool accumulate) {
+__device__ __forceinline__ void wgmma_boxes(float (&sum)[tiles][sums],
+                                            const T* A_rows, const T* B_tile,
+                                            bool accumulate)
+{
     wgmma_fence();
     #pragma unroll
     for (int k = 0; k < BOX; k += MMA_K) {
         const auto b = describe_b(B_tile + k * BOX);
         #pragma unroll
         for (int i = 0; i < tiles; ++i) {
-            wgmma<T>(acc[i], describe_a(A_rows + i * MMA_M * BOX + k), b, accumulate || k > 0);
+            wgmma<T>(sum[i], describe_a(A_rows + i * MMA_M * BOX + k), b,
+                     accumulate || k > 0);
         }
     }
     wgmma_commit();
@@ -186,12 +200,12 @@ __device__ __forceinline__ unsigned pack(float first, float second, half) {
 // i.
 template <typename T, int tiles, int sums>
 __device__ __forceinline__ void wgmma_pack(unsigned (&pairs)[tiles][sums / 2],
-                                           const float (&acc)[tiles][sums]) {
+                                           const float (&sum)[tiles][sums]) {
     #pragma unroll
     for (int i = 0; i < tiles; ++i) {
         #pragma unroll
         for (int j = 0; j < sums / 2; ++j) {
-            pairs[i][j] = pack(acc[i][2 * j], acc[i][2 * j + 1], T());
+            pairs[i][j] = pack(sum[i][2 * j], sum[i][2 * j + 1], T());
         }
     }
 }
@@ -200,7 +214,7 @@ __device__ __forceinline__ void wgmma_pack(unsigned (&pairs)[tiles][sums / 2],
 // rounded to T. Two neighbours are one store where N is even.
 template <typename T, int sums>
 __device__ __forceinline__ void wgmma_store(T* C, int M, int N, int m0, int n0,
-                                            const float (&acc)[sums]) {
+                                            const float (&sum)[sums]) {
     const int lane = threadIdx.x % 32;
     const int row0 = m0 + threadIdx.x % WARPGROUP / 32 * 16 + lane / 4;
     const int col0 = n0 + lane % 4 * 2;
@@ -213,11 +227,11 @@ __device__ __forceinline__ void wgmma_store(T* C, int M, int N, int m0, int n0,
         }
         T* to = C + static_cast<size_t>(row) * N + col;
         if (N % 2 == 0) {
-            *reinterpret_cast<unsigned*>(to) = pack(acc[i], acc[i + 1], T());
+            *reinterpret_cast<unsigned*>(to) = pack(sum[i], sum[i + 1], T());
         } else {
-            to[0] = T(acc[i]);
+            to[0] = T(sum[i]);
             if (col + 1 < N) {
-                to[1] = T(acc[i + 1]);
+                to[1] = T(sum[i + 1]);
             }
         }
     }

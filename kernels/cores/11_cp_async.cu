@@ -1,5 +1,5 @@
 // The core of 11_cp_async.cu: copies to shared memory that pass no register.
-// Whole tiles only: M and N are multiples of 128, K of 16.
+// Whole tiles only: M and N are multiples of 128, K of 8.
 
 #include "common/cp_async.cuh"
 #include "common/vector.cuh"
@@ -7,7 +7,7 @@
 extern "C" __global__ void
 cp_async_core(const float* A, const float* B, float* C, int M, int N, int K)
 {
-    const int BM = 128, BN = 128, BK = 16, TM = 8, TN = 8;
+    const int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;
     const int THREADS = (BM / TM) * (BN / TN);  // 256
     __shared__ __align__(16) float A_tile[2][BK][BM + 4];
     __shared__ __align__(16) float B_tile[2][BK][BN];

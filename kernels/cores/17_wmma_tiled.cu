@@ -31,19 +31,19 @@ wmma_tiled_core(const T* A, const T* B, float* C, int M, int N, int K)
         for (int j = 0; j < N_TILES; ++j) wmma::fill_fragment(c_frag[i][j], 0.0f);
 
     // Global to registers: this thread's chunks of eight of the first tiles.
-    uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
-    uint4 B_chunk[Share<BK, BN, THREADS>::COUNT];
-    load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, 0);
-    load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, 0, n0);
+    uint4 a_next[Share<BM, BK, THREADS>::COUNT];
+    uint4 b_next[Share<BK, BN, THREADS>::COUNT];
+    load_chunks<BM, BK, THREADS>(a_next, A, M, K, m0, 0);
+    load_chunks<BK, BN, THREADS>(b_next, B, K, N, 0, n0);
     for (int k0 = 0; k0 < K; k0 += BK) {
         // Registers to shared, into the buffer that nobody reads any more.
         T* A_tile = buffers + k0 / BK % 2 * (BM * A_LD + BK * B_LD);
         T* B_tile = A_tile + BM * A_LD;
-        store_chunks<BM, BK, THREADS, row_major<A_LD>>(A_tile, A_chunk);
-        store_chunks<BK, BN, THREADS, row_major<B_LD>>(B_tile, B_chunk);
+        store_chunks<BM, BK, THREADS, row_major<A_LD>>(A_tile, a_next);
+        store_chunks<BK, BN, THREADS, row_major<B_LD>>(B_tile, b_next);
         __syncthreads();  // both tiles are complete, everyone has left the others
-        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0 + BK);
-        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0 + BK, n0);
+        load_chunks<BM, BK, THREADS>(a_next, A, M, K, m0, k0 + BK);
+        load_chunks<BK, BN, THREADS>(b_next, B, K, N, k0 + BK, n0);
 
         for (int k = 0; k < BK; k += 16) {
             // Shared to registers: M_TILES fragments of A and N_TILES of B.

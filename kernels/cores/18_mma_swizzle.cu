@@ -21,18 +21,18 @@ mma_swizzle_core(const T* A, const T* B, float* C, int M, int N, int K)
     const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
     const int lane_row = threadIdx.x % 16, lane_col = threadIdx.x % 32 / 16 * 8;
 
-    uint4 A_chunk[Share<BM, BK, THREADS>::COUNT];
-    uint4 B_chunk[Share<BK, BN, THREADS>::COUNT];
+    uint4 a_next[Share<BM, BK, THREADS>::COUNT];
+    uint4 b_next[Share<BK, BN, THREADS>::COUNT];
     float sum[M_TILES][N_TILES][4] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
         // Global to registers: this thread's chunks of eight of A and of B.
-        load_chunks<BM, BK, THREADS>(A_chunk, A, M, K, m0, k0);
-        load_chunks<BK, BN, THREADS>(B_chunk, B, K, N, k0, n0);
+        load_chunks<BM, BK, THREADS>(a_next, A, M, K, m0, k0);
+        load_chunks<BK, BN, THREADS>(b_next, B, K, N, k0, n0);
         __syncthreads();  // everyone has read the tiles of the last trip
 
         // Registers to shared.
-        store_chunks<BM, BK, THREADS, swizzled<BK>>(A_tile, A_chunk);
-        store_chunks<BK, BN, THREADS, swizzled<BN>>(B_tile, B_chunk);
+        store_chunks<BM, BK, THREADS, swizzled<BK>>(A_tile, a_next);
+        store_chunks<BK, BN, THREADS, swizzled<BN>>(B_tile, b_next);
         __syncthreads();  // both tiles are complete
 
         #pragma unroll

@@ -16,13 +16,14 @@
 #include "04_naive.cu"
 
 // Every call of the runtime returns an error code. Look at each one.
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        const cudaError_t error = (call);                                                      \
-        if (error != cudaSuccess) {                                                            \
-            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(error)); \
-            std::exit(1);                                                                      \
-        }                                                                                      \
+#define CHECK(call)                                                           \
+    do {                                                                      \
+        const cudaError_t error = (call);                                     \
+        if (error != cudaSuccess) {                                           \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__,           \
+                         cudaGetErrorString(error));                          \
+            std::exit(1);                                                     \
+        }                                                                     \
     } while (0)
 
 static int cdiv(int a, int b) { return (a + b - 1) / b; }
@@ -46,8 +47,10 @@ int main(int argc, char** argv)
     CHECK(cudaMalloc(&A_gpu, A.size() * sizeof(float)));
     CHECK(cudaMalloc(&B_gpu, B.size() * sizeof(float)));
     CHECK(cudaMalloc(&C_gpu, C.size() * sizeof(float)));
-    CHECK(cudaMemcpy(A_gpu, A.data(), A.size() * sizeof(float), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(B_gpu, B.data(), B.size() * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(A_gpu, A.data(), A.size() * sizeof(float),
+                     cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(B_gpu, B.data(), B.size() * sizeof(float),
+                     cudaMemcpyHostToDevice));
 
     const dim3 block(BX, BY);
     const dim3 grid(cdiv(M, BX), cdiv(N, BY));  // x counts rows of C in this kernel
@@ -66,7 +69,8 @@ int main(int argc, char** argv)
         CHECK(cudaEventElapsedTime(&ms, start, stop));
         best = std::fmin(best, ms);
     }
-    CHECK(cudaMemcpy(C.data(), C_gpu, C.size() * sizeof(float), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(C.data(), C_gpu, C.size() * sizeof(float),
+                     cudaMemcpyDeviceToHost));
 
     // Compare some elements with sums in double. Each may be off by a rounding a
     // step.
@@ -82,8 +86,8 @@ int main(int argc, char** argv)
         const double off = std::fabs(C[size_t(i) * N + j] - sum);
         wrong += !(off <= 6e-8 * (K + 1) * size + 1e-30);  // NaN is wrong, too
     }
-    std::printf("%d x %d x %d: %.3f ms, %.0f GFLOP/s, %d of 1000 elements wrong\n", M, N, K, best,
-                2.0 * M * N * K / best / 1e6, wrong);
+    std::printf("%d x %d x %d: %.3f ms, %.0f GFLOP/s, %d of 1000 elements wrong\n",
+                M, N, K, best, 2.0 * M * N * K / best / 1e6, wrong);
 
     CHECK(cudaEventDestroy(start));
     CHECK(cudaEventDestroy(stop));

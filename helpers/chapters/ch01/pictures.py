@@ -1,16 +1,17 @@
-"""Pictures of chapter 1: a vector cut into blocks of threads, and the memories of a GPU."""
+"""Pictures of chapter 1: a vector cut into blocks of threads, one SM, and the memories of a GPU."""
 
 from __future__ import annotations
 
 from helpers.colours import BLUE, GREEN, GREY, VERMILION
-from helpers.device import WORD, Gpu
+from helpers.device import WARP, WORD, Gpu
 from helpers.device import gpu as find_gpu
 from helpers.emulator.observe.counts import BANKS
 from helpers.errors import DataError
+from helpers.model import SCHEDULERS
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, text_width, wrap
-from helpers.wording import bytes_text, number
+from helpers.plots.surface import Canvas, Mark, draw_key, text_width, wrap
+from helpers.wording import bytes_text, counted, number
 
 
 def vector_blocks(
@@ -94,6 +95,100 @@ def vector_blocks(
         caption = (
             f"{blocks} blocks of {block} threads over {n:,} elements. Thread {t} of block {b} is "
             f"number {i} of the grid."
+        )
+    return both(draw, alt, caption)
+
+
+def streaming_multiprocessor(gpu: str | Gpu = "h200", *, caption: str | None = None) -> Figure:
+    """One SM: its schedulers, each with warp places, registers and FP32 lanes; what they share below.
+
+    Everything an SM has more than one of is drawn as often as it is there, and counted in the
+    device table: lanes, warp places, bytes. Source of the parts: NVIDIA's architecture whitepapers
+    (four schedulers an SM, register file and lanes split among them, L1 and shared memory in one);
+    that a T4 delivers half of a wavefront in a clock: Jia et al., arXiv 1903.07486.
+    """
+    card = gpu if isinstance(gpu, Gpu) else find_gpu(gpu)
+    lim = card.limits
+    lanes, places = card.fp32_lanes_per_sm // SCHEDULERS, lim.max_warps_per_sm // SCHEDULERS
+    registers = lim.registers_per_sm * WORD // SCHEDULERS
+    clocks = WARP // lanes
+    often = "in two clocks, as measured" if card.arch == "sm_75" else "a clock"
+    marks = (
+        Mark("place for a warp", fill=GREEN, alpha=0.35, edge=GREEN),
+        Mark("FP32 lane", fill=VERMILION, alpha=0.4, edge=VERMILION),
+    )
+
+    def part(canvas: Canvas, x: float, y: float, w: float, number_: int) -> float:
+        at = canvas.at
+        inside, left = w - 12, x + 6
+        top = y
+        y = canvas.lines(
+            left, y + 12, f"scheduler {number_}", width=inside, size=at.font, weight="bold"
+        )
+        y = (
+            canvas.lines(
+                left,
+                y + at.small + 6,
+                "issues one instruction a clock",
+                width=inside,
+                size=at.small,
+            )
+            + 12
+        )
+        columns = 8
+        step = inside / columns
+        for i in range(places):
+            canvas.rect(left + i % columns * step, y + i // columns * 9, step - 2, 7, fill=GREEN,
+                        alpha=0.35, edge=GREEN, lw=0.7)  # fmt: skip
+        y += -(-places // columns) * 9 + 8
+        y = canvas.lines(left, y + 2, f"{places} warp places", width=inside, size=at.small) + 10
+        words = f"registers, {bytes_text(registers)}"
+        lines = wrap(words, at.small, inside - 8)
+        tall = 12 + len(lines) * (at.small + 4)
+        canvas.rect(left, y, inside, tall, fill=BLUE, alpha=0.2, edge=BLUE)
+        canvas.lines(left + 4, y + 6 + at.small / 2 + 2, words, width=inside - 8, size=at.small)
+        y += tall + 8
+        step = inside / 8
+        for i in range(lanes):
+            canvas.rect(left + i % 8 * step, y + i // 8 * 9, step - 2, 7, fill=VERMILION, alpha=0.4,
+                        edge=VERMILION, lw=0.7)  # fmt: skip
+        y += -(-lanes // 8) * 9 + 8
+        y = canvas.lines(left, y + 2, f"{lanes} FP32 lanes", width=inside, size=at.small) + 12
+        canvas.rect(x, top, w, y - top, lw=1.2)
+        return y
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        y = draw_key(canvas, marks) + 4
+        across = 2 if at.narrow else SCHEDULERS
+        gap = 8.0
+        w = (at.width - 2 - gap * (across - 1)) / across
+        for row in range(SCHEDULERS // across):
+            low = y
+            for i in range(across):
+                low = max(low, part(canvas, 1 + i * (w + gap), y, w, row * across + i))
+            y = low + gap
+        words = f"L1 and shared memory, {BANKS} banks: a wavefront of {BANKS} words {often}, for all four"
+        lines = wrap(words, at.font, at.width - 20)
+        tall = 16 + len(lines) * (at.font + 4)
+        canvas.rect(1, y, at.width - 2, tall, fill=GREEN, alpha=0.16, edge=GREEN, lw=1.4)
+        canvas.lines(at.width / 2, y + 14, words, width=at.width - 20, size=at.font, ha="center")
+        y += tall
+        canvas.arrow(at.width / 2, y + 2, at.width / 2, y + 20, both=True)
+        canvas.text(at.width / 2 + 8, y + 12, "to L2 and DRAM", size=at.small)
+        return canvas.end(y + 26)
+
+    alt = (
+        f"One SM of {card.name}: {SCHEDULERS} schedulers side by side. Each issues one instruction a "
+        f"clock and has {places} places for warps, {bytes_text(registers)} of registers and {lanes} "
+        f"FP32 lanes, on which a multiply-add of a warp takes {counted(clocks, 'clock')}. Below them L1 "
+        f"and shared memory with {BANKS} banks, a wavefront {often}, which all four share, and the way "
+        "to L2 and DRAM."
+    )
+    if caption is None:
+        caption = (
+            f"One of the {card.sms} SMs of {card.name}. A scheduler picks one of its warps in each clock; "
+            f"a multiply-add of that warp takes its FP32 lanes {counted(clocks, 'clock')}."
         )
     return both(draw, alt, caption)
 

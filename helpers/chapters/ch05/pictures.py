@@ -137,7 +137,9 @@ def warp_over_operands(t: Any, *, caption: str | None = None) -> Figure:
     for (_, space, op), kept in sorted(recorded(t).items()):
         for name, size, offsets in kept:
             if space == "global" and op == ("store" if name == "C" else "load"):
-                first.setdefault(name, sorted({int(at) // int(size) for at in offsets[0] if at >= 0}))
+                first.setdefault(
+                    name, sorted({int(at) // int(size) for at in offsets[0] if at >= 0})
+                )
     missing = [name for name in "ABC" if name not in first]
     if missing:
         raise DataError(f"the trace kept no request for {missing[0]}: give samples=True")
@@ -154,10 +156,14 @@ def warp_over_operands(t: Any, *, caption: str | None = None) -> Figure:
         for s in sectors[name]:
             row, col = divmod(s * a_sector, cols)
             wide = min(a_sector, cols - col) * cell
-            canvas.rect(x + col * cell, y + row * cell, wide, cell, fill=BLUE, alpha=0.35, edge=None)
+            canvas.rect(
+                x + col * cell, y + row * cell, wide, cell, fill=BLUE, alpha=0.35, edge=None
+            )
         for e in first[name]:
             row, col = divmod(e, cols)
-            canvas.rect(x + col * cell, y + row * cell, cell, cell, fill=VERMILION, alpha=0.9, edge=None)
+            canvas.rect(
+                x + col * cell, y + row * cell, cell, cell, fill=VERMILION, alpha=0.9, edge=None
+            )
         canvas.rect(x, y, cols * cell, rows * cell, lw=1.1)
 
     def draw(at: Column) -> Canvas:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from helpers import emulator
-from helpers.exercises import Check, close_to, exercise
+from helpers.exercises import Check, close_to, exercise, unseen
 
 
 @exercise("07.1", kind="number")
@@ -123,3 +123,9 @@ def transpose(answer: object) -> Iterator[Check]:
         expected=f"{together:,} or fewer",
         hint="Let each thread move one element, so that the 32 lanes of a warp ask together.",
     )
+
+
+@exercise("07.4", kind="python")
+def three_unseen(answer: object) -> Iterator[Check]:
+    """Predict three kernels that the book does not explain."""
+    yield from unseen.judged(unseen.AFTER_LATENCY, answer)

@@ -18,6 +18,7 @@ from helpers.exercises import (
     exercise,
     from_tiles,
     matmul_problem,
+    unseen,
 )
 
 
@@ -140,3 +141,9 @@ def blocks(answer: object) -> Check:
         },
         hint="How many tiles fit along one edge of C, and along both?",
     )
+
+
+@exercise("09.4", kind="python")
+def three_unseen(answer: object) -> Iterator[Check]:
+    """Predict three kernels that the book does not explain."""
+    yield from unseen.judged(unseen.AFTER_PATCHES, answer)

@@ -1,4 +1,4 @@
-"""A picture of chapter 11: the multiply-adds that cover a load on its way."""
+"""Pictures of chapter 11: the multiply-adds that cover a load on its way, and a ring of tiles over time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from helpers.errors import DataError
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
 from helpers.plots.surface import Canvas, Mark, draw_key, text_width
-from helpers.wording import join, number
+from helpers.wording import counted, join, number
 
 
 def load_cover(
@@ -94,5 +94,69 @@ def load_cover(
         caption = (
             "One step of each kernel, from the moment its last load is sent: how many of its "
             f"multiply-adds run before the data is needed, at {number(clocks)} clocks each."
+        )
+    return both(draw, alt, caption)
+
+
+def ring_over_time(stages: int, steps: int, *, caption: str | None = None) -> Figure:
+    """Which tile lies in which stage of a ring, step by step: in use, arriving, or asked for just now.
+
+    stages: buffers of the ring, 2 or more. steps: tiles along K, at least one. As the loop of cp_async
+    runs: at step t it waits for tile t, uses it, and asks for tile t + stages - 1. Raises DataError.
+    """
+    if stages < 2 or steps < 1:
+        raise DataError(f"{stages=}, {steps=}: a ring has two stages or more, and a step at least")
+    marks = (
+        Mark("the tile in use", GREEN, 0.5, GREEN),
+        Mark("may still be under way", GREY, 0.15, GREY, "////"),
+        Mark("asked for in this step", BLUE, 0.4, BLUE),
+    )
+
+    def state(step: int, stage: int) -> tuple[int, Mark] | None:
+        """The tile in a stage at a step, and how it is drawn."""
+        for ahead in range(stages):
+            tile = step + ahead
+            if tile % stages == stage and tile < steps:
+                return tile, marks[0 if ahead == 0 else 2 if ahead == stages - 1 else 1]
+        return None
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        y = draw_key(canvas, marks) + 6
+        left = text_width("stage 0", at.font) + 10
+        cell = min((at.width - left - 2) / steps, 64.0)
+        for step in range(steps):
+            canvas.text(left + (step + 0.5) * cell, y, f"step {step}" if cell > 44 else str(step),
+                        size=at.small, ha="center")  # fmt: skip
+        y += 12
+        for stage in range(stages):
+            canvas.text(0, y + 13, f"stage {stage}", size=at.font)
+            for step in range(steps):
+                held = state(step, stage)
+                x = left + step * cell
+                if held is None:
+                    canvas.rect(x + 1, y, cell - 2, 26, lw=0.6, dash=True)
+                    continue
+                tile, mark = held
+                canvas.rect(x + 1, y, cell - 2, 26, fill=mark.fill, alpha=mark.alpha, edge=mark.edge,
+                            hatch=mark.hatch)  # fmt: skip
+                canvas.text(
+                    x + cell / 2, y + 13, str(tile), size=at.font, ha="center", weight="bold"
+                )
+            y += 32
+        canvas.text(left, y + 2, "numbers are tiles along K", size=at.small)
+        return canvas.end(y + 12)
+
+    told = [
+        f"at step {step} tile {step} is in use"
+        + (f" and tile {step + stages - 1} is asked for" if step + stages - 1 < steps else "")
+        for step in range(steps)
+    ]
+    alt = f"A ring of {stages} stages over {steps} steps: {'; '.join(told)}."
+    if caption is None:
+        waits = "its groups" if stages == 2 else f"but the latest {counted(stages - 2, 'group')}"
+        caption = (
+            f"A ring of {stages} stages. At each step the thread waits until all {waits} have arrived, uses "
+            f"one tile and asks for the one {stages - 1} further on."
         )
     return both(draw, alt, caption)

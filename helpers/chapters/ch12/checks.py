@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from helpers.emulator.observe.counts import wide_load
-from helpers.exercises import Check, close_to, exercise
+from helpers.errors import ConfigError
+from helpers.exercises import Check, close_to, exercise, unseen
+from helpers.launch import Trace
+from helpers.plans import plan
+from helpers.plots.lane_phases import first_read
+from helpers.rungs import catalog
 
 
 @exercise("12.1", kind="number")
@@ -79,3 +85,63 @@ def place(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
             got=f"{cost[0]} and {cost[1]}",
             hint="Every four lanes must form a square of two by two patches.",
         )
+
+
+NAMES = ("lane_m", "lane_n")
+"""The two lines of 12_lane_map.cu that say where a lane computes."""
+
+
+def with_map(source: str, places: Mapping[str, str]) -> str:
+    """The kernel's text with other expressions for lane_m and lane_n. Raises ConfigError if it has none."""
+    for name in NAMES:
+        parts = re.split(rf"(const int {name} =)[^;]*;", source)
+        if len(parts) != 3:
+            raise ConfigError(f"the kernel has no one line that begins with const int {name} =")
+        source = f"{parts[0]}{parts[1]} {places[name]};{parts[2]}"
+    return source
+
+
+def _places(t: Trace) -> list[tuple[int, int]]:
+    """(row, column) in C of the first element of each lane of the first warp."""
+    return list(zip(first_read(t, "A_tile"), first_read(t, "B_tile"), strict=True))
+
+
+@exercise("12.4", kind="python")
+def run_a_map(answer: Mapping[str, str]) -> Iterator[Check]:
+    """Another lane map in squares, run in the kernel."""
+    if not isinstance(answer, Mapping) or set(answer) != set(NAMES):
+        what = "a dict with two expressions in CUDA, lane_m and lane_n"
+        yield Check(False, what, got=str(answer))
+        return
+    source = with_map(catalog["lane_map"].source, {name: str(answer[name]) for name in NAMES})
+    for shape in ((128, 128, 16), (130, 259, 17)):
+        t = plan("lane_map", *shape).with_source(source).trace(samples=True)
+        yield Check(
+            t.ok,
+            f"the product is right at {'x'.join(map(str, shape))}, and nothing races",
+            got="" if t.ok else f"{t.wrong} wrong elements, {len(t.report.findings)} findings",
+            hint="lane_m goes from 0 to 3 and lane_n from 0 to 7, and every pair is taken once",
+        )
+        if not t.ok:
+            return
+    own = plan("lane_map", 128, 128, 16).trace(samples=True)
+    t = plan("lane_map", 128, 128, 16).with_source(source).trace(samples=True)
+    reads = {r.array: r.wavefronts_per_request for r in t.by_line()
+             if (r.space, r.op) == ("shared", "load")}  # fmt: skip
+    yield Check(
+        set(reads.values()) == {2.0},
+        "a read of A and a read of B take two wavefronts",
+        got=", ".join(f"{array} {count:g}" for array, count in reads.items()),
+        hint="every four lanes in a row must form a square of two by two",
+    )
+    yield Check(
+        _places(t) != _places(own),
+        "it is another map than the kernel's",
+        hint="number the squares along the rows, or exchange what bits 0 and 1 choose",
+    )
+
+
+@exercise("12.5", kind="python")
+def three_unseen(answer: object) -> Iterator[Check]:
+    """Predict three kernels that the book does not explain."""
+    yield from unseen.judged(unseen.AFTER_LANES, answer)

@@ -56,6 +56,7 @@ def _programs() -> Iterator[tuple[str, list[str]]]:
     yield "the destination does not count", ["R7, R2, R4, R8", "R6, R3, R5, R6"]
     yield "one register three times", ["R9, R6, R6, R6"]
     yield "a sign and a mark", ["R4, -R2.reuse, R10, -R4", "R5, R3, -R11.reuse, R5"]
+    yield "a sign and a mark in the other bank", ["R4, R2, -R11, R4", "R4, R2, R11.reuse, R4"]
     yield "RZ and a constant are in no bank", ["R4, R2, R6, RZ", "R5, R3, c[0x0][0x160], R5"]
     chance = random.Random(13)
     for trial in (1, 2, 3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from helpers.colours import GREEN, VERMILION
 from helpers.errors import ConfigError
@@ -25,8 +26,7 @@ def order(rows: int, columns: int, back: bool) -> list[Place]:
 
 def shared(walk: Sequence[Place]) -> list[bool]:
     """Whether each multiply-add takes an operand (row of A, column of B) that the one before it took."""
-    pairs = zip(walk[:-1], walk[1:], strict=True)
-    return [False, *(a[0] == b[0] or a[1] == b[1] for a, b in pairs)]
+    return [False, *(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(walk))]
 
 
 def walks(rows: int = 4, columns: int = 8, *, caption: str | None = None) -> Figure:
@@ -36,7 +36,10 @@ def walks(rows: int = 4, columns: int = 8, *, caption: str | None = None) -> Fig
     """
     if rows < 1 or columns < 1:
         raise ConfigError(f"{rows=}, {columns=}: a patch has at least one row and one column")
-    panels = [("forth only", order(rows, columns, False)), ("back and forth", order(rows, columns, True))]
+    panels = [
+        ("forth only", order(rows, columns, False)),
+        ("back and forth", order(rows, columns, True)),
+    ]
     marks = [
         Mark("shares an operand with the one before", GREEN, 0.35, GREEN),
         Mark("shares none", VERMILION, 0.6, VERMILION),
@@ -66,9 +69,17 @@ def walks(rows: int = 4, columns: int = 8, *, caption: str | None = None) -> Fig
             low = y + rows * cell + 6
         return canvas.end(low)
 
-    told = [f"{title}, {counted(sum(shared(walk)), 'multiply-add')} of {len(walk)}" for title, walk in panels]
+    told = [
+        f"{title}, {counted(sum(shared(walk)), 'multiply-add')} of {len(walk)}"
+        for title, walk in panels
+    ]
     alt = (
         f"A patch of {rows} by {columns} sums, its multiply-adds numbered in their order. Sharing an "
         f"operand with the one before: {told[0]}; {told[1]}."
     )
-    return both(draw, alt, caption or f"One k of a patch of {rows}x{columns}: {told[0]} share an operand with the one before; {told[1]}.")
+    return both(
+        draw,
+        alt,
+        caption
+        or f"One k of a patch of {rows}x{columns}: {told[0]} share an operand with the one before; {told[1]}.",
+    )

@@ -46,9 +46,13 @@ def _why(
     if any(g[1] != w[1] for g, w in zip(got, want, strict=True)):
         return "The places are taken in turn: after the last comes the first."
     if all(g[2] == w[2] + 1 for g, w in zip(got, want, strict=True)):
-        return "That tile's place is still in use: STAGES - 1 tiles ahead is as far as a ring reaches."
+        return (
+            "That tile's place is still in use: STAGES - 1 tiles ahead is as far as a ring reaches."
+        )
     if any(g[2] != w[2] for g, w in zip(got, want, strict=True)):
-        return "Before the loop STAGES - 1 tiles were asked for, 0 to STAGES - 2. Which is the next?"
+        return (
+            "Before the loop STAGES - 1 tiles were asked for, 0 to STAGES - 2. Which is the next?"
+        )
     return f"In step {step} the place that step {step - 1} used is free, and no other."
 
 

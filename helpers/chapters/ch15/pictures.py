@@ -26,7 +26,9 @@ def dealt(
     if size < 1 or not tiles or any(min(tile) < 1 for tile in tiles):
         raise ConfigError(f"{size=}, tiles={tuple(tiles)}: give a size and tiles of at least 1 x 1")
     counts = [cdiv(size, bm) * cdiv(size, bn) for bm, bn in tiles]
-    dealt_ = [[count // gpu.sms + (sm < count % gpu.sms) for sm in range(gpu.sms)] for count in counts]
+    dealt_ = [
+        [count // gpu.sms + (sm < count % gpu.sms) for sm in range(gpu.sms)] for count in counts
+    ]
     most = max(max(each) for each in dealt_)
 
     def draw(at: Column) -> Canvas:
@@ -39,10 +41,14 @@ def dealt(
         for p, ((bm, bn), each, count) in enumerate(zip(tiles, dealt_, counts, strict=True)):
             x0 = 1 + p % across * (panel + side)
             top = low + 12 if at.narrow and p else y
-            canvas.text(x0, top + 6, f"{bm}x{bn}: {count} tiles", size=at.small + 0.5, weight="bold")
+            canvas.text(
+                x0, top + 6, f"{bm}x{bn}: {count} tiles", size=at.small + 0.5, weight="bold"
+            )
             for sm, share in enumerate(each):
                 u, v = x0 + sm % ACROSS * cell, top + 18 + sm // ACROSS * cell
-                canvas.rect(u, v, cell, cell, fill=BLUE if share else None, alpha=share / most, lw=0.5)
+                canvas.rect(
+                    u, v, cell, cell, fill=BLUE if share else None, alpha=share / most, lw=0.5
+                )
                 if share:
                     dark = share / most > 0.6
                     canvas.text(
@@ -61,4 +67,6 @@ def dealt(
     )
     what = f"{size} x {size} on the {gpu.sms} SMs of an {gpu.name.removeprefix('NVIDIA ')}"
     alt = f"Tiles of C dealt to SMs, {what}: {told}."
-    return both(draw, alt, caption or f"Each square is an SM, its number the tiles that it gets: {what}.")
+    return both(
+        draw, alt, caption or f"Each square is an SM, its number the tiles that it gets: {what}."
+    )

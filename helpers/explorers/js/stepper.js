@@ -5,6 +5,13 @@
     if (x === 0) return '0';
     return T.number(x, Math.max(0, 2 - Math.floor(Math.log10(x))));
   };
+  // First and length of each run of neighbours.
+  const runs = numbers => numbers.reduce((found, n) => {
+    const last = found[found.length - 1];
+    if (last && last[0] + last[1] === n) last[1]++;
+    else found.push([n, 1]);
+    return found;
+  }, []);
   T.define('stepper', {
     values(d, s) {
       const own = d.threads[s.thread], {rows, cols} = own;
@@ -46,15 +53,15 @@
       const now = `stroke="${T.VERMILION}" stroke-width="1.8"`;
       body += frame(ax + tile * d.depth * z, ay, d.m, d.depth, now);
       body += frame(bx, by + tile * d.depth * z, d.depth, d.n, now);
-      for (const r of own.rows) for (const c of own.cols)
-        body += T.rect(bx + c * z, ay + r * z, Math.max(z, 1.6), Math.max(z, 1.6), T.GREEN);
+      for (const [r, high] of runs(own.rows)) for (const [c, wide] of runs(own.cols))
+        body += spot(bx, ay, r, c, high, wide, T.GREEN);
       if (!phase) {
         for (const [r, c] of own.fetched[0]) body += spot(ax + tile * d.depth * z, ay, r, c, 1, 1, T.VERMILION);
         for (const [r, c] of own.fetched[1]) body += spot(bx, by + tile * d.depth * z, r, c, 1, 1, T.VERMILION);
       } else {
         const k = tile * d.depth + phase - 1;
-        for (const r of own.rows) body += spot(ax, ay, r, k, 1, 1, T.GREEN);
-        for (const c of own.cols) body += spot(bx, by, k, c, 1, 1, T.GREEN);
+        for (const [r, high] of runs(own.rows)) body += spot(ax, ay, r, k, high, 1, T.GREEN);
+        for (const [c, wide] of runs(own.cols)) body += spot(bx, by, k, c, 1, wide, T.GREEN);
       }
       const low = ay + d.m * z;
       for (const [name, x, y] of [['A', ax, low], ['B', bx, by - 13], ['C', bx, low]])
@@ -71,12 +78,14 @@
         if (phase) body += T.label(left + head - 8, y + 12.5, a[i], 'class="small" text-anchor="end"');
         row.forEach((v, j) => {
           const x = left + head + j * cell;
-          body += T.rect(x, y, cell - 2, high - 2, T.GREEN, `fill-opacity="${phase ? '.28' : '.08'}" stroke="${T.GREEN}"`);
           body += T.label(x + cell / 2 - 1, y + 12.5, v, middle);
         });
       });
-      const end = y0 + sums.length * high;
-      body += T.line(left + head, y0 - 2, left + head + wide - 2, y0 - 2, 'opacity=".5"');
+      const end = y0 + sums.length * high, x0 = left + head - 1;
+      body += T.rect(x0, y0 - 1, wide, end - y0, T.GREEN, `fill-opacity="${phase ? '.28' : '.08'}"`);
+      const lines = sums.map((_, i) => `M${x0} ${y0 - 1 + i * high}h${wide}`)
+        .concat(own.cols.map((_, j) => `M${(x0 + j * cell).toFixed(1)} ${y0 - 1}v${end - y0}`));
+      body += `<path d="${lines.join('')}M${x0} ${end - 1}h${wide}V${y0 - 1}" fill="none" stroke="${T.GREEN}"/>`;
       return {width: W, height: Math.max(low + 18, end + 6), body};
     },
   });

@@ -1,0 +1,78 @@
+"""A picture of chapter 7: warps that take turns, and the clocks that nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from helpers.colours import GREEN, GREY, VERMILION
+from helpers.errors import DataError
+from helpers.plots.columns import Column
+from helpers.plots.figures import Figure, both
+from helpers.plots.surface import Canvas, Mark, draw_key
+from helpers.wording import counted, join
+
+
+def turns(
+    schedules: Mapping[int, Sequence[int | None]], *, latency: int, caption: str | None = None
+) -> Figure:
+    """Which warp a scheduler issues in each clock, for several numbers of warps.
+
+    schedules: for each number of warps, the warp that issues in each clock, or None where none is
+    ready; all equally long. latency: clocks between an issued load and its data, for the words.
+    Raises DataError for no schedule, for schedules of different lengths, or a warp that is not there.
+    """
+    lengths = {len(issued) for issued in schedules.values()}
+    if len(lengths) != 1 or not lengths.pop():
+        raise DataError("give schedules of equally many clocks, at least one")
+    for warps, issued in schedules.items():
+        if not set(issued) <= {None, *range(warps)}:
+            raise DataError(f"a schedule of {warps} warps names a warp above {warps - 1}")
+    clocks = len(next(iter(schedules.values())))
+    busy = {w: sum(i is not None for i in issued) / clocks for w, issued in schedules.items()}
+    marks = (
+        Mark("the warp issues", fill=GREEN, alpha=0.7, edge=GREEN),
+        Mark("it waits", fill=GREY, alpha=0.12, edge=None),
+        Mark("no warp issues: a lost clock", fill=VERMILION, alpha=0.5, edge=VERMILION),
+    )
+
+    def runs(hits: Sequence[bool]) -> list[tuple[int, int]]:
+        """First clock and length of each run of clocks that are hit."""
+        found: list[tuple[int, int]] = []
+        for clock, hit in enumerate(hits):
+            if hit and found and sum(found[-1]) == clock:
+                found[-1] = (found[-1][0], found[-1][1] + 1)
+            elif hit:
+                found.append((clock, 1))
+        return found
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        y = draw_key(canvas, marks) + 6
+        step, tall = (at.width - 2) / clocks, 9.0 if at.narrow else 8.0
+        for warps, issued in schedules.items():
+            words = f"{counted(warps, 'warp')}: issues in {100 * busy[warps]:.0f} % of the clocks"
+            y = canvas.lines(0, y + 6, words, width=at.width, size=at.font, weight="bold") + 12
+            for warp in range(warps):
+                canvas.rect(1, y, at.width - 2, tall - 2, fill=GREY, alpha=0.12, edge=None)
+                for first, long in runs([i == warp for i in issued]):
+                    canvas.rect(
+                        1 + first * step, y, long * step, tall - 2, fill=GREEN, alpha=0.7, edge=None
+                    )
+                y += tall
+            for first, long in runs([i is None for i in issued]):
+                canvas.rect(
+                    1 + first * step, y + 1, long * step, 4, fill=VERMILION, alpha=0.5, edge=None
+                )
+            y += 16
+        canvas.text(1, y, f"{clocks} clocks, from left to right", size=at.small)
+        return canvas.end(y + at.small)
+
+    told = join([f"{counted(w, 'warp')} {100 * share:.0f} %" for w, share in busy.items()])
+    alt = (
+        f"What one scheduler issues in {clocks} clocks, a row for each warp. After a load its warp waits "
+        f"{latency} clocks. With more warps others issue meanwhile and fewer clocks are lost: share of "
+        f"clocks with an instruction, {told}."
+    )
+    if caption is None:
+        caption = f"One scheduler, a load that takes {latency} clocks, and more and more warps. Computed, not measured."
+    return both(draw, alt, caption)

@@ -1,0 +1,85 @@
+"""Chapter 11's record: what a longer step is worth to each kernel, and each kernel's best tile.
+
+Shares are percent of cuBLAS at 4096, from the record's points (default tiles) and sweeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from helpers.measuring import DEFAULT_GPU, fingerprint, load, measure, tuned
+from helpers.rungs import catalog
+
+SIDES = ("BM", "BN", "TM", "TN")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """share: percent of cuBLAS by (kernel, BK), for the block and patch of the vectorised kernel and two
+    buffers. swept: every recorded tile. label: whose they are."""
+
+    share: dict[tuple[str, int], float]
+    swept: list[Any]
+    label: str
+
+    def best(self, kernel: str) -> float:
+        """The best share of a kernel over its steps."""
+        return max(v for (name, _), v in self.share.items() if name == kernel)
+
+    def alike(self, one: str, other: str) -> list[float]:
+        """Rate of `one` over that of `other`, for tiles with BK = 8 and two buffers that are alike."""
+        rates = [
+            {(*(e["params"][n] for n in SIDES), e["blocks_per_sm"]): e["cublas_ratio"] for e in self.swept
+             if e["kernel"] == k and e["params"]["BK"] == 8 and e["params"].get("STAGES", 2) == 2}
+            for k in (one, other)
+        ]  # fmt: skip
+        return [rates[0][tile] / rates[1][tile] for tile in rates[0] if tile in rates[1]]
+
+    def top(self, kernel: str, sums: int) -> float:
+        """Percent of cuBLAS of the fastest recorded tile with so many sums a thread; NaN if there is none."""
+        found = [
+            100 * e["cublas_ratio"] for e in self.swept
+            if e["kernel"] == kernel and e["params"]["TM"] * e["params"]["TN"] == sums
+        ]  # fmt: skip
+        return max(found, default=float("nan"))
+
+
+def recorded(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Steps:
+    """What is recorded of these kernels' steps and tiles on a GPU, of their code as it stands."""
+    shape = {n: catalog["vectorised"].params[n] for n in SIDES}
+    record, points = load(gpu), measure(list(kernels), sizes=4096, gpu=gpu)
+    swept = [
+        e for k in kernels for e in record.find("sweep", kernel=k, source=fingerprint(k), m=4096)
+        if e["cublas_ratio"]
+    ]  # fmt: skip
+    share = {
+        (e["kernel"], e["params"]["BK"]): 100 * e["cublas_ratio"] for e in swept
+        if shape.items() <= e["params"].items() and e["params"].get("STAGES", 2) == 2
+    }  # fmt: skip
+    for k in kernels:
+        ratio = points.value(k, 4096, "cublas_ratio")
+        if shape.items() <= catalog[k].params.items() and np.isfinite(ratio):
+            share[k, catalog[k].params["BK"]] = 100 * ratio
+    return Steps(share, swept, record.label(swept))
+
+
+def tuned_rows(
+    kernels: Sequence[str], steps: Steps, gpu: str = DEFAULT_GPU
+) -> list[dict[str, Any]]:
+    """A row for each kernel: fastest tile with 64 and with 128 sums, and the best of all, timed again."""
+    rows = []
+    for k in kernels:
+        best = tuned(k, 4096, gpu)
+        if best is None:
+            continue
+        t = best["params"]
+        rows.append(
+            {"kernel": k, "tiles": best["tiles"], "small": steps.top(k, 64), "large": steps.top(k, 128),
+             "best": 100 * best["cublas_ratio"],
+             "tile": f"{t['BM']}x{t['BN']}x{t['BK']}, {t['TM']}x{t['TN']}"}
+        )  # fmt: skip
+    return rows

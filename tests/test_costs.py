@@ -1,0 +1,375 @@
+"""The cost model: bounds that no recorded time beats, their order, their pictures, and what GPUs lack."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from helpers import costs, device, emulator, measuring, model, pages, plots
+from helpers.costs import Bounds, counting
+from helpers.costs.waiting import waits
+from helpers.errors import ConfigError, DataError, UnknownNameError
+from helpers.plans import plan
+from helpers.rungs import catalog
+from helpers.toolchain import SassInstruction, resources_of
+
+pytestmark = pytest.mark.nvrtc
+
+CLIMB = (
+    "naive", "coalesced", "tiled_32", "block_1d", "block_2d", "vectorised", "prefetch",
+    "double_buffer", "cp_async", "warp_tiled", "fp32_best",
+)  # fmt: skip
+CUBE = (4096, 4096, 4096)
+
+
+@cache
+def points() -> tuple[Bounds, ...]:
+    return tuple(costs.recorded("h200"))
+
+
+def at_4096(*types: str) -> list[Bounds]:
+    return [b for b in points() if b.size == CUBE and catalog[b.kernel].dtype in types]
+
+
+def without(b: Bounds, resource: str) -> Bounds:
+    return replace(b, bounds=tuple(x for x in b.bounds if x.resource != resource))
+
+
+def times(b: Bounds, resource: str, factor: float) -> Bounds:
+    more = (replace(x, ms=x.ms * factor) if x.resource == resource else x for x in b.bounds)
+    return replace(b, bounds=tuple(more))
+
+
+# --- the record ----------------------------------------------------------------------------------
+
+
+def beaten(every: list[Bounds]) -> list[str]:
+    """Points that were faster than their bound."""
+    return [f"{b.kernel} at {b.size}: {b.share:.3f}" for b in every if (b.share or 0) > 1]
+
+
+def unexplained(every: list[Bounds]) -> list[str]:
+    """Points of 4096 whose bound is less of their time than the model should leave open."""
+    least = {"float32": 0.6, "int32": 0.6, "float16": 0.5, "bfloat16": 0.5}
+    return [b.kernel for b in every if (b.share or 0) < least[catalog[b.kernel].dtype]]
+
+
+def test_no_recorded_point_beats_its_bound() -> None:
+    assert len(points()) > 150
+    assert beaten(list(points())) == []
+
+
+@pytest.mark.parametrize("resource", ["L1 and shared memory", "issue slots", "Tensor pipe"])
+def test_a_resource_counted_twice_is_beaten(resource: str) -> None:
+    wrong = [times(b, resource, 2) if resource in b else b for b in points()]
+    assert beaten(wrong) != []
+
+
+def test_the_bounds_explain_most_of_the_time_at_4096() -> None:
+    assert unexplained(at_4096("float32", "int32", "float16", "bfloat16")) == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "kernel"),
+    [("L1 and shared memory", "naive"), ("L1 and shared memory", "tiled_32"), ("Tensor pipe", "hopper_5")],
+)  # fmt: skip
+def test_a_resource_left_out_explains_too_little(resource: str, kernel: str) -> None:
+    wrong = [without(b, resource) for b in at_4096("float32", "bfloat16") if b.kernel == kernel]
+    assert unexplained(wrong) == [kernel]
+
+
+def test_counts_are_those_of_the_hardware() -> None:
+    """Instructions and wavefronts at 1024, never above ncu's and near them."""
+    seen = 0
+    for name in (*CLIMB, "tiled_8", "wmma_tiled", "mma_swizzle", "mma_pipelined"):
+        recorded = measuring.counters(name, 1024)[0]
+        b, p = costs.bounds(name, 1024, gpu="h200"), plan(name, 1024)
+        tiles = 1024 * 1024 / math.prod(p.tile)
+        kinds = counting.of_block(p, "sm_90").by_kind(1024, 1024)
+        pairs = [
+            (b[costs.ISSUE].count, recorded["instructions"], 0.85),
+            (tiles * kinds.get("shared load", 0.0), recorded["shared_load_wavefronts"], 0.98),
+        ]
+        if "l1_wavefronts" in recorded:
+            pairs.append((b[costs.L1].count, recorded["l1_wavefronts"], 0.9))
+        for counted, hardware, least in pairs:
+            if hardware:
+                seen += 1
+                assert least <= counted / hardware <= 1.001, (name, counted, hardware)
+    assert seen > 25
+
+
+# --- the order -----------------------------------------------------------------------------------
+
+
+def test_the_climb_stands_in_the_measured_order() -> None:
+    climb = [b for b in at_4096("float32") if b.kernel in CLIMB]
+    assert len(climb) == len(CLIMB)
+    assert costs.order(climb, tie=0).against == ()
+    assert costs.order(climb).tau == 1
+
+
+def test_without_waiting_the_climb_is_out_of_order() -> None:
+    climb = [b for b in at_4096("float32") if b.kernel in CLIMB]
+    assert ("vectorised", "prefetch") in costs.order(climb, tie=0, pure=True).against
+
+
+def test_without_issue_slots_the_climb_is_out_of_order() -> None:
+    climb = [without(b, costs.ISSUE) for b in at_4096("float32") if b.kernel in CLIMB]
+    assert costs.order(climb, tie=0).against != ()
+
+
+def test_no_bound_of_a_tensor_core_rung_is_against_the_measured_order() -> None:
+    tensor = at_4096("float16", "bfloat16")
+    assert costs.order(tensor, pure=True).against == ()
+    assert len(costs.order(tensor, pure=True).agree) > 60
+    flat = [without(b, costs.L1) for b in tensor]
+    assert len(costs.order(flat, pure=True).agree) < len(costs.order(tensor, pure=True).agree)
+    slow = next(b for b in tensor if b.kernel == "mma_naive")
+    wrong = [replace(b, bounds=slow.bounds) if b.kernel == "hopper_5" else b for b in tensor]
+    assert ("hopper_1", "hopper_5") in costs.order(wrong, pure=True).against
+
+
+def test_of_all_pairs_few_are_against_the_model() -> None:
+    everything = costs.order(at_4096("float32"))
+    assert len(everything.against) <= 0.03 * len(everything.agree)
+    assert {slow for slow, _ in everything.against} <= {"coalesced", "unrolled"}
+
+
+def test_an_order_needs_times() -> None:
+    with pytest.raises(DataError, match="no measured time"):
+        costs.order([costs.bounds("naive", 4096, gpu="t4")])
+
+
+# --- what a bound says ---------------------------------------------------------------------------
+
+
+def test_a_bound_carries_count_rate_and_sources() -> None:
+    b = costs.bounds("block_1d", 4096, gpu="h200")
+    assert b.binding == costs.L1
+    assert b.measured is not None and b.share is not None and b.ms < b.measured
+    assert b.gflops == pytest.approx(model.flops(*CUBE) / b.ms / 1e6)
+    for x in b.bounds:
+        assert x.count > 0 and x.unit and x.count_source and x.rate_source
+        assert x.ms >= x.count / x.per_ms * 0.999
+    assert b["DRAM"].count == model.compulsory_bytes(*CUBE)
+    assert b["FMA pipe"].count == 4096**3
+    with pytest.raises(UnknownNameError, match="tensor"):
+        b["tensor"]
+
+
+def test_the_busiest_sm_decides() -> None:
+    """A grid of one tile more than there are SMs takes two rounds."""
+    one = costs.bounds("fp32_best", 128 * 11, 256 * 12, 4096, gpu="h200")  # 132 tiles
+    two = costs.bounds("fp32_best", 128 * 11, 256 * 13, 4096, gpu="h200")  # 143 tiles
+    assert one.waves.busiest == 1 and two.waves.busiest == 2
+    assert two["FMA pipe"].ms == pytest.approx(2 * one["FMA pipe"].ms)
+    assert one.waves.factor == pytest.approx(1)
+
+
+def test_thin_products_are_bound_by_dram() -> None:
+    assert costs.bounds("fp32_best", 8192, 8192, 8, gpu="h200").binding == costs.DRAM
+
+
+def test_half_as_many_lanes_and_deliveries_make_a_t4() -> None:
+    t4, h200 = (costs.bounds("block_1d", 4096, gpu=g) for g in ("t4", "h200"))
+    clocks = {b.gpu.key: b.gpu.sms * b.gpu.boost_mhz for b in (t4, h200)}
+    ratio = clocks["h200"] / clocks["t4"]
+    assert t4[costs.L1].per_ms * 2 * ratio == pytest.approx(h200[costs.L1].per_ms)
+    assert t4["FMA pipe"].per_ms * 2 * ratio == pytest.approx(h200["FMA pipe"].per_ms)
+    assert t4.measured is None and t4.binding == costs.L1
+
+
+def test_a_conflict_costs_a_t4_no_more_than_its_passes() -> None:
+    """A full wavefront takes two clocks there; one that a conflict left nearly empty may take one."""
+    assert counting.full_wavefronts(8, 8, 2) == 8 and counting.full_wavefronts(8, 1, 2) == 4
+    assert counting.full_wavefronts(8, 1, 1) == 8
+    p = plan("naive", 4096)
+    parts = counting.of_block(p, "sm_75").by_kind
+    one, two = parts(4096, 4096)["global load"], parts(4096, 4096, 2.0)["global load"]
+    assert two / one == pytest.approx((32 / 2 + 1 / 2) / (32 + 1), rel=0.02)
+
+
+def test_a_published_t4_beats_no_bound() -> None:
+    """Document B timed two of these kernels on a T4."""
+    for row in measuring.published(document="B"):
+        if row["kind"] == "measured" and row["gpu"] == "t4" and row["metric"] == "time_kernel":
+            tile = {"TILE": 16} if "Shared" in row["kernel"] else {"BX": 16, "BY": 16}
+            name = "tiled_16" if "Shared" in row["kernel"] else "coalesced"
+            shape = int(row["m"]), int(row["n"]), int(row["k"])
+            assert costs.bounds(name, *shape, gpu="t4", **tile).ms < float(row["value"])
+
+
+def test_a_gpu_too_old_is_refused() -> None:
+    with pytest.raises(ConfigError, match="needs sm_80"):
+        costs.bounds("cp_async", 4096, gpu="t4")
+    with pytest.raises(ConfigError, match="sm_90a"):
+        costs.bounds("hopper_1", 4096, gpu="t4")
+
+
+# --- other kernels -------------------------------------------------------------------------------
+
+
+def test_a_readers_own_text_has_bounds_of_its_own() -> None:
+    whole = plan("block_1d", 4096)
+    same = costs.of_plan(whole.with_source(whole.kernel.source), "h200")
+    assert same.ms == costs.of_plan(whole, "h200").ms and same.measured is None
+    read = "= B_tile[k][c_col];"
+    twice = (
+        "= 0.5f * *(volatile float*)&B_tile[k][c_col] + 0.5f * *(volatile float*)&B_tile[k][c_col];"
+    )
+    text = whole.kernel.source
+    assert read in text
+    worse = costs.of_plan(whole.with_source(text.replace(read, twice)), "h200")
+    assert worse[costs.L1].ms > 1.15 * same[costs.L1].ms
+    with pytest.raises(ConfigError, match="fault"):
+        costs.of_plan(whole.with_source(text.replace(read, "= B_tile[k][0];")), "h200")
+
+
+TRANSPOSED = """
+extern "C" __global__ void at_b(const float* A, const float* B, float* C, int n) {
+  int column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 8 + threadIdx.y;
+  float sum = 0;
+  for (int k = 0; k < n; ++k) sum += A[k * n + row] * B[k * n + column];
+  C[row * n + column] = sum;
+}
+"""
+
+
+def of_source(source: str, entry: str, n: int, gpu: str = "h200") -> Bounds:
+    a = np.ones((n, n), np.float32)
+    report = emulator.launch(
+        source, entry, (n // 32, n // 8), (32, 8), [a, a, np.zeros_like(a), n],
+        arch="sm_90", samples=True, sass=True, sample_blocks=2,
+    )  # fmt: skip
+    of = resources_of(plan("coalesced", n, BX=32, BY=8), "sm_90")
+    return costs.of_counts(
+        report, of, gpu, blocks=n * n // 256, dram_bytes=12.0 * n * n, multiply_adds=float(n**3),
+        size=(n, n, n),
+    )  # fmt: skip
+
+
+def test_any_kernel_that_the_emulator_runs_has_bounds() -> None:
+    found = of_source(TRANSPOSED, "at_b", 256)
+    straight = costs.bounds("coalesced", 256, gpu="h200", BX=32, BY=8)
+    assert (
+        found.binding == costs.L1
+    )  # a warp reads one element of A and a line of B, as `coalesced` does
+    assert found[costs.L1].count == pytest.approx(straight[costs.L1].count, rel=0.01)
+    columns = TRANSPOSED.replace("A[k * n + row]", "A[(column + row * 0) * n + k]")
+    assert of_source(columns, "at_b", 256)[costs.L1].count > 10 * found[costs.L1].count
+
+
+def test_counts_without_samples_are_refused() -> None:
+    a = np.ones((32, 32), np.float32)
+    report = emulator.launch(TRANSPOSED, "at_b", (1, 4), (32, 8), [a, a, a.copy(), 32])
+    of = resources_of(plan("coalesced", 32, BX=32, BY=8), "sm_90")
+    with pytest.raises(ConfigError, match="no samples"):
+        costs.of_counts(report, of, "h200", blocks=4, dram_bytes=1.0)
+
+
+# --- latency -------------------------------------------------------------------------------------
+
+
+def line(opcode: str, operands: str) -> SassInstruction:
+    return SassInstruction(0, opcode, operands)
+
+
+def test_a_warp_waits_for_what_it_reads() -> None:
+    latencies = {"LDG": 200.0, "LDS": 30.0}
+    load, use = line("LDG.E", "R4, [R2.64]"), line("FFMA", "R8, R4, R5, R6")
+    other = [line("FFMA", f"R{20 + i}, R6, R7, R{20 + i}") for i in range(50)]
+    assert waits([load, use], latencies) == pytest.approx(199)
+    assert waits([load, *other, use], latencies) == pytest.approx(149)
+    assert waits([use, load, *other], latencies) == pytest.approx(149)  # a round ahead
+    assert waits([use, *other], latencies) == 0
+
+
+def test_a_barrier_of_copies_waits_for_older_groups_only() -> None:
+    latencies = {"LDGSTS": 200.0}
+    copy, end = line("LDGSTS.E", "[R2], [R4.64]"), line("LDGDEPBAR", "")
+    now, later = line("DEPBAR.LE", "SB0, 0x0"), line("DEPBAR.LE", "SB0, 0x1")
+    assert waits([copy, end, now], latencies) > 190
+    some = [line("FFMA", f"R{20 + i}, R6, R7, R{20 + i}") for i in range(250)]
+    assert waits([copy, end, *some, later], latencies) == 0
+
+
+def test_littles_law_multiplies_latency_by_rate() -> None:
+    law = costs.little("L2", "h200")
+    assert law.amount == law.clocks * law.rate and law.warps == law.amount / 128
+    assert costs.little("L2", "h200", each=512).warps == law.warps / 4
+    assert costs.little("FMA pipe", "h200").warps == 16
+    assert costs.little("FMA pipe", "t4").warps == 8
+    with pytest.raises(UnknownNameError, match="tape"):
+        costs.little("tape", "h200")
+    with pytest.raises(ConfigError, match="each"):
+        costs.little("L2", "h200", each=0)
+
+
+# --- on a page -----------------------------------------------------------------------------------
+
+
+def test_a_scorecard_says_what_binds_and_what_was_measured() -> None:
+    b = costs.bounds("block_1d", 4096, gpu="h200")
+    picture = plots.scorecard([b, costs.bounds("block_1d", 4096, gpu="t4")])
+    assert "L1 and shared memory binds" in picture.alt and "Measured: 7.02 ms" in picture.alt
+    assert "a prediction" in picture.alt and "Predicted, not measured: Tesla T4" in picture.caption
+    assert "recorded on" in picture.caption
+    assert "issue slots binds" in plots.scorecard(without(b, costs.L1)).alt
+    with pytest.raises(ConfigError):
+        plots.scorecard([])
+
+
+def test_all_roofs_draw_one_precision() -> None:
+    picture = plots.all_roofs(["naive", "fp32_best"], 4096, gpu="h200")
+    assert "naive 498 GFLOP/s" in picture.alt and "issue slots binds" in picture.alt
+    with pytest.raises(ConfigError, match="precision"):
+        plots.all_roofs(["naive", "hopper_5"], 4096, gpu="h200")
+
+
+def test_the_table_has_a_row_a_kernel() -> None:
+    shown = pages.costs_table(["naive", "block_1d"], 4096, gpu="h200")
+    assert "bound / measured" in shown.text and "0.99" in shown.text
+    assert "nobody measured" in pages.costs_table(["naive"], 4096, gpu="t4").text
+
+
+def test_the_record_is_shown_point_by_point_with_what_explains_the_rest() -> None:
+    shown = pages.bounds_against_record(["naive", "fp32_best", "mma_swizzle"])
+    assert "0.99" in shown.text and "naive" in shown.text
+    low = pages.bounds_against_record(["naive", "mma_swizzle"], below=0.7)
+    assert "mma_swizzle" in low.text and "naive" not in low.text
+    assert "data from global memory" in low.text
+    with pytest.raises(DataError, match="no recorded point"):
+        pages.bounds_against_record(["naive"], below=0.1)
+
+
+def test_on_your_gpu_predicts_for_a_t4() -> None:
+    said = pages.on_your_gpu("block_1d", next="block_2d").text
+    assert "Tesla T4" in said and "predicted" in said and "half the rate" in said
+    assert "times as fast" in said
+    assert "cp.async (from sm_80 on)" in pages.on_your_gpu("double_buffer", next="cp_async").text
+    lacking = pages.on_your_gpu("hopper_1").text
+    assert "wgmma" in lacking and "TMA" in lacking and "times as fast" not in lacking
+
+
+def test_what_a_gpu_lacks_is_what_the_kernel_uses() -> None:
+    t4, h200 = device.gpu("t4"), device.gpu("h200")
+    assert costs.missing(catalog["mma_pipelined_bf16"], t4) == (
+        "cp.async (from sm_80 on)", "BF16 on Tensor Cores (from sm_80 on)",
+    )  # fmt: skip
+    for name, kernel in catalog.items():
+        assert not costs.missing(kernel, h200), name
+        runs = kernel.min_arch == "sm_75"
+        assert runs == (not costs.missing(kernel, t4)), name
+        assert runs or "it is sm_75" not in str(costs.missing(kernel, t4)), name
+
+
+def test_the_ladder_of_a_t4_knows_what_it_cannot_run() -> None:
+    found = costs.ladder(["naive", "block_2d", "cp_async"], gpu="t4")
+    assert found["cp_async"] is None
+    assert found["naive"] is not None and found["block_2d"] is not None
+    assert found["naive"].ms > 10 * found["block_2d"].ms

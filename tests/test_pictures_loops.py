@@ -1,0 +1,123 @@
+"""Drawings of chapters 13 to 15: a walk through a patch, a ring, tiles dealt to SMs, and counted operands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from helpers import catalog, device
+from helpers.chapters.ch13 import pictures as ch13
+from helpers.chapters.ch13.operands import behind, operands, sources
+from helpers.chapters.ch14 import pictures as ch14
+from helpers.chapters.ch15 import pictures as ch15
+from helpers.errors import ConfigError
+from helpers.plots import Figure
+from helpers.toolchain import SassInstruction
+
+H200 = device.gpu("h200")
+
+
+def words(svg: str) -> list[str]:
+    return re.findall(r">([^<>]+)</text>", svg)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 8), (3, 5), (1, 4), (2, 1)])
+def test_a_walk_says_what_neighbours_share(rows: int, columns: int) -> None:
+    def by_hand(back: bool) -> int:
+        last, kept = None, 0
+        for i in range(rows):
+            for j in range(columns)[:: -1 if back and i % 2 else 1]:
+                kept += last is not None and (last[0] == i or last[1] == j)
+                last = (i, j)
+        return kept
+
+    figure = ch13.walks(rows, columns)
+    said = [int(n) for n in re.findall(r"(\d+) multiply-adds? of", figure.alt)]
+    assert said == [by_hand(False), by_hand(True)]
+    assert (said[0] < said[1]) is (rows > 1 and columns > 1)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_the_ring_is_the_one_of_a_queue(stages: int) -> None:
+    """Against a queue: step t takes the oldest tile, and the newest goes where it stood a step ago."""
+    places: list[int | None] = [*range(stages - 1), None]
+    figure = ch14.ring(stages, 6)
+    for t in range(6):
+        free = places.index(None)
+        places[free] = t + stages - 1
+        used = places.index(t)
+        assert f"tep {t}: place {used} holds tile {t}, in use" in figure.alt
+        assert f"tile {t + stages - 1} is asked for into place {free}" in figure.alt
+        drawn = [word for word in words(figure.svg) if word.startswith("tile ")]
+        assert drawn[t * stages : (t + 1) * stages] == [f"tile {n}" for n in range(t, t + stages)]
+        places[used] = None
+
+
+def test_a_ring_of_one_is_refused() -> None:
+    for stages, steps in ((1, 3), (3, 0)):
+        with pytest.raises(ConfigError, match="at least two places"):
+            ch14.ring(stages, steps)
+
+
+@pytest.mark.parametrize(("size", "sms"), [(1024, 132), (1025, 40), (100, 7)])
+def test_tiles_are_dealt_to_every_sm_in_turn(size: int, sms: int) -> None:
+    figure = ch15.dealt(size, [(128, 256), (64, 64)], replace(H200, sms=sms))
+    for bm, bn in ((128, 256), (64, 64)):
+        hands = [0] * sms
+        tiles = len(range(0, size, bm)) * len(range(0, size, bn))
+        for tile in range(tiles):
+            hands[tile % sms] += 1
+        told = (
+            f"{bm}x{bn} there are {tiles}, the busiest SM has {max(hands)} and {hands.count(0)} SMs"
+        )
+        assert told in figure.alt
+    for wrong in ((0, [(1, 1)]), (4, []), (4, [(0, 4)])):
+        with pytest.raises(ConfigError, match="at least 1 x 1"):
+            ch15.dealt(*wrong, H200)
+
+
+def sass(*lines: str) -> list[SassInstruction]:
+    return [
+        SassInstruction(16 * at, *line.split(" ", 1)) for at, line in enumerate(lines)
+    ]  # address, opcode, operands
+
+
+def test_what_is_ready_behind_a_barrier() -> None:
+    read, far = "LDS.128 R4, [R90]", "FFMA R20, R30, R31, R20"
+    need = "FFMA R21, R5, R31, R21"
+    assert behind(sass("BAR.SYNC 0x0", read, far, far, need, far)) == 2
+    assert behind(sass(need, far, "BAR.SYNC 0x0", read, far)) == 1  # around the loop's end
+    assert behind(sass("BAR.SYNC 0x0", read, need)) == 0
+    assert sources("R48, R75, -R61.reuse, R48") == [75, 61, 48]
+    assert sources("R48, R75, c[0x0][0x160], RZ") == [75]
+
+
+def test_a_kernel_without_its_zeros_has_sums_in_the_way() -> None:
+    zeros, none = operands("fp32_best"), operands("fp32_best", ZEROS_ADDED=0)
+    assert zeros.ffma == none.ffma and zeros.alike < none.alike
+    ahead, late = operands("warp_tiled"), operands("warp_tiled", FRAGMENTS_AHEAD=0)
+    assert ahead.behind > late.behind == 0
+    one_way = operands("warp_tiled", BACK_AND_FORTH=0)
+    assert one_way.reuse < ahead.reuse <= ahead.ffma < ahead.instructions
+    assert ahead.share == pytest.approx(100 * ahead.ffma / ahead.instructions)
+    assert catalog["warp_tiled"].params["TM"] * 8 * 8 == ahead.ffma
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "walks": ch13.walks,
+    "ring": ch14.ring,
+    "dealt": lambda: ch15.dealt(1024, [(128, 256), (64, 128)], H200),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_phone_can_read_it(name: str) -> None:
+    figure = FIGURES[name]()
+    box = re.search(r'viewBox="0 0 ([\d.]+) ', figure.narrow)
+    assert box and float(box[1]) == pytest.approx(320, abs=1)
+    sizes = [float(size) for size in re.findall(r"font-size:([\d.]+)px", figure.narrow)]
+    assert sizes and min(sizes) >= 10
+    assert "currentColor" in figure.svg and figure.alt and figure.caption
