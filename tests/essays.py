@@ -278,13 +278,12 @@ def share_new(source: str, before: str) -> float:
 
 
 def rungs() -> dict[str, float]:
-    """The share of new lines of every rung in the catalog."""
+    """The share of new lines of every rung. Raises UnknownKernelError for one that is not in the catalog."""
     from helpers.rungs import catalog
 
     return {
         name: share_new(catalog[name].source, catalog[before].source)
         for name, before in BEFORE.items()
-        if name in catalog and before in catalog
     }
 
 
@@ -381,6 +380,19 @@ def with_minutes(text: str, made: Essay) -> str:
     return STATED.sub(f"Time: about {max(5, 5 * round(made.minutes / 5))} minutes", text, count=1)
 
 
+def measured(pages: Mapping[str, str]) -> tuple[list[Essay], list[str]]:
+    """The measures of pages, and what stands in those that cannot be measured."""
+    from helpers.errors import TileError
+
+    made, broken = [], []
+    for page, text in pages.items():
+        try:
+            made.append(essay(page, text))
+        except TileError as error:
+            broken.append(f"{page}: {error}")
+    return made, broken
+
+
 def chapters() -> dict[str, str]:
     """The numbered chapters: text by name."""
     paths = sorted((ROOT / "book").glob("[0-9][0-9]_*.md"))
@@ -453,7 +465,7 @@ def main(given: Sequence[str] | None = None) -> int:
         for page, text in pages.items():
             pages[page] = with_minutes(text, essay(page, text))
             (ROOT / "book" / f"{page}.md").write_text(pages[page], encoding="utf-8")
-    essays = [essay(page, text) for page, text in pages.items()]
+    essays, broken = measured(pages)
     new, ceilings = rungs(), read_ceilings()
     if options.lower or options.begin:
         begin = [p for p in (*pages, "rungs") if any(p.startswith(name) for name in options.begin)]
@@ -464,10 +476,10 @@ def main(given: Sequence[str] | None = None) -> int:
         CEILINGS.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         ceilings = made
     if options.check:
-        wrong = faults(essays, new, ceilings) + unexcused(EXCUSED, pages)
+        wrong = broken + faults(essays, new, ceilings) + unexcused(EXCUSED, pages)
         print("\n".join(wrong), end="\n" if wrong else "")
         return 1 if wrong else 0
-    print(told(essays, new, ceilings))
+    print("\n".join([told(essays, new, ceilings), *broken]))
     return 0
 
 
