@@ -346,7 +346,7 @@ def test_a_sum_is_where_the_kernels_store_it() -> None:
     for row, col in np.ndindex(64, 256):
         assert ch21.holder(row, col) == (told[0][row, col], told[1][row, col])
     alt = ch21.accumulator(26, 43).alt
-    assert "acc[23] of lane 9 of warp 1" in alt and "acc[20]: row 18, column 42" in alt
+    assert "sum[23] of lane 9 of warp 1" in alt and "sum[20]: row 18, column 42" in alt
 
 
 def test_a_sum_that_no_thread_holds_is_refused() -> None:
