@@ -125,7 +125,7 @@ class Latency:
 _T4 = "Jia et al., arXiv 1903.07486, on a T4"
 _AMPERE = "Luo et al., arXiv 2402.13499, on an A100"
 _ADA = "Luo et al., arXiv 2402.13499, on an RTX 4090"
-_HOPPER = "Luo et al., arXiv 2402.13499, on an H100"
+_HOPPER = "Luo et al., arXiv 2402.13499, on an H800"
 LATENCIES: Mapping[str, Mapping[str, Latency]] = MappingProxyType(
     {
         "sm_75": {
