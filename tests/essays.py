@@ -254,6 +254,11 @@ BEFORE: Mapping[str, str] = {
 """Each rung and the one that its chapter compares it with. `naive` and `wmma` begin."""
 
 EXCUSED: Mapping[str, tuple[str, str]] = {
+    "wmma_shared": ("17_tensor_cores", "since `wmma` has no tile to begin with"),
+    "wmma_tiled": ("17_tensor_cores", "for four changes that you have met one by one"),
+    "mma_naive": ("18_who_holds_what", "since nothing of WMMA's fragments is left in it"),
+    "mma_pipelined": ("19_feeding", "and not all of them serve the ring"),
+    "mma_turing": ("19_feeding", "the tiles of `mma_swizzle` in the loop of a double buffer"),
     "mma_tma": ("20_copy_engine", "Who copies, who waits and how long a block stays change together"),
     "hopper_1": ("21_wgmma", "The first starts again from the simplest form"),
     "hopper_2": ("21_wgmma", "the second takes the loop of the first apart into two"),

@@ -10,7 +10,6 @@ import pytest
 
 from helpers import colours, emulator
 from helpers.chapters.ch01 import pictures as ch01
-from helpers.chapters.ch03 import pictures as ch03
 from helpers.chapters.investigations import pictures as investigations
 from helpers.errors import DataError
 from helpers.plots import Figure
@@ -79,7 +78,7 @@ def test_sets_and_lines_are_those_of_a_cache(rows: int, pitch: int) -> None:
     assert told in figure.alt
     assert all(told in drawn for drawn in words(figure))
     assert told not in investigations.cache_sets(rows + 4096, (pitch,)).alt
-    assert {ch03.set_of(r * pitch) for r in range(rows)} == set(held)
+    assert {investigations.set_of(r * pitch) for r in range(rows)} == set(held)
 
 
 def test_a_row_of_4096_bytes_is_the_odd_one() -> None:

@@ -1,4 +1,4 @@
-"""Checks for the exercises of chapter 24, the whole ladder."""
+"""Checks for the exercises of chapter 24, the summit."""
 
 from __future__ import annotations
 
@@ -25,42 +25,46 @@ def baseline(answer: object) -> Check:
 
 
 @exercise("24.2", kind="number")
-def of_the_roof(answer: object) -> Check:
-    """Share of the T4's roof at 16 FLOP/byte for 4 TFLOP/s."""
+def which_limit(answer: object) -> Check:
+    """TFLOP/s on an H200 where a turn takes 8 clocks to multiply, 11 to issue and 20 to deliver."""
+    turn = 32 * 64 * 132 * 1980e6 / 1e12  # TFLOP/s at a clock a turn
     return close_to(
         answer,
-        78.125,
-        what="share of the roof",
-        unit="%",
-        hint="First the roof: the lower of the peak and intensity times bandwidth, in the same unit.",
+        turn / 20,
+        tolerance=0.01,
+        what="the bound",
+        unit="TFLOP/s",
+        hint="A turn takes 32 / 4, 44 / 4 and 20 clocks. They overlap, so the largest counts.",
         wrong={
-            100 * 4 / 8.1: "that is the share of the peak; memory is the lower roof here",
-            4 / 8.1: "that is the share of the peak, and not in percent",
-            0.78125: "give it in percent",
-            128: "the other way round: what it reaches over what it could reach",
-            5.12: "that is the roof, in TFLOP/s",
-            5120: "that is the roof, in GFLOP/s",
+            turn / 8: "that is the peak of the multiply-adds; the wavefronts take longer",
+            turn / 11: "that is the issue slots' bound; the wavefronts take longer",
+            turn / 39: "the three run side by side: the longest counts, not their sum",
+            turn / 40: "a multiply-add is two operations",
+            turn / 20 / 132: "that is one SM",
+            1e3 * turn / 20: "that is in GFLOP/s",
         },
     )
 
 
 @exercise("24.3", kind="number")
 def naive_on_a_t4(answer: object) -> Check:
-    """GFLOP/s of the naive kernel on a T4 at one delivery of L1 a clock, 33 a step of a warp."""
+    """GFLOP/s of the naive kernel on a T4, whose L1 takes two clocks a delivery, 33 a step of a warp."""
     clocks = 40 * 1590e6 / 1e9  # of all SMs, in GHz
+    step = 2 * 33
     return close_to(
         answer,
-        clocks * 64 / 33,
+        clocks * 64 / step,
         tolerance=0.01,
         what="the prediction",
         unit="GFLOP/s",
         hint="SMs times clocks a second, times the operations of a step, over the clocks of a step.",
         wrong={
-            clocks * 32 / 33: "a multiply-add is two operations",
-            clocks * 64 / 32: "the row of B is delivered, too",
-            clocks * 64: "a step takes 33 clocks, not one",
-            1.590 * 64 / 33: "that is one SM",
-            clocks * 64 / 33 * 1e9: "give it in GFLOP/s",
-            clocks * 64 / 33 / 1e3: "give it in GFLOP/s",
+            clocks * 64 / 33: "a wavefront takes a T4 two clocks",
+            clocks * 32 / step: "a multiply-add is two operations",
+            clocks * 64 / 64: "the row of B is delivered, too",
+            clocks * 64: "a step takes 66 clocks, not one",
+            1.590 * 64 / step: "that is one SM",
+            clocks * 64 / step * 1e9: "give it in GFLOP/s",
+            clocks * 64 / step / 1e3: "give it in GFLOP/s",
         },
     )

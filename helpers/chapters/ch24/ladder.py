@@ -1,0 +1,183 @@
+"""Every limit of every rung on the H200, what the next rung removed, and the numbers of the summit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from helpers import costs
+from helpers.chapters.facts import Facts, recorded
+from helpers.costs import Bounds
+from helpers.measuring import evidence, stalls, tuned
+from helpers.rungs import catalog
+from helpers.wording import number
+
+SIZE = 4096
+EDGES = ((4096, 4096, 4096), (4095, 4095, 4095), (4097, 4097, 4097), (5000, 3000, 2000))
+ON_THE_EDGE = (
+    *("warp_tiled", "fp32_best", "mma_pipelined", "mma_tma", "hopper_5", "cublas_fp32", "cublas_fp16"),
+)  # fmt: skip
+REMOVED: Mapping[str, str] = {
+    "naive": "words of A that queue in one bank",
+    "coalesced": "a fetch for each use: a block shares a tile",
+    "tiled_32": "a read for each use of B: a column of sums",
+    "block_1d": "the same for A: a patch of sums",
+    "block_2d": "reads that collide, four where one of 16 bytes does",
+    "vectorised": "waiting for a tile: the next is fetched early",
+    "prefetch": "a barrier a step: two buffers",
+    "double_buffer": "registers that carry a tile: cp.async",
+    "cp_async": "a word delivered twice: lanes in squares",
+    "lane_map": "waiting for fragments: they are read a step ahead",
+    "warp_tiled": "waiting for copies: a ring of tiles",
+    "fp32_best": "FP32 ends here; Tensor Cores are next",
+    "wmma": "a fetch from L1 for each use: a tile in shared memory",
+    "wmma_shared": "waiting for a tile: copies ahead",
+    "wmma_tiled": "a layout that nobody knows: mma.sync names each lane's part",
+    "mma_naive": "many reads of a fragment: ldmatrix",
+    "mma_ldmatrix": "rows in the same banks: the XOR of the swizzle",
+    "mma_swizzle": "waiting for tiles: a ring",
+    "mma_pipelined": "threads that copy: the copy engine",
+    "mma_tma": "fragments in registers: wgmma reads shared memory",
+    "hopper_1": "copies and products in turns: roles and a ring",
+    "hopper_2": "small tiles, blocks that end: larger ones that stay",
+    "hopper_3": "one tile fetched twice: pairs with multicast",
+    "hopper_4": "Tensor Cores idle while sums are stored",
+    "hopper_5": "a last round with few tiles: stream-K",
+    "hopper_6": "",
+}
+"""What a rung still pays for and the next one does not."""
+FP32 = tuple(REMOVED)[:12]
+TENSOR = tuple(REMOVED)[12:]
+Row = dict[str, Any]
+
+
+def limits(names: Sequence[str]) -> list[Bounds]:
+    """What each resource alone would take at 4096 on the H200, for those names that are kernels."""
+    return [costs.bounds(name, SIZE, gpu="h200") for name in names if name in catalog]
+
+
+def shown(every: Sequence[Bounds]) -> Row:
+    """The table of limits: a row a rung, in ms, the binding one marked, beside it the time."""
+    columns = {costs.DRAM: "DRAM", costs.L2: "L2", costs.L1: "L1, shared", costs.ISSUE: "issue"}
+    rows = []
+    for b in every:
+        of = {words: b[name].ms if name in b else None for name, words in columns.items()}
+        of[b.pipe] = b[b.pipe].ms
+        bound = columns.get(b.binding, b.binding)
+        rows.append({
+            "rung": b.kernel,
+            **{k: None if v is None else number(v, 3) + (" ◂" if k == bound else "") for k, v in of.items()},
+            "busiest SM": b.waves.factor, "measured": b.measured, "share": b.share, "next": REMOVED[b.kernel] or None,
+        })  # fmt: skip
+    return {
+        "rows": rows,
+        "caption": f"At {SIZE} on the {every[0].gpu.name}: what each resource alone would take in ms (◂ the longest, which binds), the measured "
+        "time, and the bound's share of it. Busiest SM: its tiles over the mean, already in the bounds.",
+        "headers": {"busiest SM": "busiest SM", "measured": "measured (ms)", "share": "bound / measured", "next": "what the next rung removes"},
+        "formats": {"busiest SM": ".2f", "measured": lambda ms: number(float(ms), 3), "share": ".2f"},
+    }  # fmt: skip
+
+
+def low(every: Sequence[Bounds]) -> list[str]:
+    """The rungs whose bound explains less than 0.7 of their time, and whose stalls are on record."""
+    names = [b.kernel for b in every if b.share is not None and b.share < 0.7]
+    return [row["kernel"] for row in stalls(names, gpu="h200")] if names else []
+
+
+def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
+    """What the limits say of the whole ladder."""
+    out, by = Facts(), {b.kernel: b for b in (*fp32, *tensor)}
+    known = [b for b in by.values() if b.share is not None]
+    late = [b for b in fp32 if b.binding == costs.ISSUE]
+    early = [b for b in fp32 if b.binding == costs.L1]
+    first, last = late[0], late[-1]
+    timed = [b for b in fp32 if b.measured]
+    far = [(a, b) for a, b in combinations(timed, 2) if a.ms > 1.05 * b.ms]
+    out.say(
+        first_issue=first.kernel, slots_first=first.ms, slots_last=last.ms,
+        waited_first=100 * (first.share or float("nan")), waited_last=100 * (last.share or float("nan")),
+        closest=100 * max(b.share or 0 for b in known), farthest=100 * min(b.share or 1 for b in known),
+        farthest_name=min(known, key=lambda b: b.share or 1).kernel, dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms,
+        fp32_rungs=len(timed), near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
+    )  # fmt: skip
+    out.check("below", all((b.share or 0) <= 1 for b in known))
+    out.check("order", all((a.measured or 0) > (b.measured or 0) for a, b in far) and len(far) > 20)
+    out.check(
+        "first half",
+        [b.kernel for b in early] == [b.kernel for b in fp32][: len(early)] and len(early) == 5,
+    )
+    out.check("slots", len(late) == len(fp32) - len(early) and max(b.ms for b in late) < 1.06 * min(b.ms for b in late)
+              and (first.share or 0) < 0.7 and (last.share or 1) > 0.85)  # fmt: skip
+    pipe = [b.binding.endswith(" pipe") for b in tensor]
+    out.check("tensor", pipe == sorted(pipe) and pipe[-1] and not pipe[0])
+    out.check("dram", all(b[costs.DRAM].ms < 0.25 * b.ms for b in by.values()))
+    return out
+
+
+def climbed() -> Facts:
+    """The first kernel, the best, their shares of the library, and what two steps gained."""
+    out = Facts()
+    at = {n: recorded(n, 8192) for n in ("naive", "fp32_best", "hopper_5")}
+    share = {n: 100 * recorded(n, 8192, "cublas_ratio") for n in ("fp32_best", "hopper_5")}
+    here = {
+        n: 100 * recorded(n, SIZE, "cublas_ratio")
+        for n in ("warp_tiled", "fp32_best", "hopper_4", "hopper_5", "hopper_6")
+    }
+    found = evidence.shapes_table()
+    tried = found.rows if found else []
+    best = {
+        n: 100 * float((tuned(n, SIZE) or {"cublas_ratio": float("nan")})["cublas_ratio"])
+        for n in ("warp_tiled", "fp32_best")
+    }
+    out.say(
+        first=at["naive"] / 1e3, best=at["fp32_best"] / 1e3, best_share=share["fp32_best"], tensor=at["hopper_5"] / 1e3,
+        tensor_share=share["hopper_5"], whole=at["hopper_5"] / at["naive"], copies_gain=here["fp32_best"] - here["warp_tiled"],
+        copies_best=best["fp32_best"] - best["warp_tiled"], packed_gain=here["hopper_5"] - here["hopper_4"],
+        tested=len(tried), tested_shapes=min((row["shapes"] for row in tried), default=0),
+    )  # fmt: skip
+    out.check(
+        "copies",
+        here["fp32_best"] > here["warp_tiled"] + 3 and best["fp32_best"] > best["warp_tiled"] + 3,
+        *here.values(),
+        *best.values(),
+    )
+    out.check("packed", here["hopper_5"] > here["hopper_4"] + 3, *here.values())
+    out.check("behind", here["hopper_6"] < here["hopper_5"] - 2, *here.values())
+    out.check(
+        "right", len(tried) > 30 and all(row["wrong"] == row["shifted_wrong"] == 0 for row in tried)
+    )
+    return out
+
+
+def edges() -> Row:
+    """The table of the ragged edge: TFLOP/s, and percent of cuBLAS at the same precision."""
+    rows = []
+    for name in ON_THE_EDGE:
+        row: Row = {"kernel": name}
+        for shape in EDGES:
+            rate, share = (recorded(name, shape, column) for column in ("gflops", "cublas_ratio"))
+            what = "x".join(map(str, shape)) if shape[0] != shape[1] else str(shape[0])
+            paired = "" if name.startswith("cublas") else f" ({100 * share:.0f} %)"
+            row[what] = f"{rate / 1e3:.0f}{paired}" if rate == rate else None
+        rows.append(row)
+    return {
+        "rows": rows,
+        "caption": "TFLOP/s on the H200 (percent of cuBLAS at the same precision).",
+    }
+
+
+def kept() -> Facts:
+    """How much of its rate a kernel keeps at 4097."""
+    out = Facts()
+    left = {
+        n: 100 * recorded(n, 4097) / recorded(n, 4096)
+        for n in ("fp32_best", "mma_tma", "cublas_fp16")
+    }
+    out.say(fp32_kept=left["fp32_best"], tma_kept=left["mma_tma"], library_kept=left["cublas_fp16"])
+    out.check(
+        "far more",
+        left["mma_tma"] < 0.75 * left["fp32_best"] and left["cublas_fp16"] < left["mma_tma"],
+        *left.values(),
+    )
+    return out
