@@ -4,9 +4,9 @@
 // A block copies a BM x BK tile of A and a BK x BN tile of B to shared memory; each
 // of its warps computes a WM x WN tile of C as a grid of 16 x 8 accumulators that
 // stay in registers.
-// New since 17_wmma_tiled.cu: no opaque fragments. The lane knows which elements it
-// must hold (common/mma.cuh) and reads them: pairs along a row of A, pairs down a
-// column of B.
+// New since 17_wmma_shared.cu: no opaque fragments. The lane knows which elements
+// it must hold (common/mma.cuh) and reads them: pairs along a row of A, pairs down
+// a column of B.
 //
 // A is M x K, B is K x N of 2-byte elements, C is M x N of floats, all row-major.
 // Block: BM/WM * BN/WN warps. Grid: cdiv(N, BN) x cdiv(M, BM).

@@ -67,7 +67,7 @@ ONE_ELEMENT = ("naive", "coalesced", "unrolled", "coarsened")
 TILED = ("tiled_16", "tiled_rect", "tiled_padded")
 REGISTERS = ("block_1d", "privatised_2", "block_2d")
 FOURS = ("vectorised", "prefetch", "double_buffer", "cp_async")
-TENSOR = ("wmma", "wmma_tiled", "mma_ldmatrix", "mma_swizzle", "mma_pipelined")
+TENSOR = ("wmma", "wmma_shared", "wmma_tiled", "mma_ldmatrix", "mma_swizzle", "mma_pipelined")
 SHARED = (*TILED, *REGISTERS, *FOURS, "warp_tiled", "fp32_best", *TENSOR)
 
 
@@ -85,7 +85,9 @@ class Rule:
 
 
 _BARRIER = r"[ \t]*__syncthreads\(\);[^\n]*\n"
-_TEST = r"\b([A-Za-z_]\w*(?: [+*] \w+)*) {} (M|N|K|a_end|b_end|a_rows|rows_left)\b"
+_TEST = (
+    r"\b([A-Za-z_]\w*(?: [+*] \w+)*) {} (M|N|K|a_end|b_end|a_rows|a_cols|b_rows|b_cols|rows_left)\b"
+)
 
 RULES: tuple[Rule, ...] = (
     Rule("barrier dropped", "no-barrier", r"__syncthreads\(\);", ";", SHARED),
@@ -103,19 +105,18 @@ RULES: tuple[Rule, ...] = (
         "    if (row >= M || col >= N) return;\n    ", ("tiled_16", "tiled_rect", "privatised_2"),
     ),
     Rule("bound dropped", "no-bound", _TEST.format("<"), "true",
-         ("tiled_16", "block_2d", "vectorised", "cp_async", "wmma"), r"for \(|if \((?:stage|k_next)|in_C"),
-    Rule("bound dropped", "no-bound", _TEST.format(">="), "false", ("naive", "coarsened", "warp_tiled", "fp32_best")),
+         ("tiled_16", "block_2d", "vectorised", "cp_async", "fp32_best", "wmma"), r"for \(|if \((?:stage|k_next)|in_C"),
+    Rule("bound dropped", "no-bound", _TEST.format(">="), "false", ("naive", "coarsened")),
     Rule("bound dropped", "whole-vector", r"(load4|store4)<ALIGNED>", r"\1<true>", ("vectorised", "double_buffer")),
     Rule("bound off by one", "one-more", _TEST.format("<"), r"\1 <= \2", ("tiled_rect", "privatised_2", "wmma"), r"for \(|in_C"),
-    Rule("bound off by one", "one-more", _TEST.format(">="), r"\1 > \2", ("coalesced", "unrolled", "warp_tiled", "fp32_best")),
+    Rule("bound off by one", "one-more", _TEST.format(">="), r"\1 > \2", ("coalesced", "unrolled")),
     Rule("bound off by one", "one-more", r"\b([MNK]) - \((m0 \+ a_row|n0 \+ b_col|k0 \+ a_col)\)",
-         r"\1 + 1 - (\2)", ("vectorised", "cp_async")),
+         r"\1 + 1 - (\2)", ("vectorised", "cp_async", "warp_tiled", "fp32_best")),
     Rule("loop wrong", "one-step-more", r"\bk < (K|TILE|BK|TILE_COLS); \+\+k", r"k <= \1; ++k",
          (*ONE_ELEMENT, *TILED, *REGISTERS)),
     Rule("loop wrong", "no-tail", r"k0 < K; k0 \+= (\w+)\)", r"k0 + \1 <= K; k0 += \1)",
-         ("tiled_16", "block_1d", "vectorised", "cp_async")),
+         ("tiled_16", "block_1d", "vectorised", "cp_async", "warp_tiled", "fp32_best")),
     Rule("loop wrong", "tail-in-fours", r"k <= K - UNROLL", "k < K", ("unrolled",)),
-    Rule("loop wrong", "no-tail", r"\(K \+ BK - 1\) / BK", "K / BK", ("warp_tiled", "fp32_best")),
     Rule("indices swapped", "transposed", r"([AB]_tile)\[(\w+)\]\[(\w+)\](?! [;\n])", r"\1[\3][\2]",
          ("tiled_16", "tiled_rect", "block_1d"), r"__shared__"),
     Rule("indices swapped", "transposed", r"\b(C|A|B)( \+ |\[)size_t\((\w+)\) \* (\w+) \+ (\w+)", r"\1\2size_t(\5) * \4 + \3",
@@ -126,26 +127,21 @@ RULES: tuple[Rule, ...] = (
          ("naive", "coarsened", "tiled_16", "vectorised")),
     Rule("leading dimension wrong", "rows-for-columns", r"(C(?: \+ |\[)size_t\(\w+\)) \* N", r"\1 * M",
          ("coalesced", "tiled_16", "block_1d", "vectorised", "fp32_best")),
-    Rule("leading dimension wrong", "shared-row", r"buffer \* BK \+ (k|a_k)([^\n]*)\* LD_A", r"buffer * BK + \1\2* BM", ("warp_tiled",)),
     Rule("leading dimension wrong", "shared-row", r"row_major<A_LD>", "row_major<BK>", ("wmma_tiled",)),
-    Rule("leading dimension wrong", "shared-row", r"stage \+ k \* LD_A", "stage + k * BM", ("fp32_best",)),
     Rule("tile too small", "row-short", r"__shared__ (T|float) ([AB])_tile\[(\w+)\]\[(\w+)\];",
          r"__shared__ \1 \2_tile[\3][\4 - 1];", ("tiled_16", "tiled_rect", *REGISTERS)),
-    Rule("tile too small", "buffer-short", r"([AB])_tile\[(2|STAGES)\];", r"\1_tile[\2 - 1];", ("double_buffer", "cp_async")),
-    Rule("tile too small", "no-pad", r"2 \* BK \* LD_A / VEC", "2 * BK * BM / VEC", ("warp_tiled",)),
-    Rule("tile too small", "no-pad", r"BUFFER = BM \* A_LD \+ BK \* B_LD", "BUFFER = BM * BK + BK * BN", ("wmma_tiled",)),
-    Rule("tile too small", "no-pad", r"STAGE_A = BK \* LD_A", "STAGE_A = BK * BM", ("fp32_best",)),
+    Rule("tile too small", "buffer-short", r"([AB])_tile\[(2|STAGES)\];", r"\1_tile[\2 - 1];", ("double_buffer", "lane_map", "cp_async", "warp_tiled")),
+    Rule("tile too small", "no-pad", r"T A_tile\[BM\]\[A_LD\]", "T A_tile[BM][BK]", ("wmma_tiled",)),
     Rule("vector off alignment", "test-dropped", r"if \(rows_aligned[^{\n]*\) \{", "if (true) {",
          (*FOURS, "warp_tiled", "fp32_best", *TENSOR[1:])),
     Rule("vector off alignment", "column-plus-one", r"% \(BN / (VEC|TN)\) \* VEC;", r"% (BN / \1) * VEC + 1;", FOURS[:2]),
-    Rule("vector off alignment", "odd-pad", r"A_PAD = VEC", "A_PAD = 1", FOURS[:1]),
-    Rule("vector off alignment", "odd-pad", r"\bPAD = 4", "PAD = 2", ("warp_tiled", "fp32_best")),
+    Rule("vector off alignment", "odd-pad", r"A_PAD = VEC", "A_PAD = 1", ("vectorised", "warp_tiled", "fp32_best")),
     Rule("tile not initialised", "no-zeros", r"(?m)^(\s*)([AB]_tile\[[^=\n]+\]) = ([^?\n]+) \? ([^\n]+) : (?:0\.0f|T\(0\));",
          r"\1if (\3) \2 = \4;", ("tiled_16", "tiled_rect", *REGISTERS)),
     Rule("tile not initialised", "no-store", r"(?m)^\s*vec4\(&B_tile\[[^=\n]+\) = [^\n]+;", "        ;", FOURS[:3]),
-    Rule("tile not initialised", "no-first-tile", r"(?m)^    put_down\(0\);", "    ;", ("double_buffer", "warp_tiled")),
+    Rule("tile not initialised", "no-first-tile", r"(?m)^    put_down\(0\);", "    ;", ("double_buffer", "lane_map", "warp_tiled")),
     Rule("tile not initialised", "no-copy", r"(?m)^\s+(?:store_chunks|gather_tile)<BK[^;]*;", "        ;",
-         ("wmma_tiled", "mma_ldmatrix", "mma_swizzle")),
+         ("wmma_shared", "wmma_tiled", "mma_ldmatrix", "mma_swizzle")),
     Rule("tile not initialised", "no-copy", r"(?m)^\s+stage\(B_staged[^;]*;", "        ;", ("wmma",)),
     Rule("asynchronous wait dropped", "no-wait", r"wait_groups<STAGES - 2>\(\);", ";", ("cp_async", "fp32_best", "mma_pipelined")),
     Rule("asynchronous wait dropped", "one-group-less", r"wait_groups<STAGES - 2>\(\);", "wait_groups<STAGES - 1>();",

@@ -176,12 +176,19 @@ def exchanged(record: Record) -> None:
             a[name], b[name] = b[name], a[name]
 
 
-def unspilled(record: Record) -> None:
-    """A spill gone: no recorded tile of fp32_best spills a byte."""
-    spilt = [e for e in entries(record, "sweep", "fp32_best") if e["spill_bytes"]]
-    assert spilt
-    for entry in spilt:
-        entry["spill_bytes"] = 0
+def hurried(record: Record) -> None:
+    """Panels from pageable memory overlap after all: they take half of their time."""
+    panels = [
+        e
+        for e in entries(record, "overlap", "vectorised")
+        if e["memory"] == "pageable" and e["panels"] > 1
+    ]
+    assert panels
+    for entry in panels:
+        for name in ("ms", "q1", "q3"):
+            entry[name] /= 2
+        for name in ("speedup", "speedup_q1", "speedup_q3"):
+            entry[name] *= 2
 
 
 @pytest.mark.slow
@@ -190,7 +197,7 @@ def unspilled(record: Record) -> None:
     [
         ("13_loop_registers", slower, r"13_loop_registers\.md:\d+"),
         ("06_tiling", exchanged, r"06_tiling\.md:\d+"),
-        ("14_ring_of_tiles", unspilled, r"14_ring_of_tiles\.md:\d+"),
+        ("16_streams", hurried, r"16_streams\.md:\d+"),
     ],
 )
 def test_a_changed_record_stops_the_page_at_the_sentence(

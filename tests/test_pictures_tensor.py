@@ -66,7 +66,7 @@ def texts(svg: str) -> Iterator[str]:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "fragments": fragments,
-    "a warp's fragments": lambda: ch17.warp_fragments("wmma_tiled"),
+    "a warp's fragments": lambda: ch17.warp_fragments("wmma_shared"),
     "ring of four": lambda: ch19.ring(4),
     "ring of two": lambda: ch19.ring(2, 3),
     **{
@@ -150,14 +150,14 @@ def test_what_is_no_fragment_is_refused() -> None:
 
 
 def test_a_warp_uses_each_fragment_with_all_of_the_other_operand() -> None:
-    p = catalog["wmma_tiled"].params
+    p = catalog["wmma_shared"].params
     down, across = p["WM"] // 16, p["WN"] // 16
-    words = list(texts(ch17.warp_fragments("wmma_tiled").svg))
+    words = list(texts(ch17.warp_fragments("wmma_shared").svg))
     assert {f"A{i}·B{j}" for i in range(down) for j in range(across)} <= set(words)
     assert sum("·" in word for word in words) == down * across
-    narrow = replace(catalog["wmma_tiled"], params={**p, "WM": 32})
+    narrow = replace(catalog["wmma_shared"], params={**p, "WM": 32})
     assert f"2 + {across} loads, {2 * across} products" in ch17.warp_fragments(narrow).caption
-    for kernel in ("tiled_32", replace(catalog["wmma_tiled"], params={**p, "WN": 24})):
+    for kernel in ("tiled_32", replace(catalog["wmma_shared"], params={**p, "WN": 24})):
         with pytest.raises(ConfigError, match="warp tile"):
             ch17.warp_fragments(kernel)
 
@@ -346,7 +346,7 @@ def test_a_sum_is_where_the_kernels_store_it() -> None:
     for row, col in np.ndindex(64, 256):
         assert ch21.holder(row, col) == (told[0][row, col], told[1][row, col])
     alt = ch21.accumulator(26, 43).alt
-    assert "acc[23] of lane 9 of warp 1" in alt and "acc[20]: row 18, column 42" in alt
+    assert "sum[23] of lane 9 of warp 1" in alt and "sum[20]: row 18, column 42" in alt
 
 
 def test_a_sum_that_no_thread_holds_is_refused() -> None:

@@ -7,11 +7,8 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from helpers import exercises
 from helpers.chapters.ch17 import checks
-from helpers.measuring import load
 from helpers.pages import Markdown
 from tests.conftest import ROOT
 
@@ -48,24 +45,6 @@ def test_the_ragged_gain_is_untested_until_it_is_recorded() -> None:
     after = shown(code, ragged=lambda: Found(share=0.8, default=0.5), promised=PROMISED, math=math)
     assert "Measured it is 1.60 times: 20 shapes, every element right." in after
     assert "untested" not in after
-
-
-@pytest.mark.parametrize(
-    ("counted", "said"),
-    [((), True), (("wmma",), True), (("wmma_tiled",), True), (("naive", "wmma", "wmma_tiled"), False)],
-)  # fmt: skip
-def test_counts_are_unchecked_until_counters_are_recorded(
-    counted: tuple[str, ...], said: bool
-) -> None:
-    code = cell("17_tensor_cores", "checked = {")
-    record = SimpleNamespace(counters=[{"kernel": name} for name in counted])
-    assert ("nothing has checked" in shown(code, load=lambda gpu: record)) is said
-
-
-def test_what_the_page_says_today_is_what_the_record_holds() -> None:
-    counted = {entry["kernel"] for entry in load("h200").counters}
-    says = shown(cell("17_tensor_cores", "checked = {"), load=load)
-    assert bool(says) is not ({"wmma", "wmma_tiled"} <= counted)
 
 
 # -- exercises of chapter 17 that are new with its first kernel --------------------------------------

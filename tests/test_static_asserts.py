@@ -212,7 +212,7 @@ GONE = [
     ("fp32_best", "LANES_N % 2 == 0", "1"),
     (
         "fp32_best",
-        "THREADS % B_THREADS == 0 && BN % (WIDTH * B_THREADS) == 0 && BK % B_ROWS == 0",
+        "THREADS % B_LANES == 0 && BN % B_SPAN == 0 && BK % B_STEP == 0",
         "1",
     ),
     ("mma_swizzle", "WM * WN <= 4096", "WM * WN <= 8192"),

@@ -201,8 +201,8 @@ def bounds(
 ) -> Bounds:
     """`of_plan` a product by a kernel of the catalog; bounds(kernel, n) stands for M = N = K = n.
 
-    gpu: a key of `device.GPUS`; default the GPU at hand, or the H200. tile: sizes other than the
-    kernel's own. Raises UnknownKernelError, ShapeError, ConfigError (a broken rule, a GPU too old).
+    gpu: a key of `device.GPUS` (the time beside is then its record's); default the GPU at hand (measured
+    now), or the H200. tile: sizes other than the kernel's own. Raises UnknownKernelError, ShapeError, ConfigError (a broken rule, a GPU too old).
     """
     n, k = (M if N is None else N), (M if K is None else K)
     return of_plan(lay_out(kernel, M, n, k, **tile), gpu)
@@ -282,7 +282,7 @@ def of_plan(
     if counts.waits is not None:
         at_once = max(1.0, min(resident, where.busiest))
         waiting = counts.waits.at(K) * where.busiest / at_once / (card_.boost_mhz * 1e3)
-    took, whose = measured if measured is not None else time_of(plan, card_)
+    took, whose = measured or time_of(plan, card_, live=not isinstance(gpu, str))
     return Bounds(
         kernel.name, (M, N, K), card_, tuple(found), where, float(model.flops(M, N, K)), took,
         whose, tuple(missing), waiting,
@@ -333,16 +333,16 @@ def l2_bytes(plan: Geometry, resident: int) -> tuple[float, str]:
     return plan.M * plan.N * plan.K * ITEM_BYTES[k.dtype] * each, words
 
 
-def time_of(plan: Geometry, gpu: Gpu) -> tuple[float | None, str]:
+def time_of(plan: Geometry, gpu: Gpu, *, live: bool = True) -> tuple[float | None, str]:
     """The measured time of a launch on a GPU in ms, and whose it is; None where nobody measured it.
 
-    Live where the GPU is the one at hand, else from its record, of the code as it stands now.
+    Measured now where the GPU is the one at hand and `live`, else from its record: whose it is says so where
+    the code has changed since.
     """
     if plan.kernel.text is not None or math.prod((plan.M, plan.N, plan.K)) == 0:
         return None, ""
-    live = at_hand()
     try:
-        here = live is not None and live.key == gpu.key
+        here = live and at_hand() == gpu
         if not here and gpu.key not in measuring.known_gpus():
             return None, ""
         m = measuring.measure(

@@ -149,9 +149,9 @@ def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Htm
     predictions, or what it lacks there), what is missing or slower. A prediction is called one; for the GPU
     at hand the measured time stands beside it. Raises what `costs.bounds` raises.
     """
-    cards = [device.gpu("t4")]
     here = costs.at_hand()
-    if here is not None and here.key != "t4":
+    cards = [device.gpu("t4")] if here is None or here.key != "t4" else []
+    if here is not None:
         cards.append(here)
     parts = [_on(card, name, next, _all(size), card == here) for card in cards]
     items = "".join(f"<li>{inline(words)}</li>" for words in parts)
@@ -192,10 +192,16 @@ def _after(card: Gpu, b: Bounds, after: str, size: tuple[int, int, int]) -> str:
     if lacking:
         return f"The next rung, `{after}`, does not run there. Missing: {join(lacking)}."
     later = costs.bounds(after, *size, gpu=card)
-    gain = b.ms / later.ms
+    gain, waits = b.ms / later.ms, b.predicted / later.predicted
     if gain > 1.02:
-        return f"The next rung, `{after}`, may be {number(gain)} times as fast; then {later.binding} {'bind' if later.binding.endswith('s') else 'binds'}."
-    return f"The next rung, `{after}`, moves this bound by no more than 2 %: what it gains there is time that nothing in this model counts, such as waiting."
+        return (
+            f"The next rung, `{after}`, may be {number(gain)} times as fast; then {later.binding} "
+            f"{'bind' if later.binding.endswith('s') else 'binds'}."
+        )
+    still = f"The next rung, `{after}`, leaves this bound where it is"
+    if waits > 1.02:
+        return f"{still}; it waits less for its loads, and may be {number(waits)} times as fast for that."
+    return f"{still}, and by its machine code a warp waits no less: the model sees no gain there."
 
 
 __all__ = ["costs_table", "on_your_gpu"]

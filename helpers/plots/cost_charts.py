@@ -117,7 +117,7 @@ def _told(b: Bounds) -> str:
         else "Nothing is measured there: a prediction."
     )
     waits = f" Waiting adds {_milliseconds(_waits(b))}, predicted." if _waits(b) else ""
-    return f"What each resource alone would take for {_head(b)}: {parts}. {b.binding} binds.{waits} {end}"
+    return f"What each resource alone would take for {_head(b)}: {parts}. The longest is {b.binding}: it binds.{waits} {end}"
 
 
 def _caption(every: Sequence[Bounds]) -> str:
@@ -251,7 +251,7 @@ def all_roofs(
                 for a, name, x in places
                 if a is b and name == n
             )
-            + f", {b.binding} binds"
+            + f", bound by {b.binding}"
             for b in every
         )
         + "."

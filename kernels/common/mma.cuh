@@ -3,14 +3,14 @@
 //
 // The 32 lanes hold the matrices between them. With g = lane / 4 and t = lane % 4:
 //
-//   A, 16 x 16   a[0] = row g,     columns 2t, 2t+1        a[2] = row g,
-// columns 2t+8, 2t+9
-//                a[1] = row g + 8, columns 2t, 2t+1        a[3] = row g + 8,
-// columns 2t+8, 2t+9
-//   B, 16 x 8    b[0] = rows 2t, 2t+1, column g            b[1] = rows 2t+8, 2t+9,
-// column g
-//   C, 16 x 8    sum[0], sum[1] = row g,     columns 2t, 2t+1
-//                sum[2], sum[3] = row g + 8, columns 2t, 2t+1
+//   A, 16 x 16   a[0]   row g,          columns 2t, 2t+1
+//                a[1]   row g + 8,      columns 2t, 2t+1
+//                a[2]   row g,          columns 2t+8, 2t+9
+//                a[3]   row g + 8,      columns 2t+8, 2t+9
+//   B, 16 x 8    b[0]   rows 2t, 2t+1,  column g
+//                b[1]   rows 2t+8, 2t+9, column g
+//   C, 16 x 8    sum[0], sum[1]   row g,      columns 2t, 2t+1
+//                sum[2], sum[3]   row g + 8,  columns 2t, 2t+1
 //
 // A register of A or B packs two 2-byte elements, the first in the low half. The
 // left halves of A and B alone (a[0], a[1], b[0]) are the operands of m16n8k8.

@@ -20,8 +20,8 @@
     do {                                                                      \
         const cudaError_t error = (call);                                     \
         if (error != cudaSuccess) {                                           \
-            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__,           \
-                         cudaGetErrorString(error));                          \
+            const char* why = cudaGetErrorString(error);                      \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, why);     \
             std::exit(1);                                                     \
         }                                                                     \
     } while (0)

@@ -18,42 +18,6 @@ CHUNK = 8
 """Elements of two bytes in the 16 bytes that the swizzle moves as one."""
 
 
-def _walk(stages: int, steps: int) -> Iterator[tuple[int, int, int]]:
-    """Stage and both parities of each step, counted as kernels/common/mbarrier.cuh counts them."""
-    stage, parity = 0, 0
-    for _ in range(steps):
-        yield stage, parity, parity ^ 1
-        stage += 1
-        if stage == stages:
-            stage, parity = 0, parity ^ 1
-
-
-@exercise("20.1", kind="python")
-def ring_place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """Where a step lies in the ring, and the parities that its two waits name."""
-    if answer(0, 2) is ...:
-        yield Check(False, "the function returns three numbers", got="...")
-        return
-    for stages in (2, 3, 4):
-        wrong = ""
-        for step, right in enumerate(_walk(stages, 3 * stages + 1)):
-            got = tuple(int(value) for value in answer(step, stages))
-            if got != right:
-                wrong = f"step {step}: {got}"
-                if got[:1] != right[:1]:
-                    hint = "after the last stage the first comes again: step modulo stages"
-                elif got[:2] == right[:2]:
-                    hint = "the producer's first round must not wait: it names the phase before the first"
-                elif step == 0:
-                    hint = "the first phase of a barrier has parity 0"
-                else:
-                    hint = "the parity changes once a round, not once a step"
-                yield Check(False, f"a ring of {stages}", got=wrong, hint=hint)
-                break
-        if not wrong:
-            yield Check(True, f"a ring of {stages}, three rounds and a step")
-
-
 BOX_ROWS = 64
 
 
@@ -64,7 +28,7 @@ def _swizzled(row: int, col: int) -> int:
     return BOX_BYTES * box + 2 * (row * BOX_COLS + chunk * CHUNK + col % CHUNK)
 
 
-@exercise("20.2", kind="python")
+@exercise("20.1", kind="python")
 def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     """A 64 x 256 tile of two-byte elements: four boxes with the 128-byte swizzle."""
     if answer(0, 0) is ...:
@@ -109,7 +73,7 @@ STEPS = 7
 """More than twice around the ring of two slots."""
 
 
-@exercise("20.3", kind="kernel")
+@exercise("20.2", kind="kernel")
 def relay(answer: object) -> Iterator[Check]:
     """A warp fills a ring of two slots, another empties it: numbers pass in order, doubled."""
     x = np.random.default_rng(20).standard_normal(32 * STEPS).astype(np.float32)

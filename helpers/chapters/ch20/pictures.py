@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 
+from helpers import hopper
 from helpers.colours import BLUE, GREY, VERMILION
 from helpers.errors import DataError
 from helpers.hopper import BOX_COLS, ITEM_BYTES
@@ -189,3 +191,14 @@ def box(chunk: int = 2, *, caption: str | None = None) -> Figure:
             f"chunks {chunk} share four banks; swizzled, they lie at positions {told}, in all 32."
         )
     return both(draw, alt, caption)
+
+
+# -- the call that describes a matrix --------------------------------------------------------------
+
+
+def host_call() -> str:
+    """The lines of helpers/hopper.py that fill a tensor map, as they stand there."""
+    source = inspect.getsource(hopper._encode.__wrapped__)
+    return inspect.cleandoc(
+        "\n" + source[source.index("    status, tensor_map") : source.index("    if int(status)")]
+    )

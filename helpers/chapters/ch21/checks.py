@@ -41,7 +41,7 @@ def descriptor(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
 
 @exercise("21.2", kind="python")
 def sum_holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """Thread of the warpgroup and index in its acc[] of each of the 64 x 256 sums of a wgmma."""
+    """Thread of the warpgroup and index in its sum[] of each of the 64 x 256 sums of a wgmma."""
     if not isinstance(answer(0, 0), (tuple, list)):
         yield Check(False, "the function returns two numbers", got=str(answer(0, 0)))
         return

@@ -79,7 +79,7 @@ ROWS, PIECE = 64, 8
 
 
 def holder(row: int, col: int) -> tuple[int, int]:
-    """Thread of the warpgroup (0 to 127) and index in acc[] of sum (row, col) of m64nNk16.
+    """Thread of the warpgroup (0 to 127) and index in sum[] of sum (row, col) of m64nNk16.
 
     Source: PTX ISA, register fragments of wgmma.mma_async, D; kernels/common/wgmma.cuh.
     """
@@ -103,7 +103,7 @@ def accumulator(
     first, piece = 16 * warp + lane // 4, col // PIECE
     pair = lane % 4 * 2
     mine = [
-        f"acc[{4 * piece + 2 * h + i}]: row {first + 8 * h}, column {PIECE * piece + pair + i}"
+        f"sum[{4 * piece + 2 * h + i}]: row {first + 8 * h}, column {PIECE * piece + pair + i}"
         for h in (0, 1)
         for i in (0, 1)
     ]
@@ -173,12 +173,12 @@ def accumulator(
         f"The {ROWS} x {n} sums of one wgmma. Warp 0 of the warpgroup holds rows 0 to 15, warp 1 rows 16 to 31, "
         f"warp 2 rows 32 to 47, warp 3 rows 48 to 63. In each piece of {PIECE} columns four lanes hold two "
         f"neighbours each of a row, lanes 0 to 3 in rows 0 and 8 of the warp's 16, up to lanes 28 to 31 in rows "
-        f"7 and 15. Sum ({row}, {col}) is acc[{index}] of lane {lane} of warp {warp}, which holds of its piece "
+        f"7 and 15. Sum ({row}, {col}) is sum[{index}] of lane {lane} of warp {warp}, which holds of its piece "
         f"{'; '.join(mine)}."
     )
     if caption is None:
         caption = (
-            f"The sums of one m64n{n}k16. Sum ({row}, {col}) is acc[{index}] of thread {thread} of the "
+            f"The sums of one m64n{n}k16. Sum ({row}, {col}) is sum[{index}] of thread {thread} of the "
             f"warpgroup, lane {lane} of warp {warp}; it holds {n // 2} sums."
         )
     return both(draw, alt, caption)

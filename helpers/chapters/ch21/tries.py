@@ -1,10 +1,16 @@
-"""What the notes of the tuning runs say of the kernels of chapter 21 (data/tries/hopper.md)."""
+"""What the record and the notes of the tuning runs (data/tries/hopper.md) say of the kernels of chapter 21."""
 
 from __future__ import annotations
 
+import itertools
 import re
+from typing import Any
 
 from helpers.kernel import ROOT
+from helpers.measuring import load, measure, stalls
+from helpers.rungs import catalog
+
+STEPS = ("hopper_1", "hopper_2", "hopper_3")
 
 
 def said() -> dict[str, float]:
@@ -22,3 +28,30 @@ def said() -> dict[str, float]:
     beside = re.search(r"wgmma beside copies at (\d+) bytes a cycle runs no slower", notes)
     assert beside, "data/tries/hopper.md"
     return {**found, "beside": float(beside[1])}
+
+
+def found() -> dict[str, Any]:
+    """Of steps 1 to 3 on an H200: `percent` of cuBLAS at 4096, mma_tma's too, and of step 3 at 8192 (`large`);
+    points that a step gains over the one before, by kernel and size ("hopper_2_4096"); clocks in which Tensor
+    Cores work (`tensor`, %); `least` and `worst` of their largest errors at 1025; how many `kernels` there are."""
+    names = ("mma_tma", *STEPS)
+    rec = measure(names, sizes=[4096, 8192], gpu="h200")
+    percent = {(n, s): 100 * rec.value(n, s, "cublas_ratio") for n in names for s in (4096, 8192)}
+    errors = [
+        p["max_error"]
+        for name in STEPS
+        for p in load("h200").find("points", kernel=name, m=1025, n=1025, k=1025)
+    ]
+    return {
+        "percent": {name: percent[name, 4096] for name in names},
+        "large": percent["hopper_3", 8192],
+        "gain": {
+            f"{new}_{size}": percent[new, size] - percent[old, size]
+            for old, new in itertools.pairwise(STEPS)
+            for size in (4096, 8192)
+        },
+        "tensor": {row["kernel"]: row["tensor_percent"] for row in stalls(names, gpu="h200")},
+        "least": min(errors),
+        "worst": max(errors),
+        "kernels": sum(kernel.chapter == 21 for kernel in catalog.values()),
+    }

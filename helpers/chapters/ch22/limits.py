@@ -7,7 +7,7 @@ from typing import Any
 from helpers import device
 from helpers.chapters.ch22.pictures import stream_k_share
 from helpers.chapters.ch22.tries import said
-from helpers.measuring import load, measure
+from helpers.measuring import load, measure, stalls
 from helpers.rungs import catalog, lay_out
 
 H200 = device.gpu("h200")
@@ -25,6 +25,26 @@ def gains(sizes: tuple[int, ...] = (4096, 8192)) -> dict[str, float]:
         f"{i}_{size}": percent(f"hopper_{i}", size) - percent(f"hopper_{i - 1}", size)
         for i in (4, 5, 6)
         for size in sizes
+    }
+
+
+def found() -> dict[str, Any]:
+    """Of the record: points that steps `gain`; clocks in which Tensor Cores work (`tensor`, %) at 4096, by
+    kernel; `rounds` of tiles by size; microseconds that step 6 takes longer than step 5 at 4096 (`loss`);
+    TFLOP/s of cuBLAS `beside` step 5 at 8192; registers of a `packed` tile; `sms` of the GPU."""
+    rec, p = (
+        measure(["hopper_5", "hopper_6"], sizes=[4096, 8192], gpu="h200"),
+        catalog["hopper_5"].params,
+    )
+    rate, ratio = (rec.value("hopper_5", 8192, what) for what in ("gflops", "cublas_ratio"))
+    return {
+        "gain": gains(),
+        "tensor": {row["kernel"]: row["tensor_percent"] for row in stalls(STEPS, gpu="h200")},
+        "rounds": {size: rounds(size) for size in (1024, 4096, 8192)},
+        "loss": 1e3 * (rec.value("hopper_6", 4096) - rec.value("hopper_5", 4096)),
+        "beside": rate / ratio / 1e3,
+        "packed": p["BM"] // 128 * p["BN"] // 4,
+        "sms": H200.sms,
     }
 
 
@@ -69,7 +89,7 @@ def spans(rows: list[dict[str, Any]]) -> dict[str, float]:
     }  # fmt: skip
 
 
-def limits(size: int = 8192) -> list[dict[str, Any]]:
+def left_of_peak(size: int = 8192) -> list[dict[str, Any]]:
     """What remains of the peak, TFLOP/s and %, as the limits of hopper_5 are taken off one by one."""
     rec, notes = measure(["hopper_5"], sizes=[size], gpu="h200"), said()
     peak, clock = H200.peak_gflops("bf16") / 1e3, rec.value("hopper_5", size, "clock_mhz")

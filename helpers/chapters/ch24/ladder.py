@@ -107,8 +107,10 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
         "first half",
         [b.kernel for b in early] == [b.kernel for b in fp32][: len(early)] and len(early) == 5,
     )
-    out.check("slots", len(late) == len(fp32) - len(early) and max(b.ms for b in late) < 1.06 * min(b.ms for b in late)
+    out.check("slots", len(late) == len(fp32) - len(early) and max(b.ms for b in late) < 1.1 * min(b.ms for b in late)
               and (first.share or 0) < 0.7 and (last.share or 1) > 0.85)  # fmt: skip
+    shares = [b.share for b in late if b.share is not None]
+    out.check("closer", shares == sorted(shares))
     pipe = [b.binding.endswith(" pipe") for b in tensor]
     out.check("tensor", pipe == sorted(pipe) and pipe[-1] and not pipe[0])
     out.check("dram", all(b[costs.DRAM].ms < 0.25 * b.ms for b in by.values()))
