@@ -111,6 +111,13 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
               and (first.share or 0) < 0.7 and (last.share or 1) > 0.85)  # fmt: skip
     shares = [b.share for b in late if b.share is not None]
     out.check("closer", shares == sorted(shares))
+    carried, copied = by["double_buffer"], by["cp_async"]
+    timed_both = [b.measured or float("nan") for b in (carried, copied)]
+    out.check(
+        "copies add",
+        copied.ms > 1.02 * carried.ms and timed_both[1] > 0.98 * timed_both[0],
+        *timed_both,
+    )
     pipe = [b.binding.endswith(" pipe") for b in tensor]
     out.check("tensor", pipe == sorted(pipe) and pipe[-1] and not pipe[0])
     out.check("dram", all(b[costs.DRAM].ms < 0.25 * b.ms for b in by.values()))
