@@ -23,8 +23,8 @@ REMOVED: Mapping[str, str] = {
     "coalesced": "a fetch for each use: a shared tile",
     "tiled_32": "a read of B for each use: a column of sums",
     "block_1d": "the same for A: a patch of sums",
-    "block_2d": "reads that collide; four in one",
-    "vectorised": "waiting: the next tile early",
+    "block_2d": "reads that collide, narrow reads",
+    "vectorised": "waiting for the next tile",
     "prefetch": "one of two barriers",
     "double_buffer": "registers that carry a tile",
     "cp_async": "words delivered twice: lanes in squares",
@@ -32,11 +32,11 @@ REMOVED: Mapping[str, str] = {
     "warp_tiled": "waiting for copies: a ring",
     "fp32_best": "FP32 itself: Tensor Cores",
     "wmma": "a fetch for each use: a shared tile",
-    "wmma_shared": "waiting: the next tile early",
+    "wmma_shared": "waiting for the next tile",
     "wmma_tiled": "a layout nobody knows: mma.sync",
     "mma_naive": "many reads a fragment: ldmatrix",
     "mma_ldmatrix": "rows in the same banks: XOR",
-    "mma_swizzle": "waiting: a ring",
+    "mma_swizzle": "waiting for copies: a ring",
     "mma_pipelined": "threads that copy: TMA",
     "mma_tma": "fragments in registers: wgmma",
     "hopper_1": "copying in turns: roles and a ring",
@@ -67,14 +67,14 @@ def shown(every: Sequence[Bounds]) -> Row:
         bound = columns.get(b.binding, b.binding)
         rows.append({
             "rung": b.kernel,
-            **{k: None if v is None else number(v, 3) + (" ◂" if k == bound else "") for k, v in of.items()},
+            **{k: None if v is None else number(v, 3) + ("\u00a0◂" if k == bound else "") for k, v in of.items()},
             "measured": b.measured, "share": b.share, "next": REMOVED[b.kernel] or None,
         })  # fmt: skip
     return {
         "rows": rows,
         "caption": f"At {SIZE} on the {every[0].gpu.name}: what each resource alone would take in ms (◂ the longest, which binds), the "
         "measured time, the bound's share of it, and what the next rung removes.",
-        "headers": {"next": "the next removes"},
+        "headers": {"measured": "time", "next": "the next removes"},
         "formats": {"measured": lambda ms: number(float(ms), 3), "share": ".2f"},
     }  # fmt: skip
 
