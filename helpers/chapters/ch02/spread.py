@@ -12,7 +12,7 @@ from helpers.chapters.facts import Facts
 from helpers.measuring import Measurement, load, measure, published
 
 NAMES = ("naive", "coalesced", "tiled_32")
-SIZES = (512, 1024, 2048, 4096)
+SIZES = [512, 1024, 2048, 4096]
 LAB = {
     "time_h2d": "copy in",
     "time_kernel": "compute",
@@ -119,8 +119,9 @@ def lab() -> list[dict[str, Any]]:
     """The table of a lab report that names no size: ms and GFLOP/s of its first kernels, as printed."""
     rows: dict[str, dict[str, Any]] = {}
     for r in published(document="L"):
-        if r["metric"] in LAB and r["section"].startswith("2. MatmulXrow"):
-            rows.setdefault(r["kernel"], {"kernel": r["kernel"]})[LAB[r["metric"]]] = r["value"]
+        kernel, metric = str(r["kernel"]), str(r["metric"])
+        if metric in LAB and str(r["section"]).startswith("2. MatmulXrow"):
+            rows.setdefault(kernel, {"kernel": kernel})[LAB[metric]] = r["value"]
     order = ("kernel", *LAB.values())
     return [{name: row[name] for name in order if name in row} for row in rows.values()]
 
