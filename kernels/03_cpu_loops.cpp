@@ -1,10 +1,11 @@
 // The triple loop on a CPU, in three orders of the same three loops.
 //
-// All three add the same M * N * K products. They differ in which index moves in the innermost
-// loop, and so in how far apart in memory its accesses are:
+// All three add the same M * N * K products. They differ in which index moves in the
+// innermost loop, and so in how far apart in memory its accesses are:
 //   ijk  k moves: A along a row, B down a column (N floats apart), one element of C
 //   ikj  j moves: B along a row, C along a row, one element of A
-//   jki  i moves: A down a column (K floats apart), C down a column (N apart), one element of B
+//   jki  i moves: A down a column (K floats apart), C down a column (N apart), one
+//        element of B
 //
 // A is M x K, B is K x N, C is M x N, all row-major. C is overwritten.
 
@@ -12,7 +13,8 @@
 
 using std::size_t;
 
-extern "C" void matmul_ijk(const float* A, const float* B, float* C, int M, int N, int K)
+extern "C" void matmul_ijk(const float* A, const float* B, float* C,
+                           int M, int N, int K)
 {
     for (int i = 0; i < M; ++i) {
         for (int j = 0; j < N; ++j) {
@@ -32,7 +34,8 @@ static void clear(float* C, int M, int N)
     }
 }
 
-extern "C" void matmul_ikj(const float* A, const float* B, float* C, int M, int N, int K)
+extern "C" void matmul_ikj(const float* A, const float* B, float* C,
+                           int M, int N, int K)
 {
     clear(C, M, N);  // the sums grow in C itself, so they start from zero
     for (int i = 0; i < M; ++i) {
@@ -45,7 +48,8 @@ extern "C" void matmul_ikj(const float* A, const float* B, float* C, int M, int 
     }
 }
 
-extern "C" void matmul_jki(const float* A, const float* B, float* C, int M, int N, int K)
+extern "C" void matmul_jki(const float* A, const float* B, float* C,
+                           int M, int N, int K)
 {
     clear(C, M, N);
     for (int j = 0; j < N; ++j) {

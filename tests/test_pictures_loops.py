@@ -10,7 +10,7 @@ import pytest
 
 from helpers import catalog, device
 from helpers.chapters.ch13 import pictures as ch13
-from helpers.chapters.ch13.operands import behind, operands, sources
+from helpers.chapters.ch13.register_file import behind, operands, sources
 from helpers.chapters.ch14 import pictures as ch14
 from helpers.chapters.ch15 import pictures as ch15
 from helpers.errors import ConfigError

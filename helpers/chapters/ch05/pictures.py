@@ -22,7 +22,8 @@ def warp_over_operands(t: Any, *, caption: str | None = None) -> Figure:
     and B from global memory. A stands left of C and B above it, so that rows and columns line up.
     Raises DataError if the trace kept no request of one of the three.
     """
-    plan, first = t.plan, {}
+    plan = t.plan
+    first: dict[str, list[int]] = {}
     for (_, space, op), kept in sorted(recorded(t).items()):
         for name, size, offsets in kept:
             if space == "global" and op == ("store" if name == "C" else "load"):

@@ -1,0 +1,92 @@
+"""What an SM and a whole GPU hold, from the table of GPUs: the specifications and sentences of chapter 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from helpers import device, model
+from helpers.chapters.facts import Facts
+from helpers.model import Occupancy
+
+CARDS = ("t4", "rtx3070_laptop", "rtx4090", "h200")
+KB = 1024
+
+
+def short(key: str) -> str:
+    """A GPU's name without the maker's series, for a narrow table."""
+    name = device.gpu(key).name.removeprefix("Tesla ").removeprefix("GeForce ")
+    return name.split(" SXM")[0]
+
+
+def specifications(keys: Sequence[str] = CARDS) -> list[dict[str, Any]]:
+    """A row for each property, a column for each GPU. Limits follow from the compute capability."""
+    rows: dict[str, dict[str, Any]] = {}
+    for key in keys:
+        g = device.gpu(key)
+        limits = g.limits
+        for label, value in {
+            "compute capability": f"{g.arch.removeprefix('sm_')[:-1]}.{g.arch[-1]}",
+            "SMs": g.sms,
+            "warp size": device.WARP,
+            "max threads per SM": limits.max_threads_per_sm,
+            "max warps per SM": limits.max_warps_per_sm,
+            "max threads per block": limits.max_threads_per_block,
+            "registers per SM": limits.registers_per_sm,
+            "shared memory per SM (KB)": limits.shared_per_sm // KB,
+            "shared memory per block (KB)": limits.shared_per_block // KB,
+            "with opt-in (KB)": limits.shared_per_block_optin // KB,
+            "L2 (MB)": g.l2_bytes >> 20,
+            "memory (GB)": g.memory_bytes >> 30,
+            "memory bandwidth (GB/s)": f"{g.bandwidth_gbs:,.0f}",
+            "boost clock (MHz)": g.boost_mhz,
+            "FP32 peak (TFLOP/s)": f"{g.fp32_peak_gflops / 1e3:.1f}",
+        }.items():
+            rows.setdefault(label, {"specification": label})[short(key)] = value
+    return list(rows.values())
+
+
+def held(key: str, threads: int) -> Occupancy:
+    """Blocks of 40 registers a thread and 8 KB of shared memory on an SM of a GPU."""
+    limits = device.gpu(key).limits
+    return model.occupancy(limits, threads=threads, registers=40, shared_bytes=8 * KB)
+
+
+def said() -> Facts:
+    """Lanes, threads and memories of a T4 (t4) and an H200 (h200); registers_kb, all_..._mb: the H200's.
+
+    by_registers: warps that the registers of its SM have room for, at 40 a thread; warps_64, shared_kept:
+    held with 64 threads a block. per_float: FP32 operations for each float from DRAM at the ridge.
+    """
+    facts = Facts()
+    t4, h200 = device.gpu("t4"), device.gpu("h200")
+    for g in (t4, h200):
+        facts.numbers[g.key] = {
+            "sms": g.sms,
+            "lanes": g.sms * g.fp32_lanes_per_sm,
+            "lanes_sm": g.fp32_lanes_per_sm,
+            "threads": g.sms * g.limits.max_threads_per_sm,
+        }
+    small, kept = held("h200", 64), held("rtx3070_laptop", 64)
+    room = h200.limits.registers_per_sm / (40 * device.WARP)
+    of_an_sm = 100 * KB
+    facts.say(
+        registers_kb=h200.limits.registers_per_sm * 4 / KB,
+        all_registers_mb=h200.sms * h200.limits.registers_per_sm * 4 / 2**20,
+        all_shared_mb=h200.sms * h200.limits.shared_per_sm / 2**20,
+        per_float={key: 4 * device.gpu(key).ridge for key in CARDS},
+        n_needed=6 * h200.ridge,
+        by_registers=room,
+        warps_64=small.warps,
+        shared_plain=device.gpu("rtx3070_laptop").limits.shared_per_sm // (8 * KB),
+        shared_kept=kept.blocks,
+    )
+    facts.check("lanes", h200.fp32_lanes_per_sm == 4 * device.WARP == 2 * t4.fp32_lanes_per_sm)
+    facts.check("no small store", h200.limits.registers_per_sm * 4 > h200.limits.shared_per_sm)
+    facts.check("never near", min(facts.numbers["per_float"].values()) > 3)
+    facts.check("in fours", small.limited_by == ("registers",) and 0 < room - small.warps < 4)
+    facts.check("keeps 1 KB", kept.by["shared memory"] == of_an_sm // (8 * KB + KB))
+    filled = [held(key, 1024).fraction for key in ("t4", "rtx3070_laptop", "h200")]
+    wanted = (1, 2 / 3, 1 / 2)
+    facts.check("same block", all(abs(a - b) < 1e-9 for a, b in zip(filled, wanted, strict=True)))
+    return facts

@@ -1,0 +1,132 @@
+"""Copies, kernels and their noise, from a measurement and the H200's record: numbers of chapter 2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from helpers import device
+from helpers.chapters.facts import Facts
+from helpers.measuring import Measurement, load, measure, published
+
+NAMES = ("naive", "coalesced", "tiled_32")
+SIZES = [512, 1024, 2048, 4096]
+LAB = {
+    "time_h2d": "copy in",
+    "time_kernel": "compute",
+    "time_d2h": "copy out",
+    "time_total": "total",
+    "gflops": "GFLOP/s",
+}
+
+
+def total(of: Measurement, kernel: str, size: int) -> float:
+    """Copies and kernel together, in ms."""
+    return sum(of.value(kernel, size, column) for column in ("h2d_ms", "ms", "d2h_ms"))
+
+
+def parts(of: Measurement, sizes: Sequence[int] = (1024, 4096)) -> list[dict[str, Any]]:
+    """Copy in, kernel, copy out and their sum in ms, by kernel and size."""
+    columns = {"copy in": "h2d_ms", "compute": "ms", "copy out": "d2h_ms"}
+    return [
+        {
+            "kernel": name,
+            "size": n,
+            **{title: of.value(name, n, column) for title, column in columns.items()},
+            "total": total(of, name, n),
+        }
+        for n in sizes
+        for name in NAMES
+    ]
+
+
+def spread(of: Measurement, size: int, kernel: str = "coalesced") -> float:
+    """Interquartile range of a kernel's times over their median, in percent."""
+    q1, q3, median = (of.value(kernel, size, column) for column in ("q1", "q3", "ms"))
+    return 100 * (q3 - q1) / median
+
+
+def noise(of: Measurement) -> list[dict[str, Any]]:
+    """Of the coalesced kernel by size: median in ms, spread in percent, SM clock in MHz, power in W."""
+    titles = {"median (ms)": "ms", "clock (MHz)": "clock_mhz", "power (W)": "power_w"}
+    rows = []
+    for n in SIZES:
+        told = {title: of.value("coalesced", n, column) for title, column in titles.items()}
+        rows.append({"size": n, "spread (%)": spread(of, n), **told})
+    order = ("size", "median (ms)", "spread (%)", "clock (MHz)", "power (W)")
+    return [{name: row[name] for name in order} for row in rows]
+
+
+def asked(of: Measurement) -> dict[str, Any]:
+    """What the text says of a measurement: times in ms, shares of the kernel in percent, copies in GB/s."""
+    kernel, first = (of.value("tiled_32", 1024, column) for column in ("ms", "first_ms"))
+    copied, took = 2 * 4096**2 * 4 / 1e6, of.value("coalesced", 4096, "h2d_ms")
+    card = device.current() if of.live else device.gpu("h200")
+    known = card.bandwidth_gbs if card else None
+    return {
+        "gpu": of.gpu,
+        "kernel_ms": kernel,
+        "total_ms": total(of, "tiled_32", 1024),
+        "first_ms": first,
+        "first_ratio": first / kernel,
+        "copied_mb": copied,
+        "copied_ms": took,
+        "copied_gbs": copied / took,
+        "dram_gbs": f"{known:,.0f}" if known else "a number that its driver does not tell, in",
+        "kernel_share": {k: 100 * of.value(k, 4096, "ms") / total(of, k, 4096) for k in NAMES},
+    }
+
+
+def recorded(rec: Measurement) -> Facts:
+    """What the H200's record says of copies, of a library that is timed again and again, and of noise.
+
+    copies: number of medians at 4096, the shortest (low) and longest (high) copy in of float32, in ms;
+    library: the same of cuBLAS; apart: in percent. rec: the record of NAMES at SIZES.
+    """
+    facts = Facts()
+    points = load("h200").find("points", m=4096, n=4096, k=4096)
+    floats = [p for p in points if p["dtype"] == "float32"]
+    copies = [p["h2d_ms"] for p in floats]
+    library = [p["baseline_ms"] for p in points if p["baseline"] == "cublas_fp32"]
+    apart, copies_apart = (max(found) / min(found) - 1 for found in (library, copies))
+    worst = max(spread(rec, n) for n in SIZES)
+    clock = min(rec.value("coalesced", n, "clock_mhz") for n in SIZES)
+    for name, found in (("copies", copies), ("library", library)):
+        facts.numbers[name] = {"n": len(found), "low": min(found), "high": max(found)}
+    facts.say(apart=100 * apart, spread_worst=worst, clock_low=clock)
+    times = {name: rec.value(name, 4096, "ms") for name in NAMES}
+    share = {name: times[name] / total(rec, name, 4096) for name in NAMES}
+    related = np.corrcoef(copies, np.log([p["ms"] for p in floats]))[0, 1]
+    facts.check(
+        "copies weigh",
+        share["naive"] > share["coalesced"] > share["tiled_32"]
+        and times["naive"] > times["coalesced"] > times["tiled_32"],
+    )
+    facts.check("no order", copies_apart > 0.1 and abs(related) < 0.5)
+    facts.check("steadier", apart < copies_apart / 10)
+    facts.check("one percent", worst < 0.9)
+    facts.check("between runs", 0.003 < apart < 0.02)
+    facts.check(
+        "slow to fast",
+        times["naive"] > 5 * times["coalesced"] and times["coalesced"] > 1.2 * times["tiled_32"],
+    )
+    return facts
+
+
+def lab() -> list[dict[str, Any]]:
+    """The table of a lab report that names no size: ms and GFLOP/s of its first kernels, as printed."""
+    rows: dict[str, dict[str, Any]] = {}
+    for r in published(document="L"):
+        kernel, metric = str(r["kernel"]), str(r["metric"])
+        if metric in LAB and str(r["section"]).startswith("2. MatmulXrow"):
+            rows.setdefault(kernel, {"kernel": kernel})[LAB[metric]] = r["value"]
+    order = ("kernel", *LAB.values())
+    return [{name: row[name] for name in order if name in row} for row in rows.values()]
+
+
+def ours_gbs() -> float:
+    """Rate of copies from ordinary host memory to the H200 at 4096, in GB/s."""
+    took = measure("coalesced", sizes=[4096], gpu="h200").value("coalesced", 4096, "h2d_ms")
+    return 2 * 4096**2 * 4 / took / 1e6

@@ -1,0 +1,98 @@
+"""The best rung of each chapter as recorded, what a T4 could give of it, and the documents: the first page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from helpers import costs, device, model
+from helpers.chapters.facts import Facts, recorded
+from helpers.kernel import Kernel
+from helpers.measuring import load, published
+from helpers.rungs import catalog
+
+CHAPTERS = (*range(4, 15), *range(17, 23))
+"""Those with kernels of their own."""
+SIZE = 4096
+BESIDE = frozenset({"unrolled", "coarsened"})
+"""Kernels that start from a later chapter's than the one they are kept with."""
+
+
+def rungs_of(chapter: int) -> list[Kernel]:
+    """A chapter's kernels that a library is timed beside."""
+    found = (k for name, k in catalog.items() if name not in BESIDE and k.baseline != "none")
+    return [k for k in found if k.chapter == chapter]
+
+
+def row(chapter: int) -> dict[str, str]:
+    """The best rung of a chapter by its share of cuBLAS, as words.
+
+    rate: TFLOP/s of the H200's record. t4: TFLOP/s that the cost model allows on a T4, of the rung of the
+    chapter that it allows most, named if it is another one.
+    """
+    shares = {k.name: recorded(k.name, SIZE, "cublas_ratio") for k in rungs_of(chapter)}
+    shares = {name: share for name, share in shares.items() if share == share}
+    bounds = costs.ladder(list(shares), SIZE, gpu="t4")
+    there = {name: b.gflops / 1e3 for name, b in bounds.items() if b is not None}
+    if not shares:
+        return {"best": "not recorded", "rate": "–", "share": "–", "t4": "–"}
+    best = max(shares, key=lambda name: shares[name])
+    on_t4 = max(there, key=lambda name: there[name]) if there else None
+    if best in there:
+        on_t4 = best
+    other = "" if on_t4 in (best, None) else f" ({on_t4})"
+    return {
+        "best": best,
+        "rate": f"{recorded(best, SIZE) / 1e3:.1f}",
+        "share": f"{100 * shares[best]:.0f} %",
+        "t4": f"{there[on_t4]:.1f}{other}" if on_t4 else "does not run",
+    }
+
+
+def best() -> list[str]:
+    """The rungs of the table, in its order."""
+    return [name for chapter in CHAPTERS if (name := row(chapter)["best"]) in catalog]
+
+
+def said() -> Facts:
+    """The rows by chapter (c04 and so on); the first and the fastest float32 kernel: ms, rates, share of cuBLAS."""
+    facts = Facts()
+    for chapter in CHAPTERS:
+        facts.numbers[f"c{chapter:02d}"] = row(chapter)
+    rates = {name: recorded(name, SIZE) for name, k in catalog.items() if k.dtype == "float32"}
+    rates = {name: rate for name, rate in rates.items() if rate == rate}
+    first, last = min(rates, key=lambda n: rates[n]), max(rates, key=lambda n: rates[n])
+    facts.say(
+        first_ms=recorded(first, SIZE, "ms"),
+        last_ms=recorded(last, SIZE, "ms"),
+        span=rates[last] / rates[first],
+        last_share=100 * recorded(last, SIZE, "cublas_ratio"),
+    )
+    ragged = min(entry["cublas_ratio"] for entry in load("h200").ragged)
+    roof = model.roofline(
+        device.gpu("h200"), model.arithmetic_intensity("coalesced", SIZE, SIZE, SIZE)
+    )
+    seventh = [recorded(k.name, SIZE) for k in rungs_of(7)]
+    tiled, near = recorded("tiled_32", SIZE), recorded("coalesced", SIZE)
+    share = recorded("fp32_best", SIZE, "cublas_ratio")
+    facts.check("no gain", max(seventh) < 1.01 * tiled, tiled, *seventh)
+    facts.check("passes", share > 1, share)
+    facts.check("falls behind", ragged < 0.97)
+    facts.check("above a roof", near > 1.2 * roof, near)
+    return facts
+
+
+def documents() -> dict[str, dict[str, Any]]:
+    """By letter: the GPUs that a document measured on, and how many numbers it measured."""
+    found = {}
+    for letter in "LBNSP":
+        rows = [r for r in published(document=letter) if r["kind"] == "measured"]
+        cards = dict.fromkeys(
+            device.gpu(str(r["gpu"])).name for r in rows if r["gpu"] in device.GPUS
+        )
+        if any(r["gpu"] == "unnamed_14sm" for r in rows):
+            [sms, *_] = [
+                r["value"] for r in published(document=letter) if r["metric"] == "spec_sms"
+            ]
+            cards[f"unnamed, {int(sms or 0)} SMs"] = None
+        found[letter] = {"card": " and ".join(cards) or "none", "count": len(rows)}
+    return found

@@ -1,0 +1,89 @@
+"""Rooms of the first pages: what they compute of records and GPUs, and that a changed record is noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers import device, trace
+from helpers.chapters.ch01 import machine
+from helpers.chapters.ch02 import spread
+from helpers.chapters.ch03 import rates
+from helpers.chapters.ch05 import inside_l1
+from helpers.chapters.ch06 import reuse
+from helpers.chapters.intro import climb
+from helpers.host import CpuTimes
+from helpers.measuring import measure
+
+STEP = {"naive": 33.0, "coalesced": 5.0}
+
+
+def test_rows_of_specifications_are_those_of_the_gpus() -> None:
+    rows = {row["specification"]: row for row in machine.specifications(("t4", "h200"))}
+    assert rows["SMs"]["T4"] == device.gpu("t4").sms == 40
+    assert rows["compute capability"]["H200"] == "9.0"
+    assert set(rows["L2 (MB)"]) == {"specification", "T4", "H200"}
+
+
+def test_what_an_sm_holds() -> None:
+    assert all(machine.said().true.values())
+    assert machine.held("h200", 1024).fraction == 0.5 != machine.held("t4", 1024).fraction
+
+
+def test_a_table_of_parts_adds_up() -> None:
+    rec = measure(spread.NAMES, sizes=spread.SIZES, gpu="h200")
+    for row in spread.parts(rec):
+        assert row["total"] == pytest.approx(row["copy in"] + row["compute"] + row["copy out"])
+    assert [row["size"] for row in spread.noise(rec)] == spread.SIZES
+    assert all(spread.recorded(rec).true.values())
+    first = spread.lab()[0]
+    edge = (first["GFLOP/s"] * 1e6 * first["compute"] / 2) ** (1 / 3)
+    assert edge == pytest.approx(8192, rel=1e-3)
+
+
+def test_loops_in_another_order_are_noticed() -> None:
+    times = rates.recorded_loops()
+    assert all(rates.said(times).true.values())
+    names = {"ijk": "ikj", "ikj": "ijk"}
+    swapped = {
+        n: CpuTimes(
+            t.live,
+            t.label,
+            tuple({**r, "kernel": names.get(r["kernel"], r["kernel"])} for r in t.rows),
+        )
+        for n, t in times.items()
+    }
+    wrong = rates.said(swapped).true
+    assert not wrong["order"] and not wrong["ikj alike"] and wrong["several times"] is False
+
+
+def test_sectors_of_a_step_are_compared_with_the_counters() -> None:
+    assert all(inside_l1.said(STEP).true.values())
+    wrong = inside_l1.said({"naive": 33.0, "coalesced": 8.0}).true
+    assert not wrong["as counted"] and wrong["in L1"]
+
+
+def test_what_a_tile_cuts_and_where_the_rest_went() -> None:
+    assert all(reuse.cut().true.values())
+    counted = reuse.where_it_went(1.0).numbers["ratio"]
+    assert all(reuse.where_it_went(counted).true.values())
+    assert not reuse.where_it_went(2.0).true["as counted"]
+    before, after = (trace(name, M=64, N=64, K=64) for name in ("coalesced", "tiled_32"))
+    fewer = reuse.fewer(before, after)
+    assert fewer["requests"] > fewer["sectors"] > 1
+    assert reuse.fewer(after, after) == {"requests": 1.0, "sectors": 1.0}
+
+
+def test_how_blocks_fit() -> None:
+    names = ["tiled_8", "tiled_16", "tiled_32"]
+    assert all(reuse.fit(names).true.values())
+    assert not reuse.fit(names[::-1]).true["larger is better"]
+
+
+def test_a_row_for_each_chapter_with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = climb.said().numbers
+    assert numbers["c07"]["best"].startswith("tiled") and numbers["c04"]["best"] == "naive"
+    assert numbers["c22"]["t4"] == "does not run"
+    assert float(numbers["c13"]["t4"]) <= device.gpu("t4").fp32_peak_gflops / 1e3
+    assert climb.best()[0] == "naive" and len(climb.best()) == len(climb.CHAPTERS)
+    monkeypatch.setattr(climb, "recorded", lambda *a: float("nan"))
+    assert climb.row(8) == {"best": "not recorded", "rate": "–", "share": "–", "t4": "–"}
