@@ -254,6 +254,7 @@ BEFORE: Mapping[str, str] = {
 """Each rung and the one that its chapter compares it with. `naive` and `wmma` begin."""
 
 EXCUSED: Mapping[str, tuple[str, str]] = {
+    "block_1d": ("08_block_1d", "since four things change together"),
     "cp_async": ("11_pipelining", "for four changes that hang together"),
     "wmma_shared": ("17_tensor_cores", "since `wmma` has no tile to begin with"),
     "wmma_tiled": ("17_tensor_cores", "for four changes that you have met one by one"),
