@@ -1,4 +1,5 @@
-// C = A Bt: A is M x K, B is stored N x K, C is M x N. Tiles of 32 in shared memory.
+// C = A Bt: A is M x K, B is stored N x K, C is M x N. Tiles of 32 in shared
+// memory.
 // Blocks of 32 x 32 threads; M, N and K are multiples of 32.
 
 extern "C" __global__ void
