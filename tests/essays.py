@@ -254,6 +254,9 @@ BEFORE: Mapping[str, str] = {
 """Each rung and the one that its chapter compares it with. `naive` and `wmma` begin."""
 
 EXCUSED: Mapping[str, tuple[str, str]] = {
+    "block_1d": ("08_block_1d", "since four things change together"),
+    "block_2d": ("09_block_2d", "since a second operand comes into registers"),
+    "cp_async": ("11_pipelining", "for four changes that hang together"),
     "wmma_shared": ("17_tensor_cores", "since `wmma` has no tile to begin with"),
     "wmma_tiled": ("17_tensor_cores", "for four changes that you have met one by one"),
     "mma_naive": ("18_who_holds_what", "since nothing of WMMA's fragments is left in it"),
