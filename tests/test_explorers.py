@@ -92,7 +92,7 @@ def test_text_rounds_as_the_page_does() -> None:
     assert [significant(x) for x in (0, 0.001234, 12.345, 98765.4)] == [
         "0",
         "0.00123",
-        "13.3",
+        "12.3",
         "98,765",
     ]
 
