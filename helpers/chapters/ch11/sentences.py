@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from helpers import costs, resources
+from helpers import costs
 from helpers.chapters.ch11.steps import Steps, tuned_rows
 from helpers.chapters.facts import Facts
 from helpers.measuring import counters, measure, stalls
 from helpers.rungs import catalog
+from helpers.toolchain import resources
 
 NAMES = ("vectorised", "prefetch", "double_buffer", "cp_async")
 REGISTERS = ("prefetch", "double_buffer")
