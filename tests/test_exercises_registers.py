@@ -201,7 +201,7 @@ def test_a_race_within_a_warp_asks_for_no_barrier_that_the_exercise_forbids(
 ) -> None:
     """B is stored before the barrier and A after it, or both without one."""
     source = swapped(solution("11.3"), ("        __syncthreads();\n", ""))
-    b_store = next(line for line in source.splitlines(True) if "B_tile[buffer][ty][tx] =" in line)
+    [b_store] = re.findall(r" {8}B_tile\[buffer\]\[ty\]\[tx\] =[^;]*;\n", source)
     source = swapped(source, (b_store, ""))
     source = swapped(source, (place, f"{b_store}        {barrier}\n{place}"))
     result = check("11.3", source)

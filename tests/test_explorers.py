@@ -88,11 +88,11 @@ body{{font-family:sans-serif;background:Canvas;color:CanvasText;margin:0 auto;pa
 
 def test_text_rounds_as_the_page_does() -> None:
     assert [text(x) for x in (0.5, 1.5, 2.5, 1234567.0)] == ["1", "2", "3", "1,234,567"]
-    assert [text(x, 1) for x in (0.25, 0.05, 12.349)] == ["0.3", "0.1", "13.3"]
+    assert [text(x, 1) for x in (0.25, 0.05, 12.349)] == ["0.3", "0.1", "12.3"]
     assert [significant(x) for x in (0, 0.001234, 12.345, 98765.4)] == [
         "0",
         "0.00123",
-        "13.3",
+        "12.3",
         "98,765",
     ]
 

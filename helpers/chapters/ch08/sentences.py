@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from helpers import costs, device, instruction_mix, plan
+from helpers import costs, device
 from helpers.chapters.facts import Facts
 from helpers.measuring import counters, measure
+from helpers.plans import plan
 from helpers.rungs import catalog
+from helpers.toolchain import instruction_mix
 
 NAMES, SIZES = ("tiled_32", "block_1d"), (512, 1024, 1025, 2048, 4096)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from helpers import costs, device, instruction_mix, plan, resources
+from helpers import costs, device
 from helpers.chapters.ch09 import mirrors
 from helpers.chapters.facts import Facts
 from helpers.measuring import counters, measure, tuned
+from helpers.plans import plan
 from helpers.rungs import catalog
+from helpers.toolchain import instruction_mix, resources
 
 NAMES = ("tiled_32", "block_1d", "block_2d")
 ARCHS = ("sm_75", "sm_86", "sm_90")

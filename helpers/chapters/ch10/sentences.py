@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from helpers import costs, instruction_mix, resources
+from typing import Any
+
+from helpers import costs
 from helpers.chapters.facts import Facts
 from helpers.measuring import counters, measure, stalls, tuned
+from helpers.toolchain import instruction_mix, resources
 
 NAMES = ("block_2d", "vectorised")
+Access = tuple[str, str, str]
 COPIES = ("global_load_requests", "global_store_requests", "shared_store_instructions")
+
+
+def lines(trace: Any) -> dict[Access, Any]:
+    """The rows of a trace's table by (array, space, "load" or "store")."""
+    return {(r.array, r.space, r.op): r for r in trace.by_line()}
 
 
 def of_the_record() -> Facts:
@@ -57,15 +66,16 @@ def of_the_record() -> Facts:
 
     best, [row] = tuned("vectorised"), stalls("vectorised", gpu="h200")
     card, ms = bound["vectorised"], rec.value("vectorised", 4096)
-    gain = best["gain"] if best and best["gain"] else 0.0
-    changed = {n for n, v in best["params"].items() if v != best["default"][n]} if best else set()
+    gain, longer, changed = 0.0, False, set[str]()
+    if best and best["gain"]:
+        gain, longer = best["gain"], best["params"]["BK"] > best["default"]["BK"]
+        changed = {n for n, v in best["params"].items() if v != best["default"][n]}
     facts.say(
         best_gain=100 * (gain - 1) if gain else 0.0,
         idle=100 - row["issue_percent"],
         waits=100 - 100 * card.ms / ms,
         fit=resources("vectorised", arch="sm_90").occupancy.blocks,
     )
-    longer = bool(best) and best["params"]["BK"] > best["default"]["BK"]
     facts.check("longer step", gain > 1.08 and longer and changed == {"BK"})
     facts.check("waits", card.ms < 0.8 * ms)
     facts.check("no delivery", card.binding != costs.L1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from helpers import costs, resources
+from helpers import costs
 from helpers.chapters.ch11.steps import Steps, tuned_rows
 from helpers.chapters.facts import Facts
 from helpers.measuring import counters, measure, stalls
 from helpers.rungs import catalog
+from helpers.toolchain import resources
 
 NAMES = ("vectorised", "prefetch", "double_buffer", "cp_async")
 REGISTERS = ("prefetch", "double_buffer")
@@ -83,7 +84,7 @@ def _longer(facts: Facts, known: Steps) -> None:
     behind = share["cp_async", 8] < 0.99 * share["double_buffer", 8]
     facts.check("behind", share["vectorised", 8] < share["cp_async", 8] and behind)
     ahead = float(np.mean(np.array(pairs) > 1))
-    facts.check("half is enough", abs(np.median(pairs) - 1) < 0.03 and 0.3 < ahead < 0.6)
+    facts.check("half is enough", abs(float(np.median(pairs)) - 1) < 0.03 and 0.3 < ahead < 0.6)
     facts.check("buys the step", share["cp_async", 16] > 1.03 * share["double_buffer", 8])
 
 
