@@ -256,7 +256,10 @@ BEFORE: Mapping[str, str] = {
 EXCUSED: Mapping[str, tuple[str, str]] = {
     "block_1d": ("08_block_1d", "since four things change together"),
     "block_2d": ("09_block_2d", "since a second operand comes into registers"),
-    "vectorised": ("10_vectorised", "since sixteen bytes at a time touch every line that moves data"),
+    "vectorised": (
+        "10_vectorised",
+        "since sixteen bytes at a time touch every line that moves data",
+    ),
     "cp_async": ("11_pipelining", "for four changes that hang together"),
     "wmma_shared": ("17_tensor_cores", "since `wmma` has no tile to begin with"),
     "wmma_tiled": ("17_tensor_cores", "for four changes that you have met one by one"),
