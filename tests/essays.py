@@ -254,17 +254,29 @@ BEFORE: Mapping[str, str] = {
 """Each rung and the one that its chapter compares it with. `naive` and `wmma` begin."""
 
 EXCUSED: Mapping[str, tuple[str, str]] = {
+    "block_1d": ("08_block_1d", "since four things change together"),
+    "block_2d": ("09_block_2d", "since a second operand comes into registers"),
+    "cp_async": ("11_pipelining", "for four changes that hang together"),
     "wmma_shared": ("17_tensor_cores", "since `wmma` has no tile to begin with"),
     "wmma_tiled": ("17_tensor_cores", "for four changes that you have met one by one"),
     "mma_naive": ("18_who_holds_what", "since nothing of WMMA's fragments is left in it"),
     "mma_pipelined": ("19_feeding", "and not all of them serve the ring"),
     "mma_turing": ("19_feeding", "the tiles of `mma_swizzle` in the loop of a double buffer"),
-    "mma_tma": ("20_copy_engine", "Who copies, who waits and how long a block stays change together"),
+    "mma_tma": (
+        "20_copy_engine",
+        "Who copies, who waits and how long a block stays change together",
+    ),
     "hopper_1": ("21_wgmma", "The first starts again from the simplest form"),
     "hopper_2": ("21_wgmma", "the second takes the loop of the first apart into two"),
     "hopper_3": ("21_wgmma", "the tile, its warpgroups and their registers come together"),
-    "hopper_4": ("22_last_ten_percent", "every index of a tile and every barrier gets a second form"),
-    "hopper_5": ("22_last_ten_percent", "a tile that leaves later needs a place, a number and a state"),
+    "hopper_4": (
+        "22_last_ten_percent",
+        "every index of a tile and every barrier gets a second form",
+    ),
+    "hopper_5": (
+        "22_last_ten_percent",
+        "a tile that leaves later needs a place, a number and a state",
+    ),
 }
 """A rung with more new lines than NEW_LINES, its page, and the sentence there that says why."""
 

@@ -413,6 +413,8 @@ def test_what_a_gpu_lacks_is_what_the_kernel_uses() -> None:
     assert costs.missing(catalog["mma_pipelined_bf16"], t4) == (
         "cp.async (from sm_80 on)", "BF16 on Tensor Cores (from sm_80 on)",
     )  # fmt: skip
+    of_fp16 = costs.missing(catalog["mma_tma"], t4)
+    assert "BF16" not in str(of_fp16) and "TMA (from sm_90 on)" in of_fp16
     for name, kernel in catalog.items():
         assert not costs.missing(kernel, h200), name
         runs = kernel.min_arch == "sm_75"

@@ -7,8 +7,11 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from helpers import exercises
 from helpers.chapters.ch17 import checks
+from helpers.claims import FalseSentenceError, holds
 from helpers.pages import Markdown
 from tests.conftest import ROOT
 
@@ -84,3 +87,19 @@ def test_a_grid_that_starts_too_many_blocks_or_counts_too_few_idle_warps_is_refu
     assert not passes("17.1", lambda M, N, w: (*grid(M, N, w)[:2], grid(1, N, w)[2]))
     assert not passes("17.1", lambda M, N, w: (M // 16, N // (16 * w), 0))
     assert not passes("17.1", lambda M, N, w: ...)
+
+
+def test_what_warps_wait_for_is_said_where_it_is_recorded() -> None:
+    code = cell("20_copy_engine", "if waits:")
+    assert shown(code, waits={}, holds=holds) == "What its warps wait for now is not recorded."
+    waits = {"most": "wait math_pipe_throttle", "mma_tma": 0.0, "mma_pipelined": 6.5}
+    told = shown(code, waits=waits, holds=holds)
+    assert "a busy Tensor Core, and its latency" in told and "not recorded" not in told
+
+
+def test_other_waits_stop_what_is_said_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = cell("20_copy_engine", "if waits:")
+    monkeypatch.setenv("TILE_BOOK_BUILD", "1")
+    waits = {"most": "wait long_scoreboard", "mma_tma": 0.0, "mma_pipelined": 6.5}
+    with pytest.raises(FalseSentenceError, match="they wait for the instruction"):
+        shown(code, waits=waits, holds=holds)

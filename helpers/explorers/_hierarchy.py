@@ -1,4 +1,4 @@
-"""Explorer of chapter 13: the tile hierarchy of a kernel, one level a step, on one drawing."""
+"""Explorer of chapter 12: the tile hierarchy of a kernel, one level a step, on one drawing."""
 
 from __future__ import annotations
 

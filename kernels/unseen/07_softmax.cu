@@ -1,4 +1,5 @@
-// Each row of x (rows x 1024) becomes its softmax in y. A block of 256 threads takes one row.
+// Each row of x (rows x 1024) becomes its softmax in y. A block of 256 threads
+// takes one row.
 
 extern "C" __global__ void softmax(const float* x, float* y)
 {

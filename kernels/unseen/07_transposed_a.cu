@@ -1,4 +1,5 @@
-// C = At B: A is stored K x M, B is K x N, C is M x N. A thread computes one element of C.
+// C = At B: A is stored K x M, B is K x N, C is M x N. A thread computes one
+// element of C.
 // Blocks of 32 x 8 threads; M and N are multiples of 32 and 8.
 
 extern "C" __global__ void

@@ -1,5 +1,7 @@
-// C = A B with a patch of 4 x 4 a thread, and the loop over k inside those over the patch.
-// Blocks of 16 x 16 threads, tiles of 64 x 16 and 16 x 64; M, N multiples of 64, K of 16.
+// C = A B with a patch of 4 x 4 a thread, and the loop over k inside those over
+// the patch.
+// Blocks of 16 x 16 threads, tiles of 64 x 16 and 16 x 64; M, N multiples of 64, K
+// of 16.
 
 extern "C" __global__ void
 loops_swapped(const float* A, const float* B, float* C, int M, int N, int K)
@@ -19,7 +21,8 @@ loops_swapped(const float* A, const float* B, float* C, int M, int N, int K)
         for (int i = 0; i < 4; ++i) {
             #pragma unroll
             for (int j = 0; j < 4; ++j) {
-                volatile float* a = &A_tile[ty + 16 * i][0];  // read anew for each product
+                // read anew for each product
+                volatile float* a = &A_tile[ty + 16 * i][0];
                 volatile float* b = &B_tile[0][tx + 16 * j];
                 for (int k = 0; k < 16; ++k) {
                     sum[i][j] += a[k] * b[64 * k];

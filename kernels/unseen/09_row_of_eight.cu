@@ -1,5 +1,6 @@
 // C = A B: a thread computes a row of eight elements of C, 16 columns apart.
-// Blocks of 16 x 16 threads, tiles of 16 x 16 and 16 x 128; M, K multiples of 16, N of 128.
+// Blocks of 16 x 16 threads, tiles of 16 x 16 and 16 x 128; M, K multiples of 16,
+// N of 128.
 
 extern "C" __global__ void
 row_of_eight(const float* A, const float* B, float* C, int M, int N, int K)

@@ -1,5 +1,7 @@
-// C = A B with 8 x 8 a thread and A turned in shared memory; a warp's lanes are 2 rows of 16.
-// Blocks of 256 threads, tiles of 128 x 8 and 8 x 128; M, N multiples of 128, K of 8.
+// C = A B with 8 x 8 a thread and A turned in shared memory; a warp's lanes are 2
+// rows of 16.
+// Blocks of 256 threads, tiles of 128 x 8 and 8 x 128; M, N multiples of 128, K of
+// 8.
 
 extern "C" __global__ void
 lanes_in_rows(const float* A, const float* B, float* C, int M, int N, int K)
@@ -29,6 +31,7 @@ lanes_in_rows(const float* A, const float* B, float* C, int M, int N, int K)
         __syncthreads();
     }
     for (int i = 0; i < 8; ++i) {
-        for (int j = 0; j < 8; ++j) C[(m0 + c_row + i) * N + n0 + c_col + j] = sum[i][j];
+        for (int j = 0; j < 8; ++j)
+            C[(m0 + c_row + i) * N + n0 + c_col + j] = sum[i][j];
     }
 }

@@ -1,4 +1,5 @@
-// y = x transposed (both square, `edge` wide), tiles of 32 x 32 with rows of 36 words.
+// y = x transposed (both square, `edge` wide), tiles of 32 x 32 with rows of 36
+// words.
 // Blocks of 32 x 8 threads; edge is a multiple of 32.
 
 extern "C" __global__ void turned_tile(const float* x, float* y, int edge)

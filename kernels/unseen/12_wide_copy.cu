@@ -1,4 +1,5 @@
-// y = x, 16 bytes a thread, each thread four times. Blocks of 256 threads, 16 KB of x each.
+// y = x, 16 bytes a thread, each thread four times. Blocks of 256 threads, 16 KB
+// of x each.
 
 extern "C" __global__ void wide_copy(const float4* x, float4* y)
 {

@@ -1,4 +1,5 @@
-// C = A B with a patch of 2 x 16 a thread. Blocks of 32 x 8 threads, tiles of 16 x 16 and 16 x 512.
+// C = A B with a patch of 2 x 16 a thread. Blocks of 32 x 8 threads, tiles of 16 x
+// 16 and 16 x 512.
 // M, K are multiples of 16, N of 512.
 
 extern "C" __global__ void

@@ -269,9 +269,11 @@ def _in_words() -> Iterator[None]:
     """Figures have their words and no picture: a second run needs no more."""
     from helpers.plots import figures
 
-    def in_words(draw: Any, alt: str, caption: str = "", chart: Any = None) -> Any:
+    def in_words(
+        draw: Any, alt: str, caption: str = "", chart: Any = None, source: str = ""
+    ) -> Any:
         drawn_later = lambda: draw(figures.DESK).figure  # noqa: E731
-        return figures.Figure("<svg></svg>", alt, caption, "", drawn_later, chart)
+        return figures.Figure("<svg></svg>", alt, caption, "", drawn_later, chart, source)
 
     drawn = figures.both
     held = [

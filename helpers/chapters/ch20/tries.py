@@ -7,7 +7,7 @@ from typing import Any
 
 from helpers import device
 from helpers.kernel import ROOT
-from helpers.measuring import load, measure, stalls
+from helpers.measuring import measure, stalls
 from helpers.rungs import catalog
 from helpers.toolchain import instruction_mix
 
@@ -25,30 +25,30 @@ def said() -> dict[str, float]:
 
 
 def found() -> dict[str, Any]:
-    """Of mma_pipelined and mma_tma on an H200, by kernel: instructions of the main loop (`ops`), those that
-    multiply (`hmma`, %), `mix` of the first, `copies` by cp.async in the second; clocks in which Tensor Cores
-    work (`tensor`, %) at 4096; `waits`: at a barrier (%), and the two reasons that cost mma_tma `most`;
-    `sectors` asked of global memory at 1024. `fastest` of chapters 18 and 19 at 4096; `peak` in TFLOP/s.
+    """Of mma_pipelined and mma_tma, by kernel: instructions of the main loop (`ops`), those that multiply
+    (`hmma`, %), `mix` of the first, `copies` by cp.async in the second; `fastest` of chapters 18 and 19 at
+    4096 on an H200; `peak` in TFLOP/s. `waits`: at a barrier (%), and the two reasons that cost mma_tma
+    `most`; empty where that is not recorded.
     """
     before = [n for n, k in catalog.items() if k.chapter in (18, 19) and k.dtype == "float16"]
     rec = measure(before, sizes=[4096], gpu="h200")
     rate = {row["kernel"]: row["gflops"] for row in rec.rows if row["gflops"] == row["gflops"]}
     mix = {n: instruction_mix(n, arch="sm_90a" if n == "mma_tma" else "sm_90") for n in PAIR}
-    asked = {row["kernel"]: row for row in stalls(PAIR, gpu="h200")}
-    reasons = {why: part for why, part in asked["mma_tma"]["waits"].items() if why != "issues"}
     return {
         "ops": {name: sum(m.values()) for name, m in mix.items()},
         "hmma": {name: 100 * m["HMMA"] / sum(m.values()) for name, m in mix.items()},
         "mix": {op: mix["mma_pipelined"][op] for op in ("HMMA", "LDSM")},
         "copies": sum(count for op, count in mix["mma_tma"].items() if "LDG" in op),
-        "tensor": {name: row["tensor_percent"] for name, row in asked.items()},
-        "waits": {name: row["waits"]["barrier"] for name, row in asked.items()}
-        | {"most": " ".join(sorted(reasons, key=lambda why: -reasons[why])[:2])},
-        "sectors": {
-            c["kernel"]: c["values"]["global_load_sectors"]
-            for c in load("h200").counters
-            if c["kernel"] in PAIR and c["m"] == 1024
-        },
         "fastest": max(rate, key=lambda name: rate[name]),
         "peak": device.gpu("h200").peak_gflops("bf16") / 1e3,
+        "waits": _waits(),
     }
+
+
+def _waits() -> dict[str, Any]:
+    asked = {row["kernel"]: row["waits"] for row in stalls(PAIR, gpu="h200")}
+    if len(asked) < len(PAIR):
+        return {}
+    reasons = {why: part for why, part in asked["mma_tma"].items() if why != "issues"}
+    most = sorted(reasons, key=lambda why: -reasons[why])[:2]
+    return {**{name: waits["barrier"] for name, waits in asked.items()}, "most": " ".join(most)}

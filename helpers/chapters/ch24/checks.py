@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from helpers.exercises import Check, close_to, exercise
+from collections.abc import Iterator
+
+from helpers.exercises import Check, close_to, exercise, unseen
 
 
 @exercise("24.1", kind="number")
@@ -68,3 +70,9 @@ def naive_on_a_t4(answer: object) -> Check:
             clocks * 64 / step / 1e3: "give it in GFLOP/s",
         },
     )
+
+
+@exercise("24.4", kind="python")
+def three_unseen(answer: object) -> Iterator[Check]:
+    """Predict three kernels that the book does not explain."""
+    yield from unseen.judged(unseen.AT_THE_SUMMIT, answer)
