@@ -711,6 +711,64 @@ def chapters() -> list[Path]:
     return [ROOT / page.path for page in pages if page.is_chapter]
 
 
+def bare_fences(text: str) -> list[int]:
+    """Lines at which a fence without a language opens a block: as a rule the tail of a cell that was cut."""
+    found, inside = [], ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        fence = re.match(r"\s*(`{3,})(.*)$", line)
+        if fence is None:
+            continue
+        ticks, rest = fence[1], fence[2].strip()
+        if inside:
+            inside = "" if not rest and len(ticks) >= len(inside) else inside
+            continue
+        inside = ticks
+        if not rest:
+            found.append(number)
+    return found
+
+
+def late_workbench(text: str) -> bool:
+    """Whether a %%cuda cell comes before the cell that imports helpers.workbench, which brings the magic."""
+    cells = [m[1] for m in reading.FENCE.finditer(text)]
+    body = [re.sub(r"\A(?::[^\n]*\n)*\s*", "", cell) for cell in cells]
+    magic = [n for n, cell in enumerate(body) if cell.startswith("%%cuda")]
+    brings = [
+        n
+        for n, cell in enumerate(body)
+        if re.search(r"(?m)^(from helpers\.workbench import|import helpers\.workbench\b)", cell)
+    ]
+    return bool(magic) and (not brings or brings[0] >= magic[0])
+
+
+PAGES = sorted((ROOT / "book").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_no_bare_fence_opens_a_block(page: Path) -> None:
+    assert bare_fences(page.read_text(encoding="utf-8")) == []
+
+
+def test_the_tail_of_a_cut_cell_is_seen() -> None:
+    whole = "```{code-cell} ipython3\nx = 1\n```\n\nText.\n\n```{code-cell} ipython3\ny = 2\n```\n"
+    assert bare_fences(whole) == []
+    assert bare_fences(whole.replace("Text.", "      min(piped) > 1)\n```\n\nText.")) == [6]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_the_workbench_is_imported_before_its_magic(page: Path) -> None:
+    assert not late_workbench(page.read_text(encoding="utf-8"))
+
+
+def test_a_magic_without_its_workbench_is_seen() -> None:
+    brings = "```{code-cell} ipython3\n:tags: [hide-input]\nimport helpers.workbench\n```\n"
+    magic = "```{code-cell} ipython3\n%%cuda tiled_32_core\n// the book's own text\n```\n"
+    assert not late_workbench(brings + magic)
+    assert not late_workbench("Text with `%%cuda` in it.\n")
+    assert late_workbench(magic)
+    assert late_workbench(magic + brings)
+
+
 def test_committed_notebooks_are_fresh() -> None:
     assert commands.stale() == [], "run `make notebooks`"
 
