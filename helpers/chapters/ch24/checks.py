@@ -62,9 +62,8 @@ def naive_on_a_t4(answer: object) -> Check:
         hint="SMs times clocks a second, times the operations of a step, over the clocks of a step.",
         wrong={
             clocks * 64 / 66: "only a full wavefront takes two clocks; each of these is one word",
-            clocks * 32 / step: "a multiply-add is two operations",
-            clocks * 64 / 64: "the element of B is delivered, too",
-            clocks * 64: "a step takes 66 clocks, not one",
+            clocks * 64 / 32: "the element of B is delivered, too",
+            clocks * 64: "a step takes 33 clocks, not one",
             1.590 * 64 / step: "that is one SM",
             clocks * 64 / step * 1e9: "give it in GFLOP/s",
             clocks * 64 / step / 1e3: "give it in GFLOP/s",
