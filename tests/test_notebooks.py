@@ -741,10 +741,10 @@ def late_workbench(text: str) -> bool:
     return bool(magic) and (not brings or brings[0] >= magic[0])
 
 
-PAGES = sorted((ROOT / "book").glob("*.md"))
+WRITTEN = sorted((ROOT / "book").glob("*.md"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.stem)
 def test_no_bare_fence_opens_a_block(page: Path) -> None:
     assert bare_fences(page.read_text(encoding="utf-8")) == []
 
@@ -755,7 +755,7 @@ def test_the_tail_of_a_cut_cell_is_seen() -> None:
     assert bare_fences(whole.replace("Text.", "      min(piped) > 1)\n```\n\nText.")) == [6]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.stem)
 def test_the_workbench_is_imported_before_its_magic(page: Path) -> None:
     assert not late_workbench(page.read_text(encoding="utf-8"))
 
