@@ -124,8 +124,8 @@ def test_counts_are_those_of_the_hardware() -> None:
         for counted, hardware, least in pairs:
             if hardware:
                 seen += 1
-                # ncu counts 2 % fewer deliveries for the 4-byte copies of cp_async; why is not known
-                most = 1.03 if name == "cp_async" else 1.001
+                # ncu counts up to 2 % fewer deliveries where cp.async copies 4 bytes; why is not known
+                most = 1.03 if name in ("cp_async", "fp32_best") else 1.001
                 assert least <= counted / hardware <= most, (name, counted, hardware)
     assert seen > 15
 
