@@ -313,16 +313,16 @@ def l2_bytes(plan: Geometry, resident: int) -> tuple[float, str]:
 
     A block of BM x BN needs BM + BN elements a k. Loads by threads pass through L1, so blocks that an
     SM holds at once may share there: at best they lie in a rectangle of tiles that is nearly square. TMA
-    writes to shared memory alone: only the blocks of a cluster share. What L1 keeps from one block to the
-    next is left out (a panel of A and B is larger than L1 from K = 1024 on). C leaves by another way.
+    writes to shared memory alone, and what a cluster shares by multicast still arrives whole at each of its
+    SMs, whose ports are the rate. What L1 keeps from one block to the next is left out (a panel of A and B is larger than L1 from K = 1024 on). C leaves by another way.
     L2 itself may send less: of tiled_32 at 1024 the recorded bytes of L2 are below the misses of L1, so
     requests of neighbouring SMs are merged on their way. That is why the SMs' ports are the rate.
     """
-    k, p = plan.kernel, plan.params
+    k = plan.kernel
     bm, bn = plan.tile
     if k.host == "tma":
-        down, along = p.get("CLUSTER_M", 1), p.get("CLUSTER_N", 1)
-        words = "tiles by TMA, shared by the blocks of a cluster"
+        down = along = 1
+        words = "tiles by TMA, whole at every SM, multicast or not"
     else:
         down, along = max(
             ((d, resident // d) for d in range(1, resident + 1)),

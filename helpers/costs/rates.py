@@ -88,8 +88,9 @@ def issue(gpu: Gpu) -> Rate:
 MMA_SYNC: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "sm_90": (
-            0.629,
-            "of which mma.sync reaches 62.9 % on Hopper, wgmma all: Luo et al., arXiv 2402.13499",
+            2 / 3,
+            "of which mma.sync reaches two thirds on Hopper, six clocks for four (data/tries/mma.md; Luo et "
+            "al., arXiv 2402.13499, measure 62.9 % of the data sheet's peak), and wgmma all",
         )
     }
 )

@@ -50,9 +50,9 @@ def which_limit(answer: object) -> Check:
 
 @exercise("24.3", kind="number")
 def naive_on_a_t4(answer: object) -> Check:
-    """GFLOP/s of the naive kernel on a T4, whose L1 takes two clocks a delivery, 33 a step of a warp."""
+    """GFLOP/s of the naive kernel on a T4: 33 deliveries of one word a step of a warp, a clock each."""
     clocks = 40 * 1590e6 / 1e9  # of all SMs, in GHz
-    step = 2 * 33
+    step = 33
     return close_to(
         answer,
         clocks * 64 / step,
@@ -61,10 +61,9 @@ def naive_on_a_t4(answer: object) -> Check:
         unit="GFLOP/s",
         hint="SMs times clocks a second, times the operations of a step, over the clocks of a step.",
         wrong={
-            clocks * 64 / 33: "a wavefront takes a T4 two clocks",
-            clocks * 32 / step: "a multiply-add is two operations",
-            clocks * 64 / 64: "the row of B is delivered, too",
-            clocks * 64: "a step takes 66 clocks, not one",
+            clocks * 64 / 66: "only a full wavefront takes two clocks; each of these is one word",
+            clocks * 64 / 32: "the element of B is delivered, too",
+            clocks * 64: "a step takes 33 clocks, not one",
             1.590 * 64 / step: "that is one SM",
             clocks * 64 / step * 1e9: "give it in GFLOP/s",
             clocks * 64 / step / 1e3: "give it in GFLOP/s",
