@@ -262,6 +262,8 @@ EXCUSED: Mapping[str, tuple[str, str]] = {
         "since sixteen bytes at a time touch every line that moves data",
     ),
     "cp_async": ("11_pipelining", "for four changes that hang together"),
+    "warp_tiled": ("13_loop_registers", "since four parts come together there"),
+    "fp32_best": ("14_ring_of_tiles", "since the ring changes every line that copies or waits"),
     "wmma_shared": ("17_tensor_cores", "since `wmma` has no tile to begin with"),
     "wmma_tiled": ("17_tensor_cores", "for four changes that you have met one by one"),
     "mma_naive": ("18_who_holds_what", "since nothing of WMMA's fragments is left in it"),
