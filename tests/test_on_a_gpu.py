@@ -9,16 +9,25 @@ from typing import Any
 import pytest
 
 from helpers.notebooks.books import read_book
+from helpers.rungs import catalog
 from tests import on_a_gpu
 from tests.conftest import ROOT
 
 RECORD = json.loads((ROOT / "data" / "validation" / "live_h200.json").read_text(encoding="utf-8"))
+TILED = catalog["tiled_32"].source.splitlines()
+
+
+def line_of(words: str) -> int:
+    """Number of the first line of the tiled kernel that holds these words."""
+    return next(i for i, line in enumerate(TILED, 1) if words in line)
+
+
 SAYS = {
     "set up": ("GPU: NVIDIA H200",),
     "right": ("Right in the emulator", "Right on the NVIDIA H200", "times as fast as|as fast as tiled_32"),
     "slow": ("Right on the NVIDIA H200", "% of cuBLAS", "wavefronts a request"),
-    "racy": ("race", "line 43"),
-    "wrong line": ("(60): error",),
+    "racy": ("race", f"line {line_of('A_tile[ty][tx] =')}"),
+    "wrong line": (f"({line_of('col] = sum')}): error",),
     "a tile of its own": ("which has TILE=32", "2048x2048x2048 on the NVIDIA H200"),
     "any program": ("Ran on the NVIDIA H200", "ms a launch", "Left out"),
     "slider": ("Done: TILE=16",),
