@@ -18,8 +18,8 @@ TILED = catalog["tiled_32"].source.splitlines()
 
 
 def line_of(words: str) -> int:
-    """Number of the first line of the tiled kernel that holds these words."""
-    return next(i for i, line in enumerate(TILED, 1) if words in line)
+    """Number of the line in the cell that holds these words: the kernel stands below the magic's line."""
+    return next(i for i, line in enumerate(TILED, 2) if words in line)
 
 
 SAYS = {
