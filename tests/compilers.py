@@ -19,7 +19,7 @@ from unittest import mock
 
 from helpers import launch
 from helpers.errors import ConfigError
-from helpers.rungs import catalog
+from helpers.rungs import catalog, find
 
 SHAPES = ((64, 64, 64), (65, 63, 33), (40, 100, 72), (45, 83, 75))
 WHOLE = ((64, 64, 64), (32, 96, 64), (96, 32, 128), (128, 64, 32))
@@ -42,12 +42,24 @@ def using(compiler: str) -> Iterator[None]:
 COUNTS = ("requests", "sectors", "wavefronts", "bytes")
 
 
+def statements(source: str) -> dict[int, int]:
+    """For each line, the first line of its statement: compilers differ in which of its lines they name."""
+    starts: dict[int, int] = {}
+    first = 0
+    for number, line in enumerate(source.splitlines(), 1):
+        code = line.split("//")[0].strip()
+        starts[number] = first or number
+        ended = not code or code.startswith("#") or code.endswith((";", "{", "}", ":"))
+        first = 0 if ended else starts[number]
+    return starts
+
+
 @dataclass(frozen=True)
 class Seen:
     """One launch: C as bytes, whether it was right, and what was counted.
 
-    counts: by line, space, operation, array and one of COUNTS; accesses of a line that differ in nothing
-    but their width count together. The multiply-adds of all warps stand under line 0.
+    counts: by the first line of a statement, space, operation, array and one of COUNTS; accesses of a
+    statement that differ in nothing but their width count together. The multiply-adds of all warps stand under line 0.
     """
 
     C: bytes
@@ -60,9 +72,13 @@ def seen(name: str, shape: tuple[int, int, int], **options: Any) -> Seen:
     """Trace a kernel with the compiler of the moment."""
     trace = launch.trace(name, *shape, **options)
     counts = {(0, "", "multiply-adds", "", "requests"): trace.multiply_adds}
+    source = find(name).source
+    lines, starts = source.splitlines(), statements(source)
     for row in trace.by_line():
+        here = row.line <= len(lines) and lines[row.line - 1].strip() == row.text.strip()
+        line = starts[row.line] if here else row.line  # else a header's
         for what in COUNTS:
-            key = (row.line, row.space, row.op, row.array, what)
+            key = (line, row.space, row.op, row.array, what)
             counts[key] = counts.get(key, 0) + getattr(row, what)
     return Seen(trace.C.tobytes(), trace.ok, counts, trace.report.compiler)
 
@@ -82,7 +98,7 @@ def both(name: str, shape: tuple[int, int, int], **options: Any) -> tuple[Seen, 
 
 
 def unequal(one: Seen, other: Seen) -> list[dict[str, Any]]:
-    """The counts that differ, by source line, with what each of the two launches counted."""
+    """The counts that differ, by statement, with what each of the two launches counted."""
     names = ("line", "space", "op", "array", "count")
     return [
         dict(zip(names, key, strict=True)) | {"one": a, "other": b}
