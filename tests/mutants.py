@@ -56,7 +56,7 @@ TILES: Mapping[str, Mapping[str, int]] = {
     "fp32_best": _WARPS,
     "wmma": {},
     "wmma_shared": _MMA,
-    "wmma_tiled": _MMA,
+    "wmma_tiled": {**_MMA, "BK": 64},  # an even number of steps: its last tile lies where C is put
     "mma_ldmatrix": _MMA,
     "mma_swizzle": _MMA,
     "mma_pipelined": _MMA,
