@@ -812,7 +812,7 @@ def test_the_hierarchies_tell_sizes() -> None:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(0.0123456, "0.0123"), (12.34, "13.3"), (5930.4, "5,930"), (0, "0"), (100.4, "100"),
+    [(0.0123456, "0.0123"), (12.34, "12.3"), (5930.4, "5,930"), (0, "0"), (100.4, "100"),
      (math.nan, "unknown"), (1234567, "1,234,567"), (0.00001234, "0.0000123")],
 )  # fmt: skip
 def test_numbers_are_written_for_people(value: float, words: str) -> None:

@@ -50,7 +50,8 @@ def _scatter(p: Geometry, t: _Tiles) -> tuple[int, int, int, int]:
         return rows, t.wm // t.tm * rows, cols, t.wn // t.tn * cols
     if "COL_STEP" in p.kernel.source:  # float4 kernels: neighbouring threads take turns
         cols = min(4, t.tn)
-        return t.tm, t.tm, cols, t.bn // t.tn * cols
+        rows = min(4, t.tm) if "ROW_STEP" in p.kernel.source else t.tm  # rows in fours, too
+        return rows, t.bm // t.tm * rows if rows < t.tm else rows, cols, t.bn // t.tn * cols
     return t.tm, t.tm, t.tn, t.tn
 
 
