@@ -198,9 +198,9 @@ def write_programs(rows: Mapping[str, Program], path: Path = PROGRAMS) -> None:
     path.write_bytes(lzma.compress(json.dumps(held).encode(), preset=9))
 
 
-_FOLDER = re.compile(r"/[^\s\"']*/((?:nvidia|include|kernels)/)")
+_FOLDER = re.compile(r"/[^\s\"']*/((?:nvidia|include|kernels|cores|your_cores)/)")
 
 
 def _placeless(text: str) -> str:
-    """A text in which files below a folder of this machine are named from kernels/ or include/ on."""
+    """A text in which files below a folder of this machine are named from kernels/, cores/ or include/ on."""
     return _FOLDER.sub(r"\1", text.replace(str(ROOT) + "/", ""))

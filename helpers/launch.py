@@ -76,11 +76,15 @@ def choose(
 ) -> Geometry:
     """The launch with the fewest predicted clocks among the catalog's candidates for this shape.
 
-    gpu: default the one at hand, or the H200. Each candidate is compiled once a process, for the
+    gpu: default the one at hand, or the H200 where none is or it is too old for the kernel. Each candidate is compiled once a process, for the
     blocks that an SM holds; `model.rounds_of` does the rest. Its `why` says what was compared. Raises
-    ConfigError where the catalog names no candidates or the GPU is too old for the kernel.
+    ConfigError where the catalog names no candidates or the GPU named is too old for the kernel.
     """
-    k, gpu = find(kernel), gpu or facts()
+    k = find(kernel)
+    if gpu is None:
+        gpu = facts()
+        if toolchain.arch_number(gpu.arch) < toolchain.arch_number(k.min_arch):
+            gpu = device.gpu("h200")  # the kernel runs in the emulator then
     if not k.candidates:
         able = ", ".join(name for name, other in catalog.items() if other.candidates)
         raise ConfigError(

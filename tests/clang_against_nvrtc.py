@@ -103,17 +103,23 @@ def mutant_identity(mutant: mutants.Mutant) -> Row:
 def judged(mutant: mutants.Mutant) -> tuple[Row, dict[str, list[str]]]:
     """By the compiler of the moment: the judgements, and the findings of each launch by kind and line.
 
-    "race 42/48": between lines 42 and 48. A line of a header stands behind the header's name.
+    "race 42/48": between the statements that begin in lines 42 and 48, for compilers differ in which line of
+    a longer one they name. A line of a header stands behind the header's name.
     """
     seen: dict[str, list[str]] = {}
     own = catalog[mutant.kernel].with_source(mutant.source).file
+    starts = compilers.statements(mutant.source)
+
+    def begins(file: str, line: int) -> int:
+        return starts[line] if Path(file).name == Path(own).name else line
 
     def see(shape: str, schedule: str, trace: launch.Trace) -> None:
         said = set()
         for f in trace.report.findings:
             where = "" if f.file == own else f"{f.file}:"
-            other = f"/{f.other_line}" if f.other_line and f.kind != oracle.KIND else ""
-            said.add(f"{f.kind} {where}{f.line}{other}")
+            apart = f.other_line if f.kind != oracle.KIND else 0
+            other = f"/{begins(f.other_file or f.file, apart)}" if apart else ""
+            said.add(f"{f.kind} {where}{begins(f.file, f.line)}{other}")
         seen[f"{shape} {schedule}"] = sorted(said)
 
     row = mutants.run(mutant, see)

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers import catalog, clang, compiled, emulator, matmul, toolchain, trace
+from helpers import clang, compiled, emulator, matmul, toolchain, trace
 from helpers.errors import CompileError, DataError, ToolchainError
+from helpers.rungs import cores
 from helpers.workbench import cell_magic, mine
 
 
@@ -45,9 +46,10 @@ def test_they_count_as_with_the_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_kernel_cell_as_a_notebook_holds_it_is_judged(bare: pytest.MonkeyPatch) -> None:
-    text = catalog["tiled_32"].source.rstrip()
-    assert cell_magic("tiled_32", text).ok and cell_magic("tiled_32", "// the book's own text").ok
-    changed = cell_magic("tiled_32", text.replace("float", "double", 1) + "\n")
+    text = cores["tiled_32_core"].source.rstrip()
+    own = "// the book's own text"
+    assert cell_magic("tiled_32_core", text).ok and cell_magic("tiled_32_core", own).ok
+    changed = cell_magic("tiled_32_core", text.replace("0.0f", "0.5f", 1) + "\n")
     assert not changed.ok and "was not compiled" in repr(changed)
 
 

@@ -110,13 +110,12 @@ EDITS = (
     Edit("11", "double_buffer_core", (("buffer = 1 - buffer", "buffer = 0"),), found("race"),
          ("`buffer = 0` for `buffer = 1 - buffer`",)),
     Edit("11", "cp_async_core", (("wait_groups<0>", "wait_groups<1>"),), found("race"), ("Write `wait_groups<1>`",)),
-    Edit("12", "warp_tiled", (("lane / 2 % LANES_M", "lane / LANES_N"),
-                              ("lane / (2 * LANES_M) * 2 + lane % 2", "lane % LANES_N")),
+    Edit("12", "lane_map_core", (("lane / 2 % 4", "lane / 8"), ("lane / 8 * 2 + lane % 2", "lane % 8")),
          both(changed("wavefronts", lambda r: r > 1.1), changed("requests", lambda r: r == 1)),
-         ("`lane_m = lane / LANES_N`", "Not one request more")),
-    Edit("13", "fp32_best", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
+         ("`lane_m = lane / 8`", "`lane_n = lane % 8`", "Not one request more")),
+    Edit("14", "fp32_best", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
          both(found("race"), lambda v: any("still under way" in f.message for f in v.findings)),
-         ("`wait_groups<STAGES - 1>` in both places",)),
+         ("`wait_groups<STAGES - 1>` in `turn`",)),
     Edit("17", "wmma_shared_core", (("B_tile[BK][BN]", "B_tile[BK][BN + 8]"), ("row_major<BN>", "row_major<BN + 8>"),
                                     ("[warp_n + j * 16], BN)", "[warp_n + j * 16], BN + 8)")),
          both(changed("wavefronts", lambda r: r < 0.6), changed("requests", lambda r: r == 1)),
@@ -222,7 +221,7 @@ def test_the_books_own_text_keeps_no_such_claim() -> None:
     """The wrong twin: an unchanged kernel, of which no page's claim is true."""
     for edit in EDITS[:9]:
         if not edit.tiles:
-            verdict = mine(catalog[edit.kernel].source, edit.kernel)
+            verdict = mine(find(edit.kernel).source, edit.kernel)
             assert verdict.ok
             assert not edit.claim(verdict) or "takes it all back" in edit.words
 
