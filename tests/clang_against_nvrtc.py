@@ -107,19 +107,17 @@ def judged(mutant: mutants.Mutant) -> tuple[Row, dict[str, list[str]]]:
     a longer one they name. A line of a header stands behind the header's name.
     """
     seen: dict[str, list[str]] = {}
-    own = catalog[mutant.kernel].with_source(mutant.source).file
+    own = Path(catalog[mutant.kernel].file).name  # a changed text is called your_ and this
     starts = compilers.statements(mutant.source)
-
-    def begins(file: str, line: int) -> int:
-        return starts[line] if Path(file).name == Path(own).name else line
 
     def see(shape: str, schedule: str, trace: launch.Trace) -> None:
         said = set()
         for f in trace.report.findings:
-            where = "" if f.file == own else f"{f.file}:"
+            here = Path(f.file).name.removeprefix("your_") == own
+            where, first = ("", starts) if here else (f"{f.file}:", {})
             apart = f.other_line if f.kind != oracle.KIND else 0
-            other = f"/{begins(f.other_file or f.file, apart)}" if apart else ""
-            said.add(f"{f.kind} {where}{begins(f.file, f.line)}{other}")
+            other = f"/{first.get(apart, apart)}" if apart else ""
+            said.add(f"{f.kind} {where}{first.get(f.line, f.line)}{other}")
         seen[f"{shape} {schedule}"] = sorted(said)
 
     row = mutants.run(mutant, see)
