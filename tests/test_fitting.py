@@ -241,12 +241,12 @@ def test_the_driver_is_asked_through_its_own_library(monkeypatch: pytest.MonkeyP
 def test_without_nvdisasm_the_pages_machine_code_is_the_stored_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    here = toolchain.instruction_mix("tiled_32", "sm_75")
+    here = toolchain.instruction_mix("tiled_32", "sm_90")
     monkeypatch.setattr(toolchain, "_find_tool", lambda name: None)
     monkeypatch.setattr(toolchain, "_STORED", {})
     toolchain.sass.cache_clear()
-    stored = toolchain.instruction_mix("tiled_32", "sm_75")
+    stored = toolchain.instruction_mix("tiled_32", "sm_90")
     assert stored["FFMA"] == here["FFMA"] > 0
     with pytest.raises(ToolchainError, match="nvidia-cuda-nvdisasm"):
-        toolchain.instruction_mix("tiled_32", "sm_75", TILE=8)
+        toolchain.instruction_mix("tiled_32", "sm_90", TILE=24)
     toolchain.sass.cache_clear()
