@@ -36,6 +36,7 @@ from helpers.measuring import campaign
 from helpers.rungs import catalog
 
 NOTEBOOK = ROOT / "book" / "06_tiling.ipynb"
+KERNEL = "%%cuda tiled_32_core"
 BARRIER = "__syncthreads();  // both tiles are complete"
 SAVING = (
     'plots.bars(m, value="gflops").savefig("tiles.png")',
@@ -205,7 +206,7 @@ def line_of(cell: str, text: str) -> int:
 def walk(page: Any, lab: str, folder: Path) -> list[Step]:
     """Go the path in a page of a browser. Raises what fails, naming the step."""
     w = Walk(page)
-    source = f"%%cuda tiled_32\n{catalog['tiled_32'].source}"
+    [source] = [code for code in code_cells() if code.startswith(KERNEL)]
     write, read = line_of(source, "A_tile[ty][tx] ="), line_of(source, "sum +=")
 
     w.begin("open chapter 6")
@@ -224,7 +225,7 @@ def walk(page: Any, lab: str, folder: Path) -> list[Step]:
         raise AssertionError(f"a cell fails:\n{faults.first.inner_text()[-2000:]}")
 
     w.begin("take a barrier out, run the cell")
-    kernel = "%%cuda tiled_32"
+    kernel = f"{KERNEL}\n"
     before = w.counted(kernel)
     w.cell(kernel).locator(".cm-line", has_text=BARRIER).click()
     page.keyboard.press("Home")
