@@ -839,8 +839,11 @@ catalog = Catalog(
 # -- cores: each rung without bounds and macros, for the page that opens with it -------------------
 
 
-def _core(name: str, *more: Rule, depth: str = "") -> Kernel:
-    """The entry of a kernel's core: kernels/cores/, the kernel's own launch and rules, whole tiles."""
+def _core(name: str, *more: Rule, depth: str = "", shared: str | None = None) -> Kernel:
+    """The entry of a kernel's core: kernels/cores/, the kernel's own launch and rules, whole tiles.
+
+    shared: the bytes that the launch gives a block, where the core declares arrays of its own instead.
+    """
     of = catalog[name]
     depth = depth or next((d for d in DEPTHS if d in of.params), "1")
     steps = [str(evaluate(s, {})) if not re.search("[A-Z]", s) else s for s in (*of.tile, depth)]
@@ -862,6 +865,7 @@ def _core(name: str, *more: Rule, depth: str = "") -> Kernel:
         file=f"cores/{of.file}",
         entry=f"{of.entry}_core",
         choices={},
+        shared=of.shared if shared is None else shared,
         rules=(*of.rules, *more, *tiles, counted),
         candidates=(),
         core_of=name,
@@ -872,6 +876,10 @@ def _core(name: str, *more: Rule, depth: str = "") -> Kernel:
 _ONE_FOUR = (
     Rule("BM * BK * TM * TN == 4 * BM * BN", "each thread copies one four of A"),
     Rule("BK * BN * TM * TN == 4 * BM * BN", "each thread copies one four of B"),
+)
+_DECLARED = Rule(
+    "4 * STAGES * BK * (BM + 4 + BN) <= 49152",
+    "arrays that a kernel declares with their sizes may have 48 KB",
 )
 cores = Catalog(
     (
@@ -886,6 +894,7 @@ cores = Catalog(
         _core("cp_async"),
         _core("lane_map", *_ONE_FOUR),
         _core("warp_tiled"),
+        _core("fp32_best", _DECLARED, shared="0"),
         _core("wmma", depth="16"),
         _core("wmma_shared"),
         _core("wmma_tiled"),

@@ -17,6 +17,7 @@ from tests.conftest import ROOT
 
 LINES = {**dict.fromkeys(cores, 40), "naive_core": 10, "coalesced_core": 10, "tiled_32_core": 20}
 LINES |= {"block_1d_core": 25, "block_2d_core": 30}
+LINES |= {"fp32_best_core": 50}  # the whole patch, and the ring
 LINES |= {"warp_tiled_core": 50}  # two fetches and two sets of fragments are what it is about
 HOUSE = {"sum", "k0", "a_col", "b_col", "c_row", "c_col", "row", "col", "copy"}
 """Names of the whole climb, which not every file has."""
@@ -26,13 +27,14 @@ AHEAD = {
     "double_buffer_core": {"shared store": 4},
     "lane_map_core": {"shared store": 4},
     "warp_tiled_core": {"shared store": 4, "shared load": 32},
+    "fp32_best_core": {"shared load": 32},
     "mma_pipelined_core": {"shared load": 8},
     "wmma_tiled_core": {"shared store": 4, "shared load": 8},
 }
 """Where a file does once more than its core: zeros put down after the last of four tiles, fragments read
 after the last of eight steps."""
-UNSAID = {"STAGES", "MIN_BLOCKS"}
-"""Of two stages a core says 2, and launch bounds it has none."""
+UNSAID = {"STAGES", "MIN_BLOCKS", "GROUP_M"}
+"""Of two stages a core says 2; launch bounds it has none, and no bands."""
 
 
 def body(text: str) -> list[str]:
