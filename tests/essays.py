@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 CEILINGS = Path(__file__).with_name("essays.json")
@@ -253,39 +254,74 @@ BEFORE: Mapping[str, str] = {
 }
 """Each rung and the one that its chapter compares it with. `naive` and `wmma` begin."""
 
-EXCUSED: Mapping[str, tuple[str, str]] = {
-    "tiled_32": ("06_tiling", "since a tile brings its whole loop with it"),
-    "block_1d": ("08_block_1d", "since four things change together"),
-    "block_2d": ("09_block_2d", "since a second operand comes into registers"),
-    "vectorised": (
-        "10_vectorised",
-        "since sixteen bytes at a time touch every line that moves data",
+
+class Excuse(NamedTuple):
+    """Where a page says why a rung has more new lines than NEW_LINES: the sentence, and the percent it allows."""
+
+    page: str
+    sentence: str
+    low: float
+    high: float
+
+
+EXCUSED: Mapping[str, Excuse] = {
+    "tiled_32": Excuse("06_tiling", "Three quarters of its lines are new, since a tile", 70, 80),
+    "block_1d": Excuse(
+        "08_block_1d", "Hardly a line of the tiled kernel is left, since four things", 85, 100
     ),
-    "cp_async": ("11_pipelining", "for four changes that hang together"),
-    "warp_tiled": ("13_loop_registers", "since four parts come together there"),
-    "fp32_best": ("14_ring_of_tiles", "since the ring changes every line that copies or waits"),
-    "wmma_shared": ("17_tensor_cores", "since `wmma` has no tile to begin with"),
-    "wmma_tiled": ("17_tensor_cores", "for four changes that you have met one by one"),
-    "mma_naive": ("18_who_holds_what", "since nothing of WMMA's fragments is left in it"),
-    "mma_pipelined": ("19_feeding", "and not all of them serve the ring"),
-    "mma_turing": ("19_feeding", "the tiles of `mma_swizzle` in the loop of a double buffer"),
-    "mma_tma": (
-        "20_copy_engine",
-        "Who copies, who waits and how long a block stays change together",
+    "block_2d": Excuse(
+        "09_block_2d", "More than half of its lines are new, since a second operand", 50, 60
     ),
-    "hopper_1": ("21_wgmma", "The first starts again from the simplest form"),
-    "hopper_2": ("21_wgmma", "the second takes the loop of the first apart into two"),
-    "hopper_3": ("21_wgmma", "the tile, its warpgroups and their registers come together"),
-    "hopper_4": (
-        "22_last_ten_percent",
-        "every index of a tile and every barrier gets a second form",
+    "vectorised": Excuse(
+        "10_vectorised", "Nearly two thirds of its lines are new, since sixteen bytes", 60, 66
     ),
-    "hopper_5": (
-        "22_last_ten_percent",
-        "a tile that leaves later needs a place, a number and a state",
+    "cp_async": Excuse(
+        "11_pipelining", "Nearly a third of the file's lines are new, for four changes", 29, 33
+    ),
+    "warp_tiled": Excuse(
+        "13_loop_registers", "a third of new lines, since four parts come together", 30, 37
+    ),
+    "fp32_best": Excuse(
+        "14_ring_of_tiles", "two fifths of the file's lines, since the ring changes", 37, 43
+    ),
+    "wmma_shared": Excuse(
+        "17_tensor_cores", "Nearly all of its lines are new, since `wmma` has no tile", 88, 100
+    ),
+    "wmma_tiled": Excuse(
+        "17_tensor_cores", "Almost half of its lines are new, for four changes", 43, 50
+    ),
+    "mma_naive": Excuse(
+        "18_who_holds_what", "Half of the first one is new, since nothing of WMMA's", 45, 55
+    ),
+    "mma_pipelined": Excuse(
+        "19_feeding", "Most of the file's lines are new since `mma_swizzle`, and not all", 60, 90
+    ),
+    "mma_turing": Excuse(
+        "19_feeding", "Most lines of this file are new as well: it is the tiles of", 55, 90
+    ),
+    "mma_tma": Excuse(
+        "20_copy_engine", "Two of three lines of the file are new since `mma_pipelined`", 63, 70
+    ),
+    "hopper_1": Excuse("21_wgmma", "The first starts again from the simplest form", 25, 75),
+    "hopper_2": Excuse("21_wgmma", "the second takes the loop of the first apart into", 25, 75),
+    "hopper_3": Excuse("21_wgmma", "the tile, its warpgroups and their registers come", 25, 75),
+    "hopper_4": Excuse(
+        "22_last_ten_percent", "A third of the lines of steps 4 and 5 is new, more than", 30, 40
+    ),
+    "hopper_5": Excuse(
+        "22_last_ten_percent", "A third of the lines of steps 4 and 5 is new, more than", 30, 40
     ),
 }
-"""A rung with more new lines than NEW_LINES, its page, and the sentence there that says why."""
+"""Rungs with more new lines than NEW_LINES. A change that leaves the range makes the sentence untrue."""
+
+BESIDE = frozenset(
+    {
+        "naive", "wmma", "naive_int", "coalesced_int", "unrolled", "coarsened", "tiled_8", "tiled_16",
+        "tiled_int_32", "tiled_padded", "tiled_rect", "tiled_pad_rows", "privatised_2", "privatised_4",
+        "wmma_launch_l", "mma_pipelined_bf16", "hopper_5_fp16",
+    }
+)  # fmt: skip
+"""What no rung's step is counted for: the two first ones, and kernels beside the ladder."""
 
 
 def code_lines(source: str) -> int:
@@ -312,12 +348,12 @@ def rungs() -> dict[str, float]:
     }
 
 
-def unexcused(excused: Mapping[str, tuple[str, str]], pages: Mapping[str, str]) -> list[str]:
+def unexcused(excused: Mapping[str, Excuse], pages: Mapping[str, str]) -> list[str]:
     """Excuses whose sentence does not stand in the page that they name."""
     return [
         f"EXCUSED[{name!r}]: book/{page}.md does not say {sentence!r}. Say there why the rung has so many "
         "new lines"
-        for name, (page, sentence) in excused.items()
+        for name, (page, sentence, _, _) in excused.items()
         if len(sentence.split()) < 4 or sentence not in pages.get(page, "")
     ]
 
@@ -334,7 +370,7 @@ def above(value: float, limit: float, ceiling: float | None) -> bool:
 
 def faults(
     essays: Sequence[Essay], new: Mapping[str, float], ceilings: Mapping[str, Mapping[str, float]],
-    excused: Mapping[str, tuple[str, str]] = EXCUSED,
+    excused: Mapping[str, Excuse] = EXCUSED,
 ) -> list[str]:  # fmt: skip
     """What is above its limit and above its ceiling, and ceilings that nothing needs."""
     found = []
@@ -346,17 +382,25 @@ def faults(
                 allowed = f"at most {limit:g}" + (f", now {let[what]:g}" if what in let else "")
                 line = f": {one.widest_line.strip()!r}" if what == "widest" else ""
                 found.append(f"{one.page}: {TOLD[what]} {value:.1f}; {allowed}{line}")
+            elif what in let and value <= limit:
+                found.append(
+                    f"{one.page}: {TOLD[what]} keep to {limit:g}; drop the ceiling: --lower"
+                )
         if "?" in one.exercises:
             found.append(f"{one.page}: an exercise is registered in no chapter")
-    let = ceilings.get("rungs", {})
     for name, share in new.items():
-        if name not in excused and above(share, NEW_LINES, let.get(name)):
-            allowed = f"at most {NEW_LINES}" + (f", now {let[name]:g}" if name in let else "")
+        since = f"{share:.1f} % of its lines are new since {BEFORE.get(name, '')}"
+        if name not in excused and share > NEW_LINES:
             found.append(
-                f"{name}: {share:.1f} % of its lines are new since {BEFORE.get(name, '')}; {allowed}. Make the step "
-                "smaller, or say in the chapter why, and name that sentence in EXCUSED"
+                f"{name}: {since}; at most {NEW_LINES}. Make the step smaller, or say in the chapter why, and name "
+                "that sentence in EXCUSED"
             )
-    known = {one.page for one in essays} | {"rungs"}
+        elif name in excused and not excused[name].low <= share <= excused[name].high:
+            page, sentence, low, high = excused[name]
+            found.append(
+                f"{name}: {since}, and {page} says {sentence!r}, which allows {low:g} to {high:g}: mend the sentence"
+            )
+    known = {one.page for one in essays}
     found += [
         f"essays.json: there is no page {page!r}; drop it" for page in ceilings if page not in known
     ]
@@ -373,28 +417,21 @@ TOLD = {
 
 
 def lowered(
-    essays: Sequence[Essay], new: Mapping[str, float], ceilings: Mapping[str, Mapping[str, float]],
+    essays: Sequence[Essay],
+    ceilings: Mapping[str, Mapping[str, float]],
     begin: Sequence[str] = (),
-) -> Ceilings:  # fmt: skip
+) -> Ceilings:
     """Ceilings as the measures allow: each the lower of old and now, gone where the limit is kept.
 
-    begin: pages (or "rungs") that have none yet and get them.
+    begin: pages that have none yet and get them.
     """
     made: Ceilings = {}
-
-    def settle(page: str, what: str, value: float, limit: float) -> None:
-        old = ceilings.get(page, {}).get(what)
-        if old is None and page not in begin:
-            return
-        if value > limit:
-            rounded = -(-value * 10 // 1) / 10
-            made.setdefault(page, {})[what] = min(rounded, old) if old is not None else rounded
-
     for one in essays:
         for what, limit in LIMITS.items():
-            settle(one.page, what, getattr(one, what), limit)
-    for name, share in new.items():
-        settle("rungs", name, share, NEW_LINES)
+            value, old = getattr(one, what), ceilings.get(one.page, {}).get(what)
+            if value > limit and (old is not None or one.page in begin):
+                rounded = -(-value * 10 // 1) / 10
+                made.setdefault(one.page, {})[what] = min(rounded, old) if old else rounded
     return made
 
 
@@ -493,11 +530,11 @@ def main(given: Sequence[str] | None = None) -> int:
     essays, broken = measured(pages)
     new, ceilings = rungs(), read_ceilings()
     if options.lower or options.begin:
-        begin = [p for p in (*pages, "rungs") if any(p.startswith(name) for name in options.begin)]
+        begin = [p for p in pages if any(p.startswith(name) for name in options.begin)]
         if again := [p for p in begin if p in ceilings]:
             print(f"{', '.join(again)}: there are ceilings, and they only go down", file=sys.stderr)
             return 1
-        made = lowered(essays, new, ceilings, begin)
+        made = lowered(essays, ceilings, begin)
         CEILINGS.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         ceilings = made
     if options.check:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers import device
+from helpers import costs, device
 from helpers.chapters.ch22.pictures import stream_k_share
 from helpers.chapters.ch22.tries import said
-from helpers.measuring import measure
+from helpers.measuring import measure, stalls
 from helpers.rungs import catalog, lay_out
 
 H200 = device.gpu("h200")
@@ -30,13 +30,17 @@ def gains(sizes: tuple[int, ...] = (4096, 8192)) -> dict[str, float]:
 
 def found() -> dict[str, Any]:
     """Of the record: points that steps `gain`; `rounds` of tiles by size; microseconds that step 6 takes
-    longer than step 5 at 4096 (`loss`); registers of a `packed` tile; `sms` of the GPU."""
+    longer than step 5 at 4096 (`loss`); registers of a `packed` tile; `sms` of the GPU; percent of step 3's
+    time in which its Tensor Cores are `busy` by ncu, and would be `needed` at their peak."""
     rec, p = (
         measure(["hopper_5", "hopper_6"], sizes=[4096, 8192], gpu="h200"),
         catalog["hopper_5"].params,
     )
+    three, [waits] = costs.bounds("hopper_3", 4096, gpu="h200"), stalls("hopper_3")
     return {
         "gain": gains(),
+        "busy": waits["tensor_percent"],
+        "needed": 100 * (three.share or 0),
         "rounds": {size: rounds(size) for size in (1024, 4096, 8192)},
         "loss": 1e3 * (rec.value("hopper_6", 4096) - rec.value("hopper_5", 4096)),
         "packed": p["BM"] // 128 * p["BN"] // 4,
