@@ -117,7 +117,7 @@ def near_matches(given: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return "There are none."
-    close = get_close_matches(given, names, n=3, cutoff=0.5)
+    close = get_close_matches(str(given), names, n=3, cutoff=0.5)
     if close:
         return "Did you mean " + " or ".join(repr(name) for name in close) + "?"
     return "Known names: " + ", ".join(names) + "."

@@ -49,7 +49,7 @@ class Duties:
 
     def check(self, thread: int) -> int:
         """The thread. Raises ConfigError if the block has no such one."""
-        if not 0 <= thread < self.threads:
+        if not isinstance(thread, int) or not 0 <= thread < self.threads:
             raise ConfigError(
                 f"{thread=}: a block of {self.launch.kernel.name} has threads 0 to {self.threads - 1}"
             )
@@ -65,7 +65,7 @@ class Duties:
 def duties(kernel: Kernel | str, **params: int) -> Duties:
     """The jobs of the threads of a kernel that stages tiles in shared memory and sums in FP32 registers.
 
-    Raises ConfigError for another kernel, DataError if its threads do not compute what they read.
+    Raises ConfigError for another kernel, or a block that is not whole warps, DataError if its threads do not compute what they read.
     """
     k = find(kernel)
     depth = next((d for d in DEPTHS if d in k.params), "")
@@ -75,6 +75,11 @@ def duties(kernel: Kernel | str, **params: int) -> Duties:
             "jobs. Take one from tiled_32 on, such as block_1d_core"
         )
     of_any = lay_out(k, 4096, 4096, 4096, **params)
+    if of_any.threads % WARP:
+        raise ConfigError(
+            f"a block of {k.name} with {dict(of_any.params)} has {of_any.threads} threads, which are no whole "
+            f"warps of {WARP}: choose a tile whose threads are"
+        )
     return _read_off(of_any.tile, of_any.params[depth], k, params)
 
 

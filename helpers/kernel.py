@@ -29,7 +29,7 @@ MAX_GRID_YZ = 65535
 
 OWN = " (yours)"
 """Ends the name of every kernel whose text is a reader's own: no record holds such a name."""
-_CONSTANTS = re.compile(r"\bconst\s+int\s+([^;]*);")
+_CONSTANTS = re.compile(r"\bconst(?:expr)?\s+int\s+([^;]*);")
 _CONSTANT = re.compile(r"\b(\w+)\s*=\s*(\d+)\s*(?=,|$)")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
@@ -178,7 +178,8 @@ class Kernel:
     def with_source(self, text: str) -> Kernel:
         """The same kernel with this text: same entry, tile sizes, rules and geometry; a marked name.
 
-        Raises ConfigError if the text has no word that is the entry's name.
+        Of a core the tile sizes are those that the text says. Raises ConfigError if the text has no word that
+        is the entry's name, or a core's does not say a size as a whole number.
         """
         if not re.search(rf"\b{self.entry}\b", text):
             raise ConfigError(
@@ -187,12 +188,19 @@ class Kernel:
             )
         params = dict(self.params)
         if self.core_of:
-            params |= {name: size for name, size in constants(text).items() if name in params}
+            own = constants(text)
+            lost = [n for n in constants(self.source) if n in params and n not in own]
+            if lost:
+                raise ConfigError(
+                    f"the launch of {self.name} takes its tile from the text, which does not say {', '.join(lost)}: "
+                    f"write each as a whole number, const int {lost[0]} = {params[lost[0]]}"
+                )
+            params |= {name: size for name, size in own.items() if name in params}
         return replace(self, text=text, params=params)
 
 
 def constants(text: str) -> dict[str, int]:
-    """Whole numbers that a text names by `const int BM = 64, BN = 64;`, by name."""
+    """Whole numbers that a text names by `const int BM = 64, BN = 64;` (or constexpr), by name."""
     found: dict[str, int] = {}
     for line in _CONSTANTS.findall(without_comments(text)):
         found |= {name: int(value) for name, value in _CONSTANT.findall(line)}

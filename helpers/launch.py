@@ -65,7 +65,7 @@ def facts() -> device.Gpu:
     live, h200 = device.current(), device.gpu("h200")
     if live is None:
         return h200
-    lanes = 64 if live.arch in ("sm_75", "sm_80") else 128
+    lanes = device.FP32_LANES.get(live.arch, 128)
     own = replace(h200, key="", name=live.name, arch=live.arch, sms=live.sms,
                   fp32_lanes_per_sm=lanes)  # fmt: skip
     return live.known or own
@@ -76,9 +76,9 @@ def choose(
 ) -> Geometry:
     """The launch with the fewest predicted clocks among the catalog's candidates for this shape.
 
-    gpu: default the one at hand, or the H200 where none is or it is too old for the kernel. Each candidate is compiled once a process, for the
-    blocks that an SM holds; `model.rounds_of` does the rest. Its `why` says what was compared. Raises
-    ConfigError where the catalog names no candidates or the GPU named is too old for the kernel.
+    gpu: default the one at hand, or the H200 where none is or it is too old for the kernel. Each candidate
+    is compiled once a process, for the blocks that an SM holds; `model.rounds_of` does the rest. Its `why`
+    says what was compared. Raises ConfigError where the catalog names no candidates or the GPU named is too old for the kernel.
     """
     k = find(kernel)
     if gpu is None:
@@ -264,7 +264,7 @@ def _emulate(
     k = p.kernel
     if k.host != "plain":
         raise EmulationError(
-            f"{k.name} uses TMA and wgmma, which the emulator does not run. It is compiled here and "
+            f"{k.name} copies by TMA, which the emulator does not run. It is compiled here and "
             "measured on the H200; use a kernel of chapters 4 to 19 to trace one"
         )
     return emulator.launch(

@@ -97,6 +97,7 @@ def test_a_core_asks_of_memory_what_its_kernel_asks(name: str) -> None:
     mine, its = counts(core), counts(whole)
     for what, more in AHEAD.get(name, {}).items():
         assert counts(whole, what) != counts(core, what)
+        assert not any(n % (more + 1) for key, n in its.items() if what in key)
         its |= {key: n * more // (more + 1) for key, n in its.items() if what in key}
     assert mine == its
 
@@ -112,11 +113,11 @@ def test_other_accesses_are_other_counts() -> None:
 
 @pytest.mark.parametrize("name", list(cores))
 def test_a_core_refuses_what_is_not_whole_tiles(name: str) -> None:
-    m, n = plan(name, 4096).tile
-    k = cores[name].params.get("BK", cores[name].params.get("TILE", 0))
-    ragged = [(m + 1, n, 4 * k or 1), (m, n + 1, 4 * k or 1)] + ([(m, n, k + 1)] if k else [])
-    for shape in ragged:
-        with pytest.raises(ConfigError, match=r"has no bounds; .* takes any shape"):
+    (m, n), sizes = plan(name, 4096).tile, cores[name].params
+    k = sizes.get("BK", sizes.get("TILE", 16 if name == "wmma_core" else 1))
+    ragged = [(m + 1, n, 4 * k, "M"), (m, n + 1, 4 * k, "N")] + [(m, n, k + 1, "K")] * (k > 1)
+    for *shape, which in ragged:
+        with pytest.raises(ConfigError, match=rf"{which} must be a multiple of .* takes any shape"):
             plan(name, *shape)
         plan(cores[name].core_of, *shape)
     with pytest.raises(ConfigError, match="counts elements in int"):

@@ -55,7 +55,6 @@ ROOMS = (
     "explorers",
     "live",
     "workbench",
-    "labs",
     "notebooks",
     "__main__",
 )

@@ -59,6 +59,10 @@ def test_a_whole_kernel_has_the_jobs_of_its_core() -> None:
         )
         assert all(same)
     assert duties("block_1d", BM=128, BN=128, TM=16).launch.tile == (128, 128)
+    with pytest.raises(ConfigError, match="16 threads, which are no whole warps of 32"):
+        duties("tiled_32", TILE=4)
+    with pytest.raises(ConfigError, match="threads 0 to"):
+        duties("block_1d_core").check("a")  # type: ignore[arg-type]
 
 
 def test_what_has_no_such_jobs_is_refused() -> None:

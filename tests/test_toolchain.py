@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from helpers import toolchain
+from helpers.chapters.ch13.register_file import operands, sources
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError
-from helpers.rungs import catalog, without
+from helpers.rungs import catalog
 
 SMALL = """
 extern "C" __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
@@ -110,27 +111,22 @@ def test_a_template_on_an_undefined_type_is_a_compile_error() -> None:
 
 def test_the_zeros_and_the_way_back_show_in_the_operands() -> None:
     """Of warp_tiled's multiply-adds none has all operands in one bank; without the zeros some have."""
-    whole = toolchain.operand_banks("warp_tiled")
-    assert whole.multiply_adds == 1024 and whole.one_bank == 0
-    assert toolchain.operand_banks(without("warp_tiled", "ZEROS_ADDED")).one_bank > 0
-    assert toolchain.operand_banks(without("warp_tiled", "BACK_AND_FORTH")).reuse < whole.reuse
-    assert toolchain.operand_banks("lane_map").one_bank > 0
-    with pytest.raises(ConfigError, match="tiled_int_32 has no FFMA"):
-        toolchain.operand_banks("tiled_int_32")
+    whole = operands("warp_tiled")
+    assert whole.ffma == 1024 and whole.alike == 0
+    assert operands("warp_tiled", ZEROS_ADDED=0).alike > 0
+    assert operands("warp_tiled", BACK_AND_FORTH=0).reuse < whole.reuse
+    assert operands("lane_map").alike > 0
 
 
 @pytest.mark.parametrize(
-    ("sources", "one"),
+    ("words", "numbers"),
     [
-        ("R4, R6, R8", True),
-        ("R5.reuse, R7, R9", True),
-        ("-R4, |R6|, R8", True),
-        ("R4, R7, R8", False),
-        ("R4, UR6, R8", False),
-        ("R4, RZ, R8", False),
-        ("R4, 2, R8", False),
-        ("R4, c[0x0][0x160], R8", False),
+        ("R0, R4, R6, R8", [4, 6, 8]),
+        ("R1, R5.reuse, -R7, |R9|", [5, 7, 9]),
+        ("R0, R4, UR6, R8", [4, 8]),
+        ("R0, R4, RZ, R8", [4, 8]),
+        ("R0, R4, 2, c[0x0][0x160]", [4]),
     ],
 )
-def test_operands_of_one_parity(sources: str, one: bool) -> None:
-    assert toolchain.one_bank(sources.split(",")) is one
+def test_the_sources_of_a_multiply_add(words: str, numbers: list[int]) -> None:
+    assert sources(words) == numbers

@@ -215,6 +215,14 @@ def test_a_tile_that_a_core_cannot_have_is_refused_with_the_rule() -> None:
     text = find("block_1d_core").source.replace("BM = 64", "BM = 128")
     with pytest.raises(ConfigError, match="BK \\* TM == BM"):
         cell_magic("block_1d_core", text)
+    unread = find("block_1d_core").source.replace("const int BM = 64", "const int BM = 2 * 32")
+    with pytest.raises(ConfigError, match=r"does not say BM: write each .* const int BM = 64"):
+        cell_magic("block_1d_core", unread)
+    said = find("block_1d_core").source.replace(
+        "const int BM = 64, BN = 64, BK = 8, TM = 8",
+        "constexpr int BM = 128, BN = 128, BK = 8, TM = 16",
+    )
+    assert cell_magic("block_1d_core", said).facts.plan.params["BM"] == 128
     with pytest.raises(ConfigError, match="stands in its text"):
         cell_magic("block_1d_core BM=128", "// the book's own text")
 

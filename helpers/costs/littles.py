@@ -58,7 +58,7 @@ def little(place: str, gpu: str | Gpu | None = None, *, each: float | None = Non
     fma = place == "FMA pipe"
     share = 1.0 if fma else float(L1_LINE)
     each = share if each is None else each
-    if each <= 0:
+    if not isinstance(each, int | float) or each <= 0:
         raise ConfigError(f"{each=}: what a warp has under way is more than nothing")
     rate = known[place].per_ms / per_clock
     said = known[place].source

@@ -40,17 +40,11 @@ class Ordering:
     ties: tuple[tuple[str, str], ...]
     against: tuple[tuple[str, str], ...]
 
-    @property
-    def tau(self) -> float:
-        """Kendall's tau over the pairs that are no ties: 1 where every one of them agrees."""
-        decided = len(self.agree) + len(self.against)
-        return (len(self.agree) - len(self.against)) / decided if decided else 0.0
-
 
 def order(every: Sequence[Bounds], *, tie: float = TIE, pure: bool = False) -> Ordering:
     """Compare the predicted order of measured kernels with the measured one, pair by pair.
 
-    each pair is named slower first, as measured. tie: predictions within this share of the smaller are one.
+    Each pair is named slower first, as measured. tie: predictions within this share of the smaller are one.
     pure: order by the bounds alone, without what waiting adds. Raises DataError where one has no time.
     """
     lacking = [b.kernel for b in every if b.measured is None]

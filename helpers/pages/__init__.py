@@ -5,7 +5,7 @@ book, in JupyterLab and in Colab, without script, network or widget state.
 """
 
 from helpers.claims import holds
-from helpers.pages.costing import bounds_against_record, costs_table, on_your_gpu
+from helpers.pages.costing import costs_table, on_your_gpu
 from helpers.pages.gluing import NAME, format_glued, glue, glued, say
 from helpers.pages.listings import new_lines, show_kernel
 from helpers.pages.notes import evidence, provenance, stall_note, tuned_note
@@ -18,7 +18,6 @@ __all__ = [
     "NAME",
     "Html",
     "Markdown",
-    "bounds_against_record",
     "costs_table",
     "counters_table",
     "evidence",

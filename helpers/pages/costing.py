@@ -10,20 +10,21 @@ from typing import Any
 from helpers import costs, device
 from helpers.costs import Bounds
 from helpers.device import Gpu
-from helpers.errors import DataError
-from helpers.kernel import ITEM_BYTES
-from helpers.measuring import stalls
-from helpers.pages.notes import REASONS
+from helpers.errors import ConfigError
 from helpers.pages.pieces import Html, inline
 from helpers.pages.tables import table
-from helpers.rungs import catalog, find
+from helpers.rungs import find
 from helpers.wording import join, number, shape_text
 
 Size = int | tuple[int, int, int]
 
 
 def _all(size: Size) -> tuple[int, int, int]:
-    return (size, size, size) if isinstance(size, int) else size
+    if isinstance(size, int):
+        return size, size, size
+    if len(size) != 3:
+        raise ConfigError(f"{size=}: a shape is one number, or M, N and K")
+    return size
 
 
 def costs_table(
@@ -39,6 +40,8 @@ def costs_table(
     H200. Beside it the measured time and the bound's share of it, where somebody measured it. Raises what
     `costs.bounds` raises.
     """
+    if isinstance(names, str) or not names:
+        raise ConfigError(f"{names=}: costs_table() takes a list of kernels, one or more")
     every = [n if isinstance(n, Bounds) else costs.bounds(n, *_all(size), gpu=gpu) for n in names]
     rows: list[dict[str, Any]] = []
     for b in every:
@@ -73,73 +76,6 @@ def costs_table(
 
 def _three(value: Any) -> str:
     return number(float(value))
-
-
-def bounds_against_record(
-    kernels: Sequence[str] | None = None, *, gpu: str = "h200", below: float | None = None
-) -> Html:
-    """Bound over measured time of every recorded point: a row a kernel, a column a size.
-
-    kernels: default all with a record of their code as it is now. below: only points under this share, a row
-    each, with what explains the rest: the recorded waits of the kernel's warps at 4096, a ragged shape,
-    or a time so short that start and end weigh. Raises DataError where there is no point.
-    """
-    every = costs.recorded(gpu, kernels)
-    if below is not None:
-        every = [b for b in every if (b.share or 0) < below]
-    if not every:
-        raise DataError(f"{gpu} has no recorded point of these kernels below {below}")
-    name = every[0].gpu.name
-    if below is None:
-        cells: dict[str, dict[str, Any]] = {}
-        for b in sorted(every, key=lambda b: b.size):
-            row = cells.setdefault(b.kernel, {"kernel": b.kernel})
-            row[shape_text(*b.size)] = b.share
-        columns = list(
-            dict.fromkeys(shape_text(*b.size) for b in sorted(every, key=lambda b: b.size))
-        )
-        return table(
-            [{**dict.fromkeys(columns), **cells[n]} for n in catalog if n in cells],
-            caption=f"Bound over measured time on {name}: 1 would leave nothing to explain, and no point may "
-            "be above it.",
-            columns=["kernel", *columns],
-            formats=dict.fromkeys(columns, ".2f"),
-        )
-    place = {n: i for i, n in enumerate(catalog)}
-    rows = [
-        {"kernel": b.kernel, "size": shape_text(*b.size), "binds": b.binding, "bound / measured": b.share,
-         "with waiting": b.predicted / (b.measured or 1), "the rest": _rest(b, gpu)}
-        for b in sorted(every, key=lambda b: (place[b.kernel], b.size))
-    ]  # fmt: skip
-    return table(
-        rows,
-        caption=f"Points on {name} of whose time the bound explains less than {below:.0%}, and what the rest is.",
-        formats={"bound / measured": ".2f", "with waiting": ".2f"},
-        note="Waits are those that ncu recorded at 4096, in percent of a warp's time.",
-    )
-
-
-SHORT_MS = 0.05
-"""A time below which the start and the end of a launch weigh."""
-
-
-def _rest(b: Bounds, gpu: str) -> str:
-    """What explains the part of a measured time that the bound leaves open."""
-    per_chunk = 16 // ITEM_BYTES[find(b.kernel).dtype]
-    if any(n % per_chunk for n in b.size):
-        return "a ragged shape: whole tiles of work at the edge, and copies that are not aligned to 16 bytes"
-    found = stalls(b.kernel, gpu=gpu)
-    if (b.measured or 0) < SHORT_MS:
-        return (
-            f"short: first loads and last stores weigh, {number(b.waves.rounds)} rounds of blocks"
-        )
-    if not found:
-        return "no waits are recorded"
-    waits = found[0]["waits"]
-    said = {words: sum(waits.get(r, 0.0) for r in named) for words, named in REASONS.items()}
-    idle = ("it issues", "its turn: another warp issues")
-    top = sorted(((v, w) for w, v in said.items() if w not in idle), reverse=True)[:2]
-    return "a warp waits for " + " and ".join(f"{w} ({v:.0f} %)" for v, w in top)
 
 
 def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Html:

@@ -31,8 +31,10 @@ def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> F
     nothing is measured the picture says that it is a prediction. Raises ConfigError for none.
     """
     every = [of] if isinstance(of, Bounds) else list(of)
-    if not every:
-        raise ConfigError("scorecard() takes what costs.bounds(...) returns, or several of them")
+    if not every or not all(isinstance(b, Bounds) for b in every):
+        raise ConfigError(
+            f"scorecard() takes what costs.bounds(...) returns, or several of them; it was given {of!r}"
+        )
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)

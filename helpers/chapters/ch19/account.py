@@ -14,12 +14,13 @@ from itertools import pairwise
 from typing import Any
 
 from helpers import model, toolchain
+from helpers.chapters.notes import TRIES, numbers, read
 from helpers.device import Gpu
 from helpers.errors import DataError
-from helpers.kernel import ROOT, geometry
+from helpers.kernel import geometry
 from helpers.rungs import catalog
 
-NOTES = ROOT / "data" / "tries" / "mma.md"
+NOTES = TRIES / "mma.md"
 KERNEL = "mma_pipelined"
 SIZE = 4096
 """Edge of the matrices in the notes."""
@@ -67,33 +68,29 @@ class Account:
         return self.whole - self.only
 
 
-def _numbers(notes: str, pattern: str) -> list[float]:
-    """The numbers that a pattern finds in the notes. Raises DataError where it finds none."""
-    found = re.search(pattern, notes)
-    if found is None:
-        raise DataError(f"{NOTES.name} has nothing like {pattern!r}: the notes have changed")
-    return [float(number) for number in found.groups()]
-
-
 def of_the_ring(gpu: Gpu, notes: str | None = None) -> Account:
     """The account of the variant at 4096, from the notes.
 
     gpu: on which it ran. notes: their text; None: the file's. Raises DataError if the notes do not say
     what the account needs.
     """
-    text = NOTES.read_text(encoding="utf-8") if notes is None else notes
+    text = read(NOTES.name) if notes is None else notes
     line = re.search(r"Cycles \(ncu, 4096\): (.*)", text)
     parts = re.findall(r"(?:^|; )(?:no )?([a-z ]+?) (\d+)k", line[1]) if line else []
     clocks = {name.strip().replace(" ", "_"): float(n) for name, n in parts}
     if not {"pipelined", "mma_only", "copies", "ldmatrix", "wait"} <= clocks.keys():
         raise DataError(f"{NOTES.name} has no clocks with parts left out: the notes have changed")
     whole, only = clocks.pop("pipelined"), clocks.pop("mma_only")
-    each, alone, alone_ghz = _numbers(
-        text, r"m16n8k16 takes (\d+) cycles of a sub-core \(peak (\d+) TFLOP/s at ([\d.]+) GHz"
+    each, alone, alone_ghz = numbers(
+        NOTES.name,
+        r"m16n8k16 takes (\d+) cycles of a sub-core \(peak (\d+) TFLOP/s at ([\d.]+) GHz",
+        text,
     )
-    (rate,) = _numbers(text, r"Run 3, result [^\n]*\npipelined (\d+) \(")
-    math_busy, latency = _numbers(text, r"HMMA math pipe busy (\d+) %, fixed latency (\d+) %")
-    (issuing,) = _numbers(text, r"ISSUING the copies costs (\d+)k")
+    (rate,) = numbers(NOTES.name, r"Run 3, result [^\n]*\npipelined (\d+) \(", text)
+    math_busy, latency = numbers(
+        NOTES.name, r"HMMA math pipe busy (\d+) %, fixed latency (\d+) %", text
+    )
+    (issuing,) = numbers(NOTES.name, r"ISSUING the copies costs (\d+)k", text)
 
     flop = 2 * SIZE**3
     least = FLOP * CORES / gpu.tensor_fp16_flop_per_clock_per_sm

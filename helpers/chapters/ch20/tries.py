@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from helpers import device
-from helpers.kernel import ROOT
+from helpers.chapters.notes import numbers
 from helpers.measuring import measure, stalls
 from helpers.rungs import catalog
 from helpers.toolchain import instruction_mix
@@ -17,11 +16,9 @@ PAIR = ("mma_pipelined", "mma_tma")
 def said() -> dict[str, float]:
     """The prediction of mma_tma at 4096, % of cuBLAS, give or take `within`, written before it ran; and
     `alone`, TFLOP/s of mma.sync m16n8k16 with nothing to feed it."""
-    notes = (ROOT / "data" / "tries" / "mma.md").read_text(encoding="utf-8")
-    predicted = re.search(r"fed by TMA .* \| (\d+) \+- (\d+) \|", notes)
-    alone = re.search(r"m16n8k16 takes \d+ cycles of a sub-core \(peak (\d+) TFLOP/s", notes)
-    assert predicted and alone, "data/tries/mma.md"
-    return {"percent": float(predicted[1]), "within": float(predicted[2]), "alone": float(alone[1])}
+    percent, within = numbers("mma.md", r"fed by TMA [^\n]* \| (\d+) \+- (\d+) \|")
+    (alone,) = numbers("mma.md", r"m16n8k16 takes \d+ cycles of a sub-core \(peak (\d+) TFLOP/s")
+    return {"percent": percent, "within": within, "alone": alone}
 
 
 def found() -> dict[str, Any]:

@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import Any
 
-from helpers.kernel import ROOT
+from helpers.chapters.notes import numbers, read
 from helpers.measuring import load, measure
 from helpers.rungs import catalog
 
@@ -17,20 +17,17 @@ def said() -> dict[str, float]:
     """Of step 2 with four stages, so one block an SM, and of step 1, % of cuBLAS in one run at 4096 and
     8192; `least` and `most` of step 2 at 8192 in all runs; `beside`: bytes a clock of copies beside which
     wgmma ran no slower."""
-    notes = (ROOT / "data" / "tries" / "hopper.md").read_text(encoding="utf-8")
     found: dict[str, float] = {}
     for name, words in (
         ("four", r"k2 s4 \d+/\d+ = (\d+)/(\d+) %"),
         ("first", r"k1 \d+/\d+ = (\d+)/(\d+) %"),
     ):
-        at = re.search(words, notes)
-        assert at, "data/tries/hopper.md"
-        found |= {f"{name}_4096": float(at[1]), f"{name}_8192": float(at[2])}
-    beside = re.search(r"wgmma beside copies at (\d+) bytes a cycle runs no slower", notes)
-    assert beside, "data/tries/hopper.md"
-    runs = re.findall(r"k2 (?:s3 [^=]*= \d+|\d+\.\d)/(\d+(?:\.\d)?)", notes)
+        at_4096, at_8192 = numbers("hopper.md", words)
+        found |= {f"{name}_4096": at_4096, f"{name}_8192": at_8192}
+    (beside,) = numbers("hopper.md", r"wgmma beside copies at (\d+) bytes a cycle runs no slower")
+    runs = re.findall(r"k2 (?:s3 [^=]*= \d+|\d+\.\d)/(\d+(?:\.\d)?)", read("hopper.md"))
     second = [float(percent) for percent in runs]
-    return {**found, "beside": float(beside[1]), "least": min(second), "most": max(second)}
+    return {**found, "beside": beside, "least": min(second), "most": max(second)}
 
 
 def found() -> dict[str, Any]:

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import re
+from helpers.chapters.notes import numbers
 
-from helpers.kernel import ROOT
-
-
-def _found(notes: str, words: str) -> tuple[float, ...]:
-    """The numbers of the first place that these words match."""
-    at = re.search(words, notes, re.DOTALL)
-    assert at, f"data/tries/hopper.md has no {words!r}"
-    return tuple(float(x) for x in at.groups())
+NOTES = "hopper.md"
 
 
 def predicted() -> dict[int, float]:
     """What steps 4, 5 and 6 were to give over the one before at 4096, in points of cuBLAS, written down
     before they ran: of rates against the one that cuBLAS was taken to reach, and of points."""
-    notes = (ROOT / "data" / "tries" / "hopper.md").read_text(encoding="utf-8")
-    three, four, five, cublas = _found(
-        notes,
+    three, four, five, cublas = numbers(
+        NOTES,
         r"k3 128x256 persistent: (\d+)\n- k4 2x1: (\d+);.*?k5 2x1: (\d+) at 4096.*?cuBLAS (\d+) at both",
     )
-    (deferred,) = _found(notes, r"Expect \+(\d+) points at 4096")
-    (stream_k,) = _found(notes, r"Stream-K: 8192 \+[\d.]+ points .*?, 4096 \+(\d+)")
+    (deferred,) = numbers(NOTES, r"Expect \+(\d+) points at 4096")
+    (stream_k,) = numbers(NOTES, r"Stream-K: 8192 \+[\d.]+ points .*?, 4096 \+(\d+)")
     steps = {4: four - three, 5: five - four}
     points = {step: 100 * rate / cublas for step, rate in steps.items()}
     return {4: points[4], 5: points[5] + deferred, 6: stream_k}
@@ -37,18 +29,17 @@ def said() -> dict[str, float]:
     `sustained_mhz`, and those of the `library`. `energy`: percent that multicast saves.
     At 4096, % of cuBLAS, storing `at_once` and `deferred`. `lost`: percent that a release at every step cost.
     """
-    notes = (ROOT / "data" / "tries" / "hopper.md").read_text(encoding="utf-8")
-    counted, ideal, busy, mhz, then = _found(
-        notes,
+    counted, ideal, busy, mhz, then = numbers(
+        NOTES,
         r"k5 at 8192 (\d+) cycles a step of (\d+) ideal: ([\d.]+) %.*?(\d+) MHz, (\d+) TFLOP/s",
     )
-    at_once, deferred = _found(notes, r"epilogue at once ([\d.]+)/[\d.]+; deferred ([\d.]+)/")
-    library, rate, watts, clock = _found(
-        notes,
+    at_once, deferred = numbers(NOTES, r"epilogue at once ([\d.]+)/[\d.]+; deferred ([\d.]+)/")
+    library, rate, watts, clock = numbers(
+        NOTES,
         r"Sustained alone 8192: cuBLAS (\d+) \(691 W.*?deferred (\d+) \((\d+) W, (\d+) MHz\)",
     )
-    (lost,) = _found(notes, r"k5 1x1 lost (\d+) %: `mbarrier.arrive.release")
-    (energy,) = _found(notes, r"multicast saves (\d+) % of energy")
+    (lost,) = numbers(NOTES, r"k5 1x1 lost (\d+) %: `mbarrier.arrive.release")
+    (energy,) = numbers(NOTES, r"multicast saves (\d+) % of energy")
     return {
         "counted": counted,
         "ideal": ideal,
