@@ -363,7 +363,7 @@ def test_a_scorecard_says_what_binds_and_what_was_measured() -> None:
     assert "recorded on" in picture.caption
     assert "The longest is issue slots: it binds" in plots.scorecard(without(b, costs.L1)).alt
     for wrong in ([], "naive", ["naive"]):
-        with pytest.raises(ConfigError, match="takes what costs.bounds"):
+        with pytest.raises(ConfigError, match=r"takes what costs\.bounds"):
             plots.scorecard(wrong)  # type: ignore[arg-type]
 
 
