@@ -460,6 +460,22 @@ def test_printf_goes_to_the_report():
     assert want[0] in str(report)
 
 
+@pytest.mark.parametrize(
+    "spec", ["%2000000000d", "%20000000d", "%.2000000000f", "%-1001d", "%.1001f"]
+)
+def test_a_printf_of_gigabytes_prints_its_pattern(spec):
+    value = "1.5" if spec.endswith("f") else "n"
+    source = f'extern "C" __global__ void k(int n) {{ printf("a {spec} b", {value}); }}'
+    assert emulator.launch(source, "k", 1, 1, [7]).output == f"a {spec} b"
+
+
+def test_a_printf_has_an_end():
+    source = 'extern "C" __global__ void k(int n) { printf("%1000d%1000d%1000d", n, n, n); }'
+    told = emulator.launch(source, "k", 1, 1, [7]).output
+    assert told.startswith(" " * 999 + "7") and told.endswith("... (cut: 3,000 characters)\n")
+    assert len(told) < 2100
+
+
 def test_clocks_stand_still():
     source = """
     extern "C" __global__ void k(long long* out)

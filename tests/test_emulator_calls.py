@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import emulator
+from helpers import emulator, toolchain
+from helpers.emulator.launching.run import program_of_ptx
+from helpers.emulator.ptx.survey import RECURSIONS
 from helpers.errors import EmulationError
 
 X = np.arange(256, dtype=np.float32) - 100
@@ -350,3 +352,50 @@ def test_who_calls_nothing_gets_nothing_of_the_call_before():
     (found,) = emulator.launch(source, "k", 1, 64, [out, 60]).findings
     assert (found.kind, found.count) == ("out-of-bounds", 4)
     np.testing.assert_array_equal(out, (t + 100) * 1000 + np.where(t < 60, t + 100, 0))
+
+
+# -- how deep calls go -------------------------------------------------------------------------------
+
+
+def layered(layers: int, wide: int) -> str:
+    """Functions in layers, each of which calls all of the layer below: wide ** layers ways through."""
+    made = []
+    for layer in reversed(range(layers)):
+        for i in range(wide):
+            calls = "+".join(f"f{layer + 1}_{j}(x + {j})" for j in range(wide))
+            body = calls if layer < layers - 1 else f"x * 2 + {i}"
+            made.append(f"__device__ __noinline__ int f{layer}_{i}(int x) {{ return {body}; }}")
+    kernel = 'extern "C" __global__ void k(int* y, int n) { y[threadIdx.x] = n > 9 ? f0_0(n) : n; }'
+    return "\n".join([*made, kernel])
+
+
+def test_many_ways_through_the_calls_take_no_time() -> None:
+    """Six in each of sixteen layers: to go every way would take years."""
+    y = np.zeros(32, np.int32)
+    assert emulator.launch(layered(16, 6), "k", 1, 32, [y, 3]).ok and (y == 3).all()
+    assert (
+        emulator.launch(layered(3, 2), "k", 1, 32, [y, 10]).ok
+        and (y == (20 + 22 + 22 + 24) + 2).all()
+    )
+
+
+DEEP = """
+__device__ __noinline__ int leaf(int x) { int a[100]; for (int i = 0; i < 100; ++i) a[i] = x * i; return a[x % 100]; }
+__device__ __noinline__ int shallow(int x) { int a[10]; for (int i = 0; i < 10; ++i) a[i] = x + i; return a[x % 10]; }
+__device__ __noinline__ int middle(int x) { return leaf(x) + shallow(x); }
+__device__ __noinline__ int even(int x);
+__device__ __noinline__ int odd(int x) { int a[5]; for (int i = 0; i < 5; ++i) a[i] = i; return x < 1 ? a[x + 2] : even(x - 1); }
+__device__ __noinline__ int even(int x) { return x < 1 ? leaf(x) : odd(x - 1); }
+extern "C" __global__ void plain(int* y, int n) { y[threadIdx.x] = middle(n) + shallow(n); }
+extern "C" __global__ void circle(int* y, int n) { y[threadIdx.x] = odd(n); }
+"""
+
+
+def test_local_memory_is_that_of_the_deepest_way() -> None:
+    def need(entry: str) -> int:
+        ptx = toolchain.compile(DEEP).ptx
+        return program_of_ptx(ptx, entry, entry, DEEP, {}, "deep.cu")[0].local_bytes
+
+    assert need("plain") == 400  # middle calls leaf, then shallow: the larger of the two counts
+    circle, times = need("circle") - 400, RECURSIONS  # odd and even in a circle, leaf below them
+    assert circle >= times * 20 and circle % times == 0

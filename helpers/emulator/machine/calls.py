@@ -210,6 +210,9 @@ def _no_function(state: State, address: int, line: int, mask: Mask | None) -> No
 
 
 _FORMAT = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|z|j|t|L)?([a-zA-Z%])")
+_SIZE = re.compile(r"\d+")
+_MAX_FIELD, _MAX_LINE = 1_000, 2_000
+"""Characters of one value, by its width or precision, and of one printf: a report is to be read."""
 
 
 def print_formatted(
@@ -236,7 +239,9 @@ def print_formatted(
             pattern = _c_string(state, int(text_at[thread, column]))
             place = int(args_at[thread, column]) - LOCAL_WINDOW
             lane = int(thread) * state.blocks + column
-            output.append(_formatted(state, pattern, memory, place, lane))
+            text = _formatted(state, pattern, memory, place, lane)
+            cut = f" ... (cut: {len(text):,} characters)\n" if len(text) > _MAX_LINE else ""
+            output.append(text[:_MAX_LINE] + cut)
 
 
 def _c_string(state: State, address: int) -> str:
@@ -257,6 +262,8 @@ def _formatted(state: State, pattern: str, memory: Any, place: int, lane: int) -
         if letter == "%":
             return "%"
         flags = re.sub(r"(hh|h|ll|l|z|j|t|L)(?=[a-zA-Z]$)", "", spec)
+        if any(len(n) > 4 or int(n) > _MAX_FIELD for n in _SIZE.findall(flags)):
+            raise ValueError(f"{spec}: more than {_MAX_FIELD} characters")
         wide = letter in "fFeEgGaAsp" or re.search(r"(ll|l|z|j|t)[a-zA-Z]$", spec)
         size = 8 if wide else 4
         place = -(-place // size) * size

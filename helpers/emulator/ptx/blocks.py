@@ -54,7 +54,7 @@ def translate(module: P.Module, entry: str) -> Program:
     gated = any(_waits(f) for f in reachable[1:])
     for f in reachable:
         program.functions[f.name] = _translate_function(program, f, gated)
-    program.local_bytes = survey.local_need(program, function.name, ())
+    program.local_bytes = survey.local_need(program, function.name)
     program.module = _without_code(module)
     program.entry = program.module.functions[entry]
     return program

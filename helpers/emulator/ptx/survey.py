@@ -13,16 +13,51 @@ from helpers.errors import EmulationError
 _ORDERING = {"acquire", "release", "acq_rel"}
 
 
-def local_need(program: Program, name: str, path: tuple[str, ...]) -> int:
-    function = program.functions.get(name)
-    if function is None:
-        return 0
+RECURSIONS = 64
+"""Calls of itself, one within the other, for which a function has room in local memory."""
+
+
+def local_need(program: Program, name: str) -> int:
+    """Bytes of local memory that a function needs with all that it calls, the deepest way down.
+
+    A function that may come to call itself counts RECURSIONS times, and so does every one on that circle.
+    Each function and each call is looked at once (Tarjan, "Depth-first search and linear graph algorithms",
+    1972): the ways through a graph of calls may be very many.
+    """
+    calls = {
+        caller: [c for c in _called(program, caller) if c in program.functions]
+        for caller in program.functions
+    }
+    index, low, need = {name: 0}, {name: 0}, dict[str, int]()
+    standing, way = [name], [(name, iter(calls[name]))]
+    while way:
+        at, rest = way[-1]
+        callee = next(rest, None)
+        if callee is not None and callee not in index:
+            index[callee] = low[callee] = len(index)
+            standing.append(callee)
+            way.append((callee, iter(calls[callee])))
+        elif callee is not None:
+            if callee not in need:
+                low[at] = min(low[at], index[callee])
+        else:
+            way.pop()
+            if way:
+                low[way[-1][0]] = min(low[way[-1][0]], low[at])
+            if low[at] == index[at]:
+                circle = standing[standing.index(at) :]
+                del standing[-len(circle) :]
+                below = max((need[c] for m in circle for c in calls[m] if c in need), default=0)
+                times = RECURSIONS if len(circle) > 1 or at in calls[at] else 1
+                own = times * sum(program.functions[m].locals_size for m in circle)
+                need |= dict.fromkeys(circle, own + below)
+    return need[name]
+
+
+def _called(program: Program, name: str) -> set[str]:
+    """Functions that this one calls, by name or by a pointer that may point to them."""
     named = {i.call[1] for i in program.module.functions[name].code if i.call}
-    calls = named | (program.pointed if "" in named else set())
-    recursive = bool(calls & {*path, name})
-    calls -= {*path, name}
-    below = max((local_need(program, c, (*path, name)) for c in calls), default=0)
-    return function.locals_size * (64 if recursive else 1) + below
+    return (named - {""}) | (program.pointed if "" in named else set())
 
 
 def lay_out_params(program: Program) -> None:
