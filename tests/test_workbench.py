@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog, device, toolchain
+from helpers import catalog, device, toolchain, workbench
 from helpers.errors import (
     ConfigError,
     EmulationError,
@@ -401,14 +401,15 @@ def test_what_it_prints_is_shown() -> None:
 # -- in IPython ------------------------------------------------------------------------------------
 
 
-def test_the_magic_is_there_in_ipython() -> None:
+def test_the_magic_is_there_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("IPython")
+    from IPython.core import getipython
     from IPython.core.interactiveshell import InteractiveShell
-    from IPython.testing.globalipapp import start_ipython
 
-    from helpers import workbench
-
-    shell = start_ipython() or InteractiveShell.instance()
+    shell = InteractiveShell()
+    monkeypatch.setattr(InteractiveShell, "initialized", classmethod(lambda cls: True))
+    monkeypatch.setattr(InteractiveShell, "instance", classmethod(lambda cls: shell))
+    assert getipython.get_ipython() is shell
     assert workbench.register()
     for code in ("import numpy as np", "x = np.ones(8, np.float32)"):
         shell.run_cell(code).raise_error()

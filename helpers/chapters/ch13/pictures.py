@@ -42,7 +42,7 @@ def walks(rows: int = 4, columns: int = 8, *, caption: str | None = None) -> Fig
     ]
     marks = [
         Mark("shares an operand with the one before", GREEN, 0.35, GREEN),
-        Mark("shares none", VERMILION, 0.6, VERMILION),
+        Mark("shares none", VERMILION, 0.5, VERMILION),
     ]
 
     def draw(at: Column) -> Canvas:
