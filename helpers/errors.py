@@ -76,6 +76,10 @@ class UnknownKernelError(UnknownNameError):
     """A kernel name that is not in the catalog."""
 
 
+class SourceError(TileError):
+    """Bytes or text that cannot be a kernel's source, or that ask the compiler for what it may not read."""
+
+
 class CompileError(TileError):
     """CUDA source that the compiler refuses. `log` holds the compiler's messages, file and line first; `hint`
     what to do, where that is known.

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from helpers.errors import SourceError
+
 PRELUDE = Path(__file__).resolve().parent / "pasted.h"
 """Names that nvcc's host headers bring along and a compiler of device code alone does not know."""
 
@@ -21,6 +23,119 @@ _PARTS = re.compile(
                   |(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")""",
     re.DOTALL | re.VERBOSE,
 )
+
+
+MOST_BYTES = 256_000
+"""Of a source: the book's longest has a tenth of it."""
+_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+def decode(raw: bytes, name: str = "the file") -> str:
+    """A source as text: UTF-8, with or without a byte order mark, lines ended by LF, CR LF or CR.
+
+    Raises SourceError, with what to do, for bytes that are no UTF-8, UTF-16, a NUL, nothing but spaces, or
+    more than MOST_BYTES.
+    """
+    if len(raw) > MOST_BYTES:
+        raise SourceError(
+            f"{name} has {len(raw):,} bytes, and a source may have {MOST_BYTES:,}: hand in the kernel alone"
+        )
+    if kind := _MARKS.get(raw[:2]):
+        raise SourceError(f"{name} is {kind} text: save it as UTF-8")
+    if (at := raw.find(b"\0")) >= 0:
+        raise SourceError(
+            f"{name} has a NUL byte in line {_line(raw, at)}, where a compiler stops reading: delete it"
+        )
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"{name} is not UTF-8: line {_line(raw, error.start)} has the byte 0x{raw[error.start]:02x}. "
+            "Save it as UTF-8"
+        ) from None
+    if not text.strip():
+        raise SourceError(f"{name} is empty")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _line(raw: bytes, at: int) -> int:
+    return 1 + len(re.findall(rb"\r\n|\r|\n", raw[:at]))
+
+
+HEADERS = frozenset(
+    {"mma.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_pipeline.h", "cooperative_groups.h"}
+)
+"""What a source that is marked may include: CUDA's own headers of kernels."""
+
+_SPLICE = re.compile(r"\\[ \t\v\f]*\n")
+_MARK = re.compile(r"\#|%:|\?\?=|\b__has")
+_BETWEEN = re.compile(r"[^\w\n\\\"'<#%?/]*")
+_WORD = re.compile(r"\\[uU]|\w+")
+_READS = frozenset({"include", "include_next", "import", "embed"})
+_PLAIN = re.compile(r"""\#[ \t]*include[ \t]*(?:<([\w./+-]+)>|"([\w./+-]+)")[ \t]*(?=\n|//|\Z)""")
+
+
+def check_includes(source: str, allowed: frozenset[str] = HEADERS) -> tuple[str, ...]:
+    """The headers that a source includes, each of them allowed.
+
+    Wherever a directive that reads a file may stand, also split over lines, spelt with digraphs or escapes,
+    or inside a comment or a string that another reading of the text ends sooner, it must be a plain
+    `#include <header>` of an allowed one. Raises SourceError naming the line of anything else.
+    """
+    text, found = _SPLICE.sub("", source), []
+    for start, word in _asking(text):
+        plain = _PLAIN.match(text, start)
+        name = (plain[1] or plain[2]) if plain else ""
+        if name not in allowed:
+            what = f"includes {name!r}" if name else f"asks for a file, by {word!r}"
+            raise SourceError(
+                f"line {_place(source, start)} {what}. A source may include these, each in a line of its own: "
+                + ", ".join(f"<{h}>" for h in sorted(allowed))
+            )
+        found.append(name)
+    return tuple(found)
+
+
+def _asking(text: str) -> Iterator[tuple[int, str]]:
+    """Places of what may be a directive that reads a file, or asks whether there is one, and its word.
+
+    Every place is looked at once: what follows a comment is remembered by where the comment ends.
+    """
+    close, behind = -1, dict[int, int]()
+    for mark in _MARK.finditer(text):
+        if mark.group().startswith("_"):
+            yield mark.start(), "__has..."
+            continue
+        at, closed = mark.end(), list[int]()
+        while at not in behind:
+            at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
+            if text.startswith("/*", at):
+                if close < at + 2:
+                    close = text.find("*/", at + 2)
+                    close = len(text) if close < 0 else close
+                at = close + 2
+                if at in behind:
+                    break
+                closed.append(at)
+            elif text.startswith("/", at):
+                at += 1
+            else:
+                break
+        at = behind.get(at, at)
+        behind |= dict.fromkeys(closed, at)
+        word = _WORD.match(text, at)
+        if word and (word.group() in _READS or word.group().startswith("\\")):
+            yield mark.start(), word.group()
+
+
+def _place(source: str, at: int) -> int:
+    """The line of the source in which a character of the text without splices stands."""
+    joined = 0
+    for splice in _SPLICE.finditer(source):
+        if splice.start() - joined > at:
+            break
+        joined += splice.end() - splice.start()
+    return source.count("\n", 0, at + joined) + 1
 
 
 def blank(text: str) -> str:

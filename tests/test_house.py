@@ -28,6 +28,7 @@ ROOMS = (
     "wording",
     "disk",
     "text",
+    "apart",
     "device",
     "kernel",
     "rungs",

@@ -1,0 +1,144 @@
+"""A job in a process of its own: what it may use, what it may see, and how its end is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers import apart
+from helpers.apart import Limits, run
+from helpers.errors import ConfigError
+from tests.conftest import ROOT
+
+JOBS = "tests.apart_jobs:"
+SMALL = Limits(memory=1 << 30, seconds=2, wall=20)
+
+
+def test_a_job_gets_what_it_is_given_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "canary-in-the-environment")
+    done = run(f"{JOBS}echo", {"x": [1, "é", None]})
+    assert not done.fault and not done.ended and done.value["got"] == {"x": [1, "é", None]}
+    assert "canary" not in str(done.value["env"]) and len(done.value["env"]) <= 7
+    assert done.value["cwd"] == []
+
+
+def test_what_a_job_prints_is_no_answer() -> None:
+    forged = '{"value": "forged", "fault": "", "ended": "", "kind": ""}'
+    assert run(f"{JOBS}say", {"text": forged}).value == "said"
+
+
+@pytest.mark.parametrize(
+    ("job", "given", "ended", "kind", "words"),
+    [
+        ("refuse", {"what": "tile"}, "", "ConfigError", "no tile"),
+        ("fail", {"what": "key"}, "", "KeyError", "KeyError: 'key'"),
+        ("spin", {}, "time", "", "more than 2 s of processor time"),
+        ("swell", {}, "memory", "", "more than 1,024 MB of memory"),
+        ("answer", {"size": 20 << 20}, "answer", "", "more than 16 MB"),
+        ("end_by", {"name": "SIGSEGV"}, "signal", "", "ended by SIGSEGV"),
+        ("end_by", {"name": "SIGABRT"}, "signal", "", "ended by SIGABRT"),
+        ("vanish", {}, "silence", "", "(status 7) and said nothing"),
+        ("nothing", {}, "", "AttributeError", "nothing"),
+    ],
+)
+def test_every_end_is_told(
+    job: str, given: dict[str, object], ended: str, kind: str, words: str
+) -> None:
+    done = run(f"{JOBS}{job}", given, SMALL)
+    assert (done.ended, done.kind, done.value) == (ended, kind, None) and words in done.fault
+    assert done.seconds < SMALL.wall
+
+
+def test_a_job_that_sleeps_is_ended_with_all_that_it_started() -> None:
+    began = time.monotonic()
+    done = run(f"{JOBS}sleep", {}, Limits(wall=2))
+    assert done.ended == "time" and "after 2 s" in done.fault and time.monotonic() - began < 7
+
+
+def test_a_call_is_a_module_and_a_function() -> None:
+    with pytest.raises(ConfigError, match="module:function"):
+        run("tests.apart_jobs.echo", {})
+
+
+STOPPED = """
+import sys, json
+from helpers.apart import run
+print("ready", flush=True)
+try:
+    run("tests.apart_jobs:sleep", {})
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+def test_stop_ends_the_job_and_not_the_one_who_waits() -> None:
+    asked = subprocess.Popen(
+        [sys.executable, "-c", STOPPED], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert asked.stdout is not None and asked.stdout.readline() == "ready\n"
+    time.sleep(1)
+    asked.send_signal(signal.SIGINT)
+    assert asked.communicate(timeout=20)[0] == "stopped\n" and asked.returncode == 0
+
+
+# -- the lock ----------------------------------------------------------------------------------------
+
+needs_landlock = pytest.mark.skipif(not apart.landlock(), reason="this kernel has no Landlock")
+
+
+@pytest.fixture
+def listening() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def tried(folder: Path, port: int, locked: bool) -> dict[str, str]:
+    (folder / "secret").write_text("canary", encoding="utf-8")
+    (folder / "open").mkdir(exist_ok=True)
+    (folder / "open" / "allowed").write_text("yes", encoding="utf-8")
+    job = {
+        "secret": os.fspath(folder / "secret"),
+        "allowed": os.fspath(folder / "open" / "allowed"),
+        "folder": os.fspath(folder),
+        "port": port,
+    }
+    readable = [sys.prefix, sys.base_prefix, ROOT / "tests", folder / "open"] if locked else None
+    done = run(f"{JOBS}attempt", job, readable=readable)
+    assert not done.fault, done.fault
+    return dict(done.value)
+
+
+@needs_landlock
+def test_a_locked_job_reads_what_it_may_and_touches_nothing_else(
+    tmp_path: Path, listening: int
+) -> None:
+    found = tried(tmp_path, listening, True)
+    assert found.pop("allowed") == "done"
+    network = found.pop("connect")
+    assert network == ("PermissionError" if apart.landlock() >= 4 else "done")
+    assert set(found.values()) <= {"PermissionError", "OSError"}, found
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["open", "secret"]
+
+
+def test_without_the_lock_the_same_job_reads_and_runs(tmp_path: Path, listening: int) -> None:
+    """The wrong twin: what the lock keeps from it. Files have no room in either."""
+    found = tried(tmp_path, listening, False)
+    for what in ("read", "environ", "look", "program", "connect", "allowed"):
+        assert found[what] == "done", found
+    assert found["write_here"] != "done" and (tmp_path / "made").stat().st_size == 0
+
+
+def test_a_lock_that_cannot_be_had_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "landlock", lambda: 0)
+    with pytest.raises(ConfigError, match="Landlock"):
+        run(f"{JOBS}echo", {}, readable=[ROOT])
