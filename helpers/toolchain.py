@@ -259,6 +259,8 @@ def stored() -> bool:
 
 def compiler() -> str:
     """What compiles here, such as "NVRTC 13.0" or "clang 22.1.8 of zig 0.17.1", or "NVRTC 13.0 (stored)"."""
+    if _HANDED:
+        return next(iter(_HANDED.values())).compiler
     if uses_clang():
         return clang.version()
     if stored():
@@ -346,6 +348,8 @@ def compile(
     Raises CompileError with NVRTC's log (file and line), ToolchainError where there is no compiler.
     """
     macros = tuple(sorted((defines or {}).items()))
+    if (given := _HANDED.get((source, arch, macros))) is not None:
+        return given
     asked = (source, name, arch, macros, tuple(options), tuple(name_expressions))
     by_clang = uses_clang()
     if not by_clang and has_nvrtc():
@@ -365,6 +369,12 @@ def compile(
     return Compiled(arch, text, cubin, log, reports, names, compiler(), assembler)
 
 
+def hand(source: str, made: Compiled, defines: Mapping[str, str] | None = None) -> None:
+    """Take `made` for what this source compiles to, in this process: another one has compiled it."""
+    _HANDED[source, made.arch, tuple(sorted((defines or {}).items()))] = made
+
+
+_HANDED: dict[tuple[str, str, tuple[tuple[str, str], ...]], Compiled] = {}
 _STORED: dict[bytes, bytes] = {}
 """Where there is no nvdisasm: machine code made here, and what stands for it in the stored table."""
 
@@ -441,6 +451,9 @@ def _compile(
     )  # fmt: skip
 
 
+ALONE = "--no-source-include"
+"""An option of NVRTC: the working directory is not searched for headers; and here, kernels/ is not either."""
+
 Made = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
 """PTX, cubin, log, resources by kernel, names by name expression."""
 
@@ -466,7 +479,7 @@ def _run(
         "-lineinfo",
         "--ptxas-options=-v",
         "-default-device",
-        f"-I{KERNELS}",
+        *([] if ALONE in options else [f"-I{KERNELS}"]),
         *(f"-I{folder}" for folder in tool.includes),
         *(f"-D{key}={value}" for key, value in defines),
         *options,

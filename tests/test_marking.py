@@ -1,0 +1,253 @@
+"""A source that nobody trusts, judged: right and wrong ones, exploits with the defence on and off, limits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from helpers import apart
+from helpers.apart import Limits
+from helpers.errors import ConfigError
+from helpers.judging import marking, running
+from helpers.judging.marking import Asked, Case, cases, mark
+from tests import hostile
+from tests.hostile import HONEST
+
+pytestmark = pytest.mark.nvrtc
+
+SECRET = b"a secret of a course"
+ASKED = Asked("lab2", transposed="A")
+TODO = cases(ASKED, SECRET, "lab 2", "student 7", 1)
+FEW = (TODO[0], TODO[1], TODO[-1])
+
+
+def said(found: marking.Marked) -> str:
+    return json.dumps([found.refused, found.log, [vars(r) | {"case": 0} for r in found.runs]])
+
+
+# -- cases -------------------------------------------------------------------------------------------
+
+
+def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
+    assert cases(ASKED, SECRET, "lab 2", "student 7", 1) == TODO
+    others = [
+        cases(ASKED, SECRET, "lab 2", "student 8", 1),
+        cases(ASKED, SECRET, "lab 2", "student 7", 2),
+        cases(ASKED, b"the secret of another course", "lab 2", "student 7", 1),
+        cases(replace(ASKED, scaled=True), SECRET, "lab 2", "student 7", 1),
+    ]
+    for other in others:
+        assert not {c.seed for c in other} & {c.seed for c in TODO}
+        assert {(c.M, c.N, c.K) for c in other} != {(c.M, c.N, c.K) for c in TODO}
+    assert any(c.M * c.N > 1 << 15 for c in TODO) and {c.kind for c in TODO} == {
+        "integers",
+        "reals",
+    }
+    assert any(c.K > 48 for c in TODO) and TODO[-1].M == 1
+    with pytest.raises(ConfigError, match="16 or more"):
+        cases(ASKED, b"short", "lab 2")
+
+
+# -- honest sources ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def honest() -> marking.Marked:
+    return mark(HONEST, ASKED, TODO)
+
+
+def test_an_honest_source_is_right_and_clean(honest: marking.Marked) -> None:
+    assert not honest.refused and honest.right == TODO and honest.clean
+    assert honest.registers > 8 and honest.spills == 0
+    assert honest.locked == bool(apart.landlock())
+    assert {r.schedule for r in honest.runs} == set(running.SCHEDULES)
+    assert 0.5 < honest.worst("sectors") < 3
+
+
+@pytest.mark.parametrize("student", range(20))
+def test_an_honest_source_raises_no_alarm(student: int) -> None:
+    """Twenty students, each with their own shapes, numbers and order of warps."""
+    job = {
+        "source": HONEST, "arch": "sm_75", "ptx": "", "compiler": "", "entry": "lab2", "types": ASKED.types,
+        "block": ASKED.block, "grid": ASKED.grid, "shared": "0", "transposed": "A", "scaled": False,
+        "seconds": 20.0,
+    }  # fmt: skip
+    for case in cases(ASKED, SECRET, "lab 2", student, 1)[:3]:
+        told = running._run(job, vars(case), "permuted")
+        assert (told["wrong"], told["changed"], told["findings"], told["ended"]) == (0, [], [], "")
+
+
+def test_the_variants_ask_for_other_products() -> None:
+    plain = HONEST.replace("A[(k0 + ty) * M + a_row]", "A[a_row * K + k0 + ty]")
+    assert len(mark(plain, replace(ASKED, transposed=""), FEW).right) == 3
+    assert mark(HONEST, replace(ASKED, transposed=""), FEW).right != FEW
+    scaled = HONEST.replace("int K)", "int K, float alpha, float beta)").replace(
+        "= sum;", "= alpha * sum + beta * C[row * N + col];"
+    )
+    asked = replace(ASKED, scaled=True)
+    found = mark(scaled, asked, FEW)
+    assert found.right == FEW and found.clean
+    assert mark(scaled.replace("alpha *", "beta *"), asked, FEW).right != FEW
+
+
+@pytest.mark.parametrize("raw", [b"\xef\xbb\xbf" + HONEST.encode(), HONEST.replace("\n", "\r\n").encode(),
+                                 HONEST.replace("\n", "\r").encode()], ids=["BOM", "CRLF", "CR"])  # fmt: skip
+def test_it_matters_not_how_it_was_saved(raw: bytes) -> None:
+    assert mark(raw, ASKED, FEW[:1]).right == FEW[:1]
+
+
+@pytest.mark.parametrize("raw", [b"", HONEST.encode("utf-16"), HONEST.encode() + b"\0", b"\xff" * 9, b"y" * 300_000],
+                         ids=["empty", "UTF-16", "NUL", "no UTF-8", "large"])  # fmt: skip
+def test_other_bytes_are_one_clear_line(raw: bytes) -> None:
+    found = mark(raw, ASKED, FEW)
+    assert found.stage == "bytes" and found.refused and "\n" not in found.refused and not found.runs
+
+
+@pytest.mark.parametrize("name", hostile.HEADS)
+def test_another_head_is_one_clear_line(name: str) -> None:
+    source, words = hostile.HEADS[name]
+    found = mark(source, ASKED, FEW)
+    assert found.stage in ("head", "compile") and words in found.refused, found.refused
+    assert 'extern "C" __global__ void lab2(const float* A' in found.refused
+
+
+def test_what_does_not_compile_names_its_line() -> None:
+    found = mark(HONEST.replace("float sum = 0.0f", "float sum = 0.0f + q"), ASKED, FEW)
+    assert found.stage == "compile" and found.refused.startswith("it does not compile: line 10: ")
+    assert '"q" is undefined' in found.refused and "lab.cu(10)" in found.log
+
+
+# -- wrong sources -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", hostile.WRONG)
+def test_a_wrong_source_is_not_right(name: str, honest: marking.Marked) -> None:
+    found = mark(hostile.WRONG[name], ASKED, TODO)
+    assert not found.refused and set(found.right) < set(honest.right), found
+    wrong = [r for r in found.runs if not r.right]
+    assert all(r.changed or (r.first and r.wrong) or r.findings for r in wrong)
+    if name == "destroys A":
+        assert wrong[0].changed == ("A",)
+    if name == "reads C":
+        assert any(kind == "uninitialised" for r in wrong for kind, _, _ in r.findings)
+
+
+CAUGHT_BY = {
+    "a table of known shapes": ("integers", (Case(33, 17, 5, 1),)),
+    "K at most 48": ("integers", (Case(33, 65, 47, 1), Case(16, 48, 32, 2))),
+    "whole numbers": ("integers", (Case(33, 65, 47, 1),)),
+    "short indices": ("integers", (Case(33, 65, 47, 1),)),
+}
+
+
+@pytest.mark.parametrize("name", CAUGHT_BY)
+def test_with_public_shapes_or_integers_alone_it_would_pass(name: str) -> None:
+    """The control: the shapes and numbers of a checker that everyone can read."""
+    _, public = CAUGHT_BY[name]
+    assert mark(hostile.WRONG[name], ASKED, public).right == public
+
+
+# -- no barrier --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", hostile.NO_BARRIER)
+def test_a_missing_barrier_is_not_right_by_luck(name: str) -> None:
+    found = mark(hostile.NO_BARRIER[name], ASKED, TODO[:2])
+    assert not found.refused and (not found.right or not found.clean), found
+    assert not all(r.right for r in found.runs if r.schedule == "permuted")
+
+
+def test_in_lock_step_alone_a_missing_barrier_would_pass() -> None:
+    """The control: one schedule. Nothing races, and the numbers are right."""
+    found = mark(hostile.NO_BARRIER["relaxed"], ASKED, TODO[:2])
+    lucky = [r for r in found.runs if r.schedule == "ascending"]
+    assert lucky and all(r.right and not r.findings for r in lucky)
+
+
+# -- work in totals ----------------------------------------------------------------------------------
+
+
+def test_totals_rank_what_averages_a_request_do_not(honest: marking.Marked) -> None:
+    strided, diluted = (mark(s, ASKED, TODO) for s in (hostile.STRIDED, hostile.DILUTED))
+    assert strided.right == diluted.right == TODO
+    good, bad, worse = (m.worst("sectors") for m in (honest, strided, diluted))
+    assert good < bad < worse
+
+    def average(m: marking.Marked) -> float:
+        return sum(r.sectors for r in m.runs) / sum(r.requests for r in m.runs)
+
+    assert average(diluted) < average(strided)  # the control: dilution pays by the average
+
+
+# -- what a source may read --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("defence", ["list", "lock", "both"])
+@pytest.mark.parametrize("name", hostile.READS)
+def test_no_foreign_byte_comes_out(
+    name: str, defence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if defence != "list" and not apart.landlock():
+        pytest.skip("this kernel has no Landlock")
+    secret = tmp_path / "secret.txt"
+    secret.write_text(", ".join(str(ord(c)) for c in hostile.SECRET) + f" // {hostile.SECRET}\n")
+    (tmp_path / "solution.cu").write_text(f"// {hostile.SECRET}\nint solved;\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SECRET_TOKEN", hostile.SECRET)
+    if defence == "lock":  # the control of the list: without it the lock alone must hold
+        monkeypatch.setattr(marking, "check_includes", lambda *_: ())
+    source = hostile.READS[name].replace("FILE", str(secret))
+    found = mark(source, ASKED, FEW, lock=defence != "list")
+    assert found.refused and not found.runs
+    assert hostile.SECRET not in said(found) and "SECRET_TOKEN" not in said(found)
+    assert found.stage == ("compile" if defence == "lock" else "includes")
+
+
+def test_without_list_and_lock_a_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: both off, and the bytes of a file become data of the kernel."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text(", ".join(str(ord(c)) for c in hostile.SECRET))
+    monkeypatch.setattr(marking, "check_includes", lambda *_: ())
+    found = mark(hostile.READS["as data"].replace("FILE", str(secret)), ASKED, FEW, lock=False)
+    assert found.right == FEW
+
+
+# -- limits ------------------------------------------------------------------------------------------
+
+TIGHT = Limits(memory=2048 * apart.MB, seconds=4, wall=12.0)
+
+
+@pytest.mark.parametrize("name", hostile.BOMBS)
+def test_a_bomb_costs_its_limits_and_is_one_line(name: str) -> None:
+    asked = replace(ASKED, seconds=3.0)
+    found = mark(
+        hostile.BOMBS[name],
+        asked,
+        FEW[:1],
+        compile_limits=TIGHT,
+        run_limits=replace(TIGHT, seconds=12, wall=30),
+    )
+    assert found.seconds < 45
+    if name == "printf":  # it has an end: the pattern is printed as it stands
+        assert found.right == FEW[:1]
+    elif name == "endless":
+        assert found.runs[0].ended and not found.right and len(found.runs) == 1
+    elif name == "parentheses":  # the compiler may know better
+        assert found.refused or found.right
+    else:
+        assert found.stage == "compile" and found.refused and "\n" not in found.refused
+
+
+def test_text_that_comes_back_is_short_and_plain() -> None:
+    assert marking.tidy("a\x1b[2Jb\nc\u2028d\u202ee") == "a [2Jb c d e"
+    assert len(marking.tidy("x" * 10_000)) == 300
+    log = marking.tidy_log("\n".join(["y" * 1000] * 100))
+    assert len(log) <= 8000 and max(map(len, log.split("\n"))) <= 300
+    flood = HONEST.replace("float sum = 0.0f;", "float sum = 0.0f;\n" + "q;\n" * 3000)
+    found = mark(flood, ASKED, FEW)
+    assert found.stage == "compile" and len(said(found)) < 12_000
