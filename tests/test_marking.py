@@ -20,8 +20,8 @@ pytestmark = pytest.mark.nvrtc
 
 SECRET = b"a secret of a course"
 ASKED = Asked("lab2", transposed="A")
-TODO = cases(ASKED, SECRET, "lab 2", "student 7", 1)
-FEW = (TODO[0], TODO[1], TODO[-1])
+DRAWN = cases(ASKED, SECRET, "lab 2", "student 7", 1)
+FEW = (DRAWN[0], DRAWN[1], DRAWN[-1])
 
 
 def said(found: marking.Marked) -> str:
@@ -32,7 +32,7 @@ def said(found: marking.Marked) -> str:
 
 
 def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
-    assert cases(ASKED, SECRET, "lab 2", "student 7", 1) == TODO
+    assert cases(ASKED, SECRET, "lab 2", "student 7", 1) == DRAWN
     others = [
         cases(ASKED, SECRET, "lab 2", "student 8", 1),
         cases(ASKED, SECRET, "lab 2", "student 7", 2),
@@ -40,13 +40,13 @@ def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
         cases(replace(ASKED, scaled=True), SECRET, "lab 2", "student 7", 1),
     ]
     for other in others:
-        assert not {c.seed for c in other} & {c.seed for c in TODO}
-        assert {(c.M, c.N, c.K) for c in other} != {(c.M, c.N, c.K) for c in TODO}
-    assert any(c.M * c.N > 1 << 15 for c in TODO) and {c.kind for c in TODO} == {
+        assert not {c.seed for c in other} & {c.seed for c in DRAWN}
+        assert {(c.M, c.N, c.K) for c in other} != {(c.M, c.N, c.K) for c in DRAWN}
+    assert any(c.M * c.N > 1 << 15 for c in DRAWN) and {c.kind for c in DRAWN} == {
         "integers",
         "reals",
     }
-    assert any(c.K > 48 for c in TODO) and TODO[-1].M == 1
+    assert any(c.K > 48 for c in DRAWN) and DRAWN[-1].M == 1
     with pytest.raises(ConfigError, match="16 or more"):
         cases(ASKED, b"short", "lab 2")
 
@@ -56,11 +56,11 @@ def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
 
 @pytest.fixture(scope="module")
 def honest() -> marking.Marked:
-    return mark(HONEST, ASKED, TODO)
+    return mark(HONEST, ASKED, DRAWN)
 
 
 def test_an_honest_source_is_right_and_clean(honest: marking.Marked) -> None:
-    assert not honest.refused and honest.right == TODO and honest.clean
+    assert not honest.refused and honest.right == DRAWN and honest.clean
     assert honest.registers > 8 and honest.spills == 0
     assert honest.locked == bool(apart.landlock())
     assert {r.schedule for r in honest.runs} == set(running.SCHEDULES)
@@ -125,7 +125,7 @@ def test_what_does_not_compile_names_its_line() -> None:
 
 @pytest.mark.parametrize("name", hostile.WRONG)
 def test_a_wrong_source_is_not_right(name: str, honest: marking.Marked) -> None:
-    found = mark(hostile.WRONG[name], ASKED, TODO)
+    found = mark(hostile.WRONG[name], ASKED, DRAWN)
     assert not found.refused and set(found.right) < set(honest.right), found
     wrong = [r for r in found.runs if not r.right]
     assert all(r.changed or (r.first and r.wrong) or r.findings for r in wrong)
@@ -155,14 +155,14 @@ def test_with_public_shapes_or_integers_alone_it_would_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", hostile.NO_BARRIER)
 def test_a_missing_barrier_is_not_right_by_luck(name: str) -> None:
-    found = mark(hostile.NO_BARRIER[name], ASKED, TODO[:2])
+    found = mark(hostile.NO_BARRIER[name], ASKED, DRAWN[:2])
     assert not found.refused and (not found.right or not found.clean), found
     assert not all(r.right for r in found.runs if r.schedule == "permuted")
 
 
 def test_in_lock_step_alone_a_missing_barrier_would_pass() -> None:
     """The control: one schedule. Nothing races, and the numbers are right."""
-    found = mark(hostile.NO_BARRIER["relaxed"], ASKED, TODO[:2])
+    found = mark(hostile.NO_BARRIER["relaxed"], ASKED, DRAWN[:2])
     lucky = [r for r in found.runs if r.schedule == "ascending"]
     assert lucky and all(r.right and not r.findings for r in lucky)
 
@@ -171,8 +171,8 @@ def test_in_lock_step_alone_a_missing_barrier_would_pass() -> None:
 
 
 def test_totals_rank_what_averages_a_request_do_not(honest: marking.Marked) -> None:
-    strided, diluted = (mark(s, ASKED, TODO) for s in (hostile.STRIDED, hostile.DILUTED))
-    assert strided.right == diluted.right == TODO
+    strided, diluted = (mark(s, ASKED, DRAWN) for s in (hostile.STRIDED, hostile.DILUTED))
+    assert strided.right == diluted.right == DRAWN
     good, bad, worse = (m.worst("sectors") for m in (honest, strided, diluted))
     assert good < bad < worse
 
