@@ -600,6 +600,55 @@ def configure_cache(command: argparse.ArgumentParser) -> None:
     command.add_argument("--clear", action="store_true", help="throw every program away")
 
 
+def run_labs(args: argparse.Namespace) -> int:
+    """Show the labs: what each builds on, how long it takes, and what its parts are worth."""
+    from helpers.labs import all_labs
+
+    found = all_labs()
+    if args.json:
+        print_json([{"number": one.number, "title": one.title, "hours": one.hours, "points": one.points,
+                     "builds_on": one.builds_on, "variants": [v.name for v in one.variants],
+                     "parts": [vars(p) for p in one.parts]} for one in found])  # fmt: skip
+        return 0
+    for one in found:
+        print(f"Lab {one.number}: {one.title}")
+        print(f"  {one.hours} hours, {one.points} points, after {', '.join(one.builds_on)}")
+        print(f"  variants: {'; '.join(v.name for v in one.variants)}")
+        for part in one.parts:
+            limit = "" if part.limit is None else f", at most {part.limit:g}"
+            hand = " (by hand)" if part.by_hand else ""
+            print(f"  {part.points:3}  {part.id}{hand}: {part.words}{limit}")
+    return 0
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Check a lab's kernel as a student does: in seconds, without a GPU; 0 if every point is there, else 1."""
+    from helpers.labs import check
+
+    try:
+        source = args.file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{args.file} cannot be read: {error.strerror}") from None
+    found = check(args.lab, source, variant=args.variant)
+    if args.json:
+        parts = {
+            p.rubric.id: {"points": p.points, "of": p.rubric.points, "words": p.words}
+            for p in found.parts
+        }
+        print_json({"lab": found.lab.number, "variant": found.variant.name, "points": found.points,
+                    "of": found.most, "refused": found.marked.refused, "parts": parts})  # fmt: skip
+    else:
+        print(found)
+    return 0 if found.ok else 1
+
+
+def configure_check(command: argparse.ArgumentParser) -> None:
+    """Arguments of `check`."""
+    command.add_argument("lab", help="its number, such as 2")
+    command.add_argument("file", type=Path, help="the kernel's source")
+    command.add_argument("--variant", default="", help="by name (default: the first)")
+
+
 COMMANDS: tuple[
     tuple[str, str, Run, Callable[[argparse.ArgumentParser], None] | None, bool], ...
 ] = (
@@ -642,6 +691,8 @@ COMMANDS: tuple[
         configure_notebooks,
         False,
     ),
+    ("labs", "the labs of a class, and what they are worth", run_labs, None, True),
+    ("check", "a lab's kernel: points by part, without a GPU", run_check, configure_check, True),
     ("cache", "the compiled programs kept on disk", run_cache, configure_cache, True),
     ("figures", "draw the README's picture from the record", run_figures, configure_figures, False),
 )

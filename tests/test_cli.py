@@ -50,7 +50,8 @@ def test_commands_that_print_figures_have_json() -> None:
     parser = cli.make_parser()
     for name, *_, has_json in cli.COMMANDS:
         if has_json:
-            arguments = [name, *(["naive"] if name == "trace" else []), "--json"]
+            given = {"trace": ["naive"], "check": ["2", "lab2.cu"]}.get(name, [])
+            arguments = [name, *given, "--json"]
             assert parser.parse_args(arguments).json
     assert {"info", "ladder", "trace", "record", "notebooks"} <= {c[0] for c in cli.COMMANDS}
 

@@ -56,6 +56,7 @@ ROOMS = (
     "explorers",
     "live",
     "workbench",
+    "labs",
     "notebooks",
     "__main__",
 )

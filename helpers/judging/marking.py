@@ -12,6 +12,7 @@ diluted with requests that nobody needs.
 from __future__ import annotations
 
 import hmac
+import math
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -97,9 +98,14 @@ class Run:
         """Every element is right, inputs are as they were, and the launch came to its end."""
         return self.of > 0 and not (self.wrong or self.changed or self.ended)
 
-    def a_step(self, what: str) -> float:
-        """Of "sectors", "requests", "wavefronts" or "instructions": the total over 32 multiply-adds."""
-        return float(getattr(self, what)) * WARP / (self.case.M * self.case.N * self.case.K)
+    def a_step(self, what: str, tile: tuple[int, int, int] = (1, 1, 1)) -> float:
+        """Of "sectors", "requests", "wavefronts" or "instructions": the total over 32 multiply-adds.
+
+        tile: multiply-adds are those of whole tiles, so that a shape that is ragged asks for no more.
+        """
+        sizes = (self.case.M, self.case.N, self.case.K)
+        whole = math.prod(-(-n // t) * t for n, t in zip(sizes, tile, strict=True))
+        return float(getattr(self, what)) * WARP / whole
 
 
 @dataclass(frozen=True)
@@ -131,10 +137,10 @@ class Marked:
             kind != "wrong-result" for run in self.runs for kind, _, _ in run.findings
         )
 
-    def worst(self, what: str) -> float:
-        """The largest total over 32 multiply-adds of any case of more than one tile; 0 without a run."""
+    def worst(self, what: str, tile: tuple[int, int, int] = (1, 1, 1)) -> float:
+        """The largest `Run.a_step` of any case with 32 or more of M, N and K; 0 without a run."""
         large = [r for r in self.runs if min(r.case.M, r.case.N, r.case.K) >= WARP]
-        return max((r.a_step(what) for r in large), default=0.0)
+        return max((r.a_step(what, tile) for r in large), default=0.0)
 
 
 def cases(asked: Asked, secret: bytes, *of: object) -> tuple[Case, ...]:
