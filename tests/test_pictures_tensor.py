@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from helpers import emulator, hopper, plots
+from helpers.chapters import notes as tuning
 from helpers.chapters.ch17 import pictures as ch17
 from helpers.chapters.ch18 import pictures as ch18
 from helpers.chapters.ch19 import pictures as ch19
@@ -379,8 +380,10 @@ def test_what_is_told_of_the_notes_stands_in_them() -> None:
     said, steps = tries22.said(), tries22.predicted()
     assert said["ideal"] / said["counted"] == pytest.approx(said["busy"] / 100, abs=0.002)
     assert said["at_once"] < said["deferred"] and steps.keys() == {4, 5, 6}
-    with pytest.raises(AssertionError, match=r"data/tries/hopper\.md"):
-        tries22._found("no such notes", r"k5 (\d+)")
+    with pytest.raises(DataError, match=r"data/tries/hopper\.md has nothing like"):
+        tuning.numbers("hopper.md", r"no such words (\d+)")
+    with pytest.raises(DataError, match=r"no nothing\.md"):
+        tuning.read("nothing.md")
 
 
 # -- pieces of tiles -----------------------------------------------------------------------------
