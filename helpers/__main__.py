@@ -649,6 +649,78 @@ def configure_check(command: argparse.ArgumentParser) -> None:
     command.add_argument("--variant", default="", help="by name (default: the first)")
 
 
+def run_course(args: argparse.Namespace) -> int:
+    """Make a course: a secret, from which its labs' variants and cases are drawn, and tables to fill in."""
+    from helpers.labs import all_labs, courses
+
+    made = courses.new(args.folder, args.name)
+    print(f"{made.folder / courses.FILE}: the course's secret; keep it to yourself")
+    for table in courses.TABLES:
+        print(f"{made.folder / table}: to fill in")
+    for one in all_labs():
+        print(f"lab {one.number}: {made.variant(one).name}")
+    return 0
+
+
+def configure_course(command: argparse.ArgumentParser) -> None:
+    """Arguments of `course`."""
+    command.add_argument("action", choices=["new"], help="new: make one")
+    command.add_argument("folder", type=Path, help="a folder of its own, not one that students see")
+    command.add_argument(
+        "--name", default="", help="what it is called (default: the folder's name)"
+    )
+
+
+def run_grade(args: argparse.Namespace) -> int:
+    """Judge a folder of submissions: measures only; `report` makes marks of it. What is judged stays judged."""
+    from helpers.apart import landlock
+    from helpers.grading import collect, grade
+    from helpers.labs import courses, lab
+
+    one, course = lab(args.lab), courses.read(args.course)
+    if not landlock() and not args.without_landlock:
+        raise ConfigError(
+            "this machine cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): grade in a Linux "
+            "container, or add --without-landlock where there is nothing worth reading"
+        )
+    grade(one, collect(args.submissions, one.entry), course, args.out, attempt=args.attempt,
+          workers=args.workers, lock=not args.without_landlock,
+          tell=lambda line: print(line, flush=True))  # fmt: skip
+    return 0
+
+
+def configure_grade(command: argparse.ArgumentParser) -> None:
+    """Arguments of `grade`."""
+    add = command.add_argument
+    add("lab", help="its number, such as 2")
+    add("submissions", type=Path, help="the download of a learning platform: a folder or a zip")
+    add("--course", type=Path, required=True, help="the course's folder")
+    add("--out", type=Path, required=True, help="the folder of results")
+    add("--attempt", type=int, default=1, help="another number draws other cases (default: 1)")
+    add("--workers", type=int, default=None, help="submissions at a time (default: cores)")
+    add("--without-landlock", action="store_true", help="do not lock the two processes")
+
+
+def run_report(args: argparse.Namespace) -> int:
+    """Make marks of what `grade` found: a table, and a text for each student. Runs nothing; do it again freely."""
+    from helpers.grading import report
+    from helpers.labs import courses, lab
+
+    one = lab(args.lab)
+    rows = report(one, courses.read(args.course), args.out)
+    print(f"{args.out / f'lab-{one.number}-marks.csv'}: {len(rows)} students")
+    print(f"{args.out / f'lab-{one.number}-feedback'}: a text for each")
+    return 0
+
+
+def configure_report(command: argparse.ArgumentParser) -> None:
+    """Arguments of `report`."""
+    add = command.add_argument
+    add("lab", help="its number, such as 2")
+    add("--course", type=Path, required=True, help="the course's folder")
+    add("--out", type=Path, required=True, help="the folder of results")
+
+
 COMMANDS: tuple[
     tuple[str, str, Run, Callable[[argparse.ArgumentParser], None] | None, bool], ...
 ] = (
@@ -693,6 +765,9 @@ COMMANDS: tuple[
     ),
     ("labs", "the labs of a class, and what they are worth", run_labs, None, True),
     ("check", "a lab's kernel: points by part, without a GPU", run_check, configure_check, True),
+    ("course", "a new course: its secret and its tables", run_course, configure_course, False),
+    ("grade", "judge a folder of submissions, resumable", run_grade, configure_grade, False),
+    ("report", "marks and feedback of what was judged", run_report, configure_report, False),
     ("cache", "the compiled programs kept on disk", run_cache, configure_cache, True),
     ("figures", "draw the README's picture from the record", run_figures, configure_figures, False),
 )

@@ -57,6 +57,7 @@ ROOMS = (
     "live",
     "workbench",
     "labs",
+    "grading",
     "notebooks",
     "__main__",
 )

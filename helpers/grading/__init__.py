@@ -1,0 +1,10 @@
+"""A folder of submissions: collected, judged, reported. Judging measures, reporting marks: they are apart.
+
+A changed rubric, override or roster needs no new run; a changed submission is judged again, alone.
+"""
+
+from helpers.grading.collecting import Submission, collect
+from helpers.grading.judging import Result, grade
+from helpers.grading.reporting import Row, report
+
+__all__ = ["Result", "Row", "Submission", "collect", "grade", "report"]

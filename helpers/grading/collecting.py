@@ -1,0 +1,136 @@
+"""Submissions out of what a learning platform hands a teacher: a folder, or the zip as it was downloaded.
+
+Whose a submission is, the platform's names say, and never the file itself. A notebook's kernel is the cell
+that begins with %%cuda lab2 (or %%writefile lab2.cu): by its first line, since cells are copied, split and
+typed anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from helpers.errors import ConfigError, SourceError
+from helpers.text import decode
+
+MOST_BYTES = 100_000_000
+"""Of a file that is looked into: notebooks carry outputs."""
+KINDS = (".cu", ".ipynb")
+
+_MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_file(?:_.*)?$")
+_CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_(?P<file>\d+)_(?P<rest>.+)$")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What one student handed in. student: the platform's number, or else the folder's or file's name.
+
+    raw: the kernel's bytes; None where there is none, and `problem` says why. notes: what a teacher should
+    know, such as that of several files the last counts. late: the platform says so.
+    """
+
+    student: str
+    name: str
+    file: str
+    raw: bytes | None
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+    late: bool = False
+
+
+def collect(path: Path, entry: str) -> tuple[Submission, ...]:
+    """The submissions below a folder, or in a zip, sorted by student; of several files the last one counts.
+
+    entry: what the kernel is called, "lab2". Raises ConfigError where there are none.
+    """
+    found: dict[str, list[tuple[str, str, bool, bytes | None]]] = {}
+    for file, raw in _files(path):
+        student, name, late = whose(file)
+        found.setdefault(student, []).append((file, name, late, raw))
+    if not found:
+        raise ConfigError(
+            f"{path} holds no submissions: a folder or a zip with {' or '.join(KINDS)} files, as the platform "
+            "hands it out"
+        )
+    return tuple(_submission(student, files, entry) for student, files in sorted(found.items()))
+
+
+def whose(file: str) -> tuple[str, str, bool]:
+    """Student, name and whether it is late, by a path below the download: Moodle's folders, Canvas's files,
+    or else the topmost folder, or the file's name."""
+    parts = PurePosixPath(file).parts
+    for part in parts[:-1]:
+        if moodle := _MOODLE.match(part):
+            return moodle["id"], moodle["name"], False
+    if canvas := _CANVAS.match(parts[-1]):
+        return canvas["id"], canvas["name"], bool(canvas["late"])
+    own = parts[0] if len(parts) > 1 else PurePosixPath(parts[0]).stem
+    return own, own, False
+
+
+def _files(path: Path) -> Iterator[tuple[str, bytes | None]]:
+    """Names and bytes of all files that may be submissions; None for one that is too large."""
+    if path.is_dir():
+        for one in sorted(path.rglob("*")):
+            if one.suffix.lower() in KINDS and one.is_file() and not one.is_symlink():
+                large = one.stat().st_size > MOST_BYTES
+                yield one.relative_to(path).as_posix(), None if large else one.read_bytes()
+        return
+    try:
+        with zipfile.ZipFile(path) as held:
+            for info in sorted(held.infolist(), key=lambda i: i.filename):
+                if PurePosixPath(info.filename).suffix.lower() in KINDS and not info.is_dir():
+                    large = info.file_size > MOST_BYTES
+                    yield info.filename, None if large else held.read(info)
+    except (OSError, zipfile.BadZipFile, RuntimeError) as error:
+        raise ConfigError(
+            f"{path} is neither a folder nor a zip that can be read: {error}"
+        ) from None
+
+
+def _submission(
+    student: str, files: list[tuple[str, str, bool, bytes | None]], entry: str
+) -> Submission:
+    file, name, late, raw = files[-1]
+    notes = [f"{len(files)} files; {file} counts"] if len(files) > 1 else []
+    made = Submission(student, name, file, None, late=late)
+    try:
+        if raw is None:
+            raise SourceError(
+                f"it is larger than {MOST_BYTES // 10**6} MB: clear the outputs of the notebook"
+            )
+        if file.lower().endswith(".ipynb"):
+            text, more = kernel_of(raw, entry)
+            raw, notes = text.encode(), notes + more
+        return Submission(student, name, file, raw, "", tuple(notes), late)
+    except SourceError as error:
+        return Submission(student, name, file, None, str(error), tuple(notes), made.late)
+
+
+def kernel_of(raw: bytes, entry: str) -> tuple[str, list[str]]:
+    """The kernel's text in a notebook, below the cell's first line, and what to note about it.
+
+    Raises SourceError for what is no notebook, or one without such a cell.
+    """
+    try:
+        held: Any = json.loads(raw.decode("utf-8-sig"))
+        cells = [c for c in held["cells"] if c["cell_type"] == "code"]
+        texts = ["".join(c["source"]) for c in cells]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SourceError(f"it is no notebook that can be read ({type(error).__name__})") from None
+    first = re.compile(rf"\s*%%(?:cuda\s+{entry}\b|writefile\s+{entry}\.cu\b)[^\n]*\n?")
+    kernels = [text[found.end() :] for text in texts if (found := first.match(text))]
+    if not kernels:
+        raise SourceError(f"no cell begins with %%cuda {entry}: the kernel stands below that line")
+    notes = [f"{len(kernels)} cells begin with %%cuda {entry}; the last counts"] * (
+        len(kernels) > 1
+    )
+    return decode(kernels[-1].encode("utf-8", "surrogatepass"), "the cell"), notes
+
+
+__all__ = ["MOST_BYTES", "Submission", "collect", "kernel_of", "whose"]

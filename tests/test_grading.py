@@ -1,0 +1,439 @@
+"""A folder of submissions: whose they are, what is judged of them, how a cut run goes on, and the marks."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from helpers import __main__ as cli
+from helpers import apart, labs
+from helpers.errors import ConfigError, DataError, SourceError
+from helpers.grading import collect, collecting, grade, judging, report
+from helpers.grading.collecting import kernel_of, whose
+from helpers.grading.reporting import inert
+from helpers.labs import courses
+from tests import hostile
+from tests.conftest import ROOT
+from tests.hostile import HONEST
+from tests.test_labs import CONFLICT
+
+pytestmark = pytest.mark.nvrtc
+
+LOCK = None if apart.landlock() else False
+TWO = labs.lab("2")
+
+
+def notebook(*cells: str, outputs: str = "") -> bytes:
+    made = [
+        {
+            "cell_type": "code",
+            "source": text.splitlines(keepends=True),
+            "outputs": [outputs],
+            "metadata": {},
+        }
+        for text in cells
+    ]
+    return json.dumps(
+        {"cells": [{"cell_type": "markdown", "source": "x"}, *made], "nbformat": 4}
+    ).encode()
+
+
+# -- whose -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [
+        ("Ada Lovelace_1234567_assignsubmission_file_/lab2.cu", ("1234567", "Ada Lovelace", False)),
+        (
+            "Ada Lovelace_1234567_assignsubmission_file/deep/lab2.ipynb",
+            ("1234567", "Ada Lovelace", False),
+        ),
+        ("lovelaceada_4711_99_lab2.cu", ("4711", "lovelaceada", False)),
+        ("lovelaceada_LATE_4711_99_lab2-2.ipynb", ("4711", "lovelaceada", True)),
+        ("s042/lab2.cu", ("s042", "s042", False)),
+        ("s042.cu", ("s042", "s042", False)),
+        ("Дарья_7_assignsubmission_file_/lab2.cu", ("7", "Дарья", False)),
+    ],
+)
+def test_whose_a_file_is_the_platform_says(file: str, found: tuple[str, str, bool]) -> None:
+    assert whose(file) == found
+
+
+def test_a_folder_and_its_zip_hold_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "download"
+    for name, raw in {
+        "a_1_9_lab2.cu": HONEST.encode(), "a_1_9_lab2-2.cu": CONFLICT.encode(), "b_LATE_2_9_x.ipynb": notebook("%%cuda lab2\n" + HONEST),
+        "c_3_9_lab2.ipynb": notebook("print(1)"), "d_4_9_notes.txt": b"no kernel", "e_5_9_lab2.ipynb": b"{",
+    }.items():  # fmt: skip
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_bytes(raw)
+    with zipfile.ZipFile(tmp_path / "download.zip", "w") as held:
+        for path in folder.iterdir():
+            held.write(path, path.name)
+    found = collect(folder, "lab2")
+    assert found == collect(tmp_path / "download.zip", "lab2")
+    assert [s.student for s in found] == ["1", "2", "3", "5"] and [s.late for s in found] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    one, two, three, five = found
+    assert one.raw == HONEST.encode() and one.notes == ("2 files; a_1_9_lab2.cu counts",)
+    assert two.raw == HONEST.encode() and "no cell begins with %%cuda lab2" in three.problem
+    assert "no notebook" in five.problem and five.raw is None
+
+
+def test_nothing_to_collect_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no submissions"):
+        collect(tmp_path, "lab2")
+    (tmp_path / "x.zip").write_bytes(b"PK no zip")
+    with pytest.raises(ConfigError, match="neither a folder nor a zip"):
+        collect(tmp_path / "x.zip", "lab2")
+
+
+def test_a_link_to_another_file_is_no_submission(tmp_path: Path) -> None:
+    (tmp_path / "secret.cu").write_text("canary")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "s1.cu").symlink_to(tmp_path / "secret.cu")
+    (folder / "s2.cu").write_text(HONEST)
+    assert [s.student for s in collect(folder, "lab2")] == ["s2"]
+
+
+def test_the_kernel_is_found_by_its_first_line() -> None:
+    for head in ("%%cuda lab2", "%%cuda lab2 grid=1", "\n%%cuda  lab2", "%%writefile lab2.cu"):
+        assert kernel_of(notebook("x = 1", f"{head}\n{HONEST}"), "lab2") == (HONEST, [])
+    text, notes = kernel_of(notebook(f"%%cuda lab2\n{CONFLICT}", f"%%cuda lab2\n{HONEST}"), "lab2")
+    assert text == HONEST and notes == ["2 cells begin with %%cuda lab2; the last counts"]
+    assert (
+        kernel_of(notebook("%%cuda lab2\n" + HONEST, outputs="y" * 5_000_000), "lab2")[0] == HONEST
+    )
+    for raw in (
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        notebook("%%cuda lab22\nx"),
+        notebook("# %%cuda lab2\nx"),
+    ):
+        with pytest.raises(SourceError):
+            kernel_of(raw, "lab2")
+
+
+def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "MOST_BYTES", 1000)
+    (tmp_path / "s1.ipynb").write_bytes(notebook("%%cuda lab2\n" + HONEST))
+    [s] = collect(tmp_path, "lab2")
+    assert s.raw is None and "clear the outputs" in s.problem
+
+
+# -- courses -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> courses.Course:
+    made = courses.new(tmp_path / "course", "GPUs")
+    text = (made.folder / "course.toml").read_text(encoding="utf-8")
+    (made.folder / "course.toml").write_text(text + '2 = "A transposed"\n', encoding="utf-8")
+    return courses.read(made.folder)
+
+
+def test_a_course_is_made_once_and_keeps_its_secret(tmp_path: Path) -> None:
+    one, other = courses.new(tmp_path / "a"), courses.new(tmp_path / "b", 'the "best"')
+    assert one.secret != other.secret and other.name == 'the "best"' and len(one.secret) == 32
+    assert (tmp_path / "a" / "course.toml").stat().st_mode & 0o77 == 0
+    assert "course.toml" in (tmp_path / "a" / ".gitignore").read_text()
+    assert one.secret.hex() not in repr(one)
+    with pytest.raises(ConfigError, match="is there already"):
+        courses.new(tmp_path / "a")
+    assert courses.read(tmp_path / "a") == one
+    drawn = {courses.new(tmp_path / f"c{i}").variant(TWO).name for i in range(24)}
+    assert len(drawn) > 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "name = 3", 'name = "x"\nsecret = "zz"', 'name = "x"\nsecret = "00ff"', "["]
+)
+def test_a_damaged_course_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "course.toml").write_text(text)
+    with pytest.raises(DataError, match=r"course\.toml"):
+        courses.read(tmp_path)
+    with pytest.raises(DataError, match="course new"):
+        courses.read(tmp_path / "none")
+
+
+# -- judging -----------------------------------------------------------------------------------------
+
+CLASS = {
+    "s1": HONEST,
+    "s2": CONFLICT,
+    "s3": hostile.WRONG["edge"],
+    "s4": hostile.READS["the environment"],
+    "s5": hostile.HEADS["float M"][0],
+}
+
+
+def hand_in(folder: Path, **sources: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for student, text in sources.items():
+        (folder / f"{student}.cu").write_text(text, encoding="utf-8")
+    return folder
+
+
+def files(out: Path) -> dict[str, bytes]:
+    return {p.relative_to(out).as_posix(): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+
+
+def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
+    tmp_path: Path, course: courses.Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", hostile.SECRET)
+    folder, out, told = hand_in(tmp_path / "in", **CLASS), tmp_path / "out", list[str]()
+    (course.folder / "roster.csv").write_text("id,name\ns1,Ada\ns2,=cmd()\ns9,Nobody\n")
+    found = grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=told.append)
+    assert [r.student for r in found] == list(CLASS) and told[0] == "5 submissions, 0 judged before"
+    rows = {r.student: r for r in report(TWO, course, out)}
+    assert [rows[s].total for s in CLASS] == [90, 75, rows["s3"].total, 0, 0]
+    assert (
+        15 < rows["s3"].total < 55
+        and rows["s9"].total == 0
+        and rows["s9"].notes == ("no submission",)
+    )
+    with (out / "lab-2-marks.csv").open(encoding="utf-8", newline="") as file:
+        table = {row["id"]: row for row in csv.DictReader(file)}
+    assert (
+        table["s1"]["total"] == "90"
+        and table["s1"]["written"] == ""
+        and table["s1"]["name"] == "Ada"
+    )
+    assert table["s2"]["name"] == "'=cmd()" and table["s9"]["right"] == ""
+    words = (out / "lab-2-feedback" / "s5.txt").read_text(encoding="utf-8")
+    assert "parameter 4 of lab2 is 'float rows'" in words and "written not marked yet" in words
+    everything = b"".join(files(out).values())
+    assert (
+        hostile.SECRET.encode() not in everything and course.secret.hex().encode() not in everything
+    )
+
+    before = files(out)
+    grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=told.append)
+    assert told[-1] == "5 submissions, 5 judged before" and files(out) == before
+    hand_in(folder, s3=HONEST)
+    grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=told.append)
+    assert told[-2:] == ["5 submissions, 4 judged before", "1/1 s3: 7 of 7 shapes right"]
+    report(TWO, course, out)
+    changed = {name for name, raw in files(out).items() if raw != before[name]}
+    assert changed == {
+        judging._name("s3").join(("lab-2/", "")),
+        "lab-2-marks.csv",
+        "lab-2-feedback/s3.txt",
+    }
+
+
+def test_a_bomb_changes_no_byte_of_its_neighbours(tmp_path: Path, course: courses.Course) -> None:
+    quiet = hand_in(tmp_path / "quiet", s1=HONEST)
+    loud = hand_in(
+        tmp_path / "loud", s1=HONEST, s2=hostile.BOMBS["parentheses"], s3=hostile.BOMBS["printf"]
+    )
+    grade(TWO, collect(quiet, "lab2"), course, tmp_path / "a", lock=LOCK)
+    grade(TWO, collect(loud, "lab2"), course, tmp_path / "b", lock=LOCK, workers=3)
+    one = f"lab-2/{judging._name('s1')}"
+    assert files(tmp_path / "a")[one] == files(tmp_path / "b")[one]
+
+
+def test_another_attempt_and_another_student_have_other_cases(course: courses.Course) -> None:
+    made = collecting.Submission("s1", "s1", "s1.cu", HONEST.encode())
+    other = collecting.Submission("s2", "s2", "s2.cu", HONEST.encode())
+    shapes = [
+        {(c.M, c.N, c.K) for c in judging._cases(s, TWO, course, attempt)}
+        for s, attempt in ((made, 1), (made, 2), (other, 1))
+    ]
+    assert shapes[0] != shapes[1] != shapes[2] and judging.key_of(
+        made, TWO, course, 1
+    ) != judging.key_of(made, TWO, course, 2)
+
+
+CUT = """
+import sys
+from pathlib import Path
+from helpers import labs
+from helpers.grading import collect, grade
+from helpers.labs import courses
+folder, course, out, lock = sys.argv[1:]
+grade(labs.lab("2"), collect(Path(folder), "lab2"), courses.read(Path(course)), Path(out), workers=1,
+      lock=None if lock == "None" else False, tell=lambda line: print(line, flush=True))
+"""
+
+
+def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bytes(
+    tmp_path: Path, course: courses.Course
+) -> None:
+    folder = hand_in(tmp_path / "in", **dict(list(CLASS.items())[:4]))
+    grade(TWO, collect(folder, "lab2"), course, tmp_path / "whole", lock=LOCK)
+    out = tmp_path / "cut"
+    for k in (1, 2, 3):
+        run = subprocess.Popen(
+            [sys.executable, "-c", CUT, str(folder), str(course.folder), str(out), str(LOCK)],
+            cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert run.stdout is not None
+        for line in run.stdout:
+            if line.startswith("1/"):
+                break
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        run.stdout.close()
+        assert len([n for n in files(out) if n.endswith(".json") and "/." not in n]) >= k
+    time.sleep(0.2)
+    grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK)
+    for place in (tmp_path / "whole", out):
+        report(TWO, course, place)
+    clean = {n: raw for n, raw in files(out).items() if not n.endswith(".tmp")}
+    assert clean == files(tmp_path / "whole")
+
+
+# -- marks -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> tuple[courses.Course, Path]:
+    place = tmp_path_factory.mktemp("graded")
+    course = courses.new(place / "course")
+    with (place / "course" / "course.toml").open("a", encoding="utf-8") as file:
+        file.write('2 = "A transposed"\n')
+    course = courses.read(place / "course")
+    grade(
+        TWO,
+        collect(hand_in(place / "in", s1=HONEST, s2=CONFLICT), "lab2"),
+        course,
+        place / "out",
+        lock=LOCK,
+    )
+    return course, place / "out"
+
+
+def given(course: courses.Course, *rows: str) -> None:
+    (course.folder / "overrides.csv").write_text(
+        "\n".join(["student,lab,part,points,reason", *rows]) + "\n", encoding="utf-8"
+    )
+
+
+def test_what_a_person_gives_is_applied_last_and_stays(graded: tuple[courses.Course, Path]) -> None:
+    course, out = graded
+    given(
+        course,
+        "s2,2,wavefronts,7.5,asked in the lab: explained the banks",
+        "s1,2,written,9,",
+        "s1,3,right,0,another lab",
+    )
+    first = {r.student: r for r in report(TWO, course, out)}
+    assert first["s1"].total == 99 and first["s2"].total == 82.5
+    assert "wavefronts 7.5/15 (counted: 0): asked in the lab" in first["s2"].feedback
+    grade(TWO, collect(out.parent / "in", "lab2"), course, out, lock=LOCK, attempt=2)
+    assert {r.student: r.total for r in report(TWO, course, out)} == {"s1": 99, "s2": 82.5}
+    given(course)
+    assert {r.student: r.total for r in report(TWO, course, out)} == {"s1": 90, "s2": 75}
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("s1,2,speed,3,", "line 2: lab 2 has no part 'speed'"),
+        ("s1,2,right,41,", "'41' points; right has 0 to 40"),
+        ("s1,2,right,many,", "'many' points"),
+        ("s1,2,right,nan,", "'nan' points"),
+        ("s7,2,right,3,", "'s7' handed nothing in"),
+        ("s1,2", "line 2: no part, points, reason"),
+    ],
+)
+def test_an_override_that_does_not_fit_is_refused_and_nothing_is_written(
+    row: str, told: str, graded: tuple[courses.Course, Path]
+) -> None:
+    course, out = graded
+    given(course)
+    report(TWO, course, out)
+    before = files(out)
+    given(course, row)
+    with pytest.raises(DataError, match=r"overrides\.csv") as refused:
+        report(TWO, course, out)
+    assert told in str(refused.value) and files(out) == before
+    given(course)
+
+
+def test_feedback_is_short_and_plain(graded: tuple[courses.Course, Path]) -> None:
+    course, out = graded
+    given(course)
+    for row in report(TWO, course, out):
+        assert len(row.feedback) <= 20_000 and not any(
+            ord(c) < 32 and c != "\n" for c in row.feedback
+        )
+
+
+def test_cells_are_inert() -> None:
+    for cell in ("=1+1", "+cmd", "-2", "@x", "\t=1", "\r=1"):
+        assert inert(cell).startswith("'")
+    assert inert("Ada = x") == "Ada = x"
+
+
+def test_without_results_there_is_no_report(tmp_path: Path, course: courses.Course) -> None:
+    with pytest.raises(DataError, match="run grade first"):
+        report(TWO, course, tmp_path)
+
+
+# -- at the terminal ---------------------------------------------------------------------------------
+
+
+def test_from_a_new_course_to_marks_at_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, out = tmp_path / "course", tmp_path / "out"
+    folder = hand_in(tmp_path / "in", s1=HONEST)
+    lock = [] if apart.landlock() else ["--without-landlock"]
+    assert cli.main(["course", "new", str(place)]) == 0
+    assert "keep it to yourself" in capsys.readouterr().out
+    assert cli.main(["course", "new", str(place)]) == 2
+    common = ["--course", str(place), "--out", str(out)]
+    assert cli.main(["report", "2", *common]) == 2
+    assert "run grade first" in capsys.readouterr().err
+    assert cli.main(["grade", "2", str(folder), *common, *lock]) == 0
+    assert "1/1 s1" in capsys.readouterr().out
+    assert cli.main(["report", "2", *common]) == 0
+    assert "1 students" in capsys.readouterr().out and (out / "lab-2-marks.csv").is_file()
+
+
+def test_without_a_lock_grading_is_asked_for_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(apart, "landlock", lambda: 0)
+    courses.new(tmp_path / "course")
+    asked = [
+        "grade",
+        "2",
+        str(hand_in(tmp_path / "in", s1=HONEST)),
+        "--course",
+        str(tmp_path / "course"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert cli.main(asked) == 2
+    assert "--without-landlock" in capsys.readouterr().err
+    assert cli.main([*asked, "--without-landlock"]) == 0
+
+
+def test_labs_know_nothing_of_grading() -> None:
+    code = "import sys, helpers.labs, helpers.labs.courses; print([m for m in sys.modules if 'grading' in m])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
