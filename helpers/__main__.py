@@ -703,13 +703,24 @@ def configure_grade(command: argparse.ArgumentParser) -> None:
 
 def run_report(args: argparse.Namespace) -> int:
     """Make marks of what `grade` found: a table, and a text for each student. Runs nothing; do it again freely."""
-    from helpers.grading import report
+    from helpers.grading import feedback_zip, fill, report, results
     from helpers.labs import courses, lab
 
     one = lab(args.lab)
     rows = report(one, courses.read(args.course), args.out)
+    files = {r.student: r.file for r in results(args.out, one)}
     print(f"{args.out / f'lab-{one.number}-marks.csv'}: {len(rows)} students")
     print(f"{args.out / f'lab-{one.number}-feedback'}: a text for each")
+    print(f"{feedback_zip(one, rows, files, args.out)}: the same in the download's folders")
+    if args.gradebook:
+        filled = fill(one, rows, args.gradebook, args.out, column=args.column)
+        print(f"{filled.path}: {filled.students} students in the column {filled.column!r}")
+        for what, who in (
+            ("left as they were", filled.without),
+            ("not in the table", filled.unknown),
+        ):
+            if who:
+                print(f"  {what}: {', '.join(who)}")
     return 0
 
 
@@ -717,6 +728,8 @@ def configure_report(command: argparse.ArgumentParser) -> None:
     """Arguments of `report`."""
     add = command.add_argument
     add("lab", help="its number, such as 2")
+    add("--gradebook", type=Path, help="the platform's export (Canvas, Moodle), to be filled in")
+    add("--column", default="", help="the column of points, by how it begins")
     add("--course", type=Path, required=True, help="the course's folder")
     add("--out", type=Path, required=True, help="the folder of results")
 

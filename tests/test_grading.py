@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ import pytest
 from helpers import __main__ as cli
 from helpers import apart, labs
 from helpers.errors import ConfigError, DataError, SourceError
-from helpers.grading import collect, collecting, grade, judging, report
+from helpers.grading import Row, collect, collecting, feedback_zip, fill, grade, judging, report
 from helpers.grading.collecting import kernel_of, whose
 from helpers.grading.reporting import inert
 from helpers.labs import courses
@@ -410,6 +411,11 @@ def test_from_a_new_course_to_marks_at_the_terminal(
     assert "1/1 s1" in capsys.readouterr().out
     assert cli.main(["report", "2", *common]) == 0
     assert "1 students" in capsys.readouterr().out and (out / "lab-2-marks.csv").is_file()
+    (tmp_path / "export.csv").write_text(MOODLE.replace("Participant 1", "s1"), encoding="utf-8")
+    assert cli.main(["report", "2", *common, "--gradebook", str(tmp_path / "export.csv")]) == 0
+    told = capsys.readouterr().out
+    assert "0 students in the column 'Grade'" in told and "left as they were: s1" in told
+    assert (out / "lab-2-feedback.zip").is_file() and (out / "lab-2-gradebook.csv").is_file()
 
 
 def test_without_a_lock_grading_is_asked_for_in_words(
@@ -437,3 +443,101 @@ def test_labs_know_nothing_of_grading() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+# -- gradebooks --------------------------------------------------------------------------------------
+
+CANVAS = (
+    "Student,ID,SIS User ID,SIS Login ID,Section,Lab 1 (11),Lab 2 (12),Final Score\r\n"
+    "    Points Possible,,,,,100,100,(read only)\r\n"
+    '"Lovelace, Ada",1,u1,ada,"A, early",50,,3\r\n"Babbage, Charles",2,u2,cb,A,,7,\r\nNobody,9,u9,nb,A,1,2,3\r\n'
+)
+MOODLE = (
+    "\ufeffIdentifier,Full name,Email address,Status,Grade,Maximum Grade,Feedback comments\n"
+    "Participant 1,Ada Lovelace,a@example.org,Submitted,,100,\n"
+    "Participant 2,Charles Babbage,c@example.org,Submitted,,100,kept\n"
+    "Participant 9,Nobody,n@example.org,No submission,,100,\n"
+)
+
+
+def marks(student: str, written: float | None) -> Row:
+    parts = {"right": 40.0, "clean": 15.0, "sectors": 20.0, "wavefronts": 7.5, "written": written}
+    return Row(student, "", parts, False, (), f"words for {student}\n")
+
+
+ROWS = (marks("1", 9.0), marks("2", 0.0), marks("7", 3.0))
+
+
+@pytest.mark.parametrize(
+    ("export", "column"), [(CANVAS, "Lab 2 (12)"), (MOODLE, "Grade")], ids=["Canvas", "Moodle"]
+)
+def test_a_gradebook_is_filled_in_and_nothing_else_changes(
+    export: str, column: str, tmp_path: Path
+) -> None:
+    (tmp_path / "export.csv").write_bytes(export.encode())
+    filled = fill(TWO, ROWS, tmp_path / "export.csv", tmp_path)
+    assert (filled.column, filled.students, filled.without, filled.unknown) == (
+        column,
+        2,
+        ("9",),
+        ("7",),
+    )
+    text = filled.path.read_bytes().decode()
+    assert text.startswith("\ufeff") == export.startswith("\ufeff") and ("\r\n" in text) == (
+        "\r\n" in export
+    )
+
+    def cells(of: str) -> list[list[str]]:
+        return list(csv.reader(io.StringIO(of.removeprefix("\ufeff"))))
+
+    before, after = cells(export), cells(text)
+    at = before[0].index(column)
+    assert [row[:at] + row[at + 1 :] for row in before] == [
+        row[:at] + row[at + 1 :] for row in after
+    ]
+    points = {
+        row[before[0].index("ID" if "ID" in before[0] else "Identifier")]: row[at]
+        for row in after[1:]
+    }
+    assert {
+        points.get("1", points.get("Participant 1")),
+        points.get("2", points.get("Participant 2")),
+    } == {"91.5", "82.5"}
+
+
+def test_what_is_not_marked_by_hand_yet_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "export.csv").write_bytes(CANVAS.encode())
+    filled = fill(TWO, (marks("1", None), marks("2", 1.0)), tmp_path / "export.csv", tmp_path)
+    assert filled.students == 1 and "1" in filled.without
+    assert '"Lovelace, Ada",1,u1,ada,"A, early",50,,3' in filled.path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "told"),
+    [
+        ("a,b\n1,2\n", "", "no platform that is known"),
+        ("", "", "no platform that is known"),
+        (CANVAS, "Lab", "2 columns begin with 'Lab'"),
+        (CANVAS, "Exam", "no column begins with 'Exam'"),
+        (CANVAS.replace("Lab 2", "Week 2"), "", "no column begins with 'lab 2'"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(
+    text: str, column: str, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "export.csv").write_bytes(text.encode())
+    with pytest.raises(DataError, match=r"export\.csv") as refused:
+        fill(TWO, ROWS, tmp_path / "export.csv", tmp_path, column=column)
+    assert told in str(refused.value) and not (tmp_path / "lab-2-gradebook.csv").exists()
+
+
+def test_feedback_goes_back_into_the_folders_of_the_download(tmp_path: Path) -> None:
+    lay = {"1": "Ada_1_assignsubmission_file_/lab2.cu", "2": "b_2_9_lab2.cu"}
+    once = feedback_zip(TWO, ROWS, lay, tmp_path).read_bytes()
+    assert feedback_zip(TWO, ROWS, lay, tmp_path).read_bytes() == once
+    with zipfile.ZipFile(io.BytesIO(once)) as held:
+        assert held.namelist() == [
+            "Ada_1_assignsubmission_file_/lab-2-feedback.txt",
+            "b_2_9_lab2/lab-2-feedback.txt",
+        ]
+        assert held.read(held.namelist()[0]) == b"words for 1\n"

@@ -4,7 +4,10 @@ A changed rubric, override or roster needs no new run; a changed submission is j
 """
 
 from helpers.grading.collecting import Submission, collect
-from helpers.grading.judging import Result, grade
+from helpers.grading.gradebooks import Filled, feedback_zip, fill
+from helpers.grading.judging import Result, grade, results
 from helpers.grading.reporting import Row, report
 
-__all__ = ["Result", "Row", "Submission", "collect", "grade", "report"]
+__all__ = [
+    "Filled", "Result", "Row", "Submission", "collect", "feedback_zip", "fill", "grade", "report", "results",
+]  # fmt: skip

@@ -68,8 +68,8 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
     folder = out / f"lab-{lab.number}-feedback"
     folder.mkdir(parents=True, exist_ok=True)
     for row in rows:
-        _replace(folder / f"{_safe_name(row.student)}.txt", row.feedback)
-    _replace(out / f"lab-{lab.number}-marks.csv", _csv(lab, rows))
+        replace_file(folder / f"{_safe_name(row.student)}.txt", row.feedback)
+    replace_file(out / f"lab-{lab.number}-marks.csv", _csv(lab, rows))
     return rows
 
 
@@ -206,12 +206,14 @@ def _safe_name(student: str) -> str:
     return f"{plain}-{hashlib.sha256(student.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all."""
+    raw = content.encode() if isinstance(content, str) else content
     with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=".", suffix=".tmp", delete=False, encoding="utf-8", newline=""
+        dir=path.parent, prefix=".", suffix=".tmp", delete=False
     ) as file:
-        file.write(text)
+        file.write(raw)
     os.replace(file.name, path)
 
 
-__all__ = ["Given", "Row", "inert", "overrides", "report"]
+__all__ = ["Given", "Row", "inert", "overrides", "replace_file", "report"]
