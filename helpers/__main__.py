@@ -671,6 +671,27 @@ def configure_course(command: argparse.ArgumentParser) -> None:
     )
 
 
+def run_handout(args: argparse.Namespace) -> int:
+    """Write the student's notebook of a lab for a course: its variant and the starter, no case, no secret."""
+    from helpers.labs import courses, handout, lab
+    from helpers.notebooks.addresses import write
+
+    one, course = lab(args.lab), courses.read(args.course)
+    path = args.out or Path(f"lab{one.number}.ipynb")
+    write(path, json.dumps(handout(one, course), indent=1, ensure_ascii=False) + "\n")
+    print(f"{path}: lab {one.number}, {course.variant(one).name}")
+    print("left out: what submissions are tried on, which is drawn from the course's secret")
+    return 0
+
+
+def configure_handout(command: argparse.ArgumentParser) -> None:
+    """Arguments of `handout`."""
+    add = command.add_argument
+    add("lab", help="its number, such as 2")
+    add("--course", type=Path, required=True, help="the course's folder")
+    add("--out", type=Path, default=None, help="the notebook (default: lab2.ipynb here)")
+
+
 def run_grade(args: argparse.Namespace) -> int:
     """Judge a folder of submissions: measures only; `report` makes marks of it. What is judged stays judged."""
     from helpers.apart import landlock
@@ -779,6 +800,7 @@ COMMANDS: tuple[
     ("labs", "the labs of a class, and what they are worth", run_labs, None, True),
     ("check", "a lab's kernel: points by part, without a GPU", run_check, configure_check, True),
     ("course", "a new course: its secret and its tables", run_course, configure_course, False),
+    ("handout", "the student's notebook of a lab", run_handout, configure_handout, False),
     ("grade", "judge a folder of submissions, resumable", run_grade, configure_grade, False),
     ("report", "marks and feedback of what was judged", run_report, configure_report, False),
     ("cache", "the compiled programs kept on disk", run_cache, configure_cache, True),

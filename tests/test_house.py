@@ -56,9 +56,9 @@ ROOMS = (
     "explorers",
     "live",
     "workbench",
+    "notebooks",
     "labs",
     "grading",
-    "notebooks",
     "__main__",
 )
 """From the ground floor up; a room imports only from rooms before it. CONTRIBUTING.md shows it."""

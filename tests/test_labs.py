@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers import __main__ as cli
 from helpers import labs
 from helpers.errors import DataError, UnknownNameError
+from helpers.grading import collect
+from helpers.grading.judging import judged
 from helpers.judging.marking import cases, mark
-from helpers.labs import checking, rubrics
+from helpers.labs import checking, courses, rubrics
+from helpers.notebooks.running import executed
 from tests import hostile
 from tests.conftest import ROOT
 from tests.hostile import HONEST
@@ -178,3 +183,52 @@ def test_a_file_is_checked_at_the_terminal(
     assert cli.main(["check", "2", str(tmp_path / "none.cu")]) == 2
     assert "cannot be read" in capsys.readouterr().err
     assert cli.main(["check", "9", str(file)]) == 2
+
+
+# -- the student's notebook --------------------------------------------------------------------------
+
+
+def put(notebook: dict[str, Any], cell: str, text: str) -> None:
+    [found] = [c for c in notebook["cells"] if "".join(c["source"]).startswith(cell)]
+    found["source"] = text
+
+
+@pytest.mark.slow
+def test_the_notebook_is_handed_out_worked_on_and_collected(tmp_path: Path) -> None:
+    """As a student: run all, write a solution, check it; and as the teacher: collect and judge it."""
+    course = courses.new(tmp_path / "course")
+    two = labs.lab("2")
+    out = tmp_path / "students" / "lab2.ipynb"
+    out.parent.mkdir()
+    assert cli.main(["handout", "2", "--course", str(course.folder), "--out", str(out)]) == 0
+    text = out.read_text(encoding="utf-8")
+    variant = course.variant(two)
+    assert variant.name in text and course.secret.hex() not in text and two.title in text
+    notebook = json.loads(text)
+    assert len({c["id"] for c in notebook["cells"]}) == len(notebook["cells"])
+    told = executed(notebook, out.parent)
+    shown = json.dumps([c.get("outputs") for c in told["cells"]])
+    assert "\n0 of 90 points" in shown.replace("\\n", "\n") or '"0 of 90 points' in shown
+    put(notebook, "%%writefile", f"%%writefile lab2.cu\n{SOLUTIONS[variant.name]}")
+    told = executed(notebook, out.parent)
+    assert "90 of 90 points" in json.dumps([c.get("outputs") for c in told["cells"]])
+    out.write_text(json.dumps(notebook), encoding="utf-8")
+    (out.parent / "lab2.cu").unlink()
+    [s] = collect(out.parent, "lab2")
+    assert s.raw == SOLUTIONS[variant.name].encode()
+    assert len(judged(s, two, course, 1, lock=False).marked.right) == 7
+
+
+def test_every_variant_has_a_starter_that_compiles_and_the_tag_of_its_course(
+    tmp_path: Path,
+) -> None:
+    made = courses.new(tmp_path / "course")
+    for lab in labs.all_labs():
+        for variant in lab.variants:
+            course = replace(made, variants={lab.number: variant.name}, tag="v9")
+            text = json.dumps(labs.handout(lab, course))
+            assert (
+                variant.words in json.loads(f'"{json.dumps(variant.words)[1:-1]}"') and "v9" in text
+            )
+            found = labs.check(lab.number, labs.starter(lab, variant), variant=variant.name)
+            assert not found.marked.refused and not found.ok

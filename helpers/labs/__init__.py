@@ -4,6 +4,18 @@ print(labs.check("2", open("lab2.cu").read()))
 """
 
 from helpers.labs.checking import Checked, Part, check
+from helpers.labs.handing_out import handout, starter
 from helpers.labs.rubrics import Lab, Rubric, Variant, all_labs, lab
 
-__all__ = ["Checked", "Lab", "Part", "Rubric", "Variant", "all_labs", "check", "lab"]
+__all__ = [
+    "Checked",
+    "Lab",
+    "Part",
+    "Rubric",
+    "Variant",
+    "all_labs",
+    "check",
+    "handout",
+    "lab",
+    "starter",
+]

@@ -24,12 +24,14 @@ TABLES = {
 @dataclass(frozen=True)
 class Course:
     """name: of the course. secret: 32 bytes, which no student sees. variants: by a lab's number, where the
-    teacher chooses in place of the draw. folder: where its files lie."""
+    teacher chooses in place of the draw. folder: where its files lie. tag: of the book that students fetch
+    (a branch or a tag); "": the book's own branch."""
 
     name: str
     secret: bytes = field(repr=False)
     folder: Path
     variants: dict[str, str] = field(default_factory=dict)
+    tag: str = ""
 
     def variant(self, lab: Lab) -> Variant:
         """The variant of a lab for this course. Raises DataError where the chosen one does not exist."""
@@ -60,7 +62,8 @@ def new(folder: Path, name: str = "") -> Course:
     text = (
         "# Keep this file to yourself: who has the secret knows what submissions are tried on.\n"
         f"name = {json.dumps(name or folder.resolve().name)}\n"
-        f'secret = "{secret}"\n\n'
+        f'secret = "{secret}"\n'
+        '# tag = "v1"  # of the book that students fetch, so that it stays as it is during the course\n\n'
         "[variants]\n"
         '# 2 = "B transposed"  # in place of the variant that is drawn\n'
     )
@@ -84,7 +87,7 @@ def read(folder: Path) -> Course:
         held = tomllib.loads(path.read_text(encoding="utf-8"))
         secret = bytes.fromhex(held["secret"])
         variants = {str(n): str(v) for n, v in held.get("variants", {}).items()}
-        made = Course(str(held["name"]), secret, folder, variants)
+        made = Course(str(held["name"]), secret, folder, variants, str(held.get("tag", "")))
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise DataError(f"{path} is damaged: {error}") from None
     if len(secret) < 16:
