@@ -138,6 +138,9 @@ def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "s1.ipynb").write_bytes(notebook("%%cuda lab2\n" + HONEST))
     [s] = collect(tmp_path, "lab2")
     assert s.raw is None and "clear the outputs" in s.problem
+    monkeypatch.undo()
+    (tmp_path / "s2.cu").write_bytes(b"y" * 1_000_000)
+    assert len(collect(tmp_path, "lab2")[1].raw or b"") == 256_001
 
 
 # -- courses -----------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from helpers.errors import ConfigError, SourceError
+from helpers.text import MOST_BYTES as SOURCE_BYTES
 from helpers.text import decode
 
 MOST_BYTES = 100_000_000
@@ -48,16 +49,23 @@ def collect(path: Path, entry: str) -> tuple[Submission, ...]:
 
     entry: what the kernel is called, "lab2". Raises ConfigError where there are none.
     """
-    found: dict[str, list[tuple[str, str, bool, bytes | None]]] = {}
+    found: dict[str, list[Submission]] = {}
     for file, raw in _files(path):
-        student, name, late = whose(file)
-        found.setdefault(student, []).append((file, name, late, raw))
+        made = _submission(file, raw, entry)  # its kernel alone: outputs of a whole class are large
+        found.setdefault(made.student, []).append(made)
     if not found:
         raise ConfigError(
             f"{path} holds no submissions: a folder or a zip with {' or '.join(KINDS)} files, as the platform "
             "hands it out"
         )
-    return tuple(_submission(student, files, entry) for student, files in sorted(found.items()))
+    return tuple(_last(files) for _, files in sorted(found.items()))
+
+
+def _last(files: list[Submission]) -> Submission:
+    last = files[-1]
+    if len(files) == 1:
+        return last
+    return replace(last, notes=(f"{len(files)} files; {last.file} counts", *last.notes))
 
 
 def whose(file: str) -> tuple[str, str, bool]:
@@ -93,23 +101,20 @@ def _files(path: Path) -> Iterator[tuple[str, bytes | None]]:
         ) from None
 
 
-def _submission(
-    student: str, files: list[tuple[str, str, bool, bytes | None]], entry: str
-) -> Submission:
-    file, name, late, raw = files[-1]
-    notes = [f"{len(files)} files; {file} counts"] if len(files) > 1 else []
-    made = Submission(student, name, file, None, late=late)
+def _submission(file: str, raw: bytes | None, entry: str) -> Submission:
+    student, name, late = whose(file)
+    made = Submission(student, name, file, raw, late=late)
     try:
         if raw is None:
             raise SourceError(
                 f"it is larger than {MOST_BYTES // 10**6} MB: clear the outputs of the notebook"
             )
-        if file.lower().endswith(".ipynb"):
-            text, more = kernel_of(raw, entry)
-            raw, notes = text.encode(), notes + more
-        return Submission(student, name, file, raw, "", tuple(notes), late)
+        if not file.lower().endswith(".ipynb"):
+            return replace(made, raw=raw[: SOURCE_BYTES + 1])  # more is refused, however long it is
+        text, notes = kernel_of(raw, entry)
+        return replace(made, raw=text.encode(), notes=tuple(notes))
     except SourceError as error:
-        return Submission(student, name, file, None, str(error), tuple(notes), made.late)
+        return replace(made, raw=None, problem=str(error))
 
 
 def kernel_of(raw: bytes, entry: str) -> tuple[str, list[str]]:
