@@ -37,12 +37,13 @@ MB = 1 << 20
 @dataclass(frozen=True)
 class Limits:
     """What a job may use: bytes of address space, seconds of processor time and by the clock on the wall,
-    bytes of what it answers."""
+    bytes of what it answers, and of each file that it writes into its own folder (0: it writes none)."""
 
     memory: int = 2048 * MB
     seconds: int = 20
     wall: float = 60.0
     answer: int = 16 * MB
+    files: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ def _environment(home: str) -> dict[str, str]:
     return kept | {
         "PATH": os.defpath,
         "HOME": home,
+        "TMPDIR": home,
         "LC_ALL": "C.UTF-8",
         "TILE_CACHE": "0",
         "OPENBLAS_NUM_THREADS": "1",
@@ -241,7 +243,7 @@ def _limit(limits: Limits) -> None:
     for what, value in (
         (resource.RLIMIT_AS, limits.memory),
         (resource.RLIMIT_CPU, limits.seconds),
-        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_FSIZE, limits.files),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 64),
     ):

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from helpers import __main__ as cli
-from helpers import labs
-from helpers.errors import DataError, UnknownNameError
+from helpers import apart, clang, labs
+from helpers.apart import Done
+from helpers.errors import ConfigError, DataError, ToolchainError, UnknownNameError
 from helpers.grading import collect
 from helpers.grading.judging import judged
 from helpers.judging.marking import cases, mark
@@ -232,3 +233,32 @@ def test_every_variant_has_a_starter_that_compiles_and_the_tag_of_its_course(
             )
             found = labs.check(lab.number, labs.starter(lab, variant), variant=variant.name)
             assert not found.marked.refused and not found.ok
+
+
+# -- other machines ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not clang.available(), reason="no clang here")
+def test_clang_compiles_a_students_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a Mac: no NVRTC, no registers to tell, and no lock."""
+    monkeypatch.setenv("TILE_COMPILER", "clang")
+    found = labs.check("2", HONEST)
+    assert found.ok and "clang" in str(found) and "registers" not in str(found)
+    asked = found.lab.asked(found.variant)
+    assert not mark(HONEST, asked, cases(asked, b"a secret of a course")[-1:]).locked
+    with pytest.raises(ConfigError, match="install NVRTC"):
+        mark(HONEST, asked, (), lock=True)
+
+
+def test_where_nothing_compiles_no_student_loses_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = Done(None, "there is no compiler", kind="ToolchainError")
+    monkeypatch.setattr(apart, "run", lambda *_, **__: gone)
+    with pytest.raises(ToolchainError, match="no compiler"):
+        labs.check("2", HONEST)
+
+
+def test_the_handed_out_notebook_sets_up_a_runtime_without_a_gpu(tmp_path: Path) -> None:
+    """Colab's runtime without a GPU may lack the compiler, which `start` installs."""
+    cells = labs.handout(labs.lab("2"), courses.new(tmp_path / "course"))["cells"]
+    [setup] = ["".join(c["source"]) for c in cells if c["id"] == "setup"]
+    assert setup.endswith("from helpers.notebooks import start\n\nstart()")

@@ -22,10 +22,10 @@ from random import Random
 from typing import Any
 
 import helpers
-from helpers import apart
+from helpers import apart, toolchain
 from helpers.apart import Done, Limits
 from helpers.device import WARP
-from helpers.errors import ConfigError, SourceError
+from helpers.errors import ConfigError, SourceError, ToolchainError
 from helpers.judging import compiling
 from helpers.text import HEADERS, check_includes, decode
 
@@ -182,11 +182,21 @@ def mark(
 ) -> Marked:
     """The facts of a source; whatever it does, it does to two processes that end.
 
-    lock: whether they are locked into their folders (Landlock); default where the kernel can. Raises
-    ConfigError where a lock is asked for that this machine does not have; never for a source.
+    lock: whether they are locked into their folders (Landlock); default where the kernel can and NVRTC
+    compiles: clang is a program of its own, which a lock does not let start. Raises ConfigError where a lock
+    is asked for that this machine does not have, ToolchainError where nothing compiles here; never for a
+    source.
     """
     began = time.monotonic()
-    lock = bool(apart.landlock()) if lock is None else lock
+    by_clang = toolchain.uses_clang()
+    if lock and by_clang:
+        raise ConfigError(
+            "clang compiles here, and it cannot be locked into folders: install NVRTC to mark what nobody "
+            "trusts, or mark without the lock"
+        )
+    lock = bool(apart.landlock()) and not by_clang if lock is None else lock
+    if by_clang:  # it writes files on its way, and has itself to load
+        compile_limits = replace(compile_limits, files=64 * apart.MB, memory=16 * 1024 * apart.MB)
     found = _marked(source, asked, todo, lock, compile_limits, run_limits)
     return replace(found, locked=lock, seconds=time.monotonic() - began)
 
@@ -214,6 +224,8 @@ def _marked(
         "helpers.judging.compiling:compiled", job, first,
         readable=compiling.readable() if lock else None,
     )  # fmt: skip
+    if done.kind == "ToolchainError":  # that is this machine's fault, and nobody's source
+        raise ToolchainError(done.fault)
     if done.fault:
         return Marked(f"the compiler did not come to an end: {tidy(done.fault)}", "compile")
     made = done.value

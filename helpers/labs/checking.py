@@ -58,7 +58,8 @@ class Checked:
             lines.append(f"[ ] it did not run: {m.refused}")
         else:
             spilled = f", {m.spills} bytes of spills" if m.spills else ""
-            lines.append(f"    compiled by {m.compiler}: {m.registers} registers{spilled}")
+            used = f": {m.registers} registers{spilled}" if m.registers else ""
+            lines.append(f"    compiled by {m.compiler}{used}")
         for part in self.parts:
             mark_ = "by hand" if part.rubric.by_hand else f"{part.points}/{part.rubric.points}"
             sign = "   " if part.rubric.by_hand else "[x]" if part.full else "[ ]"

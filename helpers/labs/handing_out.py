@@ -26,7 +26,10 @@ if os.path.isdir("{name}"):
 if importlib.util.find_spec("helpers") is None:
     raise RuntimeError("the book is not here: git clone {url} into this folder, and install its requirements.txt")
 
-from helpers import labs"""
+from helpers import labs
+from helpers.notebooks import start
+
+start()"""
 
 
 def handout(lab: Lab, course: Course) -> Notebook:
