@@ -674,11 +674,10 @@ def configure_course(command: argparse.ArgumentParser) -> None:
 def run_handout(args: argparse.Namespace) -> int:
     """Write the student's notebook of a lab for a course: its variant and the starter, no case, no secret."""
     from helpers.labs import courses, handout, lab
-    from helpers.notebooks.addresses import write
 
     one, course = lab(args.lab), courses.read(args.course)
     path = args.out or Path(f"lab{one.number}.ipynb")
-    write(path, json.dumps(handout(one, course), indent=1, ensure_ascii=False) + "\n")
+    disk.replace_file(path, json.dumps(handout(one, course), indent=1, ensure_ascii=False) + "\n")
     print(f"{path}: lab {one.number}, {course.variant(one).name}")
     print("left out: what submissions are tried on, which is drawn from the course's secret")
     return 0

@@ -182,6 +182,20 @@ def _read(path: Path) -> tuple[bool, Any]:
     return True, value
 
 
+def replace_file(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write a file whole or not at all, its folder too; text as UTF-8 with the line ends that it has."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        os.chmod(name, mode)  # mkstemp makes it private
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
 def _write(path: Path, body: bytes) -> None:
     if len(body) > largest():
         return

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, host, rungs, toolchain
+from helpers import device, disk, host, rungs, toolchain
 from helpers import kernel as kernel_room
 from helpers.errors import (
     ConfigError,
@@ -651,7 +651,7 @@ def test_writing_is_whole_or_not_at_all(
     def fail(*_: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(store.os, "replace", fail)
+    monkeypatch.setattr(disk.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         record_.write()
     assert path.read_bytes() == before

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from helpers import __main__ as cli
-from helpers import device, explorers, plots
+from helpers import device, disk, explorers, plots
 from helpers.errors import ConfigError, DataError
 from helpers.explorers import points as explored
 from helpers.measuring import Measurement, known_gpus, load, measure, protocol, sources, store
@@ -580,7 +580,7 @@ def test_a_write_that_fails_leaves_the_record_as_it_was(
         raise OSError("disk full")
 
     with monkeypatch.context() as m:
-        m.setattr(store.os, "replace", full)
+        m.setattr(disk.os, "replace", full)
         with pytest.raises(OSError, match="full"):
             add_record(path)
     assert (folder / "t4.json").read_bytes() == before

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from helpers.disk import replace_file
 from helpers.errors import DataError
-from helpers.grading.reporting import Row, replace_file
+from helpers.grading.reporting import PRIVATE, Row
 from helpers.labs.rubrics import Lab
 
 PLATFORMS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
@@ -72,7 +73,7 @@ def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str 
     ends = "\r\n" if "\r\n" in raw else "\n"
     csv.writer(text, lineterminator=ends).writerows(table)
     path = out / f"lab-{lab.number}-gradebook.csv"
-    replace_file(path, ("\ufeff" if raw.startswith("\ufeff") else "") + text.getvalue())
+    replace_file(path, ("\ufeff" if raw.startswith("\ufeff") else "") + text.getvalue(), PRIVATE)
     return Filled(
         path,
         heads[at],
@@ -112,7 +113,7 @@ def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: P
                 folder = lay.parts[0] if len(lay.parts) > 1 else lay.stem
                 info = zipfile.ZipInfo(f"{folder}/lab-{lab.number}-feedback.txt")
                 held.writestr(info, row.feedback)
-    replace_file(path, made.getvalue())
+    replace_file(path, made.getvalue(), PRIVATE)
     return path
 
 

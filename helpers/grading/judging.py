@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from helpers.disk import code_of
+from helpers.disk import code_of, replace_file
 from helpers.errors import DataError
 from helpers.grading.collecting import Submission
 from helpers.judging import compiling, marking, running
@@ -133,12 +132,7 @@ def _name(student: str) -> str:
 
 
 def _write(path: Path, result: Result) -> None:
-    text = json.dumps(asdict(result), indent=1, sort_keys=True) + "\n"
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=".", suffix=".tmp", delete=False, encoding="utf-8"
-    ) as file:
-        file.write(text)
-    os.replace(file.name, path)
+    replace_file(path, json.dumps(asdict(result), indent=1, sort_keys=True) + "\n", 0o600)
 
 
 def _held(folder: Path, s: Submission, lab: Lab, course: Course, attempt: int) -> Result | None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from helpers.disk import replace_file
 from helpers.errors import DataError
 from helpers.grading.judging import Result, results
 from helpers.judging.marking import tidy
@@ -68,8 +67,8 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
     folder = out / f"lab-{lab.number}-feedback"
     folder.mkdir(parents=True, exist_ok=True)
     for row in rows:
-        replace_file(folder / f"{_safe_name(row.student)}.txt", row.feedback)
-    replace_file(out / f"lab-{lab.number}-marks.csv", _csv(lab, rows))
+        replace_file(folder / f"{_safe_name(row.student)}.txt", row.feedback, PRIVATE)
+    replace_file(out / f"lab-{lab.number}-marks.csv", _csv(lab, rows), PRIVATE)
     return rows
 
 
@@ -206,14 +205,8 @@ def _safe_name(student: str) -> str:
     return f"{plain}-{hashlib.sha256(student.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def replace_file(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all."""
-    raw = content.encode() if isinstance(content, str) else content
-    with tempfile.NamedTemporaryFile(
-        dir=path.parent, prefix=".", suffix=".tmp", delete=False
-    ) as file:
-        file.write(raw)
-    os.replace(file.name, path)
+PRIVATE = 0o600
+"""Of what is written about students: to be read by its owner."""
 
 
-__all__ = ["Given", "Row", "inert", "overrides", "replace_file", "report"]
+__all__ = ["Given", "Row", "inert", "overrides", "report"]

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
+from helpers.disk import replace_file
 from helpers.errors import DataError, UnknownNameError, near_matches
 from helpers.kernel import ROOT
 
@@ -395,20 +394,6 @@ def named(size: Size) -> dict[str, int]:
 def shape(size: Size) -> str:
     """A size in words: "1024x1024x768"."""
     return "x".join(map(str, size))
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)  # mkstemp makes it private
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def label(gpu_name: str, entries: Iterable[Any], verb: str = "recorded on") -> str:

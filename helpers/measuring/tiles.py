@@ -21,9 +21,10 @@ from typing import Any
 
 from helpers import device, model, rungs, toolchain
 from helpers.device import LIMITS
+from helpers.disk import replace_file
 from helpers.errors import ConfigError, DataError, TileError, UnknownNameError, near_matches
 from helpers.kernel import ROOT, Kernel, broken_rules, geometry
-from helpers.measuring.store import Size, replace_file
+from helpers.measuring.store import Size
 from helpers.rungs import catalog, find
 
 PATH = ROOT / "data" / "tiles.json"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from helpers.disk import replace_file
 from helpers.errors import ConfigError
 from helpers.kernel import ROOT
 
@@ -81,11 +81,4 @@ def set_repository(url: str, root: Path = ROOT) -> None:
     )
     if count != 1:
         raise ConfigError("_config.yml has no `url` under `repository`: add one.")
-    write(path, new)
-
-
-def write(path: Path, text: str) -> None:
-    """Replace a file in one step, so that it is never seen half-written."""
-    scratch = path.with_name(path.name + ".new")
-    scratch.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(scratch, path)
+    replace_file(path, new)

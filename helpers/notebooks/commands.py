@@ -18,10 +18,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from helpers.disk import replace_file
 from helpers.errors import ExportError, UnknownNameError
 from helpers.kernel import ROOT
 from helpers.notebooks import running
-from helpers.notebooks.addresses import checked_address, repository, set_repository, write
+from helpers.notebooks.addresses import checked_address, repository, set_repository
 from helpers.notebooks.books import read_book
 from helpers.notebooks.exporting import Exporter
 from helpers.notebooks.running import Notebook
@@ -134,7 +135,7 @@ def update(
         if new is None:
             waiting.append(path)
         elif new != old:
-            write(path, text_of(new))
+            replace_file(path, text_of(new))
             changed.append(path)
     for path in orphans(made, root):
         path.unlink()
@@ -151,7 +152,7 @@ def update(
             if kept is not None and not running.differences(kept, outcome):
                 outcome = kept
             if outcome != committed(path):
-                write(path, text_of(outcome))
+                replace_file(path, text_of(outcome))
                 changed.append(path)
     if failures:
         raise ExportError("\n\n".join(failures))
@@ -193,7 +194,7 @@ def move(url: str, root: Path = ROOT) -> list[Path]:
             text = json.dumps(old["outputs"], ensure_ascii=False)
             cell["outputs"] = json.loads(after.in_place_of(before, text))
         if notebook != kept[path]:
-            write(path, text_of(notebook))
+            replace_file(path, text_of(notebook))
             changed.append(path)
     return changed
 
