@@ -6,7 +6,6 @@ Errors go to stderr as one `error:` line with exit code 2; with --json, stdout i
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import sys
@@ -17,28 +16,12 @@ from typing import Any, get_type_hints
 
 from helpers import device, disk, fitting, toolchain
 from helpers.errors import ConfigError, TileError
+from helpers.grading import commands as of_a_class
 from helpers.kernel import ROOT
 from helpers.rungs import catalog
+from helpers.wording import print_json
 
 Run = Callable[[argparse.Namespace], int]
-
-
-def _plain(value: Any) -> Any:
-    """The same data as JSON can hold it: NumPy numbers plain, NaN and infinities null."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(v) for name, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def print_json(data: Any) -> None:
-    """Write data to stdout as JSON."""
-    print(json.dumps(_plain(data), indent=2, allow_nan=False))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -> None:
@@ -600,160 +583,6 @@ def configure_cache(command: argparse.ArgumentParser) -> None:
     command.add_argument("--clear", action="store_true", help="throw every program away")
 
 
-def run_labs(args: argparse.Namespace) -> int:
-    """Show the labs: what each builds on, how long it takes, and what its parts are worth."""
-    from helpers.labs import all_labs
-
-    found = all_labs()
-    if args.json:
-        print_json([{"number": one.number, "title": one.title, "hours": one.hours, "points": one.points,
-                     "builds_on": one.builds_on, "variants": [v.name for v in one.variants],
-                     "parts": [vars(p) for p in one.parts]} for one in found])  # fmt: skip
-        return 0
-    for one in found:
-        print(f"Lab {one.number}: {one.title}")
-        print(f"  {one.hours} hours, {one.points} points, after {', '.join(one.builds_on)}")
-        print(f"  variants: {'; '.join(v.name for v in one.variants)}")
-        for part in one.parts:
-            limit = "" if part.limit is None else f", at most {part.limit:g}"
-            hand = " (by hand)" if part.by_hand else ""
-            print(f"  {part.points:3}  {part.id}{hand}: {part.words}{limit}")
-    return 0
-
-
-def run_check(args: argparse.Namespace) -> int:
-    """Check a lab's kernel as a student does: in seconds, without a GPU; 0 if every point is there, else 1."""
-    from helpers.labs import check
-
-    try:
-        source = args.file.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{args.file} cannot be read: {error.strerror}") from None
-    found = check(args.lab, source, variant=args.variant)
-    if args.json:
-        parts = {
-            p.rubric.id: {"points": p.points, "of": p.rubric.points, "words": p.words}
-            for p in found.parts
-        }
-        print_json({"lab": found.lab.number, "variant": found.variant.name, "points": found.points,
-                    "of": found.most, "refused": found.marked.refused, "parts": parts})  # fmt: skip
-    else:
-        print(found)
-    return 0 if found.ok else 1
-
-
-def configure_check(command: argparse.ArgumentParser) -> None:
-    """Arguments of `check`."""
-    command.add_argument("lab", help="its number, such as 2")
-    command.add_argument("file", type=Path, help="the kernel's source")
-    command.add_argument("--variant", default="", help="by name (default: the first)")
-
-
-def run_course(args: argparse.Namespace) -> int:
-    """Make a course: a secret, from which its labs' variants and cases are drawn, and tables to fill in."""
-    from helpers.labs import all_labs, courses
-
-    made = courses.new(args.folder, args.name)
-    print(f"{made.folder / courses.FILE}: the course's secret; keep it to yourself")
-    for table in courses.TABLES:
-        print(f"{made.folder / table}: to fill in")
-    for one in all_labs():
-        print(f"lab {one.number}: {made.variant(one).name}")
-    return 0
-
-
-def configure_course(command: argparse.ArgumentParser) -> None:
-    """Arguments of `course`."""
-    command.add_argument("action", choices=["new"], help="new: make one")
-    command.add_argument("folder", type=Path, help="a folder of its own, not one that students see")
-    command.add_argument(
-        "--name", default="", help="what it is called (default: the folder's name)"
-    )
-
-
-def run_handout(args: argparse.Namespace) -> int:
-    """Write the student's notebook of a lab for a course: its variant and the starter, no case, no secret."""
-    from helpers.labs import courses, handout, lab
-
-    one, course = lab(args.lab), courses.read(args.course)
-    path = args.out or Path(f"lab{one.number}.ipynb")
-    disk.replace_file(path, json.dumps(handout(one, course), indent=1, ensure_ascii=False) + "\n")
-    print(f"{path}: lab {one.number}, {course.variant(one).name}")
-    print("left out: what submissions are tried on, which is drawn from the course's secret")
-    return 0
-
-
-def configure_handout(command: argparse.ArgumentParser) -> None:
-    """Arguments of `handout`."""
-    add = command.add_argument
-    add("lab", help="its number, such as 2")
-    add("--course", type=Path, required=True, help="the course's folder")
-    add("--out", type=Path, default=None, help="the notebook (default: lab2.ipynb here)")
-
-
-def run_grade(args: argparse.Namespace) -> int:
-    """Judge a folder of submissions: measures only; `report` makes marks of it. What is judged stays judged."""
-    from helpers.apart import landlock
-    from helpers.grading import collect, grade
-    from helpers.labs import courses, lab
-
-    one, course = lab(args.lab), courses.read(args.course)
-    if not landlock() and not args.without_landlock:
-        raise ConfigError(
-            "this machine cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): grade in a Linux "
-            "container, or add --without-landlock where there is nothing worth reading"
-        )
-    grade(one, collect(args.submissions, one.entry), course, args.out, attempt=args.attempt,
-          workers=args.workers, lock=not args.without_landlock,
-          tell=lambda line: print(line, flush=True))  # fmt: skip
-    return 0
-
-
-def configure_grade(command: argparse.ArgumentParser) -> None:
-    """Arguments of `grade`."""
-    add = command.add_argument
-    add("lab", help="its number, such as 2")
-    add("submissions", type=Path, help="the download of a learning platform: a folder or a zip")
-    add("--course", type=Path, required=True, help="the course's folder")
-    add("--out", type=Path, required=True, help="the folder of results")
-    add("--attempt", type=int, default=1, help="another number draws other cases (default: 1)")
-    add("--workers", type=int, default=None, help="submissions at a time (default: cores)")
-    add("--without-landlock", action="store_true", help="do not lock the two processes")
-
-
-def run_report(args: argparse.Namespace) -> int:
-    """Make marks of what `grade` found: a table, and a text for each student. Runs nothing; do it again freely."""
-    from helpers.grading import feedback_zip, fill, report, results
-    from helpers.labs import courses, lab
-
-    one = lab(args.lab)
-    rows = report(one, courses.read(args.course), args.out)
-    files = {r.student: r.file for r in results(args.out, one)}
-    print(f"{args.out / f'lab-{one.number}-marks.csv'}: {len(rows)} students")
-    print(f"{args.out / f'lab-{one.number}-feedback'}: a text for each")
-    print(f"{feedback_zip(one, rows, files, args.out)}: the same in the download's folders")
-    if args.gradebook:
-        filled = fill(one, rows, args.gradebook, args.out, column=args.column)
-        print(f"{filled.path}: {filled.students} students in the column {filled.column!r}")
-        for what, who in (
-            ("left as they were", filled.without),
-            ("not in the table", filled.unknown),
-        ):
-            if who:
-                print(f"  {what}: {', '.join(who)}")
-    return 0
-
-
-def configure_report(command: argparse.ArgumentParser) -> None:
-    """Arguments of `report`."""
-    add = command.add_argument
-    add("lab", help="its number, such as 2")
-    add("--gradebook", type=Path, help="the platform's export (Canvas, Moodle), to be filled in")
-    add("--column", default="", help="the column of points, by how it begins")
-    add("--course", type=Path, required=True, help="the course's folder")
-    add("--out", type=Path, required=True, help="the folder of results")
-
-
 COMMANDS: tuple[
     tuple[str, str, Run, Callable[[argparse.ArgumentParser], None] | None, bool], ...
 ] = (
@@ -796,12 +625,7 @@ COMMANDS: tuple[
         configure_notebooks,
         False,
     ),
-    ("labs", "the labs of a class, and what they are worth", run_labs, None, True),
-    ("check", "a lab's kernel: points by part, without a GPU", run_check, configure_check, True),
-    ("course", "a new course: its secret and its tables", run_course, configure_course, False),
-    ("handout", "the student's notebook of a lab", run_handout, configure_handout, False),
-    ("grade", "judge a folder of submissions, resumable", run_grade, configure_grade, False),
-    ("report", "marks and feedback of what was judged", run_report, configure_report, False),
+    *of_a_class.COMMANDS,
     ("cache", "the compiled programs kept on disk", run_cache, configure_cache, True),
     ("figures", "draw the README's picture from the record", run_figures, configure_figures, False),
 )

@@ -3,7 +3,7 @@
     done = run("helpers.judging.hidden:compiled", {"source": text}, Limits(seconds=20), readable=folders)
     done.value if not done.fault else done.fault
 
-The child starts from nothing: its own session, an empty folder as its working directory, five words of
+The child starts from nothing: its own session, an empty folder as its working directory, a few words of
 environment, limits on memory, processor time and files. What it is told comes in by a pipe as JSON and goes
 out so, with a limit on its size; the parent decides what to make of it. Where the kernel has Landlock, the
 child can be locked first: it reads below the folders that it is given, writes nowhere, starts no program and
@@ -37,13 +37,15 @@ MB = 1 << 20
 @dataclass(frozen=True)
 class Limits:
     """What a job may use: bytes of address space, seconds of processor time and by the clock on the wall,
-    bytes of what it answers, and of each file that it writes into its own folder (0: it writes none)."""
+    bytes of what it answers, and of each file that it writes into its own folder (0: it writes none); files
+    that are open at a time."""
 
     memory: int = 2048 * MB
     seconds: int = 20
     wall: float = 60.0
     answer: int = 16 * MB
     files: int = 0
+    opened: int = 64
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,12 @@ def run(
     limits: Limits | None = None,
     *,
     readable: Iterable[Path | str] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Done:
     """Call a function ("module:function") with a job in a process of its own, and wait for it.
 
     job and what the function returns are what JSON can say. readable: files and folders that it may read,
-    all else is locked; None: no lock. Its module's `ready()`, where it has one, is called before the lock.
+    all else is locked; None: no lock. environment: words more than the five. Its module's `ready()`, where it has one, is called before the lock.
     An exception here, such as KeyboardInterrupt, ends the child. Raises ConfigError for a call that is not
     "module:function", and where a lock is asked for and this machine has none.
     """
@@ -104,7 +107,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=nowhere,
-            env=_environment(nowhere),
+            env=_environment(nowhere) | dict(environment or {}),
             start_new_session=True,
         )
         try:
@@ -245,7 +248,7 @@ def _limit(limits: Limits) -> None:
         (resource.RLIMIT_CPU, limits.seconds),
         (resource.RLIMIT_FSIZE, limits.files),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, 64),
+        (resource.RLIMIT_NOFILE, limits.opened),
     ):
         hard = resource.getrlimit(what)[1]
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)

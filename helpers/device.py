@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -255,7 +256,8 @@ _CARDS: dict[str, Gpu] = {
 }
 GPUS: Mapping[str, Gpu] = MappingProxyType(_CARDS)
 """Every card that is known: those above, and those with a record of their own."""
-TABLED = frozenset(_CARDS)
+
+TABLED = tuple(_CARDS)
 """Keys of the cards above. A record of a reader's may not take one of them for another card."""
 RECORDS = Path(__file__).resolve().parent.parent / "data" / "measurements"
 """Where records lie; one of a GPU that the table lacks brings the card into it."""
@@ -277,6 +279,17 @@ TENSOR_FP16: Mapping[str, int] = MappingProxyType(
 """FP16 operations a clock of an SM's Tensor Cores with FP32 sums, of the fastest cards of an
 architecture: GeForce cards of sm_86, sm_89 and sm_120 do half (NVIDIA's architecture whitepapers).
 """
+
+
+def typical(arch: str) -> Gpu:
+    """A card of the table with this architecture, the first one; of one that the table lacks, the nearest below.
+
+    arch: such as "sm_75" or "sm_90a". Raises UnknownNameError for an architecture without limits.
+    """
+    wanted = int(limits(arch).arch.removeprefix("sm_"))
+    tabled = [_CARDS[key] for key in reversed(TABLED)]
+    numbered = {int(g.arch.removeprefix("sm_")): g for g in tabled}
+    return numbered[max(n for n in numbered if n <= wanted)]
 
 
 def described(key: str, facts: Mapping[str, Any]) -> Gpu:
@@ -425,6 +438,29 @@ def driver_sees_gpus() -> int:
     if library is None or library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count)):
         return 0
     return count.value
+
+
+PER_THREAD_STREAM = 2
+"""The number of the default stream that is another one in each thread (CUDA runtime API, cudaStreamPerThread)."""
+
+
+def stream_at_hand(what: str) -> tuple[int, int, int]:
+    """Device, CuPy's current stream, and the thread where that stream's number stands for one in each (else 0).
+
+    What is kept for these three is used by one launch after the other. what: is launched, for the error. Raises
+    ConfigError while the stream is captured: zeros would then be written when the graph runs and not now, and the
+    graph would go on using what is kept for others.
+    """
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    if stream.ptr and stream.is_capturing():
+        raise ConfigError(
+            f"{what} works in memory that is kept for its stream, and the stream is being captured: bind the launch "
+            "before, start = plan(...).bind(A, B, C), and call start() within the capture"
+        )
+    thread = threading.get_ident() if stream.ptr == PER_THREAD_STREAM else 0
+    return cupy.cuda.Device().id, stream.ptr, thread
 
 
 _CLOCKS = (("clockRate", 13), ("memoryClockRate", 36))

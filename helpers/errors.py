@@ -116,12 +116,16 @@ class ExportError(TileError):
     """A chapter uses Markdown outside the subset that exports to a notebook."""
 
 
+def near(given: str, known: Iterable[str]) -> list[str]:
+    """The names that are nearest to a given one, at most three; none where none is near."""
+    return get_close_matches(str(given), sorted(known), n=3, cutoff=0.5)
+
+
 def near_matches(given: str, known: Iterable[str]) -> str:
     """A sentence for an unknown name: the nearest known names, or all of them if none is near."""
     names = sorted(known)
     if not names:
         return "There are none."
-    close = get_close_matches(str(given), names, n=3, cutoff=0.5)
-    if close:
+    if close := near(given, names):
         return "Did you mean " + " or ".join(repr(name) for name in close) + "?"
     return "Known names: " + ", ".join(names) + "."

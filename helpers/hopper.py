@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from helpers import fitting
+from helpers import cuts, device, fitting
 from helpers.errors import ConfigError, ToolchainError
-from helpers.kernel import Geometry, Kernel
+from helpers.kernel import MAX_GRID_YZ, Geometry, Kernel, cdiv
 
 BOX_COLS = 64
 """Columns of every box: 64 elements of 2 bytes are the 128 bytes of a swizzled row."""
@@ -27,10 +27,10 @@ ROW_BYTES = 16
 ITEM_BYTES = 2
 TENSOR_MAP = np.dtype([("opaque", np.uint64, 16)])
 """The 128 bytes of a CUtensorMap, passed to the kernel by value."""
-CONSUMERS = 2
-"""Warpgroups of a block that hold sums (kernels/22_6_stream_k.cu)."""
 BOX_BYTES = 64 * BOX_COLS * ITEM_BYTES
 """A box of A or B in shared memory (kernels/common/tma.cuh)."""
+ROW_SWIZZLE = 128
+"""Bytes of the pattern in which a box lies in shared memory."""
 SWIZZLE_BYTES = 1024
 """Eight rows of a swizzled box: the pattern repeats after them, and buffers start at multiples."""
 
@@ -69,39 +69,6 @@ def wgmma_descriptor(address: int, leading_bytes: int, stride_bytes: int) -> int
     """
     within_block = address & ((1 << 18) - 1)
     return 1 << 62 | stride_bytes >> 4 << 32 | leading_bytes >> 4 << 16 | within_block >> 4
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Steps begin to end, the last one not included, of the k loop of one tile."""
-
-    tile: int
-    begin: int
-    end: int
-
-
-def stream_k_pieces(worker: int, workers: int, tiles: int, steps: int) -> tuple[Piece, ...]:
-    """What one worker (a block or a cluster) does, in order, when the last tiles are cut along k.
-
-    Walk in kernels/common/tile_order.cuh: whole tiles, one a round, and of the last one to two rounds
-    an equal range of the steps. Raises ConfigError if there is no such worker, no tile or no step.
-    """
-    if not 0 <= worker < workers or min(tiles, steps) < 1:
-        raise ConfigError(
-            f"{worker=} of {workers=}, {tiles=}, {steps=}: give one of them, and work"
-        )
-    cut = tiles > workers and tiles % workers != 0
-    whole_end = (tiles // workers - 1) * workers if cut else tiles
-    pieces = [Piece(tile, 0, steps) for tile in range(worker, whole_end, workers)]
-    if cut:
-        left = (tiles - whole_end) * steps
-        at, end = left * worker // workers, left * (worker + 1) // workers
-        while at < end:
-            begin = at % steps
-            piece = Piece(whole_end + at // steps, begin, min(steps, begin + end - at))
-            pieces.append(piece)
-            at += piece.end - piece.begin
-    return tuple(pieces)
 
 
 def rows_aligned(matrix: Any) -> bool:
@@ -177,54 +144,222 @@ def _encode(address: int, rows: int, cols: int, row_bytes: int, box_rows: int) -
 
 def parameters(kernel: Kernel) -> tuple[str, ...]:
     """Parameter names of a kernel's entry, in order, as its source declares them."""
-    found = re.search(rf"\b{kernel.entry}\s*\(([^)]*)\)", kernel.source)
+    return _parameters(kernel.entry, kernel.source, kernel.file)
+
+
+@lru_cache(maxsize=64)
+def _parameters(entry: str, source: str, file: str) -> tuple[str, ...]:
+    found = re.search(rf"\b{entry}\s*\(([^)]*)\)", source)
     if not found:
-        raise ConfigError(f"{kernel.file} declares no entry {kernel.entry}")
+        raise ConfigError(f"{file} declares no entry {entry}")
     return tuple(re.findall(r"\w+", part)[-1] for part in found[1].split(","))
 
 
-@lru_cache(maxsize=8)
-def _hand_over_room(device: int, stream: int, blocks: int, sums: int) -> tuple[Any, Any]:
-    """Where blocks leave partial sums, and flags, all zero: the kernel leaves them zero again.
+PARTS = 2
+"""Tiles whose sums a block may leave at once: the end of one, and the beginning of the next."""
 
-    One of each for a device and stream, since two launches of one stream never overlap.
-    """
+
+def division(plan: Geometry) -> cuts.Division:
+    """How a launch shares its tiles out: the way of fewest clocks by `cuts.cheapest`, at an H200's rates."""
+    return cuts.cheapest(cuts.work_of(plan, device.gpu("h200"))).division
+
+
+def _new_room(blocks: int, sums: int) -> tuple[Any, Any]:
+    """Where blocks leave partial sums, and counts, all zero: the kernel leaves them zero again."""
     import cupy
 
-    return cupy.empty(blocks * sums, np.float32), cupy.zeros(blocks * CONSUMERS, np.int32)
+    return (
+        cupy.empty(PARTS * blocks * sums, np.float32),
+        cupy.zeros(blocks * cuts.CONSUMERS, np.int32),
+    )
+
+
+@lru_cache(maxsize=8)
+def _hand_over_room(
+    device: int, stream: int, thread: int, blocks: int, sums: int
+) -> tuple[Any, Any]:
+    """One room for a device and stream, since two launches of one stream never overlap."""
+    return _new_room(blocks, sums)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a launch passes to the kernel, and the copies around it.
+
+    before, after: pairs (to, from) of CuPy matrices of one shape, to be copied before and after the kernel.
+    room: the partial sums and the flags, or nothing.
+    """
+
+    arguments: tuple[Any, ...]
+    before: tuple[tuple[Any, Any], ...]
+    after: tuple[tuple[Any, Any], ...]
+    room: tuple[Any, ...]
+
+
+def _refuse_to_wait(plan: Geometry, shared_out: cuts.Division) -> None:
+    """Blocks with parts of a tile wait for each other, so all of them must find an SM. Raises ConfigError."""
+    gpu = device.current()
+    if gpu is not None and shared_out.ranges and plan.grid[0] > gpu.sms:
+        raise ConfigError(
+            f"{plan.kernel.name} would start {plan.grid[0]} blocks that wait for each other, one an SM, and the "
+            f"{gpu.name} has {gpu.sms} SMs: they might never end. Give SMS={gpu.sms}"
+        )
+
+
+def prepare(plan: Geometry, A: Any, B: Any, C: Any, *, shared_room: bool = True) -> Prepared:
+    """The arguments of a launch on CuPy arrays of 2-byte elements, in the order that the kernel declares.
+
+    An operand whose rows do not start at multiples of 16 bytes is to be copied into one whose rows do;
+    such a C is written by way of a copy, too, where the kernel stores through a tensor map. Nothing is
+    copied here. shared_room: the room for partial sums is that of the current stream (but for a reader's own
+    text, which may not leave the counts zero); else it is new. Raises ConfigError where shared_room is asked for
+    while the stream is captured, and there is room or a copy: the graph would outlive them; and for more blocks
+    that wait for each other than the GPU at hand has SMs.
+    """
+    names = parameters(plan.kernel)
+    given = {"A_map": A, "B_map": B, "C_map": C}
+    taken = {
+        name: matrix if rows_aligned(matrix) else aligned_like(matrix)
+        for name, matrix in given.items()
+        if name in names
+    }
+    copied = {name: (taken[name], given[name]) for name in taken if taken[name] is not given[name]}
+    before = tuple(pair for name, pair in copied.items() if name != "C_map")
+    after = tuple((C, taken["C_map"]) for name in copied if name == "C_map")
+
+    values: dict[str, Any] = {name: np.int32(getattr(plan, name)) for name in "MNK"}
+    values["C"] = C
+    room: tuple[Any, ...] = ()
+    here = (
+        device.stream_at_hand(plan.kernel.name)
+        if shared_room and (copied or "partial" in names)
+        else None
+    )
+    if "partial" in names:
+        rows, cols = plan.tile
+        size = plan.grid[0], rows * cols
+        if here and plan.kernel.text is None:
+            room = _hand_over_room(*here, *size)
+        else:
+            room = _new_room(*size)
+        values["partial"], values["arrived"] = room
+        shared_out = division(plan)
+        _refuse_to_wait(plan, shared_out)
+        values["whole"], values["ranges"] = np.int32(shared_out.whole), np.int32(shared_out.ranges)
+    arguments = tuple(
+        build_descriptor(taken[name], BOX_ROWS[name]) if name in taken else values[name]
+        for name in names
+    )
+    return Prepared(arguments, before, after, room)
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the emulator launches a TMA kernel with.
+
+    arguments: in the order that the kernel declares. output: the parameter by which it writes C. written: the
+    NumPy array in which C is then, its rows as long as the copy engine needs; columns: of C. counters: those of a hand-over, or None.
+    """
+
+    arguments: tuple[Any, ...]
+    output: str
+    written: np.ndarray
+    counters: np.ndarray | None
+    columns: int
+
+    def wide(self, values: Any, filler: float) -> np.ndarray:
+        """Values of the (M, N) elements of C, or one for all, beside `filler` in what its rows are longer."""
+        full = np.full(self.written.shape, filler)
+        full[:, : self.columns] = values
+        return full
+
+
+def described(plan: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> Described:
+    """The arguments of a launch in the emulator on NumPy arrays of 2-byte elements, A (M, K), B (K, N), C (M, N).
+
+    Where rows do not start at multiples of 16 bytes, a copy with longer rows takes the matrix's place.
+    """
+    from helpers import emulator
+
+    names = parameters(plan.kernel)
+    given = {"A_map": A, "B_map": B, "C_map": C}
+    taken = {name: _with_longer_rows(given[name]) for name in names if name in given}
+    values: dict[str, Any] = {name: getattr(plan, name) for name in "MNK"} | {"C": C}
+    counters = None
+    if "partial" in names:
+        rows, cols = plan.tile
+        blocks, shared_out = plan.grid[0], division(plan)
+        counters = np.zeros(blocks * cuts.CONSUMERS, np.int32)
+        values["partial"] = np.full(PARTS * blocks * rows * cols, np.nan, np.float32)
+        values["arrived"] = counters
+        values["whole"], values["ranges"] = shared_out.whole, shared_out.ranges
+    arguments = tuple(
+        emulator.TensorMap(
+            taken[name], (BOX_ROWS[name], BOX_COLS), ROW_SWIZZLE, shape=given[name].shape
+        )
+        if name in taken
+        else values[name]
+        for name in names
+    )
+    output = "C_map" if "C_map" in names else "C"
+    return Described(arguments, output, taken.get(output, C), counters, plan.N)
+
+
+def _with_longer_rows(matrix: np.ndarray) -> np.ndarray:
+    """The matrix itself if its rows start at multiples of 16 bytes, or a copy whose rows do; NaN behind the columns."""
+    rows, cols = matrix.shape
+    step = ROW_BYTES // ITEM_BYTES
+    if cols % step == 0 and matrix.flags.c_contiguous:
+        return matrix
+    nan = np.array(0x7FFF, np.uint16).view(matrix.dtype)
+    wide = np.full((rows, -(-cols // step) * step), nan, matrix.dtype)
+    wide[:, :cols] = matrix
+    return wide
 
 
 def launch(plan: Geometry, function: Any, A: Any, B: Any, C: Any) -> None:
     """C (M, N) = A (M, K) B (K, N) on CuPy arrays of 2-byte elements, in the current stream.
 
-    function: the loaded kernel, from launch.cuda_function(plan). An operand whose rows do not start
-    at multiples of 16 bytes is copied into one whose rows do; such a C is written by way of a copy,
-    too, where the kernel stores through a tensor map.
+    function: the loaded kernel, from launch.cuda_function(plan). Copies as `prepare` says.
     """
-    names = parameters(plan.kernel)
-    through_map = "C_map" in names
-    matrices = {"A_map": A, "B_map": B, "C_map": C}
-    for name in ("A_map", "B_map"):
-        if not rows_aligned(matrices[name]):
-            copy = aligned_like(matrices[name])
-            copy[...] = matrices[name]
-            matrices[name] = copy
-    if through_map and not rows_aligned(C):
-        matrices["C_map"] = aligned_like(C)
+    ready = prepare(plan, A, B, C)
+    for there, here in ready.before:
+        there[...] = here
+    function(plan.grid, plan.block, ready.arguments, shared_mem=plan.shared_bytes)
+    for there, here in ready.after:
+        there[...] = here
 
-    values: dict[str, Any] = {name: np.int32(getattr(plan, name)) for name in "MNK"}
-    values["C"] = C
-    if "partial" in names:
-        import cupy
 
-        rows, cols = plan.tile
-        stream = cupy.cuda.get_current_stream().ptr
-        room = _hand_over_room(cupy.cuda.Device().id, stream, plan.grid[0], rows * cols)
-        values["partial"], values["ready"] = room
-    arguments = tuple(
-        build_descriptor(matrices[name], BOX_ROWS[name]) if name in matrices else values[name]
-        for name in names
-    )
-    function(plan.grid, plan.block, arguments, shared_mem=plan.shared_bytes)
-    if through_map and matrices["C_map"] is not C:
-        C[...] = matrices["C_map"]
+COPY_COLS, COPY_ROWS = 256, 8
+"""Columns and rows that a block of `COPY` copies in one step."""
+COPY = """
+// Copies a matrix of 2-byte elements into one whose rows begin elsewhere, steps in elements. A warp copies
+// COLS columns of a row: each thread's loads are all under way before the first store.
+extern "C" __global__ void copy_rows(
+    const unsigned short* from, unsigned short* to, int rows, int cols, int from_step, int to_step)
+{
+    const int col = blockIdx.x * COLS + threadIdx.x;
+    for (int row = blockIdx.y * ROWS + threadIdx.y; row < rows; row += gridDim.y * ROWS) {
+        const unsigned short* source = from + (size_t)row * from_step;
+        unsigned short* target = to + (size_t)row * to_step;
+        unsigned short held[COLS / 32];
+        #pragma unroll
+        for (int i = 0; i < COLS / 32; ++i)
+            if (col + 32 * i < cols) held[i] = source[col + 32 * i];
+        #pragma unroll
+        for (int i = 0; i < COLS / 32; ++i)
+            if (col + 32 * i < cols) target[col + 32 * i] = held[i];
+    }
+}
+"""
+"""Between a matrix and its aligned copy, for a launch that is bound."""
+
+
+def copy_launch(
+    to: Any, source: Any
+) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[Any, ...]]:
+    """Grid, block and arguments of `COPY` that fill the (rows, cols) CuPy array `to` from another."""
+    rows, cols = to.shape
+    grid = cdiv(cols, COPY_COLS), min(cdiv(rows, COPY_ROWS), MAX_GRID_YZ), 1
+    steps = (np.int32(x.strides[0] // ITEM_BYTES) for x in (source, to))
+    return grid, (32, COPY_ROWS, 1), (source, to, np.int32(rows), np.int32(cols), *steps)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, MappingProxyType
+from typing import Any
 
 from helpers.errors import ConfigError, ShapeError, UnknownKernelError, near_matches
 from helpers.text import without_comments
@@ -23,14 +24,16 @@ ITEM_BYTES: Mapping[str, int] = MappingProxyType(
 )
 MAX_THREADS = 1024
 """Threads of one block at most, on every compute capability since 2.0 (CUDA C++ Programming Guide)."""
+MAX_EDGE = 2**31 - 2**16
+"""Rows or columns of a matrix at most: kernels count them in int, up to the end of the last tile or chunk."""
 MAX_GRID_YZ = 65535
 """Blocks of a grid in y and in z at most (CUDA C++ Programming Guide)."""
 
 
 OWN = " (yours)"
 """Ends the name of every kernel whose text is a reader's own: no record holds such a name."""
-_CONSTANTS = re.compile(r"\bconst(?:expr)?\s+int\s+([^;]*);")
-_CONSTANT = re.compile(r"\b(\w+)\s*=\s*(\d+)\s*(?=,|$)")
+_CONSTANTS = re.compile(r"\bconst(?:expr)?\s+int\s+([^;]{0,300});")
+_CONSTANT = re.compile(r"\b(\w{1,60})\s*=\s*(\d{1,9})\s*(?=,|$)")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
@@ -54,6 +57,12 @@ def read_source(path: Path) -> str:
     """Text of a file, read anew once its time or its size has changed."""
     state = path.stat()
     return _read(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=256)
+def _below(folder: Path, file: str) -> Path:
+    """A path, made once: every launch asks whether its file has changed."""
+    return folder / file
 
 
 @lru_cache(maxsize=128)
@@ -100,6 +109,19 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Room:
+    """An array of global memory that a kernel works in: `count` is an expression as a grid is.
+
+    dtype: "float32" for sums, whose first values mean nothing; "int32" for counters, which are zero before
+    a launch and must be zero again after it.
+    """
+
+    name: str
+    dtype: str
+    count: str
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One rung of the ladder: C (MxN) = A (MxK) times B (KxN), all row-major.
 
@@ -137,6 +159,10 @@ class Kernel:
     """Tiles that `launch.choose` picks from by shape, as changes to params; empty: no choice."""
     host: str = "plain"
     """How arguments are passed: "plain" pointers, or "tma" (tensor-map descriptors, Hopper)."""
+    passed: tuple[str, ...] = ()
+    """Those of params that a launch passes as int arguments, after K; the others are -D macros."""
+    room: tuple[Room, ...] = ()
+    """Arrays beside A, B and C that a launch brings, in the order of the kernel's last parameters."""
     text: str | None = None
     """A reader's own source in place of the file's; the name then ends with OWN."""
     core_of: str = ""
@@ -149,7 +175,7 @@ class Kernel:
     @property
     def path(self) -> Path:
         """The kernel's one .cu file."""
-        return KERNELS / self.file
+        return _below(KERNELS, self.file)
 
     @property
     def source(self) -> str:
@@ -232,6 +258,21 @@ class Geometry:
         return defines(self.kernel, self.params)
 
     @property
+    def names(self) -> dict[str, int]:
+        """What an expression of the catalog may name: tile sizes and M, N, K."""
+        return {**self.params, "M": self.M, "N": self.N, "K": self.K}
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The int arguments that follow the pointers: M, N, K, and what else the kernel is passed."""
+        return (self.M, self.N, self.K, *(self.params[name] for name in self.kernel.passed))
+
+    @property
+    def rooms(self) -> tuple[tuple[str, str, int], ...]:
+        """Name, type and elements of each array that this launch brings beside A, B and C."""
+        return tuple((r.name, r.dtype, evaluate(r.count, self.names)) for r in self.kernel.room)
+
+    @property
     def threads(self) -> int:
         """Threads of one block."""
         return self.block[0] * self.block[1] * self.block[2]
@@ -239,15 +280,15 @@ class Geometry:
     @property
     def tile(self) -> tuple[int, int]:
         """Rows and columns of C that one block computes."""
-        names = {**self.params, "M": self.M, "N": self.N, "K": self.K}
-        return evaluate(self.kernel.tile[0], names), evaluate(self.kernel.tile[1], names)
+        return tuple(evaluate(side, self.names) for side in self.kernel.tile)  # type: ignore[return-value]
 
 
 def defines(kernel: Kernel, params: Mapping[str, int]) -> dict[str, str]:
     """The -D macros for a kernel with these tile sizes; of a core none, for its text has them."""
     if kernel.core_of:
         return dict(kernel.defines)
-    return {**kernel.defines, **{name: str(value) for name, value in params.items()}}
+    sizes = {name: str(value) for name, value in params.items() if name not in kernel.passed}
+    return {**kernel.defines, **sizes}
 
 
 def _merged(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
@@ -299,11 +340,10 @@ def _broken(kernel: Kernel, names: Mapping[str, int]) -> list[Rule]:
 def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
     """Grid, block and dynamic shared memory for C (MxN) = A (MxK) B (KxN).
 
-    Raises ShapeError if M, N or K is below 1, ConfigError naming the broken rule and its reason.
+    Raises ShapeError if M, N or K is no whole number from 1 to MAX_EDGE, ConfigError naming the broken rule and
+    its reason.
     """
-    for name, value in (("M", M), ("N", N), ("K", K)):
-        if value < 1:
-            raise ShapeError(f"{name}={value}: a matrix needs at least one row and one column")
+    M, N, K = (_edge(name, value) for name, value in (("M", M), ("N", N), ("K", K)))
     merged = _merged(kernel, params)
     names = {**merged, "M": M, "N": N, "K": K}
     broken = _broken(kernel, names)
@@ -319,6 +359,21 @@ def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
     block = tuple(evaluate(e, names) for e in kernel.block)
     shared = evaluate(kernel.shared, names)
     return Geometry(kernel, MappingProxyType(merged), M, N, K, grid, block, shared)  # type: ignore[arg-type]
+
+
+def _edge(name: str, value: Any) -> int:
+    """M, N or K as a plain int: NumPy's would overflow in the formulas, and True stand for 1 in caches."""
+    whole = value.is_integer() if isinstance(value, float) else hasattr(value, "__index__")
+    if isinstance(value, bool) or not whole:
+        raise ShapeError(f"{name}={value!r}: give a whole number of rows or columns")
+    if value < 1:
+        raise ShapeError(f"{name}={value}: a matrix needs at least one row and one column")
+    if value > MAX_EDGE:
+        raise ShapeError(
+            f"{name}={value}: kernels count rows and columns in 32 bits, up to {MAX_EDGE}; cut the product into "
+            "parts"
+        )
+    return int(value)
 
 
 def _remedy(kernel: Kernel) -> str:

@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers import device, fitting, model, toolchain
+from helpers import choosing, device, fitting, model, toolchain
 from helpers.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
 from helpers.kernel import Geometry, Kernel, geometry
-from helpers.numbers import STORAGE, beyond, error_bound, operands, poison, reference
+from helpers.numbers import (
+    BFLOAT16_NAN,
+    STORAGE,
+    beyond,
+    error_bound,
+    operands,
+    poison,
+    reference,
+    to_bfloat16,
+)
 from helpers.rungs import catalog, find, lay_out
 
 if TYPE_CHECKING:
-    from helpers.emulator import LineAccess, Report
+    from helpers.emulator import EngineStep, LineAccess, Report
 
 
 def _is_cupy(x: object) -> bool:
@@ -76,14 +85,15 @@ def choose(
 ) -> Geometry:
     """The launch with the fewest predicted clocks among the catalog's candidates for this shape.
 
-    gpu: default the one at hand, or the H200 where none is or it is too old for the kernel. Each candidate
-    is compiled once a process, for the blocks that an SM holds; `model.rounds_of` does the rest. Its `why`
+    gpu: default the one at hand, or the H200 where none is or it does not run the kernel. Each candidate
+    is compiled once a process, for the blocks that an SM holds; `model.rounds_of` does the rest; slices of K
+    and the Hopper kernels are predicted by `choosing.predicted`, with nothing compiled. Its `why`
     says what was compared. Raises ConfigError where the catalog names no candidates or the GPU named is too old for the kernel.
     """
     k = find(kernel)
     if gpu is None:
         gpu = facts()
-        if toolchain.arch_number(gpu.arch) < toolchain.arch_number(k.min_arch):
+        if not choosing.runs_on(k, gpu):
             gpu = device.gpu("h200")  # the kernel runs in the emulator then
     if not k.candidates:
         able = ", ".join(name for name, other in catalog.items() if other.candidates)
@@ -91,6 +101,11 @@ def choose(
             f"{k.name} has one tile for all shapes: leave tile out, or name sizes. A choice by "
             f"shape have: {able}"
         )
+    if not choosing.runs_on(k, gpu):
+        needed = toolchain.words_for(k.min_arch)
+        raise ConfigError(f"{k.name} needs {needed}; the {gpu.name} is {gpu.arch}")
+    if "SLICES" in k.params or k.host == "tma":
+        return choosing.of((k,), M, N, K, gpu)
     found = []
     for change in k.candidates:
         p = geometry(k, M, N, K, **change)
@@ -106,22 +121,32 @@ def choose(
 
 
 def matmul(
-    kernel: Kernel | str,
-    A: Any,
-    B: Any,
-    *,
+    *given: Any,
+    kernel: Kernel | str | None = None,
     backend: str | None = None,
     tile: str | None = None,
     **params: int,
 ) -> Any:
-    """C = A B by a kernel of the catalog. NumPy in, NumPy out; CuPy in, CuPy out.
+    """C = A B: matmul("tiled_32", A, B), or matmul(A, B, kernel="auto"). NumPy in, NumPy out; CuPy in, CuPy out.
 
-    A: (M, K), B: (K, N), both in the kernel's dtype (bfloat16 as uint16 bits); C: (M, N) in its
-    out_dtype. params override tile sizes; tile="auto" takes them from `choose`. backend: "cuda", "emulator", or None for the GPU where
+    kernel: a name of the catalog, or "auto" for the best of the book for the shape, the type and the GPU
+    (`choosing.best`). A: (M, K), B: (K, N), both in the kernel's dtype (bfloat16 as uint16 bits); C: (M, N) in
+    its out_dtype, with "auto" in that of A and B. params override tile sizes; tile="auto" takes them from `choose`. backend: "cuda", "emulator", or None for the GPU where
     there is one that can run the kernel, and the emulator elsewhere. A view that is not contiguous is copied, with
     a warning. Raises ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and
     EmulationError if the emulator finds a fault in the kernel.
     """
+    if kernel is None:
+        kernel, given = (given or (None,))[0], given[1:]
+    if len(given) != 2 or not isinstance(kernel, str | Kernel):
+        raise ConfigError(
+            'matmul takes a kernel and two matrices: matmul("tiled_32", A, B), or matmul(A, B, kernel="auto")'
+        )
+    A, B = given
+    if kernel == choosing.AUTO:
+        if tile or params:
+            raise ConfigError(f'kernel="auto" takes its own tile: leave out {tile=} and {params}')
+        return _by_the_best(A, B, backend)
     k = find(kernel)
     A, B = _operands(k, A, B)
     M, N, K = A.shape[0], B.shape[1], A.shape[1]
@@ -131,6 +156,35 @@ def matmul(
         )
     p = choose(k, M, N, K) if tile else geometry(k, M, N, K, **params)
     return _product(p, A, B, backend)
+
+
+def _by_the_best(A: Any, B: Any, backend: str | None) -> Any:
+    """A B by the launch that `choosing.best` picks, in the type of A and B."""
+    held = getattr(A, "dtype", type(A).__name__)
+    if hasattr(A, "dtype") and getattr(B, "dtype", held) != held:
+        raise DtypeError(
+            f'A holds {held} and B holds {B.dtype}: kernel="auto" takes both of one type; convert one, as with '
+            f"B.astype({str(held)!r})"
+        )
+    dtype = next((name for name, storage in STORAGE.items() if storage == held), str(held))
+    gpu, emulated = facts(), device.current() is None or backend == "emulator"
+    A, B = _operands(choosing.contenders(dtype, gpu, emulated=emulated)[0], A, B)
+    p = choosing.best(dtype, A.shape[0], B.shape[1], A.shape[1], gpu, emulated=emulated)
+    C = _product(p, A, B, backend)
+    return C if p.kernel.out_dtype == dtype else _rounded(C, dtype)
+
+
+def _rounded(C: Any, dtype: str) -> Any:
+    """float32 sums in a type of two bytes, rounded to nearest, where they lie."""
+    if dtype != "bfloat16":
+        return C.astype(STORAGE[dtype])
+    if not _is_cupy(C):
+        return to_bfloat16(C)
+    import cupy
+
+    bits = C.view(np.uint32)
+    near = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return cupy.where(cupy.isnan(C), np.uint32(BFLOAT16_NAN), near).astype(np.uint16)
 
 
 def product(p: Geometry, A: Any, B: Any, *, backend: str | None = None) -> Any:
@@ -165,7 +219,7 @@ def _refuse_other_shapes(p: Geometry, matrices: Mapping[str, Any]) -> None:
 
 def _backend(k: Kernel, backend: str | None) -> str:
     """ "cuda" or "emulator": as asked for, or the GPU where there is one that can run the kernel."""
-    chosen = backend or ("cuda" if _runs_on(device.current(), k) else "emulator")
+    chosen = backend or ("cuda" if _for_the_gpu(device.current(), k) else "emulator")
     if chosen not in ("cuda", "emulator"):
         raise ConfigError(f'{backend=}: choose "cuda", "emulator", or None for whichever is there')
     return chosen
@@ -201,6 +255,24 @@ def run(p: Geometry, A: Any, B: Any, C: Any, *, backend: str | None = None) -> N
     ShapeError, DtypeError, ConfigError, NoGPUError, and EmulationError after C is written if the
     emulator finds a fault.
     """
+    on_gpu = existing(p, A, B, C)
+    if _backend(p.kernel, backend) == "cuda":
+        _run_on_gpu(p, A, B, C)
+        return
+    if on_gpu:
+        written = C.get()
+        report = _emulate(p, A.get(), B.get(), written)
+        C.set(written)
+    else:
+        report = _emulate(p, A, B, C)
+    _refuse_faults(p, report)
+
+
+def existing(p: Geometry, A: Any, B: Any, C: Any) -> bool:
+    """Whether the arrays of a launch lie on the GPU (CuPy), not in NumPy.
+
+    Raises ShapeError, DtypeError or ConfigError where `run` would refuse them.
+    """
     matrices = {"A": A, "B": B, "C": C}
     for name, x in matrices.items():
         dtype = p.kernel.out_dtype if name == "C" else p.kernel.dtype
@@ -216,16 +288,7 @@ def run(p: Geometry, A: Any, B: Any, C: Any, *, backend: str | None = None) -> N
         raise DtypeError("A, B and C must lie together: all three NumPy arrays or all three CuPy")
     if on_gpu == {False} and not C.flags.writeable:
         raise ConfigError("C is read-only: give an array that the launch may write")
-    if _backend(p.kernel, backend) == "cuda":
-        _run_on_gpu(p, A, B, C)
-        return
-    if on_gpu == {True}:
-        written = C.get()
-        report = _emulate(p, A.get(), B.get(), written)
-        C.set(written)
-    else:
-        report = _emulate(p, A, B, C)
-    _refuse_faults(p, report)
+    return on_gpu == {True}
 
 
 def _run_on_gpu(p: Geometry, A: Any, B: Any, C: Any) -> None:
@@ -242,12 +305,9 @@ def _run_on_gpu(p: Geometry, A: Any, B: Any, C: Any) -> None:
         C[...] = there.get()  # waits for the launch
 
 
-def _runs_on(gpu: device.LiveGpu | None, kernel: Kernel) -> bool:
-    """Whether this GPU can run a kernel, or nothing else can: the emulator runs no TMA kernel."""
-    if gpu is None:
-        return False
-    new_enough = toolchain.arch_number(gpu.arch) >= toolchain.arch_number(kernel.min_arch)
-    return new_enough or kernel.host != "plain"
+def _for_the_gpu(gpu: device.LiveGpu | None, kernel: Kernel) -> bool:
+    """Whether this GPU can run a kernel."""
+    return gpu is not None and toolchain.runs(gpu.arch, kernel.min_arch)
 
 
 def emulator_arch(kernel: Kernel) -> str:
@@ -261,24 +321,77 @@ def _emulate(
     """Run a launch in the emulator; C is written in place."""
     from helpers import emulator
 
-    k = p.kernel
-    if k.host != "plain":
-        raise EmulationError(
-            f"{k.name} copies by TMA, which the emulator does not run. It is compiled here and "
-            "measured on the H200; use a kernel of chapters 4 to 19 to trace one"
-        )
-    return emulator.launch(
+    k, watched = p.kernel, tuple(options.pop("uninitialised", ()))
+    if k.host == "tma":
+        return _emulate_tma(p, A, B, C, watched, arch or emulator_arch(k), **options)
+    arguments = emulator_arguments(p, A, B, C)
+    rooms = dict(zip((r.name for r in k.room), arguments[3 + len(p.numbers) :], strict=True))
+    counters = {r.name: r.dtype == "int32" for r in k.room}
+    report = emulator.launch(
         k.source,
         k.entry,
         p.grid,
         p.block,
-        [A, B, C, p.M, p.N, p.K],
+        arguments,
+        uninitialised=(*watched, *(name for name in rooms if not counters[name])),
         shared_bytes=p.shared_bytes,
         defines=p.defines,
         arch=arch or emulator_arch(k),
         name=k.source_name,
         **options,
     )
+    left = [name for name in rooms if counters[name] and rooms[name].any()]
+    if left and not report.findings:
+        raise EmulationError(
+            f"{k.name} leaves {left[0]} other than zero, as it was before: the next launch counts from there"
+        )
+    return report
+
+
+def _emulate_tma(
+    p: Geometry,
+    A: np.ndarray,
+    B: np.ndarray,
+    C: np.ndarray,
+    watched: tuple[str, ...],
+    arch: str,
+    **options: Any,
+) -> Report:
+    """Run a launch of a TMA kernel in the emulator; C is written in place."""
+    from helpers import emulator, hopper
+
+    k, ready = p.kernel, hopper.described(p, A, B, C)
+    if expected := options.pop("expect", None):
+        want, bound = expected["C"]
+        options["expect"] = {ready.output: (ready.wide(want, np.nan), ready.wide(bound, 0.0))}
+    report = emulator.launch(
+        k.source,
+        k.entry,
+        p.grid,
+        p.block,
+        ready.arguments,
+        uninitialised=tuple(ready.output if name == "C" else name for name in watched),
+        shared_bytes=p.shared_bytes,
+        defines=p.defines,
+        arch=arch,
+        name=k.source_name,
+        **options,
+    )
+    C[...] = ready.written[:, : p.N]
+    if ready.counters is not None and ready.counters.any() and not report.findings:
+        raise EmulationError(
+            f"{k.name} leaves its counters other than zero, as they were before: the next launch counts from there"
+        )
+    return report
+
+
+def emulator_arguments(p: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> list[Any]:
+    """What the emulator launches a "plain" kernel with: arrays, numbers, room (counters zero, sums NaN)."""
+    rooms = (
+        np.zeros(count, dtype) if dtype == "int32" else np.full(count, np.nan, dtype)
+        for _, dtype, count in p.rooms
+    )
+    return [A, B, C, *p.numbers, *rooms]
 
 
 @dataclass(frozen=True)
@@ -330,6 +443,10 @@ class Trace:
         """Array name and element index of each of 32 lanes in one recorded request of a line."""
         return self.report.lanes(line, space, op, request)
 
+    def engine_steps(self) -> tuple[EngineStep, ...]:
+        """When slots of shared memory were filled and read, of a trace with engines=True."""
+        return self.report.engine_steps()
+
     def __repr__(self) -> str:
         p = self.plan
         return f"trace of {p.kernel.name}, M={p.M}, N={p.N}, K={p.K}\n{self.report}"
@@ -346,6 +463,7 @@ def trace(
     arch: str = "",
     sass: bool = False,
     samples: bool = False,
+    engines: bool = False,
     **params: int,
 ) -> Trace:
     """Run a kernel in the emulator on random operands and report its memory accesses.
@@ -354,11 +472,13 @@ def trace(
     that architecture's machine code makes them (`LineAccess.sass_wavefronts`).
     Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
     which line and thread wrote them last. samples: keep what access maps and `lanes` show, and count what
-    each line's requests would need at best. Raises the errors of `matmul`, except that faults are returned
+    each line's requests would need at best. engines: keep what `engine_steps` tells. Raises the errors of `matmul`, except that faults are returned
     in the report.
     """
     p = lay_out(kernel, M, N, K, **params)
-    return trace_of(p, seed=seed, schedule=schedule, arch=arch, sass=sass, samples=samples)
+    return trace_of(
+        p, seed=seed, schedule=schedule, arch=arch, sass=sass, samples=samples, engines=engines
+    )
 
 
 def trace_of(
@@ -369,6 +489,7 @@ def trace_of(
     arch: str = "",
     sass: bool = False,
     samples: bool = False,
+    engines: bool = False,
     **limits: float,
 ) -> Trace:
     """`trace` of a planned launch. limits: max_seconds and max_steps, as for `emulator.launch`."""
@@ -378,7 +499,17 @@ def trace_of(
     C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
     watched = {"uninitialised": ("C",), "expect": {"C": (want, bound)}}
     report = _emulate(
-        p, A, B, C, arch, schedule=schedule, sass=sass, samples=samples, **watched, **limits
+        p,
+        A,
+        B,
+        C,
+        arch,
+        schedule=schedule,
+        sass=sass,
+        samples=samples,
+        engines=engines,
+        **watched,
+        **limits,
     )
     return Trace(p, report, C, beyond(k, C, want, bound))
 
@@ -410,7 +541,7 @@ def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
     """The compiled kernel of a plan as a CuPy function, ready to launch on the current GPU.
 
     cubin: the kernel as compiled before for this GPU; empty: compile it now. Raises NoGPUError, ConfigError
-    for a GPU too old, and ToolchainError where the compiler is of a later CUDA than the driver takes.
+    for a GPU that does not run it, and ToolchainError where the compiler is of a later CUDA than the driver takes.
     """
     gpu = device.current()
     if gpu is None:
@@ -419,8 +550,9 @@ def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
             'Use backend="emulator", or leave backend out'
         )
     k = p.kernel
-    if toolchain.arch_number(gpu.arch) < toolchain.arch_number(k.min_arch):
-        raise ConfigError(f"{k.name} needs {k.min_arch} or later; this GPU is {gpu.arch}")
+    if not toolchain.runs(gpu.arch, k.min_arch):
+        needed = toolchain.words_for(k.min_arch)
+        raise ConfigError(f"{k.name} needs {needed}; this GPU is {gpu.arch}")
     arch = gpu.arch + ("a" if k.min_arch.endswith("a") else "")
     if cubin:
         return _function(_load(cubin), k.entry, p.shared_bytes)
@@ -433,14 +565,21 @@ def cuda_entry(cubin: bytes, entry: str, shared_bytes: int = 0) -> Any:
     entry: its name in the machine code. Raises ToolchainError where the compiler does not fit the driver.
     """
     fitting.refuse_unfit_compiler()
-    return _function(_module(cubin), entry, shared_bytes)
+    return _kept_function(_module(cubin), entry, shared_bytes)
 
 
 def _function(module: Any, entry: str, shared_bytes: int) -> Any:
     function = module.get_function(entry)
-    if shared_bytes > 48 * 1024:
+    # Of one machine code there is one limit: a launch that needs less leaves it where it is.
+    if shared_bytes > 48 * 1024 and shared_bytes > function.max_dynamic_shared_size_bytes:
         function.max_dynamic_shared_size_bytes = shared_bytes
     return function
+
+
+@lru_cache(maxsize=256)
+def _kept_function(module: Any, entry: str, shared_bytes: int) -> Any:
+    """A function with its limit set, looked up once: a module is one object as long as it is kept."""
+    return _function(module, entry, shared_bytes)
 
 
 def cuda_launch(p: Geometry, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
@@ -454,8 +593,48 @@ def cuda_launch(p: Geometry, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None
 
         hopper.launch(p, function, A, B, C)
         return
-    arguments = (A, B, C, np.int32(p.M), np.int32(p.N), np.int32(p.K))
-    function(p.grid, p.block, arguments, shared_mem=p.shared_bytes)
+    function(p.grid, p.block, cuda_arguments(p, A, B, C), shared_mem=p.shared_bytes)
+
+
+def cuda_arguments(p: Geometry, A: Any, B: Any, C: Any) -> tuple[Any, ...]:
+    """The arguments of a "plain" kernel's launch in the current stream: pointers, numbers, room.
+
+    Raises ConfigError for a kernel with room while the stream is captured.
+    """
+    rooms: tuple[Any, ...] = ()
+    if p.kernel.room:
+        here = device.stream_at_hand(p.kernel.name)
+        new = _room.__wrapped__ if p.kernel.text is not None else _room
+        rooms = tuple(new(*here, name, dtype, _steps(count)) for name, dtype, count in p.rooms)
+    return passed(p, A, B, C, rooms)
+
+
+def passed(p: Geometry, A: Any, B: Any, C: Any, rooms: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a "plain" kernel, in order, with these arrays as its room."""
+    return (A, B, C, *(np.int32(n) for n in p.numbers), *rooms)
+
+
+def own_rooms(p: Geometry) -> tuple[Any, ...]:
+    """Room of a "plain" kernel for one bound launch alone: CuPy arrays, counters zero."""
+    return tuple(_room.__wrapped__(0, 0, 0, name, dtype, count) for name, dtype, count in p.rooms)
+
+
+def _steps(count: int) -> int:
+    """The next power of two, so that few sizes of room are ever made."""
+    return 1 << (count - 1).bit_length()
+
+
+@lru_cache(maxsize=32)
+def _room(device: int, stream: int, thread: int, name: str, dtype: str, count: int) -> Any:
+    """An array that launches of one stream use one after the other; counters are zero, and stay so.
+
+    device, stream, thread: as `device.stream_at_hand` says them; CuPy's pool gives memory back in the same stream.
+
+    A reader's own text has new ones in every launch: it may not leave its counters so.
+    """
+    import cupy
+
+    return cupy.zeros(count, dtype) if dtype == "int32" else cupy.empty(count, dtype)
 
 
 def _on_gpu(p: Geometry, A: Any, B: Any) -> Any:

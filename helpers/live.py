@@ -30,7 +30,7 @@ from helpers.measuring import DEFAULT_GPU, Measurement, measure
 from helpers.measuring.trials import PRECISION
 from helpers.pages import Html, inline, provenance, table
 from helpers.rungs import find
-from helpers.toolchain import arch_number
+from helpers.toolchain import arch_number, runs
 
 
 def choices(kernel: Kernel) -> dict[str, tuple[int, ...]]:
@@ -74,14 +74,11 @@ def failure(kernel: Kernel, error: BaseException) -> str:
 def able(kernel: Kernel) -> bool:
     """Whether the GPU at hand can run the kernel; one for sm_90a runs on no later GPU either."""
     gpu = device.current()
-    if gpu is None:
-        return False
-    here, least = arch_number(gpu.arch), arch_number(kernel.min_arch)
-    return here == least if kernel.min_arch.endswith("a") else here >= least
+    return gpu is not None and runs(gpu.arch, kernel.min_arch)
 
 
 def needs(kernel: Kernel) -> str:
-    """Which GPU a kernel takes that no emulator runs: "a GPU of compute capability 9.0"."""
+    """Which GPU a kernel takes, in words: "a GPU of compute capability 9.0"."""
     number = arch_number(kernel.min_arch)
     only = "" if kernel.min_arch.endswith("a") else " or newer"
     return f"a GPU of compute capability {number // 10}.{number % 10}{only}"
@@ -99,7 +96,7 @@ def promise(kernel: Kernel) -> Html:
     else:
         text = (
             f"When you run this page on {needs(kernel)}, {sliders}: it compiles and times the tile "
-            "that you choose. No emulator runs this kernel."
+            "that you choose. Elsewhere there are no sliders, and trace() runs the kernel in the emulator."
         )
     return Html(paragraph(text), text)
 

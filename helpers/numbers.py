@@ -18,6 +18,8 @@ STORAGE: Mapping[str, np.dtype[Any]] = {
 }
 UNIT_ROUNDOFF: Mapping[str, float] = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """Largest relative rounding error of one operation, round to nearest (IEEE 754)."""
+UNDERFLOW: Mapping[str, float] = {"float16": 2.0**-25}
+"""Largest error of rounding to a subnormal number: half of their distance (IEEE 754). In other types too small to see."""
 BFLOAT16_NAN = 0x7FFF
 """The one NaN that a conversion to bfloat16 gives, whatever the sign and payload of what it was given.
 
@@ -106,7 +108,7 @@ def error_bound(kernel: Kernel | str, A: np.ndarray, B: np.ndarray) -> np.ndarra
     """Largest error that any summation order allows, element by element; it grows with K.
 
     |C - AB| <= g |A||B| with g = n u / (1 - n u), n = K + 1, u the unit roundoff of float32
-    accumulation (doubled for Tensor Cores, which truncate), plus the rounding of the output.
+    accumulation (four times that for Tensor Cores, which truncate), plus the rounding of the output.
     Integers: 0. Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
     """
     k = find(kernel)
@@ -117,7 +119,8 @@ def error_bound(kernel: Kernel | str, A: np.ndarray, B: np.ndarray) -> np.ndarra
     n = A.shape[1] + 1
     bound = n * u / (1 - n * u) * magnitude
     if k.out_dtype != "float32":
-        bound = bound + UNIT_ROUNDOFF[k.out_dtype] * (np.abs(reference(k, A, B)) + bound)
+        rounding = UNIT_ROUNDOFF[k.out_dtype] * (np.abs(reference(k, A, B)) + bound)
+        bound = bound + rounding + UNDERFLOW.get(k.out_dtype, 0.0)
     return bound
 
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from helpers import device, launch, model, toolchain
-from helpers.errors import ConfigError, DataError, NoGPUError, ShapeError
+from helpers import binding, choosing, device, launch, model, toolchain
+from helpers.binding import Bound
+from helpers.errors import ConfigError, DataError, DtypeError, NoGPUError, ShapeError
 from helpers.kernel import Geometry, Kernel
 from helpers.launch import Trace
-from helpers.rungs import lay_out
+from helpers.rungs import find, lay_out
 
 if TYPE_CHECKING:
     from helpers.measuring import Measurement
@@ -52,6 +53,14 @@ class Plan(Geometry):
         """Write A B into C, an array that is there. Arrays and errors as for `launch.run`."""
         launch.run(self, A, B, C, backend=backend)
 
+    def bind(self, A: Any, B: Any, C: Any) -> Bound:
+        """This launch with its arrays, to be called often: `plan(...).bind(A, B, C)()` writes A B into C.
+
+        All is looked up, checked and made ready once. CuPy arrays run on the GPU, NumPy arrays in the
+        emulator. Arrays and errors as for `launch.run`; ConfigError where the GPU is too old.
+        """
+        return binding.bind(self, A, B, C)
+
     def trace(
         self,
         *,
@@ -60,12 +69,14 @@ class Plan(Geometry):
         arch: str = "",
         sass: bool = False,
         samples: bool = False,
+        engines: bool = False,
     ) -> Trace:
         """A run in the emulator on random operands: memory accesses by line, findings, result.
 
-        arch, sass, samples: as for `launch.trace`.
+        arch, sass, samples, engines: as for `launch.trace`.
         """
         asked = {"seed": seed, "schedule": schedule, "arch": arch, "sass": sass, "samples": samples}
+        asked["engines"] = engines
         return launch.trace_of(self, **asked)  # type: ignore[arg-type]
 
     def resources(self, arch: str = "") -> toolchain.Resources:
@@ -133,11 +144,10 @@ class ByGpu(Mapping[str, model.Occupancy]):
 
     def __init__(self, launch: Geometry) -> None:
         self._launch = launch
-        needed = toolchain.arch_number(launch.kernel.min_arch)
         self._gpus = {
             key: gpu.arch
             for key, gpu in device.GPUS.items()
-            if _runs_on(launch.kernel, needed, gpu.arch)
+            if choosing.runs_on(launch.kernel, gpu)
         }
 
     def __getitem__(self, gpu: str) -> model.Occupancy:
@@ -164,12 +174,6 @@ class ByGpu(Mapping[str, model.Occupancy]):
         return "\n".join(lines)
 
 
-def _runs_on(kernel: Kernel, needed: int, arch: str) -> bool:
-    """Whether a GPU of this architecture runs it: code for sm_90a runs on nothing else."""
-    here = toolchain.arch_number(arch)
-    return here == needed if kernel.min_arch.endswith("a") else here >= needed
-
-
 def _target(kernel: Kernel, arch: str) -> str:
     """What to compile a kernel for on a GPU of this architecture: "sm_90a" for one that needs it."""
     return f"{arch}a" if kernel.min_arch == f"{arch}a" else arch
@@ -189,8 +193,9 @@ def _refuse_replay(own: Kernel, gpu: str | None) -> None:
             "machine with an NVIDIA GPU to time it (and leave gpu out), or call trace() and "
             "resources() here"
         )
-    if toolchain.arch_number(live.arch) < toolchain.arch_number(own.min_arch):
-        raise ConfigError(f"{own.name} needs {own.min_arch} or later; this GPU is {live.arch}")
+    if not toolchain.runs(live.arch, own.min_arch):
+        needed = toolchain.words_for(own.min_arch)
+        raise ConfigError(f"{own.name} needs {needed}; this GPU is {live.arch}")
 
 
 def _swept(p: Geometry, gpu: str) -> Measurement | None:
@@ -234,6 +239,30 @@ def plan(
     return _noun(lay_out(kernel, M, M if N is None else N, M if K is None else K, **params))
 
 
-def choose(kernel: Kernel | str, M: int, N: int, K: int, *, gpu: device.Gpu | None = None) -> Plan:
-    """The plan with the tile that `launch.choose` picks for this shape; plan.why says why."""
-    return _noun(launch.choose(kernel, M, N, K, gpu=gpu))
+def choose(
+    kernel: Kernel | str,
+    M: int,
+    N: int,
+    K: int,
+    *,
+    gpu: device.Gpu | str | None = None,
+    dtype: str | None = None,
+) -> Plan:
+    """The plan with the tile that `launch.choose` picks for this shape; plan.why says why.
+
+    kernel="auto": of all kernels for this dtype ("float32", the default, "float16", "bfloat16"), tile and slices
+    of K too, by `choosing.best`. gpu: a row of the GPU table or its key, such as "t4"; default the one at hand, or
+    the H200. Raises their errors, UnknownNameError for a key that the table lacks, and DtypeError for a dtype
+    that is no name, or not that of the kernel named.
+    """
+    card = device.gpu(gpu) if isinstance(gpu, str) else gpu
+    if dtype is not None and not isinstance(dtype, str):
+        raise DtypeError(f'dtype={dtype!r}: give its name, such as dtype="float32"')
+    if kernel == choosing.AUTO:
+        return _noun(choosing.best(dtype or "float32", M, N, K, card or launch.facts()))
+    k = find(kernel)
+    if dtype not in (None, k.dtype):
+        raise DtypeError(
+            f'{k.name} takes {k.dtype}, and {dtype=}: leave dtype out, or ask for "auto"'
+        )
+    return _noun(launch.choose(k, M, N, K, gpu=card))

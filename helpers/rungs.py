@@ -7,12 +7,24 @@ import re
 from dataclasses import replace
 
 from helpers.errors import ConfigError, UnknownKernelError, near_matches
-from helpers.kernel import DEPTHS, KERNELS, Catalog, Geometry, Kernel, Rule, evaluate, geometry
+from helpers.kernel import (
+    DEPTHS,
+    KERNELS,
+    Catalog,
+    Geometry,
+    Kernel,
+    Room,
+    Rule,
+    evaluate,
+    geometry,
+)
 from helpers.text import without_comments
 
 # -- shared pieces of entries ------------------------------------------------------------------
 
 INT = {"ELEMENT": "int"}
+MOST_CUT = 1 << 20
+"""Tiles that a sliced kernel cuts at most, unless a launch says fewer: all of them."""
 
 # -- chapters 04 to 06: one thread, one element of C --------------------------------------------
 
@@ -449,8 +461,217 @@ _WARP_TILED: tuple[Kernel, ...] = (
             {**_SMALL_WARPS, "BM": 64, "BN": 64, "MIN_BLOCKS": 5},
             {**_SMALL_WARPS, "BM": 32, "BN": 32, "MIN_BLOCKS": 8},
         ),
-        note="compute capability 8.0 or newer; warp_tiled runs on older GPUs",
+        note="compute capability 8.0 or newer; fp32_turing runs on older GPUs",
     ),
+    Kernel(
+        name="fp32_turing",
+        title="FP32 without cp.async: two blocks an SM",
+        file="14_fp32_turing.cu",
+        entry="fp32_turing",
+        chapter=14,
+        params={
+            "BM": 128,
+            "BN": 128,
+            "BK": 8,
+            "WM": 32,
+            "WN": 64,
+            "TM": 8,
+            "TN": 8,
+            "GROUP_M": 8,
+            "MIN_BLOCKS": 2,
+        },
+        choices={**_WARP_CHOICES, "GROUP_M": (1, 4, 8, 16)},
+        rules=(*_WARP_RULES, *_A_BY_FOUR, *_B_BY_FOUR, _shared("2")),
+        block=_WARPS,
+        grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1"),
+        tile=("BM", "BN"),
+        # As those of fp32_best, within the 64 KB of shared memory of a T4's SM.
+        candidates=(
+            {},
+            {"BN": 64, "MIN_BLOCKS": 4},
+            {"BM": 64, "BN": 64, "WN": 32, "TN": 4, "MIN_BLOCKS": 5},
+            {"BM": 32, "BN": 32, "WN": 32, "TN": 4, "MIN_BLOCKS": 8},
+        ),
+        note="for compute capability 7.5, and any later one; no time on a T4 is recorded",
+    ),
+)
+_FP32_BEST = next(k for k in _WARP_TILED if k.name == "fp32_best")
+_TILES = "cdiv(M, BM) * cdiv(N, BN)"
+_SHORT_RING = {"BK": 8, "STAGES": 2}
+_FP32_SLICED = replace(
+    _FP32_BEST,
+    name="fp32_sliced",
+    title="slices of K for few tiles",
+    file="16_sliced.cu",
+    entry="fp32_sliced",
+    chapter=16,
+    params={**_FP32_BEST.params, "CUT": MOST_CUT, "SLICES": 1},
+    choices={"SLICES": (1, 2, 4, 8, 16)},
+    candidates=(
+        {},
+        {"BM": 64, "BN": 128, "WM": 32, "TM": 8, "MIN_BLOCKS": 4},
+        {**_SMALL_WARPS, "BM": 64, "BN": 64, "STAGES": 4, "MIN_BLOCKS": 4},
+        {**_SMALL_WARPS, "BM": 32, "BN": 128, "MIN_BLOCKS": 4},
+        {**_SMALL_WARPS, "BM": 32, "BN": 64, "MIN_BLOCKS": 8},
+        {**_SMALL_WARPS, "BM": 32, "BN": 32, "WM": 16, "TM": 4, "MIN_BLOCKS": 8},
+        {**_SMALL_WARPS, "BM": 16, "BN": 64, "WM": 16, "TM": 4, "MIN_BLOCKS": 8},
+        # For short K (choosing.SHORT_K): fewer steps that are none, and a ring that is soon filled.
+        {**_SMALL_WARPS, "BM": 32, "BN": 128, "MIN_BLOCKS": 4, **_SHORT_RING},
+        {**_SMALL_WARPS, "BM": 32, "BN": 32, "WM": 16, "TM": 4, "MIN_BLOCKS": 8, **_SHORT_RING},
+    ),
+    passed=("CUT", "SLICES"),
+    grid=(f"max(0, {_TILES} - CUT) + min(CUT, {_TILES}) * SLICES", "1", "1"),
+    room=(
+        Room("partial", "float32", f"max(1, (SLICES > 1) * min(CUT, {_TILES}) * SLICES * BM * BN)"),
+        Room("arrived", "int32", f"min(CUT, {_TILES})"),
+    ),
+    note="split-K in one launch; the same bits in every run",
+)
+
+# -- thin products, chapter 16: few rows of A or few columns of B -------------------------------
+
+_A_BLOCK = Rule("WARPS <= 32", "a block holds at most 1024 threads")
+_THIN_SLICES = (1, 2, 4, 8, 16, 32)
+
+
+def _of_precision(kernel: Kernel, suffix: str) -> Kernel:
+    """The entry of a thin kernel's file for FP32, "_bf16" or "_fp16": A, B and C are of one type."""
+    if not suffix:
+        return kernel
+    bf16 = suffix == "_bf16"
+    dtype = "bfloat16" if bf16 else "float16"
+    return replace(
+        kernel,
+        name=f"{kernel.name}{suffix}",
+        title=f"{kernel.title}, {suffix[1:].upper()}",
+        dtype=dtype,
+        out_dtype=dtype,
+        defines={"ELEMENT": "__nv_bfloat16" if bf16 else "half"},
+        min_arch="sm_80" if bf16 else "sm_75",
+        baseline=f"cublas{suffix}",
+    )
+
+
+def _thin_room(tiles: str, sums: str) -> tuple[Room, ...]:
+    """Sums of each slice of each tile of C, where K is cut; a counter for each tile."""
+    return (
+        Room("partial", "float32", f"max(1, (SLICES > 1) * SLICES * {tiles} * {sums})"),
+        Room("arrived", "int32", tiles),
+    )
+
+
+def _thin_rows(suffix: str) -> Kernel:
+    """Few rows of A: lanes along a row of B, 16 bytes each."""
+    columns = 8 if suffix else 4  # a lane
+    width = 32 * columns
+    tiles = f"cdiv(M, ROWS) * cdiv(N, {width})"
+    most = f"max(1, 4096 // (WARPS * {width}))"
+    fixed = Kernel(
+        name="thin_rows",
+        title="few rows of A",
+        file="16_thin_rows.cu",
+        entry="thin_rows",
+        chapter=16,
+        params={"ROWS": 1, "WARPS": 8, "AHEAD": 8, "MIN_BLOCKS": 2 if suffix else 4, "SLICES": 1},
+        choices={
+            "ROWS": (1, 2, 4, 8) if suffix else (1, 2, 4, 8, 16),
+            "WARPS": (4, 8, 16),
+            "AHEAD": (4, 8),
+            "MIN_BLOCKS": (1, 2, 4),
+            "SLICES": _THIN_SLICES,
+        },
+        rules=(
+            Rule("16 % ROWS == 0", "rows of A are read from shared memory in fours"),
+            Rule(f"ROWS * {columns} <= 64", "a lane keeps its sums in registers"),
+            _A_BLOCK,
+            Rule(
+                f"ROWS % min(ROWS, {most}) == 0",
+                "sums pass through shared memory in equal parts",
+            ),
+            Rule("4 * WARPS * AHEAD % 8 == 0", "lanes copy whole sectors of A"),
+            Rule(
+                "4 * (4 * WARPS * AHEAD * (ROWS + 4 * (ROWS >= 8)) "
+                f"+ WARPS * min(ROWS, {most}) * {width}) <= 49152",
+                _STATIC_SHARED,
+            ),
+        ),
+        passed=("SLICES",),
+        block=("32 * WARPS", "1", "1"),
+        grid=(f"{tiles} * SLICES", "1", "1"),
+        tile=("ROWS", str(width)),
+        room=_thin_room(tiles, f"ROWS * {width}"),
+        candidates=tuple(
+            {"ROWS": rows, "MIN_BLOCKS": blocks}
+            for rows, blocks in (
+                ((1, 2), (2, 2), (4, 1), (8, 1))
+                if suffix
+                else ((1, 4), (2, 2), (4, 2), (8, 2), (16, 1))
+            )
+        ),
+        note="reads B once where ROWS rows are enough; the same bits in every run",
+    )
+    return _of_precision(fixed, suffix)
+
+
+def _thin_columns(suffix: str) -> Kernel:
+    """Few columns of B: lanes along rows of A, 16 bytes each."""
+    size = 2 if suffix else 4  # bytes of an element
+    step = 32 * 16 // size
+    tiles = "cdiv(M, WARPS * ROWS) * cdiv(N, COLUMNS)"
+    fixed = Kernel(
+        name="thin_columns",
+        title="few columns of B",
+        file="16_thin_columns.cu",
+        entry="thin_columns",
+        chapter=16,
+        params={"ROWS": 4, "COLUMNS": 4, "WARPS": 8, "AHEAD": 2, "MIN_BLOCKS": 2, "SLICES": 1},
+        choices={
+            "ROWS": (1, 2, 4),
+            "COLUMNS": (1, 2, 4, 8, 16),
+            "WARPS": (4, 8),
+            "AHEAD": (1, 2, 4),
+            "MIN_BLOCKS": (1, 2, 4),
+            "SLICES": _THIN_SLICES,
+        },
+        rules=(
+            Rule(
+                "4 % ROWS == 0 and 16 % COLUMNS == 0",
+                "sums are halved from lane to lane",
+            ),
+            _A_BLOCK,
+            Rule(
+                "(16 // COLUMNS if COLUMNS < 4 else 4) % AHEAD == 0",
+                "a chunk is whole turns of what is under way",
+            ),
+            Rule(
+                f"{size} * COLUMNS * ((16 // COLUMNS if COLUMNS < 4 else 4) * {step} + {16 // size}) <= 49152",
+                _STATIC_SHARED,
+            ),
+        ),
+        passed=("SLICES",),
+        block=("32 * WARPS", "1", "1"),
+        grid=(f"{tiles} * SLICES", "1", "1"),
+        tile=("WARPS * ROWS", "COLUMNS"),
+        room=_thin_room(tiles, "WARPS * ROWS * COLUMNS"),
+        candidates=tuple(
+            {"ROWS": rows, "COLUMNS": columns, "MIN_BLOCKS": blocks}
+            for rows, columns, blocks in (
+                (4, 1, 2 if suffix else 4),
+                (2 if suffix else 4, 2, 2),
+                (4, 4, 2),
+                (2, 8, 2),
+                (4, 8, 1),
+                (2, 16, 2),
+                (4, 16, 1),
+            )
+        ),
+        note=f"K in steps of {step}; reads A once where COLUMNS columns are enough",
+    )
+    return _of_precision(fixed, suffix)
+
+
+_THIN = tuple(
+    make(suffix) for make in (_thin_rows, _thin_columns) for suffix in ("", "_bf16", "_fp16")
 )
 
 # -- Tensor Cores, chapters 17 to 19 (add here) -------------------------------------------------
@@ -559,7 +780,81 @@ _MMA_PIPELINED = _mma(
     grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1"),
     shared=_RING_OF_TILES,
     note="compute capability 8.0 or newer; mma_turing runs on older GPUs",
+    candidates=({},),
 )
+
+
+def _mma_sliced(dtype: str) -> Kernel:
+    """Few tiles and odd edges on Tensor Cores: A, B and C are of one type of two bytes."""
+    bf16 = dtype == "bfloat16"
+    a_lines, b_lines = "max(1, BK // 64)", "max(1, BN // 64)"
+    return replace(
+        _MMA_PIPELINED,
+        name="mma_sliced_bf16" if bf16 else "mma_sliced",
+        title="mma.sync: slices of K, rows that start anywhere" + (", BF16" if bf16 else ""),
+        file="19_mma_sliced.cu",
+        entry="mma_sliced",
+        dtype=dtype,
+        out_dtype=dtype,
+        defines={"ELEMENT": "__nv_bfloat16"} if bf16 else {},
+        baseline="cublas_bf16" if bf16 else "cublas_fp16",
+        params={
+            "BM": 64,
+            "BN": 64,
+            "BK": 64,
+            "WM": 32,
+            "WN": 32,
+            "STAGES": 4,
+            "GROUP_M": 8,
+            "MIN_BLOCKS": 3,
+            "SLICES": 1,
+        },
+        choices={
+            "BM": (16, 32, 64, 128),
+            "BN": (32, 64, 128),
+            "BK": (32, 64, 128),
+            "WM": (16, 32, 64),
+            "WN": (16, 32, 64),
+            "STAGES": (3, 4, 6),
+            "GROUP_M": (1, 8),
+            "MIN_BLOCKS": (1, 2, 3, 4),
+            "SLICES": (1, 2, 4, 8, 16),
+        },
+        rules=(
+            *_MMA_RULES,
+            *_XOR_STEPS,
+            _EVEN_STEPS,
+            Rule(
+                f"{_MMA_THREADS} % 64 == 0",
+                "with an even number of warps, the rows that a thread copies are swizzled alike",
+            ),
+            Rule("STAGES >= 3", "one slot is read, another is filled, one is for edges"),
+            Rule(
+                f"(STAGES - 1) * 8 * (BM * {a_lines} + BK * {b_lines}) <= (BM + BN) * BK",
+                "where rows start anywhere, one slot holds what the others have beside their tiles",
+            ),
+            Rule("BM * (BN + 8) <= STAGES * (BM + BN) * BK", "the tile of C fits in the ring"),
+            _most_shared(_RING_OF_TILES),
+        ),
+        grid=(f"{_TILES} * SLICES", "1", "1"),
+        passed=("SLICES",),
+        room=(
+            Room("partial", "float32", f"max(1, (SLICES > 1) * SLICES * {_TILES} * BM * BN)"),
+            Room("arrived", "int32", _TILES),
+        ),
+        candidates=(
+            {},
+            {"BM": 64, "BN": 64, "BK": 32, "MIN_BLOCKS": 4},
+            {"BM": 64, "BN": 64, "BK": 128, "STAGES": 3, "MIN_BLOCKS": 2},
+            {"BM": 16, "BN": 64, "WM": 16, "WN": 16, "STAGES": 6},
+            {"BM": 16, "BN": 128, "WM": 16},
+            {"BM": 64, "BN": 32, "BK": 128, "WM": 16, "MIN_BLOCKS": 2},
+            {"BM": 128, "BN": 64, "MIN_BLOCKS": 2},
+            {"BM": 128, "BN": 128, "MIN_BLOCKS": 1},
+        ),
+        note="split-K in one launch; the same bits in every run; no copies of matrices with odd rows",
+    )
+
 
 _TENSOR: tuple[Kernel, ...] = (
     replace(
@@ -619,6 +914,7 @@ _TENSOR: tuple[Kernel, ...] = (
             _most_shared(_TWO_BUFFERS),
         ),
         shared=_TWO_BUFFERS,
+        candidates=({},),
         note="runs on a T4; MMA_K=16 is one instruction from compute capability 8.0 on",
     ),
     _MMA_PIPELINED,
@@ -630,6 +926,8 @@ _TENSOR: tuple[Kernel, ...] = (
         defines={"ELEMENT": "__nv_bfloat16"},
         baseline="cublas_bf16",
     ),
+    _mma_sliced("float16"),
+    _mma_sliced("bfloat16"),
 )
 
 # -- Hopper, chapters 20 to 22 (add here) ---------------------------------------------------------------
@@ -674,6 +972,13 @@ _C_BUFFERS = (
 )
 _CLUSTER_TILES = "cdiv(M, BM * CLUSTER_M) * cdiv(N, BN * CLUSTER_N)"
 _CLUSTER_ROOM = "(SMS // (CLUSTER_M * CLUSTER_N))"
+_FEW_TILES: tuple[dict[str, int], ...] = (
+    {},
+    {"CLUSTER_M": 1},
+    {"BN": 128, "STAGES": 6},
+    {"BN": 128, "STAGES": 6, "CLUSTER_M": 1},
+)
+"""Tiles of hopper_5 and hopper_6 to choose from: where C has few rows, the second block of a cluster has none."""
 _TILE_CHOICES = {"BM": (64, 128, 192, 256), "BN": (64, 128, 256), "STAGES": (1, 2, 3, 4, 5, 6, 8)}
 
 _HOPPER_1 = Kernel(
@@ -763,6 +1068,7 @@ _HOPPER_5 = replace(
     choices={**_HOPPER_4.choices, "C_BUFFERS": (1, 2, 4, 8)},
     rules=(*_TWO_WARPGROUPS, *_CLUSTERS, *_C_BUFFERS),
     shared=f"{_RING_BYTES} + 16384 * C_BUFFERS",
+    candidates=_FEW_TILES,
     note="sums packed to two bytes, stmatrix, TMA store",
 )
 _HOPPER_6 = replace(
@@ -771,7 +1077,12 @@ _HOPPER_6 = replace(
     title="the last tiles cut along k (stream-K)",
     file="22_6_stream_k.cu",
     entry="wgmma_stream_k",
-    grid=(f"CLUSTER_M * CLUSTER_N * min({_CLUSTER_TILES}, {_CLUSTER_ROOM})", "1", "1"),
+    # One cluster for each that the SMs have room for: of few tiles each gets a piece.
+    grid=(
+        f"CLUSTER_M * CLUSTER_N * min({_CLUSTER_TILES} * cdiv(K, 64), {_CLUSTER_ROOM})",
+        "1",
+        "1",
+    ),
     note="every SM works to the end, for the price of handing sums over in global memory",
 )
 
@@ -820,19 +1131,27 @@ _HOPPER: tuple[Kernel, ...] = (
     _HOPPER_4,
     _HOPPER_5,
     _HOPPER_6,
-    replace(
-        _HOPPER_5,
-        name="hopper_5_fp16",
-        title="tiles of C leave during the next tile, FP16",
-        dtype="float16",
-        out_dtype="float16",
-        defines={"ELEMENT": "half"},
-        baseline="cublas_fp16",
+    *(
+        replace(
+            of,
+            name=f"{of.name}_fp16",
+            title=f"{of.title}, FP16",
+            dtype="float16",
+            out_dtype="float16",
+            defines={"ELEMENT": "half"},
+            baseline="cublas_fp16",
+        )
+        for of in (_HOPPER_5, _HOPPER_6)
     ),
 )
 
 catalog = Catalog(
-    tuple(sorted((*_ONE_ELEMENT, *_SIMT, *_WARP_TILED, *_TENSOR, *_HOPPER), key=lambda k: k.place))
+    tuple(
+        sorted(
+            (*_ONE_ELEMENT, *_SIMT, *_WARP_TILED, _FP32_SLICED, *_THIN, *_TENSOR, *_HOPPER),
+            key=lambda k: k.place,
+        )
+    )
 )
 
 

@@ -88,10 +88,9 @@ def check_includes(source: str, allowed: frozenset[str] = HEADERS) -> tuple[str,
         name = (plain[1] or plain[2]) if plain else ""
         if name not in allowed:
             what = f"includes {name!r}" if name else f"asks for a file, by {word!r}"
-            raise SourceError(
-                f"line {_place(source, start)} {what}. A source may include these, each in a line of its own: "
-                + ", ".join(f"<{h}>" for h in sorted(allowed))
-            )
+            these = ", ".join(f"<{h}>" for h in sorted(allowed))
+            may = f"these, each in a line of its own: {these}" if these else "no header here"
+            raise SourceError(f"line {_place(source, start)} {what}. A source may include {may}")
         found.append(name)
     return tuple(found)
 

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -369,9 +370,15 @@ def compile(
     return Compiled(arch, text, cubin, log, reports, names, compiler(), assembler)
 
 
-def hand(source: str, made: Compiled, defines: Mapping[str, str] | None = None) -> None:
-    """Take `made` for what this source compiles to, in this process: another one has compiled it."""
-    _HANDED[source, made.arch, tuple(sorted((defines or {}).items()))] = made
+@contextmanager
+def handed(source: str, made: Compiled) -> Iterator[None]:
+    """Take `made` for what this source compiles to, within the block: another process has compiled it."""
+    key = (source, made.arch, ())
+    _HANDED[key] = made
+    try:
+        yield
+    finally:
+        del _HANDED[key]
 
 
 _HANDED: dict[tuple[str, str, tuple[tuple[str, str], ...]], Compiled] = {}
@@ -427,6 +434,21 @@ def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
 
     Part of the key under which a compiled source is kept, so that an edited header is seen.
     """
+    states = _states(KERNELS, source)
+    for path, when, size in states:
+        try:
+            now = os.stat(path)
+        except FileNotFoundError:
+            now = None
+        if now is None or (now.st_mtime_ns, now.st_size) != (when, size):
+            _states.cache_clear()
+            return _states(KERNELS, source)
+    return states
+
+
+@lru_cache(maxsize=128)
+def _states(folder: Path, source: str) -> tuple[tuple[str, int, int], ...]:
+    """`header_state` of headers in this folder as first asked for: while no file changes, no name does."""
     states = [(path, path.stat()) for path in headers(source)]
     return tuple(sorted((str(path), s.st_mtime_ns, s.st_size) for path, s in states))
 
@@ -452,7 +474,8 @@ def _compile(
 
 
 ALONE = "--no-source-include"
-"""An option of NVRTC: the working directory is not searched for headers; and here, kernels/ is not either."""
+"""An option of NVRTC: the working directory is not searched for headers; and here, kernels/ is not either. Nor is
+the folder of the header that includes another, which CUDA's crt/mma.h counts on: its folder is named, and last."""
 
 Made = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
 """PTX, cubin, log, resources by kernel, names by name expression."""
@@ -481,6 +504,7 @@ def _run(
         "-default-device",
         *([] if ALONE in options else [f"-I{KERNELS}"]),
         *(f"-I{folder}" for folder in tool.includes),
+        *([f"-I{folder}/crt" for folder in tool.includes] if ALONE in options else []),
         *(f"-D{key}={value}" for key, value in defines),
         *options,
     ]
@@ -647,10 +671,36 @@ def arch_number(arch: str) -> int:
     return int(match[1])
 
 
+def runs(arch: str, needed: str) -> bool:
+    """Whether a GPU of an architecture can run what needs one: code for sm_90a runs on nothing but sm_90.
+
+    Raises ConfigError for what names no architecture.
+    """
+    here, least = arch_number(arch), arch_number(needed)
+    return here == least if needed.endswith("a") else here >= least
+
+
+def words_for(needed: str) -> str:
+    """What a kernel asks of a GPU, in words: "sm_80 or later", "sm_90a and nothing later"."""
+    return f"{needed} and nothing later" if needed.endswith("a") else f"{needed} or later"
+
+
 # -- SASS ----------------------------------------------------------------------------------------
 
 
 def _find_tool(name: str) -> str | None:
+    places = (name, tuple(sys.path), os.environ.get("PATH"))
+    found = _FOUND.get(places) or _look_for_tool(name)
+    if found is not None:  # what is missing may be installed while this process runs
+        _FOUND[places] = found
+    return found
+
+
+_FOUND: dict[tuple[str, tuple[str, ...], str | None], str] = {}
+"""Where a program was found on these paths: every launch asks for one."""
+
+
+def _look_for_tool(name: str) -> str | None:
     for root in [Path(p) / "nvidia" / "cu13" / "bin" for p in sys.path if p]:
         if (root / name).is_file():
             return str(root / name)

@@ -1,9 +1,11 @@
-"""Numbers and lists as the book writes them: one source for pictures, tables and sentences."""
+"""Numbers and lists as the book writes them: one source for pictures, tables and sentences; and as JSON."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -41,3 +43,21 @@ def shape_text(m: int, n: int, k: int) -> str:
 def join(words: Sequence[str]) -> str:
     """ "a, b and c"."""
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def _plain(value: Any) -> Any:
+    """The same data as JSON can hold it: NumPy numbers plain, NaN and infinities null."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def print_json(data: Any) -> None:
+    """Write data to stdout as JSON."""
+    print(json.dumps(_plain(data), indent=2, allow_nan=False))

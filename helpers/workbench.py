@@ -17,7 +17,7 @@ import ast
 import html
 import re
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,19 +103,29 @@ class Verdict:
         return pd.DataFrame(timed.rows() if timed else [])
 
     def __repr__(self) -> str:
-        mark = {True: "[x]", False: "[ ]", None: "   "}
-        lines = [f"{mark[s.good]} {s.text}\n{s.block}".rstrip() for s in self.said]
-        return "\n".join([*lines, *(f"\n{part!r}" for part in self.parts)])
+        return "\n".join([as_text(self.said), *(f"\n{part!r}" for part in self.parts)])
 
     def _repr_html_(self) -> str:
-        items = "".join(_item(s) for s in self.said)
-        colour = GREEN if self.ok else VERMILION
-        head = (
-            f'<div class="tile-verdict" role="group" aria-label="What was found of your kernel" '
-            f'style="border-left:4px solid {colour};padding:.4em .9em;margin:1em 0">'
-            f'<ul style="margin:0;padding-left:1.2em;list-style:none">{items}</ul></div>'
-        )
-        return head + "".join(_as_html(part) for part in self.parts)
+        head = as_html(self.said, self.ok, "What was found of your kernel")
+        return head + "".join(str(part._repr_html_()) for part in self.parts)
+
+
+def as_text(said: Iterable[Said]) -> str:
+    """A line for each, and its block below it."""
+    mark = {True: "[x]", False: "[ ]", None: "   "}
+    return "\n".join(f"{mark[s.good]} {s.text}\n{s.block}".rstrip() for s in said)
+
+
+def as_html(said: Iterable[Said], ok: bool, label: str, head: str = "", foot: str = "") -> str:
+    """The same as a list in a group with this label, between two lines of words; what signs and colours say
+    is said in words too."""
+    items = "".join(_item(s) for s in said)
+    above, below = (f'<p style="margin:.2em 0">{inline(t)}</p>' if t else "" for t in (head, foot))
+    return (
+        f'<div class="tile-verdict" role="group" aria-label="{html.escape(label)}" '
+        f'style="border-left:4px solid {GREEN if ok else VERMILION};padding:.4em .9em;margin:1em 0">{above}'
+        f'<ul style="margin:0;padding-left:1.2em;list-style:none">{items}</ul>{below}</div>'
+    )
 
 
 def _item(s: Said) -> str:
@@ -128,10 +138,6 @@ def _item(s: Said) -> str:
         else ""
     )
     return f"<li>{sign}{inline(s.text)}{block}</li>"
-
-
-def _as_html(part: Any) -> str:
-    return str(part._repr_html_())
 
 
 # -- the call --------------------------------------------------------------------------------------
@@ -460,14 +466,26 @@ def _report(facts: Judged | Tried) -> Report | None:
 # -- the magic -------------------------------------------------------------------------------------
 
 
-def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = None) -> Verdict:
+TAKERS: dict[str, Callable[[str], Any]] = {}
+"""Kernels that rooms above this one ask for, by name, and who takes the text of a cell that begins with it."""
+
+
+def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = None) -> Any:
     """What `%%cuda LINE` over BODY does; names: the notebook's, in which values of the line are looked up.
 
-    A body without code stands for the book's own text of that rung. Lines are counted as in the cell.
-    Raises ConfigError for a line that is no rung or kernel followed by name=value.
+    A body without code stands for the book's own text of that rung. A name of `TAKERS` is theirs, but for
+    one with arrays of the reader's own. Lines are counted as in the cell. Raises ConfigError for a line that
+    is no rung or kernel followed by name=value.
     """
     space: MutableMapping[str, Any] = {} if names is None else names
     head, options = _options(line, space)
+    if head in TAKERS and "args" not in options:
+        if options:
+            raise ConfigError(
+                f"%%cuda {head}: it is launched as it is asked for; leave {', '.join(options)} out"
+            )
+        space["verdict"] = taken = TAKERS[head](f"\n{body.rstrip()}\n")
+        return taken
     empty = not without_comments(body).strip()
     if (head in catalog or head in cores) and "args" not in options:
         text = find(head).source if empty else f"\n{body.rstrip()}\n"
@@ -478,6 +496,10 @@ def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = No
                 f"%%cuda {head}: the cell has no code below this line; write the kernel there"
             )
         verdict = mine(f"\n{body.rstrip()}\n", entry=head, **options)
+    elif re.fullmatch(r"lab\d+", head):
+        raise UnknownKernelError(
+            f"%%cuda {head}: no such lab was begun here; run the first cell of its notebook, then this one"
+        )
     else:
         raise UnknownKernelError(
             f"%%cuda {head or '(nothing)'}: name a rung first, as in `%%cuda tiled_32 TILE=16`, or a kernel "
@@ -522,7 +544,7 @@ def register() -> bool:
     if shell is None:
         return False
 
-    def cuda(line: str, cell: str) -> Verdict:
+    def cuda(line: str, cell: str) -> Any:
         return cell_magic(line, cell, shell.user_ns)
 
     shell.register_magic_function(cuda, "cell", "cuda")

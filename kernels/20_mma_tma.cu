@@ -167,14 +167,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 // Shared to registers: the fragments of the next step, the last
                 // time of the next slot.
                 const bool last = step == STEPS - 1;
-                if (last && (!last_tile || k0 + BK < K)) {
+                const bool more = !last || !last_tile || k0 + BK < K;
+                if (last && more) {
                     barrier_wait(&full[place.stage], place.parity);
                 }
                 const unsigned from =
                     (last ? place.stage : stage) * unsigned(sizeof(Slot));
-                load_fragments<BOX, BOX>(
-                    a_frag[(step + 1) % 2], b_frag[(step + 1) % 2], a_lane + from,
-                    b_lane + from, last ? 0 : (step + 1) * MMA_K);
+                if (more) {  // beyond the last slot nothing has landed
+                    load_fragments<BOX, BOX>(
+                        a_frag[(step + 1) % 2], b_frag[(step + 1) % 2],
+                        a_lane + from, b_lane + from,
+                        last ? 0 : (step + 1) * MMA_K);
+                }
                 multiply<T, MMA_K>(sum, a_frag[step % 2], b_frag[step % 2]);
             }
             // The products have used the slot's last values, so they are in

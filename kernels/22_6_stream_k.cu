@@ -1,24 +1,23 @@
-// Hopper, step 6: the last tiles are cut along k, so that every SM works to the
-// end.
+// Hopper, step 6: tiles are cut along k where whole ones would leave SMs idle.
 //
 // Whole tiles rarely fill every SM in the last round: of 2048 tiles on 132 SMs, 68
-// are left for it. So the tiles of the last two rounds are laid end to end, step of
-// k by step, and cut into equal ranges, one for each cluster (stream-K). A cut tile
-// has two parts. Whoever computes its end hands the sums over in global memory;
-// whoever computes its beginning, later, adds them and stores.
-// New since 22_5_overlapped.cu: the walk over pieces of tiles, and that hand-over.
+// are left for it; and of a small C with a long k there are fewer tiles than SMs.
+// So the last tiles are laid end to end, step of k by step, and cut into ranges of
+// equal length, one for each cluster (stream-K). Clusters that have parts of the
+// same tile add them up in global memory, each a share of the tile, and store it.
+// New since 22_5_overlapped.cu: the walk over pieces of tiles, and that addition.
 //
 // A is M x K, B is K x N, C is M x N, all row-major, of bfloat16 (or half); sums
 // are FP32. A_map, B_map describe A and B in boxes of 64 x 64, C_map describes C in
-// boxes of 16 x 64; rows of all three start at 16-byte addresses. partial holds BM
-// x BN sums a block, ready one flag for each consumer of each block, all zero; they
-// are zero again afterwards.
+// boxes of 16 x 64; rows of all three start at 16-byte addresses. partial holds two
+// tiles of BM x BN sums a block, arrived one count for each consumer of each block,
+// all zero; they are zero again afterwards. whole and ranges: see stream_k.cuh.
 // Block: 384 threads. Grid: whole clusters, at most one block an SM, all of them at
 // once.
 #include "common/cluster.cuh"
 #include "common/hand_over.cuh"
 #include "common/stmatrix.cuh"
-#include "common/tile_order.cuh"
+#include "common/stream_k.cuh"
 #include "common/wgmma.cuh"
 
 #ifndef ELEMENT
@@ -88,7 +87,7 @@ struct Shared {
 struct Packed {
     unsigned pairs[WM / MMA_M][BN / 4];
     int m0, n0;
-    bool waits = false;  // it has not been stored yet
+    unsigned waits = 0;  // one bit a box: it has not been stored yet
 };
 
 using Place = ClusterPlace<CLUSTER_M, CLUSTER_N>;
@@ -147,7 +146,7 @@ __device__ __forceinline__ void store(const Packed& c, int box,
     #pragma unroll
     for (int i = 0; i < C_BOXES; ++i) {
         // Registers have no index at run time: one branch for each box.
-        if (i == box) {
+        if (i == box && c.waits >> i & 1) {
             const unsigned* pairs = c.pairs[i / C_COLS] + i % C_COLS * (BOX / 4);
             T* C_tile = buffers[i % C_BUFFERS];
 
@@ -176,7 +175,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
         wgmma_stream_k(const __grid_constant__ TensorMap A_map,
                        const __grid_constant__ TensorMap B_map,
                        const __grid_constant__ TensorMap C_map, float4* partial,
-                       int* ready, int M, int N, int K)
+                       int* arrived, int whole, int ranges, int M, int N, int K)
 {
     extern __shared__ unsigned char shared[];
     auto& [ring, C_tile] = *reinterpret_cast<Shared*>(swizzle_aligned(shared));
@@ -205,8 +204,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
     if (warpgroup == 0) {
         registers_decrease<PRODUCER_REGISTERS>();
         if (threadIdx.x == 0) {
-            Walk walk(blockIdx.x / CLUSTER, gridDim.x / CLUSTER, rows * cols,
-                      steps);
+            StreamK walk(blockIdx.x / CLUSTER, gridDim.x / CLUSTER, rows * cols,
+                         steps, whole, ranges);
             Piece piece;
             while (walk.take(piece, steps)) {
                 const TileIndex tile = tile_at<GROUP_M>(piece.tile, rows, cols);
@@ -228,7 +227,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
         const int speaker = threadIdx.x % WARPGROUP;
         auto& buffers = C_tile[threadIdx.x / 32 - WARPGROUP / 32];
         Packed done;  // the tile before
-        Walk walk(blockIdx.x / CLUSTER, gridDim.x / CLUSTER, rows * cols, steps);
+        const int worker = blockIdx.x / CLUSTER;
+        StreamK walk(worker, gridDim.x / CLUSTER, rows * cols, steps, whole,
+                     ranges);
         Piece piece;
         while (walk.take(piece, steps)) {
             float sum[WM / MMA_M][BN / 2];
@@ -258,27 +259,38 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
             for (int box = count; done.waits && box < C_BOXES; ++box) {
                 store(done, box, buffers, &C_map);  // what so few steps have left
             }
-            done.waits = false;
+            done.waits = 0;
             wgmma_finish(sum);
             place.arrive_at_peers(in_use, speaker);
 
-            // The end of a tile: its sums go to the cluster before.
-            if (piece.begin > 0) {
-                hand_over(sum, partial, ready, blockIdx.x * CONSUMERS + consumer);
-                continue;
-            }
-            // Its beginning: the cluster after this one has the rest.
-            if (piece.end < steps) {
-                take_over(sum, partial, ready,
-                          (blockIdx.x + CLUSTER) * CONSUMERS + consumer);
+            const TileIndex tile = tile_at<GROUP_M>(piece.tile, rows, cols);
+            const int m0 = (tile.row * CLUSTER_M + place.row) * BM + consumer * WM;
+            const int n0 = (tile.col * CLUSTER_N + place.col) * BN;
+            unsigned boxes = (1u << C_BOXES) - 1;
+            if (count < steps) {
+                // A part of a tile: its workers add the parts up, box by box.
+                const Sharers sharers = walk.sharers(piece);
+                const int first = sharers.first * CLUSTER + blockIdx.x % CLUSTER;
+                const auto slot = [&](int part) {
+                    const int block = first + part * CLUSTER;
+                    // A tile's beginning: beside the end of the tile before.
+                    const int number =
+                        (2 * block + (part == 0)) * CONSUMERS + consumer;
+                    return partial + static_cast<size_t>(number) * (WM * BN / 4);
+                };
+                boxes = add_up(sum, sharers, worker - sharers.first,
+                               boxes_inside<C_COLS, C_BOXES>(m0, n0, M, N),
+                               arrived + first * CONSUMERS + consumer, slot);
+                if (speaker % 32 == 0) {
+                    tma_store_wait_read<0>();  // any buffer may be the next
+                }
             }
 
             // Rounded and packed, the tile makes room for the next.
             wgmma_pack<T>(done.pairs, sum);
-            const TileIndex tile = tile_at<GROUP_M>(piece.tile, rows, cols);
-            done.m0 = (tile.row * CLUSTER_M + place.row) * BM + consumer * WM;
-            done.n0 = (tile.col * CLUSTER_N + place.col) * BN;
-            done.waits = true;
+            done.m0 = m0;
+            done.n0 = n0;
+            done.waits = boxes;
         }
         for (int box = 0; done.waits && box < C_BOXES; ++box) {
             store(done, box, buffers, &C_map);

@@ -44,7 +44,12 @@ def sleep(job: dict[str, Any]) -> None:
 def swell(job: dict[str, Any]) -> None:
     held = []
     while True:
-        held.append(bytearray(1 << 26))
+        held.append(bytearray(1 << 29))  # few pages are touched before the limit
+
+
+def evaluate(job: dict[str, Any]) -> int:
+    """What a reader of sources must not do."""
+    return len(str(eval(job["text"])))
 
 
 def answer(job: dict[str, Any]) -> str:
@@ -84,11 +89,16 @@ def attempt(job: dict[str, Any]) -> dict[str, str]:
     def connect() -> None:
         socket.create_connection(("127.0.0.1", job["port"]), 2).close()
 
+    def listen() -> None:
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+
     def allowed() -> str:
         return Path(job["allowed"]).read_text(encoding="utf-8")
 
     found = {}
-    for do in (read, environ, write, write_here, look, program, connect, allowed):
+    for do in (read, environ, write, write_here, look, program, connect, listen, allowed):
         try:
             do()
             found[do.__name__] = "done"

@@ -7,8 +7,6 @@ the repository's address leads to a copy of the working tree, through git's own 
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.notebooks.addresses import Repository, repository
+from tests import environments
 from tests.conftest import ROOT
 
 VERSIONS = {
@@ -36,34 +35,25 @@ VERSIONS = {
 """What Colab's runtimes hold. Source: github.com/googlecolab/backend-info at a724079 (2026-08-19)."""
 BESIDE = ("jupyter-client>=7.4,<8", "PyYAML>=6")
 """Others that it has and that a kernel or a page imports."""
-
-
-class NoColabError(Exception):
-    """The environment cannot be made here: pip cannot install these versions."""
+COMPILER = {
+    "nvidia-cuda-nvrtc-cu12": "12.8.93",
+    "nvidia-cuda-runtime-cu12": "12.8.90",
+    "nvidia-cuda-nvcc-cu12": "12.8.93",  # crt
+    "nvidia-cuda-cccl-cu12": "12.8.90",
+}
+"""Its NVRTC and headers, as wheels. Source: apt-list-gpu.txt of the same repository at 0f0755b."""
 
 
 def environment() -> Path:
-    """The Python of an environment with Colab's versions, made once below _build/. Raises NoColabError."""
+    """The Python of an environment with Colab's versions. Raises NoEnvironmentError."""
     wanted = [*(f"{name}=={version}" for name, version in VERSIONS.items()), *BESIDE]
-    key = hashlib.sha256(json.dumps([sys.version, wanted]).encode()).hexdigest()[:8]
-    folder = ROOT / "_build" / f"colab-{key}"
-    folder.mkdir(parents=True, exist_ok=True)
-    python = folder / "venv" / "bin" / "python"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "ready").exists():
-            subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-            pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            command = [
-                *pip,
-                "--only-binary=:all:",
-                *wanted,
-            ]  # a newer Python has no wheels: say so soon
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise NoColabError(done.stderr.strip()[-500:])
-            (folder / "ready").touch()
-    return python
+    return environments.environment("colab", wanted)
+
+
+def with_compiler() -> Path:
+    """The Python of an environment with Colab's NumPy and NVRTC, and nothing else. Raises NoEnvironmentError."""
+    wanted = {"numpy": VERSIONS["numpy"], **COMPILER}
+    return environments.environment("colab-nvrtc", [f"{n}=={v}" for n, v in wanted.items()])
 
 
 def remote(folder: Path) -> Path:

@@ -54,6 +54,7 @@ TILES: Mapping[str, Mapping[str, int]] = {
     "lane_map": _SQUARE,
     "warp_tiled": _WARPS,
     "fp32_best": _WARPS,
+    "fp32_sliced": {**_WARPS, "SLICES": 3},
     "wmma": {},
     "wmma_shared": _MMA,
     "wmma_tiled": {**_MMA, "BK": 64},  # an even number of steps: its last tile lies where C is put

@@ -1,7 +1,8 @@
 """The mutants on a GPU: what compute-sanitizer reports of each, and whether its result is wrong.
 
 `python -m tests.mutants_sanitizer --out data/validation/mutants_sanitizer.json` runs every mutant of
-tests/mutants.py at its shapes, in a process of its own for each tool and in one more with no tool.
+tests/mutants.py at its shapes, in a process of its own for each tool and in one more with no tool; with
+`--of hopper`, into a file of their own, every mutant of tests/mutants_hopper.py.
 The kernels without a fault run the same way: what a tool reports of those counts for nothing. It is
 resumable, and a mutant that no tool has reported yet comes before one that is caught already.
 """
@@ -26,10 +27,10 @@ from helpers.measuring import campaign, evidence, sanitizer, store
 from helpers.measuring.sanitizer import CHECKS, Task, Verdict
 from helpers.measuring.sections import watching
 from helpers.measuring.sections.watching import Mutated
-from helpers.measuring.store import Record
+from helpers.measuring.store import Record, Size
 from helpers.rungs import catalog as kernels
 from helpers.rungs import fingerprint
-from tests import mutants
+from tests import mutants, mutants_hopper
 
 KIND = "mutants_sanitizer"
 LIMIT = 10.0
@@ -46,13 +47,22 @@ class Subject:
     kernel: str
     fault: str
     text: str = field(repr=False)
+    hopper: bool = False
 
     @cached_property
     def params(self) -> dict[str, int]:
         """The tile sizes that it runs with, those of the emulator's record."""
-        return dict(
-            geometry(kernels[self.kernel], *mutants.ALIGNED, **mutants.TILES[self.kernel]).params
-        )
+        kernel = kernels[self.kernel]
+        if self.hopper:
+            return dict(mutants_hopper.planned(kernel, self.sizes[0]).params)
+        return dict(geometry(kernel, *mutants.ALIGNED, **mutants.TILES[self.kernel]).params)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """M, N, K of its launches, the ragged one first."""
+        if self.hopper:
+            return mutants_hopper.sizes(kernels[self.kernel])
+        return tuple(mutants.SHAPES[name] for name in reversed(mutants.shapes(self.kernel)))
 
     @cached_property
     def source(self) -> str:
@@ -68,10 +78,20 @@ def subjects() -> tuple[Subject, ...]:
     return (*clean, *(Subject(m.name, m.kernel, m.fault, m.source) for m in mutants.mutants()))
 
 
+@cache
+def hopper_subjects() -> tuple[Subject, ...]:
+    """The same of the TMA kernels."""
+    names = mutants_hopper.KERNELS_OF
+    clean = [Subject(f"{k}:clean", k, "", kernels[k].source, True) for k in names]
+    faulty = (Subject(m.name, m.kernel, m.fault, m.text, True) for m in mutants_hopper.mutants())
+    return (*clean, *faulty)
+
+
 def task(subject: Subject, check: str, cubin: Path) -> Task:
     """One process: a subject at each of its shapes, the ragged one first, under one check or none."""
-    sizes = [mutants.SHAPES[name] for name in reversed(mutants.shapes(subject.kernel))]
-    jobs = [watching.launched(subject.kernel, s, subject.params, cubin, check) for s in sizes]
+    jobs = [
+        watching.launched(subject.kernel, s, subject.params, cubin, check) for s in subject.sizes
+    ]
     return Task(f"{subject.name} under {check or 'no tool'}", check, tuple(jobs), {"of": subject})
 
 
@@ -118,6 +138,7 @@ def rounds(
 def run(
     out: Path,
     *,
+    of: Sequence[Subject] | None = None,
     chosen: Sequence[Subject] | None = None,
     workers: int | None = None,
     seconds: float | None = None,
@@ -125,12 +146,16 @@ def run(
     commit: str | None = None,
     say: Callable[[str], None] = print,
 ) -> list[str]:
-    """Run what the record lacks; what could not be understood, as text. Raises as `campaign.run`."""
+    """Run what the record lacks; what could not be understood, as text. Raises as `campaign.run`.
+
+    of: all that the record is about, `subjects()` if left out; chosen: those of them to run now.
+    """
     campaign.require_gpu()
     started, session = time.monotonic(), campaign.Session()
-    chosen = list(subjects() if chosen is None else chosen)
+    of = subjects() if of is None else of
+    chosen = list(of if chosen is None else chosen)
     data = store.start_validation(out, KIND)
-    known = {s.name: s.source for s in subjects()}
+    known = {s.name: s.source for s in of}
     data.data["rows"] = [r for r in data.rows if known.get(r.name) == r.source]
     stamp = campaign.stamp(session.versions(), campaign.commit(commit))
     stamp |= {"gpu": session.gpu.name, "sanitizer": sanitizer.version(sanitizer.tool_path())}
@@ -181,9 +206,9 @@ def run(
     return list(refused.values())
 
 
-def show(out: Path) -> None:
+def show(out: Path, hopper: bool = False) -> None:
     """Print the table of the classes, as far as there is one."""
-    table = evidence.mutants_table(out)
+    table = evidence.mutants_table(out, hopper=hopper)
     for r in table.rows if table else ():
         print(" ".join(f"{r[name]!s:>{28 if name == 'fault' else 10}}" for name in r))
     print(table.note if table else "no mutant has all of its runs yet")
@@ -193,6 +218,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants_sanitizer", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the record (JSON)")
+    parser.add_argument(
+        "--of", choices=("ladder", "hopper"), default="ladder", help="which mutants"
+    )
     parser.add_argument("--workers", type=int, help="processes side by side (default: 12 at most)")
     parser.add_argument("--seconds", type=float, help="stop cleanly before this much time is spent")
     parser.add_argument(
@@ -203,12 +231,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--plan", action="store_true", help="how much there is to do; needs no GPU")
     options = parser.parse_args(arguments)
+    hopper = options.of == "hopper"
     try:
+        of = hopper_subjects() if hopper else subjects()
         if options.plan:
             data = store.start_validation(options.out, KIND)
             count = sanitizer.workers(options.workers)
             for check in RUNS:
-                lacks = len(lacking(data, subjects(), check))
+                lacks = len(lacking(data, of, check))
                 each = watching.START_SECONDS if check else watching.START_SECONDS / 2
                 print(
                     f"{lacks:5d} under {check or 'no tool':10s} {each * cdiv(lacks, count):6.0f} s"
@@ -216,6 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         refused = run(
             options.out,
+            of=of,
             workers=options.workers,
             seconds=options.seconds,
             limit=options.limit,
@@ -225,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TileError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    show(options.out)
+    show(options.out, hopper)
     for text in refused[:5]:
         print(f"refused: {text}", file=sys.stderr)
     return 1 if refused else 0

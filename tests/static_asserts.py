@@ -428,6 +428,7 @@ _BOTH = ({"ROWS": "BM", "COLS": "BK"}, {"ROWS": "BK", "COLS": "BN"})
 """The tiles of A and of B."""
 INSTANCES: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = {
     "14_fp32_best.cu": {"multiply": ({"WIDTH": "4"}, {"WIDTH": "1"})},
+    "16_sliced.cu": {"multiply": ({"WIDTH": "4"}, {"WIDTH": "1"})},
     "17_wmma_shared.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
     "17_wmma_tiled.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
     "18_mma_naive.cu": dict.fromkeys(("load_chunks", "store_chunks", "gather_tile"), _BOTH),
@@ -448,6 +449,14 @@ INSTANCES: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = {
         "store_chunks": (),
         "gather_tile": ({"ROWS": "BM", "COLS": "RAGGED_K"}, {"ROWS": "RAGGED_K", "COLS": "BN"}),
         "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}, {"COLS": "RAGGED_K"}),
+        "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},),
+        "multiply": ({"DEPTH": "MMA_K"},),
+    },
+    "19_mma_sliced.cu": {
+        "load_chunks": (),
+        "store_chunks": (),
+        "gather_tile": (),
+        "swizzled": ({"COLS": "BK"}, {"COLS": "BN"}),
         "load_fragments": ({"A_COLS": "BK", "N_PAIRS": "N_TILES / 2"},),
         "multiply": ({"DEPTH": "MMA_K"},),
     },

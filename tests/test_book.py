@@ -227,6 +227,8 @@ IN_A_BROWSER = {
 }
 
 OTHERS = {
+    "faint code": ("faint", '<pre><span style="color: #bbb">int x;</span></pre>'),
+    "a faint link in the navigation": ("faint", '<nav><a href="#" style="color: #aaa">next</a></nav>'),
     "missing": ("errors", '<img src="gone.png" alt="x">'),
     "svg": ("faint", '<svg width="90" height="30"><text y="20" fill="#eee">pale</text></svg>'),
     "box": (

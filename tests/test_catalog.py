@@ -21,11 +21,12 @@ def test_entry_stands_in_its_file(name):
 def test_defaults_in_the_file_are_the_catalogs(name):
     """A tile size lives in the catalog; the file's own default must not drift from it."""
     kernel = catalog[name]
-    for param in kernel.params:
+    compiled_in = [param for param in kernel.params if param not in kernel.passed]
+    for param in compiled_in:
         found = re.search(rf"#ifndef {param}\s*\n\s*#define {param} (\d+)", kernel.source)
         assert found, f"{kernel.file} has a default for {param}"
     same_file = [k for k in catalog.values() if k.file == kernel.file]
-    for param in kernel.params:
+    for param in compiled_in:
         value = int(re.search(rf"#define {param} (\d+)", kernel.source)[1])
         assert value in {k.params[param] for k in same_file if param in k.params}
 

@@ -197,7 +197,7 @@ def hurried(record: Record) -> None:
     [
         ("13_loop_registers", slower, r"13_loop_registers\.md:\d+"),
         ("06_tiling", exchanged, r"06_tiling\.md:\d+"),
-        ("16_streams", hurried, r"16_streams\.md:\d+"),
+        ("24_streams", hurried, r"24_streams\.md:\d+"),
     ],
 )
 def test_a_changed_record_stops_the_page_at_the_sentence(

@@ -40,11 +40,24 @@ def test_a_record_of_other_code_is_seen(section, what):
     assert "not in the record" in compared.stale(twin)[0]
 
 
+def unexplained(row: dict[str, Any]) -> list[Any]:
+    return compilers.unexplained(row["kernel"], row["differences"], "nvrtc", "clang")
+
+
+def test_another_difference_would_be_told():
+    [some] = [r for r in record()["kernels"] if r["kernel"] == "thin_rows"]
+    for change in ({"space": "global"}, {"op": "store"}, {"array": "A_tile", "clang": 10**9}):
+        twin = copy.deepcopy(some)
+        twin["differences"][0] |= change
+        assert unexplained(twin)
+    assert unexplained({**some, "kernel": "naive"})
+
+
 def test_results_and_counts_are_those_of_nvrtc():
     for r in record()["kernels"]:
         assert r["launches"] == r["bits"] == r["right"] >= 4, r["kernel"]
         assert r["counts"] > r["lines"] > 0
-        assert r["differences"] == [], r["kernel"]
+        assert unexplained(r) == [], r["kernel"]
 
 
 def test_starters_and_solutions_are_judged_alike():

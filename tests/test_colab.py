@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from tests import colab
+from tests.environments import NoEnvironmentError
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ def python() -> Path:
     """The Python of Colab's environment."""
     try:
         return colab.environment()
-    except colab.NoColabError as error:
+    except NoEnvironmentError as error:
         pytest.skip(f"Colab's versions cannot be installed here, so this did not run: {error}")
 
 

@@ -21,7 +21,10 @@ from helpers.plans import plan
 from helpers.rungs import catalog
 from helpers.toolchain import SassInstruction, resources_of
 
-pytestmark = pytest.mark.nvrtc
+pytestmark = [
+    pytest.mark.nvrtc,
+    pytest.mark.xdist_group("costs"),
+]  # one worker computes the bounds once
 
 CLIMB = (
     "naive", "coalesced", "tiled_32", "block_1d", "block_2d", "vectorised", "prefetch",

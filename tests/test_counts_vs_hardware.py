@@ -54,6 +54,10 @@ def copies_asynchronously(kernel):
     return agree.extra(kernel, 0) > 0
 
 
+THIN = 0.005
+"""Share of wavefronts that ncu may count beyond those of a thin kernel's loads."""
+
+
 @EACH
 def test_shared_loads_of_the_machine_code_equal_ncu(index):
     kernel, theirs = PLAIN[index]["kernel"], PLAIN[index]["values"]
@@ -62,7 +66,11 @@ def test_shared_loads_of_the_machine_code_equal_ncu(index):
         waves = ours["sass_load_wavefronts"]
         assert 0 <= theirs["shared_load_wavefronts"] - waves <= agree.extra(kernel, waves)
         return
-    assert ours["sass_load_wavefronts"] == theirs["shared_load_wavefronts"]
+    more = theirs["shared_load_wavefronts"] - ours["sass_load_wavefronts"]
+    # In thin kernels ncu counts a few more; the page says so, and that it is not known why.
+    assert more == 0 or (
+        kernel.startswith("thin_") and 0 < more < THIN * ours["sass_load_wavefronts"]
+    )
     assert ours["sass_load_requests"] == theirs["shared_load_instructions"]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+
 import numpy as np
 import pytest
 
@@ -476,17 +479,52 @@ def test_a_printf_has_an_end():
     assert len(told) < 2100
 
 
-def test_clocks_stand_still():
-    source = """
-    extern "C" __global__ void k(long long* out)
-    {
-        const long long start = clock64();
-        out[threadIdx.x] = clock64() - start + clock();
+ASKING = """
+extern "C" __global__ void k(long long* out)
+{
+    long long t, u;
+    unsigned sm, sms, warps, high;
+    const long long start = clock64();
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    asm volatile("mov.u32 %0, %%nsmid;" : "=r"(sms));
+    asm volatile("mov.u32 %0, %%nwarpid;" : "=r"(warps));
+    asm volatile("mov.u32 %0, %%clock_hi;" : "=r"(high));
+    long long spent = clock64() - start;
+    while (clock64() - start < 100000) {
     }
-    """
-    out = np.ones(32, np.int64)
-    emulator.launch(source, "k", 1, 32, [out])
-    assert (out == 0).all()
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(u));
+    long long* mine = out + 8 * (blockIdx.x * blockDim.x + threadIdx.x);
+    mine[0] = spent, mine[1] = start, mine[2] = t, mine[3] = u - t, mine[4] = sm, mine[5] = sms;
+    mine[6] = warps, mine[7] = high;
+}
+"""
+
+
+def told_where(arch: str = "sm_75", **options: object) -> np.ndarray:
+    out = np.zeros((50, 64, 8), np.int64)
+    report = emulator.launch(ASKING, "k", 50, 64, [out], arch=arch, **options)
+    assert report.ok, report
+    return out
+
+
+def test_a_kernel_that_asks_where_it_is_reads_what_a_gpu_tells():
+    """No register has a value by which a kernel could know the emulator."""
+    out = told_where()
+    spent, start, t, later, sm, sms, warps, high = np.moveaxis(out, 2, 0)
+    assert (spent > 0).all() and (spent < 1000).all() and (start > 1 << 32).all()
+    assert (high == start >> 32).all() and (t > 1e18).all() and (t % 32 == 0).all()
+    assert (later > 100000 / 1.59 * 0.9).all() and (later < 100000 / 1.59 * 2).all()
+    assert (sms == 40).all() and (warps == 32).all()
+    assert set(sm[:, 0]) == set(range(40)) and (sm == sm[:, :1]).all()
+    assert len(np.unique(start)) > 50  # SMs and warps have their own
+    assert (told_where("sm_90")[..., 5] == 132).all() and (told_where("sm_120")[..., 6] == 48).all()
+
+
+def test_the_same_launch_reads_the_same_time_and_another_seed_another():
+    assert (told_where() == told_where()).all() and (told_where(lanes=64)[..., 1] > 1 << 32).all()
+    assert (told_where(seed=1)[..., 1:3] != told_where(seed=2)[..., 1:3]).all()
+    assert (told_where(seed=1)[..., 4] != told_where(seed=2)[..., 4]).any()
 
 
 # -- warps ---------------------------------------------------------------------------------------
@@ -648,6 +686,20 @@ def test_an_endless_loop_ends_in_a_finding():
     assert report.findings[0].line in (4, 5)
     report = emulator.launch(source, "k", 1, 1, [np.zeros(256, np.int32)], max_seconds=0.2)
     assert "time limit" in report.findings[0].message
+
+
+def test_a_busy_machine_ends_no_kernel_early(monkeypatch):
+    """By the clock on the wall an hour goes by at each look; what is limited is the processor's time."""
+    hours = itertools.count(step=3600.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(hours))
+    source = """
+    extern "C" __global__ void k(int* x)
+    {
+        for (int i = 0; i < 20; ++i) x[threadIdx.x] += i;
+    }
+    """
+    x = np.zeros(32, np.int32)
+    assert emulator.launch(source, "k", 1, 32, [x], max_seconds=20).ok and (x == 190).all()
 
 
 def test_damaged_ptx_ends_in_the_emulators_own_error():

@@ -324,6 +324,9 @@ def translate(text: str) -> None:
 
 
 SAMPLES = {
+    "mapa.shared::cluster.u32": "a, b, c", "getctarank.shared::cluster.u32": "a, b",
+    "barrier.cluster.arrive.release": "", "barrier.cluster.wait.acquire": "",
+    "wgmma.fence.sync.aligned": "", "wgmma.wait_group.sync.aligned": "0", "setmaxnreg.inc.sync.aligned.u32": "40",
     "add.s32": "a, b, c", "sub.rn.f32": "f, g, h", "mul.lo.u32": "a, b, c", "mad.lo.s32": "a, b, c, d",
     "fma.rn.f32": "f, g, h, f", "addc.cc.u32": "a, b, c", "madc.lo.u32": "a, b, c, d",
     "mul24.lo.s32": "a, b, c", "div.rn.f32": "f, g, h", "rem.s32": "a, b, c", "sad.u32": "a, b, c, d",

@@ -180,8 +180,19 @@ def test_named_barriers_order_the_warps_that_meet_there():
     )
     assert one_block(body.format(bars, 32), threads=128).ok
     only(one_block(body.format(bars, 64), threads=128), "race")
-    with pytest.raises(EmulationError, match="barrier number"):
-        one_block(body.format(bar, 32), threads=128)
+    assert one_block(body.format(bar, 32), threads=128).ok
+    only(one_block(body.format(bar, 64), threads=128), "race")
+
+
+def test_the_number_of_a_named_barrier_is_one_for_a_warp_and_one_that_there_is():
+    bar = 'asm volatile("bar.sync %0, 64;" :: "r"({0}) : "memory"); if (!blockIdx.x) out[t] = t;'
+    report = one_block(bar.format("t % 2"), threads=64)
+    assert {f.kind for f in report.findings} == {"divergent-barrier"}
+    assert "name different barriers" in report.findings[0].message
+    with pytest.raises(EmulationError, match="a block has 16, 0 to 15"):
+        one_block(bar.format("14 + t / 32 * 2"), threads=64)
+    threads = bar.replace("64", "%1").format('14 + t / 64), "r"(t < 64 ? 64 : 32')
+    assert one_block(threads, threads=96).ok, "the number of threads may differ, too"
 
 
 def test_a_producer_may_arrive_without_waiting():

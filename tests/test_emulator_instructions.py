@@ -723,8 +723,7 @@ def test_moves_pack_and_unpack():
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("mapa.u64 %0, %1, 0;", "wgmma, TMA and clusters"),
-        ("mbarrier.arrive.expect_tx.shared::cta.b64 %0, [%1], 16;", "cp.async"),
+        ("multimem.ld_reduce.relaxed.sys.global.add.u64 %0, [%1];", "TMA, wgmma and clusters"),
     ],
 )
 def test_hopper_instructions_are_refused_by_name(template, says):

@@ -45,6 +45,19 @@ LINES = (
     "st.b32 [x], a", "mbarrier.init.shared.b64 [a], 32", "mbarrier.inval.shared.b64 [a]",
     "mbarrier.arrive.shared.b64 x, [a]", "cp.async.mbarrier.arrive.noinc.shared.b64 [a]",
     "stmatrix.sync.aligned.m8n8.x1.shared.b16 [a], {b}", "elect.sync a|p, 0xffffffff", "trap",
+    # the copy engine
+    "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [a], [x, {b, c}], [d]",
+    "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [x, {b}], [a]",
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [a], [x], b, [c]",
+    "cp.async.bulk.global.shared::cta.bulk_group [x], [a], b", "cp.async.bulk.commit_group",
+    "cp.async.bulk.wait_group.read 1", "fence.proxy.async.shared::cta",
+    "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [a], b", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [a], b",
+    "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [a], b",
+    # clusters
+    "getctarank.u64 a, x", "mapa.u64 x, y, a",
+    # warpgroups
+    "wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned 0",
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {f, g, h, h}, x, y, p, 1, 1, 0, 0; add.f32 f, g, h",
     # functions
     "call (back), device, (given)", "call (back), x, (given)", "call (back), malloc, (given)",
     "call free, (given)", "call (back), vprintf, (given)", "call __assertfail, (given)",
@@ -52,7 +65,7 @@ LINES = (
 """With SAMPLES and the kernels of the book: each function that is linked is called in one of these."""
 
 HEAD = """.version 8.3
-.target sm_90
+.target sm_90a
 .address_size 64
 .extern .func (.param .b64 r) malloc (.param .b64 n);
 .extern .func free (.param .b64 p);
@@ -97,13 +110,12 @@ def globals_of(program: Program) -> set[str]:
 
 
 def kernels() -> Iterator[Program]:
-    """The kernels of the book that the emulator runs, translated."""
+    """The kernels of the book, translated."""
     for kernel in catalog.values():
-        if kernel.name != "mma_tma" and not kernel.name.startswith("hopper"):
-            module = P.parse(
-                toolchain.compile_launch(lay_out(kernel, 4096, 4096, 4096)).ptx, kernel.file
-            )
-            yield blocks.translate(module, kernel.entry)
+        module = P.parse(
+            toolchain.compile_launch(lay_out(kernel, 4096, 4096, 4096)).ptx, kernel.file
+        )
+        yield blocks.translate(module, kernel.entry)
 
 
 @pytest.mark.slow

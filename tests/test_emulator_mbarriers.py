@@ -219,13 +219,51 @@ def test_a_barrier_that_is_not_set_up_or_set_up_wrongly():
         run("if (t == 0) init(&bar, n - 4);")
 
 
-def test_what_belongs_to_hopper_is_refused_by_name():
-    with pytest.raises(EmulationError, match=r"expect_tx.*Use mma.sync with cp.async"):
-        run(
-            'asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 16;" '
-            ':: "r"(at(&bar)) : "memory");',
-            arch="sm_90",
-        )
+def test_a_wait_that_is_told_no_asks_its_own_barrier_again():
+    """Two scopes of inline assembly with one name of a label: a branch means that of its own scope."""
+    ask = """
+        asm volatile("{.reg .pred p; AGAIN: mbarrier.test_wait.parity.shared.b64 p, [%0], 0; @!p bra AGAIN;}"
+            :: "r"(at(&BAR)) : "memory");
+    """
+    body = f"""
+        __shared__ unsigned long long third;
+        if (t == 0) {{ init(&bar, 128); init(&other, 128); init(&third, 1); }}
+        __syncthreads();
+        arrive(&other);
+        if (t == 64) arrive(&third);
+        {ask.replace("BAR", "other")}
+        y[t] = 1;
+        if (t < 32) {{ {ask.replace("BAR", "bar")} y[t] = 2; }}
+        {ask.replace("BAR", "third")}
+        y[t] += 10;
+    """
+    report, y = run(body)
+    assert [f.kind for f in report.findings] == ["divergent-barrier"], report
+    assert "never completes: 128 of its 128" in report.findings[0].message
+    assert list(y[:3]) == [12, 12, 12] and list(y[32:35]) == [11, 11, 11]
+
+
+def test_bytes_that_nobody_copies():
+    """expect_tx and complete_tx by hand: a phase waits for arrivals and bytes, whichever come last."""
+    tx = """
+        asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 48;" :: "r"(at(&bar)) : "memory");
+        asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 32;" :: "r"(at(&bar)) : "memory");
+    """
+    last = 'asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 16;" :: "r"(at(&bar)) : "memory");'
+    body = f"""
+        if (t == 0) init(&bar, 128);
+        __syncthreads();
+        if (t == 0) {{ s[0] = 7; {tx} }}
+        auto token = arrive(&bar);
+        if (t == 0) {{ y[1] = over(&bar, token); LAST }}
+        while (!over(&bar, token)) {{}}
+        if (t == 64) y[0] = s[0];
+    """
+    report, y = run(body.replace("LAST", last), arch="sm_90")
+    assert report.ok, report
+    assert y[0] == 7
+    report, _ = run(body.replace("LAST", ""), arch="sm_90")
+    assert any("16 bytes that were announced have not come" in f.message for f in report.findings)
 
 
 def test_global_memory_too_is_ordered_by_phases():
@@ -602,3 +640,16 @@ def test_a_function_that_is_not_inlined_may_wait_for_a_phase(schedule):
             np.testing.assert_array_equal(y, x[::-1])
         else:
             assert "race" in {f.kind for f in report.findings}
+
+
+def test_who_waits_for_ever_is_named_where_the_others_have_ended():
+    body = SETUP + "if (t != 40) return; while (!over_parity(&other, 0)) {} y[t] = 1;"
+    [finding] = run(body)[0].findings
+    assert "thread (40, 0, 0)" in finding.message and "waits at other[0]" in finding.message
+    # Each waits at the barrier of its own number: who has ended names another one.
+    several = (
+        "__shared__ unsigned long long bars[8]; if (t < 8) init(&bars[t], 1); __syncthreads();"
+    )
+    several += "if (t != 5) return; while (!over_parity(&bars[t + n], 0)) {} y[t] = 1;"
+    [finding] = run(several, n=1)[0].findings
+    assert "thread (5, 0, 0)" in finding.message and "1 of its 1 arrivals" in finding.message

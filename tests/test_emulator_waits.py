@@ -523,3 +523,47 @@ def test_a_fence_of_the_block_does_not_use_up_what_another_block_released(fences
     report = emulator.launch(text, "k", 2, 64, arrays, schedule=schedule)
     assert {f.kind for f in report.findings} == kinds, report
     np.testing.assert_array_equal(arrays[2], np.arange(64) + 1)
+
+
+# -- bar.arrive: counted, and on -------------------------------------------------------------------
+
+ARRIVE = """
+extern "C" __global__ void k(float* out)
+{
+    __shared__ float s[32];
+    const int lane = threadIdx.x % 32;
+    if (threadIdx.x < 32) {
+        BEFORE
+        asm volatile("bar.arrive 1, 64;" ::: "memory");
+        AFTER
+    } else if (threadIdx.x < 64) {
+        asm volatile("bar.sync 1, 64;" ::: "memory");
+        out[blockIdx.x * 32 + lane] = s[31 - lane];
+        asm volatile("bar.arrive 2, 64;" ::: "memory");
+    }
+    if (threadIdx.x < 32) {
+        asm volatile("bar.sync 2, 64;" ::: "memory");
+        s[lane] = -1.0f;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("threads", [64, 96])  # the whole block, or some of its warps
+def test_who_waits_knows_what_those_did_that_were_counted(threads: int, schedule: str) -> None:
+    for before, after, sound in (("s[lane] = lane;", "", True), ("", "s[lane] = lane;", False)):
+        source = ARRIVE.replace("BEFORE", before).replace("AFTER", after)
+        out = np.zeros(3 * 32, np.float32)
+        report = emulator.launch(source, "k", 3, threads, [out], schedule=schedule)
+        assert ("race" not in {f.kind for f in report.findings}) == sound, report
+        if sound:
+            assert report.ok and (out.reshape(3, 32) == np.arange(32)[::-1]).all()
+
+
+def test_who_was_counted_knows_nothing_of_those_that_wait() -> None:
+    """The counted thread writes again where the other reads after the barrier: nothing orders the two."""
+    source = ARRIVE.replace("BEFORE", "s[lane] = lane;").replace("AFTER", "")
+    source = source.replace('asm volatile("bar.sync 2, 64;" ::: "memory");\n', "")
+    report = emulator.launch(source, "k", 1, 64, [np.zeros(32, np.float32)])
+    assert "race" in {f.kind for f in report.findings}

@@ -87,7 +87,7 @@ def test_another_error_keeps_its_frames(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The wrong twin: an error of another kind that is raised inside the library."""
-    said = shown(shell, 'launch.trace("tiled_32", 64, 64, None)', capsys)
+    said = shown(shell, 'launch.trace("tiled_32", 64, 64, 64, seed="x")', capsys)
     assert "TypeError" in said and "helpers/" in said
 
 

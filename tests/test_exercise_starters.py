@@ -52,7 +52,7 @@ def test_an_untouched_starter_is_not_answered_yet(id: str, tmp_path: Path) -> No
 
 
 def kernels() -> list[str]:
-    return [id for id in IDS if exercises.find(id).kind == "kernel"]
+    return [id for id in IDS if exercises.find(id).kind in ("kernel", "repair")]
 
 
 @pytest.mark.parametrize("id", kernels())

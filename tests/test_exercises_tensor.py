@@ -289,29 +289,66 @@ def test_a_wrong_place_in_a_box_gets_its_hint(
     assert words in hint("20.1", answer)
 
 
+def twin(number: str, *changes: tuple[str, str]) -> str:
+    """The solution of an exercise with texts replaced that stand in it once."""
+    source = solution(number)
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+ASKED = ("            barrier_wait(&empty[at], step / SLOTS % 2 ^ 1);\n", "")
+GIVEN = ("            barrier_arrive(&empty[at]);\n", "")
+FIXED = ("full[at], step / SLOTS % 2)", "full[at], 0)")
+FEW = ("&full[at], sizeof(slot[at])", "&full[at], COLS * sizeof(float)")
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("changes", "words"),
     [
-        ("at.parity ^ 1", "at.parity", "first round must not wait"),
-        ("barrier_wait(&empty[at.stage], at.parity ^ 1);", "", "waits for empty"),
-        ("barrier_wait(&full[at.stage], at.parity);", "", "waits for full"),
-        ("barrier_arrive(&empty", "if (lane == 0) barrier_arrive(&empty", "as many threads must"),
-        ("at.advance();", "__syncthreads(); at.advance();", "meet at full and empty alone"),
+        ([FEW], "engine bring for one box"),
+        ([("sizeof(slot[at])", "2 * sizeof(slot[at])")], "engine bring for one box"),
+        ([ASKED, GIVEN], "the producer waits for empty before it asks"),
+        ([ASKED], "the producer waits for empty before it asks"),
+        ([GIVEN], "the consumer has arrived once it has read"),
+        ([FIXED], "Which parity has the round"),
+        ([("step / SLOTS % 2 ^ 1", "1")], "Which parity has the round"),
+        ([("% 2 ^ 1", "% 2")], "first round must not wait"),
+        ([("barrier_arrive(&e", "if (threadIdx.x == 0) barrier_arrive(&e")], "as many threads must"),
+        ([("            barrier_wait(&full[at], step / SLOTS % 2);\n", "")], "consumer waits for full"),
+        ([("tma_load(slot[at]", "tma_load(&slot[at][0][4]")], "how slot is declared"),
+        ([("float sum = 0;", "float sum = 0; __syncthreads();")], "meet at full and empty alone"),
+        ([("step * ROWS, 0", "0, step * ROWS")], "in the same order"),
+        ([("sum += slot", "sum = slot")], "in the same order"),
     ],
-)
-def test_a_relay_that_breaks_says_at_which_barrier(old: str, new: str, words: str) -> None:
-    right = solution("20.2")
-    assert right.count(old) == 1 and exercises.check("20.2", right).passed
-    assert words in hint("20.2", right.replace(old, new))
-    assert "waits for empty" in hint("20.2", starter("20.2"))
+)  # fmt: skip
+def test_a_ring_of_boxes_that_breaks_is_told_what_to_look_at_next(
+    changes: list[tuple[str, str]], words: str
+) -> None:
+    assert words in hint("20.2", twin("20.2", *changes))
 
 
-def test_one_arrival_for_all_lanes_is_a_right_relay() -> None:
-    one = solution("20.2").replace("empty[threadIdx.x], 32", "empty[threadIdx.x], 1")
-    last = "__syncwarp(); if (lane == 0) barrier_arrive(&empty[at.stage])"
-    assert exercises.check("20.2", one.replace("barrier_arrive(&empty[at.stage])", last)).passed
-    early = one.replace("barrier_arrive(&empty[at.stage])", last.replace("__syncwarp(); ", ""))
-    assert "waits for empty" in hint("20.2", early)
+def test_the_ring_to_be_mended_leads_from_fault_to_fault() -> None:
+    assert "engine bring for one box" in hint("20.2", starter("20.2"))
+    assert starter("20.2") == twin("20.2", FEW, ASKED, GIVEN, FIXED)
+    assert "the producer waits for empty" in hint("20.2", twin("20.2", ASKED, GIVEN, FIXED))
+    assert "Which parity" in hint("20.2", twin("20.2", FIXED))
+    assert exercises.check("20.2", solution("20.2")).passed
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("SLOTS = 2", "SLOTS = 3")],
+        [("threadIdx.x], 32", "threadIdx.x], 1"), GIVEN,
+         (" + threadIdx.x] = sum;\n", " + threadIdx.x] = sum; __syncwarp();\nif (threadIdx.x == 0) barrier_arrive(&empty[at]);\n")],
+        [("ROWS = 8, COLS", "ROWS = 8, ALL = 1024, COLS"), ("&full[at], sizeof(slot[at])", "&full[at], ALL")],
+    ],
+    ids=["three slots", "one arrival for all lanes", "bytes as a number"],
+)  # fmt: skip
+def test_other_rings_of_boxes_are_right_too(changes: list[tuple[str, str]]) -> None:
+    assert exercises.check("20.2", twin("20.2", *changes)).passed
 
 
 # -- chapters 21 and 22 ----------------------------------------------------------------------------
@@ -342,39 +379,66 @@ def test_a_descriptor_that_keeps_the_number_of_the_block_is_told_so() -> None:
     assert "name the block of the cluster" in hint("21.1", unmasked)
 
 
-def holder(row: int, col: int) -> tuple[int, int]:
-    lane = row % 8 * 4 + col % 8 // 2
-    return row // 16 * 32 + lane, col // 8 * 4 + row % 16 // 8 * 2 + col % 2
+SHOWN = ("        tma_store_fence();  // what was stored, an engine may read\n", "")
+AWAITED = ("        wgmma_finish(sum);\n", "")
+LOWER = (" + i / 2 % 2 * 8", "")
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("changes", "words"),
     [
-        (lambda r, c: (0, 0), "no two may share one"),
-        (
-            lambda r, c: (127 - holder(r, c)[0], holder(r, c)[1]),
-            "a warp of the group holds 16 rows",
-        ),
-        (lambda r, c: (holder(r, c)[0] ^ 1, holder(r, c)[1]), "four lanes share eight columns"),
-        (lambda r, c: (holder(r, c)[0], holder(r, c)[1] ^ 2), "the row eight further down"),
+        ([SHOWN], "Each thread says of its own stores"),
+        ([SHOWN, AWAITED], "Each thread says of its own stores"),
+        ([("tma_store_fence();", "wgmma_fence();")], "Each thread says of its own stores"),
+        ([("tma_store_fence();", "if (threadIdx.x == 0) tma_store_fence();")], "Each thread says of its own stores"),
+        ([AWAITED], "nobody may refill the tiles or read the sums"),
+        ([AWAITED, ("wgmma_boxes(", "wgmma_finish(sum); wgmma_boxes(")], "nobody may refill"),
+        ([("        __syncthreads();\n        wgmma_boxes", "        wgmma_boxes")], "stands a barrier of the block"),
+        ([LOWER], "two of the row eight further down"),
+        ([("lane % 4 * 2", "lane % 4")], "look at the picture"),
+        ([("k0 > 0", "false")], "the first tiles are right"),
     ],
-)
-def test_a_wrong_holder_of_a_sum_gets_its_hint(
-    answer: Callable[[int, int], Any], words: str
+)  # fmt: skip
+def test_a_product_that_breaks_is_told_what_to_look_at_next(
+    changes: list[tuple[str, str]], words: str
 ) -> None:
-    assert exercises.check("21.2", holder).passed
-    assert words in hint("21.2", answer)
-    assert not exercises.check("21.2", lambda r, c: r).passed
+    assert words in hint("21.2", twin("21.2", *changes))
 
 
-def test_rounds_count_to_one_percent_where_tiles_are_cut_and_exactly_where_not() -> None:
-    def rounds(tiles: int, workers: int) -> tuple[float, float]:
-        whole = -(-tiles // workers)
-        return whole, round(tiles / workers, 2) if tiles > workers else whole
+def test_the_product_to_be_mended_leads_from_fault_to_fault() -> None:
+    assert starter("21.2") == twin("21.2", SHOWN, AWAITED, LOWER)
+    assert "says of its own stores" in hint("21.2", starter("21.2"))
+    told = failures(exercises.check("21.2", twin("21.2", AWAITED, LOWER)))
+    assert len(told) == 2 and "32 rows were never written" in list(told.values())[1]
+    assert exercises.check("21.2", solution("21.2")).passed
 
-    assert exercises.check("22.2", rounds).passed
-    assert "round up" in hint("22.2", lambda t, w: (t / w, max(1.0, t / w))).lower()
-    assert "not full" in hint("22.2", lambda t, w: (t // w, max(1.0, t / w))).lower()
-    assert "nothing is cut" in hint("22.2", lambda t, w: (-(-t // w), t / w)).lower()
-    assert "nobody waits" in hint("22.2", lambda t, w: (-(-t // w), -(-t // w))).lower()
-    assert not exercises.check("22.2", lambda t, w: (1.005 * -(-t // w), max(1.0, t / w))).passed
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("wgmma_finish(sum)", "wgmma_wait<0>()")],
+        [SHOWN, ("        wgmma_boxes", "        tma_store_fence();\n        wgmma_boxes")],
+    ],
+    ids=["a bare wait", "the fence behind the barrier"],
+)
+def test_other_products_are_right_too(changes: list[tuple[str, str]]) -> None:
+    assert exercises.check("21.2", twin("21.2", *changes)).passed
+
+
+def test_adding_up_by_one_owner_and_in_shares() -> None:
+    def adding_up(parts: int, tile: float) -> tuple[float, float]:
+        return (parts - 1) * tile, 2 * (parts - 1) * tile / parts
+
+    assert exercises.check("22.2", adding_up).passed
+    wrong_owner = {
+        "its own part": lambda p, t: p * t, "from each": lambda p, t: t,
+        "in registers": lambda p, t: 0.9 * p * t,
+    }  # fmt: skip
+    for words, one in wrong_owner.items():
+        assert words in hint("22.2", lambda p, t, way=one: (way(p, t), adding_up(p, t)[1])), words
+    wrong_shares = {
+        "leaves as much": lambda p, t: (p - 1) * t / p, "need not leave": lambda p, t: 2 * t,
+        "as many pieces": lambda p, t: 2 * (p - 1) * t, "takes its share": lambda p, t: 0.5,
+    }  # fmt: skip
+    for words, shares in wrong_shares.items():
+        assert words in hint("22.2", lambda p, t, way=shares: ((p - 1) * t, way(p, t))), words

@@ -102,7 +102,7 @@ extern "C" __global__ void fixed_grid(const float* A, const float* B, float* C, 
 def test_05_2_is_not_passed_by_one_thread() -> None:
     result = check("05.2", ONE_THREAD)
     assert not result.passed
-    assert all(c.ok for c in result.checks[:-1])  # few sectors a request, and right
+    assert result.checks[0].ok  # right, and few sectors a request, which totals see through
     assert "ask together" in repr(result)
 
 

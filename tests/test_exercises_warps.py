@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from helpers import costs, trace
+from helpers.chapters.ch14 import turing
 from helpers.exercises import check
 from tests.conftest import ROOT
 
@@ -45,9 +47,12 @@ def solution(page: str, id: str) -> dict[str, Any]:
         ("13_loop_registers", "13.2", "one_bank"),
         ("14_ring_of_tiles", "14.1", "step"),
         ("14_ring_of_tiles", "14.2", "needs"),
+        ("14_ring_of_tiles", "14.3", "binds"),
         ("15_tile_for_shape", "15.1", "share"),
         ("15_tile_for_shape", "15.2", "fits"),
         ("15_tile_for_shape", "15.3", "best_tile"),
+        ("16_slices_of_k", "16.1", "best_slices"),
+        ("16_slices_of_k", "16.2", "handed_over"),
     ],
 )
 def test_the_printed_solution_passes(page: str, id: str, name: str) -> None:
@@ -257,6 +262,43 @@ def test_no_place_in_the_list_is_always_the_answer(at: int) -> None:
     assert not check("15.3", lambda t, m, n, s: t[at]).passed
 
 
+# -- 16.1, 16.2 --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        (lambda t, s, sms: (up(t * s, sms) / s, -s), "take the smallest"),
+        (lambda t, s, sms: up(t * s, sms), "divide the slices of the busiest SM"),
+        (lambda t, s, sms: t * s / sms / s, "round the slices"),
+        (lambda t, s, sms: -s, "More slices are not always"),
+        (lambda t, s, sms: abs(t * s - sms), "One slice an SM"),
+        (lambda t, s, sms: (t * 31 + s) % 7, "which part of a tile is each"),
+    ],
+)
+def test_another_count_of_slices_is_told_why(key: Callable[..., Any], hint: str) -> None:
+    def answer(tiles: int, sms: int, most: int) -> int:
+        return min(range(1, most + 1), key=lambda s: key(tiles, s, sms))
+
+    assert hint in said("16.1", answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (4, "read again"),
+        (1, "C itself"),
+        (6, "leaves its sums, too"),
+        (8388608, "divide by 1048576"),
+        (2, "four bytes"),
+        (8.389, "of 1048576 bytes"),
+        (5, "leaves a tile of sums"),
+    ],
+)
+def test_other_bytes_handed_over_are_told_why(answer: float, hint: str) -> None:
+    assert not check("16.2", answer).passed and hint in said("16.2", answer)
+
+
 # -- 12.4 --------------------------------------------------------------------------------------------
 
 
@@ -343,3 +385,29 @@ def test_a_wrong_trace_of_a_ring_is_told_why(step: Callable[..., Any], hint: str
 )
 def test_a_wrong_need_of_a_band_is_told_why(needs: Callable[..., Any], hint: str) -> None:
     assert hint in said("14.2", needs)
+
+
+@pytest.mark.parametrize(
+    ("binds", "hint"),
+    [
+        ({"8x8": "issue slots", "4x4": "shared memory"}, "when half of the slots are"),
+        ({"8x8": "FMA pipe", "4x4": "FMA pipe"}, "two for each wavefront"),
+        ({"8x8": "FMA pipe"}, "Choose one of"),
+        ("FMA pipe", "Give a dict"),
+    ],
+)
+def test_a_wrong_guess_of_what_binds_on_a_t4_is_told_why(binds: Any, hint: str) -> None:
+    assert hint in said("14.3", binds)
+
+
+def test_the_cost_model_agrees_with_what_binds_on_a_t4() -> None:
+    """The exercise counts reads and products alone; the model counts stores and copies as well."""
+    small = {"BM": 32, "BN": 32, "TM": 4, "TN": 4}
+    binding = [costs.bounds("double_buffer", 4096, gpu="t4", **t).binding for t in ({}, small)]
+    assert binding == ["FMA pipe", costs.L1]
+    for tile, patch in (({}, (8, 8)), (small, (4, 4))):
+        bm, bn = (tile.get(side, 128) for side in ("BM", "BN"))
+        rows = trace("double_buffer", M=bm, N=bn, K=32, **tile).by_line()
+        reads = {r.array: r for r in rows if (r.space, r.op) == ("shared", "load")}
+        found = tuple(reads[name].wavefronts_per_request for name in ("A_tile", "B_tile"))
+        assert found == (2, 4) and turing.clocks(*patch, found)

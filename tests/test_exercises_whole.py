@@ -1,4 +1,4 @@
-"""Exercises of chapters 23 to 24: right answers in any form, and a true hint for each wrong one."""
+"""Exercises of chapters 23 to 25: right answers in any form, and a true hint for each wrong one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import exercises
-from helpers.chapters.ch16 import checks
+from helpers.chapters.ch24 import checks
 from helpers.streams import makespan, schedule, simulate
 
 
@@ -24,16 +24,16 @@ def passes(name: str, answer: Any) -> bool:
         ("23.1", ["FP16"]),
         ("23.1", ("fp16",)),
         ("23.1", {"FP16"}),
-        ("16.1", 8),
-        ("16.1", 8.0),
-        ("24.1", 40 / 9),
-        ("24.1", 4.44),
-        ("24.1", 4.4),
-        ("24.2", 26.76),
-        ("24.2", 26.8),
-        ("24.2", 32 * 64 / 20 * 132 * 1980e6 / 1e12),
-        ("24.3", 123.3),
-        ("24.3", 123.34),
+        ("24.1", 8),
+        ("24.1", 8.0),
+        ("25.1", 40 / 9),
+        ("25.1", 4.44),
+        ("25.1", 4.4),
+        ("25.2", 26.76),
+        ("25.2", 26.8),
+        ("25.2", 32 * 64 / 20 * 132 * 1980e6 / 1e12),
+        ("25.3", 123.3),
+        ("25.3", 123.34),
     ],
 )
 def test_a_right_answer_passes_in_the_precision_that_is_printed(name: str, answer: Any) -> None:
@@ -49,29 +49,29 @@ def test_a_right_answer_passes_in_the_precision_that_is_printed(name: str, answe
         ("23.1", "FP8", "one of FP16, BF16, TF32"),
         ("23.1", [], "one of FP16, BF16, TF32"),
         ("23.1", 16, "one of FP16, BF16, TF32"),
-        ("16.1", 11, "serial"),
-        ("16.1", 7, "B's copy is missing"),
-        ("16.1", 2.75, "B is not cut"),
-        ("16.1", 3.5, "three more panels"),
-        ("16.1", 7.5, "the last of C"),
-        ("16.1", 42, "Which stage never pauses"),
-        ("24.1", 360, "Divide"),
-        ("24.1", 0.0444, "in percent"),
-        ("24.1", 31, "not subtracted"),
-        ("24.1", 4, "nine times the rate"),
-        ("24.1", 17, "is at 40 %"),
-        ("24.2", 66.9, "the multiply-adds"),
-        ("24.2", 48.7, "issue slots' bound"),
-        ("24.2", 13.72, "not their sum"),
-        ("24.2", 13.38, "two operations"),
-        ("24.2", 0.2027, "one SM"),
-        ("24.2", 26763, "in GFLOP/s"),
-        ("24.2", 60, "the largest counts"),
-        ("24.3", 61.67, "two clocks"),
-        ("24.3", 127.2, "element of B"),
-        ("24.3", 0.1233, "in GFLOP/s"),
-        ("24.3", 3.083, "one SM"),
-        ("24.3", 5, "over the clocks of a step"),
+        ("24.1", 11, "serial"),
+        ("24.1", 7, "B's copy is missing"),
+        ("24.1", 2.75, "B is not cut"),
+        ("24.1", 3.5, "three more panels"),
+        ("24.1", 7.5, "the last of C"),
+        ("24.1", 42, "Which stage never pauses"),
+        ("25.1", 360, "Divide"),
+        ("25.1", 0.0444, "in percent"),
+        ("25.1", 31, "not subtracted"),
+        ("25.1", 4, "nine times the rate"),
+        ("25.1", 17, "is at 40 %"),
+        ("25.2", 66.9, "the multiply-adds"),
+        ("25.2", 48.7, "issue slots' bound"),
+        ("25.2", 13.72, "not their sum"),
+        ("25.2", 13.38, "two operations"),
+        ("25.2", 0.2027, "one SM"),
+        ("25.2", 26763, "in GFLOP/s"),
+        ("25.2", 60, "the largest counts"),
+        ("25.3", 61.67, "two clocks"),
+        ("25.3", 127.2, "element of B"),
+        ("25.3", 0.1233, "in GFLOP/s"),
+        ("25.3", 3.083, "one SM"),
+        ("25.3", 5, "over the clocks of a step"),
     ],
 )
 def test_a_wrong_answer_gets_a_hint_that_is_true_of_it(name: str, answer: Any, hint: str) -> None:

@@ -325,7 +325,7 @@ PLACES = {
     "11_pipelining": ("pipeline", "stepper"),
     "12_lane_map": ("hierarchy",),
     "13_loop_registers": ("tile",),
-    "24_summit": ("ladder",),
+    "25_summit": ("ladder",),
 }
 
 

@@ -7,16 +7,18 @@ import re
 import numpy as np
 import pytest
 
-from helpers import catalog, emulator, plan
+from helpers import catalog, emulator, launch, plan
 from helpers.kernel import Kernel
-from helpers.numbers import operands
+from helpers.numbers import STORAGE, operands
 from tests.mutants import TILES
 
 BARRIER = "__syncthreads();"
 SMALL = {"mma_naive": TILES["mma_ldmatrix"], "mma_turing": TILES["mma_ldmatrix"]}
 SHAPES = {
     "tiled_padded": [(48, 64, 64)],
-    "wmma_tiled": [(45, 83, 75), (64, 128, 96)],  # each way has barriers of its own
+    # each way has barriers of its own
+    "wmma_tiled": [(45, 83, 75), (64, 128, 96)],
+    "fp32_sliced": [(40, 71, 72), (40, 72, 72)],
 }
 KERNELS = [
     name
@@ -46,9 +48,9 @@ def findings(kernel: Kernel, source: str) -> list[emulator.Finding]:
     for M, N, K in SHAPES.get(kernel.name, [(40, 72, 72)]):
         p = plan(kernel, M, N, K, **tiles)
         A, B = operands(kernel, M, N, K, 0)
-        C = np.zeros((M, N), np.int32 if kernel.out_dtype == "int32" else np.float32)
+        C = np.zeros((M, N), STORAGE[kernel.out_dtype])
         report = emulator.launch(
-            source, kernel.entry, p.grid, p.block, [A, B, C, M, N, K],
+            source, kernel.entry, p.grid, p.block, launch.emulator_arguments(p, A, B, C),
             shared_bytes=p.shared_bytes, defines=p.defines, arch=kernel.min_arch, name=kernel.file,
         )  # fmt: skip
         found += report.findings
@@ -64,8 +66,9 @@ def test_a_barrier_that_some_threads_skip_is_named_by_its_own_line(name: str) ->
         source = changed(kernel, line, f"if ((threadIdx.x + threadIdx.y) % 2 == 0) {BARRIER}")
         told = [f for f in findings(kernel, source) if f.kind == "divergent-barrier"]
         # Threads that skip a barrier meet the others at the next one: both lines are named. What a
-        # whole warp must execute together, as a product of Tensor Cores, is told beside it.
-        at_barriers = [f for f in told if "come to" not in f.message]
+        # whole warp must execute together, as a product of Tensor Cores or a shuffle, is told beside it.
+        whole_warp = [f for f in told if "come to" in f.message or "__shfl" in f.text]
+        at_barriers = [f for f in told if f not in whole_warp]
         assert {f.line for f in at_barriers} <= set(lines), (line, at_barriers)
         assert line in {n for f in at_barriers for n in (f.line, f.other_line)}, (line, told)
 
@@ -81,6 +84,7 @@ def test_a_race_is_named_by_lines_that_touch_memory(name: str) -> None:
         if race.file and race.file != kernel.file:
             continue  # in a header of kernels/common
         assert re.search(
-            r"_tile|read|write|copy|load|store|fetch|stage|smem|ring|\[", text[race.line - 1]
+            r"_tile|read|write|copy|load|store|fetch|stage|smem|ring|reinterpret_cast|\[",
+            text[race.line - 1],
         ), race
         assert BARRIER not in text[race.line - 1]

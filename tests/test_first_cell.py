@@ -63,7 +63,11 @@ def test_a_failed_clone_says_why_and_what_to_check(tmp_path: Path) -> None:
     )
     assert name == "NoBook"
     assert "fatal: " in shown and "a-book" in shown
-    for check in ("https://github.com/someone/a-book opens", "branch main", "network"):
+    for check in (
+        "https://github.com/someone/a-book opens",
+        "branch or tag called main",
+        "network",
+    ):
         assert check in shown
     assert len(shown.splitlines()) <= 8 and "Traceback" not in shown and "---->" not in shown
 

@@ -93,7 +93,12 @@ def test_a_launch_refuses_code_that_the_driver_would_refuse(
 ) -> None:
     major = toolchain.nvrtc().version[0]
     loaded: list[bytes] = []
-    module = SimpleNamespace(get_function=lambda name: name)
+
+    class Module:
+        def get_function(self, name: str) -> str:
+            return name
+
+    module = Module()
     driver_only.setattr(launch, "_module", lambda cubin: loaded.append(cubin) or module)
     p = lay_out("naive", 64, 64, 64)
     driver_only.setattr(device, "driver_cuda", lambda: (major - 1, 4))

@@ -20,7 +20,7 @@ from helpers import apart, labs
 from helpers.errors import ConfigError, DataError, SourceError
 from helpers.grading import Row, collect, collecting, feedback_zip, fill, grade, judging, report
 from helpers.grading.collecting import kernel_of, whose
-from helpers.grading.reporting import inert
+from helpers.grading.tables import inert
 from helpers.labs import courses
 from tests import hostile
 from tests.conftest import ROOT
@@ -91,7 +91,7 @@ def test_a_folder_and_its_zip_hold_the_same(tmp_path: Path) -> None:
     ]
     one, two, three, five = found
     assert one.raw == HONEST.encode() and one.notes == ("2 files; a_1_9_lab2.cu counts",)
-    assert two.raw == HONEST.encode() and "no cell begins with %%cuda lab2" in three.problem
+    assert two.raw == b"\n" + HONEST.encode() and "no cell begins with %%cuda lab2" in three.problem
     assert "no notebook" in five.problem and five.raw is None
 
 
@@ -114,12 +114,14 @@ def test_a_link_to_another_file_is_no_submission(tmp_path: Path) -> None:
 
 def test_the_kernel_is_found_by_its_first_line() -> None:
     for head in ("%%cuda lab2", "%%cuda lab2 grid=1", "\n%%cuda  lab2", "%%writefile lab2.cu"):
-        assert kernel_of(notebook("x = 1", f"{head}\n{HONEST}"), "lab2") == (HONEST, [])
+        below = (
+            HONEST if "writefile" in head else f"\n{HONEST}"
+        )  # lines as in the cell, or in the file
+        assert kernel_of(notebook("x = 1", f"{head}\n{HONEST}"), "lab2") == (below, [])
     text, notes = kernel_of(notebook(f"%%cuda lab2\n{CONFLICT}", f"%%cuda lab2\n{HONEST}"), "lab2")
-    assert text == HONEST and notes == ["2 cells begin with %%cuda lab2; the last counts"]
-    assert (
-        kernel_of(notebook("%%cuda lab2\n" + HONEST, outputs="y" * 5_000_000), "lab2")[0] == HONEST
-    )
+    assert text == f"\n{HONEST}" and notes == ["2 cells begin with %%cuda lab2; the last counts"]
+    large = notebook("%%cuda lab2\n" + HONEST, outputs="y" * 5_000_000)
+    assert kernel_of(large, "lab2")[0] == f"\n{HONEST}"
     for raw in (
         b"",
         b"[]",
@@ -158,7 +160,10 @@ def test_a_course_is_made_once_and_keeps_its_secret(tmp_path: Path) -> None:
     one, other = courses.new(tmp_path / "a"), courses.new(tmp_path / "b", 'the "best"')
     assert one.secret != other.secret and other.name == 'the "best"' and len(one.secret) == 32
     assert (tmp_path / "a" / "course.toml").stat().st_mode & 0o77 == 0
-    assert "course.toml" in (tmp_path / "a" / ".gitignore").read_text()
+    assert (tmp_path / "a" / ".gitignore").read_text() == "*\n"
+    for name in courses.TABLES:
+        assert (tmp_path / "a" / name).stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / "a" / name).read_text() == courses.TABLES[name]
     assert one.secret.hex() not in repr(one)
     with pytest.raises(ConfigError, match="is there already"):
         courses.new(tmp_path / "a")
@@ -197,7 +202,8 @@ def hand_in(folder: Path, **sources: str) -> Path:
 
 
 def files(out: Path) -> dict[str, bytes]:
-    return {p.relative_to(out).as_posix(): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    every = (p.relative_to(out) for p in out.rglob("*") if p.is_file())
+    return {p.as_posix(): (out / p).read_bytes() for p in every if p.parent.name != "history"}
 
 
 def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
@@ -218,7 +224,7 @@ def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
     with (out / "lab-2-marks.csv").open(encoding="utf-8", newline="") as file:
         table = {row["id"]: row for row in csv.DictReader(file)}
     assert (
-        table["s1"]["total"] == "90"
+        table["s1"]["raw"] == table["s1"]["final"] == "90"
         and table["s1"]["written"] == ""
         and table["s1"]["name"] == "Ada"
     )
@@ -235,13 +241,19 @@ def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
     assert told[-1] == "5 submissions, 5 judged before" and files(out) == before
     hand_in(folder, s3=HONEST)
     grade(TWO, collect(folder, "lab2"), course, out, lock=LOCK, tell=told.append)
-    assert told[-2:] == ["5 submissions, 4 judged before", "1/1 s3: 7 of 7 shapes right"]
+    was = rows["s3"].total
+    assert told[-3:] == [
+        "5 submissions, 4 judged before",
+        "1/1 s3: 9 of 9 shapes right",
+        f"  s3: {was:g} -> 90 points (source changed)",
+    ]
     report(TWO, course, out)
     changed = {name for name, raw in files(out).items() if raw != before[name]}
     assert changed == {
-        judging._name("s3").join(("lab-2/", "")),
+        judging.file_name("s3").join(("lab-2/", "")),
         "lab-2-marks.csv",
         "lab-2-feedback/s3.txt",
+        "lab-2-feedback/s3.html",
     }
 
 
@@ -252,7 +264,7 @@ def test_a_bomb_changes_no_byte_of_its_neighbours(tmp_path: Path, course: course
     )
     grade(TWO, collect(quiet, "lab2"), course, tmp_path / "a", lock=LOCK)
     grade(TWO, collect(loud, "lab2"), course, tmp_path / "b", lock=LOCK, workers=3)
-    one = f"lab-2/{judging._name('s1')}"
+    one = f"lab-2/{judging.file_name('s1')}"
     assert files(tmp_path / "a")[one] == files(tmp_path / "b")[one]
 
 
@@ -357,7 +369,7 @@ def test_what_a_person_gives_is_applied_last_and_stays(graded: tuple[courses.Cou
         ("s1,2,right,41,", "'41' points; right has 0 to 40"),
         ("s1,2,right,many,", "'many' points"),
         ("s1,2,right,nan,", "'nan' points"),
-        ("s7,2,right,3,", "'s7' handed nothing in"),
+        ("s7,2,right,3,", "no student with the id 's7'; did you mean s"),
         ("s1,2", "line 2: no part, points, reason"),
     ],
 )
@@ -413,11 +425,11 @@ def test_from_a_new_course_to_marks_at_the_terminal(
     assert cli.main(["grade", "2", str(folder), *common, *lock]) == 0
     assert "1/1 s1" in capsys.readouterr().out
     assert cli.main(["report", "2", *common]) == 0
-    assert "1 students" in capsys.readouterr().out and (out / "lab-2-marks.csv").is_file()
+    assert "1 student" in capsys.readouterr().out and (out / "lab-2-marks.csv").is_file()
     (tmp_path / "export.csv").write_text(MOODLE.replace("Participant 1", "s1"), encoding="utf-8")
     assert cli.main(["report", "2", *common, "--gradebook", str(tmp_path / "export.csv")]) == 0
     told = capsys.readouterr().out
-    assert "0 students in the column 'Grade'" in told and "left as they were: s1" in told
+    assert "0 students in the column 'Grade'" in told and "written not marked yet: s1" in told
     assert (out / "lab-2-feedback.zip").is_file() and (out / "lab-2-gradebook.csv").is_file()
 
 
@@ -456,10 +468,10 @@ CANVAS = (
     '"Lovelace, Ada",1,u1,ada,"A, early",50,,3\r\n"Babbage, Charles",2,u2,cb,A,,7,\r\nNobody,9,u9,nb,A,1,2,3\r\n'
 )
 MOODLE = (
-    "\ufeffIdentifier,Full name,Email address,Status,Grade,Maximum Grade,Feedback comments\n"
-    "Participant 1,Ada Lovelace,a@example.org,Submitted,,100,\n"
-    "Participant 2,Charles Babbage,c@example.org,Submitted,,100,kept\n"
-    "Participant 9,Nobody,n@example.org,No submission,,100,\n"
+    "\ufeffIdentifier,Full name,Email address,Status,Grade,Maximum Grade,Grade can be changed,Feedback comments\n"
+    "Participant 1,Ada Lovelace,a@example.org,Submitted,,100,Yes,\n"
+    "Participant 2,Charles Babbage,c@example.org,Submitted,,100,Yes,kept\n"
+    "Participant 9,Nobody,n@example.org,No submission,,100,Yes,\n"
 )
 
 
@@ -512,7 +524,11 @@ def test_what_is_not_marked_by_hand_yet_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "export.csv").write_bytes(CANVAS.encode())
     filled = fill(TWO, (marks("1", None), marks("2", 1.0)), tmp_path / "export.csv", tmp_path)
     assert filled.students == 1 and "1" in filled.without
+    assert filled.left == {"written not marked yet": ("1",), "nothing handed in": ("9",)}
     assert '"Lovelace, Ada",1,u1,ada,"A, early",50,,3' in filled.path.read_text(encoding="utf-8")
+    nothing = Row("2", "", dict.fromkeys(marks("2", 0).parts), False, ("no submission",), "")
+    filled = fill(TWO, (marks("1", 1.0), nothing), tmp_path / "export.csv", tmp_path)
+    assert filled.left == {"nothing handed in": ("2", "9")}
 
 
 @pytest.mark.parametrize(
@@ -541,6 +557,8 @@ def test_feedback_goes_back_into_the_folders_of_the_download(tmp_path: Path) -> 
     with zipfile.ZipFile(io.BytesIO(once)) as held:
         assert held.namelist() == [
             "Ada_1_assignsubmission_file_/lab-2-feedback.txt",
+            "Ada_1_assignsubmission_file_/lab-2-feedback.html",
             "b_2_9_lab2/lab-2-feedback.txt",
+            "b_2_9_lab2/lab-2-feedback.html",
         ]
         assert held.read(held.namelist()[0]) == b"words for 1\n"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import pkgutil
 import re
 import subprocess
@@ -35,13 +36,16 @@ ROOMS = (
     "numbers",
     "model",
     "streams",
+    "cuts",
     "clang",
     "compiled",
     "toolchain",
     "fitting",
     "emulator",
+    "choosing",
     "hopper",
     "launch",
+    "binding",
     "jobs",
     "measuring",
     "plans",
@@ -693,3 +697,10 @@ def test_a_typed_number_and_a_thin_chapter_are_refused() -> None:
     assert contract(page, "05") == []
     nobody = "a box that says who did this rung first, with a citation"
     assert contract(page.replace("Others on this rung", "Others"), "05") == [nobody]
+
+
+@pytest.mark.xdist_group("held together")
+def test_tests_of_a_group_stay_together(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist marks a test's name with its group; a pytest that hides it runs everything twice."""
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        assert request.node.nodeid.endswith("@held together")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import launch, numbers, toolchain
+from helpers.chapters.ch14.turing import between, loop_of
 from helpers.errors import CompileError, ConfigError, EmulationError
 from helpers.kernel import Kernel, broken_rules, defines
 from helpers.rungs import catalog
@@ -24,6 +25,7 @@ SMALL_TILES = {
     "block_1d": {"BM": 32, "BN": 32, "BK": 8, "TM": 4},
     "block_2d": {**SMALL, "TM": 4, "TN": 2},
     **dict.fromkeys(IN_FOURS, SMALL),
+    "fp32_turing": {**SMALL, "BN": 64, "WM": 32, "WN": 32, "TN": 8, "MIN_BLOCKS": 1},
 }
 
 
@@ -64,6 +66,9 @@ def test_register_blocked_kernels_keep_two_blocks_on_an_sm():
 
 COPY = {"LDG", "LDG.128", "STS", "STS.128", "LDGSTS", "LDGSTS.128"}
 """Ways for a tile to come into shared memory by threads."""
+IN_THIN = {"LDG.128", "FFMA"}
+IN_16_BYTES = (("", 4), ("_bf16", 8), ("_fp16", 8))
+"""Ends of the thin kernels' names, and how many elements 16 bytes hold."""
 LOOPS: dict[str, tuple[set[str], set[str], int]] = {
     # What the loop over whole tiles has; what it has not (and its ragged twin has); its products.
     **dict.fromkeys(("naive", "coalesced"), ({"LDG", "FFMA"}, {"LDS", "LDS.128", "BAR"}, 32)),
@@ -88,7 +93,17 @@ LOOPS: dict[str, tuple[set[str], set[str], int]] = {
     "lane_map": ({"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG"}, 512),
     "cp_async": ({"LDS.128", "LDGSTS", "LDGSTS.128"}, COPY - {"LDGSTS", "LDGSTS.128"}, 512),
     "warp_tiled": ({"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG", "LDGSTS"}, 1024),
-    "fp32_best": ({"LDS.128", "LDGSTS", "LDGSTS.128"}, COPY - {"LDGSTS", "LDGSTS.128"}, 1024),
+    "fp32_turing": ({"LDS.128", "LDG.128", "STS.128"}, {"LDS", "LDG", "LDGSTS"}, 512),
+    **dict.fromkeys(
+        ("fp32_best", "fp32_sliced"),
+        ({"LDS.128", "LDGSTS", "LDGSTS.128"}, COPY - {"LDGSTS", "LDGSTS.128"}, 1024),
+    ),
+    # eight rows of B under way a warp, or two steps of four rows of A; no element of them is staged
+    **{f"thin_rows{t}": (IN_THIN | {"LDS"}, {"LDG", "BAR", "STS"}, 8 * n) for t, n in IN_16_BYTES},
+    **{
+        f"thin_columns{t}": (IN_THIN | {"LDS.128"}, {"LDG", "LDS", "BAR", "STS"}, 2 * 16 * n)
+        for t, n in IN_16_BYTES
+    },
     **dict.fromkeys(("wmma_launch_l", "wmma"), ({"LDG", "HMMA"}, {"LDS", "BAR"}, 8)),
     "wmma_shared": ({"LDSM", "LDG.128", "STS.128"}, {"LDG", "STS"}, 64),
     "wmma_tiled": ({"LDSM", "LDG.128", "STS.128"}, {"LDG", "STS"}, 64),
@@ -100,13 +115,17 @@ LOOPS: dict[str, tuple[set[str], set[str], int]] = {
         ("mma_pipelined", "mma_pipelined_bf16"),
         ({"LDSM", "LDGSTS.128", "HMMA"}, COPY - {"LDGSTS.128"}, 64),
     ),
+    **dict.fromkeys(
+        ("mma_sliced", "mma_sliced_bf16"),
+        ({"LDSM", "LDGSTS.128", "HMMA"}, COPY - {"LDGSTS.128"}, 32),
+    ),
     "mma_tma": ({"LDSM", "SYNCS", "HMMA"}, COPY, 128),
     "hopper_1": ({"HGMMA", "UTMALDG", "SYNCS"}, COPY | {"HMMA"}, 32),
     "hopper_2": ({"HGMMA", "SYNCS"}, COPY | {"HMMA", "STG", "UTMALDG"}, 16),
     **dict.fromkeys(("hopper_3", "hopper_4"), ({"HGMMA", "SYNCS"}, COPY | {"STG", "UTMALDG"}, 8)),
     # the walk over tiles of C and the one over K are one loop here: it holds the store, too
     **dict.fromkeys(
-        ("hopper_5", "hopper_5_fp16", "hopper_6"),
+        ("hopper_5", "hopper_5_fp16", "hopper_6", "hopper_6_fp16"),
         ({"HGMMA", "SYNCS", "STSM", "UTMASTG"}, COPY | {"STG", "UTMALDG"}, 4),
     ),
 }
@@ -164,6 +183,34 @@ def test_a_loop_unrolled_further_for_ragged_tiles_is_not_the_main_loop():
 def test_a_tile_costs_the_barriers_that_are_claimed():
     barriers = {n: toolchain.instruction_mix(n, "sm_90")["BAR"] for n in IN_FOURS}
     assert barriers == dict.fromkeys(IN_FOURS, 1) | {"vectorised": 2, "prefetch": 2}
+
+
+def test_what_is_fetched_is_put_down_well_before_the_barrier_on_turing():
+    """A warp's multiply-adds of half a step of k and more, at two clocks each."""
+    assert between(loop_of("fp32_turing"), "STS", "BAR") >= 32
+    assert between(loop_of("fp32_turing"), "LDG", "STS") >= 128
+    late = catalog["fp32_turing"].source.replace("PUT_DOWN = BK - 3;", "PUT_DOWN = BK - 2;")
+    assert between(loop_of("fp32_turing", late), "STS", "BAR") < 16
+    assert between(loop_of("warp_tiled"), "STS", "BAR") < 16
+
+
+def test_two_blocks_of_the_t4s_kernel_share_an_sm_everywhere():
+    for arch in ARCHS:
+        r = toolchain.resources("fp32_turing", arch)
+        assert spills(r) == 0 and r.registers <= 128 and r.occupancy.blocks >= 2, (arch, r)
+    assert toolchain.resources("warp_tiled", "sm_75").occupancy.blocks == 1
+
+
+def test_the_t4s_kernel_turns_a_on_its_way_without_a_conflict():
+    """Stores of four of a row into four rows: none takes more wavefronts than its words need."""
+    rows = launch.trace("fp32_turing", 128, 128, 32).by_line()
+    stores = {r.array: r for r in rows if (r.space, r.op) == ("shared", "store")}
+    assert {a: r.wavefronts_per_request for a, r in stores.items()} == {"A_tile": 1, "B_tile": 4}
+    assert reads("fp32_turing") == {"A_tile": 2, "B_tile": 2}
+    twin = catalog["fp32_turing"].source.replace("A_PAD = VEC;", "A_PAD = 0;")
+    rows = launch.trace(catalog["fp32_turing"].with_source(twin), 128, 128, 32).by_line()
+    of_a = [r for r in rows if (r.space, r.op, r.array) == ("shared", "store", "A_tile")]
+    assert min(r.wavefronts_per_request for r in of_a) > 1
 
 
 def reads(name: str, source: str = "", **tile: int) -> dict[str, float]:
@@ -274,7 +321,7 @@ def wrong_on(kernel: Kernel, todo: list[tuple[int, int, int]], **params: int) ->
 
 
 @pytest.mark.parametrize("part", range(4))
-@pytest.mark.parametrize("name", ANY_SHAPE)
+@pytest.mark.parametrize("name", (*ANY_SHAPE, "fp32_turing"))
 def test_right_on_random_shapes(name, part):
     """200 shapes a kernel of one element a thread, 100 of the others; float64 is the judge."""
     count = 50 if name in (*ONE_ELEMENT, *TILED) else 25
@@ -282,7 +329,7 @@ def test_right_on_random_shapes(name, part):
     assert wrong_on(catalog[name], todo, **SMALL_TILES.get(name, {})) == []
 
 
-@pytest.mark.parametrize("name", [*IN_REGISTERS, *IN_FOURS])
+@pytest.mark.parametrize("name", [*IN_REGISTERS, *IN_FOURS, "fp32_turing"])
 def test_right_with_the_default_tile(name):
     assert wrong_on(catalog[name], [(1, 1, 1), (130, 3, 9), (131, 132, 20), (64, 260, 12)]) == []
 
@@ -322,6 +369,11 @@ BROKEN = [
     ("prefetch", "__syncthreads();  // everyone has read", "//", "no barrier before overwriting"),
     ("double_buffer", "__syncthreads();  // the other buffer", "//", "no barrier at all"),
     ("double_buffer", "put_down(1 - buffer)", "put_down(buffer)", "the buffer in use overwritten"),
+    ("fp32_turing", "rest - a_col : 0", "K - a_col : 0", "the tail of K is not checked in A"),
+    ("fp32_turing", "< rest ? b_cols", "< K ? b_cols", "the tail of K is not checked in B"),
+    ("fp32_turing", "put_down(1 - buffer)", "put_down(buffer)", "the buffer in use overwritten"),
+    ("fp32_turing", "__syncthreads();  // the other buffer", "//", "no barrier in the loop"),
+    ("fp32_turing", "within % height", "within % GROUP_M", "the last band is lower"),
     ("cp_async", "wait_groups<STAGES - 2>();", "", "copies are not waited for"),
     ("cp_async", "__syncthreads();            // everyone's", "//", "others are not waited for"),
 ]

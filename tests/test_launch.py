@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from helpers import device, launch, numbers
+from helpers import device, launch, numbers, toolchain
 from helpers.errors import (
     ConfigError,
     DtypeError,
@@ -18,7 +18,7 @@ from helpers.errors import (
     UnknownKernelError,
 )
 from helpers.kernel import ROOT
-from helpers.rungs import catalog
+from helpers.rungs import catalog, lay_out
 
 
 def test_matmul_is_right_and_leaves_its_inputs_alone():
@@ -132,13 +132,41 @@ def test_importing_helpers_needs_numpy_only():
 SHAPES = ((1, 1, 1), (33, 65, 9), (131, 259, 19), (3, 513, 8), (129, 132, 17))
 
 
-@pytest.mark.parametrize("number", range(len(catalog["fp32_best"].candidates)))
-def test_every_candidate_is_right_on_awkward_shapes(number):
-    tile = catalog["fp32_best"].candidates[number]
+CANDIDATES = [
+    (name, number)
+    for name in ("fp32_best", "fp32_turing")
+    for number in range(len(catalog[name].candidates))
+]
+
+
+@pytest.mark.parametrize(("name", "number"), CANDIDATES)
+def test_every_candidate_is_right_on_awkward_shapes(name, number):
+    tile = catalog[name].candidates[number]
     for M, N, K in SHAPES:
-        A, B = numbers.operands("fp32_best", M, N, K)
-        C = launch.matmul("fp32_best", A, B, backend="emulator", **tile)
-        assert numbers.wrong_elements("fp32_best", A, B, C) == 0, (M, N, K, tile)
+        A, B = numbers.operands(name, M, N, K)
+        C = launch.matmul(name, A, B, backend="emulator", **tile)
+        assert numbers.wrong_elements(name, A, B, C) == 0, (M, N, K, tile)
+
+
+def test_every_candidate_of_the_t4s_kernel_fits_there_without_spills():
+    """And each fills an SM: it holds as many blocks as the launch bounds ask for."""
+    for tile in catalog["fp32_turing"].candidates:
+        p = lay_out("fp32_turing", 4096, 4096, 4096, **tile)
+        r = toolchain.resources_of(p, "sm_75")
+        assert r.spill_stores == r.spill_loads == r.stack == 0, (tile, r)
+        assert r.occupancy.blocks >= p.params["MIN_BLOCKS"], (tile, r)
+
+
+def test_the_t4s_kernel_takes_its_tile_by_shape_on_a_t4():
+    t4 = device.gpu("t4")
+
+    def tile(*shape: int, gpu: device.Gpu = t4) -> tuple[int, int]:
+        return launch.choose("fp32_turing", *shape, gpu=gpu).tile
+
+    assert tile(4096, 4096, 4096) == (128, 128)
+    small = launch.choose("fp32_turing", 256, 256, 256, gpu=t4)
+    assert small.tile != (128, 128) and "T4" in small.why
+    assert tile(256, 256, 256, gpu=replace(t4, sms=4)) == (128, 128)  # four tiles fill four SMs
 
 
 def test_the_tile_follows_the_shape():

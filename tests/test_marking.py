@@ -1,4 +1,4 @@
-"""A source that nobody trusts, judged: right and wrong ones, exploits with the defence on and off, limits."""
+"""A source that nobody trusts, judged: right and wrong ones, and what comes back."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from helpers import apart
-from helpers.apart import Limits
 from helpers.errors import ConfigError
 from helpers.judging import marking, running
-from helpers.judging.marking import Asked, Case, cases, mark
+from helpers.judging.marking import Asked, cases, mark
 from tests import hostile
 from tests.hostile import HONEST
 
@@ -47,8 +46,30 @@ def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
         "reals",
     }
     assert any(c.K > 48 for c in DRAWN) and DRAWN[-1].M == 1
+    assert [c.counted for c in DRAWN].count(True) == 2
     with pytest.raises(ConfigError, match="16 or more"):
         cases(ASKED, b"short", "lab 2")
+
+
+@pytest.mark.parametrize("aligned", [1, 4, 8])
+def test_counted_sizes_are_aligned_and_fill_their_tiles(aligned: int) -> None:
+    """What lies beyond the last whole step of 16 along K would be work for some students and not for others."""
+    asked = replace(ASKED, edge=(128, 128, 32), aligned=aligned)
+    for student in range(20):
+        for case in cases(asked, SECRET, student)[:2]:
+            for size, edge in zip((case.M, case.N, case.K), asked.edge, strict=True):
+                assert size % aligned == 0 and 1 <= -size % edge <= 8
+
+
+def test_a_fault_at_an_edge_costs_every_student_the_same() -> None:
+    """What is left over beside tiles of eight is the same for all, and differs by course."""
+
+    def left(secret: bytes, *of: object) -> list[tuple[int, ...]]:
+        return [(c.M % 8, c.N % 8, c.K % 8) for c in cases(ASKED, secret, "lab 2", *of)]
+
+    first = left(SECRET, "student 0", 1)
+    assert all(left(SECRET, f"student {n}", 1 + n % 2) == first for n in range(20))
+    assert any(left(f"another secret {n}".encode() * 2, "student 0", 1) != first for n in range(4))
 
 
 # -- honest sources ----------------------------------------------------------------------------------
@@ -61,7 +82,7 @@ def honest() -> marking.Marked:
 
 def test_an_honest_source_is_right_and_clean(honest: marking.Marked) -> None:
     assert not honest.refused and honest.right == DRAWN and honest.clean
-    assert honest.registers > 8 and honest.spills == 0
+    assert honest.registers > 8 and honest.spills == honest.stack == 0
     assert honest.locked == bool(apart.landlock())
     assert {r.schedule for r in honest.runs} == set(running.SCHEDULES)
     assert 0.5 < honest.worst("sectors") < 3
@@ -73,11 +94,32 @@ def test_an_honest_source_raises_no_alarm(student: int) -> None:
     job = {
         "source": HONEST, "arch": "sm_75", "ptx": "", "compiler": "", "entry": "lab2", "types": ASKED.types,
         "block": ASKED.block, "grid": ASKED.grid, "shared": "0", "transposed": "A", "scaled": False,
-        "seconds": 20.0,
+        "dtype": "float32", "constants": {}, "seconds": 20.0,
     }  # fmt: skip
     for case in cases(ASKED, SECRET, "lab 2", student, 1)[:3]:
         told = running._run(job, vars(case), "permuted")
         assert (told["wrong"], told["changed"], told["findings"], told["ended"]) == (0, [], [], "")
+
+
+def test_the_line_that_makes_most_is_named() -> None:
+    """For an honest source the line that a person names, for one that strides the load that strides."""
+    lines = hostile.STRIDED.splitlines()
+    [strides] = [n for n, line in enumerate(lines, 1) if "A[(k0 + tx)" in line]
+    strided = mark(hostile.STRIDED, ASKED, FEW[:1]).heaviest("sectors")
+    assert (strided["line"], strided["array"], strided["op"]) == (strides, "A", "load")
+    assert strided["each"] > 12 and strided["share"] > 0.5
+    conflict = hostile.but(
+        ("A_tile[T][T + 1]", "A_tile[T][T]"), ("A_tile[ty][tx] =", "A_tile[tx][ty] ="), ("A_tile[k][ty]", "A_tile[ty][k]"),
+    )  # fmt: skip
+    meets = mark(conflict, ASKED, FEW[:1]).heaviest("wavefronts")
+    assert (
+        (meets["array"], meets["op"]) == ("A_tile", "store")
+        and meets["each"] > 4
+        and meets["meets"]
+    )
+    found = mark(HONEST, ASKED, FEW)
+    assert found.heaviest("sectors")["each"] < 8 and not found.heaviest("wavefronts")["meets"]
+    assert not found.heaviest("moons") and not marking.Marked().heaviest("sectors")
 
 
 def test_the_variants_ask_for_other_products() -> None:
@@ -135,53 +177,6 @@ def test_a_wrong_source_is_not_right(name: str, honest: marking.Marked) -> None:
         assert any(kind == "uninitialised" for r in wrong for kind, _, _ in r.findings)
 
 
-CAUGHT_BY = {
-    "a table of known shapes": ("integers", (Case(33, 17, 5, 1),)),
-    "K at most 48": ("integers", (Case(33, 65, 47, 1), Case(16, 48, 32, 2))),
-    "whole numbers": ("integers", (Case(33, 65, 47, 1),)),
-    "short indices": ("integers", (Case(33, 65, 47, 1),)),
-}
-
-
-@pytest.mark.parametrize("name", CAUGHT_BY)
-def test_with_public_shapes_or_integers_alone_it_would_pass(name: str) -> None:
-    """The control: the shapes and numbers of a checker that everyone can read."""
-    _, public = CAUGHT_BY[name]
-    assert mark(hostile.WRONG[name], ASKED, public).right == public
-
-
-# -- no barrier --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", hostile.NO_BARRIER)
-def test_a_missing_barrier_is_not_right_by_luck(name: str) -> None:
-    found = mark(hostile.NO_BARRIER[name], ASKED, DRAWN[:2])
-    assert not found.refused and (not found.right or not found.clean), found
-    assert not all(r.right for r in found.runs if r.schedule == "permuted")
-
-
-def test_in_lock_step_alone_a_missing_barrier_would_pass() -> None:
-    """The control: one schedule. Nothing races, and the numbers are right."""
-    found = mark(hostile.NO_BARRIER["relaxed"], ASKED, DRAWN[:2])
-    lucky = [r for r in found.runs if r.schedule == "ascending"]
-    assert lucky and all(r.right and not r.findings for r in lucky)
-
-
-# -- work in totals ----------------------------------------------------------------------------------
-
-
-def test_totals_rank_what_averages_a_request_do_not(honest: marking.Marked) -> None:
-    strided, diluted = (mark(s, ASKED, DRAWN) for s in (hostile.STRIDED, hostile.DILUTED))
-    assert strided.right == diluted.right == DRAWN
-    good, bad, worse = (m.worst("sectors") for m in (honest, strided, diluted))
-    assert good < bad < worse
-
-    def average(m: marking.Marked) -> float:
-        return sum(r.sectors for r in m.runs) / sum(r.requests for r in m.runs)
-
-    assert average(diluted) < average(strided)  # the control: dilution pays by the average
-
-
 # -- what a source may read --------------------------------------------------------------------------
 
 
@@ -206,41 +201,7 @@ def test_no_foreign_byte_comes_out(
     assert found.stage == ("compile" if defence == "lock" else "includes")
 
 
-def test_without_list_and_lock_a_file_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The control: both off, and the bytes of a file become data of the kernel."""
-    secret = tmp_path / "secret.txt"
-    secret.write_text(", ".join(str(ord(c)) for c in hostile.SECRET))
-    monkeypatch.setattr(marking, "check_includes", lambda *_: ())
-    found = mark(hostile.READS["as data"].replace("FILE", str(secret)), ASKED, FEW, lock=False)
-    assert found.right == FEW
-
-
 # -- limits ------------------------------------------------------------------------------------------
-
-TIGHT = Limits(memory=2048 * apart.MB, seconds=4, wall=12.0)
-
-
-@pytest.mark.parametrize("name", hostile.BOMBS)
-def test_a_bomb_costs_its_limits_and_is_one_line(name: str) -> None:
-    asked = replace(ASKED, seconds=3.0)
-    found = mark(
-        hostile.BOMBS[name],
-        asked,
-        FEW[:1],
-        compile_limits=TIGHT,
-        run_limits=replace(TIGHT, seconds=12, wall=30),
-    )
-    assert found.seconds < 45
-    if name == "printf":  # it has an end: the pattern is printed as it stands
-        assert found.right == FEW[:1]
-    elif name == "endless":
-        assert found.runs[0].ended and not found.right and len(found.runs) == 1
-    elif name == "parentheses":  # the compiler may know better
-        assert found.refused or found.right
-    else:
-        assert found.stage == "compile" and found.refused and "\n" not in found.refused
 
 
 def test_text_that_comes_back_is_short_and_plain() -> None:

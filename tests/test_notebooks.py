@@ -19,6 +19,7 @@ import pytest
 from helpers import toolchain
 from helpers.errors import ConfigError, ExportError, UnknownNameError
 from helpers.notebooks import commands, exporting, running, starting
+from helpers.notebooks import first_cell as first
 from helpers.notebooks.addresses import Repository, set_repository
 from helpers.notebooks.books import read_book
 from helpers.notebooks.first_cell import setup_cell
@@ -525,6 +526,18 @@ def test_a_run_that_tells_the_same_leaves_the_file(book: Path, runs: Runs) -> No
     assert quietly(book, ("01",)) == [] and path.read_text() == text
 
 
+def test_another_first_cell_runs_nothing(
+    book: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = chapter(book, "01_here")
+    quietly(book)
+    before = outputs(path)
+    runs.clear()
+    monkeypatch.setattr(first, "TITLE", "#@title Another one")
+    assert quietly(book) == ["01_here.ipynb", "02_other.ipynb"] and runs == []
+    assert "Another one" in path.read_text() and outputs(path) == before
+
+
 def test_what_a_reader_saved_is_not_carried(book: Path, runs: Runs) -> None:
     path = chapter(book, "01_here")
     quietly(book)
@@ -853,27 +866,49 @@ def first_cell() -> str:
 
 
 def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
-    """A stand-in for git makes the folders that a clone would make."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    fake = tools / "git"
-    fake.write_text(
-        '#!/bin/sh\necho "$@" >> calls\nmkdir -p a-book/book a-book/helpers\n'
-        "echo 'def start(): print(\"started\")' > a-book/helpers/notebooks.py\n"
-        "echo 'say = print' > a-book/helpers/pages.py\n"
-    )
-    fake.chmod(0o755)
-    work = tmp_path / "content"
-    work.mkdir()
+    """From a repository of git's, and without what no reader should find."""
+    made, work = tmp_path / "remote", tmp_path / "content"
+    for name, text in {
+        "book/x.md": "",
+        "helpers/notebooks.py": "def start(): print('started')",
+        "helpers/pages.py": "say = print",
+        "labs/9_x/starter.cu": "",
+        "labs/9_x/rehearsal/solution.cu": "the solution",
+        "tests/test_x.py": "",
+    }.items():
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).write_text(text)
+    identity = ["-c", "user.name=x", "-c", "user.email=none@localhost"]
+    for command in (
+        ["init", "--quiet", "--initial-branch", "main"],
+        ["add", "--all"],
+        [*identity, "commit", "--quiet", "--message", "x"],
+        ["config", "uploadpack.allowFilter", "true"],
+    ):
+        subprocess.run(["git", *command], cwd=made, check=True)
     code = f"for _ in range(2):\n    exec({first_cell()!r})\nprint(os.path.basename(os.getcwd()))"
-    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "COLAB_RELEASE_TAG": "release-x"}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{made.as_uri()}.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://github.com/someone/a-book",
+    }
     # -I: the project that runs this test must not be the one that the cell finds
-    command = [sys.executable, "-I", "-S", "-c", code]
-    ran = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
-    assert ran.stdout.split() == ["started", "started", "book"], ran.stderr
-    assert (work / "calls").read_text().splitlines() == [
-        "clone --quiet --depth 1 --branch main https://github.com/someone/a-book"
-    ]
+    command = [sys.executable, "-B", "-I", "-S", "-c", code]
+
+    def ran(**more: str) -> subprocess.CompletedProcess[str]:
+        env = environment | more
+        return subprocess.run(command, cwd=work, env=env, capture_output=True, text=True)
+
+    work.mkdir()
+    assert "NoBook: this notebook needs the folder" in ran().stderr and not list(work.iterdir())
+    done = ran(COLAB_RELEASE_TAG="release-x")
+    assert done.stdout.split() == ["started", "started", "book"], done.stderr
+    assert [path.name for path in work.iterdir()] == ["a-book"]
+    clone = work / "a-book"
+    assert sorted(p.relative_to(clone).as_posix() for p in clone.glob("[!.]*/**/*.*")) == [
+        "book/x.md", "helpers/notebooks.py", "helpers/pages.py", "labs/9_x/starter.cu"
+    ]  # fmt: skip
 
 
 @pytest.fixture

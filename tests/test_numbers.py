@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import emulator, numbers
+from helpers import catalog, emulator, numbers
 from helpers.emulator.machine import arith
 
 ROUND = """#include <cuda_bf16.h>
@@ -101,3 +101,14 @@ def test_a_result_within_the_bound_is_right_and_one_beyond_is_not(name: str) -> 
     spoiled = stored(exact)
     spoiled[2, 3] = numbers.poison(dtype)
     assert numbers.wrong_elements(name, A, B, spoiled) == 1
+
+
+def test_a_product_that_underflows_in_half_precision_may_lose_half_a_step_of_the_least_numbers() -> (
+    None
+):
+    """1e-3 x 1e-3 is below the least normal number, 6.1e-5: its neighbours are 2^-24 apart."""
+    k = catalog["hopper_5_fp16"]
+    A, B = (np.full((1, 1), 1e-3, np.float16) for _ in "AB")
+    C = (A.astype(np.float64) * B.astype(np.float64)).astype(np.float16)
+    assert numbers.wrong_elements(k, A, B, C) == 0
+    assert numbers.wrong_elements(k, A, B, C + np.float16(2.0**-24)) == 1

@@ -22,10 +22,10 @@ import pytest
 
 from helpers import __main__ as cli
 from helpers import (
+    binding,
     catalog,
     device,
     exercises,
-    launch,
     matmul,
     numbers,
     plan,
@@ -394,20 +394,15 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Kernels that multiply with NumPy when their turn comes; the worlds that they run in."""
     worlds: list[World] = []
 
-    def cuda_function(p: Any) -> Callable[..., None]:
-        def call(grid: Any, block: Any, arguments: Any, shared_mem: int) -> None:
-            A, B, C, M, N, K = arguments
-            assert (grid, block) == (p.grid, p.block)
-            assert A.shape == (M, K) and B.shape == (K, N) and C.shape == (M, N)
+    def on_gpu(p: Any, A: Any, B: Any, C: Any) -> Callable[[], None]:
+        assert A.shape == (p.M, p.K) and B.shape == (p.K, p.N) and C.shape == (p.M, p.N)
 
-            def multiply() -> None:
-                C[...] = np.asarray(A, np.float64) @ np.asarray(B, np.float64)
+        def multiply() -> None:
+            C[...] = np.asarray(A, np.float64) @ np.asarray(B, np.float64)
 
-            worlds[-1].queue(multiply)
+        return lambda: worlds[-1].queue(multiply)
 
-        return call
-
-    monkeypatch.setattr(launch, "cuda_function", cuda_function)
+    monkeypatch.setattr(binding, "on_gpu", on_gpu)
     return worlds
 
 
@@ -489,12 +484,12 @@ def test_a_cut_that_loses_rows_is_found_out(
 
 
 def chapters_program() -> Callable[..., None]:
-    """The program that chapter 16 prints: its cell alone, with nothing of this book imported."""
-    text = (Path(__file__).parent.parent / "book" / "16_streams.md").read_text(encoding="utf-8")
+    """The program that chapter 24 prints: its cell alone, with nothing of this book imported."""
+    text = (Path(__file__).parent.parent / "book" / "24_streams.md").read_text(encoding="utf-8")
     [cell] = re.findall(r"(?ms)^```{code-cell} ipython3\n(def product_in_panels.*?)^```$", text)
     assert "helpers" not in cell
     names: dict[str, Any] = {}
-    exec(compile(cell, "chapter 16", "exec"), names)
+    exec(compile(cell, "chapter 24", "exec"), names)
     return names["product_in_panels"]  # type: ignore[no-any-return]
 
 
@@ -790,18 +785,18 @@ def passes(name: str, answer: Any) -> bool:
 
 
 def test_exercises_admit_what_is_right_and_refuse_what_is_not() -> None:
-    assert passes("16.1", 8.0)
-    assert not any(passes("16.1", x) for x in (11.0, 7.0, 9.0))
-    assert passes("16.2", streams.panels)
-    assert not passes("16.2", naive_cut)
-    assert not passes("16.2", lambda rows, count, tile: [(0, rows)])
-    assert not passes("16.2", lambda rows, count, tile: [(0, rows)] * count)
+    assert passes("24.1", 8.0)
+    assert not any(passes("24.1", x) for x in (11.0, 7.0, 9.0))
+    assert passes("24.2", streams.panels)
+    assert not passes("24.2", naive_cut)
+    assert not passes("24.2", lambda rows, count, tile: [(0, rows)])
+    assert not passes("24.2", lambda rows, count, tile: [(0, rows)] * count)
 
     def listed(count: int, over: int) -> list[tuple[str, int, int]]:
         return [(s.what, s.panel, s.stream) for s in streams.schedule(count, over)]
 
-    assert passes("16.3", listed)
-    assert not passes("16.3", lambda count, over: listed(count, 1))
-    assert not passes("16.3", lambda count, over: listed(count, over)[1:])
-    assert not passes("16.3", lambda count, over: listed(count, over)[::-1])
-    assert not passes("16.3", lambda count, over: listed(count, 8))
+    assert passes("24.3", listed)
+    assert not passes("24.3", lambda count, over: listed(count, 1))
+    assert not passes("24.3", lambda count, over: listed(count, over)[1:])
+    assert not passes("24.3", lambda count, over: listed(count, over)[::-1])
+    assert not passes("24.3", lambda count, over: listed(count, 8))

@@ -12,9 +12,9 @@ from helpers import catalog, device
 from helpers.chapters.ch13 import pictures as ch13
 from helpers.chapters.ch13.register_file import behind, operands, sources
 from helpers.chapters.ch14 import pictures as ch14
-from helpers.chapters.ch15 import pictures as ch15
 from helpers.errors import ConfigError
 from helpers.plots import Figure
+from helpers.plots import dealing as ch15
 from helpers.toolchain import SassInstruction
 
 H200 = device.gpu("h200")
@@ -77,6 +77,8 @@ def test_tiles_are_dealt_to_every_sm_in_turn(size: int, sms: int) -> None:
     for wrong in ((0, [(1, 1)]), (4, []), (4, [(0, 4)])):
         with pytest.raises(ConfigError, match="at least 1 x 1"):
             ch15.dealt(*wrong, H200)
+    with pytest.raises(ConfigError, match="as many numbers of at least 1 as tiles"):
+        ch15.dealt(4, [(1, 1)], H200, slices=(1, 2))
 
 
 def sass(*lines: str) -> list[SassInstruction]:

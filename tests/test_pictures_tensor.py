@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import emulator, hopper, plots
+from helpers import cuts, emulator, hopper, plan, plots, trace
 from helpers.chapters import notes as tuning
 from helpers.chapters.ch17 import pictures as ch17
 from helpers.chapters.ch18 import pictures as ch18
@@ -23,7 +23,7 @@ from helpers.chapters.ch21 import tries as tries21
 from helpers.chapters.ch22 import pictures as ch22
 from helpers.chapters.ch22 import tries as tries22
 from helpers.colours import PALETTE
-from helpers.errors import ConfigError, DataError
+from helpers.errors import ConfigError, DataError, EmulationError
 from helpers.kernel import geometry
 from helpers.plots import Figure, hopper_blocks, surface
 from helpers.rungs import catalog
@@ -75,6 +75,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
         for before, name in zip(["", *STEPS], STEPS, strict=False)
     },
     "block of mma_tma": lambda: plots.hopper_block("mma_tma"),
+    "turns of a ring": lambda: ch20.turns(trace("mma_tma", M=100, N=200, K=400, engines=True)),
+    "turns of one stage": lambda: ch20.turns(trace("hopper_1", M=60, N=60, K=200, engines=True)),
     "box": ch20.box,
     "box, first chunk": lambda: ch20.box(0),
     "sums": ch21.accumulator,
@@ -84,7 +86,9 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "descriptor": lambda: ch21.bit_fields(hopper.wgmma_descriptor(0x4400, 8192, 1024)),
     "stream-K": ch22.stream_k,
     "stream-K, one tile too many": lambda: ch22.stream_k(7, 6, steps=3),
-    "stream-K, nothing to cut": lambda: ch22.stream_k(3, 4),
+    "stream-K, nothing to cut": lambda: ch22.stream_k(8, 4),
+    "stream-K, few tiles": lambda: ch22.stream_k(2, 6, steps=24),
+    "stream-K, few tiles, not even": lambda: ch22.stream_k(2, 5, steps=40),
 }
 
 
@@ -181,6 +185,19 @@ def test_the_ring_is_the_kernels(stages: int) -> None:
     assert ch19.role(0, 1, stages) != (1, "multiplied")
 
 
+def test_the_turns_of_a_ring_are_those_of_the_run() -> None:
+    figure = ch20.turns(trace("hopper_2", M=100, N=100, K=500, engines=True))
+    assert "slot 0 by fills 0, 3 and 6" in figure.alt
+    assert "3 copies are asked for before the first slot is read. No slot is asked" in figure.alt
+    text = catalog["hopper_2"].source.replace("        wgmma_finish(sum);\n", "")
+    late = ch20.turns(plan("hopper_2", 100, 100, 500).with_source(text).trace(engines=True))
+    assert "No slot is asked" not in late.alt and "asked for again before the reads" in late.alt
+    with pytest.raises(DataError, match="choose a TMA kernel"):
+        ch20.turns(trace("naive", M=8, N=8, K=8, engines=True))
+    with pytest.raises(EmulationError, match="engines=True"):
+        ch20.turns(trace("hopper_1", M=8, N=8, K=8))
+
+
 def test_a_ring_shows_its_tiles_and_refuses_one_slot() -> None:
     words = list(texts(ch19.ring(3, 4).svg))
     assert [words.count(str(n)) for n in (2, 4)] == [1 + 3, 2]
@@ -205,7 +222,7 @@ def test_a_block_is_the_catalogs(name: str) -> None:
     assert f"{b.warps} warps" in figure.alt
     if arrivals:
         sizes = {
-            "CONSUMERS": hopper.CONSUMERS,
+            "CONSUMERS": cuts.CONSUMERS,
             "PEERS": kernel.params.get("CLUSTER_M", 1),
             "WARPS": 8,
         }
@@ -315,6 +332,38 @@ def test_a_box_lies_as_the_kernels_read_it(chunk: int) -> None:
     assert len(drawn) >= 16, "eight of each grid"
 
 
+LANDED = """
+#include "common/tma.cuh"
+extern "C" __global__ void land(const __grid_constant__ TensorMap map, unsigned short* y) {
+    __shared__ __align__(1024) unsigned short box[8 * BOX];
+    __shared__ Barrier full;
+    if (threadIdx.x == 0) {
+        barrier_init(&full, 1);
+        barrier_init_fence();
+        barrier_arrive_expect(&full, sizeof(box));
+        tma_load(box, &map, &full, 0, 0);
+    }
+    __syncthreads();
+    barrier_wait(&full, 0);
+    for (int i = threadIdx.x; i < 8 * BOX; i += 32) y[i] = box[i];
+}
+"""
+
+
+@pytest.mark.parametrize("swizzle", [0, 128])
+def test_a_box_lies_as_the_copy_engine_puts_it(swizzle: int) -> None:
+    chunks = np.tile(np.arange(64, dtype=np.uint16) // 8, (8, 1))
+    y = np.full(8 * 64, 99, np.uint16)
+    given = [emulator.TensorMap(chunks, (8, 64), swizzle), y]
+    assert emulator.launch(LANDED, "land", 1, 32, given, arch="sm_90").ok
+    drawn = [int(w) for w in texts(ch20.box(2).svg) if re.fullmatch("[0-7]", w)]
+    rows = y.reshape(8, 64)[:, ::8].tolist()
+    # In the picture stand behind a row's chunks its own number, and before the first row numbers of banks.
+    told = [c for r, row in enumerate(rows) for c in [*row, r]]
+    starts = [i for i in range(len(drawn)) if drawn[i : i + len(told)] == told]
+    assert len(starts) == 1, (drawn, told)
+
+
 def test_a_chunk_that_a_row_has_not_is_refused() -> None:
     for chunk in (-1, 8):
         with pytest.raises(DataError, match="chunks 0 to 7"):
@@ -388,56 +437,21 @@ def test_what_is_told_of_the_notes_stands_in_them() -> None:
 
 # -- pieces of tiles -----------------------------------------------------------------------------
 
-WALK = """
-#include "common/tile_order.cuh"
-
-extern "C" __global__ void walk(int* out, int tiles, int steps)
-{
-    Walk walk(threadIdx.x, blockDim.x, tiles, steps);
-    Piece piece;
-    for (int i = 0; walk.take(piece, steps); ++i) {
-        int* to = out + (threadIdx.x * 16 + i) * 3;
-        to[0] = piece.tile;
-        to[1] = piece.begin;
-        to[2] = piece.end;
-    }
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("tiles", "workers", "steps"), [(5, 4, 8), (7, 3, 64), (256, 66, 64), (3, 4, 5), (8, 4, 2), (67, 66, 1)]
-)  # fmt: skip
-def test_pieces_are_the_kernels(tiles: int, workers: int, steps: int) -> None:
-    out = np.full((workers, 16, 3), -1, np.int32)
-    emulator.launch(
-        WALK, "walk", (1, 1, 1), (workers, 1, 1), [out, np.int32(tiles), np.int32(steps)]
-    )
-    covered = np.zeros((tiles, steps), int)
-    for worker in range(workers):
-        pieces = hopper.stream_k_pieces(worker, workers, tiles, steps)
-        told = [tuple(int(v) for v in row) for row in out[worker] if row[0] >= 0]
-        assert told == [(p.tile, p.begin, p.end) for p in pieces]
-        for p in pieces:
-            covered[p.tile, p.begin : p.end] += 1
-    assert (covered == 1).all()
-
-
-def test_pieces_of_nobody_are_refused() -> None:
-    for given in ((4, 4, 5, 8), (-1, 4, 5, 8), (0, 1, 0, 8), (0, 1, 5, 0)):
-        with pytest.raises(ConfigError):
-            hopper.stream_k_pieces(*given)
-
 
 def test_stream_k_says_rounds_and_shares() -> None:
-    share = ch22.stream_k_share(5, 4, 8)
+    share = ch22.stream_k_share(5, 4, 32)
     assert share == {"whole": 2, "cut": 1.25, "whole_busy": 5 / 8, "cut_busy": 1, "cut_tiles": 3}
-    assert ch22.stream_k_share(3, 4, 8)["cut"] == ch22.stream_k_share(3, 4, 8)["whole"] == 1
+    few = ch22.stream_k_share(3, 4, 16)
+    assert few["cut"] < few["whole"] == 1, "fewer tiles than workers are cut, too"
+    assert ch22.stream_k_share(8, 4, 8)["cut"] == ch22.stream_k_share(8, 4, 8)["whole"] == 2
     figure = ch22.stream_k()
     assert "whole they take 2 rounds, with the SMs busy 62.5 %" in figure.alt
     assert "cut, 1.25 and 100 %" in figure.alt
-    assert "SM 1: 1 steps 2 to 7 and 2 steps 0 to 3" in figure.alt
+    assert "SM 1: 1 steps 8 to 31 and 2 steps 0 to 15" in figure.alt
     assert "cut, 2 and" not in figure.alt
+    few = ch22.stream_k(2, 6, steps=24)
+    assert "take 1 round, with" in few.alt and "cut, 0.333 and 100 %" in few.alt
+    assert "SM 1: 0 steps 8 to 15" in few.alt
 
 
 # -- wide reads of shared memory -----------------------------------------------------------------

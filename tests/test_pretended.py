@@ -110,7 +110,7 @@ def test_a_notebook_runs_on_a_card_that_the_table_lacks(stem: str, tmp_path: Pat
 
 @needs_nvrtc
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", ["02_measuring", "06_tiling", "16_streams"])
+@pytest.mark.parametrize("stem", ["02_measuring", "06_tiling", "24_streams"])
 def test_a_notebook_runs_where_there_is_a_driver_and_nothing_else(
     stem: str, tmp_path: Path
 ) -> None:
@@ -132,7 +132,7 @@ def test_a_notebook_runs_where_there_is_a_driver_and_nothing_else(
         "08_block_1d",
         "14_ring_of_tiles",
         "20_copy_engine",
-        "16_streams",
+        "24_streams",
     ],
 )
 def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> None:

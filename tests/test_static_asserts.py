@@ -38,6 +38,8 @@ MORE: dict[str, tuple[tuple[str, str, str], ...]] = {
         _REGISTERS_MORE,
         (_EVERY_GPU.expr, "1", "a smaller GPU's shared memory, which the file does not know"),
     ),
+    "14_fp32_turing.cu": (_REGISTERS_MORE,),
+    "16_sliced.cu": (_REGISTERS_MORE,),
     "21_3_persistent.cu": (_HALVES_MORE,),
     **dict.fromkeys(
         ("22_4_cluster.cu", "22_5_overlapped.cu", "22_6_stream_k.cu"),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from helpers import device, measuring, model, toolchain
+from helpers import device, hopper, measuring, model, toolchain
 from helpers.costs import counting, facts, rates
 from helpers.device import Gpu
 from helpers.emulator import Report
@@ -292,18 +292,17 @@ def of_plan(
 def spread(plan: Geometry, gpu: Gpu, resident: int) -> Waves:
     """How the tiles of a launch fall on the SMs of a GPU.
 
-    The SM with most has ceil(tiles / SMs), however they are dealt; stream-K (a kernel whose grid is
-    that of the SMs and whose tiles are cut along k) shares them evenly. Only tiles that lie whole
+    The SM with most has ceil(tiles / SMs), however they are dealt; where stream-K cuts tiles along k
+    (`hopper.division`), they are shared evenly. Only tiles that lie whole
     inside C count for the busiest SM: those at its edge may do less.
     """
     bm, bn = plan.tile
     tiles = cdiv(plan.M, bm) * cdiv(plan.N, bn)
     whole = max(plan.M // bm, 1) * max(plan.N // bn, 1)
     even = plan.M * plan.N / (bm * bn) / gpu.sms
-    busiest = (
-        even if plan.kernel.entry == "wgmma_stream_k" else max(even, float(cdiv(whole, gpu.sms)))
-    )
-    if plan.M < bm or plan.N < bn:
+    cut = plan.kernel.entry == "wgmma_stream_k" and hopper.division(plan).ranges > 0
+    busiest = even if cut else max(even, float(cdiv(whole, gpu.sms)))
+    if not cut and (plan.M < bm or plan.N < bn):
         busiest = max(even, plan.M * plan.N / (bm * bn) / tiles)
     return Waves(tiles, gpu.sms, resident, busiest)
 

@@ -1,7 +1,7 @@
 """What one block of a kernel asks of its SM: counts as a fixed part and a part for each k.
 
 Counted by the emulator on one whole tile of C at two depths, which gives both parts exactly; by closed
-formulas for what the emulator cannot run (copies by TMA, products by wgmma).
+formulas for kernels that copy by TMA (`tests/test_hopper_kernels.py` holds their bytes to the emulator's).
 """
 
 from __future__ import annotations
@@ -147,10 +147,7 @@ def _count(launch: Geometry, arch: str) -> BlockCounts:
     instructions, waits, said = _instructions(launch, arch)
     if launch.kernel.host == "tma":
         parts = _by_formula(launch)
-        source = (
-            "closed formulas of the tile (the emulator runs no TMA and no wgmma): what the products "
-            "read, each tile of C once; TMA writes past this pipe"
-        )
+        source = "closed formulas of the tile: what the products read, each tile of C once; TMA writes past this pipe"
     else:
         parts = _emulated(launch, arch)
         source = f"the emulator, one whole tile at two depths, shared accesses as in SASS of {arch}"

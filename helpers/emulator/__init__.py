@@ -13,6 +13,10 @@ Four rooms, each of which imports only those before it when it runs:
 
 from helpers.emulator.launching.report import Finding, LineAccess, Report
 from helpers.emulator.launching.run import Prepared, launch, prepared
+from helpers.emulator.machine.tensor_maps import TensorMap
+from helpers.emulator.observe.turns import EngineStep
 from helpers.errors import EmulationError
 
-__all__ = ["EmulationError", "Finding", "LineAccess", "Prepared", "Report", "launch", "prepared"]
+__all__ = [
+    "EmulationError", "EngineStep", "Finding", "LineAccess", "Prepared", "Report", "TensorMap", "launch", "prepared",
+]  # fmt: skip

@@ -17,11 +17,12 @@ from helpers.errors import UnknownNameError, near_matches
 from helpers.exercises.results import Check, Result, raised
 from helpers.kernel import ROOT
 
-Kind = Literal["number", "kernel", "python", "choice"]
+Kind = Literal["number", "kernel", "repair", "python", "choice"]
 
 ADVICE: Mapping[str, str] = {
     "number": "Replace ... by a number.",
     "kernel": "Give the CUDA source as text.",
+    "repair": "Give the CUDA source as text, mended.",
     "python": "Replace ... by your answer.",
     "choice": "Replace ... by your choice.",
 }

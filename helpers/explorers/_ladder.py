@@ -1,4 +1,4 @@
-"""Explorer of the introduction and chapter 24: every rung on every GPU that we have numbers of."""
+"""Explorer of the introduction and chapter 25: every rung on every GPU that we have numbers of."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ PRECISIONS = {"fp32": "FP32", "fp16": "FP16 (Tensor Cores)", "bf16": "BF16 (Tens
 
 
 def _kernels() -> dict[str, dict[str, Any]]:
-    """Precision and arithmetic intensity at 4096 of each floating-point kernel."""
+    """Precision and arithmetic intensity at 4096 of each floating-point kernel; thin ones have no business there."""
     found = {}
     for name, k in catalog.items():
         precision = PRECISION[k.dtype]
-        if precision not in PRECISIONS:
+        if precision not in PRECISIONS or model.is_thin(k):
             continue
         try:
             intensity = model.arithmetic_intensity(name, *SIZE)

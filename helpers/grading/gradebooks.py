@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from pathlib import Path, PurePosixPath
 
 from helpers.disk import replace_file
 from helpers.errors import DataError
-from helpers.grading.reporting import PRIVATE, Row
+from helpers.grading.collecting import MOODLE
+from helpers.grading.reporting import Row
+from helpers.grading.tables import PRIVATE, safe_name
 from helpers.labs.rubrics import Lab
 
 PLATFORMS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
@@ -28,18 +31,23 @@ assignment's). Canvas: its gradebook's CSV. Moodle: the assignment's grading wor
 
 @dataclass(frozen=True)
 class Filled:
-    """What was filled in: the file, the column, how many students; those of the table without marks, and those
-    with marks that the table lacks."""
+    """What was filled in: the file, the column, how many students; those of the table without marks, by the
+    reason, and those with marks that the table lacks."""
 
     path: Path
     column: str
     students: int
-    without: tuple[str, ...]
+    left: Mapping[str, tuple[str, ...]]
     unknown: tuple[str, ...]
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Whose cells are as they were."""
+        return tuple(student for students in self.left.values() for student in students)
 
 
 def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str = "") -> Filled:
-    """Write out/lab-N-gradebook.csv: the export with each student's total in one column, all else as it was.
+    """Write out/lab-N-gradebook.csv: the export with each student's final points in one column, all else as it was.
 
     column: its name, or how it begins; default the platform's, or the only one that names the lab ("Lab 2").
     A cell is left alone where a part is still to be marked by hand. Raises DataError for a table of no known
@@ -56,19 +64,18 @@ def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str 
         )
     ids, at = heads.index(known[1]), _column(export, heads, column or known[2], lab)
     totals = {row.student: row for row in rows}
-    seen: dict[str, bool] = {}
+    seen: dict[str, str] = {}  # why a student's cell is left alone, or ""
     for cells in table[1:]:
         student = (
             cells[ids].removeprefix("Participant ").strip() if len(cells) > max(ids, at) else ""
         )
         row = totals.get(student)
         if row is None:
-            seen |= {student: False} if student.isdigit() else {}
-        elif None not in row.parts.values():
-            cells[at] = f"{row.total:g}"
-            seen[student] = True
-        else:
-            seen[student] = False
+            seen |= {student: NOTHING} if student.isdigit() else {}
+            continue
+        seen[student] = _open(lab, row)
+        if not seen[student]:
+            cells[at] = f"{row.final:g}"
     text = io.StringIO()
     ends = "\r\n" if "\r\n" in raw else "\n"
     csv.writer(text, lineterminator=ends).writerows(table)
@@ -77,10 +84,26 @@ def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str 
     return Filled(
         path,
         heads[at],
-        sum(seen.values()),
-        tuple(s for s, done in seen.items() if not done),
+        sum(not why for why in seen.values()),
+        {
+            why: tuple(s for s in seen if seen[s] == why)
+            for why in sorted(set(seen.values()))
+            if why
+        },
         tuple(sorted(set(totals) - set(seen))),
     )
+
+
+NOTHING = "nothing handed in"
+
+
+def _open(lab: Lab, row: Row) -> str:
+    """Why a row has no mark yet; "" where every part has its points."""
+    open_ = [part for part, points in row.parts.items() if points is None]
+    if not open_:
+        return ""
+    by_hand = {part.id for part in lab.parts if part.by_hand}
+    return f"{', '.join(open_)} not marked yet" if by_hand.issuperset(open_) else NOTHING
 
 
 def _read(export: Path) -> str:
@@ -92,7 +115,8 @@ def _read(export: Path) -> str:
 
 def _column(export: Path, heads: Sequence[str], name: str, lab: Lab) -> int:
     wanted = name or f"lab {lab.number}"
-    found = [i for i, head in enumerate(heads) if head.lower().startswith(wanted.lower())]
+    same = [i for i, head in enumerate(heads) if head.lower() == wanted.lower()]
+    found = same or [i for i, head in enumerate(heads) if head.lower().startswith(wanted.lower())]
     if len(found) != 1:
         what = "no column begins" if not found else f"{len(found)} columns begin"
         raise DataError(f"{export}: {what} with {wanted!r}; name one of them: {', '.join(heads)}")
@@ -100,21 +124,46 @@ def _column(export: Path, heads: Sequence[str], name: str, lab: Lab) -> int:
 
 
 def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: Path) -> Path:
-    """out/lab-N-feedback.zip: each student's text in the folder that the platform handed out.
+    """out/lab-N-feedback.zip: each student's text and page in the folder that the platform handed out.
 
     files: where each student's submission lay in the download. The same bytes for the same words.
     """
+    into = folders(rows, files)
     path = out / f"lab-{lab.number}-feedback.zip"
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as held:
         for row in rows:
-            if row.student in files:
-                lay = PurePosixPath(files[row.student])
-                folder = lay.parts[0] if len(lay.parts) > 1 else lay.stem
+            if folder := into.get(row.student):
                 info = zipfile.ZipInfo(f"{folder}/lab-{lab.number}-feedback.txt")
                 held.writestr(info, row.feedback)
+                page = zipfile.ZipInfo(f"{folder}/lab-{lab.number}-feedback.html")
+                held.writestr(page, row.page)
     replace_file(path, made.getvalue(), PRIVATE)
     return path
 
 
-__all__ = ["PLATFORMS", "Filled", "feedback_zip", "fill"]
+def folders(rows: Sequence[Row], files: Mapping[str, str]) -> dict[str, str]:
+    """The folder for each student's feedback, by student; a student may have none.
+
+    A member of a group who handed nothing in has one of their own, as Moodle would name it, where the
+    download is Moodle's and the roster has their number and name; nobody's lies in another member's folder,
+    since who has that folder would read the other's points.
+    """
+    found = {}
+    for row in rows:
+        if row.student in files:
+            folder = _folder(files[row.student])
+            found[row.student] = safe_name(row.student) if folder in ("..", "/") else folder
+        elif row.file and MOODLE.match(_folder(row.file)) and row.student.isdecimal():
+            name = " ".join(re.sub(r"[^\w .'-]|_", " ", row.name).split()).strip(".")
+            if name:
+                found[row.student] = f"{name}_{row.student}_assignsubmission_file_"
+    return found
+
+
+def _folder(file: str) -> str:
+    lay = PurePosixPath(file)
+    return lay.parts[0] if len(lay.parts) > 1 else lay.stem
+
+
+__all__ = ["NOTHING", "PLATFORMS", "Filled", "feedback_zip", "fill", "folders"]

@@ -9,26 +9,34 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from helpers.disk import code_of, replace_file
-from helpers.errors import DataError
+import helpers
+from helpers import apart
+from helpers.disk import code_of, digest, replace_file
+from helpers.errors import ConfigError, DataError
 from helpers.grading.collecting import Submission
+from helpers.grading.history import compared, put_by
 from helpers.judging import compiling, marking, running
-from helpers.judging.marking import Case, Marked, Run, cases, mark
+from helpers.judging.marking import Asked, Case, Marked, Run, cases, mark
 from helpers.labs.courses import Course
 from helpers.labs.rubrics import Lab
+from helpers.wording import counted
 
 _JUDGE = code_of(*(Path(m.__file__ or "") for m in (marking, compiling, running)))
 
 
 @dataclass(frozen=True)
 class Result:
-    """The facts of one submission. key: of all that decided them. attempt: which set of cases was drawn."""
+    """The facts of one submission. key: of all that decided them; source, judge: of the bytes that were judged
+    and of the judge's own code. attempt: which set of cases was drawn. also, answers: as in `Submission`; no
+    fact depends on the answers, which are kept for a person."""
 
     student: str
     name: str
@@ -41,6 +49,15 @@ class Result:
     marked: Marked
     notes: tuple[str, ...] = ()
     late: bool = False
+    also: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+    judge: str = ""
+    answers: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Where it lay in the download, by each student who handed it in."""
+        return {self.student: self.file, **dict(self.also)}
 
 
 def grade(
@@ -49,7 +66,8 @@ def grade(
     course: Course,
     out: Path,
     *,
-    attempt: int = 1,
+    attempt: int | None = None,
+    again: bool = False,
     workers: int | None = None,
     executor: Executor | None = None,
     lock: bool | None = None,
@@ -57,28 +75,45 @@ def grade(
 ) -> tuple[Result, ...]:
     """Judge what has not been judged yet, into out/lab-N/; all results, in the order of the submissions.
 
-    attempt: another one draws other cases for everybody. workers: submissions at a time (default: cores).
-    executor: any of concurrent.futures in place of threads; each submission has two processes of its own
-    in any case. lock: as in `judging.marking.mark`. Raises DataError where out cannot be written.
+    attempt: another one draws other cases; default the one that a student's earlier result has, or 1. again:
+    judge what has been judged, too. A result that takes another's place leaves it in out/lab-N/history/, and
+    what became of the points is told, and why. workers: submissions at a time (default: cores).
+    executor: any of concurrent.futures in place of threads, also one whose workers are elsewhere (what they
+    get is `Task`); each submission has two processes of its own in any case. lock: as in
+    `judging.marking.mark`. Raises DataError where out cannot be written, ConfigError where a worker must not
+    judge.
     """
     folder = out / f"lab-{lab.number}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder} cannot be made: {error.strerror}") from None
-    held = {s.student: _held(folder, s, lab, course, attempt) for s in submissions}
+    before = {s.student: _before(folder, s) for s in submissions}
+    tries = {s.student: attempt or _attempt(before[s.student]) for s in submissions}
+    held: dict[str, Result | None] = {}
+    for s in submissions:
+        old = before[s.student]
+        same = old is not None and old.key == key_of(s, lab, course, tries[s.student])
+        held[s.student] = _refreshed(folder, old, s) if old and same and not again else None
     todo = [s for s in submissions if held[s.student] is None]
-    tell(f"{len(submissions)} submissions, {len(submissions) - len(todo)} judged before")
+    tell(f"{counted(len(submissions), 'submission')}, {len(submissions) - len(todo)} judged before")
     own = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1)
     try:
-        waiting = {own.submit(judged, s, lab, course, attempt, lock): s for s in todo}
+        waiting = {own.submit(facts, task(s, lab, course, tries[s.student], lock)): s for s in todo}
         for n, done in enumerate(as_completed(waiting), 1):
-            result = done.result()
-            _write(folder / _name(result.student), result)
+            s = waiting[done]
+            result = _of(s, lab, course, tries[s.student], done.result())
+            old = before[s.student]
+            new = old is not None and (old.key, old.marked) != (result.key, result.marked)
+            if new:
+                put_by(folder / file_name(result.student))
+            _write(folder / file_name(result.student), result)
             held[result.student] = result
             tell(
                 f"{n}/{len(todo)} {result.student}: {result.marked.refused or _short(result.marked)}"
             )
+            if old and new:
+                tell(f"  {compared(lab, old, result)}")
     finally:
         if executor is None:
             own.shutdown(cancel_futures=True)
@@ -89,16 +124,65 @@ def judged(
     s: Submission, lab: Lab, course: Course, attempt: int, lock: bool | None = None
 ) -> Result:
     """The facts of one submission: it alone, whatever the others do."""
-    variant = course.variant(lab)
-    asked = lab.asked(variant)
-    if s.raw is None:
-        facts = Marked(marking.tidy(s.problem), "bytes")
-    else:
-        facts = mark(s.raw, asked, _cases(s, lab, course, attempt), lock=lock)
-        facts = replace(facts, seconds=0.0)  # a result says nothing of the machine's load
+    return _of(s, lab, course, attempt, facts(task(s, lab, course, attempt, lock)))
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that a worker needs to judge one source, wherever it is.
+
+    Neither the course's secret is in it nor whose the source is, but the cases are: who sees a task knows
+    what this one submission is tried on, and until the next attempt no more. problem: why there is no source.
+    book: the book of who asks (`book`).
+    """
+
+    raw: bytes | None
+    problem: str
+    asked: Asked
+    cases: tuple[Case, ...]
+    lock: bool | None
+    book: str
+
+
+def task(s: Submission, lab: Lab, course: Course, attempt: int, lock: bool | None = None) -> Task:
+    """What is asked about a submission."""
+    asked = lab.asked(course.variant(lab))
+    return Task(s.raw, s.problem, asked, _cases(s, lab, course, attempt), lock, book())
+
+
+def facts(of: Task) -> dict[str, Any]:
+    """The facts of a source as plain data: what `Marked` holds, without the seconds, which tell of load alone.
+
+    Runs on a worker, which locks its own two processes. Raises ConfigError where it has another book than
+    who asks, or is to lock and cannot.
+    """
+    if of.book != book():
+        raise ConfigError(
+            f"the worker on {platform.node()} has another state of the book: install there what is installed here"
+        )
+    if of.lock and not apart.landlock():
+        raise ConfigError(
+            f"the worker on {platform.node()} cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): "
+            "leave it out, or add --without-landlock where there is nothing worth reading"
+        )
+    if of.raw is None:
+        return asdict(Marked(marking.tidy(of.problem), "bytes"))
+    return asdict(replace(mark(of.raw, of.asked, of.cases, lock=of.lock), seconds=0.0))
+
+
+@cache
+def book() -> str:
+    """A name for the state of the book's code, by what its files hold."""
+    home = Path(helpers.__file__).parent
+    files = sorted(p for kind in ("*.py", "*.h") for p in home.rglob(kind))
+    return digest([x for p in files for x in (p.relative_to(home).as_posix(), p.read_bytes())])
+
+
+def _of(s: Submission, lab: Lab, course: Course, attempt: int, told: Mapping[str, Any]) -> Result:
     return Result(
-        s.student, s.name, s.file, lab.number, lab.version, variant.name, attempt,
-        key_of(s, lab, course, attempt), facts, s.notes, s.late,
+        s.student, s.name, s.file, lab.number, lab.version, course.variant(lab).name, attempt,
+        key_of(s, lab, course, attempt), _marked(told), s.notes, s.late, s.also,
+        _source(s), _JUDGE, s.answers,
     )  # fmt: skip
 
 
@@ -108,10 +192,10 @@ def _cases(s: Submission, lab: Lab, course: Course, attempt: int) -> tuple[Case,
 
 
 def key_of(s: Submission, lab: Lab, course: Course, attempt: int) -> str:
-    """A name for all that decides a result. The secret is in it by the cases, and cannot be read from it."""
+    """A name for all that decides the facts, and so not the file's name or notes. The secret is in it by the cases, and cannot be read from it."""
     parts = [
         s.raw if s.raw is not None else s.problem.encode(),
-        repr((s.student, s.name, s.file, s.notes, s.late)).encode(),
+        s.student.encode("utf-8", "surrogatepass"),
         repr((lab.number, lab.version, course.variant(lab).name, attempt, _JUDGE)).encode(),
         repr(_cases(s, lab, course, attempt)).encode(),
     ]
@@ -126,7 +210,7 @@ def _short(m: Marked) -> str:
 # -- files -------------------------------------------------------------------------------------------
 
 
-def _name(student: str) -> str:
+def file_name(student: str) -> str:
     """A file's name for a student, whatever the platform calls them."""
     return hashlib.sha256(student.encode("utf-8", "surrogatepass")).hexdigest()[:16] + ".json"
 
@@ -135,21 +219,53 @@ def _write(path: Path, result: Result) -> None:
     replace_file(path, json.dumps(asdict(result), indent=1, sort_keys=True) + "\n", 0o600)
 
 
-def _held(folder: Path, s: Submission, lab: Lab, course: Course, attempt: int) -> Result | None:
-    """What was judged before of exactly this; None where there is nothing, or it cannot be read."""
+def _before(folder: Path, s: Submission) -> Result | None:
+    """What was judged before of this student; None where there is nothing, or it cannot be read."""
     try:
-        told = json.loads((folder / _name(s.student)).read_text(encoding="utf-8"))
-        result = _result(told)
+        return _result(json.loads((folder / file_name(s.student)).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return result if result.key == key_of(s, lab, course, attempt) else None
+
+
+def _attempt(old: Result | None) -> int:
+    return old.attempt if old else 1
+
+
+def _refreshed(folder: Path, old: Result, s: Submission) -> Result:
+    """The same facts under the names and notes that the submission has now: those need no run."""
+    new = replace(
+        old, name=s.name, file=s.file, notes=s.notes, late=s.late, also=s.also, answers=s.answers
+    )
+    if new != old:
+        _write(folder / file_name(s.student), new)
+    return new
+
+
+def _source(s: Submission) -> str:
+    raw = s.raw if s.raw is not None else s.problem.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(raw).hexdigest()
+
+
+def retire(out: Path, lab: Lab, students: Iterable[str]) -> None:
+    """Put results by that no longer count: of students for whom another member of their group stands."""
+    for student in students:
+        path = out / f"lab-{lab.number}" / file_name(student)
+        put_by(path)
+        path.unlink(missing_ok=True)
 
 
 def _result(told: Mapping[str, Any]) -> Result:
-    facts = dict(told["marked"])
-    runs = tuple(_run(r) for r in facts.pop("runs"))
     rest = {k: v for k, v in told.items() if k not in ("marked", "notes")}
-    return Result(**rest, notes=tuple(told["notes"]), marked=Marked(runs=runs, **facts))
+    also = tuple((student, file) for student, file in rest.pop("also", ()))
+    answers = tuple((str(a), str(b), str(c)) for a, b, c in rest.pop("answers", ()))
+    notes = tuple(told["notes"])
+    return Result(**rest, also=also, notes=notes, answers=answers, marked=_marked(told["marked"]))
+
+
+def _marked(told: Mapping[str, Any]) -> Marked:
+    rest = {k: v for k, v in told.items() if k not in ("runs", "asks")}
+    asks = tuple(told.get("asks", ()))
+    return Marked(runs=tuple(_run(r) for r in told["runs"]), asks=asks, **rest)
 
 
 def _run(told: Mapping[str, Any]) -> Run:
@@ -173,4 +289,15 @@ def results(out: Path, lab: Lab) -> tuple[Result, ...]:
     return tuple(sorted(found, key=lambda r: r.student))
 
 
-__all__ = ["Result", "grade", "judged", "key_of", "results"]
+__all__ = [
+    "Result",
+    "Task",
+    "facts",
+    "file_name",
+    "grade",
+    "judged",
+    "key_of",
+    "results",
+    "retire",
+    "task",
+]

@@ -6,6 +6,7 @@ reports, which the other process (`judging.running`) and the one that asks take 
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,16 @@ def readable() -> list[Path]:
 
 
 def _options() -> tuple[str, ...]:
-    return () if toolchain.uses_clang() else (toolchain.ALONE,)
+    """No file beside a source is looked for; CUDA's own headers find those beside them by their folder's name."""
+    if toolchain.uses_clang():
+        return ()
+    inner = (Path(folder) / "crt" for folder in toolchain.nvrtc().includes)
+    return (toolchain.ALONE, *(f"-I{folder}" for folder in inner if folder.is_dir()))
 
 
 def compiled(job: dict[str, Any]) -> dict[str, Any]:
-    """PTX, compiler and resources by kernel of job["source"] for job["arch"]; or "refused", the log."""
+    """PTX, compiler, resources by kernel, and where job["cubin"] asks for it the machine code (base64) of
+    job["source"] for job["arch"]; or "refused", the log."""
     try:
         made = toolchain.compile(job["source"], name=NAME, arch=job["arch"], options=_options())
     except CompileError as error:
@@ -43,4 +49,7 @@ def compiled(job: dict[str, Any]) -> dict[str, Any]:
         name: [k.registers, k.spill_stores, k.spill_loads, k.stack, k.shared_bytes]
         for name, k in made.kernels.items()
     }
-    return {"ptx": made.ptx, "compiler": made.compiler, "kernels": kernels}
+    told = {"ptx": made.ptx, "compiler": made.compiler, "kernels": kernels}
+    if job.get("cubin"):
+        told["cubin"] = base64.b64encode(made.cubin).decode()
+    return told

@@ -93,13 +93,9 @@ def at_hand(backend: str | None) -> device.LiveGpu | None:
 
 def _arch(kernel: Kernel, gpu: device.LiveGpu | None) -> str:
     """What to compile for: the GPU at hand where it can run the kernel, else the oldest that can."""
-    if gpu is None or _too_old(kernel, gpu):
+    if gpu is None or not toolchain.runs(gpu.arch, kernel.min_arch):
         return roomy_arch(kernel)
     return gpu.arch + ("a" if kernel.min_arch.endswith("a") else "")
-
-
-def _too_old(kernel: Kernel, gpu: device.LiveGpu) -> bool:
-    return toolchain.arch_number(gpu.arch) < toolchain.arch_number(kernel.min_arch)
 
 
 def _resources(p: Plan, arch: str) -> toolchain.Resources | None:
@@ -148,8 +144,9 @@ def _why_untimed(kernel: Kernel, gpu: device.LiveGpu | None, backend: str | None
         return "only the emulator was asked"
     if device.lost():
         return f"the GPU no longer answers this process ({device.lost()})"
-    if _too_old(kernel, gpu):
-        return f"{kernel.name} needs {kernel.min_arch} or later, and this {gpu.name} is {gpu.arch}"
+    if not toolchain.runs(gpu.arch, kernel.min_arch):
+        needed = toolchain.words_for(kernel.min_arch)
+        return f"{kernel.name} needs {needed}, and this {gpu.name} is {gpu.arch}"
     return ""
 
 

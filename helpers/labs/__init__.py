@@ -3,9 +3,11 @@
 print(labs.check("2", open("lab2.cu").read()))
 """
 
-from helpers.labs.checking import Checked, Part, check
-from helpers.labs.handing_out import handout, starter
+from helpers.labs.checking import Checked, Part
+from helpers.labs.handing_out import handout
+from helpers.labs.rehearsing import rehearse
 from helpers.labs.rubrics import Lab, Rubric, Variant, all_labs, lab
+from helpers.labs.working import answer, begin, check, submit
 
 __all__ = [
     "Checked",
@@ -14,8 +16,11 @@ __all__ = [
     "Rubric",
     "Variant",
     "all_labs",
+    "answer",
+    "begin",
     "check",
     "handout",
     "lab",
-    "starter",
+    "rehearse",
+    "submit",
 ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from helpers import device
+from helpers.errors import UnknownNameError, near_matches
 from helpers.judging.marking import Case, Marked, Run, cases, mark
-from helpers.labs.rubrics import Lab, Rubric, Variant, lab
+from helpers.judging.timing import Timed, time_on_gpu, words
+from helpers.labs.rubrics import RESOURCES, Lab, Rubric, Variant, lab
+from helpers.measuring import protocol
 from helpers.wording import number
 
 PRACTICE = b"practice: nobody's course"
@@ -15,11 +20,13 @@ PRACTICE = b"practice: nobody's course"
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the rubric: points that the facts give (0 for what a person marks), and why."""
+    """One part of the rubric: points that the facts give (0 for what a person marks), and why. unknown: what
+    it needs cannot be told on this machine."""
 
     rubric: Rubric
     points: int
     words: str
+    unknown: bool = False
 
     @property
     def full(self) -> bool:
@@ -27,14 +34,17 @@ class Part:
         return self.points == self.rubric.points
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Checked:
-    """How a kernel comes out: the facts, and the points that they give. print() says it."""
+    """How a kernel comes out: the facts, and the points that they give. Shown as HTML in a notebook, as text
+    elsewhere; both say what `told` holds. timed: on this machine's GPU, where there is one and the kernel is
+    right and clean; no part of the points."""
 
     lab: Lab
     variant: Variant
     marked: Marked
     parts: tuple[Part, ...]
+    timed: Timed | None = None
 
     @property
     def points(self) -> int:
@@ -43,51 +53,87 @@ class Checked:
 
     @property
     def most(self) -> int:
-        """The points that need no person, at best."""
-        return sum(part.rubric.points for part in self.parts if not part.rubric.by_hand)
+        """The points that need no person, at best, and that can be told here."""
+        return sum(p.rubric.points for p in self.parts if not (p.rubric.by_hand or p.unknown))
 
     @property
     def ok(self) -> bool:
         """All points that need no person."""
         return self.points == self.most
 
-    def __str__(self) -> str:
-        lines = [f"Lab {self.lab.number}, {self.lab.title} ({self.variant.name})"]
+    @property
+    def head(self) -> str:
+        """Which lab it is."""
+        return f"Lab {self.lab.number}, {self.lab.title} ({self.variant.name})"
+
+    @property
+    def told(self) -> tuple[tuple[bool | None, str], ...]:
+        """What is said in order, and whether it is good: None where it is neither."""
         m = self.marked
         if m.refused:
-            lines.append(f"[ ] it did not run: {m.refused}")
+            said: list[tuple[bool | None, str]] = [(False, f"it did not run: {m.refused}")]
         else:
-            spilled = f", {m.spills} bytes of spills" if m.spills else ""
-            used = f": {m.registers} registers{spilled}" if m.registers else ""
-            lines.append(f"    compiled by {m.compiler}{used}")
+            local = f", {m.stack} bytes of local memory" if m.stack else ""
+            used = f": {m.registers} registers a thread{local}" if m.registers else ""
+            said = [(None, f"compiled by {m.compiler}{used}")]
         for part in self.parts:
             mark_ = "by hand" if part.rubric.by_hand else f"{part.points}/{part.rubric.points}"
-            sign = "   " if part.rubric.by_hand else "[x]" if part.full else "[ ]"
-            lines.append(f"{sign} {mark_:>7}  {part.rubric.id}: {part.words}")
-        by_hand = self.lab.points - self.most
-        lines.append(f"{self.points} of {self.most} points; {by_hand} more are marked by hand")
-        return "\n".join(lines)
+            good = None if part.rubric.by_hand or part.unknown else part.full
+            said.append((good, f"{mark_:>7}  {part.rubric.id}: {part.words}"))
+        if self.timed is not None:
+            said.append((None, f"   time  {words(self.timed)}; not in the points"))
+        return tuple(said)
+
+    @property
+    def foot(self) -> str:
+        """The points in all."""
+        by_hand = sum(part.rubric.points for part in self.parts if part.rubric.by_hand)
+        return f"{self.points} of {self.most} points; {by_hand} more are marked by hand"
+
+    def __str__(self) -> str:
+        sign = {True: "[x]", False: "[ ]", None: "   "}
+        return "\n".join([self.head, *(f"{sign[g]} {text}" for g, text in self.told), self.foot])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from helpers.workbench import Said, as_html
+
+        said = [Said(text.strip(), good) for good, text in self.told]
+        return as_html(said, self.ok, "How your kernel comes out", self.head, self.foot)
 
 
-def check(number: str | int, source: str | bytes, *, variant: str = "") -> Checked:
+def check(
+    number: str | int, source: str | bytes, *, variant: str = "", gpu: bool | None = None
+) -> Checked:
     """How a kernel comes out on the cases for practice, in seconds and without a GPU.
 
-    number: of the lab. source: text, or the bytes of a file. variant: by name; default the first. The
-    compiler and the emulator run in processes of their own, so what the kernel does it does to them. Raises
+    number: of the lab. source: text, or the bytes of a file. variant: by name; default the first. gpu: whether
+    a kernel that is right and clean is timed, too; default where a GPU answers. The compiler, the emulator
+    and the GPU's driver run in processes of their own, so what the kernel does it does to them. Raises
     UnknownNameError for a lab or a variant that does not exist; never for a source.
     """
-    from helpers.errors import UnknownNameError, near_matches
-
     of = lab(number)
-    known = {v.name: v for v in of.variants}
-    chosen = variant or of.variants[0].name
-    if chosen not in known:
-        raise UnknownNameError(
-            f"lab {of.number} has no variant {chosen!r}. {near_matches(chosen, known)}"
-        )
-    asked = of.asked(known[chosen])
+    chosen = variant_of(of, variant)
+    asked = of.asked(chosen)
     facts = mark(source, asked, cases(asked, PRACTICE, of.number, of.version), lock=False)
-    return judged(of, known[chosen], facts)
+    found = judged(of, chosen, facts)
+    everything = facts.clean and len(facts.right) == len({r.case for r in facts.runs})
+    if not everything or not (device.current() is not None if gpu is None else gpu):
+        return found
+    size = (of.size, of.size, of.size)
+    timed = time_on_gpu(source, asked, of.reference, size, lock=False, effort=protocol.LIVE)
+    return replace(found, timed=timed)
+
+
+def variant_of(of: Lab, name: str) -> Variant:
+    """A lab's variant by name; "": the first. Raises UnknownNameError."""
+    known = {v.name: v for v in of.variants}
+    if name and name not in known:
+        raise UnknownNameError(
+            f"lab {of.number} has no variant {name!r}. {near_matches(name, known)}"
+        )
+    return known[name] if name else of.variants[0]
 
 
 def judged(of: Lab, variant: Variant, facts: Marked) -> Checked:
@@ -100,7 +146,7 @@ def judged(of: Lab, variant: Variant, facts: Marked) -> Checked:
         before = parts.get(rubric.after)
         parts[rubric.id] = (
             Part(rubric, 0, f"counts once {rubric.after} has its points")
-            if before is not None and not before.full
+            if before is not None and not (before.full or before.unknown)
             else _part(rubric, facts, of.tile)
         )
     return Checked(of, variant, facts, tuple(parts.values()))
@@ -112,8 +158,10 @@ def _part(rubric: Rubric, m: Marked, tile: tuple[int, int, int]) -> Part:
     tried = tuple(dict.fromkeys(r.case for r in m.runs))
     right = m.right
     if not right:
-        why = "it did not run" if m.refused else _wrong(m)
-        return Part(rubric, 0, why if rubric.id == "right" else "counts once a shape is right")
+        if rubric.id == "right":
+            return Part(rubric, 0, "it did not run" if m.refused else _wrong(m))
+        seen = f"; {_findings(m)}" if rubric.id == "clean" and m.runs and not m.clean else ""
+        return Part(rubric, 0, f"counts once a shape is right{seen}")
     if rubric.id == "right":
         share = Fraction(len(right), len(tried)) * rubric.points
         if len(right) == len(tried):
@@ -125,20 +173,53 @@ def _part(rubric: Rubric, m: Marked, tile: tuple[int, int, int]) -> Part:
         return Part(rubric, rubric.points if m.clean else 0, _findings(m))
     if len(right) < len(tried):
         return Part(rubric, 0, "counts once every shape is right")
-    worst, limit = m.worst(rubric.id, tile), rubric.limit or 0.0
-    counted = f"{number(worst)} {rubric.words}, at most {number(limit)} are allowed"
-    if worst <= limit:
+    if rubric.counts in RESOURCES and not m.registers:
+        return Part(
+            rubric, 0, f"{rubric.words}: {m.compiler} does not tell; NVRTC does", unknown=True
+        )
+    got = (
+        float(getattr(m, rubric.counts))
+        if rubric.counts in RESOURCES
+        else m.worst(rubric.counts, tile)
+    )
+    counted = f"{number(got)} {rubric.words} (asked for: {rubric.bound})"
+    good = got >= rubric.least if rubric.least is not None else got <= (rubric.limit or 0.0)
+    if good:
         return Part(rubric, rubric.points, counted)
-    return Part(rubric, 0, f"{counted}. {LOOK[rubric.id]}")
+    return Part(rubric, 0, f"{counted}. {_heaviest(m, rubric.counts)}{_look(m, rubric.counts)}")
+
+
+def _heaviest(m: Marked, what: str) -> str:
+    """Where most of what is counted comes from: the line, its array, and how many a request makes there."""
+    most = m.heaviest(what)
+    if not most:
+        return ""
+    share = f"{number(100 * most['share'], 2)} % of them come from line {most['line']}"
+    op = {"load": "reads", "store": "writes"}.get(most["op"], "changes")
+    return (
+        f"{share}, which {op} {most['array']}: {number(most['each'])} for each request of a warp. "
+    )
+
+
+def _look(m: Marked, what: str) -> str:
+    """Where to look; where lanes hardly meet in a bank, it is the number of requests that is too large."""
+    if what == "wavefronts" and not m.heaviest(what).get("meets", True):
+        return "Lanes hardly meet in a bank there: look at how many multiply-adds a value serves once it is read, and at how many values a read brings"
+    return LOOK[what]
 
 
 LOOK = {
-    "sectors": "Look at the addresses of neighbouring lanes in each load, and at how often an element is loaded",
+    "sectors": "Look at the addresses of neighbouring lanes in each load and store, and at how often an element is loaded",
     "wavefronts": "Look at the banks that the lanes of a warp meet in, at each access to a tile",
-    "requests": "Look at what each load of a warp brings",
+    "requests": "Look at how many bytes each load and each store of a warp moves",
     "instructions": "Look at what the innermost loop does besides multiplying",
+    "scalar": "Look at which products are still made by threads, one at a time",
+    "tensor": "Look at which products go to the Tensor Cores, and which do not",
+    "registers": "Look at how many values a thread holds from one step to the next",
+    "stack": "Look at arrays whose indices the compiler cannot know, and at how many values a thread holds",
+    "spills": "Look at arrays whose indices the compiler cannot know, and at how many values a thread holds",
 }
-"""Where to look when a total is above its limit."""
+"""Where to look when a total is beyond its limit."""
 
 
 def _shape(c: Case) -> str:
@@ -156,10 +237,20 @@ def _wrong(m: Marked) -> str:
     told = f"At {where} {run.wrong} of {run.of} elements are wrong"
     if run.first:
         f = run.first
-        told += f", the first C[{f['row']}][{f['column']}]: {number(f['expected'])} expected, {_got(f['got'])}"
+        told += f", the first in row {f['row']}, column {f['column']} of C: {number(f['expected'], 7)} expected, {_got(f['got'])}"
     if _other_order(m, run):
-        return f"{told}. In another order of the warps it is right: look at what a warp reads before it was written"
-    return f"{told}. Look at who computes this element, and what it loads at the edge"
+        return f"{told}. In another order of the warps it is right: look at what a warp reads before it was written, or writes before all have read"
+    firsts = [r.first for r in m.runs if not r.right and r.first]
+    near = sum(_close(f["expected"], float(f["got"])) for f in firsts)
+    if m.clean and firsts and near >= 0.75 * len(firsts):
+        return f"{told}. That is close: look at how precisely each product and each sum is kept"
+    return f"{told}. Look at who computes this element, over which k it sums, and what it loads at the edge"
+
+
+def _close(expected: float, got: float) -> bool:
+    """Whether a wrong element is off by less than a twentieth: one alone tells little, most of them that numbers
+    were rounded, and none is missing."""
+    return abs(got - expected) < 0.05 * abs(expected)
 
 
 def _other_order(m: Marked, run: Run) -> bool:
@@ -168,24 +259,37 @@ def _other_order(m: Marked, run: Run) -> bool:
 
 
 def _got(text: str) -> str:
-    return "and nothing was written there" if text == "nan" else f"{text} found"
+    if text == "nan":
+        return "and nothing was written there"
+    return f"{number(float(text), 7) if math.isfinite(float(text)) else text} found"
 
 
 def _findings(m: Marked) -> str:
-    found = list(
-        dict.fromkeys(
-            (kind, line, words)
-            for r in m.runs
-            for kind, line, words in r.findings
-            if kind != "wrong-result"
-        )
+    found = dict.fromkeys(
+        (kind, line, words, run.case)
+        for run in m.runs
+        for kind, line, words in run.findings
+        if kind != "wrong-result"
     )
     if not found:
         return "nothing found"
-    kind, line, words = found[0]
+    kind, line, words, case = next(iter(found))
     more = f"; {len(found) - 1} more" if len(found) > 1 else ""
     fact = words.split(". ")[0]  # what follows says what to write
-    return f"line {line}, {kind}: {fact}{more}. Look at what orders, or bounds, these accesses"
+    return f"line {line}, {kind}: {fact}, at {_shape(case)}{more}. {LOOK_AT.get(kind, LOOK_AT['race'])}"
 
 
-__all__ = ["Checked", "Part", "check", "judged"]
+LOOK_AT = {
+    "divergent-barrier": "Look at which threads reach this barrier, and which have left before it",
+    "race": "Look at what orders, or bounds, these accesses",
+    "out-of-bounds": "Look at what bounds this access at the edge of a matrix, or of a tile",
+    "misaligned": "Look at which sizes, of a matrix and of a tile's rows, make its address such a multiple, and "
+    "at what the kernel does where they do not",
+    "uninitialised": "Look at who writes this before it is read",
+    "step-budget": "Look at what ends this loop",
+    "deadlock": "Look at which threads reach this, and which never do",
+}
+"""Where to look when something of a kind was found."""
+
+
+__all__ = ["Checked", "Part", "check", "judged", "variant_of"]

@@ -2,104 +2,120 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from helpers.kernel import ROOT
 from helpers.labs.courses import Course
-from helpers.labs.rubrics import Lab, Variant
+from helpers.labs.declaring import Declaration
+from helpers.labs.first_cell import setup
+from helpers.labs.rubrics import Lab, Rubric, Variant
+from helpers.labs.working import UNANSWERED
 from helpers.notebooks.addresses import repository
 from helpers.notebooks.cells import cell, code_cell
 
 Notebook = dict[str, Any]
 
-SETUP = """\
-#@title Run this first: on Colab it fetches the book
-import importlib.util, os, subprocess, sys
 
-if "COLAB_RELEASE_TAG" in os.environ and not os.path.isdir("{name}"):
-    clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{tag}", "{url}"]
-    done = subprocess.run(clone, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError("the book could not be fetched; git says: " + done.stderr.strip())
-if os.path.isdir("{name}"):
-    sys.path.insert(0, os.path.abspath("{name}"))
-if importlib.util.find_spec("helpers") is None:
-    raise RuntimeError("the book is not here: git clone {url} into this folder, and install its requirements.txt")
-
-from helpers import labs
-from helpers.notebooks import start
-
-start()"""
-
-
-def handout(lab: Lab, course: Course) -> Notebook:
+def handout(lab: Lab, course: Course, opens: str = "") -> Notebook:
     """The notebook of a lab for a course: its variant, the starter, no case and no secret.
 
-    Raises DataError where the course chooses a variant that the lab does not have.
+    opens: an address at which Colab opens it, where the teacher keeps it in a repository. Raises DataError
+    where the course chooses a variant that the lab does not have.
     """
     variant, where = course.variant(lab), repository(ROOT)
-    tag = course.tag or where.branch
-    file = f"{lab.entry}.cu"
-    check = (
-        f'print(labs.check("{lab.number}", open("{file}", "rb").read(), variant="{variant.name}"))'
-    )
+    what = Declaration(lab.number, lab.version, variant.name, course.tag or where.branch)
     by_hand = [part for part in lab.parts if part.by_hand]
     cells = [
-        cell("markdown", _asked(lab, variant), "asked"),
-        code_cell(SETUP.format(name=where.name, tag=tag, url=where.url), "setup", ["hide-input"]),
-        cell("markdown", _kernel_words(lab, file), "kernel-words"),
-        code_cell(f"%%writefile {file}\n{starter(lab, variant)}", "kernel", []),
-        cell("markdown", "Check it as often as you like. It takes seconds, and no GPU.", "check-words"),
-        code_cell(check, "check", []),
-        *(cell("markdown", f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}", part.id) for part in by_hand),
-        *(cell("markdown", "Your answer stands here.", f"{part.id}-answer") for part in by_hand),
+        cell("markdown", _asked(lab, variant, opens), "asked"),
+        code_cell(setup(where, what), "setup", ["hide-input"]),
+        cell("markdown", _kernel_words(lab), "kernel-words"),
+        code_cell(f"%%cuda {lab.entry}\n{lab.starter(variant)}", "kernel", []),
+        *([cell("markdown", _hints(lab), "hints")] if lab.hints else []),
+        *(one for part in by_hand for one in _question(lab, part)),
+        cell("markdown", _hand_in_words(lab), "hand-in-words"),
+        code_cell(f'submit("{lab.number}")', "hand-in", []),
     ]  # fmt: skip
-    return {
-        "cells": cells,
-        "metadata": {
-            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
-        },
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    return {"cells": cells, "metadata": what.metadata(), "nbformat": 4, "nbformat_minor": 5}
 
 
-def starter(lab: Lab, variant: Variant) -> str:
-    """The text that a student begins with, with the parameters that the variant has."""
-    if not variant.scaled:
-        return lab.starter
-    return lab.starter.replace(
-        "int M, int N, int K)", "int M, int N, int K,\n     float alpha, float beta)"
+def _question(lab: Lab, part: Rubric) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a person marks, and the cell for the answer."""
+    words = (
+        f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}\n\n"
+        "Write below the first line of the next cell, and run it: it shows your answer. Markdown and `$math$` work."
     )
+    answer = f"%%answer {lab.entry} {part.id}\n{UNANSWERED}"
+    return cell("markdown", words, part.id), code_cell(answer, f"{part.id}-answer", [])
 
 
-def _asked(lab: Lab, variant: Variant) -> str:
+def _asked(lab: Lab, variant: Variant, opens: str) -> str:
     goals = "\n".join(f"- {goal}" for goal in lab.goals)
-    rows = "\n".join(
-        f"| {part.id} | {part.points} | {'by hand' if part.by_hand else _counted(part.words, part.limit)} |"
-        for part in lab.parts
-    )
+    rows = "\n".join(f"| {part.id} | {part.points} | {_for(part)} |" for part in lab.parts)
+    button = f"[Open in Colab]({opens})\n\n" if opens else ""
     return (
-        f"# Lab {lab.number}: {lab.title}\n\n"
+        f"# Lab {lab.number}: {lab.title}\n\n{button}"
         f"About {lab.hours} hours, {lab.points} points. It builds on the book's pages "
-        f"{' and '.join(f'`{page}`' for page in lab.builds_on)}. You learn to\n\n{goals}\n\n"
-        f"## What is asked\n\nC = A B in float32, for any M, N and K. {variant.words} C is M x N, row-major. "
-        f"A block has {' x '.join(lab.block)} threads; the grid is ({', '.join(lab.grid)}).\n\n"
+        f"{_listed([f'`{page}`' for page in lab.builds_on])}. You learn to\n\n{goals}\n\n"
+        f"## What is asked\n\n{lab.task} {variant.words} {_launch(lab, variant)}\n\n"
         f"| part | points | for |\n|---|---|---|\n{rows}\n\n"
-        "Your kernel is tried on other shapes and other numbers than here, in two orders of its warps."
+        "Counts are totals of a launch, divided by M N K / 32: what one multiply-add of a whole warp costs. There M, N "
+        f"and K are rounded up to multiples of {_listed([str(n) for n in lab.tile])}. Sectors and requests are those of "
+        "loads and stores.\n\n"
+        "`right` is worth its share of the shapes that come out right, rounded down. Every other part is worth all or "
+        "nothing, and what is counted only once every shape is right. Your kernel is tried on other shapes and other "
+        "numbers than here, in two orders of its warps. A finding names an element as it is stored: `C[0, 32]` of a C "
+        "that lies by columns is row 32, column 0."
     )
 
 
-def _counted(words: str, limit: float | None) -> str:
-    return words if limit is None else f"{words}, at most {limit:g}"
+def _listed(words: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _kernel_words(lab: Lab, file: str) -> str:
+def _launch(lab: Lab, variant: Variant) -> str:
+    """How the kernel is launched, and which constants of the student's decide it."""
+    asked = lab.asked(variant)
+    sizes = ", ".join(f"`{name}` ({low} to {most})" for name, low, most in asked.constants)
+    yours = (
+        f" You choose {sizes}: your source sets each to a plain number, as in `const int {asked.constants[0][0]} = {asked.constants[0][1]};`."
+        if sizes
+        else ""
+    )
+    return f"A block has `{' x '.join(asked.block).replace('//', '/')}` threads; the grid is `({', '.join(asked.grid)})`.{yours}"
+
+
+def _for(part: Rubric) -> str:
+    if part.by_hand:
+        return "by hand"
+    after = f", once `{part.after}` has its points" if part.after else ""
+    return f"{part.words}, {part.bound}{after}" if part.bound else part.words
+
+
+def _hints(lab: Lab) -> str:
+    """Each folded by itself: a student opens one and tries again."""
+    folded = (
+        f"<details><summary>Hint {n} of {len(lab.hints)}</summary>\n\n{hint}\n\n</details>"
+        for n, hint in enumerate(lab.hints, 1)
+    )
+    return "\n\n".join(folded)
+
+
+def _kernel_words(lab: Lab) -> str:
     return (
-        f"## Your kernel\n\nThe next cell is your kernel, `{lab.entry}`. Running it writes `{file}`. Keep its first "
-        "line: by it your kernel is found. Hand in this notebook, or that file."
+        f"## Your kernel\n\nThe next cell is your kernel, `{lab.entry}`. Keep its first line: by it your kernel is "
+        f"found. Running the cell keeps it as `{lab.entry}.cu` beside this notebook, and checks it; do that as often "
+        f'as you like. It takes seconds, and no GPU. `check("{lab.number}")` in any cell checks it once more.'
     )
 
 
-__all__ = ["handout", "starter"]
+def _hand_in_words(lab: Lab) -> str:
+    return (
+        f"## Hand in\n\nRun the cells of your kernel and of your answers, then the next one. It writes "
+        f"`{lab.entry}_submission.ipynb`, the one file to hand in: your kernel, your answers and the version of the "
+        "lab, and nothing about you or your machine."
+    )
+
+
+__all__ = ["handout"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,41 +11,68 @@ from typing import Any
 
 from helpers.errors import DataError, UnknownNameError, near_matches
 from helpers.judging.marking import Asked
-from helpers.kernel import ROOT
+from helpers.kernel import ROOT, read_source
+from helpers.wording import number
 
 FOLDER = ROOT / "labs"
-COUNTED = ("sectors", "requests", "wavefronts", "instructions")
-"""Totals over 32 multiply-adds that a part may limit."""
+COUNTED = ("sectors", "requests", "wavefronts", "instructions", "scalar", "tensor")
+"""What a part may limit of work: totals over 32 multiply-adds; of "tensor" the share of all multiply-adds."""
+RESOURCES = ("registers", "spills", "stack")
+"""What a part may limit of what the compiler reports of a thread: registers, bytes of spills, bytes of local
+memory (spills among them, and arrays that cannot live in registers)."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One form of what a lab asks. transposed, scaled: as in `judging.marking.Asked`. words: for students."""
+    """One form of what a lab asks. transposed, scaled: as in `judging.marking.Asked`. words: for students.
+    starter: a file of the lab's folder; "": the lab's own. changes: of that file, pairs of a text that stands
+    there once and what replaces it. block, grid: in place of the lab's."""
 
     name: str
     words: str
     transposed: str = ""
     scaled: bool = False
+    starter: str = ""
+    block: tuple[str, ...] = ()
+    grid: tuple[str, ...] = ()
+    changes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Rubric:
-    """One part of a lab's points. limit: of a total over 32 multiply-adds of whole tiles. after: another part
-    that must have its points first. by_hand: a person marks it."""
+    """One part of a lab's points. of: what is counted, one of `COUNTED` or `RESOURCES`; default its id. limit:
+    the most that it may be, least: the least, over 32 multiply-adds of whole tiles. after: another part that
+    must have its points first. by_hand: a person marks it."""
 
     id: str
     points: int
     words: str
+    of: str = ""
     limit: float | None = None
+    least: float | None = None
     after: str = ""
     by_hand: bool = False
+
+    @property
+    def counts(self) -> str:
+        """What it limits; its own id for those that limit nothing."""
+        return self.of or self.id
+
+    @property
+    def bound(self) -> str:
+        """The limit in words, "at most 2.4"; "" without one."""
+        if self.least is not None:
+            return f"at least {number(self.least)}"
+        return "" if self.limit is None else f"at most {number(self.limit)}"
 
 
 @dataclass(frozen=True)
 class Lab:
     """A lab. number: "2". hours: that a student needs. builds_on: pages of the book. version: changes with
     what is asked or with what it is worth. parts add up to `points`. tile: of M, N and K, by which work is
-    counted."""
+    counted, and just below whose multiples counted shapes end. hints: from vague to plain. task: one
+    sentence, what the kernel is to be. constants, dtype, aligned, headers, shared: as in
+    `judging.marking.Asked`. reference: the rung that times are taken against, size: of M, N and K there."""
 
     number: str
     title: str
@@ -53,13 +81,21 @@ class Lab:
     hours: int
     builds_on: tuple[str, ...]
     goals: tuple[str, ...]
+    task: str
+    hints: tuple[str, ...]
     variants: tuple[Variant, ...]
     parts: tuple[Rubric, ...]
-    starter: str
+    folder: Path
     block: tuple[str, ...]
     grid: tuple[str, ...]
-    shared: str
     tile: tuple[int, int, int]
+    reference: str
+    shared: str = "0"
+    dtype: str = "float32"
+    constants: tuple[tuple[str, int, int], ...] = ()
+    aligned: int = 1
+    size: int = 2048
+    headers: tuple[str, ...] = ()
 
     @property
     def points(self) -> int:
@@ -69,8 +105,27 @@ class Lab:
     def asked(self, variant: Variant) -> Asked:
         """What a kernel is judged by."""
         return Asked(
-            self.entry, variant.transposed, variant.scaled, self.block, self.grid, self.shared
-        )
+            self.entry, variant.transposed, variant.scaled, variant.block or self.block,
+            variant.grid or self.grid, self.shared, self.dtype, self.constants, self.tile, self.aligned,
+            headers=frozenset(self.headers),
+        )  # fmt: skip
+
+    def starter(self, variant: Variant) -> str:
+        """The text that a student begins with, with the parameters that the variant has."""
+        file = variant.starter or "starter.cu"
+        text = changed(read_source(self.folder / file), variant.changes, file)
+        if not variant.scaled or "float alpha" in text:
+            return text
+        return text.replace("int K)", "int K,\n     float alpha, float beta)", 1)
+
+
+def changed(text: str, changes: Iterable[Sequence[str]], file: str) -> str:
+    """A text with pairs of old and new replaced. Raises ValueError where an old one does not stand there once."""
+    for old, new in changes:
+        if text.count(old) != 1:
+            raise ValueError(f"{old!r} stands {text.count(old)} times in {file}")
+        text = text.replace(old, new)
+    return text
 
 
 def all_labs() -> tuple[Lab, ...]:
@@ -99,21 +154,39 @@ def _read(folder: Path) -> Lab:
             hours=held["hours"],
             builds_on=tuple(held["builds_on"]),
             goals=tuple(held["goals"]),
-            variants=tuple(Variant(**v) for v in held["variants"]),
+            task=held["task"],
+            hints=tuple(held["hints"]),
+            variants=tuple(_variant(v) for v in held["variants"]),
             parts=tuple(Rubric(**p) for p in held["parts"]),
-            starter=(folder / "starter.cu").read_text(encoding="utf-8"),
+            folder=folder,
             block=tuple(held["block"]),
             grid=tuple(held["grid"]),
-            shared=held["shared"],
             tile=tuple(held["tile"]),
+            reference=held["reference"],
+            constants=tuple((name, *span) for name, span in held.get("constants", {}).items()),
+            headers=tuple(held.get("headers", ())),
+            **{n: held[n] for n in ("shared", "dtype", "aligned", "size") if n in held},
         )
+        for variant in made.variants:
+            made.starter(variant)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder}/lab.toml is damaged: {error}") from None
-    odd = [p.id for p in made.parts if not (p.by_hand or p.id in ("right", "clean", *COUNTED))]
-    odd += [p.id for p in made.parts if p.id in COUNTED and p.limit is None]
-    if odd:
+    if odd := [part.id for part in made.parts if not _known(part)]:
         raise DataError(f"{folder}/lab.toml: nobody knows how to mark {', '.join(odd)}")
     return made
 
 
-__all__ = ["COUNTED", "Lab", "Rubric", "Variant", "all_labs", "lab"]
+def _variant(held: dict[str, Any]) -> Variant:
+    lists: dict[str, Any] = {n: tuple(held[n]) for n in ("block", "grid") if n in held}
+    changes = tuple((old, new) for old, new in held.get("changes", ()))
+    return Variant(**(held | lists | {"changes": changes}))
+
+
+def _known(part: Rubric) -> bool:
+    """Whether somebody knows how to mark it."""
+    if part.by_hand or part.id in ("right", "clean"):
+        return True
+    return part.counts in (*COUNTED, *RESOURCES) and (part.limit is None) != (part.least is None)
+
+
+__all__ = ["COUNTED", "RESOURCES", "Lab", "Rubric", "Variant", "all_labs", "changed", "lab"]

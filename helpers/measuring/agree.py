@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from helpers import rungs
+from helpers import hopper, rungs
+from helpers.hopper import BOX_BYTES
+from helpers.kernel import geometry
 from helpers.launch import trace
 from helpers.measuring.sections.counting import Counted
 from helpers.rungs import catalog
@@ -144,3 +146,55 @@ def extra(kernel: str, wavefronts: int) -> int:
 def on_tensor_cores(kernel: str) -> bool:
     """Whether a kernel of the catalog multiplies on Tensor Cores."""
     return catalog[kernel].dtype not in ("float32", "int32")
+
+
+ENGINES = 1 << 24
+"""Multiply-adds up to which `of_engines` runs a counted launch again, unless it is told otherwise."""
+
+
+def of_engines(entries: Iterable[Counted], most: int = ENGINES) -> list[dict[str, Any]]:
+    """Bytes that TMA kernels move, by the emulator and by ncu: a dict for each counted launch of up to `most` multiply-adds.
+
+    "landed": bytes that the copy engine writes to shared memory, zeros beyond an edge among them; "arrived": what ncu
+    counts from L2 to the SMs (l1_fetched_bytes). "stored": 32 bytes for each sector of C; "left": what ncu counts from
+    the SMs to L2 (l1_sent_bytes). "wavefronts" of shared loads, and ncu's, "hardware_wavefronts". "whole": whether C is
+    made of whole tiles and rows start on 32 bytes. "right": whether the product was. Left out are launches that leave
+    parts of a tile to other blocks (stream-K), those of other code than the catalog's, and those without these counters.
+    """
+    return [
+        _engines_of(e)
+        for e in entries
+        if e.kernel in catalog
+        and catalog[e.kernel].host == "tma"
+        and e.m * e.n * e.k <= most
+        and e.source == rungs.fingerprint(e.kernel)
+        and "l1_sent_bytes" in e.values
+        and not _cut(e)
+    ]
+
+
+def _cut(entry: Counted) -> bool:
+    p = geometry(catalog[entry.kernel], entry.m, entry.n, entry.k, **dict[str, Any](entry.params))
+    return "hand_over" in catalog[entry.kernel].source and hopper.division(p).ranges > 0
+
+
+def _engines_of(entry: Counted) -> dict[str, Any]:
+    t = trace(entry.kernel, entry.m, entry.n, entry.k, **dict[str, Any](entry.params))
+    rows, cols = t.plan.tile
+    by_line = t.by_line()
+    engine = [
+        r for r in by_line if r.space == "shared" and r.op == "store" and r.width_bytes == BOX_BYTES
+    ]
+    whole = entry.m % rows == 0 and entry.n % cols == 0 and entry.k % 64 == 0
+    return {
+        "kernel": entry.kernel,
+        "launch": f"{entry.m}x{entry.n}x{entry.k}",
+        "whole": whole,
+        "landed": sum(r.bytes for r in engine),
+        "arrived": int(entry.values["l1_fetched_bytes"]),
+        "stored": 32 * t.sectors("store"),
+        "left": int(entry.values["l1_sent_bytes"]),
+        "wavefronts": sum(r.wavefronts for r in by_line if r.space == "shared" and r.op == "load"),
+        "hardware_wavefronts": int(entry.values["shared_load_wavefronts"]),
+        "right": t.ok,
+    }

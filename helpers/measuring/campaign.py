@@ -275,7 +275,7 @@ def planned(request: Request) -> list[tuple[str, float]]:
     budget = Budget(0.0, None)
 
     def supports(least: str) -> bool:
-        return toolchain.arch_number(arch) >= toolchain.arch_number(least)
+        return toolchain.runs(arch, least)
 
     def steps(section: Section) -> Iterator[tuple[str, float]]:
         record = _record_of(section, request, key, measured)

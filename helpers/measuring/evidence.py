@@ -133,10 +133,10 @@ def shapes_table(path: Path | None = None) -> Table | None:
 def caught_by(rows: Sequence[Mutated]) -> dict[str, set[str]]:
     """Names of mutants that each check reports and whose kernel without the fault it does not.
 
-    Key "result": those whose launch gives a wrong product on the GPU, or fails.
+    Key "result": those whose launch gives a wrong product on the GPU, or fails; "endless": those that do not end there.
     """
     clean = {(r.kernel, r.check) for r in rows if not r.fault and r.errors == 0}
-    found: dict[str, set[str]] = {check: set() for check in (*CHECKS, "result")}
+    found: dict[str, set[str]] = {check: set() for check in (*CHECKS, "result", "endless")}
     for r in rows:
         if not r.fault:
             continue
@@ -145,20 +145,39 @@ def caught_by(rows: Sequence[Mutated]) -> dict[str, set[str]]:
                 found[r.check].add(r.name)
         elif r.state == "stopped" or r.wrong:
             found["result"].add(r.name)
+        elif r.state == "not finished":
+            found["endless"].add(r.name)
     return found
 
 
-def mutants_table(path: Path | None = None, emulated: Path | None = None) -> Table | None:
+def shown(path: Path | None = None, *, hopper: bool = False) -> frozenset[str]:
+    """Names of mutants that a tool of compute-sanitizer reports, or that are wrong, fail or do not end on the GPU.
+
+    path, hopper: as for `mutants_table`. Nothing where there is no record.
+    """
+    held = _held(path, "mutants_sanitizer", "mutants_hopper_gpu" if hopper else "")
+    if not held:
+        return frozenset()
+    found = caught_by(held.data["rows"])
+    return frozenset().union(
+        *(found[c] for c in (*believed(held.data["controls"]), "result", "endless"))
+    )
+
+
+def mutants_table(
+    path: Path | None = None, emulated: Path | None = None, *, hopper: bool = False
+) -> Table | None:
     """Mutants by class: caught by the emulator, by compute-sanitizer, by the result on the GPU.
 
-    None where there is no record of the GPU. A mutant counts when its result is there, and either a
-    tool reports it or all four have run.
+    path: the record of a GPU; emulated: that of the emulator; left out, those in data/validation, hopper: of the
+    TMA kernels. None where there is no record of the GPU. A mutant counts when its result is there, and either
+    a tool reports it or all that are believed have run.
     """
-    held = _held(path, "mutants_sanitizer")
+    held = _held(path, "mutants_sanitizer", "mutants_hopper_gpu" if hopper else "")
     if not held:
         return None
     rows: list[Mutated] = held.data["rows"]
-    emulated = emulated or store.VALIDATION / "mutants.json"
+    emulated = emulated or store.VALIDATION / f"mutants{'_hopper' * hopper}.json"
     ours = {m["name"]: m for m in json.loads(emulated.read_text(encoding="utf-8"))["mutants"]}
     runs: dict[str, set[str]] = {}
     for r in rows:
@@ -185,7 +204,8 @@ def mutants_table(path: Path | None = None, emulated: Path | None = None) -> Tab
                 "sanitizer": len(names & tool),
                 **{check: len(names & found[check]) for check in checks},
                 "result": len(names & found["result"]),
-                "either": len(names & (tool | found["result"])),
+                "endless": len(names & found["endless"]),
+                "either": len(names & (tool | found["result"] | found["endless"])),
             }
         )
     total: Row = {"fault": "all"}
@@ -214,7 +234,8 @@ def mutants_table(path: Path | None = None, emulated: Path | None = None) -> Tab
             "emulator": "findings of the emulator",
             "sanitizer": "any tool of compute-sanitizer",
             "result": "wrong result or failed launch on the GPU",
-            "either": "compute-sanitizer or the result",
+            "endless": "no end on the GPU",
+            "either": "compute-sanitizer, the result or no end",
         },
         note=". ".join(notes) + ".",
     )

@@ -11,12 +11,13 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from helpers import device, fitting, launch, numbers, toolchain
+from helpers import binding, device, fitting, launch, numbers, toolchain
 from helpers.errors import ConfigError, GpuFaultError, NoGPUError
 from helpers.kernel import Geometry, Kernel
 from helpers.measuring import protocol, telemetry
@@ -26,12 +27,6 @@ _CUDA_TYPE = {"float32": 0, "float16": 2, "bfloat16": 14, "float64": 1}
 _COMPUTE_32F, _COMPUTE_64F = 68, 70
 _FAST_16BF, _FAST_TF32 = 75, 77
 _DEFAULT_ALGORITHM = -1
-
-
-def runs(arch: str, needed: str) -> bool:
-    """Whether a GPU of an architecture can run what needs one: code for sm_90a runs on nothing else."""
-    here, least = toolchain.arch_number(arch), toolchain.arch_number(needed)
-    return here == least if needed.endswith("a") else here >= least
 
 
 @dataclass(frozen=True)
@@ -262,7 +257,7 @@ class Session:
 
     def supports(self, min_arch: str) -> bool:
         """Whether this GPU can run what needs an architecture; see `runs`."""
-        return runs(self.gpu.arch, min_arch)
+        return toolchain.runs(self.gpu.arch, min_arch)
 
     # -- data ----------------------------------------------------------------------------------
 
@@ -336,6 +331,7 @@ class Session:
                 )
                 if out_dtype in ("float16", "bfloat16"):
                     allowed = allowed + numbers.UNIT_ROUNDOFF[out_dtype] * cp.abs(wanted)
+                    allowed = allowed + numbers.UNDERFLOW.get(out_dtype, 0.0)
                 ratio = error / allowed if dtype != "int32" else cp.where(error == 0, 0.0, cp.inf)
                 worst = max(worst, float(error.max()))
                 worst_ratio = max(worst_ratio, float(ratio.max()))
@@ -352,22 +348,9 @@ class Session:
 
         cubin: the plan's kernel, where it is compiled already.
         """
-        if plan.kernel.host != "plain":
-
-            def launch_by_helper() -> None:
-                with self.stream:
-                    launch.cuda_launch(plan, A, B, C)
-
-            return launch_by_helper
-        function = launch.cuda_function(plan, cubin) if cubin else launch.cuda_function(plan)
-        arguments = (A, B, C, np.int32(plan.M), np.int32(plan.N), np.int32(plan.K))
-        grid, block, shared, stream = plan.grid, plan.block, plan.shared_bytes, self.stream
-
-        def launch_directly() -> None:
-            with stream:
-                function(grid, block, arguments, shared_mem=shared)
-
-        return launch_directly
+        with self.stream:
+            start = binding.on_gpu(plan, A, B, C, cubin)
+        return partial(start, self.stream)
 
     def build_operation(
         self, plan: Geometry, source: str, options: tuple[str, ...], A: Any, B: Any, C: Any
@@ -398,7 +381,7 @@ class Session:
         baseline = BASELINES[name]
         if not self.supports(baseline.min_arch):
             raise ConfigError(
-                f"{baseline.title} needs {baseline.min_arch} or later; this GPU is {self.gpu.arch}"
+                f"{baseline.title} needs {toolchain.words_for(baseline.min_arch)}; this GPU is {self.gpu.arch}"
             )
         in_type, out_type = _CUDA_TYPE[baseline.dtype], _CUDA_TYPE[out_dtype]
 
@@ -447,6 +430,13 @@ class Session:
         double = _CUDA_TYPE["float64"]
         self._gemm(A, B, C, double, double, _COMPUTE_64F, self._one64, self._zero64)
 
+    def product64(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """The product of two float64 matrices of the host, by cuBLAS."""
+        with self.on_stream():
+            C = self.cupy.empty((A.shape[0], B.shape[1]), np.float64)
+            self._gemm64(self.cupy.asarray(A), self.cupy.asarray(B), C)
+            return np.asarray(C.get())
+
     def bench(self, operations: Mapping[str, Callable[[], None]]) -> protocol.Bench:
         """A bench that times these operations with events on the session's stream."""
         return EventBench(self, operations)
@@ -468,10 +458,46 @@ class Session:
         """Milliseconds of a first call by the host's clock: compile, load and launch, until C is there."""
         toolchain._compile.cache_clear()
         launch._module.cache_clear()
+        launch._kept_function.cache_clear()
         started = time.perf_counter()
         self.kernel_operation(plan, A, B, C)()
         self.stream.synchronize()
         return (time.perf_counter() - started) * 1e3
+
+    def ways_to_launch(
+        self, plan: Geometry, A: Any, B: Any, C: Any, in_a_graph: int = 20
+    ) -> dict[str, tuple[Callable[[], None], int]]:
+        """Calls that launch a plan on CuPy arrays in the current stream, and the products of one call.
+
+        "matmul" and "run" look everything up; "cupy" has function and arguments at hand (plain kernels
+        only); "bound" is `binding.bind`; "graph" is that, so many times in one CUDA graph. All but matmul, which
+        makes its own result and waits for it, write C.
+        """
+        ways: dict[str, tuple[Callable[[], None], int]] = {
+            "matmul": (lambda: launch.product(plan, A, B), 1),
+            "run": (partial(launch.run, plan, A, B, C), 1),
+        }
+        with self.on_stream():
+            bound = binding.bind(plan, A, B, C)
+            if plan.kernel.host == "plain":
+                function = launch.cuda_function(plan)
+                given = plan.grid, plan.block, launch.cuda_arguments(plan, A, B, C)
+                ways["cupy"] = (partial(function, *given, shared_mem=plan.shared_bytes), 1)
+            captured = bound.graph(in_a_graph)
+        return {**ways, "bound": (bound, 1), "graph": (captured.launch, in_a_graph)}
+
+    def host_times(self, ask: Callable[[], None], calls: int, batches: int) -> list[float]:
+        """Seconds by the host's clock of each batch of calls; it waits between batches, not within one."""
+        times = []
+        with self.on_stream():
+            for _ in range(batches):
+                self.stream.synchronize()
+                started = time.perf_counter()
+                for _ in range(calls):
+                    ask()
+                times.append(time.perf_counter() - started)
+            self.stream.synchronize()
+        return times
 
     def serial_run(self, problem: Problem, run: Callable[[], None], C: Any) -> dict[str, float]:
         """One product as a program does it: A and B to the device, the kernel, C back, in turn.

@@ -47,6 +47,8 @@ OPTIONAL: Mapping[str, str] = MappingProxyType(
         "l1_hit_percent": "l1tex__t_sector_hit_rate.pct",
         "l2_hit_percent": "lts__t_sector_hit_rate.pct",
         "l2_bytes": "lts__t_bytes.sum",
+        "l1_fetched_bytes": "l1tex__m_xbar2l1tex_read_bytes.sum",
+        "l1_sent_bytes": "l1tex__m_l1tex2xbar_write_bytes.sum",
     }
 )
 """Counters that some GPUs or versions of ncu lack: the run is repeated without them if ncu refuses."""

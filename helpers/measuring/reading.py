@@ -12,6 +12,8 @@ from helpers.measuring import store
 from helpers.measuring.gpu import BASELINES
 from helpers.measuring.measurement import DEFAULT_GPU, Rows, listing, size_of, wanted_of
 from helpers.measuring.ncu import WAITS
+from helpers.measuring.sections import picking
+from helpers.measuring.sections.asking import Asked
 from helpers.measuring.sections.building import Build
 from helpers.measuring.sections.confirming import Ragged, Tuned, current, describe, ragged_result
 from helpers.measuring.sections.copying import Transfer
@@ -19,12 +21,13 @@ from helpers.measuring.sections.counting import Counted, Stalled
 from helpers.measuring.sections.leaving_out import LeftOut
 from helpers.measuring.sections.library import Accuracy
 from helpers.measuring.sections.overlapping import Overlapped
+from helpers.measuring.sections.picking import Everywhere
 from helpers.measuring.sections.timing import Point, Skipped
 from helpers.measuring.store import Size, shape
 from helpers.rungs import catalog, find
 
 
-def outdated(entry: Point | Counted | Overlapped) -> bool:
+def outdated(entry: Point | Counted | Overlapped | Asked) -> bool:
     """Whether a kernel's code is another now than when this entry was measured."""
     return entry.kernel in catalog and entry.source != rungs.fingerprint(entry.kernel)
 
@@ -200,6 +203,17 @@ def left_out(kernel: Kernel | str, gpu: str = DEFAULT_GPU) -> Rows:
     return Rows(record.gpu["name"], record.label(found), tuple(found))
 
 
+def launches(gpu: str = DEFAULT_GPU) -> Rows:
+    """Recorded costs of one launch: rows with kernel, m, n, k, way ("matmul", "run", "cupy", "bound",
+    "graph"), and us, q1, q3, microseconds of the host a product; see `sections.asking`.
+
+    Those of older code are left out; there may be none. Raises UnknownNameError for gpu.
+    """
+    record = store.load(gpu)
+    found = [e for e in record.of(Asked) if not outdated(e)]
+    return Rows(record.gpu["name"], record.label(found), tuple(found))
+
+
 def transfers(gpu: str = DEFAULT_GPU) -> list[Transfer]:
     """Recorded copies between host and device: direction, memory ("pageable", "pinned"), bytes, ms,
     q1, q3, gbs (GB/s). Raises UnknownNameError for gpu.
@@ -235,6 +249,14 @@ def ragged(kernel: str = "fp32_best", gpu: str = DEFAULT_GPU) -> Ragged | None:
     """The recorded choice of tile over the ragged set on a GPU, or None where it is not complete."""
     try:
         return ragged_result(store.load(gpu), kernel)
+    except UnknownNameError:
+        return None
+
+
+def everywhere(dtype: str = "float32", gpu: str = DEFAULT_GPU) -> Everywhere | None:
+    """The recorded picks of `choosing.best` over the drawn shapes, or None where they are not complete."""
+    try:
+        return picking.everywhere(store.load(gpu), dtype)
     except UnknownNameError:
         return None
 

@@ -18,7 +18,7 @@ from helpers.errors import ConfigError, DataError, ToolchainError, UnknownNameEr
 from helpers.kernel import Kernel
 from helpers.measuring import protocol, store
 from helpers.measuring.campaign import commit, gpu_facts, stamp
-from helpers.measuring.gpu import BASELINES, Session, runs
+from helpers.measuring.gpu import BASELINES, Session
 from helpers.measuring.measurement import (
     DEFAULT_GPU,
     Measurement,
@@ -38,6 +38,7 @@ from helpers.measuring.steps import names
 from helpers.measuring.store import Record, Size, shape
 from helpers.measuring.telemetry import Telemetry
 from helpers.rungs import catalog, find
+from helpers.toolchain import runs
 
 E = TypeVar("E", Point, Overlapped)
 Cell = tuple[str, tuple[tuple[str, int], ...], Size]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from helpers.disk import replace_file
 from helpers.errors import ConfigError
@@ -36,7 +37,11 @@ class Repository:
 
     def colab(self, stem: str) -> str:
         """Address that opens the notebook of one chapter on Colab."""
-        where = f"{self.owner}/{self.name}/blob/{self.branch}/book/{stem}.ipynb"
+        return self.opened(f"book/{stem}.ipynb")
+
+    def opened(self, path: str) -> str:
+        """Address that opens a notebook of the repository on Colab, by its path there."""
+        where = quote(f"{self.owner}/{self.name}/blob/{self.branch}/{path.lstrip('/')}")
         return f"https://colab.research.google.com/github/{where}"
 
     def in_place_of(self, other: Repository, text: str) -> str:

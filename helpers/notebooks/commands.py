@@ -86,11 +86,14 @@ def stale(root: Path = ROOT) -> list[str]:
 
 
 def carried(bare: Notebook, old: Notebook | None) -> Notebook | None:
-    """The new notebook with the old one's outputs, if all code is the same; else None."""
+    """The new notebook with the old one's outputs, if all code below its first cell is the same; else None.
+
+    What the first cell does, the machine decides that runs it.
+    """
     if old is None or not running.is_told(old):
         return None
     code = [[cell["source"] for (cell,) in running.code_cells(book)] for book in (bare, old)]
-    if code[0] != code[1]:
+    if len(code[0]) != len(code[1]) or code[0][1:] != code[1][1:]:
         return None
     made = running.without_outputs(bare)
     for cell, before in running.code_cells(made, old):

@@ -15,28 +15,50 @@ Run all, or Ctrl+F9. In JupyterLab: Run > Run All Cells. With an NVIDIA GPU (on 
 runtime type offers a T4) kernels run on it and are timed on it. Without one they run in an emulator, and \
 times are replayed from the book's record."""
 
-SETUP = """\
-#@title Run all (Ctrl+F9): this fetches the book on Colab. With a GPU kernels are timed on it, without one they are emulated
-import importlib.util, os, subprocess, sys
+AWAY = ("labs/*/rehearsal", "tests")
+"""What is not fetched: what the labs of a class are tried on, their solutions among it, and tests."""
 
-
+FETCH = """\
 class NoBook(RuntimeError):
     def _render_traceback_(self):  # the message alone, without the lines of this cell
-        return [f"NoBook: {{self}}"]
+        return [f"NoBook: {self}"]
 
 
-if "COLAB_RELEASE_TAG" in os.environ and not os.path.isdir("../helpers"):
-    if not os.path.isdir("{name}"):
-        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", "{branch}", "{url}"]
-        quiet = {{**os.environ, "GIT_TERMINAL_PROMPT": "0"}}
-        done = subprocess.run(clone, capture_output=True, text=True, env=quiet)
+def fetch(url, branch, name):
+    def git(*words):
+        quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+        done = subprocess.run(["git", *words], capture_output=True, text=True, env=quiet)
         if done.returncode:
             raise NoBook(
                 "the book's code could not be fetched, and without it no cell runs. git says:\\n"
                 + done.stderr.strip()
-                + "\\nCheck that {url} opens in a browser without signing in, that it has a branch "
-                "{branch}, and that this machine reaches the network; then run this cell again."
+                + f"\\nCheck that {url} opens in a browser without signing in, that it has a branch or tag "
+                f"called {branch}, and that this machine reaches the network; then run this cell again."
             )
+
+    half = name + ".half"  # moved to its place once it is whole
+    shutil.rmtree(half, ignore_errors=True)
+    sparse = ("-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=false", "--filter=blob:none")
+    git("clone", "--quiet", "--depth", "1", "--no-checkout", *sparse, "--branch", branch, url, half)
+    os.makedirs(half + "/.git/info", exist_ok=True)
+    with open(half + "/.git/info/sparse-checkout", "w") as file:
+        file.write("WANTED")
+    git("-C", half, "checkout", "--quiet")
+    os.rename(half, name)""".replace("WANTED", "".join(["/*\\n", *(f"!/{p}/\\n" for p in AWAY)]))
+"""How a first cell gets the book, or nothing at all. A server that knows no filters sends everything, and
+what is away is away from the files alone."""
+
+IMPORTS = "import importlib.util, os, shutil, subprocess, sys"
+
+TITLE = (
+    "#@title Run all (Ctrl+F9): this fetches the book on Colab. With a GPU kernels are timed on it, "
+    "without one they are emulated"
+)
+
+SETUP = """\
+if "COLAB_RELEASE_TAG" in os.environ and not os.path.isdir("../helpers"):
+    if not os.path.isdir("{name}"):
+        fetch("{url}", "{branch}", "{name}")
     os.chdir("{name}/book")
 sys.path.insert(0, os.path.abspath(".."))
 if importlib.util.find_spec("helpers") is None:
@@ -53,7 +75,8 @@ start()"""
 
 def setup_cell(where: Repository, page: Page) -> dict[str, Any]:
     """The first code cell of every notebook."""
-    source = SETUP.format(name=where.name, branch=where.branch, url=where.url)
+    rest = SETUP.format(name=where.name, branch=where.branch, url=where.url)
+    source = f"{TITLE}\n{IMPORTS}\n\n\n{FETCH}\n\n\n{rest}"
     return code_cell(source, _id(page, "setup"), ["hide-input"])
 
 

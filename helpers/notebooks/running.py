@@ -138,8 +138,9 @@ def code_cells(*notebooks: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], 
 
 
 def source_of(notebook: Mapping[str, Any]) -> str:
-    """The chapter that a notebook is made from."""
-    return str(notebook["metadata"]["tile_by_tile"]["generated_from"])
+    """The chapter that a notebook is made from, or the lab that it is for."""
+    told = notebook["metadata"]["tile_by_tile"]
+    return str(told["generated_from"] if "generated_from" in told else f"lab {told['lab']}")
 
 
 def first_words(cell: Mapping[str, Any]) -> str:

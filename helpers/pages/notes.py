@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from helpers.errors import DataError, UnknownNameError, near_matches
@@ -114,14 +115,15 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
 def evidence(of: str, otherwise: str = "") -> Html | Markdown | None:
     """The table of a record in data/validation, or, where there is none, a sentence, or nothing.
 
-    of: "sanitizer", "shapes" or "mutants" (see helpers.measuring.evidence). otherwise: the sentence.
+    of: "sanitizer", "shapes", "mutants" or "hopper mutants" (see helpers.measuring.evidence). otherwise: the sentence.
     """
     from helpers.measuring import evidence as records
 
-    tables = {
+    tables: dict[str, Callable[[], records.Table | None]] = {
         "sanitizer": records.sanitizer_table,
         "shapes": records.shapes_table,
         "mutants": records.mutants_table,
+        "hopper mutants": partial(records.mutants_table, hopper=True),
     }
     if of not in tables:
         raise UnknownNameError(f"there is no evidence {of!r}. {near_matches(of, tables)}")

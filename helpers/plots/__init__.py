@@ -9,6 +9,7 @@ from helpers.plots.access_maps import access_map
 from helpers.plots.bar_charts import bars, ladder
 from helpers.plots.by_thread import two_jobs
 from helpers.plots.cost_charts import all_roofs, scorecard
+from helpers.plots.dealing import dealt
 from helpers.plots.figures import Figure
 from helpers.plots.hopper_blocks import hopper_block
 from helpers.plots.rooflines import roofline
@@ -20,6 +21,7 @@ __all__ = [
     "access_map",
     "all_roofs",
     "bars",
+    "dealt",
     "gantt",
     "hopper_block",
     "ladder",

@@ -34,7 +34,8 @@ def _tiles(p: Geometry) -> _Tiles:
     staged = p.kernel.reuse == "block"
     bk = next((q[name] for name in DEPTHS if name in q), 0)
     tm, tn = q.get("TM", 1), q.get("TN", q.get("REG_TILE", q.get("COARSE", 1)))
-    if p.kernel.dtype in ("float16", "bfloat16"):  # Tensor Cores: no thread owns a rectangle
+    # Tensor Cores, or warps that add their sums of one column: no thread owns a rectangle
+    if p.kernel.dtype in ("float16", "bfloat16") or p.kernel.entry.startswith("thin_"):
         tm = tn = 0
     return _Tiles(bm, bn, bk if staged else 0, q.get("WM", 0), q.get("WN", 0), tm, tn)
 

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from helpers import device
+from helpers import device, hopper
 from helpers.chapters.facts import Facts
-from helpers.measuring import Measurement, load, measure, published
+from helpers.errors import DataError
+from helpers.kernel import ITEM_BYTES
+from helpers.measuring import Measurement, launches, load, measure, published
+from helpers.measuring.sections.asking import CASES
+from helpers.rungs import catalog
 
 NAMES = ("naive", "coalesced", "tiled_32")
 SIZES = [512, 1024, 2048, 4096]
@@ -130,3 +134,48 @@ def ours_gbs() -> float:
     """Rate of copies from ordinary host memory to the H200 at 4096, in GB/s."""
     took = measure("coalesced", sizes=[4096], gpu="h200").value("coalesced", 4096, "h2d_ms")
     return 2 * 4096**2 * 4 / took / 1e6
+
+
+WAYS = {
+    "matmul": "matmul, waiting",
+    "run": "looked up",
+    "cupy": "by CuPy",
+    "bound": "bound",
+    "graph": "in a graph",
+}
+"""The ways of asking for a launch, and the columns of their table."""
+
+
+def launch_costs(gpu: str = "h200") -> tuple[list[dict[str, Any]], str]:
+    """Microseconds of the host for a launch, by kernel and size, a column for each way; and the label.
+
+    "kernel" is the kernel's own time in the record, where it has that size. No rows where none is recorded.
+    """
+    found = launches(gpu)
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    for e in found.rows:
+        about = e["kernel"], e["m"]
+        row = rows.setdefault(
+            about, {"kernel": e["kernel"], "N": e["m"]} | dict.fromkeys(WAYS.values())
+        )
+        row[WAYS[e["way"]]] = e["us"]
+        row["kernel alone"] = _kernel_us(*about, gpu)
+    return list(rows.values()), found.label
+
+
+def asked_of_the_copy_engine() -> Facts:
+    """The size whose rows a TMA kernel has copied (odd), and what is copied around one product then."""
+    facts = Facts()
+    name, size = next((name, size) for name, size in CASES if size[0] % 2)
+    k = catalog[name]
+    facts.say(odd=size[0])
+    facts.check("not aligned", size[0] * ITEM_BYTES[k.dtype] % hopper.ROW_BYTES != 0)
+    facts.check("four launches", hopper.parameters(k)[:3] == ("A_map", "B_map", "C_map"))
+    return facts
+
+
+def _kernel_us(kernel: str, size: int, gpu: str) -> float | None:
+    try:
+        return 1e3 * measure(kernel, sizes=[size], gpu=gpu).value(kernel, size, "ms")
+    except DataError:
+        return None

@@ -97,6 +97,14 @@ def two_buffers(answer: object) -> Iterator[Check]:
     edge = 64
     made = matmul_problem(np.random.default_rng(11), edge, edge, edge, "float32")
     report = emulator.launch(code, "two_buffers", (4, 4, 1), (16, 16, 1), list(made.args))
+    tiles, warps = edge // 16, 16 * 8
+    met = sum(n for name, n in report.instructions.items() if name.startswith(("bar", "barrier")))
+    if met > (tiles + 1) * warps:  # a macro may hold more than one
+        yield Check(
+            False,
+            f"one barrier for each tile, {tiles} in all, when the kernel runs",
+            got=f"{met / warps:g}",
+        )
     loads = [a for a in report.by_line() if a.op == "load"]
     shared, copied = (
         sum(a.requests * a.width_bytes / 4 for a in loads if a.space == space) / (edge**3 / 32)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from helpers import model
+from helpers.chapters.ch14.turing import clocks
 from helpers.exercises import Check, exercise
 
 
@@ -88,3 +89,34 @@ def what_a_band_needs(answer: Callable[[int, int, int, int], Any]) -> Iterator[C
         r, c, g, n = shape
         what = f"{n} of {r} x {c} tiles in bands of {g} ({why})"
         yield Check(got == want, what, got=str(got), expected=str(want), hint=hint)
+
+
+PATCHES = {"8x8": (8, 8), "4x4": (4, 4)}
+READS = (2, 4)
+"""Wavefronts of a 16-byte read of A and of B without the lane map (chapter 12)."""
+
+
+@exercise("14.3", kind="choice")
+def what_binds_on_a_t4(answer: object) -> Iterator[Check]:
+    """The resource that takes most clocks of a T4's SM, for two patches of the double buffer."""
+    if not isinstance(answer, dict):
+        hint = 'Give a dict: {"8x8": "...", "4x4": "..."}.'
+        yield Check(False, "what binds", got=repr(answer), hint=hint)
+        return
+    for name, patch in PATCHES.items():
+        each = clocks(*patch, READS)
+        want = max(each, key=lambda resource: each[resource])
+        said = answer.get(name)
+        if said not in each:
+            hint = f"Choose one of {', '.join(map(repr, each))}."
+        elif said == "issue slots":
+            hint = (
+                "An FFMA takes one slot of four a clock, and holds a scheduler's 16 lanes for two clocks: "
+                "the lanes are busy when half of the slots are."
+            )
+        else:
+            lanes, words = each["FMA pipe"], each["shared memory"]
+            hint = (
+                f"Products: {lanes:g} clocks of the SM. Reads: {words:g}, two for each wavefront."
+            )
+        yield Check(said == want, f"a patch of {name}", got=repr(said), hint=hint)

@@ -1,1 +1,1 @@
-"""Chapter 15, a tile for every shape: its pictures, and the checks of its exercises."""
+"""Chapter 15, a tile for every shape: the checks of its exercises."""

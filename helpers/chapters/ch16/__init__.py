@@ -1,1 +1,1 @@
-"""Chapter 16, streams: the checks of its exercises."""
+"""Chapter 16, slices of K: its picture, and the checks of its exercises."""

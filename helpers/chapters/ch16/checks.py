@@ -1,4 +1,4 @@
-"""Checks for the exercises of chapter 16, streams."""
+"""Checks for the exercises of chapter 16, slices of K."""
 
 from __future__ import annotations
 
@@ -6,93 +6,76 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from helpers.exercises import Check, close_to, exercise
-from helpers.streams import Step, makespan, schedule, simulate
-
-STAGES = {"B": 1.0, "A": 2.0, "kernel": 6.0, "C": 2.0}
-"""Times in ms of exercise 16.1."""
 
 
-@exercise("16.1", kind="number")
-def pipeline(answer: object) -> Check:
-    """Time of a product in four panels on ideal hardware, in ms."""
-    right = makespan(simulate(schedule(4, 4), (1, 1, 1, 1), STAGES))
-    return close_to(
-        answer,
-        right,
-        what="time of four panels",
-        unit="ms",
-        hint="Which stage never pauses, what has to happen before it starts, and what after it ends?",
-        wrong={
-            sum(STAGES.values()): "that is the serial time",
-            # the time without B's copy is the same number as the limit of many panels
-            right
-            - STAGES["B"]: "with very many panels it would take that long; or B's copy is missing",
-            sum(STAGES.values())
-            / 4: "B is not cut, and three engines do not work four times as fast",
-            STAGES["B"] + 10 / 4: "the kernel has three more panels to go after the first",
-            right - 2 / 4: "the first panel of A comes before the kernel, the last of C after it",
-        },
+def _share(tiles: int, slices: int, sms: int) -> float:
+    """Work of the busiest SM in tiles, where each tile is cut into so many slices."""
+    return -(-tiles * slices // sms) / slices
+
+
+_CUTS: tuple[tuple[Callable[[int, int, int], Any], str], ...] = (
+    (
+        lambda t, s, sms: (_share(t, s, sms), -s),
+        "Of several counts with the least work, take the smallest: every slice leaves sums behind.",
+    ),
+    (
+        lambda t, s, sms: -(-t * s // sms),
+        "A slice is only a part of a tile: divide the slices of the busiest SM by their count in a tile.",
+    ),
+    (
+        lambda t, s, sms: t * s / sms / s,
+        "A slice is not divided further: round the slices of the busiest SM up.",
+    ),
+    (lambda t, s, sms: -s, "More slices are not always less work for the busiest SM: count them."),
+    (lambda t, s, sms: abs(t * s - sms), "One slice an SM is not always best: count rounds."),
+)
+"""Likely slips in exercise 16.1: what is minimised, and the hint that is true of it."""
+
+
+@exercise("16.1", kind="python")
+def best_slices(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
+    """How many slices a tile are best for the busiest SM."""
+    cases = (
+        (8, 132, 16, "eight tiles: almost one slice an SM"),
+        (8, 132, 4, "no more than four slices are allowed"),
+        (64, 132, 16, "two fit; a few more do not help"),
+        (100, 132, 16, "too many for one round whole"),
+        (132, 132, 16, "a tile an SM: nothing to gain"),
+        (40, 40, 8, "the same on a GPU with 40 SMs"),
+        (50, 40, 8, "a round and a quarter"),
+        (1, 132, 256, "one tile alone"),
     )
 
+    def least(key: Callable[[int, int, int], Any]) -> list[int]:
+        return [min(range(1, m + 1), key=lambda s, t=t, n=n: key(t, s, n)) for t, n, m, _ in cases]  # type: ignore[misc]
 
-@exercise("16.2", kind="python")
-def cut(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
-    """Panels that cover every row once, cut between tiles, for ragged matrices."""
-    for rows, count, tile in (
-        (4096, 8, 128),
-        (1000, 3, 128),
-        (1025, 8, 32),
-        (7, 7, 1),
-        (33, 2, 32),
-    ):
-        found = [(int(first), int(size)) for first, size in answer(rows, count, tile)]
-        fault, hint = _fault(found, rows, count, tile)
-        what = f"{rows} rows in {count} panels, tiles of {tile}"
-        yield Check(not fault, what, got=fault, hint=hint)
+    got = [answer(*case[:3]) for case in cases]
+    right = least(lambda t, s, sms: (_share(t, s, sms), s))
+    fallback = "How many slices has the busiest SM, and which part of a tile is each?"
+    slip = next((hint for key, hint in _CUTS if least(key) == got), fallback)
+    for (tiles, sms, most, why), said, want in zip(cases, got, right, strict=True):
+        what = f"{tiles} tiles on {sms} SMs, at most {most} slices ({why})"
+        yield Check(said == want, what, got=f"{said}", expected=f"{want}", hint=slip)
 
 
-def _fault(found: list[tuple[int, int]], rows: int, count: int, tile: int) -> tuple[str, str]:
-    """What is wrong with a cut, and what to think about; empty if nothing is."""
-    if len(found) != count:
-        return f"{len(found)} panels", "As many as asked for, please."
-    reached = 0
-    for first, size in found:
-        if first != reached or size < 1:
-            return str(found), "Each panel has a row, and begins where the last one ended."
-        reached += size
-    if reached != rows:
-        return f"rows up to {reached}", "What becomes of the remainder of the division?"
-    split = [first for first, _ in found if first % tile]
-    if split:
-        return f"cuts at {split}", "Count in tiles, and multiply by their rows at the end."
-    tiles = [-(-size // tile) for _, size in found]
-    if max(tiles) - min(tiles) > 1:
-        return f"{tiles} tiles", "Share the tiles that are left over among the first panels."
-    return "", ""
-
-
-@exercise("16.3", kind="python")
-def order(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """An order of copies and kernels that overlaps, and computes nothing before it has arrived."""
-    for count, streams in ((1, 1), (4, 3), (8, 3)):
-        what = f"P = {count}, S = {streams}"
-        steps = [
-            Step(str(w), int(panel), int(stream)) for w, panel, stream in answer(count, streams)
-        ]
-        used = {step.stream for step in steps}
-        wanted = {("B", 0), *((w, i) for i in range(count) for w in ("A", "kernel", "C"))}
-        names = [(step.what, step.panel) for step in steps]
-        fault = "" if used <= set(range(streams)) else f"streams {sorted(used)}"
-        if len(names) != len(wanted) or set(names) != wanted:
-            fault = f"{len(names)} steps; they are B, and A, kernel and C of each panel, once each"
-        if fault:
-            yield Check(False, f"{what}: the right steps, in streams from 0", got=fault)
-            return
-        took = makespan(simulate(steps, (1,) * count, STAGES))  # raises if the order is impossible
-        best = makespan(simulate(schedule(count, streams), (1,) * count, STAGES))
-        yield Check(
-            took <= best * (1 + 1e-9),
-            f"{what}: the engines work at the same time",
-            got=f"{took:.2f} ms on ideal hardware",
-            hint="Steps in one stream never overlap, and an engine works in the order of the queue.",
-        )
+@exercise("16.2", kind="number")
+def fix_up_bytes(answer: object) -> Check:
+    """Bytes that 64 tiles of 64x64 in four slices hand over through global memory, in MiB."""
+    tile = 64 * 64 * 4 / 2**20
+    return close_to(
+        answer,
+        64 * 4 * tile * 2,
+        what="MiB handed over",
+        hint="each slice leaves a tile of sums, and somebody reads each of them again",
+        wrong={
+            64 * 4 * tile: "that is what is left there; all of it is read again",
+            64 * tile: "that is C itself; every slice leaves as many sums",
+            64
+            * 3
+            * tile
+            * 2: "the last slice leaves its sums, too, so that the order is always the same",
+            64 * 4 * tile * 2 * 2**20: "in MiB: divide by 1048576",
+            64 * 4 * tile * 2 / 4: "a float has four bytes",
+            64 * 4 * tile * 2 * 2**20 / 1e6: "in MiB, of 1048576 bytes each",
+        },
+    )

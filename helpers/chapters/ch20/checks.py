@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from helpers.exercises import Check, exercise
 from helpers.exercises.results import raised
 from helpers.hopper import BOX_BYTES, BOX_COLS
 from helpers.text import without_comments
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 CHUNK = 8
 """Elements of two bytes in the 16 bytes that the swizzle moves as one."""
@@ -70,50 +73,92 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
 
 
 STEPS = 7
-"""More than twice around the ring of two slots."""
+"""More than twice around a ring of two slots, or of three."""
+ROWS, COLS = 8, 32
+BYTES = "Announce in each phase the bytes"
+"""Of a finding about bytes that did not come, or came beside those that were announced."""
+
+BARS = "the two roles meet at full and empty alone, so that one may be a slot ahead"
 
 
-@exercise("20.2", kind="kernel")
+@exercise("20.2", kind="repair")
 def relay(answer: object) -> Iterator[Check]:
-    """A warp fills a ring of two slots, another empties it: numbers pass in order, doubled."""
-    x = np.random.default_rng(20).standard_normal(32 * STEPS).astype(np.float32)
-    y = np.full_like(x, np.nan)
+    """The copy engine fills a ring of two slots box by box, and a warp adds up the columns of each."""
     source = str(answer)
     try:
-        report = emulator.launch(
-            source, "relay", (1, 1, 1), (64, 1, 1), [x, y, STEPS], arch="sm_90", name="relay.cu", max_seconds=20
-        )  # fmt: skip
+        found, y, want = _relayed(source, "ascending")
+        if not found and np.array_equal(y, want):
+            found, y, want = _relayed(source, "permuted")
     except TileError as error:
         yield raised("the kernel runs", error)
         return
-    found = sorted(report.findings, key=lambda finding: finding.kind != "divergent-barrier")
-    kinds = {finding.kind for finding in found}
-    hint = ""
-    if "divergent-barrier" in kinds:
-        hint = (
-            "somebody waits for a phase that does not end. The producer's first round must not wait, and as many "
-            "threads must arrive as the barrier was set up for"
-        )
-    elif "race" in kinds:
-        hint = (
-            "a slot is overwritten that the other warp may still read, or read before it is full: the producer "
-            "waits for empty, where the consumer arrives when it has read; the consumer waits for full"
-        )
     yield Check(
-        not report.findings,
-        "no slot is overwritten before it was read, and nobody waits for ever",
-        got="; ".join(f"line {f.line}, {f.kind}" for f in found[:2]),
-        hint=hint,
+        not found,
+        "no slot is filled before it was read, nor read before it is full, and nobody waits for ever",
+        got="".join(f"line {f.line}, {f.kind}: {f.message}" for f in found[:1]),
+        hint=_next_fault(source, found),
     )
     yield Check(
-        bool(np.array_equal(y, 2 * x)),
-        f"{STEPS} steps arrive in order, doubled",
-        hint="both warps go through the slots in the same order, one step at a time",
+        bool(np.array_equal(y, want)),
+        f"the columns of {STEPS} boxes are added up, the last one partly outside the matrix",
+        hint="both roles go through the slots in the same order, one step at a time",
     )
     bars = without_comments(source).count("__syncthreads")
     yield Check(
         bars == 1,
         "the whole block meets once, when the barriers are set up",
         got=f"{bars} times in the text",
-        hint="the two warps meet at full and empty alone, so that one may be a slot ahead",
+        hint=BARS,
+    )
+
+
+def _relayed(source: str, schedule: str) -> tuple[list[emulator.Finding], Array, Array]:
+    """Findings, those of barriers first and of bytes before them; what the kernel wrote, and what it should have."""
+    height = ROWS * STEPS - 3  # the engine fills in zeros
+    x = np.random.default_rng(20).integers(-99, 100, (height, COLS)).astype(np.float32)
+    y = np.full((STEPS, COLS), np.nan, np.float32)
+    given = [emulator.TensorMap(x, (ROWS, COLS)), y, STEPS]
+    report = emulator.launch(
+        source, "relay", 1, 64, given, arch="sm_90", name="relay.cu", max_seconds=20,
+        schedule=schedule,
+    )  # fmt: skip
+    want = np.add.reduceat(x, np.arange(0, height, ROWS), axis=0)
+
+    def order(f: emulator.Finding) -> tuple[bool, bool]:
+        return BYTES not in f.message, f.kind != "divergent-barrier"
+
+    return sorted(report.findings, key=order), y, want
+
+
+def _next_fault(source: str, found: list[emulator.Finding]) -> str:
+    """What to look at next: bytes, then who hands slots back, then which phase is waited for."""
+    said = " ".join(f.message for f in found)
+    barriers = [f.message for f in found if f.kind == "divergent-barrier"]
+    code = without_comments(source)
+    if BYTES in said or "bytes that were announced" in said:
+        return (
+            "the phase of full ends when as many bytes have come as were announced for it. How many does the "
+            "engine bring for one box?"
+        )
+    if "misaligned" in {f.kind for f in found}:
+        return "a box begins at a multiple of 128 bytes: see how slot is declared"
+    empty, full = (rf"\w*\(\s*&?\s*{name}\b" for name in ("empty", "full"))
+    if not re.search("wait" + empty, code) or not re.search("arrive" + empty, code):
+        return (
+            "a slot is filled again that the other warp may still read: the producer waits for empty before it "
+            "asks, where the consumer has arrived once it has read"
+        )
+    if not re.search("wait" + full, code):
+        return "a slot is read before it is full: the consumer waits for full"
+    if code.count("__syncthreads") != 1:
+        return BARS
+    fixed = re.search(r"wait\w*\([^;]*,\s*[01]u?\s*\)", code)
+    if not fixed and any("at empty" in words for words in barriers):
+        return (
+            "the producer waits for a phase of empty that does not end. Its first round must not wait, and as many "
+            "threads must arrive as the barrier was set up for"
+        )
+    return (
+        "a wait goes on as soon as the phase of its parity has ended, and in the second round that of the first "
+        "has. Which parity has the round of this step, for the one role and for the other?"
     )

@@ -1,10 +1,13 @@
-"""Pictures of chapter 20: a ring of stages over time, and a box in swizzled shared memory."""
+"""Pictures of chapter 20: a ring of stages over time, as a model and as it ran, and a box in shared memory."""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from helpers import hopper
 from helpers.colours import BLUE, GREY, VERMILION
@@ -14,6 +17,10 @@ from helpers.plots.columns import INK, Column
 from helpers.plots.figures import Figure, both
 from helpers.plots.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import join, number
+
+if TYPE_CHECKING:
+    from helpers.emulator import EngineStep
+    from helpers.launch import Trace
 
 # -- a ring of stages ----------------------------------------------------------------------------
 
@@ -119,6 +126,112 @@ def ring(
     )
     if caption is None:
         caption = f"A model: a copy takes {number(fill)} steps. {'; '.join(told)}."
+    return both(draw, alt, caption)
+
+
+# -- the turns of a ring, as the emulator took them -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One fill of a slot: its number among all, and when, in steps of the emulator, what happened to it.
+
+    An end that did not come is that of the picture.
+    """
+
+    fill: int
+    asked: int
+    landed: int
+    read: int
+    done: int
+
+
+def _turns(steps: Sequence[EngineStep]) -> dict[int, list[Turn]]:
+    """The fills of each slot, by its first byte."""
+    end = steps[-1].order + 1
+    when: dict[int, dict[str, int]] = {}
+    slot = {}
+    for step in steps:
+        when.setdefault(step.fill, {})[step.what] = step.order
+        slot[step.fill] = step.at
+    found: dict[int, list[Turn]] = {at: [] for at in sorted(slot.values())}
+    for fill, at in sorted(slot.items()):
+        names = ("copy begun", "copy awaited", "read begun", "read ended")
+        found[at].append(Turn(fill, *(when[fill].get(name, end) for name in names)))
+    return found
+
+
+def turns(trace: Trace, *, caption: str | None = None) -> Figure:
+    """Slot by slot, when the copy engine filled it and when it was read, in the emulator's order.
+
+    trace: of a kernel with the copy engine, made with engines=True; its first block is drawn. The axis counts
+    what happened to slots: an order that a GPU may take, too, and no time. Raises DataError where nothing copied,
+    and EmulationError for a trace without engines=True.
+    """
+    steps = trace.engine_steps()
+    if not steps:
+        raise DataError(
+            f"the copy engine brings nothing in {trace.plan.kernel.name}: choose a TMA kernel"
+        )
+    found, last = _turns(steps), steps[-1].order + 1
+    copies = Mark("copy asked for", BLUE, 0.28, BLUE)
+    waits = Mark("known to be there", None, 1.0, GREY)
+    reads = Mark("is read", VERMILION, 0.4, VERMILION)
+
+    def draw(at: Column) -> Canvas:
+        canvas, small = Canvas(at), at.small
+        thick, gap = 16.0, 4.0
+        left = 2.0 if at.narrow else 56.0  # on a phone a slot's name stands over it
+        span = at.width - left - 8
+        top = y = draw_key(canvas, [copies, waits, reads])
+
+        def bar(mark: Mark, begin: int, end: int, words: str) -> None:
+            if end > begin:
+                x, w = left + span * begin / last, span * (end - begin) / last
+                canvas.rect(
+                    x, y, w, thick, fill=mark.fill, alpha=mark.alpha, edge=mark.edge, lw=0.9
+                )
+                if w >= text_width(words, small) + 3:
+                    canvas.text(x + w / 2, y + thick / 2, words, size=small, ha="center")
+
+        for i, of_slot in enumerate(found.values()):
+            if at.narrow:
+                canvas.text(left + 3, y + 6, f"slot {i}", size=small)
+                y += 15
+            else:
+                canvas.text(left - 6, y + thick / 2, f"slot {i}", size=small, ha="right")
+            for turn in of_slot:
+                bar(copies, turn.asked, turn.landed, str(turn.fill))
+                bar(waits, turn.landed, turn.read, "")
+                bar(reads, turn.read, turn.done, str(turn.fill))
+            y += thick + gap
+        canvas.line(left, top - 3, left, y, lw=0.8)
+        canvas.line(left, y, left + span, y, lw=0.8)
+        words = "the emulator's order of steps, no clocks"
+        canvas.text(left + span / 2, y + small + 2, words, size=small, ha="center")
+        return canvas.end(y + 2 * small + 4)
+
+    name = trace.plan.kernel.name
+    filled = "; ".join(
+        f"slot {i} by fills {join([str(t.fill) for t in of_slot])}"
+        for i, of_slot in enumerate(found.values())
+    )
+    all_of = [turn for of_slot in found.values() for turn in of_slot]
+    first = min(turn.read for turn in all_of)
+    early = sum(
+        now.done > after.asked for of_slot in found.values() for now, after in pairwise(of_slot)
+    )
+    alt = (
+        f"The ring of a block of {name} in the emulator, in the order of its steps: {filled}. "
+        f"{sum(turn.asked < first for turn in all_of)} copies are asked for before the first slot is read. "
+        f"{early or 'No'} slot{'s are' if early > 1 else ' is'} asked for again before the reads of what lay there "
+        "have ended."
+    )
+    if caption is None:
+        caption = (
+            f"A block of {name} in the emulator; bars of a slot carry the number of its fill. Left to right is the order "
+            "in which the emulator came to it. A GPU may take another, and no length is a time."
+        )
     return both(draw, alt, caption)
 
 

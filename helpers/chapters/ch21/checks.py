@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from helpers.chapters.ch21.pictures import ROWS, holder
+import numpy as np
+
+from helpers import emulator
+from helpers.chapters.ch21.pictures import ROWS
+from helpers.errors import TileError
 from helpers.exercises import Check, exercise
+from helpers.exercises.results import raised
 from helpers.hopper import DESCRIPTOR, wgmma_descriptor
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @exercise("21.1", kind="python")
@@ -39,42 +46,70 @@ def descriptor(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         yield Check(False, what, got=f"{word:#018x}", hint=hint)
 
 
-@exercise("21.2", kind="python")
-def sum_holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """Thread of the warpgroup and index in its sum[] of each of the 64 x 256 sums of a wgmma."""
-    if not isinstance(answer(0, 0), (tuple, list)):
-        yield Check(False, "the function returns two numbers", got=str(answer(0, 0)))
+SUMS = 128
+"""Columns of the product of exercise 21.2."""
+
+
+@exercise("21.2", kind="repair")
+def product(answer: object) -> Iterator[Check]:
+    """A warpgroup fills its tiles with ordinary stores, multiplies them with wgmma and writes its sums."""
+    source = str(answer)
+    try:
+        for depth, schedule in ((64, "ascending"), (192, "permuted")):
+            found, wrong, unwritten = _multiplied(source, depth, schedule)
+            if found or len(wrong):
+                break
+    except TileError as error:
+        yield raised("the kernel runs", error)
         return
-    places = [(row, col) for row in range(ROWS) for col in range(256)]
-    given = {place: tuple(int(v) for v in answer(*place)) for place in places}
-    right = {place: holder(*place) for place in places}
-    apart = len(set(given.values())) == len(places)
     yield Check(
-        apart,
-        "every sum has a register of its own",
-        hint="64 x 256 sums are 128 threads times 128 registers: no two may share one",
+        not found,
+        "the products see what was stored, and nobody touches tiles or sums while they run",
+        got="".join(f"line {f.line}, {f.kind}: {f.message}" for f in found[:1]),
+        hint=_hint(" ".join(f.message for f in found[:1])),
     )
-    hints = {
-        "the warp that holds it": (
-            lambda held: held[0] // 32,
-            "a warp of the group holds 16 rows: warp = row // 16",
-        ),
-        "the lane of that warp": (
-            lambda held: held[0] % 32,
-            "four lanes share eight columns of a row, two neighbours each; rows r and r + 8 of the 16 are "
-            "held by the same lanes",
-        ),
-        "its register there": (
-            lambda held: held[1],
-            "of each eight columns a thread has four registers: two neighbours of the upper row, then "
-            "two of the row eight further down",
-        ),
-    }
-    for what, (part, hint) in hints.items():
-        off = next((place for place in places if part(given[place]) != part(right[place])), None)
-        yield Check(
-            off is None,
-            what,
-            got="" if off is None else f"sum {off}: {part(given[off])}",
-            hint=hint,
+    yield Check(
+        not len(wrong),
+        f"C is right, {ROWS} x {SUMS}",
+        got=f"row {wrong[0]} and {len(wrong) - 1} more are not" if wrong else "",
+        hint=f"{len(unwritten)} rows were never written, {unwritten[0]} the first: of each eight columns a thread has "
+        "four sums, two of a row, then two of the row eight further down"
+        if unwritten
+        else "the first tiles are right: what the next ones add is not"
+        if depth > ROWS
+        else "a warp of the group has 16 rows; look at the picture for where a thread's sums lie",
+    )
+
+
+def _multiplied(
+    source: str, depth: int, schedule: str
+) -> tuple[list[emulator.Finding], list[int], list[int]]:
+    """Findings, rows of C that are wrong, and rows that were never written, for so many steps of k."""
+    rng = np.random.default_rng(depth)
+    A, B = (rng.integers(-9, 10, s).astype(np.float16) for s in ((ROWS, depth), (depth, SUMS)))
+    C = np.full((ROWS, SUMS), np.nan, np.float32)
+    report = emulator.launch(
+        source, "product", 1, 128, [A, B, C, depth], arch="sm_90a", name="product.cu",
+        schedule=schedule, max_seconds=20,
+    )  # fmt: skip
+    # Whole numbers: their sums are exact in any order.
+    wrong = (A.astype(np.float32) @ B.astype(np.float32) != C).any(axis=1)
+    # The fence first: what is stale is so whether or not somebody waits.
+    found = sorted(report.findings, key=lambda f: "two ways to memory" not in f.message)
+    unwritten = np.isnan(C).all(axis=1)
+    return found, np.flatnonzero(wrong).tolist(), np.flatnonzero(unwritten).tolist()
+
+
+def _hint(said: str) -> str:
+    """What to look at next, by what the findings say."""
+    if "two ways to memory" in said:
+        return (
+            "the Tensor Cores may see what lay in the tiles before. Each thread says of its own stores that an engine "
+            "may read them, and then all of them meet"
         )
+    if "while the product of line" in said or "may still read it" in said or "wait_group" in said:
+        return "wgmma runs on its own. Until a wait has covered its group nobody may refill the tiles or read the sums"
+    return (
+        "all threads store their part of a tile before anybody multiplies it, and the products are done before "
+        "anybody stores the next one: between them stands a barrier of the block"
+    )

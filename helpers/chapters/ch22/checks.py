@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from helpers import cuts
 from helpers.exercises import Check, close_to, exercise
-from helpers.hopper import BOX_COLS, stream_k_pieces
+from helpers.hopper import BOX_COLS
 
 
 def _deepest(stage_bytes: int, c_bytes: int) -> int:
@@ -54,37 +55,35 @@ def announced_and_deepest(answer: Callable[[int, int, int, int], Any]) -> Iterat
 
 
 @exercise("22.2", kind="python")
-def rounds(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """Time of tiles over workers, in tiles: whole, and with the last ones cut along k."""
-    if not isinstance(answer(5, 4), (tuple, list)):
-        yield Check(False, "the function returns two numbers", got=str(answer(5, 4)))
+def adding_up(answer: Callable[[int, float], Any]) -> Iterator[Check]:
+    """KB that the busiest block moves to add up a tile of so many parts: one owner, and a share each."""
+    if not isinstance(answer(2, 128.0), (tuple, list)):
+        yield Check(False, "the function returns two numbers", got=str(answer(2, 128.0)))
         return
-    for tiles, workers in ((5, 4), (3, 4), (8, 4), (400, 66), (2048, 132)):
-        whole, cut = (float(value) for value in answer(tiles, workers))
-        what = f"{tiles} tiles on {workers}"
+    for parts, tile in ((3, 96.0), (2, 128.0), (4, 128.0), (8, 64.0)):
+        one, shares = (float(value) for value in answer(parts, tile))
+        what = f"{parts} parts of {tile:g} KB"
         yield close_to(
-            whole,
-            -(-tiles // workers),
-            tolerance=0,
-            what=f"{what}, whole",
-            hint="how many tiles does the busiest worker get?",
+            one,
+            (parts - 1) * tile,
+            what=f"{what}, one owner",
+            hint="the owner has its own part in registers, and takes all the others",
             wrong={
-                tiles / workers: "a tile that has begun takes its whole time: round up",
-                tiles // workers: "the last round is not full, and takes its time all the same",
+                parts * tile: "the owner need not fetch its own part",
+                tile: "it takes a tile from each",
             },
         )
-        steps = 64 * workers  # of k in a tile: as many as divide evenly
-        longest = max(
-            sum(piece.end - piece.begin for piece in stream_k_pieces(w, workers, tiles, steps))
-            for w in range(workers)
-        )
+        moved = cuts.Work(parts, 1, 64 * parts, 1.0, 0.0, round(1024 * tile), parts, True)
         yield close_to(
-            cut,
-            longest / steps,
-            what=f"{what}, cut",
-            hint="all the tiles, shared evenly among the workers",
+            shares,
+            sum(cuts.handed(moved, cuts.Division(0, parts))) / 1024,
+            what=f"{what}, a share each",
+            hint="a block leaves what the others own, and takes its share from each of them",
             wrong={
-                tiles / workers: "with no more tiles than workers nothing is cut",
-                float(-(-tiles // workers)): "all get an equal share, and nobody waits",
+                (parts - 1) * tile / parts: "that is what it takes; it leaves as much",
+                2 * tile: "what it owns itself, it need not leave",
+                2
+                * (parts - 1)
+                * tile: "a share is one of as many pieces of a tile as there are parts",
             },
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from helpers import costs, device
+from helpers import costs, cuts, device, hopper
 from helpers.chapters.ch22.pictures import stream_k_share
 from helpers.chapters.ch22.tries import said
-from helpers.measuring import measure, stalls
+from helpers.measuring import everywhere, measure, stalls
 from helpers.rungs import catalog, lay_out
 
 H200 = device.gpu("h200")
@@ -20,29 +21,24 @@ def percent(name: str, size: int) -> float:
 
 
 def gains(sizes: tuple[int, ...] = (4096, 8192)) -> dict[str, float]:
-    """Points of cuBLAS that steps 4, 5 and 6 give over the one before, by step and size: "5_4096"."""
+    """Points of cuBLAS that steps 4 and 5 give over the one before, by step and size: "5_4096"."""
     return {
         f"{i}_{size}": percent(f"hopper_{i}", size) - percent(f"hopper_{i - 1}", size)
-        for i in (4, 5, 6)
+        for i in (4, 5)
         for size in sizes
     }
 
 
 def found() -> dict[str, Any]:
-    """Of the record: points that steps `gain`; `rounds` of tiles by size; microseconds that step 6 takes
-    longer than step 5 at 4096 (`loss`); registers of a `packed` tile; `sms` of the GPU; percent of step 3's
-    time in which its Tensor Cores are `busy` by ncu, and would be `needed` at their peak."""
-    rec, p = (
-        measure(["hopper_5", "hopper_6"], sizes=[4096, 8192], gpu="h200"),
-        catalog["hopper_5"].params,
-    )
+    """Of the record: points that steps `gain`; `rounds` of tiles by size; registers of a `packed` tile; `sms` of the
+    GPU; percent of step 3's time in which its Tensor Cores are `busy` by ncu, and would be `needed` at their peak."""
+    p = catalog["hopper_5"].params
     three, [waits] = costs.bounds("hopper_3", 4096, gpu="h200"), stalls("hopper_3")
     return {
         "gain": gains(),
         "busy": waits["tensor_percent"],
         "needed": 100 * (three.share or 0),
         "rounds": {size: rounds(size) for size in (1024, 4096, 8192)},
-        "loss": 1e3 * (rec.value("hopper_6", 4096) - rec.value("hopper_5", 4096)),
         "packed": p["BM"] // 128 * p["BN"] // 4,
         "sms": H200.sms,
     }
@@ -60,6 +56,50 @@ def rounds(size: int) -> dict[str, Any]:
         "cut_busy": 100 * found["cut_busy"], "blocks": lay_out("hopper_5", size, size, size).grid[0],
         "handed": found["cut_tiles"] * 2 * p["BM"] * p["BN"] * 4 / 1e6,
     }  # fmt: skip
+
+
+FEW = ((1024, 1024, 16384), (512, 4096, 4096), (128, 8192, 4096), (16, 4096, 4096))
+"""Shapes with fewer tiles than SMs."""
+
+
+def few() -> list[dict[str, Any]]:
+    """What the count says of few tiles, by the candidate of hopper_6 that it finds best.
+
+    SMs with a tile where tiles are whole; parts of a tile; steps of k on the busiest SM, whole and cut; KB of sums
+    that the busiest block moves where one owner adds up, and where each owns a share; clocks predicted, cut over whole.
+    Where it is recorded: what the choice by shape takes, and its share of cuBLAS.
+    """
+    rows, picks = [], everywhere("bfloat16")
+    timed = {(e.m, e.n, e.k): e for e in (picks.named if picks else ())}
+    for shape in FEW:
+        ways = [lay_out("hopper_6", *shape, **tile) for tile in catalog["hopper_6"].candidates]
+        p = min(ways, key=lambda way: cuts.cheapest(cuts.work_of(way, H200)).clocks)
+        work = cuts.work_of(p, H200)
+        best, whole = cuts.cheapest(work), cuts.cost(work, cuts.Division(work.tiles, 0))
+        parts = max(1, best.division.ranges // work.tiles)
+        rows.append(
+            {
+                "M x N x K": " x ".join(map(str, shape)),
+                "tile": " x ".join(map(str, p.tile)),
+                "SMs with a tile": work.tiles * (p.grid[0] // work.workers),
+                "parts of a tile": parts,
+                "steps, whole": whole.steps,
+                "steps, cut": best.steps,
+                "KB, one owner": round((parts - 1) * work.sums / 1024),
+                "KB, shares": round(sum(cuts.handed(work, best.division)) / 1024),
+                "clocks, cut (% of whole)": round(100 * best.clocks / whole.clocks),
+                "taken": timed[shape].kernel if shape in timed else None,
+                "of cuBLAS (%)": 100 * (timed[shape].cublas_ratio or math.nan)
+                if shape in timed
+                else None,
+            }
+        )
+    return rows
+
+
+def cut_at(size: int) -> bool:
+    """Whether hopper_6 cuts any tile of a product of this size, by the count."""
+    return hopper.division(lay_out("hopper_6", size, size, size)).ranges > 0
 
 
 def twice() -> list[dict[str, Any]]:

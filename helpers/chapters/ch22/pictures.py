@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 from helpers.colours import BLUE, GREY, PALETTE, VERMILION
+from helpers.cuts import stream_k_pieces
 from helpers.errors import DataError
-from helpers.hopper import stream_k_pieces
 from helpers.plots.columns import Column
 from helpers.plots.figures import Figure, both
 from helpers.plots.surface import Canvas, Mark, draw_key, text_width
@@ -36,7 +38,7 @@ def _schedule(workers: int, tiles: int, steps: int, cut: bool) -> list[Span]:
 
 
 def stream_k(
-    tiles: int = 5, workers: int = 4, *, steps: int = 8, caption: str | None = None
+    tiles: int = 5, workers: int = 4, *, steps: int = 32, caption: str | None = None
 ) -> Figure:
     """Tiles over SMs, each tile whole against the last ones cut along k: who works when.
 
@@ -55,7 +57,9 @@ def stream_k(
         for (cut, spans), end, busy in zip(plans, ends, share, strict=True):
             title = "the last tiles cut along k" if cut else "whole tiles"
             gap = 14.0 if cut else 3.0  # room for the arrows
-            words = f"{title}: {number(end)} rounds, SMs busy {number(100 * busy)} %"
+            words = (
+                f"{title}: {number(end)} round{'s' * (end != 1)}, SMs busy {number(100 * busy)} %"
+            )
             y = (
                 canvas.lines(0, y + 10, words, width=0.85 * at.width, size=small, weight="bold")
                 + small
@@ -66,8 +70,7 @@ def stream_k(
                 row = y + worker * (thick + gap)
                 canvas.text(left - 5, row + thick / 2, f"SM {worker}", size=small, ha="right")
                 canvas.rect(left, row, span, thick, edge=GREY, lw=0.5)
-            given: dict[int, tuple[float, float]] = {}
-            taken: dict[int, tuple[float, float]] = {}
+            parts: dict[int, list[tuple[float, float]]] = {}
             for worker, tile, begin, stop, first, last in spans:
                 row = y + worker * (thick + gap)
                 x, w = left + span * begin / max(ends), span * (stop - begin) / max(ends)
@@ -84,15 +87,15 @@ def stream_k(
                     if text_width(words, small) < w - 3:
                         canvas.text(x + w / 2, row + thick / 2, words, size=small, ha="center")
                         break
-                if end_of_cut:
-                    given[tile] = (x + w - 4, row)
-                if last < steps:
-                    taken[tile] = (x + w - 4, row + thick)
-            for tile, (u, low) in taken.items():  # from the end of the tile, when it is done
-                v, high = given[tile]
-                between = (low + high) / 2 + 1
-                canvas.segments([(v, high, v, between), (v, between, u, between)], lw=1.3)
-                canvas.arrow(u, between, u, low, lw=1.3)
+                if last - first < steps:
+                    parts.setdefault(tile, []).append((x + w - 4, row))
+            for shared in parts.values():  # from part to part, when both are done
+                for (u, high), (v, low) in pairwise(shared):
+                    between = (high + thick + low) / 2 + 1
+                    canvas.segments([(v, low, v, between), (v, between, u, between)], lw=1.3)
+                    canvas.arrow(u, between, u, high + thick, lw=1.3)
+                    if len(shared) > 2:  # each adds up a share
+                        canvas.arrow(v, between, v, low, lw=1.3)
             y += workers * (thick + gap)
             canvas.line(left, top, left, y, lw=0.8)
             y += 4
@@ -114,7 +117,7 @@ def stream_k(
         return "; ".join(f"SM {w}: {join(parts)}" for w, parts in rows.items())
 
     summary = (
-        f"{tiles} tiles on {workers} SMs: whole they take {number(ends[0])} rounds, with the SMs busy "
+        f"{tiles} tiles on {workers} SMs: whole they take {number(ends[0])} round{'s' * (ends[0] != 1)}, with the SMs busy "
         f"{number(100 * share[0])} % of the time; cut, {number(ends[1])} and {number(100 * share[1])} %"
     )
     alt = (
@@ -123,8 +126,8 @@ def stream_k(
     )
     if caption is None:
         caption = (
-            f"A model. {summary}. Dashed: the end of a cut tile. An arrow takes its sums to the SM that "
-            "has the beginning; the model takes no time for that."
+            f"A model. {summary}. Dashed: no beginning of a tile. Arrows take sums to the SMs that add them up; "
+            "the model takes no time for that."
         )
     return both(draw, alt, caption)
 
@@ -139,7 +142,7 @@ def stream_k_share(tiles: int, workers: int, steps: int) -> dict[str, Any]:
         "cut": ends[1],
         "whole_busy": tiles / (ends[0] * workers),
         "cut_busy": tiles / (ends[1] * workers),
-        "cut_tiles": len(pieces) - len(set(pieces)),
+        "cut_tiles": sum(n > 1 for n in Counter(pieces).values()),
     }
 
 

@@ -28,6 +28,7 @@ def said() -> dict[str, float]:
     counters of its own, which gave `then` TFLOP/s. `sustained`: TFLOP/s without a pause, at `sustained_w` and
     `sustained_mhz`, and those of the `library`. `energy`: percent that multicast saves.
     At 4096, % of cuBLAS, storing `at_once` and `deferred`. `lost`: percent that a release at every step cost.
+    `cut_4096`, `cut_8192`: points that the first form of step 6 gave over step 5, whose `hand_over` cost microseconds.
     """
     counted, ideal, busy, mhz, then = numbers(
         NOTES,
@@ -38,6 +39,10 @@ def said() -> dict[str, float]:
         NOTES,
         r"Sustained alone 8192: cuBLAS (\d+) \(691 W.*?deferred (\d+) \((\d+) W, (\d+) MHz\)",
     )
+    five_4096, five_8192, cut_4096, cut_8192 = numbers(
+        NOTES, r"k5 ([\d.]+)/([\d.]+); k6 stream-K ([\d.]+)/([\d.]+) "
+    )
+    (hand_over,) = numbers(NOTES, r"the hand-over costs some (\d+) us")
     (lost,) = numbers(NOTES, r"k5 1x1 lost (\d+) %: `mbarrier.arrive.release")
     (energy,) = numbers(NOTES, r"multicast saves (\d+) % of energy")
     return {
@@ -53,5 +58,8 @@ def said() -> dict[str, float]:
         "at_once": at_once,
         "deferred": deferred,
         "lost": lost,
+        "cut_4096": cut_4096 - five_4096,
+        "cut_8192": cut_8192 - five_8192,
+        "hand_over": hand_over,
         "energy": energy,
     }

@@ -1,1 +1,1 @@
-"""Chapter 24, the whole ladder: the checks of its exercises."""
+"""Chapter 24, streams: the checks of its exercises."""

@@ -1,77 +1,98 @@
-"""Checks for the exercises of chapter 24, the summit."""
+"""Checks for the exercises of chapter 24, streams."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from helpers.exercises import Check, close_to, exercise, unseen
+from helpers.exercises import Check, close_to, exercise
+from helpers.streams import Step, makespan, schedule, simulate
+
+STAGES = {"B": 1.0, "A": 2.0, "kernel": 6.0, "C": 2.0}
+"""Times in ms of exercise 24.1."""
 
 
 @exercise("24.1", kind="number")
-def baseline(answer: object) -> Check:
-    """Share of a baseline that a ninefold gain brings to 40 %."""
+def pipeline(answer: object) -> Check:
+    """Time of a product in four panels on ideal hardware, in ms."""
+    right = makespan(simulate(schedule(4, 4), (1, 1, 1, 1), STAGES))
     return close_to(
         answer,
-        40 / 9,
-        tolerance=0.012,  # 4.4 is right, too
-        what="share of cuBLAS",
-        unit="%",
-        hint="The baseline, nine times faster, is at 40 %.",
+        right,
+        what="time of four panels",
+        unit="ms",
+        hint="Which stage never pauses, what has to happen before it starts, and what after it ends?",
         wrong={
-            360: "divide, do not multiply",
-            0.4 / 9: "give it in percent",
-            31: "a factor is divided by, not subtracted",
-            4: "read nine times faster as nine times the rate",
+            sum(STAGES.values()): "that is the serial time",
+            # the time without B's copy is the same number as the limit of many panels
+            right
+            - STAGES["B"]: "with very many panels it would take that long; or B's copy is missing",
+            sum(STAGES.values())
+            / 4: "B is not cut, and three engines do not work four times as fast",
+            STAGES["B"] + 10 / 4: "the kernel has three more panels to go after the first",
+            right - 2 / 4: "the first panel of A comes before the kernel, the last of C after it",
         },
     )
 
 
-@exercise("24.2", kind="number")
-def which_limit(answer: object) -> Check:
-    """TFLOP/s on an H200 where a turn takes 8 clocks to multiply, 11 to issue and 20 to deliver."""
-    turn = 32 * 64 * 132 * 1980e6 / 1e12  # TFLOP/s at a clock a turn
-    return close_to(
-        answer,
-        turn / 20,
-        tolerance=0.01,
-        what="the bound",
-        unit="TFLOP/s",
-        hint="A turn takes 32 / 4, 44 / 4 and 20 clocks. They overlap, so the largest counts.",
-        wrong={
-            turn / 8: "that is the peak of the multiply-adds; the wavefronts take longer",
-            turn / 11: "that is the issue slots' bound; the wavefronts take longer",
-            turn / 39: "the three run side by side: the longest counts, not their sum",
-            turn / 40: "a multiply-add is two operations",
-            turn / 20 / 132: "that is one SM",
-            1e3 * turn / 20: "that is in GFLOP/s",
-        },
-    )
+@exercise("24.2", kind="python")
+def cut(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
+    """Panels that cover every row once, cut between tiles, for ragged matrices."""
+    for rows, count, tile in (
+        (4096, 8, 128),
+        (1000, 3, 128),
+        (1025, 8, 32),
+        (7, 7, 1),
+        (33, 2, 32),
+    ):
+        found = [(int(first), int(size)) for first, size in answer(rows, count, tile)]
+        fault, hint = _fault(found, rows, count, tile)
+        what = f"{rows} rows in {count} panels, tiles of {tile}"
+        yield Check(not fault, what, got=fault, hint=hint)
 
 
-@exercise("24.3", kind="number")
-def naive_on_a_t4(answer: object) -> Check:
-    """GFLOP/s of the naive kernel on a T4: 33 deliveries of one word a step of a warp, a clock each."""
-    clocks = 40 * 1590e6 / 1e9  # of all SMs, in GHz
-    step = 33
-    return close_to(
-        answer,
-        clocks * 64 / step,
-        tolerance=0.01,
-        what="the prediction",
-        unit="GFLOP/s",
-        hint="SMs times clocks a second, times the operations of a step, over the clocks of a step.",
-        wrong={
-            clocks * 64 / 66: "only a full wavefront takes two clocks; each of these is one word",
-            clocks * 64 / 32: "the element of B is delivered, too",
-            clocks * 64: "a step takes 33 clocks, not one",
-            1.590 * 64 / step: "that is one SM",
-            clocks * 64 / step * 1e9: "give it in GFLOP/s",
-            clocks * 64 / step / 1e3: "give it in GFLOP/s",
-        },
-    )
+def _fault(found: list[tuple[int, int]], rows: int, count: int, tile: int) -> tuple[str, str]:
+    """What is wrong with a cut, and what to think about; empty if nothing is."""
+    if len(found) != count:
+        return f"{len(found)} panels", "As many as asked for, please."
+    reached = 0
+    for first, size in found:
+        if first != reached or size < 1:
+            return str(found), "Each panel has a row, and begins where the last one ended."
+        reached += size
+    if reached != rows:
+        return f"rows up to {reached}", "What becomes of the remainder of the division?"
+    split = [first for first, _ in found if first % tile]
+    if split:
+        return f"cuts at {split}", "Count in tiles, and multiply by their rows at the end."
+    tiles = [-(-size // tile) for _, size in found]
+    if max(tiles) - min(tiles) > 1:
+        return f"{tiles} tiles", "Share the tiles that are left over among the first panels."
+    return "", ""
 
 
-@exercise("24.4", kind="python")
-def three_unseen(answer: object) -> Iterator[Check]:
-    """Predict three kernels that the book does not explain."""
-    yield from unseen.judged(unseen.AT_THE_SUMMIT, answer)
+@exercise("24.3", kind="python")
+def order(answer: Callable[[int, int], Any]) -> Iterator[Check]:
+    """An order of copies and kernels that overlaps, and computes nothing before it has arrived."""
+    for count, streams in ((1, 1), (4, 3), (8, 3)):
+        what = f"P = {count}, S = {streams}"
+        steps = [
+            Step(str(w), int(panel), int(stream)) for w, panel, stream in answer(count, streams)
+        ]
+        used = {step.stream for step in steps}
+        wanted = {("B", 0), *((w, i) for i in range(count) for w in ("A", "kernel", "C"))}
+        names = [(step.what, step.panel) for step in steps]
+        fault = "" if used <= set(range(streams)) else f"streams {sorted(used)}"
+        if len(names) != len(wanted) or set(names) != wanted:
+            fault = f"{len(names)} steps; they are B, and A, kernel and C of each panel, once each"
+        if fault:
+            yield Check(False, f"{what}: the right steps, in streams from 0", got=fault)
+            return
+        took = makespan(simulate(steps, (1,) * count, STAGES))  # raises if the order is impossible
+        best = makespan(simulate(schedule(count, streams), (1,) * count, STAGES))
+        yield Check(
+            took <= best * (1 + 1e-9),
+            f"{what}: the engines work at the same time",
+            got=f"{took:.2f} ms on ideal hardware",
+            hint="Steps in one stream never overlap, and an engine works in the order of the queue.",
+        )

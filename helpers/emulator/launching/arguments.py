@@ -9,6 +9,7 @@ import numpy as np
 
 from helpers.emulator.launching.declarations import C_TYPES, Formal
 from helpers.emulator.machine.memory import Buffer, Heap
+from helpers.emulator.machine.tensor_maps import MAP_BYTES, Placed, TensorMap, encoded
 from helpers.emulator.ptx import syntax as P
 from helpers.errors import EmulationError
 from helpers.numbers import bfloat16_bits
@@ -79,6 +80,8 @@ def _bind_one(
                 f"{label} of {name} is a masked array; a kernel knows no mask. Give x.filled(0)"
             )
         value = np.asarray(value)
+    if isinstance(value, TensorMap):
+        return _tensor_map(param, formal, value, heap, label, name, at, pointers, known)
     if isinstance(value, tuple | list):
         if param.type != "bytes":
             what = "a NumPy array" if formal and formal.pointers else "a number"
@@ -105,6 +108,35 @@ def _bind_one(
             "Give a NumPy array"
         )
     return _scalar(param, formal, value, label, name)
+
+
+def _tensor_map(
+    param: P.Parameter,
+    formal: Formal | None,
+    value: TensorMap,
+    heap: Heap,
+    label: str,
+    name: str,
+    at: int,
+    pointers: dict[int, Buffer],
+    known: dict[int, Buffer],
+) -> bytes:
+    """A tensor map by value, or in global memory where the kernel takes a pointer to it."""
+    by_value = param.type == "bytes" and param.size == MAP_BYTES
+    if not by_value and not (formal and formal.pointers and param.type in ("u64", "b64", "s64")):
+        raise EmulationError(
+            f"{label} of {name} is {_wanted(param, formal)}; a TensorMap was given, which is a structure of "
+            f"{MAP_BYTES} bytes, or a pointer to one"
+        )
+    heap.maps.append(Placed(value, _buffer(value.array, None, heap, label, name, known)))
+    raw = encoded(len(heap.maps) - 1)
+    if by_value:
+        pointers[at] = heap.maps[-1].buffer
+        return raw
+    data = np.frombuffer(raw, np.uint8).copy()
+    held = heap.add(f"map of {label}", data, MAP_BYTES)
+    held.read_only = True
+    return held.base.to_bytes(8, "little")
 
 
 def _kind(value: Any) -> str:

@@ -193,21 +193,36 @@ def _constants(text: str, defines: Mapping[str, str]) -> dict[str, str]:
     return values | dict(defines)
 
 
-def _evaluate(expression: str, values: Mapping[str, str], depth: int = 0) -> int | None:
-    """An integer constant expression of names and + - * / ( ), or None."""
-    if depth > 8:
-        return None
+def _evaluate(
+    expression: str,
+    values: Mapping[str, str],
+    depth: int = 0,
+    known: dict[str, int | None] | None = None,
+) -> int | None:
+    """An integer constant expression of names and + - * / ( ), or None.
+
+    known: names that were looked at before; each is, once. So it ends soon, whatever a source holds.
+    """
+    known = {} if known is None else known
     expression = expression.strip()
+    if depth > 8 or len(expression) > 2000:
+        return None
     for word in set(re.findall(r"[A-Za-z_]\w*", expression)):
-        inner = _evaluate(values[word], values, depth + 1) if word in values else None
+        if word not in known:
+            known[word] = None  # a name made of itself has no value
+            if word in values:
+                known[word] = _evaluate(values[word], values, depth + 1, known)
+        inner = known[word]
         if inner is None:
             return None
         expression = re.sub(rf"\b{word}\b", str(inner), expression)
     if not re.fullmatch(r"[\d\s+\-*/()]+", expression) or len(expression) > 200:
         return None
+    if "**" in expression or "//" in expression:  # Python's, and no C
+        return None
     try:
         return int(eval(expression.replace("/", "//"), {"__builtins__": {}}))  # digits only
-    except (SyntaxError, ZeroDivisionError, ValueError, OverflowError):
+    except (SyntaxError, ZeroDivisionError, ValueError, OverflowError, MemoryError, RecursionError):
         return None
 
 

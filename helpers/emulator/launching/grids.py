@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from helpers.device import GPUS, WARP, limits
 from helpers.emulator.ptx.program import Program
 from helpers.errors import ConfigError
 
+MAX_CLUSTER = 8  # blocks; more are not portable (CUDA C++ Programming Guide, Thread Block Clusters)
 LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
 _SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
 _LOCAL_ROOM = 1 << 28  # bytes of their local memory
@@ -64,8 +66,69 @@ def check_limits(
     return total
 
 
-def room_for(program: Program, shared: int, block: tuple[int, int, int], lanes: int) -> int:
-    """Threads that may run together so that memory stays bounded."""
+def cluster_of(
+    program: Program,
+    grid: tuple[int, int, int],
+    asked: tuple[int, int, int] | None,
+    arch: str,
+    entry: str,
+) -> tuple[int, int, int]:
+    """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; 1 if neither does.
+
+    Raises ConfigError for what no GPU of `arch` accepts. Source: CUDA C++ Programming Guide, Thread Block
+    Clusters.
+    """
+    own = program.entry.limits.get("reqnctapercluster")
+    required = (own[0], *own[1:], 1, 1)[:3] if own else None
+    if required and asked and required != asked:
+        raise ConfigError(
+            f"cluster={asked}: {entry} is compiled for clusters of {required} (__cluster_dims__). Leave "
+            "cluster= out, or take __cluster_dims__ out of the source"
+        )
+    size = required or asked or (1, 1, 1)
+    x, y, z = size
+    found = re.match(r"sm_(\d+)", arch)
+    if asked and found and int(found[1]) < 90:
+        raise ConfigError(
+            f"cluster={asked}: clusters come with sm_90, and {arch=} has none. Compile for sm_90"
+        )
+    if x * y * z > MAX_CLUSTER:
+        raise ConfigError(
+            f"a cluster of {size} has {x * y * z} blocks; {MAX_CLUSTER} is the most that every GPU with "
+            "clusters runs. Use a smaller one"
+        )
+    if any(g % c for g, c in zip(grid, size, strict=True)):
+        raise ConfigError(
+            f"{grid=} is no multiple of the cluster {size} of {entry} along each axis. Round the grid up "
+            "to whole clusters, and guard what the blocks beyond the end do"
+        )
+    return x, y, z
+
+
+def whole_clusters(
+    chosen: list[tuple[int, int, int]], cluster: tuple[int, int, int]
+) -> list[tuple[int, int, int]]:
+    """The blocks of all clusters of which some block is chosen, cluster by cluster."""
+    cx, cy, cz = cluster
+    first = dict.fromkeys((x - x % cx, y - y % cy, z - z % cz) for x, y, z in chosen)
+    return [
+        (x + i, y + j, z + k)
+        for x, y, z in first
+        for k in range(cz)
+        for j in range(cy)
+        for i in range(cx)
+    ]
+
+
+def room_for(
+    program: Program,
+    shared: int,
+    block: tuple[int, int, int],
+    lanes: int,
+    cluster: tuple[int, int, int] = (1, 1, 1),
+) -> int:
+    """Threads that may run together so that memory stays bounded: those of one cluster, or more."""
+    size = cluster[0] * cluster[1] * cluster[2]
     threads = block[0] * block[1] * block[2]
     registers = sum(f.nregisters for f in program.functions.values())
     limit = min(lanes, _REGISTER_ROOM // max(registers, 1))
@@ -73,9 +136,10 @@ def room_for(program: Program, shared: int, block: tuple[int, int, int], lanes: 
         limit = min(limit, _SHARED_ROOM // shared * threads)
     if program.local_bytes:
         limit = min(limit, _LOCAL_ROOM // program.local_bytes)
-    if program.mbarriers:  # the last accesses to each place are kept, warp by warp
-        limit = min(limit, _ORDER_ROOM // max(shared // program.granule, 1) * 32)
-    return max(limit, threads)
+    if program.mbarriers or program.clusters:
+        # The last accesses to each place are kept, warp by warp of the cluster.
+        limit = min(limit, _ORDER_ROOM // max(shared // program.granule, 1) * 32 // size)
+    return max(limit, threads * size)
 
 
 def warps_of(grid: tuple[int, int, int], block: tuple[int, int, int]) -> int:
@@ -84,7 +148,12 @@ def warps_of(grid: tuple[int, int, int], block: tuple[int, int, int]) -> int:
 
 
 def resident(
-    program: Program, shared: int, block: tuple[int, int, int], lanes: int, arch: str
+    program: Program,
+    shared: int,
+    block: tuple[int, int, int],
+    lanes: int,
+    arch: str,
+    cluster: tuple[int, int, int] = (1, 1, 1),
 ) -> tuple[int, str]:
     """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
 
@@ -99,9 +168,9 @@ def resident(
         each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
     gpu = max(gpus, key=lambda g: g.sms, default=None)
     held = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
-    room = room_for(program, shared, block, held * threads)
+    room = room_for(program, shared, block, held * threads, cluster)
     if lanes != LANES:
-        room = max(min(room, lanes), threads)
+        room = max(min(room, lanes), threads * int(np.prod(cluster)))
     if gpu and room // threads >= held:
         return room, f"a {gpu.name} holds at most {held} blocks of this kernel at a time"
     return room, at_a_time(room, block)
@@ -112,24 +181,39 @@ def at_a_time(room: int, block: tuple[int, int, int]) -> str:
     return f"the emulator runs {room // int(np.prod(block))} blocks of this kernel at a time"
 
 
+def _rows(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> Any:
+    """The rows of blocks of a grid (blockIdx.z * gridDim.y + blockIdx.y), those of a cluster together."""
+    (_, gy, gz), (_, cy, cz) = grid, cluster
+    rows = np.arange(gy * gz, dtype=np.int32).reshape(gz // cz, cz, gy // cy, cy)
+    return rows.transpose(0, 2, 1, 3).reshape(-1)
+
+
 def batches(
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     chosen: list[tuple[int, int, int]] | None,
     lanes: int,
+    cluster: tuple[int, int, int] = (1, 1, 1),
 ) -> Any:
-    """Blocks that run together, as index arrays over the axes p and q."""
-    per_batch = max(1, lanes // (block[0] * block[1] * block[2]))
+    """Blocks that run together, as index arrays over the axes p and q: whole clusters.
+
+    chosen: only these, cluster by cluster (see `whole_clusters`).
+    """
+    cx, cy, cz = cluster
+    size = cx * cy * cz
+    per_batch = max(1, lanes // (block[0] * block[1] * block[2]) // size) * size
     if chosen is not None:
         for start in range(0, len(chosen), per_batch):
             part = np.array(chosen[start : start + per_batch], np.int32)
             yield tuple(part[:, i].reshape(1, 1, -1, 1) for i in range(3))
         return
     gx, gy, gz = grid
-    across = min(gx, per_batch)
-    down = max(1, min(gy * gz, per_batch // across)) if across == gx else 1
+    high = cy * cz  # rows of blocks that a cluster takes
+    across = min(gx, per_batch // high)
+    down = max(1, min(gy * gz, per_batch // across) // high) * high if across == gx else high
+    in_order = _rows(grid, cluster)
     for row in range(0, gy * gz, down):
-        rows = np.arange(row, min(row + down, gy * gz), dtype=np.int32).reshape(1, 1, -1, 1)
+        rows = in_order[row : row + down].reshape(1, 1, -1, 1)
         by, bz = rows % gy, rows // gy
         if gz == 1:
             bz = np.zeros((1, 1, 1, 1), np.int32)

@@ -19,11 +19,16 @@ from helpers.emulator.machine import (
     arith,
     asynchronous,
     atomics,
+    bulk,
     calls,
+    cluster_barriers,
+    clusters,
     mbarrier,
+    products,
     sync,
     tensor,
     warp,
+    warpgroup,
 )
 from helpers.emulator.ptx.emit import constant_of_name
 from helpers.emulator.ptx.program import Program, block_name
@@ -35,16 +40,23 @@ _FUNCTIONS = (
     asynchronous.copy_async, asynchronous.commit_group, asynchronous.wait_group,
     # mbarriers, calls
     mbarrier.init_barrier, mbarrier.end_barrier, mbarrier.arrive, mbarrier.async_arrive,
-    mbarrier.pending_count,
+    mbarrier.pending_count, mbarrier.expect_bytes, mbarrier.arrive_expecting, mbarrier.complete_tx,
+    bulk.load_box, bulk.store_box, bulk.load_row, bulk.store_row, bulk.commit_bulk, bulk.wait_bulk,
+    bulk.init_fence,
+    bulk.proxy_fence,
     arena.device_malloc, arena.device_free, calls.call_function, calls.call_pointed,
     calls.print_formatted, calls.assert_failed, calls.trapped,
+    # clusters
+    clusters.map_rank, clusters.rank_of, cluster_barriers.cluster_arrive,
     # order, warps and matrices
     sync.fence, warp.sync_lanes, warp.whole_warps, warp.shuffle, warp.vote, warp.match_lanes,
     warp.elect_lane, warp.reduce_lanes,
     tensor.mma, tensor.wmma_mma, tensor.wmma_load, tensor.wmma_store, tensor.load_matrix,
     tensor.store_matrix, tensor.transpose_matrix,
+    warpgroup.whole_warpgroups, warpgroup.wgmma, products.wgmma_fence, products.wgmma_commit,
+    products.wgmma_wait, products.sums_read, products.sums_written,
     # integers
-    arith.select, arith.uniform_int, arith.div_int, arith.rem_int, arith.mulhi,
+    arith.select, arith.div_int, arith.rem_int, arith.mulhi,
     arith.shift_left, arith.shift_right, arith.funnel, arith.extract, arith.insert,
     arith.clamped, arith.popcount, arith.leading_zeros, arith.find_leading,
     arith.reverse_bits, arith.permute, arith.logic3, arith.dot_bytes, arith.dot_halves,

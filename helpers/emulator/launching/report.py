@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers.emulator.observe.turns import EngineStep
 from helpers.errors import EmulationError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -63,6 +64,9 @@ class LineAccess:
     memory only. wavefronts: passes over the banks, shared memory only. bytes: asked for by active
     lanes. ideal_*: what the same lanes would need if their distinct elements lay side by side; None
     if the launch was not asked for samples.
+
+    Of what an engine does (TMA, wgmma) a request is one copy, or one product of a warpgroup; width_bytes are
+    those of a box or a tile, and wavefronts are not counted.
 
     All of these are of the PTX. sass_*: the same of the machine code, where ptxas made one access of
     neighbouring ones of the PTX; it counts in the row where it begins. None: nobody asked (see
@@ -141,6 +145,7 @@ class Report:
     samples: Mapping[tuple[int, str, str], tuple[tuple[str, int, Array], ...]] | None = field(
         default=None, repr=False
     )  # None if the launch was not asked for them
+    turns: tuple[EngineStep, ...] | None = field(default=None, repr=False)  # the same
     sass: str = ""
     compiler: str = ""  # whose PTX ran, such as "NVRTC 13.0"
 
@@ -202,6 +207,18 @@ class Report:
             f"{request=}: line {line} has {have} recorded {space} {op} requests, the first of its "
             f"first block; give 0 to {have - 1}"
         )
+
+    def engine_steps(self) -> tuple[EngineStep, ...]:
+        """When the copy engine filled which slot of shared memory and when it was read, in the first block.
+
+        In the order in which the emulator came to it, which is no time. Raises EmulationError if the launch was
+        not asked for it.
+        """
+        if self.turns is None:
+            raise EmulationError(
+                "this launch kept no steps of engines. Give engines=True to `launch` or `trace`"
+            )
+        return self.turns
 
     def __str__(self) -> str:
         grid, block = ("x".join(map(str, t)) for t in (self.grid, self.block))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from helpers import disk, text, toolchain
+from helpers import device, disk, text, toolchain
 from helpers.emulator.launching import request
 from helpers.emulator.launching.arguments import bind
 from helpers.emulator.launching.declarations import (
@@ -28,27 +28,33 @@ from helpers.emulator.launching.grids import (
     at_a_time,
     batches,
     check_limits,
+    cluster_of,
     resident,
     room_for,
     warps_of,
+    whole_clusters,
 )
 from helpers.emulator.launching.joins import MachineCode, machine_code
 from helpers.emulator.launching.link import give_functions
 from helpers.emulator.launching.report import Report
 from helpers.emulator.launching.summary import summed_up
-from helpers.emulator.machine import scheduler, sync
+from helpers.emulator.machine import mbarrier, scheduler, sync
 from helpers.emulator.machine.events import Observer
 from helpers.emulator.machine.memory import Buffer, Heap
+from helpers.emulator.machine.specials import Chip
 from helpers.emulator.machine.state import Fault, Launch, State, StepBudgetError
 from helpers.emulator.observe import oracle
 from helpers.emulator.observe.clock import MAX_WARPS
 from helpers.emulator.observe.counts import Tally
+from helpers.emulator.observe.engines import EngineWatch
 from helpers.emulator.observe.initialised import FirstWrites
+from helpers.emulator.observe.leaving import Leaving
 from helpers.emulator.observe.machine_code import MachineTally
 from helpers.emulator.observe.pending import UnderWay
 from helpers.emulator.observe.races import RaceWatch
 from helpers.emulator.observe.samples import Sampler
 from helpers.emulator.observe.stores import LastStores
+from helpers.emulator.observe.turns import TurnWatch
 from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.blocks import translate
 from helpers.emulator.ptx.layout import PARAM_BASE, SLOT_BITS, SYMBOL_SLOT, symbol_address
@@ -121,8 +127,10 @@ def launch(
     schedule: str = "ascending",
     seed: int = 0,
     lanes: int = LANES,
+    cluster: int | Sequence[int] | None = None,
     expect: Mapping[str, oracle.Expectation] | None = None,
     sass: bool = False,
+    engines: bool = False,
 ) -> Report:
     """Run a kernel of CUDA C++ source in the emulator; arrays in `args` are changed in place.
 
@@ -135,7 +143,8 @@ def launch(
     parameters whose elements count as never written. symbols: contents of __constant__ and
     __device__ variables, read back after the launch. sample_blocks: run only that many blocks,
     spread over the grid (or those given), for counts of large launches. max_steps: PTX
-    instructions until an endless loop is reported; max_seconds: wall time. schedule "permuted"
+    instructions until an endless loop is reported; max_seconds: of the processor,
+    so that a busy machine ends no kernel early. schedule "permuted"
     runs the warps between two barriers in a random order (seed), which turns races into wrong
     results. A kernel without a fault has no finding in any order; in a faulty one the order decides
     what the threads go on to do, so one may show a finding, its line or its kind where another shows
@@ -143,14 +152,17 @@ def launch(
     together, lower ones first; a wait that nothing ends is a finding ("deadlock").
     analyse=False: results only, no counts, races or initialisation. samples=True keeps what access
     maps and `Report.lanes` show, the lanes of each line's first requests, and counts what the requests
-    would need at best (`ideal_...`). lanes: threads run at once. expect: what arrays (by the names of
+    would need at best (`ideal_...`). lanes: threads run at once. cluster: blocks a cluster, up to three numbers,
+    as cudaLaunchKernelEx is given them, for kernels without __cluster_dims__ (sm_90). Blocks of a cluster run
+    together; where sample_blocks names one, its whole cluster runs. expect: what arrays (by the names of
     parameters and symbols) should hold afterwards, each alone or as a pair with the largest absolute
     error, a number or one for each element. Elements that differ become findings of the kind
     "wrong-result" by the source line and the thread that wrote them last. Without an error integers
     must be equal and floats may be off by sqrt(eps) of the array's type times the largest magnitude
     expected; uint16 beside floats is read as bfloat16. The launch runs twice if something is wrong.
     sass=True: count shared accesses as the machine code for `arch` makes them, too: ptxas joins
-    neighbouring reads of the PTX (`LineAccess.sass_requests`, `sass_wavefronts`).
+    neighbouring reads of the PTX (`LineAccess.sass_requests`, `sass_wavefronts`). engines=True keeps when the copy
+    engine fills which slot of the first block's shared memory, and when it is read (`Report.engine_steps`).
 
     Returns a Report. Raises CompileError with the compiler's log, UnknownNameError for the entry,
     ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
@@ -164,7 +176,9 @@ def launch(
     request.options(uninitialised, symbols, expect, schedule, seed, lanes, max_steps, max_seconds)
     request.switch("sass", sass)
     request.switch("samples", samples)
+    request.switch("engines", engines)
     chosen_blocks = request.sample(grid3, sample_blocks)
+    wanted = None if cluster is None else request.geometry("cluster", cluster)
     compiler = toolchain.compiler()
     made_of = compiler, *toolchain.header_state(source)
     compiled_as, left_out = _as_it_compiles(
@@ -173,6 +187,9 @@ def launch(
     program, formals = _program(*compiled_as)
     machine = _machine_code(*compiled_as) if sass and analyse else MachineCode()
     total_shared = check_limits(program, grid3, block3, shared_bytes, arch, entry)
+    cluster3 = cluster_of(program, grid3, wanted, arch, entry)
+    if chosen_blocks is not None:
+        chosen_blocks = whole_clusters(chosen_blocks, cluster3)
     if expect and chosen_blocks is not None:
         raise ConfigError("expect needs the whole grid: leave sample_blocks out")
     if samples and not analyse:
@@ -180,11 +197,11 @@ def launch(
     asked = _Asked(
         program, formals, entry, arch, grid3, block3, tuple(args), shared_bytes, total_shared,
         symbols or {}, uninitialised, expect or {}, chosen_blocks, schedule, seed, lanes, max_steps,
-        max_seconds,
+        max_seconds, cluster3, wanted is not None,
     )  # fmt: skip
     before = oracle.kept([*args, *asked.symbols.values()]) if expect else []
     ordered = program.fences and warps_of(grid3, block3) <= MAX_WARPS
-    ran = _run(asked, partial(_watchers, asked, analyse, samples, machine, ordered))
+    ran = _run(asked, partial(_watchers, asked, analyse, samples, engines, machine, ordered))
     run = ran.state.launch
     if expect and not ran.ended:
         run.notes.append("results were not compared: the launch was stopped")
@@ -224,6 +241,8 @@ class _Asked:
     lanes: int
     max_steps: int
     max_seconds: float
+    cluster: tuple[int, int, int]
+    cluster_given: bool  # by the launch
 
 
 @dataclass(frozen=True)
@@ -249,11 +268,15 @@ def _run(asked: _Asked, watchers: Watchers) -> _Ran:
     run.shared_bytes = asked.total_shared
     run.static_shared = program.static_shared
     run.dynamic_shared = asked.dynamic_shared
+    run.cluster = asked.cluster
+    run.explicit_cluster = asked.cluster_given or "reqnctapercluster" in program.entry.limits
     run.max_steps = asked.max_steps
     run.schedule = asked.schedule
     run.rng = np.random.default_rng(asked.seed)
+    card, limits = device.typical(asked.arch), device.limits(asked.arch)
+    run.chip = Chip(card.sms, limits.max_warps_per_sm, card.boost_mhz, asked.seed)
     run.sampled = asked.blocks is not None
-    run.deadline = time.monotonic() + asked.max_seconds
+    run.deadline = time.thread_time() + asked.max_seconds
     held = _place_symbols(program, heap, params, asked.symbols, asked.entry)
     for buffer in heap.slots.values():
         buffer.granule = min(buffer.itemsize, program.granule)
@@ -276,17 +299,21 @@ def _run_blocks(asked: _Asked, run: Launch, heap: Heap) -> _Ran:
     ended, done, program, block = True, 0, asked.program, asked.block
     with np.errstate(all="ignore"):
         try:
-            room = room_for(program, asked.total_shared, block, asked.lanes)
+            room = room_for(program, asked.total_shared, block, asked.lanes, asked.cluster)
             run.together = at_a_time(room, block)
             if program.polls and asked.blocks is None:
                 room, run.together = resident(
-                    program, asked.total_shared, block, asked.lanes, asked.arch
+                    program, asked.total_shared, block, asked.lanes, asked.arch, asked.cluster
                 )
-            for bx, by, bz in batches(asked.grid, block, asked.blocks, room):
+            for bx, by, bz in batches(asked.grid, block, asked.blocks, room, asked.cluster):
                 state = State(run, asked.grid, block, bx, by, bz)
                 run.remaining = total - done - state.blocks
                 scheduler.run(state, program.run_function())
                 run.steps = max(run.steps, state.steps)
+                run.before += state.steps
+                mbarrier.bytes_left(state)
+                if state.stores is not None:
+                    state.stores.never_waited()
                 sync.finish(state)
                 done += state.blocks
         except StepBudgetError:
@@ -305,6 +332,7 @@ def _watchers(
     asked: _Asked,
     analyse: bool,
     samples: bool,
+    turns: bool,
     machine: MachineCode,
     ordered: bool,
     heap: Heap,
@@ -313,14 +341,17 @@ def _watchers(
 ) -> list[Observer]:
     """Those who watch, as the caller asks. ordered: keep the order that fences make."""
     sites = len(asked.program.sites)
-    sampler = [Sampler(sites)] if samples else []
+    sampler: list[Observer] = [Sampler(sites)] if samples else []
+    sampler += [TurnWatch()] if turns else []
     if not analyse:
-        return [*sampler]
+        return sampler
     pending = UnderWay()
     first = FirstWrites(pending, unset)
     joined = [MachineTally(machine.spans)] if machine.spans else []
     races = RaceWatch(first, writable, ordered)
-    return [Tally(sites), *joined, *sampler, first, pending, races]
+    engines = [EngineWatch(races, first)] if asked.program.engines else []
+    leaving = [Leaving()] if asked.program.clusters else []
+    return [Tally(sites), *joined, *sampler, first, pending, races, *engines, *leaving]
 
 
 def _who_wrote(

@@ -13,6 +13,7 @@ from helpers.emulator.machine.state import Launch
 from helpers.emulator.observe.counts import SiteStats, Tally
 from helpers.emulator.observe.machine_code import MachineTally
 from helpers.emulator.observe.samples import Sampler
+from helpers.emulator.observe.turns import TurnWatch
 from helpers.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -81,6 +82,7 @@ def summed_up(
         notes=tuple(notes),
         steps=run.steps,
         samples=_samples(run),
+        turns=watched.steps() if (watched := _observer(run, TurnWatch)) else None,
         sass=machine.arch if not machine.missing else "",
         compiler=compiler,
     )
@@ -107,6 +109,13 @@ def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAc
             row[i] += value
         if space != "shared" or site.index not in machine.spans:
             unknown.add(key)
+    for (index, space, op), done in tally.engines.items():
+        site = run.program.sites[index]
+        key = (site.line, space, op, ", ".join(done.arrays), done.width)
+        row = sums.setdefault(key, [0] * 8)
+        for i, value in enumerate((done.requests, done.sectors, 0, done.bytes)):
+            row[i] += value
+        unknown.add(key)
     return tuple(
         LineAccess(
             line, text(line), space, op, width, array, *row[:4],

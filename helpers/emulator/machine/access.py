@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine import faults
+from helpers.emulator.machine import clusters, faults
 from helpers.emulator.machine.events import Access, Stage, Where
-from helpers.emulator.machine.masks import Mask
-from helpers.emulator.machine.memory import Buffer, load_words, store_words
-from helpers.emulator.ptx.layout import LOCAL_WINDOW, SHARED_WINDOW, SLOT_BITS, WINDOW_SIZE
+from helpers.emulator.machine.masks import Mask, array_of
+from helpers.emulator.machine.memory import Buffer, PeerWords, load_words, store_words
+from helpers.emulator.ptx.layout import (
+    LOCAL_WINDOW,
+    RANK_SHIFT,
+    SHARED_WINDOW,
+    SLOT_BITS,
+    WINDOW_SIZE,
+)
 from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
@@ -337,6 +343,72 @@ def _shared(
     stage: Stage,
     move: Move | None,
 ) -> Any:
+    """Shared memory: the own block's, or that of a peer in the cluster."""
+    if not state.launch.program.clusters:
+        return _own(state, site, address, mask, values, stage, move)
+    code = clusters.code_of(address + site.offset)
+    if not code.any():
+        return _own(state, site, address, mask, values, stage, move)
+    own, away = state.narrowed(mask, code == 0), state.narrowed(mask, code != 0)
+    if away is not None and not away.n:
+        return _own(state, site, address, mask, values, stage, move)
+    results = []
+    if own is not None and own.n:
+        results.append((own.arr, _own(state, site, address, own, values, stage, move)))
+    got = _peers(state, site, address, code, away, values, stage, move)
+    if values is not None:
+        return None
+    if not results:
+        return got
+    return _merged(site, [*results, (code != 0, got)])
+
+
+def _peers(
+    state: State,
+    site: Site,
+    address: Array,
+    code: Array,
+    mask: Mask | None,
+    values: tuple[Array, ...] | None,
+    stage: Stage,
+    move: Move | None,
+) -> Any:
+    """Lanes that mean the shared memory of a peer. code: its rank plus one, four axes."""
+    if stage is not Stage.WHOLE:
+        raise EmulationError(
+            f"line {site.line}: cp.async copies into the shared memory of another block of the cluster; "
+            "PTX allows the own block's alone. Store there, or copy in bulk"
+        )
+    size = clusters.of(state).size
+    nobody = np.broadcast_to(array_of(mask) & (code > size), state.shape)
+    if nobody.any():
+        faults.report_no_peer(state, site, code - 1, size, nobody)
+        mask = state.narrowed(mask, code <= size)
+    offset = address + (site.offset - state.launch.program.shared_base) - (code << RANK_SHIFT)
+    sound = _check_shared(state, site, offset, mask) if mask is None or mask.n else mask
+    arr = array_of(sound)
+    column = np.broadcast_to(state.block_index, state.shape)
+    rank = np.broadcast_to(code - 1, state.shape)
+    owner = clusters.column_of(state, column.reshape(-1), rank.reshape(-1)).reshape(state.shape)
+    owner = np.where(arr, owner, column)
+    where = Where(PeerWords(state.shared, owner), np.where(arr, offset, 0), sound, owner)
+    access = Access(site, "shared", where, values)
+    if sound is not None and sound.n == 0:
+        if move is not None:
+            return move(access)
+        return None if values is not None else _take_words(access)
+    return _carry(state, access, move)
+
+
+def _own(
+    state: State,
+    site: Site,
+    address: Array,
+    mask: Mask | None,
+    values: tuple[Array, ...] | None,
+    stage: Stage,
+    move: Move | None,
+) -> Any:
     plan = state.checked.get(site.index)
     if (
         plan is not None
@@ -433,7 +505,15 @@ def _local(
 
 
 def is_space(address: Array, space: str) -> Array:
-    """isspacep."""
+    """isspacep. space: shared and shared::cta for the own block's, shared::cluster for a peer's too."""
+    if space.startswith("shared"):
+        inside = (address >= SHARED_WINDOW) & (address < SHARED_WINDOW + WINDOW_SIZE)
+        return inside if space == "shared::cluster" else inside & (clusters.code_of(address) == 0)
+    return _in_window(address, space)
+
+
+def _in_window(address: Array, space: str) -> Array:
+    """Which generic addresses lie in the window of a space; shared: of any block's."""
     shared = (address >= SHARED_WINDOW) & (address < SHARED_WINDOW + WINDOW_SIZE)
     local = (address >= LOCAL_WINDOW) & (address < LOCAL_WINDOW + WINDOW_SIZE)
     if space == "shared":
@@ -450,7 +530,7 @@ def by_space(
 ) -> list[tuple[str, Array, Mask | None]]:
     """Sort the lanes of a generic access by space: [(space, addresses within it, lanes)]."""
     target = address + site.offset
-    shared, local = is_space(target, "shared"), is_space(target, "local")
+    shared, local = _in_window(target, "shared"), _in_window(target, "local")
     if not shared.any() and not local.any():
         return [("global", address, mask)]
     if mask is None and shared.all():

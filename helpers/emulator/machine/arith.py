@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from helpers.errors import EmulationError
 from helpers.numbers import bfloat16_bits, from_bfloat16
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -650,17 +649,6 @@ def sub_borrow(frame: dict[str, Any], a: Array, b: Array, borrow: Array | None) 
 
 
 # -- choices and operands --------------------------------------------------------------------------
-
-
-def uniform_int(x: Array) -> int:
-    """The value of an operand that all threads share."""
-    first = int(x.reshape(-1)[0])
-    if x.size > 1 and (x != x.reshape(-1)[0]).any():
-        raise EmulationError(
-            "a barrier number that differs between threads is not emulated. Use one number for "
-            "all threads that reach the barrier"
-        )
-    return first
 
 
 def select(p: Array, a: Array, b: Array) -> Array:

@@ -101,12 +101,13 @@ def atomic(
 def _update(state: State, operation: str, kind: str, b: Array, c: Array, access: Access) -> Array:
     """Serve the lanes of an access one after the other, and say so."""
     where = access.where
-    blocks = np.broadcast_to(state.block_index, state.shape)
-    at, column, thread, x, y = _flat(state, where.mask, where.offset, blocks, state.thread, b, c)
-    old = _at(where.target, access.site.kind, at, column, operation, kind, x, y)
+    owners = state.block_index if where.owner is None else where.owner
+    lanes = (where.offset, state.block_index, owners, state.thread, b, c)
+    at, column, owner, thread, x, y = _flat(state, where.mask, *lanes)
+    old = _at(where.target, access.site.kind, at, owner, operation, kind, x, y)
     changed = _changed(state, operation, kind, old, x, y)
     wrote = old == x if operation == "cas" else np.ones(old.shape, bool)
-    state.publish_served(Served(access, at, thread, column, wrote, changed))
+    state.publish_served(Served(access, at, thread, column, wrote, changed, owner))
     return _unflat(state, where.mask, old)
 
 

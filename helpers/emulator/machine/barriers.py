@@ -22,6 +22,8 @@ from helpers.emulator.machine.grouping import (
     go_on,
     push,
 )
+from helpers.emulator.ptx.ends import CLUSTER
+from helpers.errors import EmulationError
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.state import State
@@ -29,23 +31,96 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 i4 = np.dtype("i4")
+BARRIERS = 16
+"""Barriers of a block (PTX ISA, barrier)."""
 
 
 def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, result: Any) -> None:
-    """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on."""
-    barrier, expected, arrive, reduce = result
-    if arrive:
-        warps = state.warps_active(state.within(mask)).sum(axis=0)
-        warps = warps.reshape(1, 1, state.p, state.q) * 32
-        state.arrived[barrier] = state.arrived.get(barrier, 0) + warps
-        push(state, pool, stop.resume, mask)
+    """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on.
+
+    result: the number of the barrier, the threads that it takes (None: all of the block), whether this is
+    bar.arrive, what bar.red combines, and whether all lanes of a warp name one barrier (.aligned). Numbers and
+    threads may differ between warps, as where each warpgroup waits for its turn; who names another barrier
+    waits apart. Source: PTX ISA, barrier.
+    """
+    number, expected, arrive, reduce, aligned = result
+    if isinstance(number, int):  # of the cluster
+        running.waiting.append(Waiting(number, running, stop, mask, None))
+        return
+    parts = _parts(state, stop, mask, number, expected)
+    if aligned and len(parts) > 1:
+        _judge_warps(state, stop, [group for _, _, group in parts])
+    for barrier, threads, group in parts:
+        if arrive:
+            warps = state.warps_active(state.within(group)).sum(axis=0)
+            warps = warps.reshape(1, 1, state.p, state.q) * 32
+            state.arrived[barrier] = state.arrived.get(barrier, 0) + warps
+            sync.left(state, barrier, group)
+            push(state, pool, stop.resume, group)
+        else:
+            running.waiting.append(Waiting(barrier, running, stop, group, threads, reduce))
+
+
+def _parts(
+    state: State, stop: Stop, mask: Group, number: Array, expected: Array | None
+) -> list[tuple[int, Array | None, Group]]:
+    """(number of the barrier, threads that it takes, who comes) of each barrier that some threads name."""
+    if number.size == 1 and (expected is None or expected.shape[:2] == (1, 1)):
+        return [(_checked(stop, number.item()), expected, mask)]
+    base = state.within(mask)
+    apart = [number] if expected is None else [number, expected]
+    full = np.broadcast_arrays(*apart, np.ones((1, 1, 1, 1), bool) if base is None else base.arr)
+    named = np.unique(np.stack([v[full[-1]] for v in full[:-1]]), axis=1).T
+    if len(named) == 1:
+        groups = [mask]
     else:
-        running.waiting.append(Waiting(barrier, running, stop, mask, expected, reduce))
+        groups = [
+            state.narrowed(base, np.all([v == n for v, n in zip(full, row, strict=False)], axis=0))
+            for row in named
+        ]
+    return [
+        (
+            _checked(stop, row[0]),
+            None if expected is None else np.full((1, 1, 1, 1), row[1], expected.dtype),
+            group,
+        )
+        for row, group in zip(named.tolist(), groups, strict=True)
+    ]
+
+
+def _checked(stop: Stop, number: int) -> int:
+    """The number of a barrier, one of those that a block has."""
+    if not 0 <= number < BARRIERS:
+        raise EmulationError(
+            f"line {stop.line}: a barrier with the number {number}: a block has {BARRIERS}, 0 to {BARRIERS - 1}. "
+            "Count them from 0 on, and give the number of a barrier before the number of its threads"
+        )
+    return int(number)
+
+
+def _judge_warps(state: State, stop: Stop, groups: list[Group]) -> None:
+    """Lanes of one warp may not name different barriers at once."""
+    often = sum(
+        (state.warps_active(group).astype("i4") for group in groups),
+        start=np.zeros((state.warp_shape.warps, state.blocks), "i4"),
+    )
+    wrong = often > 1
+    if wrong.any():
+        column = int(np.flatnonzero(wrong.any(axis=0))[0])
+        warp = int(np.flatnonzero(wrong[:, column])[0])
+        _diverged(
+            state,
+            stop.line,
+            wrong.any(axis=0).reshape(1, 1, state.p, state.q),
+            f"lanes of warp {warp} of block {state.block_tuple(column)} name different barriers, or different "
+            "numbers of threads. All lanes of a warp must name one (bar.sync, barrier.sync.aligned); compute the "
+            "number from threadIdx.x / 32, not from the lane",
+        )
 
 
 def _waiting(state: State) -> list[Waiting]:
-    """All that wait at barriers, in the kernel and in the functions that it calls."""
-    return [w for running in everywhere(state) for w in running.waiting]
+    """All that wait at barriers of their block, in the kernel and in the functions that it calls."""
+    return [w for f in everywhere(state) for w in f.waiting if w.barrier != CLUSTER]
 
 
 def open_complete(state: State) -> bool:
@@ -64,10 +139,11 @@ def open_complete(state: State) -> bool:
         arrived, needed = _counted(state, barrier, here)
         done = (arrived >= needed) & (arrived > 0)
         if done.any():
-            ready += _take(state, here, done)
+            ready += take(state, here, done)
             opened |= done
             partial = partial or bool((needed < everyone)[done].any())
             if barrier in state.arrived:
+                partial = partial or bool(state.arrived[barrier][done].any())
                 state.arrived[barrier] = np.where(done, 0, state.arrived[barrier])
     if not ready:
         return False
@@ -104,9 +180,11 @@ def _together(state: State, here: list[Waiting]) -> Array:
     )
 
 
-def give_up(state: State) -> None:
-    """Some threads wait for others that never come: say so, and let them go on."""
+def give_up(state: State) -> bool:
+    """Some threads wait for others that never come: say so, and let them go on; false if there are none."""
     ready = _waiting(state)
+    if not ready:
+        return False
     for w in ready:
         waits = state.by_block(w.threads)
         column = _first(waits > 0)
@@ -118,12 +196,16 @@ def give_up(state: State) -> None:
             f"{state.block_tuple(column)} wait at this barrier; the others wait elsewhere or never "
             "come. Every thread of the block must reach the same barrier",
         )
-        w.running.waiting = []
+        w.running.waiting.remove(w)
     _open(state, ready, None)
+    return True
 
 
-def _take(state: State, here: list[Waiting], done: Array) -> list[Waiting]:
-    """Remove the threads of the opened blocks from the barrier; return them as groups."""
+def take(state: State, here: list[Waiting], done: Array) -> list[Waiting]:
+    """Remove those threads from their barrier that may go on; return them as groups.
+
+    done: bool, by block (1, 1, p, q) or by thread (four axes).
+    """
     out = []
     for w in here:
         if done.all():
@@ -215,7 +297,13 @@ def _open(state: State, ready: list[Waiting], opened: Array | None) -> None:
     for w in ready:
         if w.reduce is not None:
             _reduce(state, ready, w)
-    for running in frames:
+    resume(state, ready)
+
+
+def resume(state: State, ready: list[Waiting]) -> None:
+    """Let groups that have waited go on behind their barrier."""
+    state.fruitless = 0
+    for running in everywhere(state):
         groups = [(w.stop.resume, w.mask) for w in ready if w.running is running]
         if groups:
             go_on(state, running, groups)

@@ -37,12 +37,16 @@ class Where:
 
     target: the array, or the words of shared or local memory. offset: int64, four axes, bytes from
     the target's start; of lanes outside the mask any number. mask: the sound lanes; None: all.
+    owner: int64, four axes: the block (its column in the batch) whose shared memory each lane means, where
+    some mean a peer's; None: each its own.
     """
 
-    __slots__ = ("_granule", "mask", "offset", "target")
+    __slots__ = ("_granule", "mask", "offset", "owner", "target")
 
-    def __init__(self, target: Buffer | Words, offset: Array, mask: Mask | None) -> None:
-        self.target, self.offset, self.mask = target, offset, mask
+    def __init__(
+        self, target: Buffer | Words, offset: Array, mask: Mask | None, owner: Array | None = None
+    ) -> None:
+        self.target, self.offset, self.mask, self.owner = target, offset, mask, owner
         self._granule: Array | None = None
 
     def granule(self, shift: int) -> Array:
@@ -74,6 +78,33 @@ class Served:
     column: Array  # their blocks
     wrote: Array  # those that stored something
     changed: Array  # those that put something else there, if the kernel has anyone who waits for it
+    owner: Array | None = None  # of shared memory: whose it is, where that may be another block
+
+
+@dataclass(slots=True, eq=False)
+class Bulk:
+    """Pieces of memory that an engine reads or writes for threads: the copy engine, the Tensor Cores.
+
+    One row a request. thread, column: who asked, and its block of the batch. owner: the block whose
+    shared memory it is; for global memory that of who asked. offset: int64 (requests, pieces), bytes
+    from the start of the target. width: bytes a piece. there: bool (requests, pieces), which pieces
+    there are; None: all. barrier: where in the owner's shared memory the mbarrier lies that counts a
+    copy's bytes, by request; None: none does.
+    """
+
+    site: Site
+    space: str  # global or shared
+    target: Buffer | Words
+    writes: bool
+    thread: Array
+    column: Array
+    owner: Array
+    offset: Array
+    width: int
+    there: Array | None = None
+    stage: Stage = Stage.WHOLE
+    by: str = "copy"  # copy: TMA; product: wgmma
+    barrier: Array | None = None
 
 
 class Observer:
@@ -85,6 +116,15 @@ class Observer:
     def access(self, access: Access) -> None:
         """Lanes are about to access memory."""
 
+    def bulk(self, bulk: Bulk) -> None:
+        """An engine is about to read or write memory for threads, or has been waited for."""
+
+    def proxy(self, mask: Mask | None) -> None:
+        """fence.proxy.async of the threads of a mask: engines may read what these know to be written."""
+
+    def inits(self, mask: Mask | None) -> None:
+        """fence.mbarrier_init of the threads of a mask: engines may use the mbarriers that they have set up."""
+
     def served(self, served: Served) -> None:
         """Atomics, published as accesses before, have been performed."""
 
@@ -94,8 +134,11 @@ class Observer:
     def warp(self, mask: Mask | None) -> None:
         """The lanes of warps synchronise."""
 
-    def named(self, groups: Sequence[Mask | None]) -> None:
-        """A barrier of only some warps of a block opens for these groups of threads."""
+    def left(self, barrier: int, mask: Mask | None) -> None:
+        """Threads are counted at a barrier of their block and go on: bar.arrive."""
+
+    def named(self, groups: Sequence[Mask | None], barrier: int) -> None:
+        """A barrier of only some warps of a block opens for these groups of threads, which waited."""
 
     def interval(self, opened: Array | None, others: bool) -> None:
         """Barriers of whole blocks open. opened: of which blocks (1, 1, p, q); None: of all.
@@ -106,7 +149,7 @@ class Observer:
     def fence(self, scope: int, mask: Mask | None) -> None:
         """A fence of the threads of a mask. scope: 0 within the block, 1 within the device."""
 
-    def set_up(self, where: Where) -> None:
+    def set_up(self, where: Where, line: int) -> None:
         """mbarriers are initialised."""
 
     def arrive(self, where: Where) -> None:
@@ -117,6 +160,15 @@ class Observer:
 
     def acquire(self, offset: Array, mask: Mask | None) -> None:
         """Threads learn that the phases of the mbarriers at these offsets are complete."""
+
+    def cluster_arrive(self, mask: Mask | None) -> None:
+        """Threads arrive at the barrier of their cluster, and go on."""
+
+    def cluster_complete(self, blocks: Array) -> None:
+        """Barriers of clusters open: bool (blocks,)."""
+
+    def cluster_acquire(self, mask: Mask | None) -> None:
+        """Threads have waited for the barrier of their cluster, which has opened."""
 
     def finish(self) -> None:
         """The blocks of the batch have ended."""

@@ -131,6 +131,19 @@ def report_shared(state: State, site: Site, offset: Array, outside: Array, crook
         _misaligned(site, lane, name, where, f"byte {place} of shared memory")
 
 
+def report_no_peer(state: State, site: Site, rank: Array, size: int, lanes: Array) -> None:
+    """Lanes (bool, four axes) that mean the shared memory of a rank which their cluster does not have."""
+    lane = who(state, lanes)
+    accuse(
+        "out-of-bounds",
+        site.line,
+        lane,
+        f"{lane} {verb(site)} shared memory of the block of rank {lane.value(rank)}: its cluster has "
+        f"{size} block(s), of ranks 0 to {size - 1}. Map to a rank below cluster.num_blocks()",
+        array="shared",
+    )
+
+
 def _forgotten(state: State, site: Site) -> str:
     """What to say of dynamic shared memory that the launch did not ask for; "" if it did.
 

@@ -1,4 +1,7 @@
-"""Gates: lanes wait where their whole warp acts together, for those of it that they name."""
+"""Gates: lanes wait where their whole warp acts together, for those of it that they name.
+
+Where a warpgroup acts together, its warps wait for each other, too.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from helpers.emulator.machine.grouping import (
 )
 
 if TYPE_CHECKING:
+    from helpers.emulator.machine.masks import Mask
     from helpers.emulator.machine.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -27,17 +31,26 @@ i8 = np.dtype("i8")
 
 
 def come(
-    state: State, running: Running, pool: Pool, stop: Stop, mask: Group, member: Array
+    state: State,
+    running: Running,
+    pool: Pool,
+    stop: Stop,
+    mask: Group,
+    member: Array,
+    together: int = 1,
 ) -> None:
-    """Lanes come to a gate: hold them until those that they name come. stop: the gate."""
+    """Lanes come to a gate: hold them until those that they name come. stop: the gate.
+
+    together: consecutive warps that wait for each other.
+    """
     if running.caller is not None:
         mask = state.within(mask)  # others of the warp may yet come into the function
-    if mask is None or mask.n == mask.warps * 32:
+    if mask is None or (mask.n == mask.warps * 32 and _whole(state, mask, together)):
         push(state, pool, stop.resume, mask)
         return
     named = warp.warps(state, member).astype(i8) & 0xFFFFFFFF
     shape = (state.warp_shape.warps, 32, state.blocks)
-    held = Held(stop, mask, np.broadcast_to(named, shape))
+    held = Held(stop, mask, np.broadcast_to(named, shape), together)
     go = _complete(state, held, [held])
     stay, part = state.narrowed(mask, ~go), state.narrowed(mask, go)
     if stay is None or stay.n:
@@ -47,6 +60,14 @@ def come(
         push(state, pool, stop.resume, part)
 
 
+def _whole(state: State, mask: Mask, together: int) -> bool:
+    """Whether whole warps are whole sets of so many consecutive warps, too."""
+    if together == 1:
+        return True
+    here = state.warps_active(mask)
+    return bool((here == warp.of_any(here, together)).all())
+
+
 def _complete(state: State, held: Held, together: list[Held]) -> Array:
     """bool (four axes): held lanes that name no living lane but those that are held together."""
     away = warp.active_lanes(state, state.alive)
@@ -54,6 +75,9 @@ def _complete(state: State, held: Held, together: list[Held]) -> Array:
         away = away & ~warp.active_lanes(state, other.mask)
     bit = np.int64(1) << np.arange(32, dtype=i8).reshape(1, 32, 1)
     absent = (away * bit).sum(axis=1, keepdims=True)
+    if held.together > 1:
+        missing = warp.of_any(absent[:, 0] != 0, held.together)
+        return warp.threads(state, np.broadcast_to(~missing[:, None], held.member.shape))
     return warp.threads(state, (held.member & absent) == 0)
 
 

@@ -63,11 +63,15 @@ class Asking:
 
 @dataclass
 class Held:
-    """Lanes that wait where their whole warp acts together. member: the lanes that each names."""
+    """Lanes that wait where their whole warp acts together, or several. member: the lanes that each names.
+
+    together: consecutive warps that act together; with more than one, they name all their lanes.
+    """
 
     stop: Stop
     mask: Group
     member: Array  # int64 (warps, 32, blocks)
+    together: int = 1
 
 
 @dataclass

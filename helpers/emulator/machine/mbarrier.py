@@ -1,7 +1,9 @@
 """mbarrier: barriers in shared memory that count arrivals and go from phase to phase.
 
 A barrier is two words of shared memory: arrivals still missing in this phase, and the arrivals that
-a phase takes together with the number of the phase. A thread that asks whether a phase is complete
+a phase takes together with the number of the phase. Beside them stands how many bytes a phase still waits
+for (`State.announced`): those announced less those that copies have brought, which may come first. A phase is complete
+when nothing is missing of either. A thread that asks whether a phase is complete
 is set aside while it is not, as a slow thread would be; it learns "no" only when nothing else can run.
 """
 
@@ -15,7 +17,7 @@ import numpy as np
 
 from helpers.emulator.machine import sync
 from helpers.emulator.machine.access import Move, perform
-from helpers.emulator.machine.accused import accuse, who
+from helpers.emulator.machine.accused import Who, accuse, who
 from helpers.emulator.machine.events import Access, Where
 from helpers.emulator.machine.grouping import (
     Asking,
@@ -37,6 +39,7 @@ from helpers.errors import EmulationError
 if TYPE_CHECKING:
     from helpers.emulator.machine.masks import Mask
     from helpers.emulator.machine.state import State
+    from helpers.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -81,11 +84,19 @@ def _init(state: State, count: Array, access: Access) -> None:
         )
     store_words(state.shared, where.offset, expected, arr)
     store_words(state.shared, where.offset + 4, expected, arr)
-    sync.set_up(state, where)
+    if state.announced is not None:
+        at, block = _flat(state, where, where.offset, state.block_index)
+        state.announced[(at >> 2) * state.shared.ncolumns + block] = 0
+    sync.set_up(state, where, access.site.line)
 
 
 def end_barrier(state: State, number: int, address: Array, mask: Mask | None) -> None:
     """mbarrier.inval: the memory may be used for something else; nothing is checked."""
+
+
+def _owner(state: State, where: Where) -> Array:
+    """Whose barriers are meant: a peer's, or each the own block's."""
+    return state.block_index if where.owner is None else where.owner
 
 
 def _flat(state: State, where: Where, *values: Array) -> list[Array]:
@@ -116,7 +127,7 @@ def arrive(
 def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
     where = access.where
     full = np.zeros(state.shape, i8)
-    at, block, n = _flat(state, where, where.offset, state.block_index, count.astype(i8))
+    at, block, n = _flat(state, where, where.offset, _owner(state, where), count.astype(i8))
     if not len(at):
         return full
     sync.arrived(state, where)
@@ -138,6 +149,11 @@ def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
     whole = np.maximum(expected, 1)
     done = np.where(total < pending, 0, 1 + (total - pending) // whole)
     left = np.where(done > 0, expected - (total - pending) % whole, pending - total)
+    if state.announced is not None:
+        # All have arrived and bytes are missing: the phase waits for them with no arrival left to come.
+        waits = (state.announced[barrier] != 0) & (total >= pending)
+        _too_many(state, access, waits & (total > pending), order[first], where)
+        done, left = np.where(waits, 0, done), np.where(waits, 0, left)
     mine = before - pending[group]
     own = phase[group] + np.where(mine < 0, 0, 1 + mine // whole[group])
     memory.flat[barrier] = left.astype(u4)
@@ -149,15 +165,187 @@ def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
     token = np.empty(len(order), i8)
     token[order] = (own % _PHASES) << 32 | missing
     if done.any():
-        complete = np.zeros(memory.flat.shape, bool)
-        complete[barrier] = done > 0
-        state.completed = True
-        sync.completed(state, complete.reshape(memory.data.shape))
+        _over(state, barrier[done > 0])
     if where.mask is None:
         full[...] = token.reshape(state.shape)
     else:
         full[np.broadcast_to(where.mask.arr, state.shape)] = token
     return full
+
+
+def _over(state: State, places: Array) -> None:
+    """Phases of barriers (flat places of their first words) are complete: those who wait may look again."""
+    complete = np.zeros(state.shared.flat.shape, bool)
+    complete[places] = True
+    state.completed = True
+    sync.completed(state, complete.reshape(state.shared.data.shape))
+
+
+def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Where) -> None:
+    """More threads arrive in a phase than the barrier was initialised with, while bytes are missing."""
+    if not bad.any():
+        return
+    thread, column, at = _flat(state, where, state.thread, state.block_index, where.offset)
+    i = int(lane[int(np.argmax(bad))])
+    one = Who(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+    name, place = state.shared_name(int(at[i]))
+    accuse(
+        "divergent-barrier",
+        access.site.line,
+        one,
+        f"{one} arrives at {place} although all arrivals of this phase have come and bytes that were announced have "
+        "not: a phase takes as many arrivals as mbarrier.init said. Wait for the phase before you arrive again",
+        array=name,
+        index=place,
+    )
+
+
+# -- bytes ---------------------------------------------------------------------------------------
+
+_MOST_BYTES = (1 << 20) - 1
+"""What the count of bytes of a phase may reach (PTX ISA, mbarrier: Tracking asynchronous operations, tx-count)."""
+
+
+def _bytes_of(state: State) -> Array:
+    if state.announced is None:
+        state.announced = np.zeros(state.shared.flat.shape, i8)
+    return state.announced
+
+
+def expect_bytes(
+    state: State, number: int, address: Array, count: Array, mask: Mask | None
+) -> None:
+    """mbarrier.expect_tx: the phase waits for so many more bytes."""
+    if mask is None or mask.n:
+        _touch(state, number, address, mask, "barrier", partial(_expect, state, count))
+
+
+def arrive_expecting(
+    state: State, number: int, address: Array, count: Array, mask: Mask | None
+) -> Array:
+    """mbarrier.arrive.expect_tx: announces bytes, then arrives once; the token of the phase."""
+    if mask is not None and mask.n == 0:
+        return np.zeros((1, 1, 1, 1), i8)
+    one = np.ones((1, 1, 1, 1), "i4")
+
+    def move(access: Access) -> Array:
+        _expect(state, count, access)
+        return _arrive(state, one, False, access)
+
+    token: Array = _touch(state, number, address, mask, "barrier", move)
+    return token
+
+
+def _expect(state: State, count: Array, access: Access) -> None:
+    where = access.where
+    at, block, n, thread, column = _flat(
+        state, where, where.offset, _owner(state, where), count.view(u4).astype(i8), state.thread,
+        state.block_index,
+    )  # fmt: skip
+    if not len(at):
+        return
+    place, waiting = (at >> 2) * state.shared.ncolumns + block, _bytes_of(state)
+    np.add.at(waiting, place, n)
+    state.announcing |= dict.fromkeys(at.tolist(), access.site.line)
+    bad = (n > _MOST_BYTES) | (np.abs(waiting[place]) > _MOST_BYTES)
+    if bad.any():
+        i = int(np.argmax(bad))
+        lane = Who(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+        name, index = state.shared_name(int(at[i]))
+        accuse(
+            "divergent-barrier",
+            access.site.line,
+            lane,
+            f"{lane} announces {n[i]} bytes at {index}, which makes {waiting[place[i]]} in this phase: the count of "
+            f"a barrier holds at most {_MOST_BYTES}. Announce the bytes of one slot a phase",
+            array=name,
+            index=index,
+        )
+
+
+def complete_bytes(
+    state: State,
+    site: Site,
+    at: Array,
+    block: Array,
+    count: Array,
+    thread: Array,
+    column: Array,
+) -> None:
+    """Copies have brought bytes: flat arrays of the barriers' offsets and blocks, the bytes, and who asked.
+
+    Phases of which nothing is missing any more are complete.
+    """
+    bad = (at < 0) | (at + 8 > state.launch.shared_bytes) | (at % 8 != 0)
+    if bad.any():
+        i = int(np.argmax(bad))
+        lane = Who(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+        accuse(
+            "out-of-bounds",
+            site.line,
+            lane,
+            f"{lane} names an mbarrier at byte {at[i]} of shared memory: one lies at a multiple of 8 bytes inside the "
+            f"{state.launch.shared_bytes} of the block",
+        )
+        at, block, count = at[~bad], block[~bad], count[~bad]
+    memory, waiting = state.shared, _bytes_of(state)
+    place = (at >> 2) * memory.ncolumns + block
+    np.subtract.at(waiting, place, count)
+    place = np.unique(place)
+    takes = memory.flat[place + memory.ncolumns].astype(i8) & _COUNT
+    done = place[(waiting[place] == 0) & (memory.flat[place] == 0) & (takes > 0)]
+    if not len(done):
+        return
+    words = memory.flat[done + memory.ncolumns].astype(i8)
+    expected, phase = words & _COUNT, words >> _COUNT_BITS
+    memory.flat[done] = expected.astype(u4)
+    memory.flat[done + memory.ncolumns] = (
+        expected | ((phase + 1) % _PHASES << _COUNT_BITS)
+    ).astype(u4)
+    _over(state, done)
+
+
+def complete_tx(state: State, number: int, address: Array, count: Array, mask: Mask | None) -> None:
+    """mbarrier.complete_tx: as if a copy had brought so many bytes."""
+    if mask is not None and mask.n == 0:
+        return
+
+    def move(access: Access) -> None:
+        where = access.where
+        at, block, n, thread, column = _flat(
+            state, where, where.offset, _owner(state, where), count.view(u4).astype(i8), state.thread,
+            state.block_index,
+        )  # fmt: skip
+        sync.arrived(state, where)
+        complete_bytes(state, access.site, at, block, n, thread, column)
+
+    _touch(state, number, address, mask, "barrier", move)
+
+
+def bytes_left(state: State) -> None:
+    """The blocks end: a count of bytes that is not zero was announced wrongly, which is a finding."""
+    if state.announced is None or not state.announced.any():
+        return
+    for place in np.flatnonzero(state.announced):
+        row, column = divmod(int(place), state.shared.ncolumns)
+        at, left = 4 * row, int(state.announced[place])
+        line = state.announcing.get(at, 0)
+        name, index = state.shared_name(at)
+        what = (
+            f"{-left} bytes more have come than were announced: a phase ended before all its bytes had landed"
+            if left < 0
+            else f"{left} bytes that were announced have not come"
+        )
+        state.find(
+            "divergent-barrier",
+            line,
+            f"{index} of block {state.block_tuple(column)}: at the end of the block {what}. Announce the bytes of "
+            "the copies that name this barrier, no more and no fewer (mbarrier.expect_tx)",
+            1,
+            array=name,
+            index=index,
+            block=state.block_tuple(column),
+        )
 
 
 def pending_count(token: Array) -> Array:
@@ -295,18 +483,31 @@ def dismiss(state: State, never: bool = False) -> None:
 
 
 def _report(state: State, asking: Asking) -> None:
-    lane = who(state, array_of(asking.mask))
+    lane = who(state, array_of(state.within(asking.mask)))
     at = lane.value(asking.offset)
     words = state.shared.data[at >> 2 : (at >> 2) + 2, lane.column]
     name, where = state.shared_name(at)
     missing, takes = int(words[0]), int(words[1]) & _COUNT
+    bytes_missing = 0
+    if state.announced is not None:
+        bytes_missing = int(state.announced[(at >> 2) * state.shared.ncolumns + lane.column])
+    cure = "Let as many threads arrive as the barrier was initialised with, before they wait for others"
+    lacks = f"{missing} of its {takes} arrivals are missing"
+    if bytes_missing:
+        lacks += (
+            f", and {bytes_missing} bytes that were announced have not come"
+            if bytes_missing > 0
+            else f", and {-bytes_missing} bytes more have come than were announced"
+        )
+        cure = (
+            "Announce in each phase the bytes that the copies naming this barrier bring: of whole boxes, also where "
+            "they reach over the edge"
+        )
     accuse(
         "divergent-barrier",
         asking.stop.line,
         lane,
-        f"{lane} waits at {where} for a phase that never completes: {missing} of its {takes} arrivals "
-        "are missing. Let as many threads arrive as the barrier was initialised with, before they wait "
-        "for others",
+        f"{lane} waits at {where} for a phase that never completes: {lacks}. {cure}",
         array=name,
         index=where,
     )

@@ -16,6 +16,7 @@ from helpers.emulator.ptx.layout import SLOT_BITS
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.arena import Arena
+    from helpers.emulator.machine.tensor_maps import Placed
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -65,6 +66,7 @@ class Heap:
     def __init__(self) -> None:
         self.slots: dict[int, Buffer] = {}
         self.arena: Arena | None = None  # of malloc, made when first asked
+        self.maps: list[Placed] = []  # tensor maps of the launch, by number
 
     def add(self, name: str, data: Array, itemsize: int, shape: tuple[int, ...] = ()) -> Buffer:
         """Give a flat uint8 array an address (512-byte aligned)."""
@@ -125,6 +127,28 @@ class Words:
         at = word * self.ncolumns + self.columns
         shape = np.broadcast_shapes(at.shape, value.shape, mask.shape)
         chosen = np.broadcast_to(mask, shape)
+        self.flat[np.broadcast_to(at, shape)[chosen]] = np.broadcast_to(value, shape)[chosen]
+
+
+class PeerWords(Words):
+    """The shared memory of a batch, as lanes see it that mean other blocks than their own."""
+
+    def __init__(self, memory: Words, owner: Array) -> None:
+        """memory: where the words are. owner: int64, four axes: the column that each lane means."""
+        self.nbytes, self.rows, self.ncolumns = memory.nbytes, memory.rows, memory.ncolumns
+        self.data, self.flat = memory.data, memory.flat
+        self.columns, self.per_block = owner, False
+
+    def gather(self, word: Array) -> Array:
+        """uint32 words at row indices `word` (four axes), of the blocks that the lanes mean."""
+        return self.flat.take(word * self.ncolumns + self.columns)
+
+    def scatter(self, word: Array, value: Array, mask: Array | None) -> None:
+        """Store uint32 values; where lanes collide, the highest thread of the highest block wins."""
+        every = np.ones((1, 1, 1, 1), bool) if mask is None else mask
+        at = word * self.ncolumns + self.columns
+        shape = np.broadcast_shapes(at.shape, value.shape, every.shape)
+        chosen = np.broadcast_to(every, shape)
         self.flat[np.broadcast_to(at, shape)[chosen]] = np.broadcast_to(value, shape)[chosen]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from helpers.emulator.machine import barriers, calls, gates, mbarrier, spinning
+from helpers.emulator.machine import barriers, calls, cluster_barriers, gates, mbarrier, spinning
 from helpers.emulator.machine.grouping import (
     Group,
     Pool,
@@ -82,7 +82,7 @@ def _run(state: State, running: Running) -> None:
         mask = pool.pop(at)
         block = program.blocks[at]
         state.steps += block.cost
-        if state.steps > budget or time.monotonic() > launch.deadline:
+        if state.steps > budget or time.thread_time() > launch.deadline:
             spinning.out_of_steps(state, block.line)
         active = state.live if mask is None else mask
         counts[block.number] = counts.get(block.number, 0) + state.count_warps(active)
@@ -128,8 +128,8 @@ def _leave(
             _table(state, pool, to, mask, result)
         case ends.Poll(after):
             mbarrier.poll(state, running, pool, _stop(after, block), mask, result)
-        case ends.Gate(after):
-            gates.come(state, running, pool, _stop(after, block), mask, result)
+        case ends.Gate(after, together):
+            gates.come(state, running, pool, _stop(after, block), mask, result, together)
         case _:
             assert_never(block.end)
 
@@ -238,13 +238,15 @@ def _release(state: State, stuck: bool) -> bool:
     """
     frames = everywhere(state)
     waiting = any(f.waiting for f in frames)
-    if waiting and barriers.open_complete(state):
+    if waiting and (barriers.open_complete(state) or cluster_barriers.open_complete(state)):
         return True
     if not stuck:
         return False
     if any(f.asking for f in frames):
         mbarrier.time_out(state)
         return True
-    if waiting:
-        barriers.give_up(state)
+    if any(w.barrier == ends.CLUSTER for f in frames for w in f.waiting):
+        cluster_barriers.report(state)
+    if waiting and not barriers.give_up(state):
+        cluster_barriers.give_up(state)
     return waiting

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.emulator.machine import specials
-from helpers.emulator.machine.events import Access, Observer, Served
+from helpers.emulator.machine.events import Access, Bulk, Observer, Served
 from helpers.emulator.machine.lanes import WarpShape
 from helpers.emulator.machine.masks import Mask
 from helpers.emulator.machine.memory import Buffer, Heap, Words
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.access import Checked
+    from helpers.emulator.machine.cluster_barriers import Meetings
+    from helpers.emulator.machine.clusters import Peers
     from helpers.emulator.machine.grouping import Call, Running
     from helpers.emulator.ptx.program import Program, SharedSymbol
     from helpers.emulator.ptx.sites import Site
@@ -61,10 +63,15 @@ class Launch:
         self.params: bytes = b""
         self.shared_bytes = 0
         self.static_shared = 0
+        self.cluster = (1, 1, 1)  # blocks a cluster, by axis
+        self.explicit_cluster = False  # the launch or the kernel says so
         self.dynamic_shared = 0  # bytes of these that the launch asked for
         self.max_steps = 0
         self.deadline = float("inf")
         self.steps = 0
+        self.chip = specials.Chip(sms=1, warps=32, mhz=1000)
+        self.before = 0  # steps of the batches that have ended
+        self.readings = 0  # of clocks
         self.flagged = False  # a value that others may wait for was just written
         self.writes = 0  # stores and atomics that changed memory
         self.remaining = 0  # blocks that have not been started
@@ -130,8 +137,15 @@ class State:
         self.idle = 0  # rounds of loops that wait in which nothing else happened
         self.still: Any = None  # all there was when threads last went round such loops
         self.moved = False  # a barrier or a gate has opened since
+        self.peers: Peers | None = None  # the clusters of its blocks: see `clusters.of`
+        self.meetings: Meetings | None = None  # their barriers: see `cluster_barriers.of`
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
         self.copies: Any = None  # pending cp.async, made on first use
+        self.stores: Any = None  # copies of TMA that still read shared memory, made on first use
+        # Bytes that phases of mbarriers wait for, by place, on first use; and the line that announced last.
+        self.announced: Array | None = None
+        self.announcing: dict[int, int] = {}  # by offset of the mbarrier
+        self.products: Any = None  # of wgmma, made on first use
         self._constants: dict[str, Array] = {}
         self._first_lanes: dict[tuple[int, int], tuple[Mask | None, Mask | None]] = {}
         self.frames: list[Running] = []  # the functions that are run, callers first
@@ -149,6 +163,11 @@ class State:
         """Tell of an access that is about to be made."""
         for watch in self._watching:
             watch(access)
+
+    def publish_bulk(self, bulk: Bulk) -> None:
+        """Tell of what an engine is about to do, or of what has been waited for."""
+        for o in self.observers:
+            o.bulk(bulk)
 
     def publish_served(self, served: Served) -> None:
         """Tell of atomics that have been performed."""
@@ -218,6 +237,8 @@ class State:
 
     def special(self, name: str) -> Array:
         """The value of a special register such as tid.x or clock64."""
+        if name in specials.TIMED:
+            return specials.now(self, name)
         found = self._constants.get(name)
         if found is None:
             found = self._constants[name] = specials.value(self, name)

@@ -37,20 +37,26 @@ def interval(state: State, opened: Array | None, others: bool) -> None:
         o.interval(opened, others)
 
 
+def left(state: State, barrier: int, mask: Group) -> None:
+    """bar.arrive: what these threads did is known to those who wait, once the barrier opens."""
+    for o in state.observers:
+        o.left(barrier, mask)
+
+
 def join(state: State, ready: Sequence[Waiting]) -> None:
-    """A barrier of some warps opens: what each did before it is now known to the others."""
+    """A barrier of some warps opens: what each did before it is now known to those that waited."""
     by_barrier: dict[int, list[Group]] = {}
     for w in ready:
         by_barrier.setdefault(w.barrier, []).append(w.threads)
     for o in state.observers:
-        for groups in by_barrier.values():
-            o.named(groups)
+        for barrier, groups in by_barrier.items():
+            o.named(groups, barrier)
 
 
-def set_up(state: State, where: Where) -> None:
+def set_up(state: State, where: Where, line: int) -> None:
     """mbarriers are initialised."""
     for o in state.observers:
-        o.set_up(where)
+        o.set_up(where, line)
 
 
 def arrived(state: State, where: Where) -> None:
@@ -71,7 +77,27 @@ def acquired(state: State, offset: Array, mask: Group) -> None:
         o.acquire(offset, mask)
 
 
+def cluster_arrived(state: State, mask: Group) -> None:
+    """Threads arrive at the barrier of their cluster."""
+    for o in state.observers:
+        o.cluster_arrive(mask)
+
+
+def cluster_completed(state: State, blocks: Array) -> None:
+    """Barriers of clusters open: bool (blocks,)."""
+    for o in state.observers:
+        o.cluster_complete(blocks)
+
+
+def cluster_acquired(state: State, mask: Group) -> None:
+    """Threads have waited for the barrier of their cluster."""
+    for o in state.observers:
+        o.cluster_acquire(mask)
+
+
 def finish(state: State) -> None:
     """The blocks of a batch have ended."""
+    if state.products is not None:
+        state.products.end()
     for o in state.observers:
         o.finish()

@@ -1,9 +1,8 @@
 """Matrix instructions of a warp: ldmatrix, stmatrix, mma.sync, wmma.
 
 Fragments follow the PTX ISA's layouts for mma.sync; wmma, whose layout is open, uses the same
-ones, as ptxas does. Sums are formed in float64 (integers exactly) and rounded once: a Tensor Core
-cuts off low bits in its own way, so results may differ in the last place, and integers held in
-float types are exact.
+ones, as ptxas does. Sums of floats are formed as an H200 forms them, to the bit (`sums`); those of integers
+and of float64 in NumPy.
 
 How wmma reaches memory is what ptxas makes of it: 8- and 16-bit matrices are read in blocks of 8
 rows of 16 bytes, one 4-byte load a lane for each block (global memory) or one ldmatrix for up to
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine import arith
+from helpers.emulator.machine import arith, sums
 from helpers.emulator.machine.access import by_space, perform
 from helpers.emulator.machine.warp import threads, warps
 
@@ -42,7 +41,7 @@ _BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f64": 8, "f32": 4, 
 
 
 @lru_cache
-def _a_layout(m: int, k: int, kind: str) -> tuple[Array, Array]:
+def a_layout(m: int, k: int, kind: str) -> tuple[Array, Array]:
     """(row, column) of element i of lane l of A: arrays (elements, 32)."""
     unit = _UNIT[kind]
     step = 4 * unit
@@ -71,7 +70,7 @@ def _b_layout(k: int, n: int, kind: str) -> tuple[Array, Array]:
 
 
 @lru_cache
-def _c_layout(m: int, n: int) -> tuple[Array, Array]:
+def c_layout(m: int, n: int) -> tuple[Array, Array]:
     """(row, column) of element i of lane l of C and D."""
     rows, cols = [], []
     for tile in range(max(m // 16, 1)):
@@ -86,36 +85,37 @@ def _c_layout(m: int, n: int) -> tuple[Array, Array]:
 # -- registers and matrices ----------------------------------------------------------------------
 
 
-def _elements(state: State, registers: tuple[Array, ...], kind: str, repeat: int) -> Array:
+def values_in(words: Array, kind: str) -> list[Array]:
+    """The elements that words hold, the lowest first: arrays of the words' shape, float64 or int64.
+
+    words: int32, or float32 and float64 for elements of those types. kind: PTX's name of the type.
+    """
+    if kind == "f16":
+        halves = arith.half2(words).astype(f8)
+        return [halves[..., 0], halves[..., 1]]
+    if kind == "bf16":
+        halves = arith.bf16_value(arith.unpack16(words)).astype(f8)
+        return [halves[..., 0], halves[..., 1]]
+    if kind == "tf32":
+        return [arith.tf32_value(words).astype(f8)]
+    if kind in ("s8", "u8"):
+        part = i1 if kind == "s8" else u1
+        return [(words >> i4.type(8 * e)).astype(part).astype(i8) for e in range(4)]
+    if kind in ("e4m3", "e5m2"):
+        values = arith.fp8_value(np.arange(256, dtype=u1), kind).astype(f8)
+        return [values[(words >> i4.type(8 * e)).astype(u1)] for e in range(4)]
+    return [words.astype(i8 if kind == "s32" else f8)]
+
+
+def elements_of(state: State, registers: tuple[Array, ...], kind: str, repeat: int) -> Array:
     """Values held in fragment registers: (elements, warps, 32, blocks), float64 or int64.
 
     repeat: registers after this many are copies and left out.
     """
-    out: list[Array] = []
-    for r in registers[:repeat]:
-        w = warps(state, r)
-        if kind == "f16":
-            halves = arith.half2(w).astype(f8)
-            out += [halves[..., 0], halves[..., 1]]
-        elif kind == "bf16":
-            halves = arith.bf16_value(arith.unpack16(w)).astype(f8)
-            out += [halves[..., 0], halves[..., 1]]
-        elif kind == "tf32":
-            out.append(arith.tf32_value(w).astype(f8))
-        elif kind in ("s8", "u8"):
-            part = i1 if kind == "s8" else u1
-            out += [(w >> i4.type(8 * e)).astype(part).astype(i8) for e in range(4)]
-        elif kind in ("e4m3", "e5m2"):
-            values = arith.fp8_value(np.arange(256, dtype=u1), kind).astype(f8)
-            out += [values[(w >> i4.type(8 * e)).astype(u1)] for e in range(4)]
-        elif kind == "s32":
-            out.append(w.astype(i8))
-        else:
-            out.append(w.astype(f8))
-    return np.stack(out)
+    return np.stack([v for r in registers[:repeat] for v in values_in(warps(state, r), kind)])
 
 
-def _matrix(elements: Array, layout: tuple[Array, Array], shape: tuple[int, int]) -> Array:
+def matrix_of(elements: Array, layout: tuple[Array, Array], shape: tuple[int, int]) -> Array:
     """Fragment elements to matrices: (warps, blocks, rows, columns)."""
     rows, cols = layout
     _, w, _, b = elements.shape
@@ -124,7 +124,9 @@ def _matrix(elements: Array, layout: tuple[Array, Array], shape: tuple[int, int]
     return out
 
 
-def _fragment(state: State, matrix: Array, layout: tuple[Array, Array], kind: str) -> list[Array]:
+def registers_of(
+    state: State, matrix: Array, layout: tuple[Array, Array], kind: str
+) -> list[Array]:
     """Matrices back to fragment registers of four axes."""
     rows, cols = layout
     values = matrix[:, :, rows, cols].transpose(2, 0, 3, 1)  # (elements, w, 32, b)
@@ -141,12 +143,22 @@ def _fragment(state: State, matrix: Array, layout: tuple[Array, Array], kind: st
     return [threads(state, w) for w in words]
 
 
-def _sum(a: Array, b: Array, c: Array, kind: str, saturate: bool) -> Array:
-    total = np.matmul(a, b) + c
+def summed(
+    a: Array,
+    b: Array,
+    c: Array,
+    kinds: tuple[str, str],
+    saturate: bool,
+    asynchronous: bool = False,
+) -> Array:
+    """a b + c of matrices (..., rows, columns). kinds: PTX's types of the result and of a. asynchronous: wgmma."""
+    kind, factor = kinds
+    if factor in sums.FLOATS:
+        return sums.added(a, b, c, kinds, asynchronous=asynchronous)
+    total: Array = np.matmul(a, b) + c
     if kind == "s32":
-        if saturate:
-            return np.clip(total, -(2**31), 2**31 - 1)
-        return total.astype(i4).astype(i8)
+        whole = total.astype(i8)
+        return np.clip(whole, -(2**31), 2**31 - 1) if saturate else whole.astype(i4).astype(i8)
     return total
 
 
@@ -171,13 +183,14 @@ def mma(
     m, n, k = _dims(shape)
     if shape == "m8n8k4" and types[1] == "f16":
         return _mma_quads(state, types, layouts, a, b, c)
-    ea = _elements(state, a, types[1], len(a))
-    eb = _elements(state, b, types[2], len(b))
-    ec = _elements(state, c, types[3], len(c))
-    ma = _matrix(ea, _a_layout(m, k, types[1]), (m, k))
-    mb = _matrix(eb, _b_layout(k, n, types[2]), (k, n))
-    mc = _matrix(ec, _c_layout(m, n), (m, n))
-    return _fragment(state, _sum(ma, mb, mc, types[0], saturate), _c_layout(m, n), types[0])
+    ea = elements_of(state, a, types[1], len(a))
+    eb = elements_of(state, b, types[2], len(b))
+    ec = elements_of(state, c, types[3], len(c))
+    ma = matrix_of(ea, a_layout(m, k, types[1]), (m, k))
+    mb = matrix_of(eb, _b_layout(k, n, types[2]), (k, n))
+    mc = matrix_of(ec, c_layout(m, n), (m, n))
+    total = summed(ma, mb, mc, (types[0], types[1]), saturate)
+    return registers_of(state, total, c_layout(m, n), types[0])
 
 
 def _mma_quads(
@@ -214,10 +227,10 @@ def _mma_quads(
         out[:, :, np.broadcast_to(quad, rows.shape), rows, cols] = e.transpose(1, 3, 0, 2)
         return out
 
-    ma = fill(_elements(state, a, "f16", 2), ra, ca, (8, 4))
-    mb = fill(_elements(state, b, "f16", 2), rb, cb, (4, 8))
-    mc = fill(_elements(state, c, types[3], len(c)), *accumulator(types[3]), (8, 8))
-    total = np.matmul(ma, mb) + mc
+    ma = fill(elements_of(state, a, "f16", 2), ra, ca, (8, 4))
+    mb = fill(elements_of(state, b, "f16", 2), rb, cb, (4, 8))
+    mc = fill(elements_of(state, c, types[3], len(c)), *accumulator(types[3]), (8, 8))
+    total = sums.added(ma, mb, mc, ("f32", "f16"))
     rows, cols = accumulator(types[0])
     values = total[:, :, np.broadcast_to(quad, rows.shape), rows, cols].transpose(2, 0, 3, 1)
     if types[0] == "f16":
@@ -235,10 +248,10 @@ def _mma_quads(
 def _wmma_layout(matrix: str, shape: str, kind: str) -> tuple[tuple[Array, Array], tuple[int, int]]:
     m, n, k = _dims(shape)
     if matrix == "a":
-        return _a_layout(m, k, kind), (m, k)
+        return a_layout(m, k, kind), (m, k)
     if matrix == "b":
         return _b_layout(k, n, kind), (k, n)
-    return _c_layout(m, n), (m, n)
+    return c_layout(m, n), (m, n)
 
 
 def wmma_mma(
@@ -258,10 +271,11 @@ def wmma_mma(
         layout, size = _wmma_layout(matrix, shape, kind)
         per_register = _UNIT[kind] if matrix in "ab" else (2 if kind == "f16" else 1)
         needed = len(layout[0]) // per_register
-        elements = _elements(state, registers, kind, needed)
-        result.append(_matrix(elements, layout, size))
-    total = _sum(result[0], result[1], result[2], types[0], saturate)
-    return _fragment(state, total, _wmma_layout("d", shape, types[0])[0], types[0])
+        elements = elements_of(state, registers, kind, needed)
+        result.append(matrix_of(elements, layout, size))
+    ma, mb, mc = result
+    total = summed(ma, mb, mc, (types[0], types[1]), saturate)
+    return registers_of(state, total, _wmma_layout("d", shape, types[0])[0], types[0])
 
 
 @lru_cache
@@ -273,7 +287,7 @@ def _requests(rows: int, cols: int, kind: str, is_row: bool, accumulator: bool) 
     size = _BYTES[kind]
     out = []
     if accumulator:
-        r, c = _c_layout(rows, cols)
+        r, c = c_layout(rows, cols)
         if is_row:
             return [(r[i], c[i], 2, False) for i in range(0, len(r), 2)]
         return [(r[i], c[i], 1, False) for i in range(len(r))]

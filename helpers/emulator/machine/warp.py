@@ -38,6 +38,12 @@ def threads(state: State, a: Array) -> Array:
     return state.warp_shape.back(a, (state.p, state.q))
 
 
+def of_any(flags: Array, together: int) -> Array:
+    """bool (warps, blocks): whether a flag holds for any warp of a set of so many consecutive warps."""
+    first = np.arange(0, len(flags), together)
+    return np.logical_or.reduceat(flags, first, axis=0).repeat(together, axis=0)[: len(flags)]
+
+
 def active_lanes(state: State, mask: Mask | None) -> Array:
     """bool (warps, 32, blocks): lanes that take part."""
     shape = (state.warp_shape.warps, 32, state.blocks)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine.events import Access, Served
+from helpers.emulator.machine.events import Access, Bulk, Served
 from helpers.emulator.machine.memory import SLOT_BITS, Buffer
 from helpers.emulator.observe.clock import SHIFT, Ledger
 
@@ -125,6 +125,20 @@ class ArrayJudge:
             self.clock.write(self._versions(buffer), at, *who, site.release, site.strong)
         elif site.op == "load" and site.strong and last.versions is not None:
             self.clock.read(last.versions, at, *who, site.acquire)
+
+    def bulk(self, bulk: Bulk) -> None:
+        """Judge what a copy engine loads or stores for threads, as if they did so."""
+        buffer, s = bulk.target, self.state
+        assert isinstance(buffer, Buffer)
+        if self.clock is None or (not bulk.writes and not self._written(buffer)):
+            return
+        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        at = bulk.offset[there] // buffer.granule
+        thread, column = (
+            np.broadcast_to(a[:, None], there.shape)[there] for a in (bulk.thread, bulk.column)
+        )
+        gid = s.linear_block.reshape(-1)[column] * s.threads + thread
+        self._enter(bulk.site, buffer, self._timed(at, gid, column, thread, bulk.site), bulk.writes)
 
     def served(self, served: Served) -> None:
         """Judge and enter atomics in the order in which they were served, in a kernel with fences."""

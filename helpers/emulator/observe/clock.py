@@ -160,6 +160,9 @@ class Clock:
         self.some_know = self.known.copy() if threads else None
         self.some = np.zeros((nb, nw, 32), bool)  # lanes for which some_know holds
         self.anyone = False  # whether `some` holds any lane
+        # By barrier and block: what those did and knew that bar.arrive counted, units and _Far.
+        self.left: dict[tuple[int, int], Array] = {}
+        self.left_far: dict[tuple[int, int], _Far] = {}
         self.arriving: dict[int, Array] = {}  # by mbarrier: what those that arrived knew
         self.complete_: dict[int, Array] = {}  # the same when its last phase was completed
         # The same of other blocks, by mbarrier and block.
@@ -398,20 +401,49 @@ class Clock:
         self.epoch = self.epoch + blocks
         self.viewed = None
 
-    def join(self, groups: Sequence[Mask | None]) -> None:
-        """A barrier of some warps: what each did before it is now known to the others."""
-        which = np.any([self._lanes(m) for m in groups], axis=0)
-        self.known = self.known.copy()
-        stamp = self.stamp()
+    def leave(self, barrier: int, mask: Mask | None) -> None:
+        """bar.arrive: what threads did and knew stays at a barrier, for those that wait there."""
+        self._leave(barrier, self._lanes(mask))
+
+    def _leave(self, at: int, which: Array) -> None:
+        """The same. which: bool (blocks, warps)."""
         for c in (int(c) for c in np.flatnonzero(which.any(axis=1))):
             warps = np.flatnonzero(which[c])
-            best = self.known[c][warps].max(axis=0)
-            if self.some_know is not None:
-                wise = warps[self.some[c, warps].any(axis=1)]
-                best = np.maximum(best, self.some_know[c][wise].max(axis=0, initial=-1))
-            own = self._own_units()[warps].any(axis=0) & (best < _ALWAYS)
-            best[own] = self._units(stamp[c])[own]
-            self.known[c][warps] = best
+            best = self._best(c, warps)
+            old = self.left.get((at, c))
+            self.left[at, c] = best if old is None else np.maximum(old, best)
+            for w in (int(w) for w in warps) if self.flags else ():
+                far = self.left_far.setdefault((at, c), _Far())
+                far.join(self.far[c, w], self.seen[c, w], self.pending.get((c, w), {}))
+        self.ticks = self.ticks + which
+        self.cache = {}
+        self.viewed = None
+
+    def join(self, groups: Sequence[Mask | None], barrier: int) -> None:
+        """A barrier of some warps: what each did before it is now known to those that waited."""
+        self._meet(np.any([self._lanes(m) for m in groups], axis=0), barrier)
+
+    def _best(self, c: int, warps: Array) -> Array:
+        """What some warps of a block know together, their own doings included: (units,)."""
+        best: Array = self.known[c][warps].max(axis=0)
+        if self.some_know is not None:
+            wise = warps[self.some[c, warps].any(axis=1)]
+            best = np.maximum(best, self.some_know[c][wise].max(axis=0, initial=-1))
+        own = self._own_units()[warps].any(axis=0) & (best < _ALWAYS)
+        best[own] = self._units(self.stamp()[c])[own]
+        return best
+
+    def _meet(self, which: Array, at: int | None = None) -> None:
+        """The same. which: bool (blocks, warps). at: of a barrier where others may have been counted."""
+        self.known = self.known.copy()
+        for c in (int(c) for c in np.flatnonzero(which.any(axis=1))):
+            warps = np.flatnonzero(which[c])
+            best = self._best(c, warps)
+            left = None if at is None else self.left.pop((at, c), None)
+            self.known[c][warps] = best if left is None else np.maximum(best, left)
+            far = None if at is None else self.left_far.pop((at, c), None)
+            if far is not None:
+                self._take_far(far, c, warps)
         self._share(which, np.flatnonzero(which.any(axis=1)), False)
         self.ticks = self.ticks + which
         self.cache = {}
@@ -442,14 +474,14 @@ class Clock:
         """The lanes of warps synchronise: what each did, and knows, all know."""
         if self.some_know is None:
             return
-        here = self._threads(mask)
+        here = self.threads_of(mask)
         stamp = self.stamp()
         known = self.known.reshape(self.blocks, self.warps, self.warps, 32)
         own = np.arange(self.warps)
         known[:, own, own] = np.where(here, stamp[..., None], known[:, own, own])
         act = _any_lane(here)
         if self.anyone:
-            full = act & ~_any_lane(~here & self._threads(self.state.alive))
+            full = act & ~_any_lane(~here & self.threads_of(self.state.alive))
             np.maximum(self.known, np.where(full[..., None], self.some_know, -1), out=self.known)
             self.some &= ~full[..., None]
             self.anyone = bool(self.some.any())
@@ -457,7 +489,7 @@ class Clock:
 
     # -- mbarriers -------------------------------------------------------------------------------
 
-    def _threads(self, mask: Mask | None) -> Array:
+    def threads_of(self, mask: Mask | None) -> Array:
         """bool (blocks, warps, 32): the threads of a mask."""
         s = self.state
         arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
@@ -467,7 +499,7 @@ class Clock:
 
     def _by_barrier(self, offset: Array, mask: Mask | None) -> list[tuple[int, Array]]:
         """Each mbarrier that is meant, with the lanes that mean it."""
-        lanes = self._threads(mask)
+        lanes = self.threads_of(mask)
         if offset.size == 1:
             return [(int(offset.reshape(())), lanes)]
         s = self.state
@@ -478,66 +510,82 @@ class Clock:
 
     def arrive(self, offset: Array, mask: Mask | None) -> None:
         """Threads arrive at mbarriers: what they did and knew goes there."""
-        assert self.some_know is not None
-        own = np.arange(self.warps)
         for at, lanes in self._by_barrier(offset, mask):
-            act = _any_lane(lanes)
-            know = self.known
-            if self.anyone:
-                wise = _any_lane(lanes & self.some)
-                know = np.where(wise[..., None], np.maximum(know, self.some_know), know)
-            know = know.copy().reshape(self.blocks, self.warps, self.warps, 32)
-            know[:, own, own] = np.where(lanes, self.stamp()[..., None], know[:, own, own])
-            given = np.where(act[..., None], know.reshape(self.known.shape), -1).max(axis=1)
-            into = self.arriving.setdefault(at, np.full_like(given, -1))
-            np.maximum(into, given, out=into)
-            self.ticks = self.ticks + act
-            for c, w in np.argwhere(act) if self.flags else ():
-                far = self.arriving_far.setdefault((at, int(c)), _Far())
-                far.join(self.far[c, w], self.seen[c, w], self.pending.get((int(c), int(w)), {}))
+            self.arriving[at] = self._give(at, lanes, self.arriving.get(at))
+
+    def _give(self, at: int, lanes: Array, into: Array | None) -> Array:
+        """What those that arrive (bool, (blocks, warps, 32)) did and knew, added to what others did."""
+        assert self.some_know is not None
+        own, act, know = np.arange(self.warps), _any_lane(lanes), self.known
+        if self.anyone:
+            wise = _any_lane(lanes & self.some)
+            know = np.where(wise[..., None], np.maximum(know, self.some_know), know)
+        know = know.copy().reshape(self.blocks, self.warps, self.warps, 32)
+        know[:, own, own] = np.where(lanes, self.stamp()[..., None], know[:, own, own])
+        given = np.where(act[..., None], know.reshape(self.known.shape), -1).max(axis=1)
+        self.ticks = self.ticks + act
+        self.viewed = None
+        for c, w in np.argwhere(act) if self.flags else ():
+            far = self.arriving_far.setdefault((at, int(c)), _Far())
+            far.join(self.far[c, w], self.seen[c, w], self.pending.get((int(c), int(w)), {}))
+        return given if into is None else np.maximum(into, given)
 
     def complete(self, barriers: Array) -> None:
         """Phases are complete: bool (words, blocks), true at the first word of the mbarrier."""
         for at, arrived in self.arriving.items():
             here = barriers[at >> 2]
             if here.any():
-                old = self.complete_.setdefault(at, np.full_like(arrived, -1))
-                np.maximum(old, np.where(here[:, None], arrived, -1), out=old)
-            for c in (int(c) for c in np.flatnonzero(here)):
-                if arriving := self.arriving_far.get((at, c)):
-                    done = self.complete_far.setdefault((at, c), _Far())
-                    done.join(arriving.far, arriving.seen, arriving.pending)
+                self._completed(at, arrived, here)
+
+    def _completed(self, at: int, arrived: Array, here: Array) -> None:
+        """A phase of the mbarriers at an offset is complete. here: in which blocks."""
+        old = self.complete_.setdefault(at, np.full_like(arrived, -1))
+        np.maximum(old, np.where(here[:, None], arrived, -1), out=old)
+        self._completed_far(at, here)
+
+    def _completed_far(self, at: int, here: Array) -> None:
+        for c in (int(c) for c in np.flatnonzero(here)):
+            if arriving := self.arriving_far.get((at, c)):
+                done = self.complete_far.setdefault((at, c), _Far())
+                done.join(arriving.far, arriving.seen, arriving.pending)
 
     def acquire(self, offset: Array, mask: Mask | None) -> None:
         """Threads learn that a phase is complete, and with it what was done before it."""
-        assert self.some_know is not None
-        live = self._threads(self.state.alive)
         for at, lanes in self._by_barrier(offset, mask):
             got = self.complete_.get(at)
-            if got is None:
-                continue
-            act = _any_lane(lanes)
-            self._acquire_far(at, act)
-            full = act & ~_any_lane(~lanes & live)
-            gain = np.where(full[..., None], got[:, None, :], -1)
-            np.maximum(self.known, gain, out=self.known)
-            partly = act & ~full
-            if partly.any():
-                gain = np.where(partly[..., None], got[:, None, :], -1)
-                np.maximum(self.some_know, gain, out=self.some_know)
-                self.some |= lanes & partly[..., None]
-                self.anyone = True
+            if got is not None:
+                self._take(at, lanes, got)
+
+    def _take(self, at: int, lanes: Array, got: Array) -> None:
+        """Threads (bool, (blocks, warps, 32)) learn what a phase has gathered: (blocks, threads)."""
+        assert self.some_know is not None
+        live, act = self.threads_of(self.state.alive), _any_lane(lanes)
+        self._acquire_far(at, act)
+        full = act & ~_any_lane(~lanes & live)
+        gain = np.where(full[..., None], got[:, None, :], -1)
+        np.maximum(self.known, gain, out=self.known)
+        partly = act & ~full
+        if partly.any():
+            gain = np.where(partly[..., None], got[:, None, :], -1)
+            np.maximum(self.some_know, gain, out=self.some_know)
+            self.some |= lanes & partly[..., None]
+            self.anyone = True
 
     def _acquire_far(self, at: int, act: Array) -> None:
         """What the arrivals knew of other blocks, warps that waited know; their lanes count as one."""
-        for c, w in ((int(c), int(w)) for c, w in np.argwhere(act)) if self.flags else ():
+        for c in (int(c) for c in np.flatnonzero(act.any(axis=1))) if self.flags else ():
             done = self.complete_far.get((at, c))
             if done is not None:
-                self.far[c, w] = _joined(self.far[c, w], done.far)
-                self.seen[c, w] = _joined(self.seen[c, w], done.seen)
-                if done.pending:
-                    self.pending.setdefault((c, w), {}).update(done.pending)
-                self.dirty[c] = True
+                self._take_far(done, c, np.flatnonzero(act[c]))
+
+    def _take_far(self, done: _Far, c: int, warps: Array) -> None:
+        """Warps of a block learn of other blocks what was left for them."""
+        for w in (int(w) for w in warps):
+            self.far[c, w] = _joined(self.far[c, w], done.far)
+            self.seen[c, w] = _joined(self.seen[c, w], done.seen)
+            if done.pending:
+                self.pending.setdefault((c, w), {}).update(done.pending)
+        self.dirty[c] = True
 
     def forget(self, offset: Array) -> None:
         """mbarriers are set up anew."""

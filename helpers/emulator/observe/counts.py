@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine.events import Access, Observer, Stage, Where
+from helpers.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from helpers.emulator.machine.lanes import WARP, ActiveLanes, WarpShape, by_warp
 from helpers.emulator.machine.memory import Buffer
 
@@ -141,12 +141,24 @@ class SiteStats:
     arrays: list[str] = field(default_factory=list)
 
 
+@dataclass
+class BulkStats:
+    """Running sums of what engines did for one instruction in one space."""
+
+    width: int = 0  # bytes of one: of a box, also where part of it lies outside the tensor
+    requests: int = 0
+    sectors: int = 0
+    bytes: int = 0
+    arrays: list[str] = field(default_factory=list)
+
+
 class Tally(Observer):
     """Counts what every memory instruction asks of global and of shared memory."""
 
     def __init__(self, sites: int) -> None:
         """sites: memory instructions of the program."""
         self.stats = [SiteStats() for _ in range(sites)]
+        self.engines: dict[tuple[int, str, str], BulkStats] = {}  # by site, space, load or store
 
     def begin(self, state: State) -> None:
         """A batch of blocks begins."""
@@ -162,6 +174,29 @@ class Tally(Observer):
             self._global(access)
         elif access.space == "shared":
             self._shared(access)
+
+    def bulk(self, bulk: Bulk) -> None:
+        """Add up what engines do: requests, bytes, and sectors of global memory."""
+        if bulk.stage is Stage.WAITED or not len(bulk.thread):
+            return
+        key = (bulk.site.index, bulk.space, "store" if bulk.writes else "load")
+        stats = self.engines.setdefault(key, BulkStats(bulk.offset.shape[1] * bulk.width))
+        # The four warps of a warpgroup ask for one product together.
+        stats.requests += len(bulk.thread) // 4 if bulk.by == "product" else len(bulk.thread)
+        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        pieces = int(np.count_nonzero(there))
+        stats.bytes += pieces * bulk.width // (4 if bulk.by == "product" else 1)
+        name = ""
+        if isinstance(bulk.target, Buffer):
+            name = bulk.target.name
+            sectors = np.where(there, bulk.offset >> 5, -1)
+            ordered = np.sort(sectors, axis=1)
+            fresh = np.diff(ordered, axis=1, prepend=-1) != 0
+            stats.sectors += int(np.count_nonzero(fresh & (ordered >= 0)))
+        elif (symbol := self.state.shared_symbol(int(bulk.offset[0, 0]))) is not None:
+            name = symbol.name
+        if name and name not in stats.arrays:
+            stats.arrays.append(name)
 
     def _global(self, access: Access) -> None:
         state, where = self.state, access.where

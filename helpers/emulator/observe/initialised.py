@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine.accused import accuse, who
-from helpers.emulator.machine.events import Access, Observer, Stage, Where
+from helpers.emulator.machine.accused import Who, accuse, who
+from helpers.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from helpers.emulator.machine.memory import Buffer
 
 if TYPE_CHECKING:
@@ -52,6 +52,42 @@ class FirstWrites(Observer):
         elif access.space == "global" and self.written:
             self._global(access)
 
+    def bulk(self, bulk: Bulk) -> None:
+        """Mark what a copy engine writes to arrays; what it reads there is looked at piece by piece."""
+        if bulk.space != "global" or not self.written or bulk.stage is not Stage.WHOLE:
+            return
+        assert isinstance(bulk.target, Buffer)
+        have = self.written.get(id(bulk.target))
+        if have is None:
+            return
+        size = bulk.target.granule
+        each = np.arange(max(bulk.width // size, 1))
+        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        at = np.minimum((bulk.offset // size)[:, :, None] + each, len(have) - 1)
+        if bulk.writes:
+            have[at[there]] = True
+            if have.all() and bulk.target.owned is None:
+                del self.written[id(bulk.target)]
+            return
+        missing = there & ~have[at].any(axis=2)  # a piece at the edge may hold what nobody means
+        if missing.any():
+            i = tuple(int(x[0]) for x in np.nonzero(missing))
+            lane = Who(
+                self.state,
+                int(bulk.thread[i[0]]),
+                int(bulk.column[i[0]]),
+                int(np.count_nonzero(missing)),
+            )
+            where = bulk.target.index_text(int(bulk.offset[i]))
+            accuse(
+                "uninitialised",
+                bulk.site.line,
+                lane,
+                f"{where} is copied for {lane}, but nobody has written it. Set it first",
+                array=bulk.target.name,
+                index=where,
+            )
+
     def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
         """What malloc gives out holds nothing."""
         have = self.written.setdefault(id(target), np.zeros(target.nbytes // target.granule, bool))
@@ -65,13 +101,54 @@ class FirstWrites(Observer):
         site, where = access.site, access.where
         granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
         if site.op != "store" and self.sound.get(site.index) is not where:
-            missing = self._missing(granule, span)
+            missing = self._missing(granule, span, where.owner)
             if missing is None:
                 self.sound[site.index] = where
             else:
                 self._suspect(access, missing, granule, span)
         if site.op in ("store", "atomic"):
-            self.mark(granule, span, None if where.mask is None else where.mask.arr)
+            self.mark(granule, span, None if where.mask is None else where.mask.arr, where.owner)
+
+    def _by_block(self, bulk: Bulk) -> tuple[Array, Array]:
+        """Granules of an engine's pieces: (rows of `initialised`, blocks), one column for each block from here on."""
+        if self.initialised.shape[1] == 1 and self.state.blocks > 1:
+            self.initialised = np.repeat(self.initialised, self.state.blocks, axis=1)
+        each = np.arange(max(bulk.width >> self.shift, 1))
+        granule = (bulk.offset >> self.shift)[:, :, None] + each
+        return granule, np.broadcast_to(bulk.owner[:, None, None], granule.shape)
+
+    def engine_wrote(self, bulk: Bulk) -> None:
+        """A copy engine writes shared memory."""
+        if not self.all_initialised:
+            granule, block = self._by_block(bulk)
+            self.initialised[granule, block] = True
+            self.all_initialised = bool(self.initialised.all())
+
+    def engine_reads(self, bulk: Bulk) -> None:
+        """An engine reads shared memory: what nobody wrote is a finding at once."""
+        if self.all_initialised:
+            return
+        granule, block = self._by_block(bulk)
+        missing = ~self.initialised[granule, block]
+        if not missing.any():
+            return
+        at = tuple(int(x[0]) for x in np.nonzero(missing))
+        lane = Who(
+            self.state,
+            int(bulk.thread[at[0]]),
+            int(bulk.column[at[0]]),
+            int(np.count_nonzero(missing)),
+        )
+        name, where = self.state.shared_name(int(granule[at]) * self.granule)
+        accuse(
+            "uninitialised",
+            bulk.site.line,
+            lane,
+            f"{where} is read by an engine for {lane}, but nobody has written it. Set it, or copy to it, first",
+            array=name,
+            index=where,
+        )
+        self.initialised[granule[missing], block[missing]] = True  # said once
 
     def _suspect(self, access: Access, missing: Array, granule: Array, span: int) -> None:
         mask = access.where.mask
@@ -82,14 +159,17 @@ class FirstWrites(Observer):
         if missing.any():
             self.suspects.append((access.site.index, missing, granule, span))
 
-    def mark(self, granule: Array, count: int, mask: Array | None) -> None:
-        """Note that lanes wrote `count` granules each from `granule` on."""
+    def mark(
+        self, granule: Array, count: int, mask: Array | None, owner: Array | None = None
+    ) -> None:
+        """Note that lanes wrote `count` granules each from `granule` on. owner: as of a `Where`."""
         if self.all_initialised:
             return
         blocks = self.state.blocks
         varies = granule.shape[2] * granule.shape[3] > 1 or (
             mask is not None and mask.shape[2] * mask.shape[3] > 1
         )
+        varies = varies or owner is not None
         if varies and self.initialised.shape[1] == 1 and blocks > 1:
             self.initialised = np.repeat(self.initialised, blocks, axis=1)
         columns = self.initialised.shape[1]
@@ -102,7 +182,7 @@ class FirstWrites(Observer):
             for j in range(count):
                 self.initialised[at + j, 0] = True
         else:
-            at = granule * columns + self.state.block_index
+            at = granule * columns + (self.state.block_index if owner is None else owner)
             if mask is not None:
                 shape = _both(at, mask)
                 at = np.broadcast_to(at, shape)[np.broadcast_to(mask, shape)]
@@ -111,7 +191,7 @@ class FirstWrites(Observer):
                 flat[at + j * columns] = True
         self.all_initialised = bool(self.initialised.all())
 
-    def _missing(self, granule: Array, count: int) -> Array | None:
+    def _missing(self, granule: Array, count: int, owner: Array | None) -> Array | None:
         """Lanes that read a granule nobody wrote (bool, four axes), or None if there are none."""
         if self.all_initialised:
             return None
@@ -123,7 +203,7 @@ class FirstWrites(Observer):
                 ok &= have[granule + j]
         else:
             flat = self.initialised.reshape(-1)
-            at = granule * columns + self.state.block_index
+            at = granule * columns + (self.state.block_index if owner is None else owner)
             ok = flat[at]
             for j in range(1, count):
                 ok &= flat[at + j * columns]

@@ -1,8 +1,8 @@
 """The judge of accesses one by one: the last ones to each place, and what the clock says of them.
 
-Shared memory in kernels with mbarriers, which order single threads: every access is judged when it is
-made, against the last write and the last reads of the same place. Global memory: the last writer and
-reader of each granule are kept for the whole launch, for the arrays that the kernel may write.
+Shared memory in kernels with mbarriers, which order single threads, and of clusters: every access is judged
+when it is made, against the last write and the last reads of the same place. Global memory: the last writer
+and reader of each granule are kept for the whole launch, for the arrays that the kernel may write.
 """
 
 from __future__ import annotations
@@ -36,12 +36,23 @@ class _Last:
 class LastJudge:
     """Judges accesses to the shared memory of a batch of blocks as they come."""
 
-    def __init__(self, state: State, first: FirstWrites, clock: Clock) -> None:
-        """first: told when an interval ends."""
+    def __init__(
+        self,
+        state: State,
+        first: FirstWrites,
+        clock: Clock,
+        memory: Array,
+        memories: int,
+        each: int = 0,
+    ) -> None:
+        """first: told when an interval ends. memory: int64 (1, 1, p, q): whose shared memory each block's is,
+        one of so many. The state may be a view of clusters, whose blocks have more than one. each: then the
+        numbers of threads that one block of a cluster takes."""
         self.state, self.first, self.clock = state, first, clock
         self.granule = state.launch.program.granule
         self.shift = self.granule.bit_length() - 1
-        self.places = -(-state.launch.shared_bytes // self.granule) * state.blocks
+        self.places = -(-state.launch.shared_bytes // self.granule) * memories
+        self.memory, self.memories, self.each = memory, memories, each
         self.nwarps = state.warp_shape.warps
         self.writes = _Last(self.places)
         self.reads = _Last(self.nwarps, self.places)
@@ -66,10 +77,10 @@ class LastJudge:
             if kind == READ
             else (WRITE if kind == WRITE else ATOMIC)
         )
-        at, thread, column, chosen = self._flat(granule, where.mask)
+        at, thread, column, chosen = self._flat(granule, where.mask, where.owner)
         values = access.values
         for j in range(span if len(at) else 0):
-            place = at + j * s.blocks
+            place = at + j * self.memories
             if access.stage is Stage.WAITED:
                 # Where its own beginning was the last write, several lanes may copy the same bytes.
                 new = self.writes.site[place] != site.index
@@ -86,11 +97,28 @@ class LastJudge:
                     flat = full.reshape(-1) if chosen is None else full[chosen]
                     self._collision(site, place, thread, column, met, flat)
 
-    def _flat(self, granule: Array, mask: Mask | None) -> tuple[Array, Array, Array, Array | None]:
+    def engine_writes(self, site: Site, place: Array, thread: Array, column: Array) -> None:
+        """A copy engine writes granules for threads: flat arrays. From here on it is the last writer, and this judge
+        does not know it."""
+        self._compare(site, WRITE, place, thread, column)
+        self.writes.thread[place] = -1
+        self.reads.thread[:, place] = -1
+        if self.atomics is not None:
+            self.atomics.thread[:, place] = -1
+
+    def engine_reads(self, site: Site, place: Array, thread: Array, column: Array) -> None:
+        """An engine reads granules for threads: flat arrays."""
+        self._against(self.writes, place, site, READ, WRITE, place, thread, column)
+
+    def _flat(
+        self, granule: Array, mask: Mask | None, owner: Array | None
+    ) -> tuple[Array, Array, Array, Array | None]:
         """Places, threads and blocks of the active lanes, and which lanes they are (None: all)."""
         s = self.state
         column = np.broadcast_to(s.block_index, s.shape)
-        at = np.broadcast_to(granule, s.shape) * s.blocks + column
+        at = np.broadcast_to(granule, s.shape) * self.memories + (
+            self.memory if owner is None else owner
+        )
         thread = np.broadcast_to(s.thread, s.shape)
         if mask is None:
             return at.reshape(-1), thread.reshape(-1), column.reshape(-1), None
@@ -149,7 +177,7 @@ class LastJudge:
         i = int(np.flatnonzero(apart if apart.any() else bad)[0])
         mine, other = int(thread[i]), int(others[i])
         before = s.sites[int(last.site.reshape(-1)[index[i]])].line
-        name, where = s.shared_name(int(place[i]) // s.blocks * self.granule)
+        name, where = s.shared_name(int(place[i]) // self.memories * self.granule)
         verbs = {READ: "reads", WRITE: "writes", ATOMIC: "updates"}
         line = site.line
         same = mine // 32 == other // 32
@@ -158,6 +186,10 @@ class LastJudge:
             if same
             else "Let the first arrive at a barrier after its access, and the second wait for it"
         )
+        if self.each and mine // self.each != other // self.each:
+            cure += (
+                ". All threads of both blocks meet at the barrier of their cluster: cluster.sync()"
+            )
         s.find(
             "race",
             line,

@@ -3,7 +3,8 @@
 One log and one clock, two judges: accesses to shared memory are logged and judged when an interval ends
 (`interval`); where mbarriers order single threads, and in global memory, they are judged one by one against
 the last ones to the same place (`lasts`, `arrays`). A clock is kept once more than barriers of the whole
-block orders threads: named barriers, mbarriers, or fences with flags and locks.
+block orders threads: named barriers, mbarriers, or fences with flags and locks. Where blocks form clusters,
+a cluster is judged as one large block (`cluster_view`), and accesses one by one.
 
 Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones; in global
 memory also volatile loads and stores, in shared memory those of places that a loop waits for) do not
@@ -17,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine.events import Access, Observer, Served, Stage, Where
+from helpers.emulator.machine.events import Access, Bulk, Observer, Served, Stage, Where
 from helpers.emulator.machine.memory import Buffer
 from helpers.emulator.observe.arrays import ArrayJudge
 from helpers.emulator.observe.clock import Clock
+from helpers.emulator.observe.cluster_view import ClusterClock, ClusterView
 from helpers.emulator.observe.interval import IntervalJudge
 from helpers.emulator.observe.lasts import LastJudge
 
@@ -49,14 +51,17 @@ class RaceWatch(Observer):
         self.versions: Array | None = None  # what values in shared memory have released, flat
         self.shared: IntervalJudge | LastJudge | None = None
         program = state.launch.program
-        if state.launch.shared_bytes and not program.mbarriers:
+        self.view = ClusterView(state) if program.clusters else None
+        if state.launch.shared_bytes and not (program.mbarriers or program.clusters):
             self.shared = IntervalJudge(state, self.first)
         self.arrays.begin(state, self.epoch, None)
-        if self.flags or program.mbarriers:
+        if self.flags or program.mbarriers or program.clusters:
             self._need_clock()
 
     def _need_clock(self) -> Clock:
         """The clock, which begins to count when it is first asked for."""
+        if self.clock is None and self.view is not None:
+            self._keep_clusters(self.view)
         if self.clock is None:
             state = self.state
             threads = state.launch.program.mbarriers
@@ -71,9 +76,19 @@ class RaceWatch(Observer):
             if isinstance(self.shared, IntervalJudge):
                 self.shared.clock = self.clock
             elif state.launch.shared_bytes:
-                self.shared = LastJudge(state, self.first, self.clock)
+                own = state.block_index, state.blocks
+                self.shared = LastJudge(state, self.first, self.clock, *own)
             self.arrays.begin(state, self.epoch, self.clock)
         return self.clock
+
+    def _keep_clusters(self, view: ClusterView) -> None:
+        """Keep the clock of clusters, and judge by it."""
+        seen: Any = view
+        self.clock = ClusterClock(view, self.arrays.ledger, flags=self.flags, synchronise=self.warp)
+        if self.state.launch.shared_bytes:
+            own = view.memory_index, view.memories, view.padded
+            self.shared = LastJudge(seen, self.first, self.clock, *own)
+        self.arrays.begin(seen, self.epoch, self.clock)
 
     # -- accesses --------------------------------------------------------------------------------
 
@@ -85,6 +100,11 @@ class RaceWatch(Observer):
                 self._hand_on(access)
         elif access.space == "global" and access.site.op != "atomic":
             self.arrays.note(access)
+
+    def bulk(self, bulk: Bulk) -> None:
+        """What an engine does to global memory; of shared memory `engines` judges."""
+        if bulk.space == "global" and bulk.stage is Stage.WHOLE:
+            self.arrays.bulk(bulk if self.view is None else self.view.bulk(bulk))
 
     def _hand_on(self, access: Access) -> None:
         """A store to shared memory may release, and a load acquire."""
@@ -99,11 +119,14 @@ class RaceWatch(Observer):
 
     def served(self, served: Served) -> None:
         """Atomics are judged in the order in which they were served, in a kernel with fences."""
+        owner = served.column if served.owner is None else served.owner
+        if self.view is not None:
+            served = self.view.served(served)
         if served.access.space == "global":
             self.arrays.served(served)
         elif self.flags and self.clock is not None and self.shared is not None:
             site = served.access.site
-            place = (served.at >> self.shared.shift) * self.state.blocks + served.column
+            place = (served.at >> self.shared.shift) * self.state.blocks + owner
             scopes = (site.acquire, site.release)
             who = served.column, served.thread >> 5
             self.clock.update(self._released(), place, *who, served.changed, scopes)
@@ -118,13 +141,15 @@ class RaceWatch(Observer):
 
     def _whose(self, where: Where) -> tuple[Array, Array, Array]:
         """(place in `versions`, block, warp) of each active lane, flat."""
-        s = self.state
+        s: Any = self.state if self.view is None else self.view
         assert self.shared is not None
         chosen = np.broadcast_to(True if where.mask is None else where.mask.arr, s.shape)
         column = np.broadcast_to(s.block_index, s.shape)[chosen]
         warp = np.broadcast_to(s.thread >> 5, s.shape)[chosen]
         granule = np.broadcast_to(where.granule(self.shared.shift), s.shape)[chosen]
-        return granule * s.blocks + column, column, warp
+        owner = self.state.block_index if where.owner is None else where.owner
+        memory = np.broadcast_to(owner, s.shape)[chosen]
+        return granule * self.state.blocks + memory, column, warp
 
     def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
         """malloc orders those that call it."""
@@ -152,17 +177,21 @@ class RaceWatch(Observer):
             self.clock.interval(opened)
         self.epoch += 1 if opened is None else opened.reshape(-1)
 
-    def named(self, groups: Sequence[Mask | None]) -> None:
-        """Some warps have met."""
-        self._need_clock().join(groups)
+    def left(self, barrier: int, mask: Mask | None) -> None:
+        """Threads are counted at a barrier, and go on."""
+        self._need_clock().leave(barrier, mask)
 
-    def set_up(self, where: Where) -> None:
+    def named(self, groups: Sequence[Mask | None], barrier: int) -> None:
+        """Some warps have met."""
+        self._need_clock().join(groups, barrier)
+
+    def set_up(self, where: Where, line: int) -> None:
         """mbarriers are initialised."""
         self._need_clock().forget(where.offset)
 
     def arrive(self, where: Where) -> None:
         """Threads arrive at mbarriers."""
-        self._need_clock().arrive(where.offset, where.mask)
+        self._need_clock().arrive(self._coded(where.offset, where.owner), where.mask)
 
     def complete(self, barriers: Array) -> None:
         """Phases of mbarriers are complete."""
@@ -170,7 +199,26 @@ class RaceWatch(Observer):
 
     def acquire(self, offset: Array, mask: Mask | None) -> None:
         """Threads know that phases are complete."""
-        self._need_clock().acquire(offset, mask)
+        self._need_clock().acquire(self._coded(offset, None), mask)
+
+    def _coded(self, offset: Array, owner: Array | None) -> Array:
+        """Where mbarriers lie, as the clock tells them apart."""
+        return offset if self.view is None else self.view.coded(offset, owner)
+
+    def cluster_arrive(self, mask: Mask | None) -> None:
+        """Threads arrive at the barrier of their cluster."""
+        if isinstance(self.clock, ClusterClock):
+            self.clock.cluster_arrive(mask)
+
+    def cluster_complete(self, blocks: Array) -> None:
+        """Barriers of clusters open."""
+        if isinstance(self.clock, ClusterClock):
+            self.clock.cluster_complete(blocks)
+
+    def cluster_acquire(self, mask: Mask | None) -> None:
+        """Threads have waited for the barrier of their cluster."""
+        if isinstance(self.clock, ClusterClock):
+            self.clock.cluster_acquire(mask)
 
     def finish(self) -> None:
         """The blocks have ended: judge the last interval."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.emulator.machine.events import Access, Observer, Served
+from helpers.emulator.machine.events import Access, Bulk, Observer, Served
 from helpers.emulator.machine.memory import Buffer
 
 if TYPE_CHECKING:
@@ -57,6 +57,19 @@ class LastStores(Observer):
         thread = np.broadcast_to(self.state.global_thread, shape)[chosen].reshape(-1)
         span = max(access.site.width // target.itemsize, 1)
         writers.add(element, span, thread, access.site.index)
+
+    def bulk(self, bulk: Bulk) -> None:
+        """Enter what a copy engine stores for threads."""
+        target = bulk.target
+        writers = self.writers.get(id(target))
+        if writers is None or not bulk.writes or not isinstance(target, Buffer):
+            return
+        s = self.state
+        gid = s.linear_block.reshape(-1)[bulk.column] * s.threads + bulk.thread
+        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        element = bulk.offset[there] // target.itemsize
+        thread = np.broadcast_to(gid[:, None], there.shape)[there]
+        writers.add(element, max(bulk.width // target.itemsize, 1), thread, bulk.site.index)
 
     def served(self, served: Served) -> None:
         """Enter the atomics that stored something."""

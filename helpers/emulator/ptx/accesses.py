@@ -150,7 +150,21 @@ def _mbarrier(e: Emitter, ins: P.Instruction) -> None:
     target = None if isinstance(operands[0], P.Address) else operands.pop(0)
     number, base = _barrier_at(e, ins, operands[0])
     count = e.read(operands[1], "i4") if len(operands) > 1 else e.constant(1, "i4")
-    if what == "init":
+    if what in ("init", "inval") and "shared::cluster" in ins.parts:
+        raise e.fail(
+            "a block sets up the mbarriers of its own shared memory alone: use .shared::cta"
+        )
+    if what == "expect_tx":
+        e.emit(f"expect_bytes(S, {number}, {base}, {count}, {e.active()})")
+    elif what == "complete_tx":
+        e.emit(f"complete_tx(S, {number}, {base}, {count}, {e.active()})")
+    elif "expect_tx" in ins.parts:
+        if what != "arrive":
+            raise e.fail(
+                "only mbarrier.arrive announces bytes here. Use mbarrier.expect_tx before it"
+            )
+        e.write(target, f"arrive_expecting(S, {number}, {base}, {count}, {e.active()})", "i8")
+    elif what == "init":
         e.emit(f"init_barrier(S, {number}, {base}, {count}, {e.active()})")
     elif what == "inval":
         e.emit(f"end_barrier(S, {number}, {base}, {e.active()})")
@@ -166,6 +180,10 @@ def poll_barrier(e: Emitter, ins: P.Instruction) -> str:
     target, address, want = ins.operands[:3]
     if ins.guard is not None or not isinstance(target, P.Register):
         raise e.fail("a question after an mbarrier under a predicate is not emulated")
+    if "shared::cluster" in ins.parts:
+        raise e.fail(
+            "a block waits at the mbarriers of its own shared memory alone: use .shared::cta"
+        )
     number, base = _barrier_at(e, ins, address)
     parity = "parity" in ins.parts
     value = e.read(want, "i4" if parity else "i8")

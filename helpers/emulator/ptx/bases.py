@@ -155,7 +155,8 @@ class _Reader:
         total = _sum(ins, values)
         if total is None:
             pure = ins.root not in ("ld", "ldu", "atom", "shfl", "vote", "activemask", "match")
-            pure = pure and "volatile" not in ins.parts and "clock" not in ins.text
+            pure = pure and "volatile" not in ins.parts and "%clock" not in ins.text
+            pure = pure and "%globaltimer" not in ins.text
             total = self._term((ins.opcode, tuple(values)) if pure else (targets[0], at))
         self.known[targets[0]] = total
 

@@ -8,18 +8,22 @@ block alone are never masked: nobody reads what the other threads hold there.
 from __future__ import annotations
 
 import marshal
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
 from helpers.emulator.ptx import (
     accesses,
+    accumulators,
     arithmetic,
+    bulk,
     control,
     conversions,
     ends,
     flow,
     survey,
     waits,
+    warpgroups,
     warps,
 )
 from helpers.emulator.ptx import syntax as P
@@ -28,7 +32,7 @@ from helpers.emulator.ptx.program import Block, FunctionProgram, Program, Spin, 
 from helpers.emulator.ptx.words import types_of
 from helpers.errors import EmulationError
 
-SUBJECTS = (accesses, arithmetic, control, conversions, warps)
+SUBJECTS = (accesses, arithmetic, bulk, control, conversions, warpgroups, warps)
 """The modules that lower instructions: importing them registers their functions."""
 
 _NUMPY_KIND = {1: "b1", 8: "i2", 16: "i2", 32: "i4", 64: "i8"}
@@ -94,11 +98,11 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
     if found:
         program.waits = True
         program.polls = program.polls or any(w.strong for w in found)
-    if found or gated:
-        whole = waits.gated(function)
-        if whole is not function:
-            function, spans = whole, split_blocks(whole)
-            found = waits.loops(function, spans)
+    whole = waits.gated(function, warps=bool(found or gated))
+    if whole is not function:
+        function, spans = whole, split_blocks(whole)
+        found = waits.loops(function, spans) if found else found
+    touched = accumulators.touches(function, spans)
     reads = waits.same_reads(function, found) if found else frozenset()
     kinds = _register_kinds(function)
     shared_by_blocks = _cross_block(function, spans)
@@ -126,7 +130,8 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
         result.blocks[start] = block
         emitter = Emitter(program, function, kinds, numbers, local_at, locals_size)
         emitter.waiting = frozenset(i - start for i in reads)
-        _emit_block(emitter, block, function.code[start:end], after.get(start, -1))
+        touches = {i - start: touched[i] for i in range(start, end) if i in touched}
+        _emit_block(emitter, block, function.code[start:end], after.get(start, -1), touches)
         sources.append(emitter.source(block_name(block.number)))
     try:
         code = compile("\n".join(sources), f"<ptx {function.name}>", "exec")
@@ -170,7 +175,7 @@ def _register_kinds(function: P.Function) -> dict[str, str]:
     floats: dict[str, int] = {}
     for ins in function.code:
         types = types_of(ins)
-        if not types or ins.root in ("cvt", "wmma", "mma"):
+        if not types or ins.root in ("cvt", "wmma", "mma", "wgmma"):
             continue
         wanted = {"f32": "b32", "f64": "b64"}.get(types[0])
         for name in ins.writes:
@@ -201,17 +206,28 @@ def _cross_block(function: P.Function, spans: list[tuple[int, int]]) -> set[str]
     return out
 
 
-def _emit_block(emitter: Emitter, block: Block, code: list[P.Instruction], after: int) -> None:
-    """Write a block's Python and say how it ends. after: the next block of the text, -1 if none."""
+def _emit_block(
+    emitter: Emitter,
+    block: Block,
+    code: list[P.Instruction],
+    after: int,
+    touches: Mapping[int, accumulators.Touch],
+) -> None:
+    """Write a block's Python and say how it ends. after: the next block of the text, -1 if none.
+
+    touches: what instructions do to registers of wgmma, by place in the block.
+    """
     opcodes = block.opcodes
     emitter.plan(code)
     for position, ins in enumerate(code):
         emitter.begin(ins, position)
+        warpgroups.tell(emitter, ins, touches.get(position))
         if ins.op.ends != "gate":
             opcodes[ins.opcode] = opcodes.get(ins.opcode, 0) + 1
         if ins.op.ends not in ("", "call"):
             block.end = control.terminate(emitter, ins, after)
             return
         lower(emitter, ins)
+    warpgroups.tell_writes(emitter)
     block.end = ends.Jump(after) if after >= 0 else ends.Exit()
     emitter.finish("None")

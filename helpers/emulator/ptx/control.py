@@ -49,7 +49,7 @@ def _trap(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends
 
 def _gate(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
     e.finish(e.read(ins.operands[0], "i4"))
-    return ends.Gate(after)
+    return ends.Gate(after, 4 if "warpgroup" in ins.parts else 1)
 
 
 def _table(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> ends.End:
@@ -75,6 +75,9 @@ def _barrier(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> e
             "barrier outside the condition, as CUDA requires"
         )
     parts = set(ins.parts)
+    if "cluster" in parts:
+        e.finish(f"({ends.CLUSTER}, None, False, None, True)")
+        return ends.Barrier(after)
     operands = list(ins.operands)
     reduce = "None"
     if "red" in parts:
@@ -86,7 +89,8 @@ def _barrier(e: Emitter, ins: P.Instruction, guard: str | None, after: int) -> e
         reduce = f"({operation!r}, {number}, {e.read(predicate, 'b1')})"
     barrier = e.read(operands[0], "i4") if operands else e.constant(0, "i4")
     expected = f"{e.read(operands[1], 'i8')}" if len(operands) > 1 else "None"
-    e.finish(f"(uniform_int({barrier}), {expected}, {'arrive' in parts}, {reduce})")
+    aligned = ins.root == "bar" or "aligned" in parts
+    e.finish(f"({barrier}, {expected}, {'arrive' in parts}, {reduce}, {aligned})")
     return ends.Barrier(after)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from helpers.emulator.ptx import opcodes
 from helpers.emulator.ptx import syntax as P
 from helpers.emulator.ptx.layout import PARAM_BASE, symbol_address
-from helpers.emulator.ptx.opcodes import HOPPER
 from helpers.emulator.ptx.sites import Site
 from helpers.emulator.ptx.words import NUMPY, STRONG, space_of, types_of
 from helpers.errors import EmulationError
@@ -77,6 +76,8 @@ class Emitter:
         self.waiting: frozenset[int] = frozenset()  # positions of reads that decide over a wait
         self.ins: P.Instruction | None = None
         self.temporaries = 0
+        self.told: list[tuple[str, str]] = []  # writes to registers of wgmma that wait to be told
+        self.told_line = 0
         self._guard: str | None = None
         self._active = ""
 
@@ -220,8 +221,6 @@ class Emitter:
         name = symbol.name
         if name.startswith("%"):
             special = name[1:]
-            if special.startswith(("cluster", "ncluster", "is_explicit")):
-                raise EmulationError(self._complain(HOPPER))
             if special.startswith("envreg"):
                 self.program.cooperative = True
                 return self.constant(0, kind)  # no cooperative grid
@@ -237,6 +236,7 @@ class Emitter:
             if special == "WARP_SZ":
                 return self.constant(32, kind)
             own = "i8" if special in ("clock64", "globaltimer", "gridid") else "i4"
+            own = "b1" if special == "is_explicit_cluster" else own
             return self._convert(f"S.special({special!r})", own, kind)
         if name == "WARP_SZ":
             return self.constant(32, kind)
@@ -372,6 +372,9 @@ def lower(e: Emitter, ins: P.Instruction) -> None:
         if op.whole_warp:
             what = ".".join(ins.parts[:2])
             e.emit(f"whole_warps(S, {what!r}, {ins.line}, {e.active()})")
+        if op.warpgroup:
+            what = ".".join(ins.parts[:2])
+            e.emit(f"whole_warpgroups(S, {what!r}, {ins.line}, {e.active()})")
         if op.emit is None:
             LOWER[opcodes.key_of(ins.parts)](e, ins)
         elif op.emit:

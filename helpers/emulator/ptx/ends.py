@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CLUSTER = -1
+"""Stands for the barrier of a cluster where barriers of a block have numbers."""
+
 
 @dataclass(frozen=True)
 class Jump:
@@ -76,7 +79,7 @@ class _Stay:
 
 @dataclass(frozen=True)
 class Barrier(_Stay):
-    """bar.sync, bar.red, bar.arrive."""
+    """bar.sync, bar.red, bar.arrive, barrier.cluster.wait."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,12 @@ class Poll(_Stay):
 
 @dataclass(frozen=True)
 class Gate(_Stay):
-    """Lanes wait for those of their warp that act together with them (see `waits`)."""
+    """Lanes wait for those of their warp that act together with them (see `waits`).
+
+    together: consecutive warps that do, from a multiple of this number on; 4 for a warpgroup.
+    """
+
+    together: int = 1
 
 
 End = Jump | Branch | Table | Exit | Barrier | Poll | Gate

@@ -29,11 +29,12 @@ class Op:
     emit: its Python: an expression for "d", or a statement. In braces stand operands and what
     `emit.Fields` lists. None: a function of that name; "": nothing to do.
     touches: memory: "load", "constant" (a load of what nobody changes), "store", "atomic", "fence",
-    "mbarrier", "shared load" and "shared store" (of shared memory, however it is addressed), "call"
+    "mbarrier", "bulk" (what the copy engine does), "shared load" and "shared store" (of shared memory, however it is addressed), "call"
     (whatever the function does), or nothing.
     ends: how it ends a basic block: "jump", "table", "exit", "trap", "barrier", "poll", "gate";
     "call": the block ends, but the instruction is lowered like any other.
-    whole_warp: all lanes take part, and no operand says so.
+    whole_warp: all lanes take part, and no operand says so. warpgroup: all four warps of a warpgroup do.
+    keeps: the destination is read as well.
     instead: words that are refused, and what to use instead. refused: the same for the opcode.
     """
 
@@ -43,6 +44,8 @@ class Op:
     touches: str = ""
     ends: str = ""
     whole_warp: bool = False
+    warpgroup: bool = False
+    keeps: bool = False
     instead: Mapping[str, str] = field(default_factory=dict)
     refused: str = ""
 
@@ -63,7 +66,7 @@ _LONG = "s32 u32 s64 u64"
 _BITS = "b16 b32 b64"
 _ANY = f"pred {_BITS} {_INTS} f16 bf16 f16x2 bf16x2 f32 f64"
 _ROUND = "rn rz rm rp"
-_SPACE = "global shared shared::cta local const param"
+_SPACE = "global shared shared::cta shared::cluster local const param"
 _ORDER = "weak volatile relaxed acquire release acq_rel mmio cta cluster gpu sys"
 _CACHE = (
     "ca cg cs lu cv wb wt nc unified L1::evict_normal L1::evict_unchanged L1::evict_first "
@@ -89,36 +92,52 @@ _ATOMIC = (
     f" | cas {_ORDER} {_SPACE} {_HINT} : b16 b32 b64"
 )
 _MBARRIER = (
-    "init inval arrive arrive_drop test_wait try_wait pending_count noComplete parity"
-    " shared shared::cta acquire release cta cluster : b64"
+    "init inval arrive arrive_drop test_wait try_wait pending_count noComplete parity expect_tx complete_tx"
+    " shared shared::cta shared::cluster acquire release relaxed cta cluster : b64"
 )
 _WMMA = (
     f"load store mma a b c d {_MATRIX} rn global shared shared::cta"
     " : f16 bf16 tf32 f32 f64 s8 u8 s32"
 )
+_WGMMA = "mma_async sync aligned : f16 bf16 tf32 f32 e4m3 e5m2 | mma_async sync aligned satfinite : s8 u8 s32"
 _LDMATRIX = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta : b16"
+_BULK = (
+    "async bulk tensor 1d 2d 3d 4d 5d tile shared::cluster shared::cta global mbarrier::complete_tx::bytes"
+    " multicast::cluster bulk_group L2::cache_hint | async bulk commit_group | async bulk wait_group read"
+    " | async bulk prefetch tensor 1d 2d 3d 4d 5d tile L2 global L2::cache_hint"
+)
+_NO_GATHER = {
+    "im2col": "boxes of images (im2col) are not emulated. Copy boxes of a tensor (.tile)",
+    "tile::gather4": "gathered rows are not emulated. Copy boxes of a tensor (.tile)",
+    "tile::scatter4": "scattered rows are not emulated. Copy boxes of a tensor (.tile)",
+    "reduce": "reductions by the copy engine are not emulated. Add with atomics, or store and add",
+    "cp_mask": "masks of bytes are not emulated. Copy whole multiples of 16 bytes",
+}
 _COPY = (
     f"async ca cg shared shared::cta global {_CACHE}"
     " | async commit_group | async wait_group | async wait_all"
     " | async mbarrier arrive noinc shared shared::cta : b64"
 )
 
-HOPPER = (
-    "it belongs to Hopper's wgmma, TMA and clusters, which the emulator does not run. Use mma.sync "
-    "with cp.async, or run the kernel on such a GPU"
+_NOT_DENSE = {
+    "sp": "sparse matrices are not emulated. Use wgmma.mma_async without .sp, and K half as long",
+    "b1": "matrices of single bits are not emulated. Use .s8 or .u8",
+}
+NEWER = (
+    "of what Hopper and newer GPUs brought, the emulator runs TMA, wgmma and clusters, but not this. Use one of "
+    "those, or run the kernel on such a GPU"
 )
 _TEXTURE = "textures and surfaces are not emulated. Read from a pointer instead"
 _STACK = "stack memory of run-time size is not emulated. Use an array of fixed size"
 
 
-def _hopper(*words: str) -> dict[str, str]:
-    return dict.fromkeys(words, HOPPER)
+def _newer(*words: str) -> dict[str, str]:
+    return dict.fromkeys(words, NEWER)
 
 
-_PHASE = Op("d address count", _MBARRIER, touches="mbarrier",
-            instead=_hopper("expect_tx", "complete_tx", "shared::cluster"))  # fmt: skip
-_MET = Op("number threads", _BARRIER, ends="barrier", instead=_hopper("cluster"))
-_VOTED = Op("d p number threads", _BARRIER, ends="barrier", instead=_hopper("cluster"))
+_PHASE = Op("d address count", _MBARRIER, touches="mbarrier")
+_MET = Op("number threads", _BARRIER, ends="barrier", instead=_newer("cluster"))
+_VOTED = Op("d p number threads", _BARRIER, ends="barrier", instead=_newer("cluster"))
 _WARP_MET = Op("member:i4", _BARRIER)
 _SUM = Op("d a b", f"{_FLOAT_ROUND} | {_HALF_SUM} | sat : s32 | cc : {_LONG} | : {_INTS}")
 _SIGN = Op("d a", "ftz : f32 f16 f16x2 | : s16 s32 s64 f64 bf16 bf16x2")
@@ -128,7 +147,6 @@ _LOAD = Op(
     "d address",
     f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}",
     touches="load",
-    instead=_hopper("shared::cluster"),
 )
 
 OPS: dict[str, Op] = {
@@ -191,7 +209,9 @@ OPS: dict[str, Op] = {
     "slct": Op("d a b c", f": {_BITS} {_INTS} f32 f64 | ftz : {_BITS} {_INTS} f32 f64"),
     "mov": Op("d a", f": {_ANY}"),
     "cvta": Op("d a", f"to {_SPACE} : u32 u64"),
-    "isspacep": Op("d:b1 a:i8", f"{_SPACE} shared::cluster", "is_space({a}, {space!r})"),
+    "isspacep": Op("d:b1 a:i8", _SPACE, "is_space({a}, {word!r})"),
+    "mapa": Op("d a b:i4", "shared::cluster : u32 u64", "map_rank(S, {a}, {b})"),
+    "getctarank": Op("d:i4 a", "shared::cluster : u32 u64", "rank_of(S, {a})"),
     "cvt": Op("d a b", f"{_ROUND} rni rzi rmi rpi ftz sat : {_PLAIN} f16 f32 f64"
               f" | {_ROUND} rni rzi rmi rpi ftz relu : f16 bf16 f32"
               f" | {_ROUND} rni rzi rmi rpi : bf16 {_PLAIN} f16 f32 f64"
@@ -201,22 +221,32 @@ OPS: dict[str, Op] = {
     "ld": _LOAD,
     "ldu": replace(_LOAD, touches="constant"),
     "st": Op("address a", f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}", touches="store",
-             instead=_hopper("async", "shared::cluster")),
-    "atom": Op("d address a b", _ATOMIC, touches="atomic", instead=_hopper("async", "shared::cluster")),
-    "red": Op("address a b", _ATOMIC, touches="atomic", instead=_hopper("async", "shared::cluster")),
+             instead=_newer("async")),
+    "atom": Op("d address a b", _ATOMIC, touches="atomic", instead=_newer("async")),
+    "red": Op("address a b", _ATOMIC, touches="atomic", instead=_newer("async")),
+    "fence.proxy": Op("", f"proxy async alias generic async::generic generic::async tensormap tensormap::generic"
+                      f" {_ORDER} shared::cta shared::cluster global sync_restrict::shared::cta", None),
+    "fence.mbarrier_init": Op("", "mbarrier_init release cluster", "init_fence(S, {active})"),
+    "membar.proxy": Op("", "proxy async alias", None),
     "membar": Op("", "cta gl sys", "fence(S, {scope}, {active})", touches="fence",
-                 instead=_hopper("proxy", "cluster")),
-    "fence": Op("", "sc acq_rel acquire release cta gpu sys", "fence(S, {scope}, {active})",
-                touches="fence", instead=_hopper("proxy", "mbarrier_init", "cluster")),
-    "prefetch": Op("address", "global local L1 L2 L2::evict_last L2::evict_normal", ""),
+                 instead=_newer("cluster")),
+    "fence": Op("", "sc acq_rel acquire release cta cluster gpu sys", "fence(S, {scope}, {active})",
+                touches="fence"),
+    "prefetch": Op("address", "global local L1 L2 L2::evict_last L2::evict_normal | tensormap param const", ""),
     "prefetchu": Op("address", "L1", ""),
     "discard": Op("address size", "global L2", ""),
     "applypriority": Op("address size", "global L2::evict_normal", ""),
-    "cp": Op("to source size limit hint", _COPY, instead=_hopper("bulk", "reduce")),
-    "cp.commit_group": Op("", _COPY, "commit_group(S, {active})", instead=_hopper("bulk")),
+    "cp": Op("to source size limit hint", _COPY),
+    "cp.bulk": Op("to source size barrier mask hint", _BULK, touches="bulk", instead=_NO_GATHER),
+    "cp.bulk.tensor": Op("to source barrier mask hint", _BULK, touches="bulk", instead=_NO_GATHER),
+    **dict.fromkeys(("cp.bulk.prefetch", "cp.bulk.prefetch.tensor"), Op("source", _BULK, "", instead=_NO_GATHER)),
+    "cp.bulk.commit_group": Op("", _BULK, "commit_bulk(S, {active})"),
+    "cp.bulk.wait_group": Op("count", _BULK),
+    "cp.reduce": Op(refused=_NO_GATHER["reduce"]),
+    "cp.commit_group": Op("", _COPY, "commit_group(S, {active})"),
     "cp.wait_all": Op("", _COPY, "wait_group(S, 0, True, {active})"),
-    "cp.wait_group": Op("count", _COPY, instead=_hopper("bulk")),
-    "cp.mbarrier": Op("address", _COPY, touches="mbarrier", instead=_hopper("bulk", "shared::cluster")),
+    "cp.wait_group": Op("count", _COPY),
+    "cp.mbarrier": Op("address", _COPY, touches="mbarrier", instead=_newer("shared::cluster")),
     "mbarrier": _PHASE,
     "mbarrier.pending_count": Op("d:i4 phase:i8", _MBARRIER, "pending_count({phase})", touches="mbarrier"),
     "mbarrier.test_wait": replace(_PHASE, args="d address phase", ends="poll"),
@@ -232,10 +262,17 @@ OPS: dict[str, Op] = {
     "barrier": _MET,
     "bar.red": _VOTED,
     "barrier.red": _VOTED,
+    # The arrival holds nobody up: it ends no block.
+    "barrier.cluster.arrive": Op("", "cluster arrive release relaxed aligned",
+                                 "cluster_arrive(S, {line}, {active})"),
+    "barrier.cluster.wait": Op("", "cluster wait acquire aligned", ends="barrier"),
     "bar.warp": _WARP_MET,
     "barrier.warp": _WARP_MET,
     "gate": Op("lanes", "", ends="gate"),  # put in by `waits`, where lanes of a warp must not run ahead
+    "setmaxnreg": Op("count", "inc dec sync aligned : u32", "", whole_warp=True),  # registers are not modelled
     "nanosleep": Op("a", ": u32", ""),
+    "createpolicy": Op("d:i8", "fractional range cvt L2 L2::evict_last L2::evict_normal L2::evict_first"
+                       " L2::evict_unchanged global : b64", "{i8[0]}"),  # caches are not modelled
     "pmevent": Op("a", "mask", ""),
     "griddepcontrol": Op("", "launch_dependents wait", ""),  # kernels run one after the other
     # warps and matrices
@@ -255,11 +292,15 @@ OPS: dict[str, Op] = {
     "wmma.load": Op("d address stride", _WMMA, touches="load", whole_warp=True),
     "wmma.store": Op("address a stride", _WMMA, touches="store", whole_warp=True),
     "wmma.mma": Op("d a b c", _WMMA, whole_warp=True),
+    # warpgroups
+    "wgmma.mma_async": Op("d a b p", _WGMMA, warpgroup=True, keeps=True, instead=_NOT_DENSE),
+    "wgmma.fence": Op("", "fence sync aligned", "wgmma_fence(S, {active})", warpgroup=True),
+    "wgmma.commit_group": Op("", "commit_group sync aligned", "wgmma_commit(S, {active})", warpgroup=True),
+    "wgmma.wait_group": Op("count", "wait_group sync aligned", warpgroup=True),
     # what is left out, and what to use instead
     **dict.fromkeys(
-        ("wgmma", "mapa", "getctarank", "clusterlaunchcontrol", "setmaxnreg", "multimem", "tcgen05",
-         "tensormap", "createpolicy"),
-        Op(refused=HOPPER),
+        ("clusterlaunchcontrol", "multimem", "tcgen05", "tensormap"),
+        Op(refused=NEWER),
     ),
     **dict.fromkeys(
         ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), Op(refused=_TEXTURE)
@@ -305,7 +346,7 @@ def unknown(parts: tuple[str, ...]) -> str:
     op, root = row(parts), parts[0]
     if op.refused:
         return op.refused
-    words = [w for w in parts[1:] if not (root in ("mma", "wmma") and _SHAPE.fullmatch(w))]
+    words = [w for w in parts[1:] if not (root in ("mma", "wmma", "wgmma") and _SHAPE.fullmatch(w))]
     forms = _forms(op.words)
     if any(form.issuperset(words) for form in forms):
         return ""

@@ -107,7 +107,9 @@ class Program:
     local_bytes: int = 0
     dynamic_shared: bool = False
     fences: bool = False
-    mbarriers: bool = False
+    mbarriers: bool = False  # single threads are ordered: accesses are judged one by one
+    engines: bool = False  # something asks the copy engine, or for products from shared memory
+    clusters: bool = False  # blocks of a cluster meet, or reach into each other's shared memory
     cooperative: bool = False  # asks whether the launch is
     pointed: set[str] = field(default_factory=set)  # functions that pointers may point to
     waits: bool = False  # some loop waits for other threads

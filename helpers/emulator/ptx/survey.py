@@ -158,6 +158,9 @@ def look_over(program: Program, functions: list[P.Function]) -> None:
     for f in functions:
         for ins in f.code:
             touches = ins.op.touches
+            program.clusters = program.clusters or _of_a_cluster(ins)
+            if ins.root == "wgmma":  # reads shared memory for threads that go on meanwhile
+                program.engines = program.mbarriers = True
             if not touches:
                 continue
             if ins.op.whole_warp:
@@ -168,15 +171,25 @@ def look_over(program: Program, functions: list[P.Function]) -> None:
                 if kinds and "param" not in ins.parts:
                     granule = min(granule, max(P.BITS[kinds[-1]] // 8, 1))
                 program.fences = program.fences or not _ORDERING.isdisjoint(ins.parts)
-            program.mbarriers = program.mbarriers or touches == "mbarrier"
+            program.mbarriers = program.mbarriers or touches in ("mbarrier", "bulk")
+            program.engines = program.engines or touches == "bulk"
             program.fences = program.fences or touches == "fence"
     program.granule = granule
     program.stored_params = _stored_params(program, functions)
 
 
+def _of_a_cluster(ins: P.Instruction) -> bool:
+    """Whether blocks of a cluster meet by an instruction, or one reaches into another by it."""
+    if ins.root in ("bar", "barrier"):
+        return "cluster" in ins.parts
+    return ins.root == "mapa" or "multicast::cluster" in ins.parts
+
+
 def _stores(ins: P.Instruction, atomics: bool) -> bool:
     """Whether an instruction may write global memory."""
     touches = ins.op.touches
+    if touches == "bulk":
+        return "bulk_group" in ins.parts
     if touches == "store" or (atomics and touches == "atomic"):
         return space_of(ins) not in ("param", "local", "shared")
     return False
@@ -190,7 +203,11 @@ def _stored_params(program: Program, functions: list[P.Function]) -> set[int] | 
         return None
     bases: set[str] = set()
     for ins in program.entry.code:
-        address = ins.operands[1 if ins.op.writes else 0] if _stores(ins, atomics) else None
+        if not _stores(ins, atomics):
+            continue
+        if ins.op.touches == "bulk":
+            return None  # where a tensor map leads only the launch knows
+        address = ins.operands[1 if ins.op.writes else 0]
         if isinstance(address, P.Address) and isinstance(address.base, P.Register):
             bases.add(address.base.name)
     writers: dict[str, list[P.Instruction]] = {}

@@ -62,6 +62,14 @@ class Address:
 
 
 @dataclass(frozen=True)
+class Box:
+    """`[map, {x, y}]`: a tensor map, and where a box of the tensor begins, the fastest axis first."""
+
+    base: Address
+    start: tuple[Operand | None, ...]
+
+
+@dataclass(frozen=True)
 class Vector:
     """`{a, b, ...}`; None stands for the sink `_`."""
 
@@ -83,7 +91,7 @@ class Pair:
     second: Operand | None
 
 
-Operand = Register | Immediate | Symbol | Address | Vector | Negated | Pair
+Operand = Register | Immediate | Symbol | Address | Box | Vector | Negated | Pair
 
 
 @dataclass
@@ -120,7 +128,7 @@ class Instruction:
     def reads(self) -> tuple[str, ...]:
         """Registers that it reads; a write under a guard keeps what was there, and so reads it."""
         first, *rest = self._registers or [[]]
-        kept = first if not self._has_target or self.guard else []
+        kept = first if not self._has_target or self.guard or self.op.keeps else []
         guard = [self.guard] if self.guard else []
         return (*guard, *kept, *(name for names in rest for name in names))
 
@@ -137,7 +145,7 @@ class Instruction:
     @property
     def _has_target(self) -> bool:
         first = self.operands[0] if self.operands else None
-        return self.op.writes and first is not None and type(first) is not Address
+        return self.op.writes and first is not None and type(first) not in (Address, Box)
 
     @cached_property
     def _registers(self) -> list[list[str]]:
@@ -160,6 +168,8 @@ def _leaves(operands: tuple[Operand | None, ...]) -> list[Operand | None]:
             out.append(o)
         elif isinstance(o, Address):
             out.append(o.base)
+        elif isinstance(o, Box):
+            out += _leaves((o.base, *o.start))
         elif isinstance(o, Vector):
             out += _leaves(o.items)
         elif isinstance(o, Pair):
@@ -204,7 +214,9 @@ class Function:
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)  # label -> instruction index
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # .branchtargets
-    limits: dict[str, tuple[int, ...]] = field(default_factory=dict)  # .maxntid, .reqntid
+    limits: dict[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # .maxntid, .reqntid, .reqnctapercluster ...
     has_body: bool = True
 
 
@@ -234,7 +246,7 @@ _SPECIAL = re.compile(
     r"%(?:tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|clock_hi|clock64"
     r"|lanemask_(?:eq|le|lt|ge|gt)|globaltimer|globaltimer_lo|globaltimer_hi"
     r"|dynamic_smem_size|total_smem_size|aggr_smem_size|envreg\d+|pm\d+(?:_64)?"
-    r"|reserved_smem_\w+|is_explicit_cluster|cluster\w*|ncluster\w*)(?:\.[xyzw])?$"
+    r"|reserved_smem_\w+|is_explicit_cluster|clusterid|nclusterid|cluster_(?:ctaid|nctaid|ctarank|nctarank))(?:\.[xyzw])?$"
 )
 _DECLARED = re.compile(
     r"\.(reg|local|shared|global|const|param)\b((?:\s*\.(?:align\s+\d+|v[248]|[a-z]+\d*(?:x2)?"
@@ -403,7 +415,7 @@ def _function(scan: _Scanner, is_entry: bool, main: int) -> Function:
 
 
 class _Body:
-    """Reads one function body; scopes are flattened, a register declared twice gets two names."""
+    """Reads one function body; scopes are flattened, a register or a label declared twice gets two names."""
 
     def __init__(self, scan: _Scanner, function: Function, main: int) -> None:
         self.scan = scan
@@ -412,6 +424,8 @@ class _Body:
         self.line = 0
         self.place: tuple[str, ...] = ()
         self.scopes: list[dict[str, str]] = []
+        # Of each scope: where its instructions begin, and what its own labels are called in the function.
+        self.labels: list[tuple[int, dict[str, str]]] = []
         self.families: list[tuple[str, str]] = []  # (prefix, type) of %r<12>
         self.renamed = 0
         self.places: dict[tuple[str, ...], int] = {}  # (file, line, column): line of the main file
@@ -419,7 +433,7 @@ class _Body:
     def read(self) -> None:
         scan = self.scan
         scan.at += 1
-        self.scopes.append({})
+        self._open()
         pending_label = ""
         while self.scopes:
             scan.skip()
@@ -427,10 +441,10 @@ class _Body:
                 raise EmulationError(f"the PTX of {self.function.name} ends before its last '}}'")
             if scan.starts("}"):
                 scan.at += 1
-                self.scopes.pop()
+                self._close()
             elif scan.starts("{"):
                 scan.at += 1
-                self.scopes.append({})
+                self._open()
             elif scan.starts(";"):
                 scan.at += 1
             elif loc := scan.match(_LOC):
@@ -438,12 +452,37 @@ class _Body:
             elif scan.match(_FILE):
                 pass
             elif label := scan.match(_LABEL):
-                pending_label = label.group(1)
-                self.function.labels[pending_label] = len(self.function.code)
+                pending_label = self._label(label.group(1))
             elif scan.starts("."):
                 self._directive(scan.until(";"), pending_label)
             else:
                 self._instruction(scan.until(";"))
+
+    def _open(self) -> None:
+        self.scopes.append({})
+        self.labels.append((len(self.function.code), {}))
+
+    def _close(self) -> None:
+        """End a scope: branches in it mean its own labels, which may come after them."""
+        self.scopes.pop()
+        start, own = self.labels.pop()
+        for ins in self.function.code[start:] if own else ():
+            if ins.op.ends == "jump":
+                ins.operands = tuple(
+                    Symbol(own.get(o.name, o.name)) if type(o) is Symbol else o
+                    for o in ins.operands
+                )
+
+    def _label(self, name: str) -> str:
+        """Enter a label; one that another scope has, too, gets a name of its own."""
+        unique, known = name, self.function.labels
+        while unique in known:
+            self.renamed += 1
+            unique = f"{name}#{self.renamed}"
+        if unique != name:
+            self.labels[-1][1][name] = unique
+        known[unique] = len(self.function.code)
+        return unique
 
     def _locate(self, loc: re.Match[str]) -> None:
         file, line = int(loc.group(1)), int(loc.group(2))
@@ -557,7 +596,7 @@ class _Body:
         if text.startswith("{"):
             return Vector(tuple(self._operand(t, source) for t in _split(text[1:-1])))
         if text.startswith("["):
-            return self._address(text[1:-1], source)
+            return self._place(text[1:-1], source)
         if text.startswith("!"):
             inner = self._operand(text[1:], source)
             if not isinstance(inner, Register):
@@ -584,7 +623,16 @@ class _Body:
             return Symbol(text)
         raise EmulationError(f"cannot read the operand {text!r} of the PTX instruction {source!r}")
 
-    def _address(self, text: str, source: str) -> Operand:
+    def _place(self, text: str, source: str) -> Address | Box:
+        base, *start = _split(text)
+        if not start:
+            return self._address(text, source)
+        where = self._operand(start[0], source)
+        if len(start) > 1 or not isinstance(where, Vector):
+            raise EmulationError(f"cannot read the address [{text}] of {source!r}")
+        return Box(self._address(base, source), where.items)
+
+    def _address(self, text: str, source: str) -> Address:
         text = text.strip()
         found = re.match(r"([\w$%.]+)\s*(?:\+\s*([+-]?\w+)|(-\s*\w+))?$", text)
         if not found:

@@ -6,7 +6,8 @@ operation or on a volatile, relaxed or acquiring load. Threads that go round one
 change are set aside by the machine until nothing else can run.
 
 A function with such a loop also gets a gate before every instruction that the lanes of a warp
-execute together: lanes that go there while others of their warp still wait must not run ahead.
+execute together: lanes that go there while others of their warp still wait must not run ahead. What
+a warpgroup executes together has a gate in every function: its four warps may come one by one.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Wait:
 def loops(function: P.Function, spans: Sequence[Span]) -> list[Wait]:
     """The loops of a function that wait. spans: first and last + 1 instruction of each block."""
     ends = dict(spans)
-    after = {a: _followers(function, spans, i) for i, (a, _) in enumerate(spans)}
+    after = {a: followers(function, spans, i) for i, (a, _) in enumerate(spans)}
     rank = {start: i for i, start in enumerate(flow.order(after, spans[0][0]))}
     latches: dict[int, set[int]] = {}
     for start, nexts in after.items():
@@ -73,7 +74,8 @@ def loops(function: P.Function, spans: Sequence[Span]) -> list[Wait]:
     return out
 
 
-def _followers(function: P.Function, spans: Sequence[Span], at: int) -> tuple[int, ...]:
+def followers(function: P.Function, spans: Sequence[Span], at: int) -> tuple[int, ...]:
+    """The first instructions of the blocks that may run after the block at a place of `spans`."""
     start, end = spans[at]
     nxt = (spans[at + 1][0],) if at + 1 < len(spans) else ()
     last = function.code[end - 1] if start < end else None
@@ -178,16 +180,31 @@ def same_reads(function: P.Function, found: Sequence[Wait]) -> frozenset[int]:
     }
 
 
-def gated(function: P.Function) -> P.Function:
-    """The function with a gate before every instruction that the lanes of a warp execute together."""
+def gated(function: P.Function, warps: bool) -> P.Function:
+    """The function with a gate before every instruction that threads execute together.
+
+    A warpgroup stays together from its gate to the end of the basic block. warps: whether what the lanes
+    of one warp execute together has gates, too.
+    """
     code: list[P.Instruction] = []
     moved: dict[int, int] = {}
+    places = frozenset(function.labels.values())
+    together = False  # whether warpgroups are, since the last gate
     for i, ins in enumerate(function.code):
         moved[i] = len(code)
-        member = _member(ins)
-        if member is not None and ins.guard is None:
+        if i in places:
+            together = False
+        member = _member(ins) if warps else None
+        if ins.op.warpgroup and not together and ins.guard is None:
+            parts = ("gate", "warpgroup")
+            code.append(P.Instruction("gate", parts, (_ALL,), ins.line, text="gate"))
+            together = True
+        elif member is not None and ins.guard is None:
             code.append(P.Instruction("gate", ("gate",), (member,), ins.line, text="gate"))
+            together = False
         code.append(ins)
+        if ins.op.ends:
+            together = False
     moved[len(function.code)] = len(code)
     if len(code) == len(function.code):
         return function

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,10 @@ SHAPES: tuple[Size, ...] = (
 )  # fmt: skip
 """Small shapes to hold against the emulator, whose counts are exact: whole tiles of 32, then ragged
 ones; and one that fills the GPU."""
+ENGINE_SHAPES: tuple[Size, ...] = (
+    (256, 512, 128), (512, 512, 256), (200, 312, 136), (300, 520, 450), (1024, 1024, 1024),
+)  # fmt: skip
+"""The same for kernels with tensor maps, whose tiles are larger: whole tiles, ragged ones, a GPU's worth."""
 STALL_SHAPE: Size = (4096, 4096, 4096)
 """Where warps are asked what they wait for: the size that the ladder compares."""
 BATCH = 24
@@ -53,17 +56,13 @@ def _plain_first(job: Job) -> list[Kernel]:
 def counter_jobs(job: Job) -> list[ncu.Job]:
     """Launches to count: every kernel at every counter shape that it may run at.
 
-    Those with tensor maps come last and at the largest shape alone: the emulator has no counts to
-    hold against theirs. Sizes that are asked for count here where no points are.
+    Those with tensor maps come last. Sizes that are asked for count here where no points are.
     """
     given = () if "points" in job.request.sections else job.request.sizes
-    shapes = given or SHAPES
-    largest = max(shapes, key=math.prod)
     launches = [
         (k, size)
         for k in _plain_first(job)
-        for size in shapes
-        if k.host == "plain" or size == largest
+        for size in given or (SHAPES if k.host == "plain" else ENGINE_SHAPES)
     ]
     return _uncounted(Counted, launches, job)
 

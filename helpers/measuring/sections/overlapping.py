@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from helpers import launch, numbers, rungs, streams
+from helpers import binding, numbers, rungs, streams
 from helpers.errors import ConfigError
 from helpers.kernel import Geometry, Kernel, geometry
 from helpers.measuring import protocol
@@ -159,7 +159,7 @@ class Runner:
             }
         self.streams = [cp.cuda.Stream(non_blocking=True) for _ in range(STREAMS)]
         self._arrived = cp.cuda.Event(disable_timing=True)
-        self._launches: dict[tuple[int, int], Callable[[], None]] = {}
+        self._launches: dict[tuple[int, int], Callable[..., None]] = {}
 
     def _pinned(self, like: np.ndarray) -> np.ndarray:
         """An array of this shape in page-locked memory of its own, not from CuPy's pool."""
@@ -167,21 +167,14 @@ class Runner:
         memory = cuda.PinnedMemoryPointer(cuda.PinnedMemory(like.nbytes), 0)
         return np.frombuffer(memory, like.dtype, like.size).reshape(like.shape)
 
-    def _launch(self, row: int, rows: int) -> Callable[[], None]:
+    def _launch(self, row: int, rows: int) -> Callable[..., None]:
         """The kernel on one panel, in the stream that is current when it is called."""
         if (row, rows) not in self._launches:
             whole = self.plan
             p = geometry(whole.kernel, rows, whole.N, whole.K, **whole.params)
             A, C = (self.device[name][row : row + rows] for name in ("A", "C"))
             B = self.device["B"]
-            if p.kernel.host != "plain":
-                self._launches[row, rows] = lambda: launch.cuda_launch(p, A, B, C)
-            else:
-                function = launch.cuda_function(p)
-                arguments = (A, B, C, np.int32(p.M), np.int32(p.N), np.int32(p.K))
-                self._launches[row, rows] = lambda: function(
-                    p.grid, p.block, arguments, shared_mem=p.shared_bytes
-                )
+            self._launches[row, rows] = binding.on_gpu(p, A, B, C)
         return self._launches[row, rows]
 
     def _copy(self, name: str, row: int, rows: int, memory: str, stream: Any) -> None:

@@ -167,6 +167,7 @@ def count_wrong(problem: Problem, C: Any, out_dtype: str) -> int:
     allowed = protocol.tolerance(problem.dtype, *norms)
     if out_dtype in ("float16", "bfloat16"):
         allowed = allowed + numbers.UNIT_ROUNDOFF[out_dtype] * np.abs(wanted)
+        allowed = allowed + numbers.UNDERFLOW.get(out_dtype, 0.0)
     return int(np.count_nonzero(~(np.abs(found - wanted) <= allowed)))
 
 

@@ -33,6 +33,7 @@ from helpers.measuring.store import (
 )
 from helpers.measuring.telemetry import Telemetry
 from helpers.measuring.trials import Contender, enter, of_library, of_plan, yardstick
+from helpers.model import is_thin
 from helpers.rungs import catalog, find
 
 if TYPE_CHECKING:
@@ -201,6 +202,8 @@ def todo(job: Job) -> Iterator[Wanted]:
     for size in sorted(job.wanted(SIZES), key=lambda s: s[0] * s[1] * s[2]):
         for name in sorted(chosen, key=lambda n: order[dtype(n)]):
             k = catalog[name] if name in catalog else None
+            if k and is_thin(k) and name not in job.request.kernels:
+                continue  # they are for shapes of few rows or columns: section "auto"
             held = here.get(Point.key_of(**_fields(name, k, size)))
             present = held is not None and held.source == (rungs.fingerprint(k) if k else None)
             if not job.request.again and (present or _left_out(job, name, size)):

@@ -37,6 +37,17 @@ def _release(nbytes: int) -> None:
     _held -= nbytes
 
 
+_arrays: dict[int, list[weakref.ref[ndarray]]] = {}
+"""Arrays of the device by address, as long as somebody holds them."""
+
+
+def _at(address: int) -> ndarray:
+    """The array that begins at an address: of several the largest."""
+    live = [x for ref in _arrays.get(address, []) if (x := ref()) is not None]
+    _arrays[address] = [weakref.ref(x) for x in live]
+    return sorted(live, key=lambda x: x._host.size)[-1]
+
+
 class _Owner:
     """Stands for a piece of device memory."""
 
@@ -61,6 +72,9 @@ class ndarray(NDArrayOperatorsMixin):
             owner = _Owner()
             _allocate(host.nbytes, owner)
         self._owner = owner
+        beside = _arrays.setdefault(host.ctypes.data, [])
+        beside[:] = [ref for ref in beside if ref() is not None]
+        beside.append(weakref.ref(self))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # an array of the host tells NumPy where its numbers lie

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from tests.pretended import clock, machines
@@ -34,6 +35,7 @@ class Stream:
         Stream._count += 1
         self.ptr = 0 if null else Stream._count
         self._end = 0
+        self.captured: list[Callable[[], None]] | None = None
         _streams[self.ptr] = self
 
     def _work(self, seconds: float) -> None:
@@ -56,6 +58,17 @@ class Stream:
     def synchronize(self) -> None:
         clock.wait_until(self._end)
 
+    def begin_capture(self, mode: int | None = None) -> None:
+        self.captured = []
+
+    def is_capturing(self) -> bool:
+        return self.captured is not None
+
+    def end_capture(self) -> Graph:
+        assert self.captured is not None
+        made, self.captured = Graph(self.captured), None
+        return made
+
     def record(self, event: Event | None = None) -> Event:
         event = event or Event()
         event.record(self)
@@ -70,6 +83,17 @@ class Stream:
 
 
 _streams: dict[int, Stream] = {}
+
+
+class Graph:
+    """Launches that were captured, started together."""
+
+    def __init__(self, work: list[Callable[[], None]]) -> None:
+        self._work = work
+
+    def launch(self, stream: Stream | None = None) -> None:
+        for each in self._work:
+            each()
 
 
 class Event:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +96,10 @@ class RawModule:
         return Function(self._made(), name)
 
 
+functions: dict[int, Function] = {}
+"""What the driver was given to launch, by handle."""
+
+
 class RawKernel:
     """CuPy's: one kernel from source, compiled at its first call."""
 
@@ -114,6 +119,21 @@ class Function:
     def __init__(self, made: Made, name: str) -> None:
         self._made, self.name = made, name
         self.max_dynamic_shared_size_bytes = 48 << 10
+        self.ptr = len(functions) + 1
+        functions[self.ptr] = self
+
+    @property
+    def kernel(self) -> Function:
+        """Itself: what CuPy's RawKernel is made of."""
+        return self
+
+    @property
+    def types(self) -> list[str]:
+        """The declared types of the parameters, in order."""
+        found = re.search(rf"\b{self.name}\s*\(([^)]*)\)", self._made.source)
+        assert found, self.name
+        bare = (re.sub(r"\bconst\b|__restrict__", "", p).strip() for p in found[1].split(","))
+        return [re.sub(r"\s*\w+$", "", p).strip() for p in bare]
 
     def __call__(
         self, grid: Any, block: Any, args: Sequence[Any], *, shared_mem: int = 0, stream: Any = None
@@ -135,6 +155,10 @@ class Function:
         product = len(arrays) == 3 and len(sizes) == 3 and len(args) == 6
         if product and sizes[0] * sizes[1] * sizes[2] > EMULATED:
             A, B, C = (x._host for x in arrays)
+            A, C = (
+                A[: sizes[0]],
+                C[: sizes[0]],
+            )  # of a panel the driver knows no more than its address
             products.multiply(A, B, C, bfloat16=A.dtype == np.uint16)
         else:
             self._emulate(grid, block, [getattr(x, "_host", x) for x in args], shared_mem)

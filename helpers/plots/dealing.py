@@ -1,4 +1,4 @@
-"""A picture of chapter 15: tiles of C dealt to the SMs of a GPU."""
+"""A picture of work dealt to the SMs of a GPU: tiles of C, or slices of them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,31 @@ ACROSS = 12
 
 
 def dealt(
-    size: int, tiles: Sequence[tuple[int, int]], gpu: Gpu, *, caption: str | None = None
+    size: int,
+    tiles: Sequence[tuple[int, int]],
+    gpu: Gpu,
+    *,
+    slices: Sequence[int] = (),
+    caption: str | None = None,
 ) -> Figure:
     """How many tiles of a size x size product each SM gets, one panel for each (BM, BN) of `tiles`.
 
-    Tiles are dealt one by one, SM after SM. Raises ConfigError for a size or a tile below 1, or no tile.
+    Tiles are dealt one by one, SM after SM. slices: of K that each panel's tiles are cut into; then slices are
+    dealt. Raises ConfigError for a size, a tile or slices below 1, no tile, or slices for some tiles only.
     """
-    if size < 1 or not tiles or any(min(tile) < 1 for tile in tiles):
-        raise ConfigError(f"{size=}, tiles={tuple(tiles)}: give a size and tiles of at least 1 x 1")
-    counts = [cdiv(size, bm) * cdiv(size, bn) for bm, bn in tiles]
+    cuts = tuple(slices) or (1,) * len(tiles)
+    small = size < 1 or not tiles or any(min(tile) < 1 for tile in tiles) or min(cuts) < 1
+    if small or len(cuts) != len(tiles):
+        raise ConfigError(
+            f"{size=}, tiles={tuple(tiles)}, {slices=}: give a size, tiles of at least 1 x 1, and no slices or as "
+            "many numbers of at least 1 as tiles"
+        )
+    heads = [
+        f"{bm}x{bn}" + (f", {s} slices" if s > 1 else "")
+        for (bm, bn), s in zip(tiles, cuts, strict=True)
+    ]
+    what_each = ["slices" if s > 1 else "tiles" for s in cuts]
+    counts = [cdiv(size, bm) * cdiv(size, bn) * s for (bm, bn), s in zip(tiles, cuts, strict=True)]
     dealt_ = [
         [count // gpu.sms + (sm < count % gpu.sms) for sm in range(gpu.sms)] for count in counts
     ]
@@ -38,11 +54,11 @@ def dealt(
         panel = (at.width - 2 - side * (across - 1)) / across
         cell = min(panel / ACROSS, 22.0)
         y = low = 4.0
-        for p, ((bm, bn), each, count) in enumerate(zip(tiles, dealt_, counts, strict=True)):
+        for p, (head, each, count) in enumerate(zip(heads, dealt_, counts, strict=True)):
             x0 = 1 + p % across * (panel + side)
             top = low + 12 if at.narrow and p else y
             canvas.text(
-                x0, top + 6, f"{bm}x{bn}: {count} tiles", size=at.small + 0.5, weight="bold"
+                x0, top + 6, f"{head}: {count} {what_each[p]}", size=at.small + 0.5, weight="bold"
             )
             for sm, share in enumerate(each):
                 u, v = x0 + sm % ACROSS * cell, top + 18 + sm // ACROSS * cell
@@ -61,12 +77,14 @@ def dealt(
         return canvas.end(low)
 
     told = "; ".join(
-        f"with tiles of {bm}x{bn} there are {count}, the busiest SM has {max(each)} and "
+        f"with tiles of {head} there are {count}, the busiest SM has {max(each)} and "
         f"{each.count(0)} SMs have none"
-        for (bm, bn), each, count in zip(tiles, dealt_, counts, strict=True)
+        for head, each, count in zip(heads, dealt_, counts, strict=True)
     )
     what = f"{size} x {size} on the {gpu.sms} SMs of an {gpu.name.removeprefix('NVIDIA ')}"
     alt = f"Tiles of C dealt to SMs, {what}: {told}."
     return both(
-        draw, alt, caption or f"Each square is an SM, its number the tiles that it gets: {what}."
+        draw,
+        alt,
+        caption or f"Each square is an SM, its number the tiles or slices that it gets: {what}.",
     )

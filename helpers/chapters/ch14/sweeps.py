@@ -1,0 +1,49 @@
+"""What the recorded sweep of tiles says about one number of fp32_best at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from helpers.measuring import DEFAULT_GPU, fingerprint, load
+from helpers.rungs import catalog
+
+KERNEL, SIZE = "fp32_best", 4096
+NAMES = ("STAGES", "GROUP_M")
+
+
+def swept(gpu: str = DEFAULT_GPU, **tile: int) -> float | None:
+    """Percent of cuBLAS at 4096 with a tile of fp32_best as its code stands now; None where nobody timed it."""
+    params = {**catalog[KERNEL].params, **tile}
+    found = load(gpu).find(
+        "sweep", kernel=KERNEL, source=fingerprint(KERNEL), m=SIZE, params=params
+    )
+    return 100 * float(found[0]["cublas_ratio"]) if found else None
+
+
+@dataclass(frozen=True)
+class Alone:
+    """rows: of the table, % of cuBLAS by parameter and value. known: whether all of it was timed with today's
+    code. spread: between the best and the worst value of each parameter, where known. caption: of the table."""
+
+    rows: list[dict[str, Any]]
+    known: bool
+    spread: dict[str, float]
+    caption: str
+
+
+def alone(gpu: str = DEFAULT_GPU) -> Alone:
+    """What the sweep says where one number of fp32_best's tile is changed and nothing else."""
+    choices = catalog[KERNEL].choices
+    found = {name: [swept(gpu, **{name: v}) for v in choices[name]] for name in NAMES}
+    rows = [
+        {"parameter": name, "set to": v, "of cuBLAS (%)": percent}
+        for name in NAMES
+        for v, percent in zip(choices[name], found[name], strict=True)
+    ]
+    timed = {name: [v for v in values if v is not None] for name, values in found.items()}
+    known = timed == found
+    spread = {name: max(v) - min(v) for name, v in timed.items()} if known else {}
+    own = ", ".join(f"{name} {catalog[KERNEL].params[name]}" for name in NAMES)
+    caption = f"{KERNEL} at {SIZE} with one number changed; it has {own}."
+    return Alone(rows, known, spread, caption)

@@ -1,0 +1,121 @@
+"""What the sentences of chapter 16 stand on: counts of tiles, bits and stores, and what the record says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from helpers import choosing, model
+from helpers.device import Gpu
+from helpers.kernel import cdiv
+from helpers.launch import Trace, trace_of
+from helpers.measuring import DEFAULT_GPU, load
+from helpers.measuring.sections.picking import Everywhere
+from helpers.rungs import catalog, lay_out
+from helpers.toolchain import instruction_mix
+
+SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 32, "TM": 4, "TN": 4}
+"""A tile of 32x32 with two warps, for runs in the emulator."""
+
+
+def tiles(n: int) -> dict[tuple[int, int], int]:
+    """How many tiles of each size an n x n product has."""
+    return {(bm, bn): cdiv(n, bm) * cdiv(n, bn) for bm, bn in ((128, 256), (64, 64), (32, 32))}
+
+
+def full_chip(gpu: Gpu) -> float:
+    """How many times the clocks of the default tile fp32_sliced takes with 32x32 at 4096, as predicted."""
+    small = next(
+        t for t in catalog["fp32_sliced"].candidates if (t.get("BM"), t.get("BN")) == (32, 32)
+    )
+    least, most = (
+        choosing.predicted(lay_out("fp32_sliced", 4096, 4096, 4096, **tile), gpu)
+        for tile in ({}, small)
+    )
+    return most / least
+
+
+def whole_steps(gpu: Gpu) -> bool:
+    """Whether fp32_sliced is predicted the same for all K of one step of BK, and more for the next."""
+    one, all_of_it, more = (
+        choosing.predicted(lay_out("fp32_sliced", 64, 64, k, **SMALL), gpu) for k in (1, 16, 17)
+    )
+    return one == all_of_it < more
+
+
+def same(first: Trace, second: Trace) -> bool:
+    """Whether two runs gave the same bits, without a finding."""
+    equal = first.C.tobytes() == second.C.tobytes()
+    return equal and not first.report.findings and not second.report.findings
+
+
+def times_the_stores() -> float:
+    """Requests that store C where its rows start anywhere, over those where they start on 16 bytes."""
+    whole, odd = (trace_of(lay_out("fp32_sliced", 64, n, 32, **SMALL)) for n in (64, 63))
+    return odd.requests("global", "store") / whole.requests("global", "store")
+
+
+@dataclass(frozen=True)
+class Thin:
+    """What thin_rows keeps under way: rows of B asked for ahead, KB a block, and what Little's law asks for, KB an SM.
+
+    staged: whether its loop writes to shared memory. row: blocks that a row of 4096 columns of C makes.
+    """
+
+    ahead: int
+    flight: float
+    littles: float
+    staged: bool
+    row: int
+
+
+def thin(gpu: Gpu) -> Thin:
+    """Counted in the loop of the machine code for sm_90, for eight warps of 512 bytes a read."""
+    loop = instruction_mix("thin_rows", "sm_90")
+    clocks = model.LOAD_CLOCKS / gpu.boost_mhz
+    return Thin(
+        loop["LDG.128"],
+        512 * 8 * loop["LDG.128"] / 1024,
+        gpu.bandwidth_gbs / gpu.sms * clocks * 1e3 / 1024,
+        "STS" in loop or "LDGSTS" in loop,
+        lay_out("thin_rows", 1, 4096, 4096).grid[0],
+    )
+
+
+def sixteen(gpu: Gpu) -> bool:
+    """Whether a product of bfloat16 is given thin kernels as well as those of chapters 17 to 22, and `mma_sliced` where
+    rows are few, K is short or rows do not start on 16 bytes, but not a large product of whole tiles.
+    """
+    found = choosing.contenders("bfloat16", gpu)
+    few, short, odd, large = (
+        choosing.best("bfloat16", *shape, gpu).kernel.entry == "mma_sliced"
+        for shape in ((16, 4096, 4096), (500, 500, 20), (301, 501, 701), (4096, 4096, 4096))
+    )
+    return (
+        {16} < {k.chapter for k in found} <= {16, *range(17, 23)}
+        and few
+        and short
+        and odd
+        and not large
+    )
+
+
+def source(found: Everywhere) -> str:
+    """Where, when and with what the picks were measured, in a line."""
+    return load(DEFAULT_GPU).label(found.entries)
+
+
+def told(found: Everywhere | None, library: str) -> str:
+    """What a record says of the drawn shapes, in a sentence; "" without one."""
+    if found is None:
+        return ""
+    worst, every = found.worst, (*found.entries, *found.named)
+    whole = all(e.checked.endswith("all rows") and e.error_over_tolerance <= 1 for e in every)
+    right = "Every element is within what rounding may bring. " if whole else ""
+    short = sum(e.predicted < 1e3 * e.ms for e in found.entries)
+    return (
+        f"Over {len(found.entries)} shapes the geometric mean is {100 * found.share:.0f} % of {library}, the worst "
+        f"{100 * (worst.cublas_ratio or math.nan):.0f} % at {worst.m}x{worst.n}x{worst.k}. {right}The "
+        f"prediction is off by {100 * (math.exp(found.off) - 1):.0f} % (root mean square), and too short for {short} of "
+        "them."
+    )

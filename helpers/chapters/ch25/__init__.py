@@ -1,0 +1,1 @@
+"""Chapter 25, the whole ladder: the checks of its exercises."""

@@ -1,0 +1,96 @@
+"""A whole class: what it costs, kills at every result, and neighbours who change nothing; and what is recorded of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from helpers.grading import collect, judging
+from helpers.labs import courses
+from tests import classroom
+from tests.classroom import LAB, changed, download, facts, graded_by_killed_runs, students
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.nvrtc
+
+RECORD = ROOT / "data" / "validation" / "classroom.json"
+
+
+def test_a_class_is_the_same_every_time_and_a_tenth_of_it_is_hostile(tmp_path: Path) -> None:
+    every = students(200, tmp_path / "course.toml")
+    assert every == students(200, tmp_path / "course.toml")
+    assert len({s.id for s in every}) == 200 and sum(s.kind == "hostile" for s in every) == 20
+    assert {s.kind for s in every} == {"solution", "twin", "starter", "careless", "hostile"}
+    found = collect(download(every, tmp_path / "all.zip"), "lab2")
+    assert [s.student for s in found] == sorted(s.id for s in every)
+    assert any(s.late for s in found) and any(s.file.endswith(".ipynb") for s in found)
+    own = [s.raw for s in every if s.kind in ("solution", "twin", "starter")]
+    assert len(set(own)) == len(own) and str(tmp_path).encode() in b"".join(s.raw for s in every)
+
+
+@pytest.mark.slow
+def test_a_class_of_twenty_beside_hostile_neighbours(tmp_path: Path) -> None:
+    record = classroom.run(20, tmp_path)
+    assert record["changed"] == [] and record["leaks"] == []
+    assert record["kinds"]["hostile"] == 2 and record["killed"] >= 1
+    assert (
+        record["cpu_seconds_a_submission"] < 30 * 60 * 2 / 200
+    )  # 200 in half an hour on two cores
+    assert record["largest_process_mb"] < 2200
+
+    course, one, other = tmp_path / "course", tmp_path / "all", tmp_path / "quiet"
+    every = students(20, course / "course.toml")
+    honest = [s for s in every if s.kind != "hostile"]
+    lines = classroom.marks(course, one)
+    full = [s for s in honest if s.kind == "solution"]
+    assert full and all(",90," in lines[s.id] for s in full)
+    assert not [s for s in honest if s.kind in ("twin", "starter") and ",90," in lines[s.id]]
+    assert set(lines) >= {s.id for s in every}
+
+    # the control: one byte of one result, a result that is gone, and the secret in a file, are seen
+    paths = [other / "lab-2" / judging.file_name(s.id) for s in full[:2]]
+    paths[0].write_bytes(paths[0].read_bytes().replace(b'"file": "student', b'"file": "Student'))
+    paths[1].unlink()
+    assert changed(honest, course, one, other) == sorted(s.id for s in full[:2])
+    (one / "told.txt").write_text(courses.read(course).secret.hex())
+    assert classroom.leaks(course, one) == [str(one / "told.txt")]
+
+
+@pytest.mark.slow
+def test_runs_that_are_killed_at_every_result_end_with_the_same_bytes(tmp_path: Path) -> None:
+    course = classroom.new_course(tmp_path / "course")
+    few = [s for s in students(30, course / "course.toml") if s.kind != "hostile"][:8]
+    archive = download(few, tmp_path / "few.zip")
+    assert graded_by_killed_runs(archive, course, tmp_path / "whole", 2, 0) == 0
+    assert (
+        graded_by_killed_runs(archive, course, tmp_path / "each", 2, 1) >= 6
+    )  # two may be there at a kill
+    shutil.copytree(tmp_path / "whole", tmp_path / "part")
+    for path in sorted((tmp_path / "part" / "lab-2").glob("*.json"))[:3]:
+        path.unlink()
+    assert graded_by_killed_runs(archive, course, tmp_path / "part", 2, (2,)) == 1
+    tables = []
+    for place in ("whole", "each", "part"):
+        assert changed(few, course, tmp_path / "whole", tmp_path / place) == []
+        assert facts(tmp_path / place) == facts(tmp_path / "whole")
+        tables.append((tmp_path / place / "lab-2-marks.csv").read_bytes())
+    assert tables[0] == tables[1] == tables[2] and len(tables[0].splitlines()) == 9
+    other = classroom.new_course(tmp_path / "other")
+    assert graded_by_killed_runs(archive, other, tmp_path / "others", 2, 0) == 0
+    assert changed(few, course, tmp_path / "whole", tmp_path / "others") == [s.id for s in few]
+
+
+def test_the_record_is_of_a_whole_class_and_nobody_was_changed() -> None:
+    """Whoever changes what lab 2 asks writes it again: python -m tests.classroom --out."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    assert (record["lab"], record["version"]) == (LAB.number, LAB.version)
+    assert (
+        record["students"] == 200 == sum(record["kinds"].values())
+        and record["kinds"]["hostile"] == 20
+    )
+    assert record["changed"] == [] and record["leaks"] == [] and record["killed"] >= 10
+    assert record["minutes"] < 30 and (record["workers"], record["cores"]) == (2, 2)
+    assert record["cpu_seconds_a_submission"] < 30 * 60 * 2 / 200

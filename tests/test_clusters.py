@@ -1,0 +1,258 @@
+"""Workers elsewhere: what is sent to them, what they refuse, and that a dead one changes no byte."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from helpers import __main__ as cli
+from helpers import apart
+from helpers.errors import ConfigError
+from helpers.grading import clusters, collect, grade, judging, report
+from helpers.grading.collecting import Submission
+from helpers.labs import courses
+from tests import hostile
+from tests.conftest import ROOT
+from tests.hostile import HONEST
+from tests.test_grading import CLASS, LOCK, TWO, files, hand_in
+
+pytestmark = pytest.mark.nvrtc
+
+LOCKED = [] if apart.landlock() else ["--without-landlock"]
+MORE = {
+    **CLASS,
+    "s6": hostile.WRONG["nothing"],
+    "s7": hostile.STRIDED,
+    "s8": HONEST,
+    "s9": "",
+    "t1": HONEST,
+}
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> courses.Course:
+    made = courses.new(tmp_path_factory.mktemp("clusters") / "course")
+    with (made.folder / "course.toml").open("a", encoding="utf-8") as file:
+        file.write('2 = "A transposed"\n')
+    return courses.read(made.folder)
+
+
+@pytest.fixture(scope="module")
+def here(
+    course: courses.Course, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[tuple[Submission, ...], Path]:
+    """A class, and what comes of it on this machine alone."""
+    place = tmp_path_factory.mktemp("here")
+    found = collect(hand_in(place / "in", **MORE), "lab2")
+    grade(TWO, found, course, place / "out", lock=LOCK)
+    return found, place / "out"
+
+
+@contextmanager
+def dask(workers: int, book: Path = ROOT, **settings: str) -> Iterator[tuple[str, list[int]]]:
+    """Address of a scheduler, and the process ids of its workers, each with one thread and nobody over it."""
+    pytest.importorskip("distributed", reason="Dask is not installed: this test did not run")
+    env = {**os.environ, "PYTHONPATH": str(book), **settings}
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        made = subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
+            env=env, cwd=book, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(made)
+        return made
+
+    def wait_for(made: subprocess.Popen[str], told: str) -> str:
+        assert made.stderr is not None
+        for line in made.stderr:
+            if found := re.search(told, line):
+                threading.Thread(target=made.stderr.read, daemon=True).start()  # no pipe fills up
+                return found[1]
+        raise AssertionError(f"{made.args} ended")
+
+    try:
+        local = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        address = wait_for(start("dask_scheduler", *local), r"Scheduler at:\s+(tcp://\S+)")
+        hands = [start("dask_worker", address, "--no-nanny", "--nthreads", "1", "--no-dashboard",
+                       "--host", "127.0.0.1") for _ in range(workers)]  # fmt: skip
+        for one in hands:
+            wait_for(one, r"(Registered to)")
+        yield address, [one.pid for one in hands]
+    finally:
+        for one in reversed(started):
+            with suppress(OSError):
+                one.kill()
+            one.wait()
+
+
+def kill_in_the_middle(pid: int, told: list[str]) -> None:
+    """Kill a worker when the first result is there."""
+
+    def watch() -> None:
+        while len(told) < 2:
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@pytest.mark.slow
+def test_two_workers_one_of_them_killed_change_no_byte(
+    tmp_path: Path, course: courses.Course, here: tuple[tuple[Submission, ...], Path]
+) -> None:
+    (found, alone), told = here, list[str]()
+    with dask(2) as (address, pids), clusters.dask(address) as executor:
+        kill_in_the_middle(pids[0], told)
+        grade(
+            TWO, found, course, tmp_path / "there", executor=executor, lock=LOCK, tell=told.append
+        )
+        with pytest.raises(ProcessLookupError):  # it was killed, and is gone once it is waited for
+            os.waitpid(pids[0], 0)
+            os.kill(pids[0], 0)
+    assert len(told) == len(MORE) + 1
+    shutil.copytree(alone, tmp_path / "here")
+    for place in ("here", "there"):
+        report(TWO, course, tmp_path / place)
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+
+
+@pytest.mark.slow
+def test_where_a_dead_worker_takes_its_task_along_that_is_said_and_the_rest_is_judged_later(
+    tmp_path: Path, course: courses.Course, here: tuple[tuple[Submission, ...], Path]
+) -> None:
+    """The control: without Dask's second chance the kill is felt, in one sentence."""
+    (found, alone), told = here, list[str]()
+    with (
+        dask(2, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as (address, pids),
+        pytest.raises(ConfigError, match="died again and again"),
+        clusters.dask(address) as executor,
+    ):
+        kill_in_the_middle(pids[0], told)
+        grade(
+            TWO, found, course, tmp_path / "there", executor=executor, lock=LOCK, tell=told.append
+        )
+    assert 1 <= len(files(tmp_path / "there")) < len(MORE)
+    grade(TWO, found, course, tmp_path / "there", lock=LOCK)
+    assert files(alone) == files(tmp_path / "there")
+
+
+@pytest.mark.slow
+def test_at_the_terminal(
+    tmp_path: Path, course: courses.Course, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = hand_in(tmp_path / "in", s1=HONEST)
+    asked = [
+        "grade",
+        "2",
+        str(folder),
+        "--course",
+        str(course.folder),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    with dask(1) as (address, _):
+        assert cli.main([*asked, "--dask", address, *LOCKED]) == 0
+    assert "1/1 s1: 9 of 9 shapes right" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_cluster_that_cannot_work_is_said_in_one_line(
+    tmp_path: Path,
+    course: courses.Course,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clusters, "PATIENCE", 1.0)
+    folder = hand_in(tmp_path / "in", s1=HONEST)
+    asked = [
+        "grade",
+        "2",
+        str(folder),
+        "--course",
+        str(course.folder),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+
+    def said(address: str) -> str:
+        assert cli.main([*asked, "--dask", address, *LOCKED]) == 2
+        error = capsys.readouterr().err.strip()
+        assert error.startswith("error: ") and "Traceback" not in error
+        return error
+
+    with dask(0) as (address, _):
+        assert "has no worker" in said(address)
+    assert "no Dask scheduler answers at" in said(address)
+    assert "no Dask scheduler answers at nonsense" in said("nonsense")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "helpers.py").write_text("raise ImportError('another package')")
+    with dask(1, tmp_path / "other") as (address, _):
+        assert "install this book there" in said(address)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert "pip install -e '.[cluster]'" in said(address)
+
+
+# -- what is sent, and what a worker refuses -----------------------------------------------------------
+
+
+def test_a_task_holds_neither_the_secret_nor_a_name(course: courses.Course) -> None:
+    s = Submission("4711", "Lovelace, Ada", "lovelaceada_4711_9_lab2.cu", HONEST.encode())
+    sent = pickle.dumps(judging.task(s, TWO, course, 1))
+    private = [
+        course.secret,
+        course.secret.hex().encode(),
+        b"4711",
+        b"ovelace",
+        str(course.folder).encode(),
+    ]
+    assert HONEST.encode() in sent and not [p for p in private if p in sent]
+    both = pickle.dumps((s, course))
+    assert {p for p in private if p in both} >= {course.secret, b"4711", b"ovelace"}
+
+
+def test_facts_are_plain_data(course: courses.Course) -> None:
+    def plain(x: object) -> bool:
+        if isinstance(x, dict):
+            return all(isinstance(k, str) and plain(v) for k, v in x.items())
+        return all(map(plain, x)) if isinstance(x, (list, tuple)) else type(x) in (str, int, float, bool, type(None))  # fmt: skip
+
+    s = Submission("s1", "s1", "s1.cu", hostile.WRONG["edge"].encode())
+    told = judging.facts(judging.task(s, TWO, course, 1, LOCK))
+    assert plain(told) and told["runs"] and not plain({"x": course})
+    assert judging._marked(told) == judging.judged(s, TWO, course, 1, LOCK).marked
+
+
+def test_a_worker_with_another_book_refuses(course: courses.Course) -> None:
+    s = Submission("s1", "s1", "s1.cu", None, "no kernel")
+    asked = judging.task(s, TWO, course, 1)
+    assert judging.facts(asked)["refused"] == "no kernel"
+    with pytest.raises(ConfigError, match="another state of the book"):
+        judging.facts(replace(asked, book="0" * 64))
+
+
+def test_a_worker_that_cannot_lock_refuses_unless_it_is_told_not_to(
+    course: courses.Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = Submission("s1", "s1", "s1.cu", HONEST.encode())
+    monkeypatch.setattr(apart, "landlock", lambda: 0)
+    with pytest.raises(ConfigError, match="--without-landlock"):
+        judging.facts(judging.task(s, TWO, course, 1, lock=True))
+    told = judging.facts(judging.task(s, TWO, course, 1, lock=False))
+    assert told["locked"] is False and told["runs"]
+    if LOCK is None:
+        monkeypatch.undo()
+        assert judging.facts(judging.task(s, TWO, course, 1, lock=True))["locked"] is True

@@ -1,0 +1,449 @@
+"""Tiles cut along k among workers: the walk of the kernels, the protocol of handing sums over, and its clocks.
+
+The protocol runs twice: as the kernel's own code in the emulator, and, for many more sizes, as the
+steps of its text here. Each way has twins with one thing wrong, which must be found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import cuts, device, emulator, hopper, launch
+from helpers.chapters.ch22 import limits
+from helpers.costs import bounding
+from helpers.cuts import Division, Piece, Sharers, Walk
+from helpers.errors import ConfigError
+from helpers.kernel import KERNELS
+from helpers.rungs import catalog, lay_out
+
+H200 = device.gpu("h200")
+
+
+def walks() -> st.SearchStrategy[Walk]:
+    """Any work, by any division that is possible."""
+
+    @st.composite
+    def draw(choose: Any) -> Walk:
+        workers, tiles = choose(st.integers(1, 40)), choose(st.integers(1, 90))
+        steps = choose(st.sampled_from((1, 2, 3, 5, 7, 8, 9, 13, 16, 31, 64, 257)))
+        ways = [*cuts.possible(workers, tiles, steps)]
+        ways.append(cuts.even(tiles, workers, steps))
+        return Walk(workers, tiles, steps, choose(st.sampled_from(ways)))
+
+    return draw()
+
+
+# -- the walk --------------------------------------------------------------------------------------
+
+
+def faults_of(walk: Walk) -> list[str]:
+    """What is wrong with a walk and its sharers; nothing of a sound one."""
+    found = []
+    covered: Counter[tuple[int, int]] = Counter()
+    of_tile: dict[int, list[tuple[int, Piece, bool]]] = {}
+    for worker in range(walk.workers):
+        pieces = walk.pieces(worker)
+        for piece in pieces:
+            covered.update((piece.tile, step) for step in range(piece.begin, piece.end))
+            of_tile.setdefault(piece.tile, []).append((worker, piece, piece is pieces[-1]))
+            thin = piece.end - piece.begin < cuts.LEAST_STEPS
+            if thin and (piece.begin, piece.end) != (0, walk.steps):
+                found.append(f"{piece} is thin")
+    if set(covered.values()) != {1} or len(covered) != walk.tiles * walk.steps:
+        found.append("some step is taken twice, or never")
+    begun = Counter(of_tile[tile][0][0] for tile in of_tile if len(of_tile[tile]) > 1)
+    if begun and max(begun.values()) > 1:
+        found.append("a worker begins two tiles that are cut: their counts would be one")
+    for tile in range(walk.division.whole, walk.tiles):
+        shared, who = walk.sharers(tile), of_tile[tile]
+        told = [worker for worker, *_ in who]
+        if told != list(range(shared.first, shared.first + shared.parts)):
+            found.append(f"{tile=}: {shared} are not {told}")
+        owners = [worker for worker, _, last in who if last]
+        if shared.parts > 1 and (owners != told[: shared.owners] or not owners):
+            found.append(f"{tile=}: its owners {owners} go on to other tiles, or are none")
+        if [p.begin for _, p, _ in who] != sorted(p.begin for _, p, _ in who):
+            found.append(f"{tile=}: parts are not in the order of k")
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(walks())
+def test_every_step_is_taken_once_and_sharers_are_who_has_pieces(walk: Walk) -> None:
+    assert not faults_of(walk)
+
+
+class _Careless(Walk):
+    """A twin: cuts lie where the division puts them, however thin the pieces."""
+
+    def begin_of(self, number: int) -> int:
+        return self.left * number // self.division.ranges
+
+
+class _Deaf(Walk):
+    """A twin: who has the end of a tile owns a share, even if it goes on to another tile."""
+
+    def sharers(self, tile: int) -> Sharers:
+        found = super().sharers(tile)
+        return replace(found, owners=found.parts)
+
+
+@pytest.mark.parametrize("twin", [_Careless, _Deaf])
+def test_a_careless_walk_is_found(twin: type[Walk]) -> None:
+    of = [(7, 3, 40), (5, 2, 33), (9, 13, 16), (66, 50, 64)]
+    assert any(faults_of(twin(w, t, s, cuts.even(t, w, s))) for w, t, s in of)
+
+
+def test_pieces_by_default_are_shared_evenly() -> None:
+    pieces = [cuts.stream_k_pieces(w, 6, 2, 24) for w in range(6)]
+    assert [p for [p] in pieces] == [Piece(t, 8 * n, 8 * n + 8) for t in (0, 1) for n in range(3)]
+    for nobody in ((4, 4, 5, 8), (-1, 4, 5, 8), (0, 1, 0, 8), (0, 1, 5, 0)):
+        with pytest.raises(ConfigError):
+            cuts.stream_k_pieces(*nobody)
+
+
+def test_what_cannot_be_shared_out_is_refused() -> None:
+    for workers, tiles, steps, division in (
+        (0, 1, 1, Division(1, 0)), (1, 0, 1, Division(0, 0)), (1, 1, 0, Division(1, 0)),
+        (4, 1, 16, Division(0, 4)), (4, 1, 64, Division(0, 5)), (4, 2, 64, Division(2, 1)),
+        (132, 100, 200_000, Division(0, 132)),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError):
+            Walk(workers, tiles, steps, division)
+    for worker in (-1, 4):
+        with pytest.raises(ConfigError):
+            Walk(4, 5, 8, cuts.even(5, 4, 8)).pieces(worker)
+    with pytest.raises(ConfigError):
+        Walk(4, 5, 8, cuts.even(5, 4, 8)).sharers(5)
+
+
+# -- the protocol, step by step ----------------------------------------------------------------------
+
+TWINS = ("waits for one too few", "counts before it leaves", "sets no count back", "waits at once")
+"""Faults of a worker: each must be seen under some order of events."""
+
+
+def act(walk: Walk, worker: int, memory: dict[str, Any], fault: str) -> Iterator[bool]:
+    """A worker, as the text of add_up says, one visible event at a time; yields whether it got on."""
+    left, counts, taken, stored = (memory[k] for k in ("left", "counts", "taken", "stored"))
+    waiting_for: list[tuple[int, int, Sharers]] = []
+    pieces = walk.pieces(worker)
+    for piece in pieces:
+        if piece.end - piece.begin == walk.steps:
+            stored[piece.tile, 0] += 1
+            yield True
+            continue
+        s = walk.sharers(piece.tile)
+        part = worker - s.first
+        if fault == "counts before it leaves":
+            counts[s.first] += 1
+            yield True
+        left.add((piece.tile, part))
+        yield True
+        if fault != "counts before it leaves":
+            counts[s.first] += 1
+            yield True
+        if part < s.owners or fault == "waits at once":
+            waiting_for.append((piece.tile, part, s))
+        for tile, me, of in waiting_for:
+            while counts[of.first] < of.parts - (fault == "waits for one too few"):
+                yield False
+            for other in range(of.parts):
+                if other != me:
+                    taken[tile, other, me] += (tile, other) in left
+                    yield True
+            if me < of.owners:
+                stored[tile, me] += 1
+            counts[of.first] += 1
+            if counts[of.first] == of.parts + of.owners and fault != "sets no count back":
+                counts[of.first] = 0
+            yield True
+        waiting_for.clear()
+
+
+def play(walk: Walk, fault: str = "", seed: int = 0) -> list[str]:
+    """Let all workers act in a random order until they are done or stuck: what went wrong."""
+    memory: dict[str, Any] = {
+        "left": set(), "counts": Counter(), "taken": Counter(), "stored": Counter(),
+    }  # fmt: skip
+    rng = Random(seed)
+    actors = {w: act(walk, w, memory, fault) for w in range(walk.workers)}
+    idle: set[int] = set()
+    while actors:
+        worker = rng.choice(sorted(actors))
+        try:
+            got_on = next(actors[worker])
+        except StopIteration:
+            del actors[worker]
+            got_on = True
+        if got_on:
+            idle.clear()
+        else:
+            idle.add(worker)
+            if idle >= set(actors):
+                return ["all that are left wait for ever"]
+    found = []
+    if any(memory["counts"].values()):
+        found.append("a count is not zero again")
+    for tile in range(walk.tiles):
+        parts, owners = 1, 1
+        if tile >= walk.division.whole:
+            s = walk.sharers(tile)
+            parts, owners = s.parts, s.owners if s.parts > 1 else 1
+        for owner in range(owners):
+            if memory["stored"][tile, owner] != 1:
+                found.append(f"{tile=}: share {owner} is not stored once")
+            for other in range(parts):
+                if memory["taken"][tile, other, owner] != (other != owner):
+                    found.append(f"{tile=}: part {other} is not taken once by {owner}")
+    return found
+
+
+@settings(max_examples=120, deadline=None)
+@given(walks(), st.integers(0, 9))
+def test_every_part_is_taken_once_and_counts_end_at_zero(walk: Walk, seed: int) -> None:
+    assert not play(walk, seed=seed)
+
+
+@pytest.mark.parametrize("fault", TWINS)
+def test_a_faulty_worker_is_found(fault: str) -> None:
+    """Among the orders of events, where a tile has several parts and its last worker goes on."""
+    walk = Walk(7, 4, 40, cuts.even(4, 7, 40))
+    assert any(play(walk, fault, seed) for seed in range(40))
+    assert not any(play(walk, seed=seed) for seed in range(40))
+
+
+# -- the protocol, as the kernel has it --------------------------------------------------------------
+
+BARRIER = '"r"(1 + threadIdx.x / WARPGROUP)'
+ADD = """
+extern "C" __global__ void add(const float* A, float* C, int* stored, float4* partial, int* arrived,
+                               int tiles, int steps, int whole, int ranges)
+{
+    StreamK walk(blockIdx.x, gridDim.x, tiles, steps, whole, ranges);
+    Piece piece;
+    while (walk.take(piece, steps)) {
+        float sum[1][2 * BOX_SUMS];
+        for (int i = 0; i < 2 * BOX_SUMS; ++i) {
+            sum[0][i] = 0;
+            for (int k = piece.begin; k < piece.end; ++k)
+                sum[0][i] += A[piece.tile * steps + k] * (i + 2 * BOX_SUMS * threadIdx.x);
+        }
+        unsigned boxes = 3;
+        if (piece.end - piece.begin < steps) {
+            const Sharers sharers = walk.sharers(piece);
+            const auto slot = [&](int part) {
+                return partial + (2 * (sharers.first + part) + (part == 0)) * (BOX_SUMS / 2) * WARPGROUP;
+            };
+            boxes = add_up(sum, sharers, static_cast<int>(blockIdx.x) - sharers.first, 3u,
+                           arrived + sharers.first, slot);
+        }
+        for (int i = 0; i < 2 * BOX_SUMS; ++i) {
+            if (boxes >> i / BOX_SUMS & 1) {
+                const int at = (piece.tile * WARPGROUP + threadIdx.x) * 2 * BOX_SUMS + i;
+                C[at] = sum[0][i];
+                stored[at] += 1;
+            }
+        }
+    }
+}
+"""
+"""One warpgroup a block whose sums are whole numbers, so that they are exact in any order."""
+
+
+def add_up(walk: Walk, old: str = "", new: str = "") -> tuple[bool, emulator.Report]:
+    """Run kernels/common/hand_over.cuh in the emulator, `old` in it replaced: right, and the report."""
+    text = (KERNELS / "common" / "hand_over.cuh").read_text(encoding="utf-8")
+    assert text.count(BARRIER) == 1 and (not old or text.count(old) == 1), old
+    source = text.replace(BARRIER, '"n"(1)').replace(old, new) + ADD  # the emulator wants a literal
+    A = np.arange(walk.tiles * walk.steps, dtype=np.float32) % 7
+    C = np.zeros((walk.tiles, 128 * 64), np.float32)
+    stored, arrived = np.zeros(C.shape, np.int32), np.zeros(walk.workers, np.int32)
+    partial = np.full((walk.workers * 2 * 16 * 128, 4), np.nan, np.float32)
+    d = walk.division
+    report = emulator.launch(
+        source, "add", walk.workers, 128,
+        [A, C, stored, partial, arrived, walk.tiles, walk.steps, d.whole, d.ranges],
+        uninitialised=("C", "partial"), max_seconds=60,
+    )  # fmt: skip
+    want = A.reshape(walk.tiles, -1).sum(axis=1)[:, None] * np.arange(128 * 64)
+    return bool((want == C).all() and (stored == 1).all() and not arrived.any()), report
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        Walk(4, 1, 32, Division(0, 4)),  # a part a worker
+        Walk(5, 2, 33, Division(0, 5)),  # one worker has parts of two tiles
+        Walk(6, 8, 16, Division(0, 6)),  # two parts, one owner
+        Walk(5, 6, 16, Division(5, 2)),  # whole tiles, then one cut
+        Walk(12, 1, 96, Division(0, 12)),  # more parts than shares
+    ],
+)
+def test_the_kernels_own_hand_over(walk: Walk) -> None:
+    right, report = add_up(walk)
+    assert right and not report.findings, report.findings
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    __threadfence();  // the sums", "    // the sums"),
+        ("    warpgroup_sync();\n    const bool", "    const bool"),
+        ("< sharers.parts)", "< sharers.parts - 1)"),
+        ("sharers.parts + sharers.owners - 1", "sharers.parts + sharers.owners"),
+        ("other != part", "other > part"),
+        ("boxes & ~owned", "boxes & owned"),
+    ],
+)
+def test_twins_of_the_hand_over_are_found(old: str, new: str) -> None:
+    right, report = add_up(Walk(5, 2, 33, Division(0, 5)), old, new)
+    assert not right or report.findings
+
+
+WALK = """
+#include "common/stream_k.cuh"
+
+extern "C" __global__ void walk(int* out, int* who, int tiles, int steps, int whole, int ranges)
+{
+    StreamK walk(threadIdx.x, blockDim.x, tiles, steps, whole, ranges);
+    Piece piece;
+    for (int i = 0; walk.take(piece, steps); ++i) {
+        int* to = out + (threadIdx.x * 16 + i) * 3;
+        to[0] = piece.tile;
+        to[1] = piece.begin;
+        to[2] = piece.end;
+        if (ranges > 0 && piece.tile >= whole && piece.begin == 0) {
+            const Sharers s = walk.sharers(piece);
+            who[piece.tile * 3] = s.first;
+            who[piece.tile * 3 + 1] = s.parts;
+            who[piece.tile * 3 + 2] = s.owners;
+        }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tiles", "workers", "steps"),
+    [(5, 4, 8), (7, 3, 64), (256, 66, 64), (3, 4, 5), (8, 4, 2), (67, 66, 1), (16, 66, 256), (50, 66, 63), (1, 132, 1100)],
+)  # fmt: skip
+def test_pieces_are_the_kernels(tiles: int, workers: int, steps: int) -> None:
+    ways = {*cuts.possible(workers, tiles, steps), cuts.even(tiles, workers, steps)}
+    for division in sorted(ways, key=repr)[:: max(1, len(ways) // 6)]:
+        walk = Walk(workers, tiles, steps, division)
+        out, who = np.full((workers, 16, 3), -1, np.int32), np.zeros((tiles, 3), np.int32)
+        emulator.launch(
+            WALK, "walk", 1, workers, [out, who, tiles, steps, division.whole, division.ranges]
+        )
+        for worker in range(workers):
+            told = [tuple(int(v) for v in row) for row in out[worker] if row[0] >= 0]
+            assert told == [(p.tile, p.begin, p.end) for p in walk.pieces(worker)]
+        for tile in range(division.whole, tiles):
+            assert Sharers(*map(int, who[tile])) == walk.sharers(tile)
+
+
+# -- clocks ------------------------------------------------------------------------------------------
+
+
+def counted(walk: Walk, work: cuts.Work) -> tuple[float, float]:
+    """Bytes that the busiest worker leaves and takes, counted over all pieces, shares as equal as they may be."""
+    leaves: Counter[int] = Counter()
+    takes: Counter[int] = Counter()
+    for tile in range(walk.division.whole, walk.tiles):
+        s = walk.sharers(tile)
+        for part in range(s.parts if s.parts > 1 else 0):
+            owned = 1 / min(s.owners, work.shares) if part < s.owners else 0.0
+            leaves[s.first + part] += (1 - owned) * work.sums  # type: ignore[assignment]
+            takes[s.first + part] += owned * (s.parts - 1) * work.sums  # type: ignore[assignment]
+    return max(leaves.values(), default=0), max(takes.values(), default=0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(walks(), st.sampled_from((8, 16)))
+def test_the_model_counts_no_less_than_is_handed_over(walk: Walk, shares: int) -> None:
+    work = cuts.Work(walk.workers, walk.tiles, walk.steps, 1024, 0, 131072, shares, True)
+    said, found = cuts.handed(work, walk.division), counted(walk, work)
+    assert all(a >= b - 1e-6 for a, b in zip(said, found, strict=True)), (said, found)
+    longest = max(sum(p.end - p.begin for p in walk.pieces(w)) for w in range(walk.workers))
+    assert longest <= cuts.cost(work, walk.division).steps + 2 * (cuts.LEAST_STEPS - 1)
+
+
+FEW = ((1024, 1024, 16384), (128, 8192, 4096), (512, 4096, 4096), (16, 4096, 4096))
+
+
+@pytest.mark.parametrize("shape", FEW)
+def test_few_tiles_are_spread_over_nearly_all_sms(shape: tuple[int, int, int]) -> None:
+    ways = [{}, *catalog["hopper_6"].candidates]
+    found = [(cuts.rounds_of(p, H200).clocks, p) for p in (lay_out("hopper_6", *shape, **w) for w in ways)]  # fmt: skip
+    clocks, best = min(found, key=lambda pair: pair[0])
+    whole = min(cuts.rounds_of(lay_out("hopper_5", *shape, **w), H200).clocks for w in ways)
+    assert clocks <= whole
+    division = hopper.division(best)
+    at_work = (division.ranges or best.grid[0]) * best.params["CLUSTER_M"]
+    assert at_work >= 0.9 * H200.sms, (best.params, division)
+
+
+def test_tiles_are_cut_only_where_that_pays() -> None:
+    """Never for less than WORTH; never by hopper_5; and the cost of handing over decides."""
+    for size in (512, 2048, 4096):
+        assert hopper.division(lay_out("hopper_6", size, size, size)).ranges == 0, size
+    long = cuts.work_of(lay_out("hopper_6", 1024, 1024, 16384), H200)
+    assert cuts.cheapest(long).division.ranges
+    assert not cuts.cheapest(replace(long, cuts=False)).division.ranges
+    assert not cuts.cheapest(replace(long, sums=1 << 30)).division.ranges
+    assert "hopper_5" in catalog
+    assert not cuts.work_of(lay_out("hopper_5", 1024, 1024, 16384), H200).cuts
+
+
+def test_the_pages_few_tiles_are_fewer_than_the_sms() -> None:
+    rows = limits.few()
+    assert all(row["SMs with a tile"] < H200.sms for row in rows)
+    assert all(row["steps, cut"] <= row["steps, whole"] for row in rows)
+    assert all(row["KB, shares"] <= row["KB, one owner"] for row in rows)
+
+
+def test_a_thin_range_is_not_possible() -> None:
+    for workers, tiles, steps in ((132, 1, 64), (66, 3, 16), (132, 7, 9)):
+        for division in cuts.possible(workers, tiles, steps):
+            walk = Walk(workers, tiles, steps, division)
+            assert division.ranges <= workers and not faults_of(walk)
+
+
+def test_the_cost_model_shares_cut_tiles_evenly_and_whole_ones_not() -> None:
+    for shape, is_cut in (
+        ((1024, 1024, 16384), True),
+        ((16, 4096, 4096), True),
+        ((4096,) * 3, False),
+    ):
+        p = lay_out("hopper_6", *shape)
+        assert (hopper.division(p).ranges > 0) == is_cut
+        busiest = bounding.spread(p, H200, 1).busiest
+        even = shape[0] * shape[1] / (p.tile[0] * p.tile[1]) / H200.sms
+        assert busiest == even if is_cut else busiest > even
+
+
+@pytest.mark.parametrize("name", ["hopper_5", "hopper_6", "hopper_5_fp16", "hopper_6_fp16"])
+def test_a_tile_is_chosen_by_shape(name: str) -> None:
+    """With nothing compiled; few rows are not given to clusters of two blocks, one below the other."""
+    for shape in FEW:
+        p = launch.choose(name, *shape, gpu=H200)
+        assert p.kernel.name == name and p.why and (p.M, p.N, p.K) == shape
+        least = min(
+            cuts.rounds_of(lay_out(name, *shape, **w), H200).clocks
+            for w in catalog[name].candidates
+        )
+        assert cuts.rounds_of(p, H200).clocks == least
+    if "hopper_6" in name:
+        assert launch.choose(name, 16, 4096, 4096, gpu=H200).params["CLUSTER_M"] == 1
+    with pytest.raises(ConfigError, match="sm_90a"):
+        launch.choose(name, 512, 512, 512, gpu=device.gpu("t4"))

@@ -1,0 +1,493 @@
+"""The copy engine (TMA), instruction by instruction: boxes, swizzles, edges, bytes that are counted, and faults.
+
+Tiles are built by formulas of NumPy here, not by those of the emulator.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+from helpers.emulator import TensorMap
+from helpers.errors import ConfigError, EmulationError
+
+HEAD = """
+struct alignas(64) Map { unsigned long long opaque[16]; };
+typedef unsigned long long u64;
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ void init(u64* b, int n) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(at(b)), "r"(n) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ void expect(u64* b, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at(b)), "r"(bytes) : "memory");
+}
+__device__ void arrive(u64* b) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at(b)) : "memory");
+}
+__device__ void wait(u64* b, int parity) {
+    asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra AGAIN;}"
+        :: "r"(at(b)), "r"(parity) : "memory");
+}
+__device__ void load(void* box, const Map* map, u64* b, int row, int col) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%3, %4}], [%2];" :: "r"(at(box)), "l"(map), "r"(at(b)), "r"(col), "r"(row) : "memory");
+}
+__device__ void store(const Map* map, const void* box, int row, int col) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
+        :: "l"(map), "r"(at(box)), "r"(col), "r"(row) : "memory");
+}
+__device__ void commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ void drained() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ void fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+"""
+KERNEL = """
+extern "C" __global__ void k(const __grid_constant__ Map from, const __grid_constant__ Map to,
+                             unsigned short* y, int row, int col)
+{
+    extern __shared__ __align__(1024) unsigned char box[];
+    __shared__ u64 bar, other;
+    int t = threadIdx.x;
+    if (t == 0) { init(&bar, 1); init(&other, 1); }
+    __syncthreads();
+"""
+
+
+def run(body, *, rows=40, cols=72, box=(8, 64), swizzle=128, at=(0, 0), shape=None, threads=64, dtype="uint16",
+        blocks=1, shared=4096, **options):  # fmt: skip
+    """Report, the array, what the kernel stored through its second map, and y."""
+    x = np.arange(1, rows * cols + 1).reshape(rows, cols).astype(dtype)
+    out = np.zeros_like(x)
+    y = np.zeros(4096, np.uint16)
+    maps = [TensorMap(a, box, swizzle, shape=shape) for a in (x, out)]
+    report = emulator.launch(
+        HEAD + KERNEL + body + "\n}\n", "k", blocks, threads, [*maps, y, *at], shared_bytes=shared,
+        arch="sm_90", **{"max_steps": 100_000, **options},
+    )  # fmt: skip
+    return report, x, out, y
+
+
+LOAD = "if (t == 0) { expect(&bar, BYTES); load(box, &from, &bar, row, col); } wait(&bar, 0);"
+DUMP = "for (int i = t; i < BYTES / 2; i += blockDim.x) y[i] = reinterpret_cast<unsigned short*>(box)[i];"
+
+
+def tile(x: np.ndarray, box, at, shape=None, fill=0) -> np.ndarray:
+    """A box of an array; what lies outside reads as `fill`."""
+    height, width = shape or x.shape
+    out = np.full(box, fill, x.dtype)
+    for i in range(box[0]):
+        for j in range(box[1]):
+            r, c = at[0] + i, at[1] + j
+            if 0 <= r < height and 0 <= c < width:
+                out[i, j] = x[r, c]
+    return out
+
+
+def laid_out(box: np.ndarray, swizzle: int) -> np.ndarray:
+    """Its bytes in shared memory, a chunk of 16 bytes at a time."""
+    raw = np.ascontiguousarray(box).view(np.uint8)
+    out = np.zeros(raw.size, np.uint8)
+    row_bytes = raw.shape[1]
+    for r in range(len(raw)):
+        for chunk in range(row_bytes // 16):
+            place = r * row_bytes + chunk * 16
+            line = place // 128
+            if swizzle == 128:
+                to = chunk ^ line % 8
+            elif swizzle == 64:
+                to = chunk ^ line % 4
+            elif swizzle == 32:
+                to = chunk ^ line % 2
+            else:
+                to = chunk
+            out[r * row_bytes + to * 16 :][:16] = raw[r, chunk * 16 : chunk * 16 + 16]
+    return out
+
+
+def size(box, itemsize=2) -> dict[str, int]:
+    return {"BYTES": box[0] * box[1] * itemsize}
+
+
+@pytest.mark.parametrize(
+    ("swizzle", "box"),
+    [(128, (8, 64)), (128, (24, 64)), (64, (12, 32)), (32, (20, 16)), (0, (5, 40)), (0, (3, 72))],
+)
+@pytest.mark.parametrize("at", [(0, 0), (3, 8), (35, 40), (-2, -8), (39, 71), (100, 0)])
+def test_a_box_arrives_swizzled_and_filled(swizzle, box, at):
+    report, x, _, y = run(LOAD + DUMP, box=box, swizzle=swizzle, at=at, defines=size(box))
+    assert report.ok, report
+    want = laid_out(tile(x, box, at), swizzle).view(np.uint16)
+    assert (y[: want.size] == want).all()
+
+
+@pytest.mark.parametrize("at", [(0, 0), (30, 24)])
+def test_a_swizzle_moves_something(at):
+    """The wrong twin: what arrives with a swizzle is not what arrives without."""
+    box = (8, 64)
+    report, x, _, y = run(LOAD + DUMP, box=box, at=at, defines=size(box))
+    assert report.ok
+    assert (y[:512] != laid_out(tile(x, box, at), 0).view(np.uint16)).any()
+
+
+def test_a_corner_of_an_array_and_other_types():
+    box = (8, 16)
+    report, x, _, y = run(
+        LOAD + DUMP,
+        box=box,
+        swizzle=64,
+        at=(4, 8),
+        shape=(9, 13),
+        dtype="float32",
+        defines=size(box, 4),
+    )
+    assert report.ok, report
+    want = laid_out(tile(x, box, (4, 8), (9, 13)), 64)
+    assert (y[: want.size // 2] == want.view(np.uint16)).all()
+    rows = [a for a in report.accesses if a.space == "global" and a.op == "load"]
+    # 5 rows, of which 5 columns are inside: 20 bytes from a 32-byte sector's start on.
+    assert [(a.array, a.requests, a.width_bytes, a.sectors) for a in rows] == [("from", 1, 512, 5)]
+
+
+def test_nan_fills_what_lies_outside():
+    x = np.ones((4, 8), np.float32)
+    y = np.zeros(4096, np.uint16)
+    box = (4, 8)
+    maps = [TensorMap(x, box, fill="nan", shape=(2, 8)), TensorMap(x.copy(), box)]
+    report = emulator.launch(
+        HEAD + KERNEL + LOAD + DUMP + "}", "k", 1, 32, [*maps, y, 0, 0], 1024, size(box, 4), "sm_90"
+    )
+    assert report.ok, report
+    got = y[:64].view(np.float32).reshape(4, 8)
+    assert (got[:2] == 1).all()
+    assert np.isnan(got[2:]).all()
+
+
+STORE = LOAD + "if (t == 0) { store(&to, box, row, col); commit(); drained(); }"
+
+
+@pytest.mark.parametrize("swizzle", [0, 128])
+@pytest.mark.parametrize("at", [(0, 0), (35, 40), (-3, -16), (39, 64)])
+def test_a_box_goes_back_where_it_came_from_and_nothing_outside_is_written(swizzle, at):
+    box = (8, 64)
+    report, x, out, _ = run(
+        STORE, box=box, swizzle=swizzle, at=at, shape=(40, 70), defines=size(box)
+    )
+    assert report.ok, report
+    want = np.zeros_like(x)
+    for i in range(max(at[0], 0), min(at[0] + 8, 40)):
+        for j in range(max(at[1], 0), min(at[1] + 64, 70)):
+            want[i, j] = x[i, j]
+    assert (out == want).all()
+
+
+def test_who_stored_a_wrong_element_is_named():
+    box = (8, 64)
+    report, *_ = run(
+        STORE, box=box, defines=size(box), expect={"to": np.zeros((40, 72), np.uint16)}
+    )
+    [finding] = report.findings
+    assert finding.kind == "wrong-result"
+    assert '"l"(map)' in finding.text
+    assert "(0, 0, 0)" in finding.message
+
+
+@pytest.mark.parametrize("rank", [1, 3, 5])
+def test_any_number_of_axes(rank):
+    shape, box = (3, 4, 5, 3, 16)[-rank:], (2, 3, 2, 2, 8)[-rank:]
+    x = np.arange(np.prod(shape)).reshape(shape).astype(np.float32)
+    start = tuple(range(1, rank + 1))  # the slowest axis first
+    y = np.zeros(int(np.prod(box)), np.float32)
+    source = (
+        HEAD
+        + """
+extern "C" __global__ void k(const __grid_constant__ Map from, float* y, int n) {
+    extern __shared__ __align__(128) float box[];
+    __shared__ u64 bar;
+    if (threadIdx.x == 0) { init(&bar, 1); }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        expect(&bar, n * 4);
+        asm volatile("cp.async.bulk.tensor.RANKd.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[%0], [%1, {START}], [%2];" :: "r"(at(box)), "l"(&from), "r"(at(&bar)) : "memory");
+    }
+    wait(&bar, 0);
+    for (int i = threadIdx.x; i < n; i += 32) y[i] = box[i];
+}""".replace("RANK", str(rank)).replace("START", ", ".join(map(str, start[::-1])))
+    )
+    report = emulator.launch(source, "k", 1, 32, [TensorMap(x, box), y, y.size], 4096, arch="sm_90")
+    assert report.ok, report
+    padded = np.zeros([n + 8 for n in shape], np.float32)
+    padded[tuple(slice(n) for n in shape)] = x
+    want = padded[tuple(slice(s, s + b) for s, b in zip(start, box, strict=True))]
+    assert (y.reshape(box) == want).all()
+
+
+def test_a_map_behind_a_pointer():
+    box = (8, 64)
+    source = (HEAD + KERNEL + LOAD + DUMP + "}").replace(
+        "const __grid_constant__ Map from", "const Map* from"
+    )
+    source = source.replace("&from", "from")
+    x = np.arange(40 * 72, dtype=np.uint16).reshape(40, 72)
+    y = np.zeros(4096, np.uint16)
+    given = [TensorMap(x, box, 128), TensorMap(x.copy(), box, 128), y, 0, 0]
+    report = emulator.launch(source, "k", 1, 64, given, 4096, size(box), "sm_90")
+    assert report.ok, report
+    assert (y[:512] == laid_out(tile(x, box, (0, 0)), 128).view(np.uint16)).all()
+
+
+ROWS = """
+extern "C" __global__ void k(const float* x, float* y, int n) {
+    extern __shared__ __align__(128) float row[];
+    __shared__ u64 bar;
+    int t = threadIdx.x;
+    if (t == 0) { init(&bar, 1); }
+    __syncthreads();
+    if (t == 0) {
+        expect(&bar, n);
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+            :: "r"(at(row)), "l"(x + SHIFT), "r"(n), "r"(at(&bar)) : "memory");
+    }
+    wait(&bar, 0);
+    row[t] += 1;
+    FENCE
+    __syncthreads();
+    if (t == 0) {
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+            :: "l"(y), "r"(at(row)), "r"(n) : "memory");
+        commit(); drained();
+    }
+}"""
+
+
+def rows(n=256, shift=0, fence="fence();"):
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    source = (HEAD + ROWS).replace("FENCE", fence)
+    return emulator.launch(source, "k", 1, 64, [x, y, n], 1024, {"SHIFT": shift}, "sm_90"), x, y
+
+
+def test_rows_of_bytes_there_and_back():
+    report, x, y = rows()
+    assert report.ok, report
+    assert (y == x + 1).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "shift", "kind"),
+    [(250, 0, "misaligned"), (256, 4, "out-of-bounds"), (256, 1, "out-of-bounds")],
+)
+def test_rows_that_do_not_fit_are_findings(n, shift, kind):
+    report, *_ = rows(n, shift)
+    assert kind in {f.kind for f in report.findings}, report
+
+
+# -- faults --------------------------------------------------------------------------------------
+
+BOX = (8, 64)
+
+
+def faults(body, **options):
+    report, *_ = run(body, box=BOX, defines=size(BOX), **options)
+    return report.findings
+
+
+def test_reading_before_the_phase_is_over():
+    body = LOAD.replace("wait(&bar, 0);", "__syncthreads();") + DUMP
+    found = [f for f in faults(body) if f.kind == "race"]
+    assert found, "a barrier of the block waits for threads, not for the engine"
+    assert "may still be under way" in found[0].message
+    assert '"l"(map)' in found[0].other_text
+
+
+def test_waiting_for_the_wrong_phase():
+    found = faults(LOAD.replace("wait(&bar, 0)", "wait(&bar, 1)") + DUMP)
+    assert any(f.kind == "race" and "under way" in f.message for f in found), found
+
+
+def test_one_warp_that_did_not_wait():
+    body = LOAD.replace("wait(&bar, 0);", "if (t < 32) wait(&bar, 0);") + DUMP
+    assert any(f.kind == "race" for f in faults(body))
+    assert not faults(body.replace(DUMP, "__syncthreads();" + DUMP)), "a barrier hands it on"
+
+
+@pytest.mark.parametrize("more", [16, 1024])
+def test_announcing_too_many_bytes_is_a_wait_without_end(more):
+    found = faults(LOAD.replace("BYTES)", f"BYTES + {more})") + DUMP)
+    assert any(f.kind == "divergent-barrier" and f"{more} bytes that were announced have not come" in f.message
+               for f in found), found  # fmt: skip
+
+
+def test_announcing_too_few_bytes():
+    found = faults(LOAD.replace("BYTES)", "BYTES / 2)") + DUMP)
+    assert any("bytes more have come than were announced" in f.message for f in found), found
+
+
+def test_bytes_may_come_before_they_are_announced():
+    body = LOAD.replace(
+        "expect(&bar, BYTES); load(box, &from, &bar, row, col);",
+        "load(box, &from, &bar, row, col); expect(&bar, BYTES);",
+    )
+    assert not faults(body + DUMP)
+
+
+RING = """
+    for (int i = 0; i < 3; ++i) {
+        if (t == 0) {
+            if (i > 0) wait(&other, (i - 1) & 1);
+            expect(&bar, BYTES);
+            load(box, &from, &bar, row, col + 8 * i);
+        }
+        wait(&bar, i & 1);
+        y[t] += box[t];
+        __syncwarp();
+        if (t == 32) { ARRIVE }
+    }
+"""
+
+
+def test_a_ring_of_one_slot_and_a_refill_too_early():
+    sound = RING.replace("ARRIVE", "arrive(&other);").replace("__syncwarp();", "__syncthreads();")
+    assert not faults(sound)
+    hasty = sound.replace("if (i > 0) wait(&other, (i - 1) & 1);", "").replace(
+        "__syncthreads();", "__syncwarp();"
+    )
+    assert any(f.kind == "race" and '"l"(map)' in f.text for f in faults(hasty)), (
+        "refilled while warp 1 reads"
+    )
+
+
+def test_stores_need_a_proxy_fence_before_the_engine_reads_them():
+    assert rows()[0].ok
+    [finding] = rows(fence="")[0].findings
+    assert finding.kind == "race"
+    assert "fence.proxy.async" in finding.message
+    assert "row[t] += 1" in finding.other_text
+
+
+def test_the_fence_may_stand_behind_the_barrier():
+    source = ROWS.replace("FENCE\n    __syncthreads();", "__syncthreads(); fence();")
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    report = emulator.launch(HEAD + source, "k", 1, 64, [x, y, 256], 1024, {"SHIFT": 0}, "sm_90")
+    assert report.ok, report
+
+
+def test_overwriting_what_a_store_still_reads():
+    late = STORE.replace("commit(); drained();", "commit();")
+    again = "if (t == 0) { box[5] = 1; drained(); }"
+    found = faults(late + again)
+    assert [f.kind for f in found] == ["race"], found
+    assert "still read it" in found[0].message
+    assert not faults(late + "if (t == 0) { drained(); box[5] = 1; }")
+    # Another thread needs a barrier after the one that waited.
+    assert faults(late + "if (t == 0) drained(); if (t == 40) box[5] = 1;")
+    assert not faults(late + "if (t == 0) drained(); __syncthreads(); if (t == 40) box[5] = 1;")
+
+
+@pytest.mark.parametrize(
+    ("left_out", "said"), [("drained();", "wait_group"), ("commit(); drained();", "commit_group")]
+)
+def test_a_store_that_nobody_waits_for(left_out, said):
+    kept = "commit();" if left_out == "drained();" else ""
+    found = faults(STORE.replace("commit(); drained();", kept))
+    assert [f.kind for f in found] == ["race"], found
+    assert said in found[0].message
+
+
+def test_boxes_that_do_not_fit_shared_memory():
+    found = faults(LOAD.replace("load(box,", "load(box + 3584,") + "__syncthreads();")
+    assert {f.kind for f in found} == {"out-of-bounds"}, found
+    found = faults(LOAD.replace("load(box,", "load(box + 64,") + "__syncthreads();")
+    assert {f.kind for f in found} == {"misaligned"}, found
+
+
+def test_storing_a_box_that_nobody_wrote():
+    found = faults("if (t == 0) { store(&to, box, row, col); commit(); drained(); }")
+    assert [f.kind for f in found] == ["uninitialised"], found
+
+
+def test_two_blocks_that_store_one_box():
+    found = faults(STORE, blocks=2)
+    assert {f.kind for f in found} == {"race"}, found
+    assert not faults(
+        STORE.replace("store(&to, box, row,", "store(&to, box, row + 8 * blockIdx.x,"), blocks=2
+    )
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"box": (8, 60)}, "120 bytes"),
+        ({"box": (8, 128), "swizzle": 128}, "256 bytes"),
+        ({"box": (300, 8)}, "1 to 256"),
+        ({"box": (8,)}, "each axis"),
+        ({"swizzle": 48, "box": (8, 8)}, "swizzle=48"),
+        ({"shape": (41, 8), "box": (8, 8)}, "does not lie"),
+        ({"fill": "nan", "box": (8, 8)}, "floats"),
+    ],
+)
+def test_maps_that_the_driver_would_refuse(options, says):
+    with pytest.raises(ConfigError, match=says):
+        TensorMap(np.zeros((40, 72), np.uint16), **options)
+
+
+def test_rows_that_start_between_two_chunks():
+    with pytest.raises(ConfigError, match="146 bytes"):
+        TensorMap(np.zeros((40, 73), np.uint16), (8, 8))
+    with pytest.raises(ConfigError, match="contiguous"):
+        TensorMap(np.zeros((40, 80), np.uint16)[:, :72], (8, 8))
+
+
+def test_a_parameter_that_is_no_map():
+    x = np.zeros((8, 8), np.uint16)
+    source = HEAD + KERNEL + LOAD + "}"
+    good = TensorMap(x, (8, 8))
+    with pytest.raises(EmulationError, match="tensor map"):
+        blank = np.zeros(128, np.uint8).view("V128")[0]
+        emulator.launch(source, "k", 1, 32, [blank, good, x, 0, 0], 4096, size((8, 8)), "sm_90")
+    with pytest.raises(EmulationError, match="TensorMap was given"):
+        emulator.launch(source, "k", 1, 32, [good, good, x, good, 0], 4096, size((8, 8)), "sm_90")
+    with pytest.raises(EmulationError, match=r"2 coordinates.* 1 axes"):
+        flat = TensorMap(np.zeros(64, np.uint16), (8,))
+        emulator.launch(source, "k", 1, 32, [flat, flat, x, 0, 0], 4096, size((8, 8)), "sm_90")
+
+
+FENCED = """
+extern "C" __global__ void k(const float* x, float* y)
+{
+    __shared__ __align__(128) float row[32];
+    __shared__ u64 bar;
+    if (threadIdx.x == 0) init(&bar, 1);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        expect(&bar, 128);
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+            :: "r"(at(row)), "l"(x + 32 * blockIdx.x), "r"(128), "r"(at(&bar)) : "memory");
+    }
+    wait(&bar, 0);
+    y[32 * blockIdx.x + threadIdx.x] = row[threadIdx.x];
+}
+"""
+
+
+def test_mbarriers_are_shown_to_the_engine_by_a_fence():
+    """Either fence does; without one the engine may not see that the mbarrier has been set up."""
+    line = '    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n'
+    assert HEAD.count(line) == 1
+    for instead, sound in (
+        (line, True),
+        (line.replace("mbarrier_init.release.cluster", "proxy.async"), True),
+        ("", False),
+    ):
+        x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        report = emulator.launch(
+            HEAD.replace(line, instead) + FENCED, "k", 2, 32, [x, y], arch="sm_90"
+        )
+        assert report.ok == sound and (y == x).all(), report
+        if not sound:
+            (found,) = report.findings
+            assert found.kind == "race" and "has initialised" in found.message
+            assert found.line > found.other_line > 0

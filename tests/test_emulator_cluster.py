@@ -1,0 +1,653 @@
+"""Thread block clusters in the emulator: who is where, distributed shared memory, barriers, races."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import emulator
+from helpers.emulator import Report
+from helpers.errors import ConfigError, EmulationError
+from tests.test_emulator_link import line
+
+HEAD = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+KERNEL = 'extern "C" __global__ void k'
+
+
+def run(source: str, grid: Any, block: Any, *args: Any, **options: Any) -> Report:
+    return emulator.launch(source, "k", grid, block, [*args], arch="sm_90", **options)
+
+
+def kinds(report: Report) -> set[str]:
+    return {f.kind for f in report.findings}
+
+
+# -- who is where --------------------------------------------------------------------------------
+
+PLACES = (
+    KERNEL
+    + """(int* out) {
+    unsigned b = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    unsigned v[15];
+    asm volatile("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(v[0]));
+    asm volatile("mov.u32 %0, %%cluster_ctaid.y;" : "=r"(v[1]));
+    asm volatile("mov.u32 %0, %%cluster_ctaid.z;" : "=r"(v[2]));
+    asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(v[3]));
+    asm volatile("mov.u32 %0, %%clusterid.y;" : "=r"(v[4]));
+    asm volatile("mov.u32 %0, %%clusterid.z;" : "=r"(v[5]));
+    asm volatile("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(v[6]));
+    asm volatile("mov.u32 %0, %%cluster_nctaid.y;" : "=r"(v[7]));
+    asm volatile("mov.u32 %0, %%cluster_nctaid.z;" : "=r"(v[8]));
+    asm volatile("mov.u32 %0, %%nclusterid.x;" : "=r"(v[9]));
+    asm volatile("mov.u32 %0, %%nclusterid.y;" : "=r"(v[10]));
+    asm volatile("mov.u32 %0, %%nclusterid.z;" : "=r"(v[11]));
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(v[12]));
+    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(v[13]));
+    asm volatile("{.reg .pred p; mov.pred p, %%is_explicit_cluster; selp.u32 %0, 1, 0, p;}"
+                 : "=r"(v[14]));
+    for (int i = 0; i < 15; ++i) out[b * 15 + i] = v[i];
+}
+"""
+)
+
+
+def places(grid: tuple[int, int, int], size: tuple[int, int, int], explicit: bool) -> np.ndarray:
+    rows = []
+    for z, y, x in np.ndindex(*grid[::-1]):
+        at = (x, y, z)
+        inside = [i % c for i, c in zip(at, size, strict=True)]
+        rank = (inside[2] * size[1] + inside[1]) * size[0] + inside[0]
+        rows.append(
+            [
+                *inside,
+                *(i // c for i, c in zip(at, size, strict=True)),
+                *size,
+                *(g // c for g, c in zip(grid, size, strict=True)),
+                rank,
+                int(np.prod(size)),
+                int(explicit),
+            ]
+        )
+    return np.array(rows, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("grid", "size"),
+    [
+        ((6, 1, 1), (2, 1, 1)),
+        ((4, 6, 1), (2, 3, 1)),
+        ((4, 4, 6), (2, 2, 2)),
+        ((3, 4, 2), (1, 4, 2)),
+        ((3, 2, 2), (1, 1, 1)),
+    ],
+)
+@pytest.mark.parametrize("lanes", [1, 100, 1 << 16])
+def test_ranks_and_ids_in_each_dimension(grid, size, lanes):
+    want = places(grid, size, True)
+    out = np.zeros_like(want)
+    run(PLACES, grid, 1, out, cluster=size, lanes=lanes)
+    np.testing.assert_array_equal(out, want)
+
+
+def test_the_kernel_says_its_cluster_itself():
+    source = PLACES.replace("void k", "void __cluster_dims__(2, 1, 1) k")
+    want = places((4, 1, 1), (2, 1, 1), True)
+    out = np.zeros_like(want)
+    run(source, 4, 1, out)
+    np.testing.assert_array_equal(out, want)
+    run(source, 4, 1, out, cluster=2)
+    with pytest.raises(ConfigError, match=r"cluster=\(4, 1, 1\).*\(2, 1, 1\)"):
+        run(source, 4, 1, out, cluster=4)
+
+
+def test_without_a_cluster_each_block_is_one():
+    want = places((3, 1, 1), (1, 1, 1), False)
+    out = np.zeros_like(want)
+    run(PLACES, 3, 1, out)
+    np.testing.assert_array_equal(out, want)
+
+
+def test_clusters_that_no_gpu_runs():
+    out = np.zeros((20, 15), np.int32)
+    with pytest.raises(ConfigError, match="no multiple of the cluster"):
+        run(PLACES, 5, 1, out, cluster=2)
+    with pytest.raises(ConfigError, match="16 blocks; 8 is the most"):
+        run(PLACES, 16, 1, out, cluster=16)
+    with pytest.raises(ConfigError, match="clusters come with sm_90"):
+        plain = KERNEL + "(int* out) { out[0] = 1; }"
+        emulator.launch(plain, "k", 4, 1, [out], arch="sm_80", cluster=2)
+    with pytest.raises(ConfigError, match="whole numbers"):
+        run(PLACES, 4, 1, out, cluster="two")
+
+
+def test_a_sampled_block_brings_its_cluster():
+    out = np.full((8, 15), -1, np.int32)
+    report = run(PLACES, 8, 1, out, cluster=2, sample_blocks=[(5, 0, 0)])
+    assert (out[:, 0] >= 0).tolist() == [False] * 4 + [True] * 2 + [False] * 2
+    assert report.blocks_run == 2
+
+
+# -- distributed shared memory -------------------------------------------------------------------
+
+SUM = (
+    HEAD
+    + KERNEL
+    + """(const int* a, int* out, int n) {
+    __shared__ int total;
+    cg::cluster_group cluster = cg::this_cluster();
+    if (threadIdx.x == 0) total = 0;
+    cluster.sync();
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int* first = cluster.map_shared_rank(&total, 0);
+    if (i < n) atomicAdd(first, a[i]);
+    cluster.sync();
+    if (threadIdx.x == 0) out[blockIdx.x] = *first;
+    LAST
+}
+"""
+)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+@pytest.mark.parametrize("lanes", [1, 300, 1 << 16])
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_a_cluster_adds_up_in_the_memory_of_its_first_block(size, lanes, schedule):
+    n, a = 16 * 70 - 3, np.arange(16 * 70, dtype=np.int32)
+    out = np.zeros(16, np.int32)
+    report = run(
+        SUM.replace("LAST", "cluster.sync();"), 16, 70, a, out, n,
+        cluster=size, lanes=lanes, schedule=schedule,
+    )  # fmt: skip
+    want = np.where(np.arange(16 * 70) < n, a, 0).reshape(16 // size, -1).sum(axis=1)
+    np.testing.assert_array_equal(out, np.repeat(want, size))
+    assert report.ok, report.findings
+
+
+def test_a_block_must_not_end_while_its_peers_read_it():
+    a, out = np.ones(128, np.int32), np.zeros(4, np.int32)
+    report = run(SUM.replace("LAST", ""), 4, 32, a, out, 128, cluster=2)
+    assert [(f.kind, f.line) for f in report.findings] == [("race", 12)]
+    assert "may have ended" in report.findings[0].message
+    np.testing.assert_array_equal(out, 64)
+
+
+def test_a_missing_cluster_barrier_is_a_race():
+    sound = SUM.replace("LAST", "cluster.sync();")
+    a, out = np.ones(128, np.int32), np.zeros(4, np.int32)
+    broken = sound.replace("total = 0;\n    cluster.sync();", "total = 0;\n    __syncthreads();")
+    assert broken != sound
+    report = run(broken, 4, 32, a, out, 128, cluster=2)
+    assert "race" in kinds(report)
+    assert "of the block of rank" in str(report.findings[0])
+    assert "cluster.sync()" in str(report.findings[0])
+    broken = sound.replace(
+        "atomicAdd(first, a[i]);\n    cluster.sync();", "atomicAdd(first, a[i]);"
+    )
+    assert broken != sound
+    assert "race" in kinds(run(broken, 4, 32, a, out, 128, cluster=2))
+
+
+SHIFT = (
+    KERNEL
+    + """(unsigned* out, int step) {
+    __shared__ WORD a[LENGTH];
+    unsigned rank, ranks;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(ranks));
+    unsigned own = (unsigned)__cvta_generic_to_shared(a + threadIdx.x), there, whose;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"((rank + step) % ranks));
+    asm volatile("getctarank.shared::cluster.u32 %0, %1;" : "=r"(whose) : "r"(there));
+    STORE(there, rank * 100 + threadIdx.x);
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[2 * i + 1] = whose;
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    out[2 * i] = a[threadIdx.x];
+}
+"""
+)
+STORES = {
+    "unsigned": 'asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(at), "r"(v) : "memory")',
+    "unsigned short": 'asm volatile("st.shared::cluster.u16 [%0], %1;" :: "r"(at), "h"((unsigned short)(v))'
+    ' : "memory")',
+    "unsigned long long": 'asm volatile("st.shared::cluster.u64 [%0], %1;" :: "r"(at),'
+    ' "l"((unsigned long long)(v)) : "memory")',
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("step", [0, 1, 3])
+def test_stores_to_a_peer_of_each_width(kind, step):
+    source = f"#define STORE(at, v) {STORES[kind]}\n" + SHIFT
+    out = np.zeros((8, 40, 2), np.uint32)
+    report = run(source, 8, 40, out, step, cluster=4, defines={"WORD": kind, "LENGTH": 40})
+    assert report.ok, report.findings
+    block = np.arange(8)
+    base, rank = block // 4 * 0, block % 4
+    np.testing.assert_array_equal(out[..., 1], (((rank + step) % 4) + base)[:, None] + np.zeros(40))
+    np.testing.assert_array_equal(out[..., 0], ((rank - step) % 4 * 100)[:, None] + np.arange(40))
+
+
+def test_addresses_of_a_peer_are_checked():
+    source = f"#define STORE(at, v) {STORES['unsigned']}\n" + SHIFT
+    out = np.zeros((2, 40, 2), np.uint32)
+    past = run(source, 2, 40, out, 1, cluster=2, defines={"WORD": "unsigned", "LENGTH": 38})
+    assert kinds(past) >= {"out-of-bounds"}
+    assert "past its end" in str(past.findings)
+    crooked = run(
+        source.replace('"r"(there), "r"', '"r"(there + 2), "r"').replace("STORE(there,", "STORE(there + 2,"),
+        2, 40, out, 1, cluster=2, defines={"WORD": "unsigned", "LENGTH": 42},
+    )  # fmt: skip
+    assert "misaligned" in kinds(crooked)
+    nobody = run(
+        source.replace("(rank + step) % ranks", "rank + 7"), 2, 40, out, 1, cluster=2,
+        defines={"WORD": "unsigned", "LENGTH": 40},
+    )  # fmt: skip
+    message = next(f.message for f in nobody.findings if f.kind == "out-of-bounds")
+    assert "block of rank 7: its cluster has 2 block(s)" in message
+
+
+def test_what_a_peer_has_not_written_is_uninitialised():
+    source = (
+        HEAD
+        + KERNEL
+        + """(int* out) {
+    __shared__ int a[32];
+    cg::cluster_group cluster = cg::this_cluster();
+    if (cluster.block_rank() == WHO) a[threadIdx.x] = 5;
+    cluster.sync();
+    int v = 0;
+    if (cluster.block_rank() == 0) v = cluster.map_shared_rank(a, 1)[threadIdx.x];
+    cluster.sync();
+    out[blockIdx.x * 32 + threadIdx.x] = v;
+}
+"""
+    )
+    out = np.zeros((2, 32), np.int32)
+    assert run(source, 2, 32, out, cluster=2, defines={"WHO": 1}).ok
+    np.testing.assert_array_equal(out, [[5] * 32, [0] * 32])
+    assert kinds(run(source, 2, 32, out, cluster=2, defines={"WHO": 0})) == {"uninitialised"}
+
+
+def test_one_load_for_own_and_remote_lanes():
+    source = (
+        HEAD
+        + KERNEL
+        + """(int* out, const int* g, int* old) {
+    __shared__ int a[64];
+    cg::cluster_group cluster = cg::this_cluster();
+    int rank = cluster.block_rank();
+    a[threadIdx.x] = 1000 * rank + threadIdx.x;
+    cluster.sync();
+    // Lane by lane the own block, a peer, and global memory, by one generic pointer.
+    const int* from = threadIdx.x % 3 == 2 ? g : cluster.map_shared_rank(a, (rank + threadIdx.x) % 3);
+    int i = blockIdx.x * 64 + threadIdx.x;
+    out[i] = from[threadIdx.x];
+    cluster.sync();
+    old[i] = atomicExch(cluster.map_shared_rank(a, (rank + 1) % 3) + threadIdx.x, 7);
+    cluster.sync();
+}
+"""
+    )
+    out, old = np.zeros((3, 64), np.int32), np.zeros((3, 64), np.int32)
+    g = np.arange(64, dtype=np.int32) - 500
+    report = run(source, 3, 64, out, g, old, cluster=3)
+    assert report.ok, report.findings
+    t, rank = np.arange(64), np.arange(3)[:, None]
+    want = np.where(t % 3 == 2, g, (rank + t) % 3 * 1000 + t)
+    np.testing.assert_array_equal(out, want)
+    np.testing.assert_array_equal(old, (rank + 1) % 3 * 1000 + t)
+
+
+def test_whose_memory_a_pointer_means():
+    source = (
+        HEAD
+        + KERNEL
+        + """(int* out) {
+    __shared__ int a[4];
+    a[0] = 1;
+    cg::cluster_group cluster = cg::this_cluster();
+    int rank = cluster.block_rank();
+    int* peer = cluster.map_shared_rank(a, 1 - rank);
+    int* again = cluster.map_shared_rank(peer, rank);
+    out[blockIdx.x * 6] = __isShared(a) + 2 * __isClusterShared(a);
+    out[blockIdx.x * 6 + 1] = __isShared(peer) + 2 * __isClusterShared(peer);
+    out[blockIdx.x * 6 + 2] = cluster.query_shared_rank(peer);
+    out[blockIdx.x * 6 + 3] = cluster.query_shared_rank(a);
+    out[blockIdx.x * 6 + 4] = again == a;
+    out[blockIdx.x * 6 + 5] = __isGlobal(peer) + 2 * __isShared(out) + 4 * __isClusterShared(out);
+}
+"""
+    )
+    out = np.zeros((2, 6), np.int32)
+    assert run(source, 2, 1, out, cluster=2).ok
+    np.testing.assert_array_equal(out, [[3, 2, 1, 0, 1, 0], [3, 2, 0, 1, 1, 0]])
+
+
+# -- barriers ------------------------------------------------------------------------------------
+
+HAND = (
+    '#include "common/cluster.cuh"\n'
+    + KERNEL
+    + """(int* out) {
+    __shared__ Barrier full;
+    __shared__ int a[64];
+    if (threadIdx.x == 0) {
+        barrier_init(&full, 2);
+        barrier_init_fence();
+    }
+    cluster_sync();
+    int rank = cluster_rank();
+    unsigned there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(there) : "r"(to_shared(a + threadIdx.x)), "r"(rank ^ 1));
+    asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(there), "r"(rank * 1000 + threadIdx.x) : "memory");
+    asm volatile("fence.acq_rel.cluster;" ::: "memory");
+    MEET
+    ClusterPlace<1, 2> place;
+    place.arrive_at_peers(&full, threadIdx.x);
+    WAIT
+    out[blockIdx.x * 64 + threadIdx.x] = a[threadIdx.x];
+    cluster_sync();
+}
+"""
+)
+
+
+@pytest.mark.parametrize("lanes", [1, 1 << 16])
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_arrivals_at_the_mbarriers_of_peers(lanes, schedule):
+    out = np.zeros((6, 64), np.int32)
+    defines = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
+    report = run(HAND, 6, 64, out, cluster=2, lanes=lanes, schedule=schedule, defines=defines)
+    assert report.ok, report.findings
+    want = np.array([1000, 0] * 3)[:, None] + np.arange(64)
+    np.testing.assert_array_equal(out, want)
+
+
+def test_who_does_not_wait_for_the_mbarrier_races():
+    out = np.zeros((2, 64), np.int32)
+    for meet, wait in (("", "barrier_wait(&full, 0);"), ("__syncthreads();", "")):
+        report = run(HAND, 2, 64, out, cluster=2, defines={"MEET": meet, "WAIT": wait})
+        assert kinds(report) == {"race"}, (meet, wait)
+
+
+def test_an_mbarrier_that_nobody_of_the_peers_completes():
+    out = np.zeros((2, 64), np.int32)
+    lone = HAND.replace(
+        "place.arrive_at_peers(&full, threadIdx.x);",
+        "if (rank == 0) place.arrive_at_peers(&full, threadIdx.x);",
+    )
+    defines = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
+    report = run(lone, 2, 64, out, cluster=2, defines=defines)
+    assert "divergent-barrier" in kinds(report)
+    assert "1 of its 2 arrivals are missing" in str(report.findings)
+
+
+SPLIT = (
+    HEAD
+    + KERNEL
+    + """(int* out, int* g) {
+    __shared__ int a[64];
+    cg::cluster_group cluster = cg::this_cluster();
+    int rank = cluster.block_rank(), ranks = cluster.num_blocks();
+    BEFORE
+    __cluster_barrier_arrive();
+    BETWEEN
+    __cluster_barrier_wait();
+    int v = cluster.map_shared_rank(a, (rank + 1) % ranks)[threadIdx.x ^ 1];
+    g[blockIdx.x * 64 + threadIdx.x] = v;
+    cluster.sync();
+    out[blockIdx.x * 64 + threadIdx.x] = g[(blockIdx.x ^ 1) * 64 + threadIdx.x];
+}
+"""
+)
+WRITE = "a[threadIdx.x] = rank * 100 + threadIdx.x;"
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_what_comes_before_the_arrival_is_known_after_the_wait(schedule):
+    out, g = np.zeros((4, 64), np.int32), np.zeros((4, 64), np.int32)
+    report = run(
+        SPLIT, 4, 64, out, g, cluster=2, schedule=schedule,
+        defines={"BEFORE": WRITE, "BETWEEN": ""},
+    )  # fmt: skip
+    assert report.ok, report.findings
+    want = np.array([100, 0] * 2)[:, None] + (np.arange(64) ^ 1)
+    np.testing.assert_array_equal(g, want)
+    np.testing.assert_array_equal(out, want[[1, 0, 3, 2]])
+
+
+def test_what_comes_after_the_arrival_is_not():
+    out, g = np.zeros((4, 64), np.int32), np.zeros((4, 64), np.int32)
+    report = run(SPLIT, 4, 64, out, g, cluster=2, defines={"BEFORE": "", "BETWEEN": WRITE})
+    assert kinds(report) == {"race"}
+
+
+def test_a_cluster_barrier_orders_global_memory_of_its_blocks_alone():
+    out, g = np.zeros((4, 64), np.int32), np.zeros((4, 64), np.int32)
+    beyond = SPLIT.replace("g[(blockIdx.x ^ 1) * 64", "g[(blockIdx.x ^ 2) * 64")
+    report = run(beyond, 4, 64, out, g, cluster=2, defines={"BEFORE": WRITE, "BETWEEN": ""})
+    assert kinds(report) == {"race"}
+
+
+def test_threads_that_have_left_count_as_arrived():
+    source = (
+        HEAD
+        + KERNEL
+        + """(int* out) {
+    cg::cluster_group cluster = cg::this_cluster();
+    if (cluster.block_rank() == 1 && threadIdx.x >= 32) return;
+    cluster.sync();
+    out[blockIdx.x * 64 + threadIdx.x] = 1;
+}
+"""
+    )
+    out = np.zeros((2, 64), np.int32)
+    assert run(source, 2, 64, out, cluster=2).ok
+    assert out.sum() == 96
+
+
+MISUSE = {
+    "waits at the barrier of its cluster, where 64 of 128": (
+        "if (threadIdx.x < 32) { ARRIVE; WAIT; } else { __syncthreads(); }"
+    ),
+    "arrives at the barrier of its cluster again": "ARRIVE; ARRIVE; WAIT;",
+    "has not arrived there": "WAIT;",
+}
+
+
+@pytest.mark.parametrize("says", MISUSE)
+def test_a_cluster_barrier_that_never_opens_or_is_misused(says):
+    code = MISUSE[says]
+    source = KERNEL + "(int* out) {\n" + code + "\nout[blockIdx.x * 64 + threadIdx.x] = 1;\n}"
+    code = source.replace("ARRIVE", "__cluster_barrier_arrive()")
+    out = np.zeros((2, 64), np.int32)
+    report = run(code.replace("WAIT", "__cluster_barrier_wait()"), 2, 64, out, cluster=2)
+    assert kinds(report) == {"divergent-barrier"}
+    assert any(says in f.message for f in report.findings), report.findings
+    assert out.all()
+
+
+def test_a_relaxed_arrival_opens_the_barrier():
+    source = KERNEL + "(int* out) {\nARRIVE; __cluster_barrier_wait();\nout[blockIdx.x] = 1;\n}"
+    out = np.zeros(4, np.int32)
+    assert run(
+        source.replace("ARRIVE", "__cluster_barrier_arrive_relaxed()"), 4, 1, out, cluster=2
+    ).ok
+    assert out.all()
+    assert not run(source.replace("ARRIVE", ""), 4, 1, out, cluster=2).ok
+
+
+def test_blocks_of_a_cluster_go_round_a_loop_together():
+    source = (
+        HEAD
+        + KERNEL
+        + """(int* out, int rounds) {
+    __shared__ int a[2][32];
+    cg::cluster_group cluster = cg::this_cluster();
+    int rank = cluster.block_rank(), ranks = cluster.num_blocks(), now = 0;
+    a[0][threadIdx.x] = blockIdx.x;
+    for (int i = 0; i < rounds; ++i) {
+        cluster.sync();
+        int v = cluster.map_shared_rank(&a[0][0], (rank + 1) % ranks)[now * 32 + threadIdx.x];
+        now ^= 1;
+        a[now][threadIdx.x] = v + 1;
+    }
+    cluster.sync();
+    out[blockIdx.x * 32 + threadIdx.x] = a[now][threadIdx.x];
+}
+"""
+    )
+    out = np.zeros((8, 32), np.int32)
+    report = run(source, 8, 32, out, 5, cluster=4)
+    assert report.ok, report.findings
+    block = np.arange(8)
+    want = block // 4 * 4 + (block % 4 + 5) % 4 + 5
+    np.testing.assert_array_equal(out, np.repeat(want[:, None], 32, axis=1))
+    one = source.replace(
+        "now ^= 1;", ""
+    )  # one buffer: who is fast overwrites what others still read
+    assert "race" in kinds(run(one, 8, 32, out, 5, cluster=4))
+
+
+# -- flags ---------------------------------------------------------------------------------------
+
+FLAG = (
+    HEAD
+    + KERNEL
+    + """(int* out) {
+    __shared__ int a[1], flag[1];
+    cg::cluster_group cluster = cg::this_cluster();
+    int rank = cluster.block_rank();
+    if (threadIdx.x == 0) flag[0] = 0;
+    cluster.sync();
+    if (threadIdx.x == 0 && rank == 0) {
+        unsigned f = (unsigned)__cvta_generic_to_shared(flag), there;
+        cluster.map_shared_rank(a, 1)[0] = 5;
+        asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(there) : "r"(f));
+        asm volatile("st.SET.cluster.shared::cluster.u32 [%0], 1;" :: "r"(there) : "memory");
+    }
+    if (threadIdx.x == 0 && rank == 1) {
+        unsigned f = (unsigned)__cvta_generic_to_shared(flag), v;
+        do {
+            asm volatile("ld.acquire.cluster.shared::cta.u32 %0, [%1];" : "=r"(v) : "r"(f) : "memory");
+        } while (v == 0);
+        out[blockIdx.x] = a[0];
+    }
+    cluster.sync();
+}
+"""
+)
+
+
+@pytest.mark.parametrize("lanes", [1, 1 << 16])
+def test_a_flag_in_the_memory_of_a_peer_hands_on_what_was_stored(lanes):
+    out = np.zeros(6, np.int32)
+    report = run(FLAG.replace("SET", "release"), 6, 64, out, cluster=2, lanes=lanes)
+    assert report.ok, report.findings
+    assert out.tolist() == [0, 5] * 3
+    assert kinds(run(FLAG.replace("SET", "relaxed"), 6, 64, out, cluster=2)) == {"race"}
+
+
+def test_flags_in_global_memory_order_blocks_of_other_clusters_too():
+    source = (
+        KERNEL
+        + """(int* data, volatile int* flag, int* out) {
+    if (threadIdx.x == 0 && blockIdx.x == 1) {
+        data[0] = 7;
+        FENCE
+        flag[0] = 1;
+    }
+    if (threadIdx.x == 0 && blockIdx.x == 2) {
+        while (flag[0] == 0) {}
+        __threadfence();
+        out[0] = data[0];
+    }
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+    if (blockIdx.x == 3 && threadIdx.x == 0) out[1] = data[0];
+}
+"""
+    )
+    data, flag, out = (np.zeros(2, np.int32) for _ in range(3))
+    report = run(source, 4, 32, data, flag, out, cluster=2, defines={"FENCE": "__threadfence();"})
+    assert report.ok, report.findings
+    assert out.tolist() == [7, 7]
+    data, flag = np.zeros(2, np.int32), np.zeros(2, np.int32)
+    assert kinds(run(source, 4, 32, data, flag, out, cluster=2, defines={"FENCE": ""})) == {"race"}
+
+
+def test_atomics_on_one_place_count_each_thread_of_the_cluster_once():
+    source = (
+        HEAD
+        + KERNEL
+        + """(unsigned long long* out) {
+    __shared__ unsigned long long count;
+    cg::cluster_group cluster = cg::this_cluster();
+    if (threadIdx.x == 0) count = 0;
+    cluster.sync();
+    unsigned long long old = atomicAdd(cluster.map_shared_rank(&count, 1), 1ull);
+    out[blockIdx.x * 70 + threadIdx.x] = old;
+    cluster.sync();
+}
+"""
+    )
+    out = np.zeros((4, 70), np.uint64)
+    report = run(source, 4, 70, out, cluster=2)
+    assert report.ok, report.findings
+    for pair in out.reshape(2, -1):
+        assert sorted(pair.tolist()) == list(range(140))
+
+
+def test_requests_to_peers_are_counted():
+    source = (
+        HEAD
+        + KERNEL
+        + """(int* out) {
+    __shared__ int a[64];
+    cg::cluster_group cluster = cg::this_cluster();
+    a[threadIdx.x] = threadIdx.x;
+    cluster.sync();
+    out[blockIdx.x * 64 + threadIdx.x] = cluster.map_shared_rank(a, cluster.block_rank() ^ 1)[threadIdx.x];
+    cluster.sync();
+}
+"""
+    )
+    report = run(source, 4, 64, np.zeros(256, np.int32), cluster=2)
+    (row,) = (a for a in report.accesses if a.line == 8 and a.space == "shared")
+    assert (row.requests, row.wavefronts, row.bytes, row.array) == (8, 8, 1024, "a")
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            'asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], 1, [%0];"'
+            ' :: "r"(s));',
+            "async",
+        ),
+    ],
+)
+def test_what_no_block_may_do_to_another(code, says):
+    source = (
+        KERNEL
+        + "(int* out) { __shared__ long long b; unsigned s = (unsigned)__cvta_generic_to_shared(&b);"
+    )
+    with pytest.raises((EmulationError, ConfigError), match=says):
+        run(source + code + " }", 2, 32, np.zeros(4, np.int32), cluster=2)
+
+
+@pytest.mark.parametrize(
+    "at", ["mbarrier.init.{}.b64 [a], 32", "mbarrier.test_wait.parity.{}.b64 p, [a], b"]
+)
+def test_mbarriers_of_a_peer_can_only_be_arrived_at(at):
+    """As ptxas, which clang does not ask."""
+    line(at.format("shared::cta"))
+    with pytest.raises(EmulationError, match="own shared memory alone"):
+        line(at.format("shared::cluster"))

@@ -1,0 +1,55 @@
+"""Honest kernels of every lab, under twenty random orders of warps each: no wrong element, and nothing found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from helpers import labs
+from helpers.judging import marking, running
+from helpers.judging.marking import cases
+from helpers.labs import rehearsing
+from tests import hostile
+from tests.exploits import off
+
+pytestmark = pytest.mark.nvrtc
+
+SEEDS = 20
+SOLUTIONS = [
+    pytest.param(lab, source, id=f"{lab.number} {source.name}")
+    for lab in labs.all_labs()
+    for source in rehearsing.sources(lab)
+    if source.kind == "solution"
+]
+
+
+def alarms(lab: labs.Lab, source: rehearsing.Source) -> list[str]:
+    """What was found, and what was wrong, in twenty orders; the smaller cases of a student take their turns."""
+    variant = next(v for v in lab.variants if v.name == source.variant)
+    asked, found = lab.asked(variant), []
+    small = sorted(cases(asked, b"a secret of a course", "alarms"), key=lambda c: c.M * c.N * c.K)
+    for seed in range(SEEDS):
+        case = replace(small[1 + seed % 4], seed=seed)
+        with off(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(running, "SCHEDULES", ("permuted",))
+            told = marking.mark(source.text, asked, (case,), lock=False)
+        found += [told.refused] * bool(told.refused)
+        found += [
+            f"{case}: {r.wrong} wrong, {r.findings}" for r in told.runs if not r.right or r.findings
+        ]
+    return found
+
+
+@pytest.mark.parametrize(("lab", "source"), SOLUTIONS)
+def test_an_honest_kernel_raises_no_alarm_in_any_order(
+    lab: labs.Lab, source: rehearsing.Source
+) -> None:
+    assert alarms(lab, source) == []
+
+
+def test_a_kernel_without_barriers_raises_one() -> None:
+    """The wrong twin."""
+    two = labs.lab("2")
+    wrong = rehearsing.Source("x", "solution", two.variants[0].name, hostile.NO_BARRIER["relaxed"])
+    assert len(alarms(two, wrong)) >= SEEDS // 2

@@ -1,0 +1,278 @@
+"""Regrades that lose nothing, a teacher's fixes, and what a notebook says of the lab that it is of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from helpers import __main__ as cli
+from helpers import apart
+from helpers.errors import ConfigError, DataError
+from helpers.grading import judging, report
+from helpers.grading.collecting import collect, read_notebook
+from helpers.grading.fixing import Fix, fixed, fixes
+from helpers.grading.history import HISTORY
+from helpers.grading.judging import Result, grade, results
+from helpers.grading.preparing import only, prepared
+from helpers.judging.marking import Marked
+from helpers.labs import courses, handout
+from tests.hostile import HONEST
+from tests.test_grading import notebook
+from tests.test_policy import BANKS, RIGHT, TWO
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> courses.Course:
+    made = courses.new(tmp_path / "course")
+    path = tmp_path / "course" / "course.toml"
+    path.write_text(path.read_text(encoding="utf-8") + '2 = "A transposed"\n', encoding="utf-8")
+    assert made.secret
+    return courses.read(tmp_path / "course")
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[Marked], None]:
+    """Put a judge in place that finds always the same: what is tried here is what becomes of it."""
+
+    def find(marked: Marked) -> None:
+        monkeypatch.setattr(judging, "facts", lambda of: json.loads(json.dumps(asdict(marked))))
+
+    return find
+
+
+def judge_all(course: courses.Course, folder: Path, out: Path, **more: object) -> list[str]:
+    told: list[str] = []
+    found = prepared(folder, TWO, course).submissions
+    grade(TWO, found, course, out, tell=told.append, **more)  # type: ignore[arg-type]
+    return told
+
+
+def table(course: courses.Course, name: str, text: str) -> None:
+    (course.folder / f"{name}.csv").write_text(text, encoding="utf-8")
+
+
+# -- regrade -----------------------------------------------------------------------------------------
+
+
+def test_a_changed_result_says_old_new_and_why_and_the_earlier_one_is_kept(
+    tmp_path: Path, course: courses.Course, judge: Callable[[Marked], None], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    (folder / "s1.cu").write_text("one")
+    (folder / "s2.cu").write_text("one")
+    table(course, "overrides", "student,lab,part,points,reason\ns1,2,written,7,oral\n")
+    path = out / "lab-2" / judging.file_name("s1")
+    judge(BANKS)
+    assert not any("->" in line for line in judge_all(course, folder, out))
+    first = path.read_bytes()
+    assert judge_all(course, folder, out) == ["2 submissions, 2 judged before"]
+    judge(RIGHT)
+    assert judge_all(course, folder, out) == ["2 submissions, 2 judged before"]  # control
+    (folder / "s1.cu").write_text("two")
+    assert "  s1: 75 -> 90 points (source changed)" in judge_all(course, folder, out)
+    kept = path.parent / HISTORY / f"{path.stem}-1.json"
+    assert kept.read_bytes() == first and kept.stat().st_mode & 0o77 == 0
+    assert {r.student: r.total for r in report(TWO, course, out)} == {"s1": 97, "s2": 75}
+
+    told = judge_all(course, folder, out, again=True)
+    assert "  s2: 75 -> 90 points (judged again)" in told and not any("s1: 9" in t for t in told)
+    judge(BANKS)
+    assert "  s1: 90 -> 75 points (attempt 1 -> 2)" in judge_all(course, folder, out, attempt=2)
+    assert judge_all(course, folder, out) == ["2 submissions, 2 judged before"]  # attempt 2 stays
+    judge(RIGHT)
+    monkeypatch.setattr(judging, "_JUDGE", "other code")
+    told = judge_all(course, folder, out)
+    assert "  s1: 75 -> 90 points (the judge's code changed)" in told
+    assert len(list((path.parent / HISTORY).glob(f"{path.stem}-*.json"))) == 3
+    later = replace(TWO, version=2)
+    again = grade(later, prepared(folder, later, course).submissions, course, out, tell=told.append)
+    assert again[0].version == 2
+    assert "  s1: points of another version -> 90 points (lab version 1 -> 2)" in told
+    assert len(results(out, later)) == 2  # history is no result
+
+
+def test_one_student_is_judged_alone(
+    tmp_path: Path,
+    course: courses.Course,
+    judge: Callable[[Marked], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    for s in ("s1", "s2", "s3"):
+        (folder / f"{s}.cu").write_text("same" if s != "s3" else "other")
+    table(course, "groups", "student,group,lab\ns1,one,\ns2,one,\n")
+    judge(RIGHT)
+    lock = [] if apart.landlock() else ["--without-landlock"]
+    asked = ["grade", "2", str(folder), "--course", str(course.folder), "--out", str(out), *lock]
+    assert cli.main([*asked, "--only", "s3"]) == 0
+    assert [r.student for r in results(out, TWO)] == ["s3"]
+    assert cli.main([*asked, "--only", "s2", "--again"]) == 0  # s1's stands for it
+    found = results(out, TWO)
+    assert [r.student for r in found] == ["s1", "s3"] and found[0].also == (("s2", "s2.cu"),)
+    capsys.readouterr()
+    assert cli.main([*asked, "--only", "s7"]) == 2
+    assert "'s7' handed nothing in" in capsys.readouterr().err
+    (folder / "s2.cu").write_text("its own")
+    assert cli.main(asked) == 0 and len(results(out, TWO)) == 3
+    (folder / "s2.cu").write_text("same")
+    assert cli.main(asked) == 0  # s2's own result no longer counts, and is not lost
+    assert [r.student for r in results(out, TWO)] == ["s1", "s3"]
+    assert list((out / "lab-2" / HISTORY).glob("*.json"))
+
+
+def test_another_name_or_note_needs_no_run(
+    tmp_path: Path, course: courses.Course, judge: Callable[[Marked], None]
+) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    (folder / "ada_1_9_lab2.cu").write_text("one")
+    judge(RIGHT)
+    judge_all(course, folder, out)
+    (folder / "ada_1_9_lab2.cu").rename(folder / "ada_LATE_1_10_lab2.cu")
+    judge(BANKS)  # would be seen
+    assert judge_all(course, folder, out) == ["1 submission, 1 judged before"]
+    [r] = results(out, TWO)
+    assert r.late and r.file == "ada_LATE_1_10_lab2.cu" and r.marked == RIGHT
+
+
+# -- fixes -------------------------------------------------------------------------------------------
+
+HEAD = "student,lab,old,new,reason\n"
+
+
+def test_a_fix_is_applied_before_judging_and_noted(
+    tmp_path: Path, course: courses.Course, judge: Callable[[Marked], None]
+) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    (folder / "s1.cu").write_text(HONEST.replace("lab2", "mine") + "// determine\n")
+    judge(RIGHT)
+    judge_all(course, folder, out)
+    [before] = results(out, TWO)
+    table(course, "fixes", f'{HEAD}s1,2,mine,lab2,"renamed, and\n=said"\ns1,3,x,y,\ns8,2,a,b,\n')
+    ready = prepared(folder, TWO, course)
+    [s] = ready.submissions
+    assert s.raw == (HONEST + "// determine\n").encode()  # whole words alone
+    assert ready.unused == (
+        f"{course.folder / 'fixes.csv'}, line 5: no student with the id 's8'; did you mean s1?",
+    )
+    told = judge_all(course, folder, out)
+    [after] = results(out, TWO)
+    assert before.key != after.key and any("source changed" in line for line in told)
+    [row] = [r for r in report(TWO, course, out) if r.student == "s1"]
+    words = "fixed by a person, 'mine' became 'lab2': renamed, and =said"
+    assert words in row.notes and words in row.feedback and words.replace("'", "&#x27;") in row.page
+    assert words in (out / "lab-2-marks.csv").read_text(encoding="utf-8")
+
+
+def test_a_fix_reaches_the_cells_of_a_notebook(tmp_path: Path, course: courses.Course) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "s1.ipynb").write_bytes(notebook("x = 1", f"%%cuda mine\n{HONEST}"))
+    assert "no cell begins" in prepared(tmp_path / "in", TWO, course).submissions[0].problem
+    table(course, "fixes", f"{HEAD}s1,2,%%cuda mine,%%cuda lab2,\n")
+    [s] = prepared(tmp_path / "in", TWO, course).submissions
+    assert (s.raw or b"").decode().strip() == HONEST.strip() and not s.problem
+
+
+def test_a_fix_that_does_not_fit_is_said_to_the_teacher_alone(
+    tmp_path: Path, course: courses.Course, judge: Callable[[Marked], None]
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "s1.cu").write_text("int a; a = 1; // a.b")
+    table(course, "fixes", f"{HEAD}s1,2,mine,lab2,\ns1,2,int a;,int c;,\ns1,2,a.b,c,\n")
+    judge(RIGHT)
+    judge_all(course, tmp_path / "in", tmp_path / "out")
+    [row] = report(TWO, course, tmp_path / "out")
+    assert any("line 2 does not fit: 'mine' stands nowhere in it" in n for n in row.notes)
+    assert "does not fit" not in row.feedback + row.page
+    [s] = prepared(tmp_path / "in", TWO, course).submissions
+    assert s.raw == b"int c; a = 1; // c"
+    table(course, "fixes", f"{HEAD}s1,2,,lab2,\n")
+    with pytest.raises(DataError, match=r"fixes\.csv, line 2: no old text"):
+        fixes(course, TWO)
+
+
+def test_text_that_looks_like_a_pattern_is_text() -> None:
+    made, notes = fixed(["a(b) c\\d"], [Fix("w", "a(b)", r"\1\g<0>", "")])
+    assert made == [r"\1\g<0> c\d"] and "a(b)" in notes[0]
+
+
+# -- what a notebook declares ------------------------------------------------------------------------
+
+
+def declaring(**of: object) -> bytes:
+    made = json.loads(notebook(f"%%cuda lab2\n{HONEST}"))
+    made["metadata"] = {"tile_by_tile": of}
+    return json.dumps(made).encode()
+
+
+def test_a_notebook_of_something_else_is_noted(tmp_path: Path, course: courses.Course) -> None:
+    path = course.folder / "course.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace('# tag = "v1"', 'tag = "v1"'))
+    course = courses.read(course.folder)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    right = {"lab": "2", "version": 1, "variant": "A transposed", "tag": "v1", "student": "s1"}
+    (folder / "s1.ipynb").write_bytes(declaring(**right))
+    assert prepared(folder, TWO, course).submissions[0].notes == ()
+    for what, value, told in (
+        ("tag", "v0", "the notebook is of tag 'v0', and the course's is 'v1'"),
+        ("version", 3, "of version '3', and the course's is '1'"),
+        ("variant", "B transposed", "of variant 'B transposed', and the course's is 'A transposed'"),
+        ("lab", "4", "of lab '4', and the course's is '2'"),
+        ("student", "s7", "look: the notebook says that it is of student 's7'"),
+    ):  # fmt: skip
+        (folder / "s1.ipynb").write_bytes(declaring(**(right | {what: value})))
+        [s] = prepared(folder, TWO, course).submissions
+        assert len(s.notes) == 1 and told in s.notes[0] and s.student == "s1"
+    (folder / "s1.ipynb").write_bytes(declaring(**(right | {"tag": "=cmd()\x1b" * 999})))
+    [s] = prepared(folder, TWO, course).submissions
+    assert len(s.notes[0]) < 200 and "\x1b" not in s.notes[0]
+
+
+def test_the_notebook_that_is_handed_out_is_of_its_course(
+    tmp_path: Path, course: courses.Course
+) -> None:
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "s1.ipynb"
+    path.write_text(json.dumps(handout(TWO, course)), encoding="utf-8")
+    [s] = prepared(tmp_path / "in", TWO, course).submissions
+    assert s.notes == () and s.declared["variant"] == "A transposed" and s.raw
+    other = replace(course, variants={"2": "B transposed"})
+    path.write_text(json.dumps(handout(TWO, other)), encoding="utf-8")
+    [s] = prepared(tmp_path / "in", TWO, course).submissions
+    assert "of variant 'B transposed'" in s.notes[0]
+
+
+@pytest.mark.parametrize("odd", [[], "x", None, {"tile_by_tile": 3}])
+def test_odd_metadata_costs_nothing(odd: object) -> None:
+    made = json.loads(notebook(f"%%cuda lab2\n{HONEST}"))
+    made["metadata"] = odd
+    text, notes, declared = read_notebook(json.dumps(made).encode(), "lab2")
+    assert HONEST in text and not notes and declared == {}
+    made["metadata"] = {"tile_by_tile": {"lab": [], "tag": "v1"}}
+    assert read_notebook(json.dumps(made).encode(), "lab2")[2] == {"tag": "v1"}
+
+
+def test_all_files_of_a_folder_may_be_one_students(tmp_path: Path) -> None:
+    (tmp_path / "lab2.cu").write_text(HONEST)
+    (tmp_path / "older.cu").write_text("x")
+    [s] = collect(tmp_path, "lab2", student=("77", "Ada"))
+    assert (s.student, s.name) == ("77", "Ada") and "2 files" in s.notes[0]
+    assert [x.student for x in collect(tmp_path, "lab2")] == ["lab2", "older"]  # control
+    with pytest.raises(ConfigError):
+        only(prepared(tmp_path, TWO, courses.new(tmp_path / "c")), ["nobody"])
+
+
+def test_results_of_before_are_still_read() -> None:
+    made = Result("s", "", "f", "2", 1, "v", 1, "k", RIGHT)
+    held = json.loads(json.dumps(asdict(made)))
+    for name in ("also", "source", "judge"):
+        del held[name]
+    assert judging._result(held) == made

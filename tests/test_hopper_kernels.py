@@ -1,0 +1,222 @@
+"""The Hopper kernels in the emulator: right at awkward shapes, without a finding, and counted.
+
+TMA, wgmma and clusters run here without a GPU. What a kernel asks of memory is held to the closed formulas of
+the cost model, and to what ncu counted on an H200.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import hopper, launch, numbers, plan
+from helpers.errors import EmulationError
+from helpers.kernel import Kernel, cdiv
+from helpers.launch import Trace, trace, trace_of
+from helpers.measuring import DEFAULT_GPU, agree, counters, load
+from helpers.measuring.sections import counting
+from helpers.rungs import catalog, fingerprint
+from tests import hopper_on_a_gpu
+from tests.conftest import ROOT
+
+HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
+STEPS = [name for name in HOPPER if not name.endswith("_fp16")]
+AWKWARD = ((1, 1, 1), (200, 312, 136), (129, 257, 65))
+
+
+def sound(found: Trace) -> bool:
+    """Right, and nothing found."""
+    return found.wrong == 0 and not found.report.findings
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("shape", AWKWARD)
+@pytest.mark.parametrize("name", HOPPER)
+def test_right_at_awkward_shapes_and_nothing_found(
+    name: str, shape: tuple[int, ...], schedule: str
+) -> None:
+    if schedule == "permuted" and shape == AWKWARD[2]:
+        pytest.skip("one awkward shape less in the other order")
+    found = trace(name, *shape, schedule=schedule)  # type: ignore[arg-type]
+    assert sound(found), found.report
+
+
+def test_several_rounds_of_a_ring_and_of_tiles() -> None:
+    """More steps than slots, and more tiles than blocks."""
+    assert sound(trace("hopper_3", 300, 520, 700, SMS=2))
+    assert sound(trace("hopper_5", 300, 520, 450, SMS=2))
+
+
+def test_the_same_bits_by_every_step() -> None:
+    """The steps sum in one order: 16 values of k an instruction, one after the other."""
+    A, B = numbers.operands("hopper_1", 200, 312, 136)
+    first = launch.matmul("hopper_1", A, B, backend="emulator")
+    for name in ("hopper_2", "hopper_3", "hopper_4", "hopper_5"):
+        assert (launch.matmul(name, A, B, backend="emulator") == first).all(), name
+
+
+def test_matmul_runs_them_where_there_is_no_gpu() -> None:
+    A, B = numbers.operands("hopper_1", 70, 90, 33)
+    C = launch.matmul("hopper_1", A, B, backend="emulator")
+    k = catalog["hopper_1"]
+    want, bound = numbers.reference(k, A, B), numbers.error_bound(k, A, B)
+    assert numbers.beyond(k, C, want, bound) == 0
+
+
+# -- wrong twins -----------------------------------------------------------------------------------
+
+
+def changed(name: str, old: str, new: str) -> Kernel:
+    """A kernel with one change in its text."""
+    kernel = catalog[name]
+    assert kernel.source.count(old) == 1, f"{kernel.file}: {old!r} {kernel.source.count(old)} times"
+    return kernel.with_source(kernel.source.replace(old, new))
+
+
+FAULTS = {
+    "no wait for the bytes": ("hopper_1", "        barrier_wait(&landed, parity);\n", ""),
+    "the parity stays": ("hopper_1", "        parity ^= 1;\n", ""),
+    "fewer bytes announced": ("hopper_1", "barrier_arrive_expect(&landed, TILE_BYTES);",
+                              "barrier_arrive_expect(&landed, TILE_BYTES - 8192);"),
+    "more bytes announced": ("hopper_1", "barrier_arrive_expect(&landed, TILE_BYTES);",
+                             "barrier_arrive_expect(&landed, TILE_BYTES + 16);"),
+    "no wait for the products": ("hopper_1", "        wgmma_finish(sum);\n", ""),
+    "no fence before the products": ("hopper_1", "        wgmma_fence();\n", ""),
+    "a tile of A at the wrong place": ("hopper_1", "&A_map, &landed, m0 + m, k0", "&A_map, &landed, k0, m0 + m"),
+    "slots never handed back": ("mma_tma", "barrier_wait(&empty[place.stage], place.parity ^ 1);", ""),
+    "the cluster does not meet first": ("hopper_4", "cluster_sync();  // no block copies into another whose "
+                                        "barriers are not ready", "__syncthreads();"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: str) -> None:
+    name, old, new = FAULTS[fault]
+    broken = changed(name, old, new)
+    wrong, kinds = 0, set()
+    for schedule in ("ascending", "permuted"):
+        try:
+            found = trace_of(
+                launch.lay_out(broken, 200, 312, 330), schedule=schedule, max_steps=400_000
+            )
+        except EmulationError as error:
+            kinds.add(str(error))
+            continue
+        wrong += found.wrong
+        kinds |= {f.kind for f in found.report.findings} - {"wrong-result"}
+    assert kinds or (fault == "a tile of A at the wrong place" and wrong), fault
+
+
+# -- counts ----------------------------------------------------------------------------------------
+
+
+def boxes(p: Any) -> int:
+    """Bytes that the copy engine brings into shared memory: every tile's share of A and B, whole boxes."""
+    rows, cols = p.tile
+    tiles = cdiv(p.M, rows) * cdiv(p.N, cols)
+    return tiles * cdiv(p.K, 64) * 64 * (rows + cols) * 2
+
+
+@pytest.mark.parametrize("name", ["mma_tma", "hopper_1", "hopper_2", "hopper_3"])
+@pytest.mark.parametrize("shape", [(256, 512, 128), (200, 312, 136)])
+def test_bytes_of_the_copy_engine_are_those_of_the_tiles(
+    name: str, shape: tuple[int, int, int]
+) -> None:
+    found = trace(name, *shape)
+    rows = [a for a in found.by_line() if a.array in ("A_map", "B_map")]
+    asked = sum(a.requests * a.width_bytes for a in rows)
+    assert asked == boxes(found.plan)
+    inside = sum(a.bytes for a in rows)
+    assert inside == asked if shape == (256, 512, 128) else inside < asked
+    assert all(a.sectors * 32 >= a.bytes for a in rows)
+    stored = [
+        a
+        for a in found.by_line()
+        if a.space == "shared" and a.op == "store" and a.width_bytes == hopper.BOX_BYTES
+    ]
+    assert sum(a.bytes for a in stored) == asked, "zeros beyond the edge are written, too"
+
+
+def test_a_multicast_is_fetched_once() -> None:
+    alone, shared = (trace(name, 256, 512, 128) for name in ("hopper_3", "hopper_4"))
+
+    def fetched(t: Trace) -> int:
+        return sum(a.bytes for a in t.by_line() if a.array in ("A_map", "B_map"))
+
+    assert fetched(shared) < fetched(alone)
+    landed = [
+        sum(a.bytes for a in t.by_line() if a.space == "shared" and a.op == "store")
+        for t in (alone, shared)
+    ]
+    assert landed[0] == landed[1]
+
+
+def test_ldmatrix_of_the_fed_kernel_has_no_conflict() -> None:
+    """Wavefronts of ldmatrix as ncu counted them on an H200 at 1024, from a launch of one tile."""
+    found = trace("mma_tma", 128, 256, 1024)
+    waves = sum(a.wavefronts for a in found.by_line() if a.space == "shared" and a.op == "load")
+    measured = counters("mma_tma", 1024, gpu="h200")[0]["shared_load_wavefronts"]
+    tiles = 1024 // 128 * (1024 // 256)
+    # The launch of one tile reads the first fragments of a tile once more: of 1024, 1 in 32 steps.
+    assert math.isclose(waves * tiles, measured, rel_tol=0.03)
+
+
+def test_an_untouched_padding_is_what_it_was() -> None:
+    """Rows of 313 elements are copied into longer ones, of which nothing but the columns is stored."""
+    A, B = numbers.operands("hopper_5", 64, 313, 70)
+    C = np.full((64, 313), numbers.poison("bfloat16"), numbers.STORAGE["bfloat16"])
+    ready = hopper.described(plan("hopper_5", 64, 313, 70), A, B, C)
+    before = ready.written.copy()
+    assert ready.written.shape == (64, 320)
+    assert (ready.wide(np.zeros((64, 313)), np.nan)[:, 313:] != 0).all()
+    assert (before == ready.written).all()
+
+
+# -- beside an H200 --------------------------------------------------------------------------------
+
+
+def test_of_every_kernel_no_bit_is_another_on_the_gpu() -> None:
+    """Whoever changes a TMA kernel records it again: python -m tests.hopper_on_a_gpu --out."""
+    rows = json.loads((ROOT / "data" / "validation" / "hopper_h200.json").read_text())["rows"]
+    assert {(r["kernel"], (r["m"], r["n"], r["k"])) for r in rows} == {
+        (name, shape) for name in HOPPER for shape in hopper_on_a_gpu.SHAPES
+    }
+    for r in rows:
+        where = f"{r['kernel']} at {r['m']}x{r['n']}x{r['k']}"
+        assert r["source"] == fingerprint(r["kernel"]), f"{where}: recorded of other code"
+        p = hopper_on_a_gpu.launched(r["kernel"], (r["m"], r["n"], r["k"]))
+        assert r["params"] == dict(p.params), where
+        assert r["differ"] == r["wrong"] == r["emulator_wrong"] == 0 and r["same_again"], where
+        assert not r["findings"] and not r["error"], where
+
+
+def test_some_recorded_launch_hands_sums_over() -> None:
+    p = hopper_on_a_gpu.launched("hopper_6", (130, 70, 3000))
+    assert hopper.division(p).ranges > 1
+
+
+def test_neighbouring_floats_are_one_apart() -> None:
+    x = np.array([1.0, np.nextafter(np.float32(1), 2), -0.0, 0.0, -(2.0**-149)], np.float32)
+    order = hopper_on_a_gpu.ordered(x.view(np.uint32))
+    assert order[1] - order[0] == 1 and order[2] == order[3] == 0 and order[4] == -1
+
+
+def test_bytes_and_wavefronts_are_those_that_ncu_counts() -> None:
+    """At four shapes a kernel: where tiles are whole every byte; at edges sectors that are not all of a row more."""
+    moved = agree.of_engines(load(DEFAULT_GPU).counters, most=300 * 520 * 450)
+    assert {(r["kernel"], r["launch"]) for r in moved} >= {
+        (name, "x".join(map(str, shape)))
+        for name in HOPPER if "hopper_6" not in name
+        for shape in counting.ENGINE_SHAPES[:-1]
+    }  # fmt: skip
+    for r in moved:
+        assert r["right"], r
+        assert (
+            r["arrived"] == r["landed"] if r["whole"] else 1 < r["arrived"] / r["landed"] < 1.2
+        ), r
+        assert 0.98 * r["stored"] <= r["left"] <= r["stored"], r
+        assert 0 <= r["hardware_wavefronts"] - r["wavefronts"] <= 1, r

@@ -1,0 +1,267 @@
+"""Times of a class's kernels: what is timed is judged at every launch, kept, reported, and no part of points.
+
+The GPU is pretended: NumPy in CuPy's place, a clock that says what each contender takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import device, labs, launch
+from helpers.errors import DataError, NoGPUError
+from helpers.grading import collect, grade, report
+from helpers.grading.timings import time_class, times
+from helpers.judging import timing
+from helpers.judging.marking import Asked
+from helpers.judging.timing import Timed, time_on_gpu, told, words
+from helpers.labs import checking, courses
+from helpers.measuring import gpu as measuring_gpu
+from helpers.measuring.protocol import Effort, Spread
+from tests.hostile import HONEST
+
+Launch = Callable[..., None]
+TWO = labs.lab("2")
+ASKED = TWO.asked(TWO.variants[0])
+
+
+class Pretended:
+    """A session whose clock says 1 ms for ours, 2 for the rung and 0.5 for the library."""
+
+    def __init__(self) -> None:
+        self.clock, self.next = 0.0, 0.0
+        self.stream = contextlib.nullcontext()
+        self.stream.synchronize = lambda: None  # type: ignore[attr-defined]
+        events = SimpleNamespace(
+            Event=lambda: SimpleNamespace(record=self._record, synchronize=lambda: None, at=0.0)
+        )
+        events.get_elapsed_time = lambda start, end: self.took
+        self.cupy = SimpleNamespace(
+            cuda=events,
+            asarray=np.array,
+            ascontiguousarray=np.ascontiguousarray,
+            empty=np.empty,
+            abs=np.abs,
+        )
+        self.gpu = SimpleNamespace(name="NVIDIA Pretended", arch="sm_75")
+        self.took = 0.0
+
+    def _record(self, stream: Any) -> None:
+        pass
+
+    def on_stream(self) -> Any:
+        return contextlib.nullcontext()
+
+    faults = staticmethod(lambda what: contextlib.nullcontext())
+    product64 = staticmethod(np.matmul)
+
+    def warm_up(self) -> None:
+        pass
+
+    def spin(self, ns: int) -> None:
+        pass
+
+    def peak_gflops(self, precision: str) -> float:
+        return 8000.0
+
+    def versions(self) -> dict[str, str]:
+        return {"driver": "1"}
+
+    def kernel_operation(self, plan: Any, A: Any, B: Any, C: Any) -> Callable[[], None]:
+        def run() -> None:
+            self.took = 2.0
+
+        return run
+
+    def baseline_operation(self, name: str, A: Any, B: Any, C: Any) -> Callable[[], None]:
+        def run() -> None:
+            self.took = 0.5
+
+        return run
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretended]:
+    session = Pretended()
+    monkeypatch.setattr(measuring_gpu, "Session", lambda: session)
+    yield session
+
+
+JOB = {
+    "entry": "lab2", "cubin": "", "dtype": "float32", "constants": {}, "grid": ["1"], "block": ["1"], "shared": "0",
+    "scaled": False, "transposed": "A", "rung": "tiled_16", "size": [48, 32, 40], "seed": 7,
+    "effort": asdict(Effort(pairs=9, max_pairs=9, warm_ms=1.0)),
+}  # fmt: skip
+
+
+def run(
+    session: Pretended, monkeypatch: pytest.MonkeyPatch, kernel: Launch, **more: Any
+) -> dict[str, Any]:
+    """What `timed` says of a kernel that is a function of A, B, C and the rest."""
+
+    def launched(grid: Any, block: Any, arguments: Any, shared_mem: int = 0) -> None:
+        session.took = 1.0
+        kernel(*arguments)
+
+    monkeypatch.setattr(launch, "cuda_entry", lambda *_: launched)
+    return timing.timed({**JOB, **more})
+
+
+def honest(A: Any, B: Any, C: Any, M: int, N: int, K: int) -> None:
+    C[...] = A.T @ B
+
+
+def keeps_its_first() -> Launch:
+    kept: list[Any] = []
+
+    def kernel(A: Any, B: Any, C: Any, *_: int) -> None:
+        kept.append(A.T @ B)
+        C[...] = kept[0]
+
+    return kernel
+
+
+def only_once() -> Launch:
+    seen: set[int] = set()
+
+    def kernel(A: Any, B: Any, C: Any, *_: int) -> None:
+        if id(C) not in seen:
+            C[...] = A.T @ B
+        seen.add(id(C))
+
+    return kernel
+
+
+def writes_where_poisoned(A: Any, B: Any, C: Any, *_: int) -> None:
+    """Honest work, and no gain: the output is always as before the first launch."""
+    if np.isnan(C).any():
+        C[...] = A.T @ B
+
+
+def test_an_honest_kernel_is_timed(pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = told(run(pretended, monkeypatch, honest))
+    assert found.wrong == 0 and found.launches >= 10 and not found.refused
+    assert found.over_rung is not None and found.over_rung.median == 2.0
+    assert found.over_library is not None and found.over_library.median == 0.5
+    assert "1 ms on NVIDIA Pretended, 48 x 32 x 40; 2 times as fast as tiled_16" in words(found)
+    assert told(json.loads(json.dumps(asdict(found)))) == found
+
+
+@pytest.mark.parametrize("make", [keeps_its_first, only_once], ids=lambda f: f.__name__)
+def test_a_kernel_gains_nothing_by_what_it_keeps(
+    make: Callable[[], Launch], pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = told(run(pretended, monkeypatch, make()))
+    assert found.wrong > 0
+    assert words(found).startswith(f"wrong in {found.wrong} of {found.launches} launches")
+    monkeypatch.setattr(timing, "SETS", 1)  # the control: one set of operands ...
+    monkeypatch.setattr(timing._Set, "renew", lambda self, name: None)  # ... and no poison
+    assert told(run(pretended, monkeypatch, make())).wrong == 0
+    assert told(run(pretended, monkeypatch, writes_where_poisoned)).wrong == 0
+
+
+def test_scaled_outputs_and_turned_ones_are_judged_as_they_lie(
+    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scaled(A: Any, B: Any, C: Any, M: int, N: int, K: int, alpha: float, beta: float) -> None:
+        C[...] = alpha * (A.T @ B) + beta * C
+
+    def turned(A: Any, B: Any, C: Any, *_: int) -> None:
+        C[...] = (A @ B).T
+
+    assert run(pretended, monkeypatch, scaled, scaled=True)["wrong"] == 0
+    assert run(pretended, monkeypatch, turned, transposed="C")["wrong"] == 0
+    assert run(pretended, monkeypatch, turned, transposed="C", size=[48, 32, 41])["wrong"] == 0
+    assert run(pretended, monkeypatch, lambda A, B, C, *_: None)["wrong"] > 0
+
+
+def test_a_rate_above_the_peak_is_refused(
+    pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pretended, "peak_gflops", lambda precision: 1e-9)
+    with pytest.raises(Exception, match="the hardware's peak"):
+        run(pretended, monkeypatch, honest)
+
+
+def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "current", lambda: None)
+    with pytest.raises(NoGPUError, match="no NVIDIA GPU"):
+        time_on_gpu(HONEST, ASKED, "tiled_16", (64, 64, 64))
+
+
+# -- a class -----------------------------------------------------------------------------------------
+
+FOUND = Timed(
+    "", "NVIDIA Pretended", (2048,) * 3, "tiled_16", 0, 30, {"yours": Spread(3.0, 2.9, 3.1, 9)},
+    Spread(1.25, 1.2, 1.3, 9), Spread(0.31, 0.3, 0.32, 9), {"driver": "1"},
+)  # fmt: skip
+
+
+@pytest.fixture
+def timer(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """A GPU that says the same of every source, and which were sent to it."""
+    sent: list[bytes] = []
+
+    def pretend(source: bytes, asked: Asked, *_: Any, **__: Any) -> Timed:
+        sent.append(source)
+        return FOUND
+
+    monkeypatch.setattr(
+        device, "current", lambda: SimpleNamespace(name="NVIDIA Pretended", arch="sm_75")
+    )
+    for home in ("helpers.grading.timings", "helpers.labs.checking"):
+        monkeypatch.setattr(f"{home}.time_on_gpu", pretend)
+    return sent
+
+
+@pytest.mark.nvrtc
+def test_a_class_is_timed_once_and_points_stay(tmp_path: Path, timer: list[bytes]) -> None:
+    course = replace(courses.new(tmp_path / "course"), variants={"2": "A transposed"})
+    folder, out = tmp_path / "in", tmp_path / "out"
+    for student, text in {
+        "s1": HONEST,
+        "s2": HONEST.replace("k0 < K", "k0 < K - 1"),
+        "s3": "no kernel",
+    }.items():
+        (folder / student).mkdir(parents=True)
+        (folder / student / "lab2.cu").write_text(text, encoding="utf-8")
+    handed_in = collect(folder, "lab2")
+    found = grade(TWO, handed_in, course, out, lock=False)
+    before = {row.student: row.total for row in report(TWO, course, out)}
+    lines: list[str] = []
+    time_class(TWO, handed_in, found, course, out, tell=lines.append)
+    assert timer == [HONEST.encode()], "what is wrong, or does not compile, does not run on a GPU"
+    assert lines[0].startswith("1 of 3 submissions are right and clean")
+    time_class(TWO, handed_in, found, course, out)
+    assert len(timer) == 1, "what is timed stays timed"
+    rows = report(TWO, course, out)
+    assert {row.student: row.total for row in rows} == before
+    with (out / "lab-2-marks.csv").open(encoding="utf-8") as file:
+        table = {row["id"]: row for row in csv.DictReader(file)}
+    assert (
+        table["s1"]["times_as_fast_as_rung"] == "1.25" and table["s1"]["gpu"] == "NVIDIA Pretended"
+    )
+    assert table["s2"]["ms"] == table["s3"]["ms"] == ""
+    assert "not in the points" in (out / "lab-2-feedback" / "s1.txt").read_text(encoding="utf-8")
+    [path] = (out / "lab-2" / "times").glob("*.json")
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(DataError, match="time again"):
+        times(out, TWO)
+
+
+@pytest.mark.nvrtc
+def test_a_student_sees_the_time_where_there_is_a_gpu(timer: list[bytes]) -> None:
+    found = checking.check("2", HONEST)
+    assert found.timed == FOUND and "1.25 times as fast as tiled_16" in str(found)
+    assert found.points == checking.check("2", HONEST, gpu=False).points
+    wrong = checking.check("2", HONEST.replace("k0 < K", "k0 < K - 1"))
+    assert wrong.timed is None and len(timer) == 1
