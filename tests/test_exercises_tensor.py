@@ -301,6 +301,7 @@ def twin(number: str, *changes: tuple[str, str]) -> str:
 ASKED = ("            barrier_wait(&empty[at], step / SLOTS % 2 ^ 1);\n", "")
 GIVEN = ("            barrier_arrive(&empty[at]);\n", "")
 FIXED = ("full[at], step / SLOTS % 2)", "full[at], 0)")
+SHALLOW = ("SLOTS = 3", "SLOTS = 2")
 FEW = ("&full[at], sizeof(slot[at])", "&full[at], COLS * sizeof(float)")
 
 
@@ -321,6 +322,10 @@ FEW = ("&full[at], sizeof(slot[at])", "&full[at], COLS * sizeof(float)")
         ([("float sum = 0;", "float sum = 0; __syncthreads();")], "meet at full and empty alone"),
         ([("step * ROWS, 0", "0, step * ROWS")], "in the same order"),
         ([("sum += slot", "sum = slot")], "in the same order"),
+        ([SHALLOW], "see what each of them hangs on"),
+        ([("SLOTS = 3", "SLOTS = 4")], "see what each of them hangs on"),
+        ([("at = step % SLOTS;\n            barrier_wait(&e", "at = step % 2;\n            barrier_wait(&e")],
+         "a phase of empty that does not end"),
     ],
 )  # fmt: skip
 def test_a_ring_of_boxes_that_breaks_is_told_what_to_look_at_next(
@@ -331,7 +336,7 @@ def test_a_ring_of_boxes_that_breaks_is_told_what_to_look_at_next(
 
 def test_the_ring_to_be_mended_leads_from_fault_to_fault() -> None:
     assert "engine bring for one box" in hint("20.2", starter("20.2"))
-    assert starter("20.2") == twin("20.2", FEW, ASKED, GIVEN, FIXED)
+    assert starter("20.2") == twin("20.2", FEW, ASKED, GIVEN, FIXED, SHALLOW)
     assert "the producer waits for empty" in hint("20.2", twin("20.2", ASKED, GIVEN, FIXED))
     assert "Which parity" in hint("20.2", twin("20.2", FIXED))
     assert exercises.check("20.2", solution("20.2")).passed
@@ -340,12 +345,12 @@ def test_the_ring_to_be_mended_leads_from_fault_to_fault() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        [("SLOTS = 2", "SLOTS = 3")],
+        [("full[SLOTS], empty[SLOTS]", "full[4], empty[4]")],
         [("threadIdx.x], 32", "threadIdx.x], 1"), GIVEN,
          (" + threadIdx.x] = sum;\n", " + threadIdx.x] = sum; __syncwarp();\nif (threadIdx.x == 0) barrier_arrive(&empty[at]);\n")],
         [("ROWS = 8, COLS", "ROWS = 8, ALL = 1024, COLS"), ("&full[at], sizeof(slot[at])", "&full[at], ALL")],
     ],
-    ids=["three slots", "one arrival for all lanes", "bytes as a number"],
+    ids=["barriers to spare", "one arrival for all lanes", "bytes as a number"],
 )  # fmt: skip
 def test_other_rings_of_boxes_are_right_too(changes: list[tuple[str, str]]) -> None:
     assert exercises.check("20.2", twin("20.2", *changes)).passed

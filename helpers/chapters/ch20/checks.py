@@ -74,6 +74,7 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
 
 STEPS = 7
 """More than twice around a ring of two slots, or of three."""
+DEPTH = 3
 ROWS, COLS = 8, 32
 BYTES = "Announce in each phase the bytes"
 """Of a finding about bytes that did not come, or came beside those that were announced."""
@@ -83,12 +84,12 @@ BARS = "the two roles meet at full and empty alone, so that one may be a slot ah
 
 @exercise("20.2", kind="repair")
 def relay(answer: object) -> Iterator[Check]:
-    """The copy engine fills a ring of two slots box by box, and a warp adds up the columns of each."""
+    """The copy engine fills a ring of slots box by box, and a warp adds up the columns of each."""
     source = str(answer)
     try:
-        found, y, want = _relayed(source, "ascending")
+        found, y, want, slots = _relayed(source, "ascending")
         if not found and np.array_equal(y, want):
-            found, y, want = _relayed(source, "permuted")
+            found, y, want, slots = _relayed(source, "permuted")
     except TileError as error:
         yield raised("the kernel runs", error)
         return
@@ -110,24 +111,34 @@ def relay(answer: object) -> Iterator[Check]:
         got=f"{bars} times in the text",
         hint=BARS,
     )
+    yield Check(
+        slots == DEPTH,
+        f"the ring has {DEPTH} slots",
+        got=f"the engine filled {slots} different ones",
+        hint="how many slots and barriers there are, which slot a step has and in which round it is: see what each "
+        "of them hangs on",
+    )
 
 
-def _relayed(source: str, schedule: str) -> tuple[list[emulator.Finding], Array, Array]:
-    """Findings, those of barriers first and of bytes before them; what the kernel wrote, and what it should have."""
+def _relayed(source: str, schedule: str) -> tuple[list[emulator.Finding], Array, Array, int]:
+    """Findings, those of barriers first and of bytes before them; what the kernel wrote, and what it should have;
+    how many places in shared memory the engine copied to.
+    """
     height = ROWS * STEPS - 3  # the engine fills in zeros
     x = np.random.default_rng(20).integers(-99, 100, (height, COLS)).astype(np.float32)
     y = np.full((STEPS, COLS), np.nan, np.float32)
     given = [emulator.TensorMap(x, (ROWS, COLS)), y, STEPS]
     report = emulator.launch(
         source, "relay", 1, 64, given, arch="sm_90", name="relay.cu", max_seconds=20,
-        schedule=schedule,
+        schedule=schedule, engines=True,
     )  # fmt: skip
+    slots = len({step.at for step in report.engine_steps() if step.what == "copy begun"})
     want = np.add.reduceat(x, np.arange(0, height, ROWS), axis=0)
 
     def order(f: emulator.Finding) -> tuple[bool, bool]:
         return BYTES not in f.message, f.kind != "divergent-barrier"
 
-    return sorted(report.findings, key=order), y, want
+    return sorted(report.findings, key=order), y, want, slots
 
 
 def _next_fault(source: str, found: list[emulator.Finding]) -> str:
