@@ -43,7 +43,7 @@ INCLUDE = r'#include "common/([\w.]+)"'
 @dataclass(frozen=True)
 class Rule:
     """A fault: what is replaced by what, a regular expression and its replacement. header: of kernels/common, where it lies there and not in
-    the kernel's file. only: kernels that have it. equivalent: why it changes nothing, where it does not. missed: why the emulator says nothing of it."""
+    the kernel's file. only: kernels that have it. equivalent: why it changes nothing, where it does not."""
 
     fault: str
     old: str
@@ -51,7 +51,6 @@ class Rule:
     header: str = ""
     only: tuple[str, ...] = KERNELS_OF
     equivalent: str = ""
-    missed: str = ""
 
 
 RULES = (
@@ -89,9 +88,7 @@ RULES = (
     Rule("the cluster does not meet first", r"\n *cluster_sync\(\);(?=  // no block copies)", "\n    __syncthreads();",
          only=("hopper_4", "hopper_5")),
     Rule("the cluster does not meet last", r"\n *cluster_sync\(\);(?=  // no block leaves)", "",
-         only=("hopper_4", "hopper_5"),
-         missed="a block may leave while another still copies into it or arrives at its barriers; of kernels with "
-                "mbarriers the emulator does not tell when a block may have left"),
+         only=("hopper_4", "hopper_5")),
     Rule("a copy to the wrong blocks", r"place\.same_col\)", "place.same_row)", only=("hopper_4", "hopper_5")),
     Rule("an arrival at the wrong block", r'"r"\(block\)', '"r"(0 * block)', "mbarrier.cuh", ("hopper_4", "hopper_5")),
     Rule("sums counted before they are left", r"\n    __threadfence\(\);  // the sums[^\n]*", "", "hand_over.cuh",
@@ -119,7 +116,6 @@ class Mutant:
     nth: int
     text: str
     equivalent: str
-    missed: str
 
 
 @cache
@@ -138,7 +134,7 @@ def _of(name: str) -> Iterator[Mutant]:
             if changed != text:
                 own = f"{name}/{number}.{nth}"
                 equal = EQUIVALENT.get(own, rule.equivalent)
-                yield Mutant(own, rule.fault, name, nth, changed, equal, rule.missed)
+                yield Mutant(own, rule.fault, name, nth, changed, equal)
 
 
 def flat(text: str) -> str:
@@ -213,7 +209,6 @@ def run(mutant: Mutant) -> dict[str, Any]:
         "errors": sorted(errors),
         "runs": ran,
         "equivalent": mutant.equivalent,
-        "missed": mutant.missed,
     }
 
 

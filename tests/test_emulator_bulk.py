@@ -300,6 +300,14 @@ def test_reading_before_the_phase_is_over():
     assert '"l"(map)' in found[0].other_text
 
 
+def test_a_block_does_not_end_before_its_copies_have_landed():
+    found = faults(LOAD.replace("wait(&bar, 0);", ""))
+    assert [f.kind for f in found] == ["race"]
+    assert "ends while the copy engine may still write it" in found[0].message
+    assert '"l"(map)' in found[0].text
+    assert not faults(LOAD.replace("wait(&bar, 0);", "if (t == 40) wait(&bar, 0);"))
+
+
 def test_waiting_for_the_wrong_phase():
     found = faults(LOAD.replace("wait(&bar, 0)", "wait(&bar, 1)") + DUMP)
     assert any(f.kind == "race" and "under way" in f.message for f in found), found
@@ -491,3 +499,89 @@ def test_mbarriers_are_shown_to_the_engine_by_a_fence():
             (found,) = report.findings
             assert found.kind == "race" and "has initialised" in found.message
             assert found.line > found.other_line > 0
+
+
+# -- from block to block --------------------------------------------------------------------------
+
+PASS = """
+#include "common/cluster.cuh"
+#include "common/tma.cuh"
+extern "C" __global__ void k(int* out, int n)
+{
+    __shared__ __align__(16) int mine[256], theirs[256];
+    __shared__ Barrier full;
+    const int rank = cluster_rank(), t = threadIdx.x;
+    if (t == 0) { barrier_init(&full, 1); barrier_init_fence(); }
+    for (int i = t; i < 256; i += 64) mine[i] = blockIdx.x * 1000 + i;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    cluster_sync();
+    if (t == 0) {
+        barrier_arrive_expect(&full, n * 4);
+        unsigned to, bar;
+        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(to_shared(theirs)), "r"(rank ^ 1));
+        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(bar) : "r"(to_shared(&full)), "r"(rank ^ 1));
+        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+            :: "r"(to), "r"(to_shared(mine)), "r"(n * 4), "r"(bar) : "memory");
+    }
+    barrier_wait(&full, 0);
+    for (int i = t; i < n; i += 64) out[blockIdx.x * 256 + i] = theirs[i];
+    cluster_sync();
+}
+"""
+
+
+def passed(*changes, n=256, **options):
+    """Report, and what each of four blocks got from its peer."""
+    source, out = PASS, np.zeros((4, 256), np.int32)
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    report = emulator.launch(
+        source, "k", 4, 64, [out, n], cluster=2, arch="sm_90", max_steps=100_000, **options
+    )
+    return report, out
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("lanes", [1, 1 << 16])
+@pytest.mark.parametrize("n", [4, 136, 256])
+def test_a_block_copies_to_its_peer(n, lanes, schedule):
+    report, out = passed(n=n, lanes=lanes, schedule=schedule)
+    assert report.ok, report
+    want = np.array([1, 0, 3, 2])[:, None] * 1000 + np.arange(256)
+    np.testing.assert_array_equal(out, np.where(np.arange(256) < n, want, 0))
+    sent = [a for a in report.accesses if a.array == "mine" and a.op == "load"]
+    assert [(a.requests, a.bytes) for a in sent] == [(4, 4 * 4 * n)]
+
+
+WAIT = "    barrier_wait(&full, 0);\n"
+FULL = "    cluster_sync();\n}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([('    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n', "")], "Put fence.proxy.async after"),
+        ([(WAIT, "    __syncthreads();\n")], "may still be under way"),
+        ([(FULL, "}")], "ends while the copy engine may still read it for another block"),
+        ([(WAIT, "    mine[t] = 1;\n" + WAIT)], "let that block wait for the phase and then arrive"),
+        ([(FULL, "    mine[t] = 1;\n}")], "let that block wait for the phase and then arrive"),
+    ],
+    ids=["no fence", "no wait", "no meeting", "source too early", "source after one's own wait"],
+)  # fmt: skip
+def test_a_copy_to_a_peer_that_nobody_waits_for_as_he_should(changes, words):
+    report, _ = passed(*changes)
+    assert any(f.kind == "race" and words in f.message for f in report.findings), report
+    later = [(FULL, "    cluster_sync();\n    mine[t] = 1;\n}")]
+    assert passed(*later)[0].ok, "when both have met it is one's own again"
+
+
+def test_a_copy_to_a_peer_that_does_not_fit():
+    report, _ = passed(n=255)
+    assert "1020 bytes at theirs[0]: size and address are multiples of 16" in str(report.findings)
+    report, _ = passed(("to_shared(mine)", "to_shared(mine + 1)"))
+    assert any(f.kind == "misaligned" and "at mine[1]" in f.message for f in report.findings)
+    with pytest.raises(
+        EmulationError, match="go to one block of the cluster and are counted in another"
+    ):
+        passed(('"r"(to_shared(&full)), "r"(rank ^ 1)', '"r"(to_shared(&full)), "r"(rank)'))

@@ -374,6 +374,39 @@ def test_who_does_not_wait_for_the_mbarrier_races():
         assert kinds(report) == {"race"}, (meet, wait)
 
 
+ROUND = """
+    {   // once more round: each block hands its peer a slot back
+        ClusterPlace<1, 2> place;
+        place.arrive_at_peers(&full, threadIdx.x);
+        AGAIN
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("lanes", [1, 1 << 16])
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_a_block_may_end_when_it_has_waited_for_what_its_peers_did_last(lanes, schedule):
+    """By an mbarrier, which the blocks of a cluster need not meet for; an arrival is such a use, too."""
+    out = np.zeros((2, 64), np.int32)
+    defines = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
+    ends = HAND.rstrip().removesuffix("}").rstrip().removesuffix("cluster_sync();")
+    how = {"cluster": 2, "lanes": lanes, "schedule": schedule}
+
+    def made(source: str, **more: str) -> list[tuple[str, str]]:
+        report = run(source, 2, 64, out, defines=defines | more, **how)
+        return [(f.kind, f.message) for f in report.findings]
+
+    assert made(ends + "}") == []
+    assert made(ends + ROUND, AGAIN="barrier_wait(&full, 1);") == []
+    # One thread that waits is enough: the block does not end before it.
+    assert made(ends + ROUND, AGAIN="if (threadIdx.x == 40) barrier_wait(&full, 1);") == []
+    assert made(ends + ROUND, AGAIN="cluster_sync();") == []
+    ((kind, said),) = made(ends + ROUND, AGAIN="")
+    assert kind == "race" and "may have ended by then" in said
+    assert "arrives at an mbarrier in shared memory of block" in said
+
+
 def test_an_mbarrier_that_nobody_of_the_peers_completes():
     out = np.zeros((2, 64), np.int32)
     lone = HAND.replace(
@@ -431,6 +464,53 @@ def test_a_cluster_barrier_orders_global_memory_of_its_blocks_alone():
     beyond = SPLIT.replace("g[(blockIdx.x ^ 1) * 64", "g[(blockIdx.x ^ 2) * 64")
     report = run(beyond, 4, 64, out, g, cluster=2, defines={"BEFORE": WRITE, "BETWEEN": ""})
     assert kinds(report) == {"race"}
+
+
+COUNTED = (
+    HEAD
+    + KERNEL
+    + """(int* out) {
+    __shared__ int a[32], b[32];
+    cg::cluster_group cluster = cg::this_cluster();
+    int rank = cluster.block_rank(), lane = threadIdx.x & 31;
+    if (threadIdx.x < 32) {
+        a[lane] = rank * 100 + lane;
+        FIRST
+        b[lane] = 7;
+    } else {
+        SECOND
+        out[blockIdx.x * 32 + lane] = READ[lane ^ 1];
+    }
+    cluster.sync();
+}
+"""
+)
+ARRIVE = 'asm volatile("bar.arrive 1, 64;" ::: "memory");'
+WAIT = 'asm volatile("bar.sync 1, 64;" ::: "memory");'
+
+
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+@pytest.mark.parametrize("lanes", [1, 1 << 16])
+def test_who_is_counted_at_a_named_barrier_hands_on_to_its_own_block(schedule, lanes):
+    """bar.arrive in a cluster: blocks share the barrier's number, not the barrier."""
+
+    def made(**cuts: str) -> tuple[set[str], np.ndarray]:
+        out = np.zeros((4, 32), np.int32)
+        defines = {"FIRST": ARRIVE, "SECOND": WAIT, "READ": "a"} | cuts
+        report = run(
+            COUNTED, 4, 64, out, cluster=2, schedule=schedule, lanes=lanes, defines=defines
+        )
+        return kinds(report), out
+
+    found, out = made()
+    assert not found
+    want = np.array([0, 100] * 2)[:, None] + (np.arange(32) ^ 1)
+    np.testing.assert_array_equal(out, want)
+    # What comes after the arrival is not handed on, nor what a peer's warp did before its own.
+    assert made(READ="b")[0] >= {"race"}
+    assert made(READ="cluster.map_shared_rank(a, rank ^ 1)")[0] >= {"race"}
+    # Two that are counted open nothing for one who does not come there.
+    assert made(SECOND="")[0] >= {"race"}
 
 
 def test_threads_that_have_left_count_as_arrived():
@@ -550,6 +630,20 @@ def test_a_flag_in_the_memory_of_a_peer_hands_on_what_was_stored(lanes):
     assert report.ok, report.findings
     assert out.tolist() == [0, 5] * 3
     assert kinds(run(FLAG.replace("SET", "relaxed"), 6, 64, out, cluster=2)) == {"race"}
+
+
+@pytest.mark.parametrize("lanes", [1, 1 << 16])
+def test_a_block_may_end_when_a_flag_says_that_its_peer_is_done(lanes):
+    out = np.zeros(2, np.int32)
+    sets = FLAG.replace("SET", "release")
+    ends = sets.rstrip().removesuffix("}").rstrip().removesuffix("cluster.sync();") + "}"
+    assert run(ends, 2, 64, out, cluster=2, lanes=lanes).ok
+    again = "cluster.map_shared_rank(a, 1)[1] = 6;"
+    late = ends.replace('"memory");\n    }', f'"memory");\n        {again}\n    }}', 1)
+    assert late != ends
+    report = run(late.replace("a[1], flag", "a[2], flag"), 2, 64, out, cluster=2)
+    assert [f.kind for f in report.findings] == ["race"]
+    assert "writes shared memory of block (1, 0, 0), which may have ended" in str(report.findings)
 
 
 def test_flags_in_global_memory_order_blocks_of_other_clusters_too():

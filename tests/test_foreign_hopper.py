@@ -467,6 +467,7 @@ def test_a_cluster_shares_b_and_adds_a_peers_sums():
     raced(cluster(twin(CLUSTER, "cluster.sync();  // sums are there", "__syncthreads();"))[0])
     report, got, want = cluster(twin(CLUSTER, '"h"((short)3)', '"h"((short)(1 << rank))'))
     assert not report.ok and not np.array_equal(got, want), "half of B never comes"
+    raced(cluster(twin(CLUSTER, "cluster.sync();  // nobody leaves before", ""))[0])
 
 
 # The same copies by the wrappers of libcu++.

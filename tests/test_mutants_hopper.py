@@ -19,6 +19,7 @@ AGAIN = (
     "no wait for the products",
     "no fence before the engine reads",
     "the cluster does not meet first",
+    "the cluster does not meet last",
 )
 """Faults of which one mutant runs again here."""
 
@@ -55,8 +56,7 @@ def test_there_are_enough_of_every_kind() -> None:
 
 def test_what_nobody_notices_has_its_reason() -> None:
     silent = [r for r in record()["mutants"] if not r["found"] and not r["wrong"]]
-    assert [r["name"] for r in silent if not r["equivalent"] and not r["missed"]] == []
-    assert len([r for r in silent if r["missed"]]) <= 4
+    assert [r["name"] for r in silent if not r["equivalent"]] == []
 
 
 @pytest.mark.parametrize("fault", AGAIN)

@@ -350,8 +350,8 @@ def _watchers(
     joined = [MachineTally(machine.spans)] if machine.spans else []
     races = RaceWatch(first, writable, ordered)
     engines = [EngineWatch(races, first)] if asked.program.engines else []
-    leaving = [Leaving()] if asked.program.clusters else []
-    return [Tally(sites), *joined, *sampler, first, pending, races, *engines, *leaving]
+    leaving = [Leaving(races)] if asked.program.clusters else []
+    return [Tally(sites), *joined, *sampler, first, pending, *leaving, races, *engines]
 
 
 def _who_wrote(

@@ -1,4 +1,5 @@
-"""The copy engine of Hopper (TMA): boxes of tensors, and rows of bytes, between global and shared memory.
+"""The copy engine of Hopper (TMA): boxes of tensors, and rows of bytes, between global and shared memory, and rows
+between the shared memories of a cluster.
 
 One thread asks; the engine copies. The bytes move when the instruction runs; that they are under way until
 they have been waited for is for those who watch to say. A copy to shared memory counts its bytes at an
@@ -186,6 +187,7 @@ def _rows_of(event: Bulk, chosen: Array, stage: Stage) -> Bulk:
         offset=event.offset[chosen],
         there=part(event.there),
         barrier=part(event.barrier),
+        receiver=part(event.receiver),
         stage=stage,
     )
 
@@ -569,6 +571,58 @@ def store_row(
             state.launch.stored(site)
             data = np.ascontiguousarray(words).reshape(len(here), -1).view(np.uint8)
             buffer.data[offset[:, None] + np.arange(count)] = data
+
+
+def pass_row(
+    state: State,
+    number: int,
+    to: Array,
+    from_number: int,
+    source: Array,
+    size: Array,
+    barrier_number: int,
+    barrier: Array,
+    mask: Mask | None,
+) -> None:
+    """cp.async.bulk from a block's shared memory to that of a block of its cluster, counted at an mbarrier there."""
+    base = state.within(mask)
+    if base is not None and not base.n:
+        return
+    site, reads, at_barrier = (state.sites[n] for n in (number, from_number, barrier_number))
+    every = _asked(state, base, source, to, size, barrier)
+    away = _in_shared(state, reads, every.values[0])[0]
+    into, _, code = _in_shared(state, site, every.values[1])
+    counts_at, _, counted_in = _in_shared(state, at_barrier, every.values[3])
+    if (counted_in != code).any():
+        raise EmulationError(
+            f"line {site.line}: the bytes go to one block of the cluster and are counted in another: the mbarrier "
+            "lies in the shared memory that they are copied to. Take both addresses from mapa with the same rank"
+        )
+    fits = {int(i) for _, which in _rows(state, site, every, into, every.values[2]) for i in which}
+    nowhere = np.zeros_like(code)
+    for count, sound in _rows(state, site, every, away, every.values[2]):
+        which = np.array([i for i in sound if int(i) in fits], np.int64)
+        asked = every.only(which)
+        request, owner = receivers(state, site, asked, code[which], nowhere, False)
+        if not len(request):
+            continue
+        asked, which = asked.only(request), which[request]
+        piece = np.arange(0, count, PIECE)
+        read = Bulk(
+            reads.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
+            asked.column, away[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
+            receiver=owner,
+        )  # fmt: skip
+        state.publish_bulk(read)
+        words = _read_shared(state, read)
+        event = Bulk(
+            site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread, asked.column,
+            owner, into[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
+        )  # fmt: skip
+        _put_shared(state, event, words)
+        mbarrier.complete_bytes(
+            state, at_barrier, counts_at[which], owner, np.full(len(which), count), asked.thread, asked.column
+        )  # fmt: skip
 
 
 def init_fence(state: State, mask: Mask | None) -> None:

@@ -31,22 +31,18 @@ class Meetings:
     """The barriers of the clusters of a batch.
 
     phase: int64 (blocks,): how often the barrier of each block's cluster has opened. ticket: int64, four axes:
-    the phase at which each thread has arrived and not yet waited; -1: it has not arrived. arrivals, waits:
-    how often each thread has, the same shape.
+    the phase at which each thread has arrived and not yet waited; -1: it has not arrived.
     """
 
     phase: Array
     ticket: Array
-    arrivals: Array
-    waits: Array
 
 
 def of(state: State) -> Meetings:
     """The barriers of a batch, made when first asked for."""
     if state.meetings is None:
-        zero = np.zeros(state.shape, np.int64)
         state.meetings = Meetings(
-            np.zeros(state.blocks, np.int64), np.full(state.shape, _NONE, np.int64), zero, zero
+            np.zeros(state.blocks, np.int64), np.full(state.shape, _NONE, np.int64)
         )
     return state.meetings
 
@@ -68,7 +64,6 @@ def cluster_arrive(state: State, line: int, mask: Mask | None) -> None:
             "Let each barrier.cluster.arrive be followed by one barrier.cluster.wait of the same thread",
         )
     m.ticket = np.where(here, _by_block(state, m.phase), m.ticket)
-    m.arrivals = m.arrivals + here
     sync.cluster_arrived(state, mask)
     _complete(state, m)
 
@@ -128,7 +123,6 @@ def _let_go(state: State, m: Meetings, ready: list[Waiting]) -> None:
     for w in ready:
         here = array_of(w.threads)
         m.ticket = np.where(here, _NONE, m.ticket)
-        m.waits = m.waits + here
         sync.cluster_acquired(state, w.threads)
     if ready:
         barriers.resume(state, ready)

@@ -89,7 +89,8 @@ class Bulk:
     shared memory it is; for global memory that of who asked. offset: int64 (requests, pieces), bytes
     from the start of the target. width: bytes a piece. there: bool (requests, pieces), which pieces
     there are; None: all. barrier: where in the owner's shared memory the mbarrier lies that counts a
-    copy's bytes, by request; None: none does.
+    copy's bytes, by request; None: none does. receiver: of a read, the blocks that it is copied to, in whose
+    shared memory that mbarrier lies; None: it is not copied to a block.
     """
 
     site: Site
@@ -105,6 +106,7 @@ class Bulk:
     stage: Stage = Stage.WHOLE
     by: str = "copy"  # copy: TMA; product: wgmma
     barrier: Array | None = None
+    receiver: Array | None = None
 
 
 class Observer:

@@ -328,6 +328,10 @@ class State:
             weight,
         )
 
+    def waited_in_vain(self) -> bool:
+        """Whether threads of this launch waited for what never came, and were let go."""
+        return any(kind == "divergent-barrier" for kind, *_ in self.launch.faults)
+
     def first_lane(self, chosen: Array) -> tuple[int, int]:
         """(thread, column) of the lowest block's first true lane of a bool array."""
         full = np.broadcast_to(chosen, self.shape).reshape(self.threads, self.blocks)

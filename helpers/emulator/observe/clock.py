@@ -201,6 +201,13 @@ class Clock:
             self.viewed = (self.stamp(), self.known)
         return self.viewed
 
+    def known_of_each(self) -> Array:
+        """What some thread of each warp knows of all: stamps, int64 (blocks, warps, threads or warps)."""
+        if self.some_know is None or not self.anyone:
+            return self.known
+        wise = _any_lane(self.some)[..., None]
+        return np.where(wise, np.maximum(self.known, self.some_know), self.known)
+
     # -- what the kernel does --------------------------------------------------------------------
 
     def _lanes(self, mask: Mask | None) -> Array:

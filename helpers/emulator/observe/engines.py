@@ -19,6 +19,7 @@ import numpy as np
 from helpers.emulator.machine.accused import Who, accuse
 from helpers.emulator.machine.bulk import PIECE
 from helpers.emulator.machine.events import Access, Bulk, Observer, Stage, Where
+from helpers.emulator.machine.lanes import WARP
 from helpers.emulator.machine.masks import array_of
 from helpers.emulator.observe.lasts import LastJudge
 from helpers.emulator.ptx.layout import RANK_SHIFT
@@ -170,7 +171,11 @@ class EngineWatch(Observer):
             self.read_site[unit][places] = bulk.site.index
 
     def _by_unit(self, bulk: Bulk) -> list[tuple[int, Array]]:
-        """Requests that read, by their unit: a warpgroup that multiplies, or a thread that stores."""
+        """Requests that read, by their unit: a warpgroup that multiplies, a thread that stores, or the mbarrier that
+        counts what is copied to another block."""
+        if bulk.receiver is not None and bulk.barrier is not None:
+            coded = self._coded(bulk.barrier, bulk.receiver)
+            return [(self._unit("copy", int(c)), coded == c) for c in np.unique(coded)]
         thread = self._seen(bulk.thread, bulk.column)[0]
         kind = "product" if bulk.by == "product" else "store"
         number = thread // 128 if kind == "product" else thread
@@ -275,6 +280,12 @@ class EngineWatch(Observer):
                 cure = (
                     "Let the warpgroup wait for its products (wgmma.wait_group), then arrive at a barrier that the "
                     "writer waits for"
+                )
+            elif kind == "copy":
+                said = "the copy engine may still read it for the copy of line {line}"
+                cure = (
+                    "The mbarrier of the block that receives it counts its bytes: let that block wait for the phase and "
+                    "then arrive at a barrier that the writer waits for"
                 )
             else:
                 said = "the copy engine may still read it for the copy of line {line}"
@@ -483,3 +494,43 @@ class EngineWatch(Observer):
     def cluster_acquire(self, mask: Mask | None) -> None:
         """Threads have waited for the barrier of their cluster, which has opened."""
         self._learn(self._warps(mask), self.opened)
+
+    def finish(self) -> None:
+        """The blocks have ended: report copies into their shared memory, or from there to peers, that nobody in them
+        knows to be done. Those that read for threads `Stores.never_waited` reports."""
+        if self.state.waited_in_vain():
+            return
+        place = np.flatnonzero(self.wrote_unit >= 0)
+        self._left(
+            place, self.wrote_unit[place], self.wrote_time[place], self.wrote_site,
+            "may still write it: no thread of the block has waited for the phase of the mbarrier that counts its "
+            "bytes. The shared memory of a block that has ended is another's. Wait for every copy before the end",
+        )  # fmt: skip
+        for (kind, _), unit in self.units.items():
+            times = self.read_time.get(unit)
+            if kind == "copy" and times is not None:
+                place = np.flatnonzero(times)
+                self._left(
+                    place, np.full(len(place), unit), times[place], self.read_site[unit],
+                    "may still read it for another block: nobody has told this one that the bytes are there. Let "
+                    "the blocks of the cluster meet after the wait for them: cluster.sync()",
+                )  # fmt: skip
+
+    def _left(self, place: Array, unit: Array, time: Array, sites: Array, says: str) -> None:
+        """Places that engines still work on when no warp of their block knows better."""
+        s = self.state
+        owner = place % self.columns
+        thread, column = self._seen(np.zeros_like(owner), owner)
+        each = s.warp_shape.warps
+        known = self.known.reshape(len(self.known), -1, each, _UNITS).max(axis=2)
+        late = time > known[column, thread // WARP // each, unit]
+        told = {other for *_, other in s.launch.faults}  # lines of copies that somebody came before
+        for index in np.unique(sites[place[late]]):
+            line = s.sites[int(index)].line
+            if line in told:
+                continue
+            at = np.flatnonzero(late & (sites[place] == index))
+            block = s.block_tuple(int(owner[at[0]]))
+            name, where = s.shared_name(int(place[at[0]]) // self.columns * PIECE)
+            message = f"{where}: block {block} ends while the copy engine {says}"
+            s.find("race", line, message, len(at), array=name, index=where, block=block)

@@ -1,9 +1,8 @@
 """Blocks that may have ended while others of their cluster still use their shared memory.
 
-A block's shared memory is there until its last thread leaves. An access to it by another block is safe if a
-barrier of the cluster follows at which that thread arrives and for which the block waits. Kernels with
-mbarriers or loops that wait have other ways to hold a block back: of those nothing is said. Source: CUDA C++
-Programming Guide, Distributed Shared Memory.
+A block's shared memory is there until its last thread leaves. An access to it by another block is safe if one of
+its own threads knows of it before the end: by a barrier of the cluster, an mbarrier, or a flag with its fences.
+Source: CUDA C++ Programming Guide, Distributed Shared Memory.
 """
 
 from __future__ import annotations
@@ -12,68 +11,86 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from helpers.emulator.machine.accused import Who, accuse
 from helpers.emulator.machine.events import Access, Observer, Stage
+from helpers.emulator.machine.lanes import WARP
 
 if TYPE_CHECKING:
     from helpers.emulator.machine.state import State
+    from helpers.emulator.observe.races import RaceWatch
+    from helpers.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Leaving(Observer):
-    """Keeps of each block which barrier of the cluster it must wait for before it may end."""
+    """Keeps of each block when the threads of its peers used its shared memory last."""
+
+    def __init__(self, races: RaceWatch) -> None:
+        """races: whose clock says what a block knows of its peers. Is told of events after this one."""
+        self.races = races
 
     def begin(self, state: State) -> None:
         """A batch of blocks begins."""
         self.state = state
-        program = state.launch.program
-        self.watches = program.clusters and not (program.mbarriers or program.waits)
-        self.needed = np.zeros(state.blocks, np.int64)  # barriers of the cluster to wait for
-        self.lane = np.zeros(
-            state.blocks, np.int64
-        )  # of the latest access: thread * blocks + column
-        self.site = np.zeros(state.blocks, np.int64)
+        self.stamp: Array | None = None  # (clusters, ranks of the owner, threads); -1: never
+        self.site = np.zeros(0, np.int32)  # of that access, the same shape
+        self.sites: dict[int, Site] = {}
 
     def access(self, access: Access) -> None:
         """Note who uses the shared memory of another block."""
-        s, where = self.state, access.where
-        if where.owner is None or not self.watches or access.stage is not Stage.WHOLE:
+        s, where, view, clock = self.state, access.where, self.races.view, self.races.clock
+        if where.owner is None or access.stage is not Stage.WHOLE or view is None or clock is None:
             return
         column = np.broadcast_to(s.block_index, s.shape)
-        chosen = np.broadcast_to(where.owner, s.shape) != column
+        owner = np.broadcast_to(where.owner, s.shape)
+        chosen = owner != column
         if where.mask is not None:
             chosen = chosen & where.mask.arr
-        owner = np.broadcast_to(where.owner, s.shape)[chosen]
-        lane = (s.thread * s.blocks + column)[chosen]
-        needed = np.ones(len(owner), np.int64)
-        if s.meetings is not None:
-            needed += s.meetings.arrivals[chosen]
-        more = np.flatnonzero(needed > self.needed[owner])
-        more = more[np.argsort(needed[more], kind="stable")]  # the last of each block stays
-        self.needed[owner[more]] = needed[more]
-        self.lane[owner[more]] = lane[more]
-        self.site[owner[more]] = access.site.index
+        if not chosen.any():
+            return
+        if self.stamp is None:
+            self.stamp = np.full((view.blocks, view.peers.size, view.threads), -1, np.int64)
+            self.site = np.zeros(self.stamp.shape, np.int32)
+        cluster = view.peers.number[column[chosen]]
+        thread = np.broadcast_to(view.thread, s.shape)[chosen]
+        at = cluster, view.peers.rank[owner[chosen]], thread
+        handed = access.site.strong and access.site.op in (
+            "store",
+            "atomic",
+        )  # perhaps by a fence before it
+        stamp = clock.strong_stamp() if handed else clock.stamp()
+        self.stamp[at] = stamp[cluster, thread // WARP]
+        self.site[at] = access.site.index
+        self.sites[access.site.index] = access.site
 
     def finish(self) -> None:
         """The blocks have ended: report those that did not wait for the last access of their peers."""
-        s = self.state
-        waits = np.zeros(s.blocks, np.int64)
-        if s.meetings is not None:
-            waits = s.meetings.waits.max(axis=(0, 1)).reshape(-1)
-        for index in np.unique(self.site[self.needed > waits]):
-            early = np.flatnonzero((self.needed > waits) & (self.site == index))
-            thread, column = divmod(int(self.lane[early[0]]), s.blocks)
-            site = s.sites[int(index)]
-            verb = {"load": "reads", "store": "writes"}.get(site.op, "updates")
-            s.find(
+        s, view, clock = self.state, self.races.view, self.races.clock
+        if self.stamp is None or view is None or clock is None:
+            return
+        if s.waited_in_vain():
+            return  # nothing says when these blocks would have ended
+        each = view.padded // WARP
+        knows = (
+            clock.known_of_each()
+            .reshape(view.blocks, view.peers.size, each, view.threads)
+            .max(axis=2)
+        )
+        early = self.stamp > knows
+        for index in np.unique(self.site[early]):
+            cluster, rank, thread = np.nonzero(early & (self.site == index))
+            whose, inside = divmod(int(thread[0]), view.padded)
+            members = view.peers.members[cluster[0]]
+            lane = Who(s, inside, int(members[whose]), len(cluster))
+            site = self.sites[int(index)]
+            verb = {"load": "reads", "store": "writes", "barrier": "arrives at an mbarrier in"}
+            accuse(
                 "race",
                 site.line,
-                f"thread {s.thread_text(thread)} of block {s.block_tuple(column)} {verb} shared memory of "
-                f"block {s.block_tuple(int(early[0]))}, which may have ended by then: no barrier of the "
-                "cluster follows that both use. Let all blocks of the cluster meet once more before the "
-                "kernel ends: cluster.sync()",
-                len(early),
+                lane,
+                f"{lane} {verb.get(site.op, 'updates')} shared memory of block "
+                f"{s.block_tuple(int(members[rank[0]]))}, which may have ended by then: it waits for nothing that "
+                "comes after. Let all blocks of the cluster meet once more before the kernel ends: cluster.sync()",
                 array="shared",
-                threads=(thread,),
-                block=s.block_tuple(column),
             )

@@ -77,7 +77,13 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
         reads = e.site("shared", "load", "u4", 4, from_offset)
         e.emit(f"store_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {e.active()})")
     else:
-        raise e.fail("copies between the shared memories of a cluster are not emulated")
+        number = e.site("shared", "store", "u4", 4, to_offset)
+        reads = e.site("shared", "load", "u4", 4, from_offset)
+        bar, bar_offset = e.address(rest.pop(0))
+        counts = e.site("shared", "atomic", "i8", 1, bar_offset)
+        e.emit(
+            f"pass_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, {e.active()})"
+        )
 
 
 @lowers("cp.bulk.wait_group")
