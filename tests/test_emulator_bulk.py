@@ -585,3 +585,144 @@ def test_a_copy_to_a_peer_that_does_not_fit():
         EmulationError, match="go to one block of the cluster and are counted in another"
     ):
         passed(('"r"(to_shared(&full)), "r"(rank ^ 1)', '"r"(to_shared(&full)), "r"(rank)'))
+
+
+# -- reductions ------------------------------------------------------------------------------------
+
+SUMS = """
+struct alignas(128) Map { char bytes[128]; };
+using Number = TYPE;
+extern "C" __global__ void k(const __grid_constant__ Map map, Number* rows, Number* y, int row, int col)
+{
+    __shared__ __align__(1024) Number box[8 * 64], line[64];
+    const int t = threadIdx.x;
+    for (int i = t; i < 8 * 64; i += 64) box[i] = Number(blockIdx.x + i % 50);
+    line[t] = Number(blockIdx.x + t);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (t == 0) {
+        asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.OP.tile.bulk_group [%0, {%2, %3}], [%1];"
+            :: "l"(&map), "r"((unsigned)__cvta_generic_to_shared(box)), "r"(col), "r"(row) : "memory");
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.WITH [%0], [%1], %2;"
+            :: "l"(rows), "r"((unsigned)__cvta_generic_to_shared(line)), "r"((int)sizeof line) : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    }
+    LATER
+}
+"""
+NARROW = {"f16": "#include <cuda_fp16.h>\n", "bf16": "#include <cuda_bf16.h>\n"}
+OF_TYPE = {"f32": "float", "f64": "double", "s32": "int", "u32": "unsigned", "u64": "unsigned long long",
+           "f16": "__half", "bf16": "__nv_bfloat16"}  # fmt: skip
+ARRAYS = {
+    "f32": "f4",
+    "f64": "f8",
+    "s32": "i4",
+    "u32": "u4",
+    "u64": "u8",
+    "f16": "f2",
+    "bf16": "u2",
+}
+
+
+def bf16(values: np.ndarray) -> np.ndarray:
+    """Bits of whole numbers below 256, which bfloat16 holds exactly."""
+    return (np.asarray(values, "f4").view("u4") >> 16).astype("u2")
+
+
+def reduced(operation, kind, *, blocks=3, at=(0, 0), later="", of_row="", **options):
+    """Report, and both arrays as numbers: 40 x 72 to which boxes were added, and 64 beside each other; each before.
+
+    of_row: another operation for the 64, with its type.
+    """
+    whole, line = np.arange(40 * 72).reshape(40, 72) % 97, np.arange(64) % 7
+    x, rows, y = (
+        bf16(v) if kind == "bf16" else v.astype(ARRAYS[kind]) for v in (whole, line, 0 * line)
+    )
+    narrow = ".noftz" if kind in NARROW and operation == "add" else ""
+    own = "b32" if operation in ("and", "or", "xor") else kind
+    source = NARROW.get(kind, "") + SUMS.replace("TYPE", OF_TYPE[kind]).replace("LATER", later)
+    source = source.replace(".OP.", f".{operation}.")
+    source = source.replace("WITH", of_row or f"{operation}{narrow}.{own}")
+    report = emulator.launch(
+        source,
+        "k",
+        blocks,
+        64,
+        [TensorMap(x, (8, 64)), rows, y, *at],
+        arch="sm_90",
+        max_steps=100_000,
+        **options,
+    )
+    if kind == "bf16":
+        x, rows = ((a.astype("u4") << 16).view("f4") for a in (x, rows))
+    return report, x, rows, whole, line
+
+
+NP = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+      "xor": np.bitwise_xor}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [("add", kind) for kind in OF_TYPE]
+    + [(op, kind) for op in ("min", "max") for kind in ("s32", "u32", "u64", "f16", "bf16")]
+    + [(op, "u32") for op in ("and", "or", "xor")],
+)
+def test_the_engine_combines_what_blocks_bring(operation, kind):
+    at = (37, 20)  # three rows and 52 columns are inside
+    report, x, rows, whole, line = reduced(operation, kind, at=at)
+    assert report.ok, report
+    box = (np.arange(512) % 50).reshape(8, 64)
+    want, beside = whole.copy(), line.copy()
+    for block in range(3):
+        part = want[37:40, 20:72]
+        part[...] = NP[operation](part, (box + block)[:3, :52])
+        beside = NP[operation](beside, np.arange(64) + block)
+    np.testing.assert_array_equal(x, want)
+    np.testing.assert_array_equal(rows, beside)
+
+
+def test_the_last_values_count_round():
+    """inc and dec wrap at the value that comes."""
+    for operation, step in (("inc", lambda old, new: np.where(old >= new, 0, old + 1)),
+                            ("dec", lambda old, new: np.where((old == 0) | (old > new), new, old - 1))):  # fmt: skip
+        report, x, rows, whole, line = reduced(operation, "u32", blocks=1)
+        assert report.ok, report
+        np.testing.assert_array_equal(rows, step(line, np.arange(64)))
+        box = (np.arange(512) % 50).reshape(8, 64)
+        np.testing.assert_array_equal(x[:8, :64], step(whole[:8, :64], box))
+
+
+def test_reductions_are_counted_and_judged_as_atomics():
+    report, *_ = reduced("add", "f32", blocks=2)
+    sums = [a for a in report.accesses if a.space == "global"]
+    assert {a.op for a in sums} == {"atomic"}
+    assert [(a.requests, a.bytes, a.sectors) for a in sums] == [
+        (2, 2 * 8 * 64 * 4, 2 * 8 * 8),
+        (2, 2 * 64 * 4, 2 * 8),
+    ]
+    # A fence makes flags and atomics count: then an ordinary load beside the sums of others races.
+    later = "__threadfence(); y[t] = rows[t];"
+    report, *_ = reduced("add", "f32", blocks=2, later=later)
+    assert {(f.kind, f.array) for f in report.findings} >= {("race", "rows")}
+    assert reduced("add", "f32", blocks=2, later="__threadfence();")[0].ok
+
+
+def test_sums_that_nobody_began_are_told():
+    report, *_ = reduced("add", "f32", uninitialised=["rows"])
+    assert [(f.kind, f.array) for f in report.findings] == [("uninitialised", "rows")]
+    assert "added to" in report.findings[0].message
+
+
+def test_a_reduction_that_the_engine_does_not_do():
+    with pytest.raises(EmulationError, match=r"does not do \.min with float32"):
+        reduced("min", "f32", of_row="add.f32")
+    peer = SUMS.replace("TYPE", "int").replace("LATER", "").replace(".OP.", ".add.")
+    peer = peer.replace(
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.WITH [%0], [%1], %2;",
+        "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.s32 [%1], [%1], %2, [%1];",
+    )
+    with pytest.raises(EmulationError, match="in the shared memory of a peer"):
+        emulator.launch(peer, "k", 1, 64, [TensorMap(np.zeros((8, 64), "i4"), (8, 64)), np.zeros(64, "i4"),
+                                           np.zeros(64, "i4"), 0, 0], arch="sm_90")  # fmt: skip

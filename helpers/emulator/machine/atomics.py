@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def _apply(operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
+def apply(operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
     """The new value at each address."""
     if operation == "add":
         if kind == "bf16x2":
@@ -35,6 +35,9 @@ def _apply(operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
             return arith.bf16_bits(arith.bf16_value(old) + arith.bf16_value(b))
         return old + b
     if operation in ("min", "max"):
+        if kind == "bf16":
+            a, b16 = arith.bf16_value(old), arith.bf16_value(b)
+            return arith.bf16_bits((np.fmin if operation == "min" else np.fmax)(a, b16))
         return (np.fmin if operation == "min" else np.fmax)(old, b)
     if operation == "inc":
         return np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1))
@@ -77,7 +80,7 @@ def _serve(data: Array, index: Array, operation: str, kind: str, b: Array, c: Ar
         lanes = order[by_round[edges[k] : edges[k + 1]]]
         at = index[lanes]
         old[lanes] = data[at]
-        data[at] = _apply(operation, kind, old[lanes], b[lanes], c[lanes])
+        data[at] = apply(operation, kind, old[lanes], b[lanes], c[lanes])
     return old
 
 
@@ -144,7 +147,7 @@ def _changed(state: State, operation: str, kind: str, old: Array, b: Array, c: A
     elif operation == "exch" or not launch.program.waits:
         wrote = np.ones(old.shape, bool)
     else:
-        wrote = _apply(operation, kind, old, b, c) != old
+        wrote = apply(operation, kind, old, b, c) != old
     if launch.program.waits:
         after = c if operation == "cas" else b
         changed = wrote & (old != after) if operation in ("cas", "exch") else wrote

@@ -17,9 +17,11 @@ import numpy as np
 
 from helpers.emulator.machine import clusters, faults, mbarrier
 from helpers.emulator.machine.accused import Who, accuse
+from helpers.emulator.machine.atomics import apply
 from helpers.emulator.machine.events import Bulk, Stage
 from helpers.emulator.machine.masks import array_of
 from helpers.emulator.machine.tensor_maps import Placed, map_at
+from helpers.emulator.ptx import words as words_ptx
 from helpers.emulator.ptx.layout import RANK_SHIFT, SHARED_WINDOW
 from helpers.errors import EmulationError
 
@@ -386,6 +388,51 @@ def _begin_store(state: State, event: Bulk) -> None:
     state.stores.start(event)
 
 
+_KINDS = {
+    "f2": "f16",
+    "u2": "bf16",
+    "f4": "f32",
+    "f8": "f64",
+    "i4": "s32",
+    "u4": "u32",
+    "i8": "s64",
+    "u8": "u64",
+}
+"""By NumPy's type of an array: that of its elements in a reduction. Two bytes that are no float16 are bfloat16."""
+_FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def _kind_of(placed: Placed, site: Site, operation: str) -> str:
+    """PTX's type of a tensor's elements, in which a reduction works; "" for a copy."""
+    if not operation:
+        return ""
+    dtype = placed.described.array.dtype
+    kind = _KINDS.get(dtype.str[1:], "")
+    sums, floats = operation == "add", kind in _FLOATS
+    fits = kind and (
+        not floats or sums or (operation in ("min", "max") and kind in ("f16", "bf16"))
+    )
+    if not fits or (operation in ("inc", "dec") and kind != "u32"):
+        raise EmulationError(
+            f"line {site.line}: the copy engine does not do .{operation} with {dtype} ({placed.buffer.name}). Floats "
+            "take .add, those of two bytes .min and .max too, whole numbers of four or eight bytes all but .inc and "
+            ".dec, which take uint32"
+        )
+    return kind
+
+
+def _written_by(site: Site, operation: str) -> Site:
+    """What a copy or a reduction does to global memory."""
+    if operation:
+        return site.as_(space="global", op="atomic", strong=True)
+    return site.as_(space="global", op="store")
+
+
+def _combine(data: Array, at: Array, values: Array, operation: str, kind: str) -> None:
+    """A reduction of one request: the elements at `at` and its values become one."""
+    data[at] = apply(operation, kind, data[at], values, values)
+
+
 def store_box(
     state: State,
     number: int,
@@ -393,8 +440,12 @@ def store_box(
     start: tuple[Array, ...],
     source: Array,
     mask: Mask | None,
+    operation: str,
 ) -> None:
-    """cp.async.bulk.tensor from shared to global memory: a box; what lies outside the tensor is not written."""
+    """cp.async.bulk.tensor from shared to global memory: a box; what lies outside the tensor is not written.
+
+    operation: of cp.reduce.async.bulk.tensor, what becomes of what lies there; "": it is overwritten.
+    """
     base = state.within(mask)
     if base is not None and not base.n:
         return
@@ -418,15 +469,21 @@ def store_box(
         words = _read_shared(state, event)
         offset, there = _pieces(boxes, placed.itemsize)
         state.publish_bulk(
-            Bulk(site.as_(space="global", op="store"), "global", placed.buffer, True, asked.thread,
+            Bulk(_written_by(site, operation), "global", placed.buffer, True, asked.thread,
                  asked.column, asked.column, offset, PIECE, there)
         )  # fmt: skip
         state.launch.stored(site)
-        unit = np.dtype(f"u{placed.itemsize}")
+        kind = _kind_of(placed, site, operation)
+        unit = words_ptx.NUMPY[kind] if kind else f"u{placed.itemsize}"
         values = np.ascontiguousarray(words).reshape(len(words), -1).view(unit)
         values = values.reshape(boxes.element.shape)
-        data = placed.buffer.view(unit)
-        data[boxes.element[boxes.inside] // placed.itemsize] = values[boxes.inside]
+        data = placed.buffer.view(np.dtype(unit))
+        at = boxes.element // placed.itemsize
+        if not operation:
+            data[at[boxes.inside]] = values[boxes.inside]
+            continue
+        for places, value, inside in zip(at, values, boxes.inside, strict=True):
+            _combine(data, places[inside], value[inside], operation, kind)
 
 
 # -- rows of bytes -------------------------------------------------------------------------------
@@ -543,8 +600,13 @@ def store_row(
     source: Array,
     size: Array,
     mask: Mask | None,
+    operation: str,
+    kind: str,
 ) -> None:
-    """cp.async.bulk from shared to global memory: `size` bytes that lie side by side."""
+    """cp.async.bulk from shared to global memory: `size` bytes that lie side by side.
+
+    operation, kind: of cp.reduce.async.bulk, what becomes of what lies there, and the type; "": it is overwritten.
+    """
     base = state.within(mask)
     if base is not None and not base.n:
         return
@@ -565,12 +627,18 @@ def store_row(
             _begin_store(state, event)
             words = _read_shared(state, event)
             state.publish_bulk(
-                Bulk(site.as_(space="global", op="store"), "global", buffer, True, asked.thread,
+                Bulk(_written_by(site, operation), "global", buffer, True, asked.thread,
                      asked.column, asked.column, offset[:, None] + piece, PIECE)
             )  # fmt: skip
             state.launch.stored(site)
-            data = np.ascontiguousarray(words).reshape(len(here), -1).view(np.uint8)
-            buffer.data[offset[:, None] + np.arange(count)] = data
+            unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
+            values = np.ascontiguousarray(words).reshape(len(here), -1).view(unit)
+            data, each = buffer.view(unit), np.arange(count // unit.itemsize)
+            for first, value in zip(offset // unit.itemsize, values, strict=True):
+                if operation:
+                    _combine(data, first + each, value, operation, kind)
+                else:
+                    data[first + each] = value
 
 
 def pass_row(

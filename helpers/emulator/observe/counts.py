@@ -179,7 +179,7 @@ class Tally(Observer):
         """Add up what engines do: requests, bytes, and sectors of global memory."""
         if bulk.stage is Stage.WAITED or not len(bulk.thread):
             return
-        key = (bulk.site.index, bulk.space, "store" if bulk.writes else "load")
+        key = (bulk.site.index, bulk.space, bulk.site.op)
         stats = self.engines.setdefault(key, BulkStats(bulk.offset.shape[1] * bulk.width))
         # The four warps of a warpgroup ask for one product together.
         stats.requests += len(bulk.thread) // 4 if bulk.by == "product" else len(bulk.thread)

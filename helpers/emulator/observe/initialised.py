@@ -64,13 +64,12 @@ class FirstWrites(Observer):
         each = np.arange(max(bulk.width // size, 1))
         there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
         at = np.minimum((bulk.offset // size)[:, :, None] + each, len(have) - 1)
+        missing = there & ~have[at].any(axis=2)  # a piece at the edge may hold what nobody means
         if bulk.writes:
             have[at[there]] = True
             if have.all() and bulk.target.owned is None:
                 del self.written[id(bulk.target)]
-            return
-        missing = there & ~have[at].any(axis=2)  # a piece at the edge may hold what nobody means
-        if missing.any():
+        if missing.any() and bulk.site.op != "store":
             i = tuple(int(x[0]) for x in np.nonzero(missing))
             lane = Who(
                 self.state,
@@ -83,7 +82,7 @@ class FirstWrites(Observer):
                 "uninitialised",
                 bulk.site.line,
                 lane,
-                f"{where} is copied for {lane}, but nobody has written it. Set it first",
+                f"{where} is {'added to' if bulk.writes else 'copied'} for {lane}, but nobody has written it. Set it first",
                 array=bulk.target.name,
                 index=where,
             )

@@ -103,7 +103,8 @@ class RaceWatch(Observer):
 
     def bulk(self, bulk: Bulk) -> None:
         """What an engine does to global memory; of shared memory `engines` judges."""
-        if bulk.space == "global" and bulk.stage is Stage.WHOLE:
+        judged = bulk.site.op != "atomic" or self.flags  # as atomics
+        if bulk.space == "global" and bulk.stage is Stage.WHOLE and judged:
             self.arrays.bulk(bulk if self.view is None else self.view.bulk(bulk))
 
     def _hand_on(self, access: Access) -> None:

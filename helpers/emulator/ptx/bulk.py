@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from helpers.emulator.ptx import syntax as P
-from helpers.emulator.ptx.emit import Emitter, lowers
+from helpers.emulator.ptx.emit import OPERATIONS, Emitter, lowers
+from helpers.emulator.ptx.words import types_of
 
 
 def _space(word: str) -> str:
@@ -16,6 +17,11 @@ def _ways(ins: P.Instruction) -> tuple[str, str]:
     return spaces[0], spaces[1]
 
 
+def _operation(ins: P.Instruction) -> str:
+    """What a reduction does with what lies there; "" for a copy."""
+    return next((p for p in ins.parts if p in OPERATIONS), "") if "reduce" in ins.parts else ""
+
+
 def _many(e: Emitter, ins: P.Instruction, left: list[P.Operand | None]) -> str:
     """The mask of blocks that a multicast names; "None" where there is none."""
     if "multicast::cluster" not in ins.parts:
@@ -23,7 +29,7 @@ def _many(e: Emitter, ins: P.Instruction, left: list[P.Operand | None]) -> str:
     return e.read(left.pop(0), "i4")
 
 
-@lowers("cp.bulk.tensor")
+@lowers("cp.bulk.tensor", "cp.reduce.bulk.tensor")
 def _box(e: Emitter, ins: P.Instruction) -> None:
     to, source, *rest = ins.operands
     if _ways(ins) == ("global", "shared"):
@@ -32,7 +38,9 @@ def _box(e: Emitter, ins: P.Instruction) -> None:
         tensor, start = _map(e, to)
         base, offset = e.address(source)
         number = e.site("shared", "load", "u4", 4, offset)
-        e.emit(f"store_box(S, {number}, {tensor}, {start}, {base}, {e.active()})")
+        e.emit(
+            f"store_box(S, {number}, {tensor}, {start}, {base}, {e.active()}, {_operation(ins)!r})"
+        )
         return
     if not isinstance(source, P.Box) or not rest or _ways(ins)[1] != "global":
         raise e.fail("only boxes between global and shared memory are emulated")
@@ -55,7 +63,7 @@ def _map(e: Emitter, box: P.Box) -> tuple[str, str]:
     return base, "(" + ", ".join(e.read(o, "i4") for o in box.start) + ",)"
 
 
-@lowers("cp.bulk")
+@lowers("cp.bulk", "cp.reduce.bulk")
 def _row(e: Emitter, ins: P.Instruction) -> None:
     to, source, size, *rest = ins.operands
     ways = _ways(ins)
@@ -75,7 +83,10 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
     elif ways == ("global", "shared"):
         number = e.site("global", "store", "u4", 4, to_offset)
         reads = e.site("shared", "load", "u4", 4, from_offset)
-        e.emit(f"store_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {e.active()})")
+        how = f"{_operation(ins)!r}, {(types_of(ins) or ('',))[-1]!r}"
+        e.emit(
+            f"store_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {e.active()}, {how})"
+        )
     else:
         number = e.site("shared", "store", "u4", 4, to_offset)
         reads = e.site("shared", "load", "u4", 4, from_offset)

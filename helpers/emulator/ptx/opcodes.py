@@ -110,9 +110,17 @@ _NO_GATHER = {
     "im2col": "boxes of images (im2col) are not emulated. Copy boxes of a tensor (.tile)",
     "tile::gather4": "gathered rows are not emulated. Copy boxes of a tensor (.tile)",
     "tile::scatter4": "scattered rows are not emulated. Copy boxes of a tensor (.tile)",
-    "reduce": "reductions by the copy engine are not emulated. Add with atomics, or store and add",
     "cp_mask": "masks of bytes are not emulated. Copy whole multiples of 16 bytes",
 }
+_NO_SUMS_THERE = (
+    "sums in the shared memory of a peer by the copy engine are not emulated. Add with atomics"
+)
+_SUMS = "reduce async bulk shared::cta global bulk_group L2::cache_hint"
+_AXES = "tensor 1d 2d 3d 4d 5d tile"
+_REDUCE = (
+    f"add {_SUMS} : s32 u32 s64 u64 f32 f64 | add noftz {_SUMS} : f16 bf16"
+    f" | min max {_SUMS} : s32 u32 s64 u64 f16 bf16 | inc dec {_SUMS} : u32 | and or xor {_SUMS} : b32 b64"
+)
 _COPY = (
     f"async ca cg shared shared::cta global {_CACHE}"
     " | async commit_group | async wait_group | async wait_all"
@@ -242,7 +250,10 @@ OPS: dict[str, Op] = {
     **dict.fromkeys(("cp.bulk.prefetch", "cp.bulk.prefetch.tensor"), Op("source", _BULK, "", instead=_NO_GATHER)),
     "cp.bulk.commit_group": Op("", _BULK, "commit_bulk(S, {active})"),
     "cp.bulk.wait_group": Op("count", _BULK),
-    "cp.reduce": Op(refused=_NO_GATHER["reduce"]),
+    "cp.reduce.bulk": Op("to source size hint", _REDUCE, touches="bulk",
+                         instead={**_NO_GATHER, "mbarrier::complete_tx::bytes": _NO_SUMS_THERE}),
+    "cp.reduce.bulk.tensor": Op("to source hint", f"add min max inc dec and or xor {_SUMS} {_AXES}", touches="bulk",
+                                instead=_NO_GATHER),
     "cp.commit_group": Op("", _COPY, "commit_group(S, {active})"),
     "cp.wait_all": Op("", _COPY, "wait_group(S, 0, True, {active})"),
     "cp.wait_group": Op("count", _COPY),
