@@ -396,7 +396,8 @@ class Kernel:
 
     def stopped(self, code: str, until: Callable[[], object]) -> str:
         """The error by which a cell ends that is interrupted a second after `until`; "" if it goes on."""
-        id_ = self.client.execute(code)
+        # Else Jupyter aborts a cell that comes right after one that ends by an error.
+        id_ = self.client.execute(code, stop_on_error=False)
         began = time.monotonic()
         while not until():
             assert time.monotonic() - began < 20
