@@ -2,8 +2,9 @@
 
 `taskset -c 0 python -m tests.clean --out data/validation/clean.json` draws the shapes, awkward ones
 first, runs each kernel of the catalog on them and writes how many findings and wrong results there
-were: none is what the kernels deserve. About five minutes on one core. A kernel whose tiles are
-large runs every other shape with smaller legal tiles, so that the shapes span several blocks.
+were: none is what the kernels deserve. About twelve minutes on one core. A kernel whose tiles are
+large runs every other shape with smaller legal tiles, so that the shapes span several blocks; one whose
+blocks stay, with so few blocks that each takes several tiles.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from datetime import date
+from math import isqrt
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,41 +25,53 @@ from helpers.emulator.observe import oracle
 from helpers.errors import EmulationError
 from helpers.kernel import Kernel, geometry
 from helpers.rungs import catalog, find, fingerprint
+from tests import mutants_hopper
 from tests.mutants import TILES
 
-SHAPES, MOST = 50, 70
+SHAPES = 50
 SCHEDULES = ("ascending", "permuted")
 
 
 def kernels() -> tuple[str, ...]:
     """Every kernel of the catalog that the emulator runs."""
-    return tuple(name for name, k in catalog.items() if k.host == "plain")
+    return tuple(name for name, k in catalog.items() if k.host in ("plain", "tma"))
+
+
+def most(kernel: str) -> tuple[int, int, int]:
+    """M, N and K up to which shapes are drawn: a few tiles, and for stream-K a long K, which it cuts."""
+    k = catalog[kernel]
+    if k.host == "plain":
+        return 70, 70, 70
+    return (140, 140, 3100) if mutants_hopper.cuts_tiles(k) else (300, 300, 300)
 
 
 def shapes(kernel: str, count: int = SHAPES) -> list[tuple[int, int, int]]:
-    """M, N, K from 1 to 70: ones, primes, beside the edges of tiles, whole fours, anything.
+    """M, N, K from 1 on: ones, primes, beside the edges of tiles, whole fours, anything.
 
     For a kernel that takes whole tiles only, whole tiles.
     """
-    rng = Random(kernel)
+    rng, top = Random(kernel), most(kernel)
     if kernel == "tiled_padded":
         tile = TILES[kernel]["TILE"]
         every = [(m, n, k) for m in range(1, 5) for n in range(1, 5) for k in range(1, 5)]
         return [(m * tile, n * tile, k * tile) for m, n, k in rng.sample(every, count)]
-    primes = [p for p in range(2, MOST + 1) if all(p % d for d in range(2, p))]
-    edges = [e + d for e in (4, 8, 16, 32, 64) for d in (-1, 0, 1)]
-    drawn: dict[tuple[int, int, int], None] = {(1, 1, 1): None, (1, MOST, 1): None}
+    primes = [p for p in range(2, max(top) + 1) if all(p % d for d in range(2, isqrt(p) + 1))]
+    edges = [e + d for e in (2**i for i in range(2, 12)) for d in (-1, 0, 1)]
+    drawn: dict[tuple[int, int, int], None] = {(1, 1, 1): None, (1, top[1], 1): None}
 
-    def awkward() -> int:
+    def awkward(high: int) -> int:
         if rng.random() < 0.1:
             return 1
-        return rng.choice((rng.choice(primes), rng.choice(edges), rng.randint(1, MOST)))
+        near = [e for e in edges if e < high]
+        return rng.choice(
+            (rng.choice([p for p in primes if p <= high]), rng.choice(near), rng.randint(1, high))
+        )
 
     while len(drawn) < count:
         if len(drawn) % 5 == 3:  # aligned rows, where kernels take their wide accesses
-            m, n, k = (4 * rng.randint(1, MOST // 4) for _ in range(3))
+            m, n, k = (4 * rng.randint(1, high // 4) for high in top)
         else:
-            m, n, k = awkward(), awkward(), awkward()
+            m, n, k = (awkward(high) for high in top)
         drawn[m, n, k] = None
     return list(drawn)
 
@@ -67,6 +81,10 @@ def tiles(kernel: str) -> list[dict[str, int]]:
     twin = {"mma_naive": "mma_ldmatrix", "mma_turing": "mma_ldmatrix", "fp32_turing": "warp_tiled",
             "mma_pipelined_bf16": "mma_pipelined"}.get(kernel, kernel)  # fmt: skip
     small = dict(TILES.get(twin, {}))
+    if mutants_hopper.cuts_tiles(catalog[kernel]):
+        small = mutants_hopper.CUT
+    elif catalog[kernel].host == "tma" and "SMS" in catalog[kernel].params:
+        small = mutants_hopper.FEW
     if kernel == "tiled_padded":
         return [small]
     return [{}, small] if small else [{}]

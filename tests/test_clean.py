@@ -13,7 +13,7 @@ from helpers.rungs import catalog
 from tests import clean
 from tests.conftest import ROOT
 
-CHAPTERS = {k.chapter for k in catalog.values() if k.host == "plain"}
+CHAPTERS = {k.chapter for k in catalog.values() if k.host in ("plain", "tma")}
 
 
 @cache

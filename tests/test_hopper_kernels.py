@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from helpers import hopper, launch, numbers, plan
+from helpers.emulator.launching import grids
 from helpers.errors import EmulationError
 from helpers.kernel import Kernel, cdiv
 from helpers.launch import Trace, trace, trace_of
@@ -49,6 +50,16 @@ def test_several_rounds_of_a_ring_and_of_tiles() -> None:
     """More steps than slots, and more tiles than blocks."""
     assert sound(trace("hopper_3", 300, 520, 700, SMS=2))
     assert sound(trace("hopper_5", 300, 520, 450, SMS=2))
+
+
+def test_stream_k_runs_with_its_own_tile_on_all_sms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its blocks wait for each other, all of one tile: they run together, each with all of an SM's shared memory."""
+    found = trace("hopper_6", 1, 18, 1867)
+    assert sound(found), found.report
+    assert found.report.blocks_total > 50
+    monkeypatch.setattr(grids, "_WAITING_ROOM", 1 << 22)
+    (alone,) = trace("hopper_6", 1, 18, 1867).report.findings
+    assert alone.kind == "deadlock" and "runs 2 blocks of this kernel at a time" in alone.message
 
 
 def test_the_same_bits_by_every_step() -> None:

@@ -15,7 +15,10 @@ MAX_CLUSTER = 8  # blocks; more are not portable (CUDA C++ Programming Guide, Th
 LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
 _SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
 _LOCAL_ROOM = 1 << 28  # bytes of their local memory
-_ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept
+_ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept, of those that are used
+_WAITING_ROOM = (
+    1 << 29
+)  # the same in a kernel whose blocks wait for others, which must run together
 _REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
 
 
@@ -126,8 +129,12 @@ def room_for(
     block: tuple[int, int, int],
     lanes: int,
     cluster: tuple[int, int, int] = (1, 1, 1),
+    order: int = _ORDER_ROOM,
 ) -> int:
-    """Threads that may run together so that memory stays bounded: those of one cluster, or more."""
+    """Threads that may run together so that memory stays bounded: those of one cluster, or more.
+
+    order: for how many places times warps the last accesses may be kept.
+    """
     size = cluster[0] * cluster[1] * cluster[2]
     threads = block[0] * block[1] * block[2]
     registers = sum(f.nregisters for f in program.functions.values())
@@ -138,7 +145,7 @@ def room_for(
         limit = min(limit, _LOCAL_ROOM // program.local_bytes)
     if program.mbarriers or program.clusters:
         # The last accesses to each place are kept, warp by warp of the cluster.
-        limit = min(limit, _ORDER_ROOM // max(shared // program.granule, 1) * 32 // size)
+        limit = min(limit, order // max(shared // program.granule, 1) * 32 // size)
     return max(limit, threads * size)
 
 
@@ -168,7 +175,7 @@ def resident(
         each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
     gpu = max(gpus, key=lambda g: g.sms, default=None)
     held = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
-    room = room_for(program, shared, block, held * threads, cluster)
+    room = room_for(program, shared, block, held * threads, cluster, _WAITING_ROOM)
     if lanes != LANES:
         room = max(min(room, lanes), threads * int(np.prod(cluster)))
     if gpu and room // threads >= held:

@@ -231,7 +231,7 @@ class EngineWatch(Observer):
         column = self._seen(place, place % self.columns)[1]
         lanes = judge.clock.threads_of(mask)  # (blocks, warps, 32)
         chosen = lanes.reshape(len(lanes), -1)
-        writer = judge.writes.thread[place].astype(np.int64)
+        writer, time, _ = judge.written(place)
         shown = writer < 0
         left = np.flatnonzero(~shown)
         shown[left] = chosen[column[left], writer[left]]
@@ -240,8 +240,7 @@ class EngineWatch(Observer):
             left = np.flatnonzero(~shown & some[column])
             if len(left):
                 thread = warp * 32 + np.argmax(lanes[:, warp], axis=1)[column[left]]
-                time = judge.writes.time[place[left]]
-                shown[left] = judge.clock.knows(writer[left], time, column[left], thread)
+                shown[left] = judge.clock.knows(writer[left], time[left], column[left], thread)
         self.unfenced[place[shown]] = False
 
     # -- what they may not do --------------------------------------------------------------------
@@ -324,8 +323,9 @@ class EngineWatch(Observer):
         s, place = self.state, int(granule[request, i])
         judge = self.races.shared
         line = 0
-        if isinstance(judge, LastJudge) and judge.writes.thread[place] >= 0:
-            line = s.sites[int(judge.writes.site[place])].line
+        if isinstance(judge, LastJudge):
+            writer, _, wrote = (int(x[0]) for x in judge.written(np.array([place])))
+            line = s.sites[wrote].line if writer >= 0 else 0
         name, where = s.shared_name(place // self.columns * self.granule)
         lane = Who(
             s, int(bulk.thread[request]), int(bulk.column[request]), int(np.count_nonzero(bad))

@@ -24,13 +24,54 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class _Last:
-    """The last accesses of a kind to each place: thread, its time, the instruction."""
+_CHUNK = 256
 
-    def __init__(self, *shape: int) -> None:
-        self.thread = np.full(shape, -1, np.int16)
-        self.time = np.zeros(shape, np.int64)
-        self.site = np.zeros(shape, np.int32)
+
+class _Last:
+    """The last accesses of a kind to each place: thread, its time, the instruction; in rows, one for each warp.
+
+    Places are kept by chunks, those that somebody has used: engines fill most of the shared memory of the kernels
+    that have the most of it, and threads touch little.
+    """
+
+    def __init__(self, rows: int, places: int) -> None:
+        self.rows, self.each = rows, -(-places // _CHUNK)  # chunks of a row
+        self.slot = np.zeros(rows * self.each, np.int32)  # of each chunk; 0: nobody was there
+        self.used = np.zeros(rows, bool)
+        self.count = 1
+        self.thread = np.full(_CHUNK, -1, np.int16)
+        self.time = np.zeros(_CHUNK, np.int64)
+        self.site = np.zeros(_CHUNK, np.int32)
+
+    def at(self, place: Array, row: Array | int = 0) -> Array:
+        """Where places of rows stand in `thread`, `time` and `site`: below _CHUNK for those that nobody used."""
+        chunk = place // _CHUNK
+        return self.slot[row * self.each + chunk] * _CHUNK + (place - chunk * _CHUNK)
+
+    def enter(self, place: Array, row: Array | int, thread: Array, time: Array, site: int) -> None:
+        """These threads come to places at these times."""
+        chunk = row * self.each + place // _CHUNK
+        fresh = np.unique(chunk[self.slot[chunk] == 0])
+        if len(fresh):
+            self._grow(fresh)
+        at = self.at(place, row)
+        self.thread[at], self.time[at], self.site[at] = thread, time, site
+
+    def _grow(self, chunks: Array) -> None:
+        self.slot[chunks] = np.arange(self.count, self.count + len(chunks))
+        self.used[chunks // self.each] = True
+        self.count += len(chunks)
+        if self.count * _CHUNK > len(self.thread):
+            more = max(self.count * _CHUNK, 2 * len(self.thread)) - len(self.thread)
+            self.thread = np.append(self.thread, np.full(more, -1, np.int16))
+            self.time = np.append(self.time, np.zeros(more, np.int64))
+            self.site = np.append(self.site, np.zeros(more, np.int32))
+
+    def forget(self, place: Array) -> None:
+        """Nobody was at these places, in no row."""
+        for row in np.flatnonzero(self.used):
+            at = self.at(place, int(row))
+            self.thread[at[at >= _CHUNK]] = -1
 
 
 class LastJudge:
@@ -54,7 +95,7 @@ class LastJudge:
         self.places = -(-state.launch.shared_bytes // self.granule) * memories
         self.memory, self.memories, self.each = memory, memories, each
         self.nwarps = state.warp_shape.warps
-        self.writes = _Last(self.places)
+        self.writes = _Last(1, self.places)
         self.reads = _Last(self.nwarps, self.places)
         self.atomics: _Last | None = None
 
@@ -83,14 +124,14 @@ class LastJudge:
             place = at + j * self.memories
             if access.stage is Stage.WAITED:
                 # Where its own beginning was the last write, several lanes may copy the same bytes.
-                new = self.writes.site[place] != site.index
+                new = self.writes.site[self.writes.at(place)] != site.index
                 self._compare(site, WRITE, place[new], thread[new], column[new])
                 self._enter(site, WRITE, place, thread, column)
                 continue
             self._compare(site, kind, place, thread, column)
             self._enter(site, kind, place, thread, column)
             if kind == WRITE and values is not None:
-                met = self.writes.thread[place] != thread
+                met = self.writes.thread[self.writes.at(place)] != thread
                 if met.any():
                     value = values[j * self.granule // values[0].dtype.itemsize]
                     full = np.broadcast_to(value, s.shape)
@@ -101,14 +142,18 @@ class LastJudge:
         """A copy engine writes granules for threads: flat arrays. From here on it is the last writer, and this judge
         does not know it."""
         self._compare(site, WRITE, place, thread, column)
-        self.writes.thread[place] = -1
-        self.reads.thread[:, place] = -1
-        if self.atomics is not None:
-            self.atomics.thread[:, place] = -1
+        for last in (self.writes, self.reads, self.atomics):
+            if last is not None:
+                last.forget(place)
 
     def engine_reads(self, site: Site, place: Array, thread: Array, column: Array) -> None:
         """An engine reads granules for threads: flat arrays."""
-        self._against(self.writes, place, site, READ, WRITE, place, thread, column)
+        self._against(self.writes, 0, site, READ, WRITE, place, thread, column)
+
+    def written(self, place: Array) -> tuple[Array, Array, Array]:
+        """Of each place the thread that wrote it last (-1: none, or an engine), its time, and its instruction."""
+        at, last = self.writes.at(place), self.writes
+        return last.thread[at].astype(np.int64), last.time[at], last.site[at]
 
     def _flat(
         self, granule: Array, mask: Mask | None, owner: Array | None
@@ -126,20 +171,18 @@ class LastJudge:
         return at[chosen], thread[chosen], column[chosen], chosen
 
     def _compare(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
-        self._against(self.writes, place, site, kind, WRITE, place, thread, column)
+        self._against(self.writes, 0, site, kind, WRITE, place, thread, column)
         if kind != READ:
-            for warp in range(self.nwarps):
-                index = warp * self.places + place
-                self._against(self.reads, index, site, kind, READ, place, thread, column)
+            for warp in np.flatnonzero(self.reads.used):
+                self._against(self.reads, int(warp), site, kind, READ, place, thread, column)
         if kind != ATOMIC and self.atomics is not None:
-            for warp in range(self.nwarps):
-                index = warp * self.places + place
-                self._against(self.atomics, index, site, kind, ATOMIC, place, thread, column)
+            for warp in np.flatnonzero(self.atomics.used):
+                self._against(self.atomics, int(warp), site, kind, ATOMIC, place, thread, column)
 
     def _against(
         self,
         last: _Last,
-        index: Array,
+        row: int,
         site: Site,
         kind: int,
         other_kind: int,
@@ -147,13 +190,14 @@ class LastJudge:
         thread: Array,
         column: Array,
     ) -> None:
-        """Earlier accesses of others that this thread does not know of."""
-        other = last.thread.reshape(-1)[index]
+        """Earlier accesses of others that this thread does not know of. row: of `last`, a warp's."""
+        index = last.at(place, row)
+        other = last.thread[index]
         open_ = (other >= 0) & (other != thread)
         if not open_.any():
             return
         at = np.flatnonzero(open_)
-        stamp = last.time.reshape(-1)[index[at]]
+        stamp = last.time[index[at]]
         who = other[at].astype(np.int64)
         open_[at] = ~self.clock.knows(who, stamp, column[at], thread[at])
         if open_.any():
@@ -172,11 +216,11 @@ class LastJudge:
         bad: Array,
     ) -> None:
         s = self.state
-        others = last.thread.reshape(-1)[index].astype(np.int64)
+        others = last.thread[index].astype(np.int64)
         apart = bad & (others >> 5 != thread >> 5)  # of two warps: the better example
         i = int(np.flatnonzero(apart if apart.any() else bad)[0])
         mine, other = int(thread[i]), int(others[i])
-        before = s.sites[int(last.site.reshape(-1)[index[i]])].line
+        before = s.sites[int(last.site[index[i]])].line
         name, where = s.shared_name(int(place[i]) // self.memories * self.granule)
         verbs = {READ: "reads", WRITE: "writes", ATOMIC: "updates"}
         line = site.line
@@ -214,17 +258,17 @@ class LastJudge:
         stands[place] = bits
         met = met & (stands[place] != bits)
         if met.any():
-            self._race(self.writes, place, site, WRITE, WRITE, place, thread, column, met)
+            at = self.writes.at(place)
+            self._race(self.writes, at, site, WRITE, WRITE, place, thread, column, met)
 
     def _enter(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
         time = self.clock.stamp()[column, thread >> 5]
+        row: Array | int = 0
         if kind == WRITE:
-            last, index = self.writes, place
+            last = self.writes
         else:
             if kind == ATOMIC and self.atomics is None:
                 self.atomics = _Last(self.nwarps, self.places)
             last = self.reads if kind == READ else self.atomics  # type: ignore[assignment]
-            index = (thread >> 5) * self.places + place
-        last.thread.reshape(-1)[index] = thread
-        last.time.reshape(-1)[index] = time
-        last.site.reshape(-1)[index] = site.index
+            row = thread >> 5
+        last.enter(place, row, thread, time, site.index)
