@@ -35,7 +35,7 @@ class _Last:
     """
 
     def __init__(self, rows: int, places: int) -> None:
-        self.rows, self.each = rows, -(-places // _CHUNK)  # chunks of a row
+        self.each = -(-places // _CHUNK)  # chunks of a row
         self.slot = np.zeros(rows * self.each, np.int32)  # of each chunk; 0: nobody was there
         self.used = np.zeros(rows, bool)
         self.count = 1
