@@ -308,6 +308,20 @@ def test_a_block_does_not_end_before_its_copies_have_landed():
     assert not faults(LOAD.replace("wait(&bar, 0);", "if (t == 40) wait(&bar, 0);"))
 
 
+def test_who_wrote_before_the_engine_did_is_forgotten():
+    """Readers know of the copy, and need not know of what it has overwritten."""
+    body = (
+        """
+    if (t == 40) { box[20] = 1; fence(); arrive(&other); }
+    if (t == 0) { expect(&bar, BYTES); WAIT load(box, &from, &bar, row, col); }
+    wait(&bar, 0);
+    """
+        + DUMP
+    )
+    assert not faults(body.replace("WAIT", "wait(&other, 0);"))
+    assert any(f.kind == "race" for f in faults(body.replace("WAIT", "")))
+
+
 def test_waiting_for_the_wrong_phase():
     found = faults(LOAD.replace("wait(&bar, 0)", "wait(&bar, 1)") + DUMP)
     assert any(f.kind == "race" and "under way" in f.message for f in found), found
@@ -612,13 +626,14 @@ extern "C" __global__ void k(const __grid_constant__ Map map, Number* rows, Numb
 }
 """
 NARROW = {"f16": "#include <cuda_fp16.h>\n", "bf16": "#include <cuda_bf16.h>\n"}
-OF_TYPE = {"f32": "float", "f64": "double", "s32": "int", "u32": "unsigned", "u64": "unsigned long long",
+OF_TYPE = {"f32": "float", "f64": "double", "s32": "int", "u32": "unsigned", "s64": "long long", "u64": "unsigned long long",
            "f16": "__half", "bf16": "__nv_bfloat16"}  # fmt: skip
 ARRAYS = {
     "f32": "f4",
     "f64": "f8",
     "s32": "i4",
     "u32": "u4",
+    "s64": "i8",
     "u64": "u8",
     "f16": "f2",
     "bf16": "u2",
@@ -640,7 +655,7 @@ def reduced(operation, kind, *, blocks=3, at=(0, 0), later="", of_row="", **opti
         bf16(v) if kind == "bf16" else v.astype(ARRAYS[kind]) for v in (whole, line, 0 * line)
     )
     narrow = ".noftz" if kind in NARROW and operation == "add" else ""
-    own = "b32" if operation in ("and", "or", "xor") else kind
+    own = f"b{kind[1:]}" if operation in ("and", "or", "xor") else kind
     source = NARROW.get(kind, "") + SUMS.replace("TYPE", OF_TYPE[kind]).replace("LATER", later)
     source = source.replace(".OP.", f".{operation}.")
     source = source.replace("WITH", of_row or f"{operation}{narrow}.{own}")
@@ -665,9 +680,9 @@ NP = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and
 
 @pytest.mark.parametrize(
     ("operation", "kind"),
-    [("add", kind) for kind in OF_TYPE]
-    + [(op, kind) for op in ("min", "max") for kind in ("s32", "u32", "u64", "f16", "bf16")]
-    + [(op, "u32") for op in ("and", "or", "xor")],
+    [("add", kind) for kind in OF_TYPE if kind != "s64"]
+    + [(op, kind) for op in ("min", "max") for kind in ("s32", "u32", "s64", "u64", "f16", "bf16")]
+    + [(op, kind) for op in ("and", "or", "xor") for kind in ("u32", "u64")],
 )
 def test_the_engine_combines_what_blocks_bring(operation, kind):
     at = (37, 20)  # three rows and 52 columns are inside

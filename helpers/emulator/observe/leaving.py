@@ -55,10 +55,8 @@ class Leaving(Observer):
         cluster = view.peers.number[column[chosen]]
         thread = np.broadcast_to(view.thread, s.shape)[chosen]
         at = cluster, view.peers.rank[owner[chosen]], thread
-        handed = access.site.strong and access.site.op in (
-            "store",
-            "atomic",
-        )  # perhaps by a fence before it
+        # What a fence before it has handed on may be all that its peer gets to know.
+        handed = access.site.strong and access.site.op in ("store", "atomic")
         stamp = clock.strong_stamp() if handed else clock.stamp()
         self.stamp[at] = stamp[cluster, thread // WARP]
         self.site[at] = access.site.index

@@ -118,7 +118,7 @@ _NO_SUMS_THERE = (
 _SUMS = "reduce async bulk shared::cta global bulk_group L2::cache_hint"
 _AXES = "tensor 1d 2d 3d 4d 5d tile"
 _REDUCE = (
-    f"add {_SUMS} : s32 u32 s64 u64 f32 f64 | add noftz {_SUMS} : f16 bf16"
+    f"add {_SUMS} : s32 u32 u64 f32 f64 | add noftz {_SUMS} : f16 bf16"
     f" | min max {_SUMS} : s32 u32 s64 u64 f16 bf16 | inc dec {_SUMS} : u32 | and or xor {_SUMS} : b32 b64"
 )
 _COPY = (
