@@ -5,7 +5,7 @@ from helpers.kernel import Kernel
 from helpers.launch import matmul, trace
 from helpers.plans import Plan, choose, plan
 from helpers.rungs import catalog
-from helpers.toolchain import instruction_mix, resources
+from helpers.usage import instruction_mix, resources
 
 __all__ = [
     "Kernel",

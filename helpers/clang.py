@@ -19,8 +19,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from helpers import project
 from helpers.errors import CompileError, ToolchainError
-from helpers.kernel import KERNELS
 
 HEADERS = Path(__file__).with_name("clang_cuda")
 INSTALL_HINT = (
@@ -105,13 +105,13 @@ _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
 
 
 def _included(text: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Names of the headers that a text includes, of those in kernels/ theirs too."""
+    """Names of the headers that a text includes, of the project's own theirs too."""
     for name in _INCLUDED.findall(text):
         if name in seen:
             continue
         seen |= {name}
-        if (KERNELS / name).is_file():
-            seen = _included((KERNELS / name).read_text(encoding="utf-8"), seen)
+        if path := project.header(name):
+            seen = _included(path.read_text(encoding="utf-8"), seen)
     return seen
 
 
@@ -127,11 +127,12 @@ def _macros(source: str, defines: Sequence[tuple[str, str]]) -> str:
 
 
 def _place(folder: Path, source: str, name: str) -> Path:
-    """Write the source and the book's own headers, mended, as clang shall find them."""
-    for header in (KERNELS / "common").glob("*.cuh"):
-        copy = folder / "headers" / "common" / header.name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(mended(header.read_text(encoding="utf-8")), encoding="utf-8")
+    """Write the source and the project's own headers, mended, as clang shall find them."""
+    for own in reversed(project.include_folders):
+        for header in own.rglob("*.cuh"):
+            copy = folder / "headers" / header.relative_to(own)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(mended(header.read_text(encoding="utf-8")), encoding="utf-8")
     path = folder / "source" / Path(name).name
     path.parent.mkdir()
     path.write_text(mended(source), encoding="utf-8")
@@ -193,7 +194,8 @@ def _front(folder: Path, options: Sequence[str]) -> list[str]:
         "-relaxed-aliasing",
         *("-D__CUDACC_VER_MAJOR__=13", "-include", str(HEADERS / "prelude.h")),
         *("-include", str(folder / "macros.h")),
-        *("-I", str(HEADERS), "-I", str(folder / "headers"), "-I", str(KERNELS)),
+        *("-I", str(HEADERS), "-I", str(folder / "headers")),
+        *(f"-I{own}" for own in project.include_folders),
         *kept,
     ]
 

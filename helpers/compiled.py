@@ -23,9 +23,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from helpers import project
 from helpers.errors import DataError
-from helpers.kernel import KERNELS, ROOT, headers
+from helpers.text import PRELUDE, headers
 
+ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "data" / "compiled.json"
 PROGRAMS = ROOT / "data" / "compiled_ptx.xz"
 MARK = b"disassembled before: "
@@ -68,9 +70,9 @@ def key(
         text = queue.pop()
         texts.append(" ".join(_COMMENT.sub(" ", text).split()))
         for name in _INCLUDE.findall(text):
-            if name not in seen and (KERNELS / name).is_file():
+            if name not in seen and (path := project.header(name)):
                 seen.add(name)
-                queue.append((KERNELS / name).read_text(encoding="utf-8"))
+                queue.append(path.read_text(encoding="utf-8"))
     asked = [sorted(texts), sorted(defines), list(options), arch]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
@@ -158,7 +160,7 @@ def program_key(
 ) -> str:
     """Short hash of a compilation, comments and lines included."""
     beside = [path.read_text(encoding="utf-8") for path in headers(source)]
-    plain = [option.replace(str(ROOT), "") for option in options]
+    plain = [option.replace(str(PRELUDE.parent), "/helpers") for option in options]
     asked = [source, beside, name, arch, sorted(defines), plain, list(expressions)]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:20]
 

@@ -259,8 +259,6 @@ GPUS: Mapping[str, Gpu] = MappingProxyType(_CARDS)
 
 TABLED = tuple(_CARDS)
 """Keys of the cards above. A record of a reader's may not take one of them for another card."""
-RECORDS = Path(__file__).resolve().parent.parent / "data" / "measurements"
-"""Where records lie; one of a GPU that the table lacks brings the card into it."""
 FP32_LANES: Mapping[str, int] = MappingProxyType(
     {arch: 64 if arch in ("sm_75", "sm_80") else 128 for arch in LIMITS}
 )
@@ -329,9 +327,9 @@ def admit(card: Gpu) -> None:
     _CARDS.setdefault(card.key, card)
 
 
-def _admit_recorded() -> None:
-    """Put the cards into GPUS that have a record and describe themselves in it."""
-    for path in sorted(RECORDS.glob("*.json")):
+def admit_recorded(folder: Path) -> None:
+    """Put the cards into GPUS that have a record in this folder (KEY.json) and describe themselves in it."""
+    for path in sorted(folder.glob("*.json")):
         if path.stem in _CARDS:
             continue
         # A damaged record, or one without these facts, is told by who reads it.
@@ -367,9 +365,6 @@ def named(name: str) -> Gpu | None:
             found.append((len(words), candidate))
     # the longest name: an "H100 PCIe" with a record of its own is no H100
     return max(found, key=lambda pair: pair[0])[1] if found else None
-
-
-_admit_recorded()
 
 
 @dataclass(frozen=True)

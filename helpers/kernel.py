@@ -14,11 +14,15 @@ from pathlib import Path
 from types import CodeType, MappingProxyType
 from typing import Any
 
+from helpers import device, project
 from helpers.errors import ConfigError, ShapeError, UnknownKernelError, near_matches
-from helpers.text import without_comments
+from helpers.text import read_source, without_comments
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "kernels"
+project.include_folders.append(KERNELS)
+project.stored = ROOT / "data" / "compiled"
+device.admit_recorded(ROOT / "data" / "measurements")
 ITEM_BYTES: Mapping[str, int] = MappingProxyType(
     {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
 )
@@ -34,7 +38,6 @@ OWN = " (yours)"
 """Ends the name of every kernel whose text is a reader's own: no record holds such a name."""
 _CONSTANTS = re.compile(r"\bconst(?:expr)?\s+int\s+([^;]{0,300});")
 _CONSTANT = re.compile(r"\b(\w{1,60})\s*=\s*(\d{1,9})\s*(?=,|$)")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
 def cdiv(a: int, b: int) -> int:
@@ -53,44 +56,10 @@ def evaluate(expression: str, names: Mapping[str, int]) -> int:
     return int(eval(_code[expression], _NAMES, dict(names)))  # our own data, no builtins
 
 
-def read_source(path: Path) -> str:
-    """Text of a file, read anew once its time or its size has changed."""
-    state = path.stat()
-    return _read(path, state.st_mtime_ns, state.st_size)
-
-
 @lru_cache(maxsize=256)
 def _below(folder: Path, file: str) -> Path:
     """A path, made once: every launch asks whether its file has changed."""
     return folder / file
-
-
-@lru_cache(maxsize=128)
-def _read(path: Path, _mtime_ns: int, _size: int) -> str:
-    return path.read_text(encoding="utf-8")
-
-
-@lru_cache(maxsize=256)
-def _includes(text: str) -> tuple[str, ...]:
-    return tuple(_INCLUDE.findall(text))
-
-
-def headers(source: str) -> tuple[Path, ...]:
-    """Files below kernels/ that a source includes, and those that they include, each once.
-
-    As the compiler looks for them: beside the file that includes them, then in kernels/.
-    """
-    found: dict[Path, None] = {}
-    waiting = [(KERNELS, source)]
-    while waiting:
-        folder, text = waiting.pop()
-        for name in _includes(text):
-            near = [place / name for place in (folder, KERNELS) if (place / name).is_file()]
-            path = near[0].resolve() if near else None
-            if path is not None and path not in found:
-                found[path] = None
-                waiting.append((path.parent, read_source(path)))
-    return tuple(found)
 
 
 @dataclass(frozen=True)

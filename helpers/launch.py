@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers import choosing, device, fitting, model, toolchain
+from helpers import choosing, device, fitting, model, toolchain, usage
+from helpers.bfloat16 import BFLOAT16_NAN
 from helpers.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
 from helpers.kernel import Geometry, Kernel, geometry
 from helpers.numbers import (
-    BFLOAT16_NAN,
     STORAGE,
     beyond,
     error_bound,
@@ -109,7 +109,7 @@ def choose(
     found = []
     for change in k.candidates:
         p = geometry(k, M, N, K, **change)
-        resident = toolchain.resources_of(p, gpu.arch).occupancy.blocks
+        resident = usage.resources_of(p, gpu.arch).occupancy.blocks
         found.append((model.rounds_of(p, gpu, resident), p))
     found.sort(key=lambda pair: pair[0].clocks)  # stable: the catalog's order among equals
     said = [
@@ -556,7 +556,7 @@ def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
     arch = gpu.arch + ("a" if k.min_arch.endswith("a") else "")
     if cubin:
         return _function(_load(cubin), k.entry, p.shared_bytes)
-    return cuda_entry(toolchain.compile_launch(p, arch).cubin, k.entry, p.shared_bytes)
+    return cuda_entry(usage.compile_launch(p, arch).cubin, k.entry, p.shared_bytes)
 
 
 def cuda_entry(cubin: bytes, entry: str, shared_bytes: int = 0) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from helpers import binding, choosing, device, launch, model, toolchain
+from helpers import binding, choosing, device, launch, model, toolchain, usage
 from helpers.binding import Bound
 from helpers.errors import ConfigError, DataError, DtypeError, NoGPUError, ShapeError
 from helpers.kernel import Geometry, Kernel
@@ -79,13 +79,13 @@ class Plan(Geometry):
         asked["engines"] = engines
         return launch.trace_of(self, **asked)  # type: ignore[arg-type]
 
-    def resources(self, arch: str = "") -> toolchain.Resources:
+    def resources(self, arch: str = "") -> usage.Resources:
         """Registers, spills, shared memory and occupancy, from the compiler."""
-        return toolchain.resources_of(self, arch or _arch(self.kernel))
+        return usage.resources_of(self, arch or _arch(self.kernel))
 
     def instruction_mix(self, arch: str = "") -> dict[str, int]:
         """Instructions of the main loop by family, most frequent first."""
-        return toolchain.instruction_mix_of(self, arch or _arch(self.kernel))
+        return usage.instruction_mix_of(self, arch or _arch(self.kernel))
 
     @property
     def traffic(self) -> model.Traffic:
@@ -152,7 +152,7 @@ class ByGpu(Mapping[str, model.Occupancy]):
 
     def __getitem__(self, gpu: str) -> model.Occupancy:
         arch = gpu if gpu.startswith("sm_") else self._gpus.get(gpu) or device.gpu(gpu).arch
-        return toolchain.resources_of(self._launch, _target(self._launch.kernel, arch)).occupancy
+        return usage.resources_of(self._launch, _target(self._launch.kernel, arch)).occupancy
 
     def __contains__(self, gpu: object) -> bool:
         return gpu in self._gpus

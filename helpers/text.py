@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from helpers import project
 from helpers.errors import SourceError
 
 PRELUDE = Path(__file__).resolve().parent / "pasted.h"
@@ -60,6 +61,44 @@ def decode(raw: bytes, name: str = "the file") -> str:
 
 def _line(raw: bytes, at: int) -> int:
     return 1 + len(re.findall(rb"\r\n|\r|\n", raw[:at]))
+
+
+_QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+
+
+def read_source(path: Path) -> str:
+    """Text of a file, read anew once its time or its size has changed."""
+    state = path.stat()
+    return _read(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=128)
+def _read(path: Path, _mtime_ns: int, _size: int) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=256)
+def _includes(text: str) -> tuple[str, ...]:
+    return tuple(_QUOTED.findall(text))
+
+
+def headers(source: str) -> tuple[Path, ...]:
+    """Files of the project's include folders that a source includes, and those that they include, each once.
+
+    As the compiler looks for them: beside the file that includes them, then in those folders.
+    """
+    found: dict[Path, None] = {}
+    waiting: list[tuple[tuple[Path, ...], str]] = [((), source)]
+    while waiting:
+        beside, text = waiting.pop()
+        for name in _includes(text):
+            places = (folder / name for folder in (*beside, *project.include_folders))
+            near = next((path for path in places if path.is_file()), None)
+            path = near.resolve() if near else None
+            if path is not None and path not in found:
+                found[path] = None
+                waiting.append(((path.parent,), read_source(path)))
+    return tuple(found)
 
 
 HEADERS = frozenset(

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,13 +16,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from helpers import clang, compiled, device, disk
-from helpers.device import limits
+from helpers import clang, compiled, device, disk, project
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError, near_matches
-from helpers.kernel import KERNELS, Geometry, Kernel, headers
-from helpers.model import Occupancy, occupancy
-from helpers.rungs import lay_out
-from helpers.text import PRELUDE
+from helpers.text import PRELUDE, headers
 
 INSTALL_HINT = (
     "Install the compiler's wheels: pip install cuda-pathfinder nvidia-cuda-nvrtc "
@@ -74,7 +69,7 @@ class Compiled:
     assembler: str = ""
 
 
-class _Unassembled(dict[str, KernelResources]):
+class Unassembled(dict[str, KernelResources]):
     """The reports of a compiler that makes no machine code."""
 
     def __missing__(self, name: str) -> KernelResources:
@@ -345,7 +340,8 @@ def compile(
     """Compile CUDA C++ for one architecture, with no GPU.
 
     defines become -D macros. name_expressions are template instances such as "tile<8>", whose
-    mangled names come back in name_map. The folder kernels/ and CUDA's own headers can be included.
+    mangled names come back in name_map. Headers of the
+    project's include folders and CUDA's own can be included.
     Raises CompileError with NVRTC's log (file and line), ToolchainError where there is no compiler.
     """
     macros = tuple(sorted((defines or {}).items()))
@@ -420,7 +416,7 @@ def _assembled_before(
     source: str, arch: str, macros: tuple[tuple[str, str], ...], options: tuple[str, ...]
 ) -> tuple[Mapping[str, KernelResources], bytes, str]:
     """What NVRTC said of this source elsewhere: reports, what stands for the cubin, its version."""
-    reports = _Unassembled()
+    reports = Unassembled()
     row = compiled.find(source, arch, macros, options)
     if row is None:
         return reports, b"", ""
@@ -430,11 +426,12 @@ def _assembled_before(
 
 
 def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
-    """Which files of kernels/ a source includes, as they stand now: path, time and size of each.
+    """Which headers of the project a source includes, as they stand now: path, time and size of each.
 
     Part of the key under which a compiled source is kept, so that an edited header is seen.
     """
-    states = _states(KERNELS, source)
+    folders = tuple(project.include_folders)
+    states = _states(folders, source)
     for path, when, size in states:
         try:
             now = os.stat(path)
@@ -442,13 +439,13 @@ def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
             now = None
         if now is None or (now.st_mtime_ns, now.st_size) != (when, size):
             _states.cache_clear()
-            return _states(KERNELS, source)
+            return _states(folders, source)
     return states
 
 
 @lru_cache(maxsize=128)
-def _states(folder: Path, source: str) -> tuple[tuple[str, int, int], ...]:
-    """`header_state` of headers in this folder as first asked for: while no file changes, no name does."""
+def _states(folders: tuple[Path, ...], source: str) -> tuple[tuple[str, int, int], ...]:
+    """`header_state` of headers in these folders as first asked for: while no file changes, no name does."""
     states = [(path, path.stat()) for path in headers(source)]
     return tuple(sorted((str(path), s.st_mtime_ns, s.st_size) for path, s in states))
 
@@ -474,8 +471,8 @@ def _compile(
 
 
 ALONE = "--no-source-include"
-"""An option of NVRTC: the working directory is not searched for headers; and here, kernels/ is not either. Nor is
-the folder of the header that includes another, which CUDA's crt/mma.h counts on: its folder is named, and last."""
+"""An option of NVRTC: the working directory is not searched for headers; and here, the project's folders are not
+either. Nor is the folder of the header that includes another, which CUDA's crt/mma.h counts on: its folder is named, and last."""
 
 Made = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
 """PTX, cubin, log, resources by kernel, names by name expression."""
@@ -502,7 +499,7 @@ def _run(
         "-lineinfo",
         "--ptxas-options=-v",
         "-default-device",
-        *([] if ALONE in options else [f"-I{KERNELS}"]),
+        *([] if ALONE in options else [f"-I{own}" for own in project.include_folders]),
         *(f"-I{folder}" for folder in tool.includes),
         *([f"-I{folder}/crt" for folder in tool.includes] if ALONE in options else []),
         *(f"-D{key}={value}" for key, value in defines),
@@ -555,7 +552,8 @@ def _identity(
 ) -> str:
     """A name for all that decides a compilation; "" if something might that cannot be named."""
     tool = nvrtc()
-    folders = [str(Path(name).parent), str(KERNELS)]
+    own = [str(folder) for folder in project.include_folders]
+    folders = [str(Path(name).parent), *own]
     for option in options:
         if option.startswith("-I"):
             folders.append(option[2:])
@@ -568,9 +566,7 @@ def _identity(
         *(repr(pair) for pair in defines), "", *options, "", *name_expressions, "",
         *(text for pair in headers.items() for text in pair),
     )  # fmt: skip
-    return disk.digest(
-        [_CODE, tool.release, *tool.includes, str(KERNELS), source, name, arch, *listed]
-    )
+    return disk.digest([_CODE, tool.release, *tool.includes, *own, source, name, arch, *listed])
 
 
 def ptx(
@@ -585,82 +581,6 @@ def ptx(
     return compile(
         source, name=name, arch=arch, defines=defines, name_expressions=name_expressions
     ).ptx
-
-
-_ANY = (4096, 4096, 4096)
-"""A shape that every kernel takes: what is compiled does not depend on it."""
-
-
-def compile_launch(launch: Geometry, arch: str = "") -> Compiled:
-    """Compile the kernel of a launch with its tile sizes for arch (default: its min_arch).
-
-    Raises ConfigError if the source holds no entry under its plain name, and the errors of `compile`.
-    """
-    k = launch.kernel
-    built = compile(k.source, name=k.source_name, arch=arch or k.min_arch, defines=launch.defines)
-    if k.entry not in built.kernels and not isinstance(built.kernels, _Unassembled):
-        raise ConfigError(
-            f"{k.source_name} has no kernel {k.entry}, but {', '.join(built.kernels) or 'none'}: "
-            f'declare it as extern "C" __global__ void {k.entry}(...)'
-        )
-    return built
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Registers (a thread), spills, stack and shared memory (bytes) of one compiled kernel."""
-
-    kernel: str
-    arch: str
-    params: Mapping[str, int]
-    registers: int
-    spill_stores: int
-    spill_loads: int
-    stack: int
-    shared_bytes: int
-    threads: int
-    compiler: str = ""
-
-    @property
-    def occupancy(self) -> Occupancy:
-        """Resident warps of one SM of this architecture, and what limits them."""
-        return occupancy(limits(self.arch), self.threads, self.registers, self.shared_bytes)
-
-
-def resources(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> Resources:
-    """`resources_of` a kernel of the catalog, by its name."""
-    return resources_of(lay_out(kernel, *_ANY, **params), arch)
-
-
-def resources_of(launch: Geometry, arch: str) -> Resources:
-    """Compile the kernel of a launch for arch and report what a thread and a block of it need.
-
-    Raises ConfigError if the tile is illegal, needs a newer arch, or exceeds a block's shared memory.
-    """
-    k = launch.kernel
-    if arch_number(arch) < arch_number(k.min_arch):
-        raise ConfigError(f"{k.name} needs {k.min_arch} or later, and {arch} was asked for")
-    built = compile_launch(launch, arch)
-    r = built.kernels[k.entry]
-    shared = r.shared_bytes + launch.shared_bytes
-    most = limits(arch).shared_per_block_optin
-    if shared > most:
-        raise ConfigError(
-            f"{k.name} with {dict(launch.params)} needs {shared} bytes of shared memory a block; "
-            f"{arch} has at most {most}. Choose smaller tiles or fewer stages."
-        )
-    return Resources(
-        k.name,
-        arch,
-        launch.params,
-        r.registers,
-        r.spill_stores,
-        r.spill_loads,
-        r.stack,
-        shared,
-        launch.threads,
-        built.assembler,
-    )
 
 
 def arch_number(arch: str) -> int:
@@ -947,24 +867,3 @@ def _dominators(starts: Sequence[int], entered: Mapping[int, set[int]]) -> dict[
                 over[start] = new
                 changed = True
     return over
-
-
-def _family(opcode: str) -> str:
-    """Opcode without the modifiers that do not matter to a reader; access widths stay."""
-    parts = opcode.split(".")
-    width = next((p for p in parts[1:] if p in ("64", "128")), "")
-    return parts[0] + (
-        f".{width}" if width and parts[0] in ("LDS", "STS", "LDG", "STG", "LDGSTS") else ""
-    )
-
-
-def instruction_mix(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> dict[str, int]:
-    """Instructions of the main loop by family (FFMA, LDS.128, LDG ...), most frequent first."""
-    return instruction_mix_of(lay_out(kernel, *_ANY, **params), arch)
-
-
-def instruction_mix_of(launch: Geometry, arch: str) -> dict[str, int]:
-    """`instruction_mix` of a launch."""
-    built = compile_launch(launch, arch)
-    loop = main_loop(*sass_instructions(built.cubin, launch.kernel.entry))
-    return dict(Counter(_family(i.opcode) for i in loop).most_common())

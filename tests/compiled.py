@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from helpers import compiled, toolchain, workbench
+from helpers import compiled, toolchain, usage, workbench
 from helpers.errors import CompileError, ConfigError
 from helpers.kernel import ROOT
 from helpers.rungs import catalog, cores, find
@@ -91,7 +91,7 @@ def own_tiles() -> None:
         for arch in ARCHS:
             if (arch == "sm_90a") == (find(name).min_arch == "sm_90a"):
                 with contextlib.suppress(ConfigError):
-                    toolchain.resources(name, arch)
+                    usage.resources(name, arch)
 
 
 def content(notes: Notes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers import emulator, launch, numbers, toolchain
+from helpers import bfloat16, emulator, launch, toolchain
 from helpers.disk import replace_file
 from helpers.emulator.machine.tensor import a_layout, c_layout
 from helpers.errors import TileError
@@ -129,7 +129,7 @@ def bits_of(x: Array, kind: str) -> Array:
     if kind == "f16":
         return x.astype(np.float16).view(np.uint16)
     if kind == "bf16":
-        return numbers.to_bfloat16(x.astype(np.float32))
+        return bfloat16.to_bfloat16(x.astype(np.float32))
     if kind == "tf32":
         return np.asarray(x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000))
     values = eight(kind)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from helpers import choosing, device, launch, model, numbers, toolchain
+from helpers import bfloat16, choosing, device, launch, model, numbers, usage
 from helpers.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
 from helpers.kernel import Geometry, geometry
 from helpers.measuring import everywhere
@@ -126,7 +126,7 @@ def test_slices_halve_the_rounds_and_cost_their_meeting() -> None:
 @pytest.mark.parametrize("tile", catalog["fp32_sliced"].candidates)
 def test_the_blocks_that_are_counted_on_fit(tile: dict[str, int]) -> None:
     p = geometry(catalog["fp32_sliced"], 4096, 4096, 4096, **tile)
-    assert 1 <= model.held(p, H200) <= toolchain.resources_of(p, "sm_90").occupancy.blocks
+    assert 1 <= model.held(p, H200) <= usage.resources_of(p, "sm_90").occupancy.blocks
 
 
 # -- the choice ------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_two_bytes_in_are_two_bytes_out(name: str) -> None:
     A, B = numbers.operands(k, *shape)
     C, sums = launch.matmul(A, B, kernel="auto", backend="emulator"), launch.matmul(k, A, B)
     assert C.dtype == A.dtype
-    rounded = numbers.to_bfloat16(sums) if k.dtype == "bfloat16" else sums.astype(np.float16)
+    rounded = bfloat16.to_bfloat16(sums) if k.dtype == "bfloat16" else sums.astype(np.float16)
     assert (C == rounded).all()
 
 

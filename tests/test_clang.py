@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import clang, compiled, emulator, resources, toolchain, trace
+from helpers import clang, compiled, emulator, resources, toolchain, trace, usage
 from helpers.errors import CompileError, ConfigError, ToolchainError
 from helpers.exercises import results
 from helpers.kernel import KERNELS, ROOT
@@ -404,7 +404,7 @@ def test_the_table_is_of_todays_kernels_and_compiler():
     for name, kernel in catalog.items():
         arch = "sm_90a" if kernel.min_arch == "sm_90a" else "sm_90"
         launch = lay_out(kernel, 4096, 4096, 4096)
-        built = toolchain.compile_launch(launch, arch)
+        built = usage.compile_launch(launch, arch)
         macros = tuple(sorted(launch.defines.items()))
         row = compiled.find(kernel.source, arch, macros, ())
         assert row is not None, name
@@ -415,15 +415,15 @@ def test_the_table_is_of_todays_kernels_and_compiler():
 
 
 def compiled_kernel(name, arch):
-    return toolchain.compile_launch(lay_out(name, 4096, 4096, 4096), arch)
+    return usage.compile_launch(lay_out(name, 4096, 4096, 4096), arch)
 
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(("name", "arch"), [("tiled_32", "sm_90"), ("block_1d", "sm_90")])
 def test_a_stored_disassembly_reads_as_the_whole_one(name, arch, monkeypatch):
-    want = toolchain.instruction_mix(name, arch)
+    want = usage.instruction_mix(name, arch)
     code = toolchain.sass_instructions(compiled_kernel(name, arch).cubin, catalog[name].entry)
     monkeypatch.setenv("TILE_COMPILER", "clang")
-    assert toolchain.instruction_mix(name, arch) == want
+    assert usage.instruction_mix(name, arch) == want
     kept = compiled_kernel(name, arch).cubin
     assert toolchain.sass_instructions(kept, catalog[name].entry) == code

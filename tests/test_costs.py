@@ -19,7 +19,8 @@ from helpers.measuring.reading import outdated
 from helpers.measuring.sections.counting import Counted
 from helpers.plans import plan
 from helpers.rungs import catalog
-from helpers.toolchain import SassInstruction, resources_of
+from helpers.toolchain import SassInstruction
+from helpers.usage import resources_of
 
 pytestmark = [
     pytest.mark.nvrtc,

@@ -14,7 +14,7 @@ from types import CodeType
 import numpy as np
 import pytest
 
-from helpers import emulator, toolchain
+from helpers import emulator, toolchain, usage
 from helpers.emulator.launching import link, run
 from helpers.emulator.ptx import blocks, opcodes
 from helpers.emulator.ptx import syntax as P
@@ -115,9 +115,7 @@ def globals_of(program: Program) -> set[str]:
 def kernels() -> Iterator[Program]:
     """The kernels of the book, translated."""
     for kernel in catalog.values():
-        module = P.parse(
-            toolchain.compile_launch(lay_out(kernel, 4096, 4096, 4096)).ptx, kernel.file
-        )
+        module = P.parse(usage.compile_launch(lay_out(kernel, 4096, 4096, 4096)).ptx, kernel.file)
         yield blocks.translate(module, kernel.entry)
 
 

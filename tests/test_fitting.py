@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from helpers import __main__ as cli
-from helpers import device, fitting, launch, toolchain
+from helpers import device, fitting, launch, toolchain, usage
 from helpers.errors import DataError, NoGPUError, ToolchainError
 from helpers.measuring import measure, sources
 from helpers.measuring.gpu import Session
@@ -246,12 +246,12 @@ def test_the_driver_is_asked_through_its_own_library(monkeypatch: pytest.MonkeyP
 def test_without_nvdisasm_the_pages_machine_code_is_the_stored_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    here = toolchain.instruction_mix("tiled_32", "sm_90")
+    here = usage.instruction_mix("tiled_32", "sm_90")
     monkeypatch.setattr(toolchain, "_find_tool", lambda name: None)
     monkeypatch.setattr(toolchain, "_STORED", {})
     toolchain.sass.cache_clear()
-    stored = toolchain.instruction_mix("tiled_32", "sm_90")
+    stored = usage.instruction_mix("tiled_32", "sm_90")
     assert stored["FFMA"] == here["FFMA"] > 0
     with pytest.raises(ToolchainError, match="nvidia-cuda-nvdisasm"):
-        toolchain.instruction_mix("tiled_32", "sm_90", TILE=24)
+        usage.instruction_mix("tiled_32", "sm_90", TILE=24)
     toolchain.sass.cache_clear()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, hopper, launch, numbers, toolchain
+from helpers import device, hopper, launch, numbers, toolchain, usage
 from helpers.errors import CompileError, ConfigError
 from helpers.kernel import broken_rules, defines, geometry
 from helpers.rungs import catalog
@@ -39,7 +39,7 @@ def test_all_steps_are_here() -> None:
 def test_compiles_without_spills(name: str) -> None:
     report = compiled(name).kernels[catalog[name].entry]
     assert report.spill_stores + report.spill_loads + report.stack == 0, report
-    resources = toolchain.resources(name, ARCH)  # raises if a block asks for too much shared memory
+    resources = usage.resources(name, ARCH)  # raises if a block asks for too much shared memory
     assert resources.occupancy.blocks >= 1, resources
 
 

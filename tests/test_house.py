@@ -27,6 +27,8 @@ ROOMS = (
     "errors",
     "colours",
     "wording",
+    "project",
+    "bfloat16",
     "disk",
     "text",
     "apart",
@@ -40,6 +42,7 @@ ROOMS = (
     "clang",
     "compiled",
     "toolchain",
+    "usage",
     "fitting",
     "emulator",
     "choosing",
@@ -66,6 +69,12 @@ ROOMS = (
     "__main__",
 )
 """From the ground floor up; a room imports only from rooms before it. CONTRIBUTING.md shows it."""
+
+COMPILERS = {
+    *("errors", "project", "bfloat16", "disk", "text", "device"),
+    *("clang", "compiled", "toolchain", "emulator"),
+}
+"""Rooms of the compilers and the emulator, which run any CUDA source: they know nothing of the ladder."""
 
 LIGHT = frozenset(sys.stdlib_module_names) | {"numpy", "helpers", "__future__"}
 
@@ -143,6 +152,16 @@ def wrong_imports(path: str, source: str) -> list[str]:
     return faults
 
 
+def imports_of_the_book(path: str, source: str) -> list[str]:
+    """What a compiler or the emulator imports of helpers beside each other."""
+    if room_of(path.removesuffix(".py")) not in COMPILERS:
+        return []
+    found = [(n, name) for n, name in imported(ast.parse(source)) if name.startswith("helpers")]
+    return [
+        f"{path}:{n}: {name} is the book's" for n, name in found if room_of(name) not in COMPILERS
+    ]
+
+
 def heavy_imports(path: str, source: str) -> list[str]:
     """What a module imports at once beyond the standard library and NumPy."""
     faults = []
@@ -156,6 +175,15 @@ def heavy_imports(path: str, source: str) -> list[str]:
 
 def test_rooms_import_downwards() -> None:
     assert [fault for path, text in modules().items() for fault in wrong_imports(path, text)] == []
+
+
+def test_compilers_and_emulator_know_nothing_of_the_ladder() -> None:
+    assert [f for path, text in modules().items() for f in imports_of_the_book(path, text)] == []
+    assert {room_of(path.removesuffix(".py")) for path in modules()} >= COMPILERS
+    for wrong in ("from helpers.kernel import KERNELS", "def f():\n    import helpers.rungs"):
+        assert imports_of_the_book("helpers/toolchain.py", wrong) != []
+        assert imports_of_the_book("helpers/emulator/machine/arith.py", wrong) != []
+    assert imports_of_the_book("helpers/launch.py", "from helpers.kernel import KERNELS") == []
 
 
 def test_imports_are_light() -> None:

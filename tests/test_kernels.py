@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from helpers import launch, numbers, toolchain
+from helpers import launch, numbers, toolchain, usage
 from helpers.chapters.ch14.turing import between, loop_of
 from helpers.errors import CompileError, ConfigError, EmulationError
 from helpers.kernel import Kernel, broken_rules, defines
@@ -38,14 +38,14 @@ def archs(kernel: Kernel) -> list[str]:
 # -- what the compiler makes of them ---------------------------------------------------------------
 
 
-def spills(report: toolchain.KernelResources | toolchain.Resources) -> int:
+def spills(report: toolchain.KernelResources | usage.Resources) -> int:
     return report.spill_stores + report.spill_loads + report.stack
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_default_tile_spills_nothing_and_fits_an_sm(name):
     for arch in archs(catalog[name]):
-        r = toolchain.resources(name, arch)
+        r = usage.resources(name, arch)
         assert spills(r) == 0, (arch, r)
         assert r.occupancy.blocks >= 1, (arch, r)
 
@@ -61,7 +61,7 @@ def test_register_blocked_kernels_keep_two_blocks_on_an_sm():
     """At 256 threads a block that is 128 registers a thread, on every SM with room for 512."""
     for name in ("block_2d", *IN_FOURS):
         for arch in archs(catalog[name]):
-            assert toolchain.resources(name, arch).registers <= 128, (name, arch)
+            assert usage.resources(name, arch).registers <= 128, (name, arch)
 
 
 COPY = {"LDG", "LDG.128", "STS", "STS.128", "LDGSTS", "LDGSTS.128"}
@@ -139,7 +139,7 @@ def test_the_main_loop_of_every_kernel_is_described():
 def test_the_main_loop_is_the_one_over_whole_tiles(name):
     has, has_not, products = LOOPS[name]
     newest = "sm_90a" if catalog[name].min_arch == "sm_90a" else "sm_90"
-    mix = toolchain.instruction_mix(name, newest)
+    mix = usage.instruction_mix(name, newest)
     assert has <= set(mix), mix
     assert not has_not & set(mix), mix
     assert sum(mix.get(op, 0) for op in toolchain.MATH) == products
@@ -148,7 +148,7 @@ def test_the_main_loop_is_the_one_over_whole_tiles(name):
 @pytest.mark.parametrize("name", ["coalesced", "tiled_32", "block_2d", "vectorised", "prefetch"])
 def test_the_main_loop_holds_the_accesses_that_are_meant_on_turing(name):
     has, has_not, _ = LOOPS[name]
-    mix = toolchain.instruction_mix(name, "sm_75")
+    mix = usage.instruction_mix(name, "sm_75")
     assert has <= set(mix), mix
     assert not has_not & set(mix), mix
 
@@ -181,7 +181,7 @@ def test_a_loop_unrolled_further_for_ragged_tiles_is_not_the_main_loop():
 
 
 def test_a_tile_costs_the_barriers_that_are_claimed():
-    barriers = {n: toolchain.instruction_mix(n, "sm_90")["BAR"] for n in IN_FOURS}
+    barriers = {n: usage.instruction_mix(n, "sm_90")["BAR"] for n in IN_FOURS}
     assert barriers == dict.fromkeys(IN_FOURS, 1) | {"vectorised": 2, "prefetch": 2}
 
 
@@ -196,9 +196,9 @@ def test_what_is_fetched_is_put_down_well_before_the_barrier_on_turing():
 
 def test_two_blocks_of_the_t4s_kernel_share_an_sm_everywhere():
     for arch in ARCHS:
-        r = toolchain.resources("fp32_turing", arch)
+        r = usage.resources("fp32_turing", arch)
         assert spills(r) == 0 and r.registers <= 128 and r.occupancy.blocks >= 2, (arch, r)
-    assert toolchain.resources("warp_tiled", "sm_75").occupancy.blocks == 1
+    assert usage.resources("warp_tiled", "sm_75").occupancy.blocks == 1
 
 
 def test_the_t4s_kernel_turns_a_on_its_way_without_a_conflict():

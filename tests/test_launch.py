@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from helpers import device, launch, numbers, toolchain
+from helpers import bfloat16, device, launch, numbers, usage
 from helpers.errors import (
     ConfigError,
     DtypeError,
@@ -109,11 +109,13 @@ def test_trace_counts_the_uncoalesced_load():
 
 def test_bfloat16_rounds_to_nearest_even():
     x = np.array([1.0, 1.00390625, 1.01171875, -2.5, np.inf, np.nan, 3.0e38], np.float32)
-    back = numbers.from_bfloat16(numbers.to_bfloat16(x))
+    back = bfloat16.from_bfloat16(bfloat16.to_bfloat16(x))
     assert back[:5].tolist() == [1.0, 1.0, 1.015625, -2.5, np.inf] and np.isnan(back[5])
     rng = np.random.default_rng(0)
     y = rng.standard_normal(1000).astype(np.float32)
-    assert (np.abs(numbers.from_bfloat16(numbers.to_bfloat16(y)) - y) <= 2.0**-8 * np.abs(y)).all()
+    assert (
+        np.abs(bfloat16.from_bfloat16(bfloat16.to_bfloat16(y)) - y) <= 2.0**-8 * np.abs(y)
+    ).all()
 
 
 def test_importing_helpers_needs_numpy_only():
@@ -152,7 +154,7 @@ def test_every_candidate_of_the_t4s_kernel_fits_there_without_spills():
     """And each fills an SM: it holds as many blocks as the launch bounds ask for."""
     for tile in catalog["fp32_turing"].candidates:
         p = lay_out("fp32_turing", 4096, 4096, 4096, **tile)
-        r = toolchain.resources_of(p, "sm_75")
+        r = usage.resources_of(p, "sm_75")
         assert r.spill_stores == r.spill_loads == r.stack == 0, (tile, r)
         assert r.occupancy.blocks >= p.params["MIN_BLOCKS"], (tile, r)
 

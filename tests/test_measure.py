@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, disk, host, rungs, toolchain
+from helpers import device, disk, host, rungs, usage
 from helpers import kernel as kernel_room
 from helpers.errors import (
     ConfigError,
@@ -572,7 +572,7 @@ def test_parts_are_left_out_one_at_a_time(gpu: type[FakeSession]) -> None:
 
 def test_what_is_left_out_changes_the_program() -> None:
     builds = leaving_out.plans("warp_tiled")
-    cubins = {toolchain.compile_launch(p, "sm_90").cubin for p in builds.values()}
+    cubins = {usage.compile_launch(p, "sm_90").cubin for p in builds.values()}
     assert len(cubins) == len(leaving_out.BUILDS)
     with pytest.raises(ConfigError, match="double_buffer has no macro 'ZEROS_ADDED'"):
         rungs.without("double_buffer", "ZEROS_ADDED")

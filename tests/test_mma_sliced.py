@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import choosing, device, launch, model, toolchain
+from helpers import choosing, device, launch, model, usage
 from helpers.errors import EmulationError
 from helpers.kernel import KERNELS, Kernel, geometry
 from helpers.rungs import catalog
@@ -89,7 +89,7 @@ def test_every_tile_to_choose_from_keeps_its_sums_in_registers(
     name: str, tile: dict[str, int], arch: str, gpu: device.Gpu
 ) -> None:
     p = geometry(catalog[name], 4096, 4096, 4096, **tile)
-    r = toolchain.resources_of(p, arch)
+    r = usage.resources_of(p, arch)
     assert r.spill_stores + r.spill_loads + r.stack == 0
     assert 1 <= model.held(p, gpu) <= r.occupancy.blocks
 

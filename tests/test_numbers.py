@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import catalog, emulator, numbers
+from helpers import bfloat16, catalog, emulator, numbers
 from helpers.emulator.machine import arith
 
 ROUND = """#include <cuda_bf16.h>
@@ -39,9 +39,9 @@ def by_hand(x: np.float32) -> int:
 
 def test_bfloat16_rounds_to_the_nearest_and_has_one_nan() -> None:
     x = patterns()
-    found = numbers.to_bfloat16(x)
+    found = bfloat16.to_bfloat16(x)
     assert found.dtype == np.uint16 and found.tolist() == [by_hand(v) for v in x]
-    assert set(found[np.isnan(x)].tolist()) == {0x7FFF} == {numbers.BFLOAT16_NAN}
+    assert set(found[np.isnan(x)].tolist()) == {0x7FFF} == {bfloat16.BFLOAT16_NAN}
 
 
 def test_a_kernel_in_the_emulator_rounds_alike() -> None:
@@ -53,17 +53,17 @@ def test_a_kernel_in_the_emulator_rounds_alike() -> None:
             ROUND, "rounded", -(-(x.size + 1) // 256), 256, [x, y, float("nan"), x.size], arch=arch
         )
         assert not report.findings
-        assert np.array_equal(y[:-1], numbers.to_bfloat16(x)), arch
-        assert y[-1] == numbers.BFLOAT16_NAN
+        assert np.array_equal(y[:-1], bfloat16.to_bfloat16(x)), arch
+        assert y[-1] == bfloat16.BFLOAT16_NAN
 
 
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 def test_the_emulator_asks_here(mode: str) -> None:
     x = patterns()
-    assert np.array_equal(arith.bf16_bits(x, mode).view(np.uint16), numbers.bfloat16_bits(x, mode))
+    assert np.array_equal(arith.bf16_bits(x, mode).view(np.uint16), bfloat16.bfloat16_bits(x, mode))
     back = arith.bf16_value(arith.bf16_bits(x, mode))
     assert np.array_equal(
-        back, numbers.from_bfloat16(numbers.bfloat16_bits(x, mode)), equal_nan=True
+        back, bfloat16.from_bfloat16(bfloat16.bfloat16_bits(x, mode)), equal_nan=True
     )
 
 
@@ -72,16 +72,16 @@ def test_a_number_of_python_is_rounded_once() -> None:
     value = 1 + 2.0**-8 + 2.0**-40
     y = np.zeros(1, np.uint16)
     emulator.launch(ROUND, "rounded", 1, 32, [np.zeros(0, np.float32), y, value, 0], arch="sm_80")
-    assert y[0] == numbers.bfloat16_bits(np.array(value))[()] == 0x3F81
-    assert numbers.to_bfloat16(np.float32(value)) == 0x3F80
+    assert y[0] == bfloat16.bfloat16_bits(np.array(value))[()] == 0x3F81
+    assert bfloat16.to_bfloat16(np.float32(value)) == 0x3F80
     for huge, bits in ((1e300, 0x7F80), (-1e300, 0xFF80), (float("-inf"), 0xFF80)):
-        assert numbers.bfloat16_bits(np.array(huge))[()] == bits
+        assert bfloat16.bfloat16_bits(np.array(huge))[()] == bits
 
 
 def test_poison_is_what_no_kernel_writes() -> None:
     assert np.isnan(numbers.poison("float32")) and np.isnan(numbers.poison("float16"))
-    assert np.isnan(numbers.from_bfloat16(np.array([numbers.poison("bfloat16")], np.uint16)))[0]
-    assert numbers.poison("bfloat16") != numbers.BFLOAT16_NAN
+    assert np.isnan(bfloat16.from_bfloat16(np.array([numbers.poison("bfloat16")], np.uint16)))[0]
+    assert numbers.poison("bfloat16") != bfloat16.BFLOAT16_NAN
     assert numbers.poison("int32") == np.iinfo(np.int32).min
 
 
@@ -93,7 +93,7 @@ def test_a_result_within_the_bound_is_right_and_one_beyond_is_not(name: str) -> 
 
     def stored(x: np.ndarray) -> np.ndarray:
         if dtype == "bfloat16":
-            return numbers.to_bfloat16(x.astype(np.float32))
+            return bfloat16.to_bfloat16(x.astype(np.float32))
         return x.astype(numbers.STORAGE[dtype])
 
     assert numbers.wrong_elements(name, A, B, stored(exact)) == 0

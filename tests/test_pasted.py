@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers import emulator, toolchain
-from helpers.numbers import to_bfloat16
+from helpers.bfloat16 import to_bfloat16
 from helpers.workbench import mine
 
 FOLDER = Path(__file__).parent / "pasted"

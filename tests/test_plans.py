@@ -13,8 +13,21 @@ import numpy as np
 import pytest
 
 import helpers
-from helpers import Plan, catalog, device, launch, measuring, model, numbers, plan, toolchain
+from helpers import (
+    Plan,
+    bfloat16,
+    catalog,
+    device,
+    launch,
+    measuring,
+    model,
+    numbers,
+    plan,
+    project,
+    toolchain,
+)
 from helpers import kernel as kernel_room
+from helpers import text as text_room
 from helpers.errors import (
     CompileError,
     ConfigError,
@@ -289,7 +302,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "kernels"
     shutil.copytree(kernel_room.KERNELS, folder)
     monkeypatch.setattr(kernel_room, "KERNELS", folder)
-    monkeypatch.setattr(toolchain, "KERNELS", folder)
+    monkeypatch.setattr(project, "include_folders", [folder])
     return folder
 
 
@@ -324,7 +337,7 @@ def test_an_edit_of_the_same_length_is_seen(kernels: Path) -> None:
 def test_an_edited_header_is_seen_even_through_another(kernels: Path) -> None:
     """18_mma_swizzle includes swizzle.cuh, and mma_turing chunks.cuh by way of it."""
     p = plan("mma_turing", 32, 32, 16, BM=64, BN=64, WM=32, WN=32)
-    names = {path.name for path in kernel_room.headers(p.kernel.source)}
+    names = {path.name for path in text_room.headers(p.kernel.source)}
     assert {"fragments.cuh", "swizzle.cuh", "chunks.cuh"} <= names
     assert p.trace().ok
     held = toolchain.header_state(p.kernel.source)
@@ -338,7 +351,7 @@ def test_an_edited_header_is_seen_even_through_another(kernels: Path) -> None:
 
 def test_headers_are_found_as_the_compiler_finds_them() -> None:
     text = '#include "common/swizzle.cuh"\n#include <cuda_fp16.h>\n#include "not/there.cuh"\n'
-    found = [path.name for path in kernel_room.headers(text)]
+    found = [path.name for path in text_room.headers(text)]
     assert found == ["swizzle.cuh", "chunks.cuh"]
     assert len(toolchain.header_state(text)) == 2 and toolchain.header_state("int x;") == ()
 
@@ -382,4 +395,4 @@ def test_on_a_gpu_a_nan_becomes_the_bfloat16_that_is_written_here() -> None:
     function = launch._load(toolchain.compile(source, arch=arch).cubin).get_function("rounded")
     y = cupy.zeros(x.size, cupy.uint16)
     function((256,), (256,), (cupy.asarray(x), y, np.int32(x.size)))
-    assert np.array_equal(y.get(), numbers.to_bfloat16(x))
+    assert np.array_equal(y.get(), bfloat16.to_bfloat16(x))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers import device, toolchain
+from helpers import device, usage
 from helpers.errors import (
     ConfigError,
     DataError,
@@ -202,7 +202,7 @@ def test_tiles_are_compiled_without_a_gpu(tmp_path: Path) -> None:
     assert compile_tiles() == 4
     assert compile_tiles() == 0  # what is there stays
     data = tiles.read(path)
-    expected = toolchain.resources("tiled_32", "sm_90", TILE=16)
+    expected = usage.resources("tiled_32", "sm_90", TILE=16)
     assert data["tiled_32"]["sm_90"]["16"] == [
         expected.registers, expected.spill_loads + expected.spill_stores, expected.shared_bytes
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from helpers import choosing, device, launch, model, toolchain
+from helpers import choosing, device, launch, model, usage
 from helpers.errors import EmulationError
 from helpers.kernel import Kernel, geometry
 from helpers.rungs import catalog
@@ -96,7 +96,7 @@ def test_every_tile_to_choose_from_keeps_its_sums_in_registers(name: str) -> Non
     kernel = catalog[name]
     for tile in kernel.candidates:
         p = geometry(kernel, 4096, 4096, 4096, **tile)
-        r = toolchain.resources_of(p, "sm_90")
+        r = usage.resources_of(p, "sm_90")
         assert r.spill_stores + r.spill_loads + r.stack == 0, tile
         assert r.occupancy.blocks >= p.params["MIN_BLOCKS"] == model.held(p, H200), tile
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from helpers import toolchain
+from helpers import toolchain, usage
 from helpers.chapters.ch13.register_file import operands, sources
 from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError
 from helpers.rungs import catalog
@@ -60,14 +60,14 @@ def test_spills_are_seen():
 
 
 def test_resources_of_a_tile():
-    small, large = (toolchain.resources(f"tiled_{n}", "sm_86") for n in (16, 32))
+    small, large = (usage.resources(f"tiled_{n}", "sm_86") for n in (16, 32))
     assert (small.threads, large.threads) == (256, 1024)
     assert (small.shared_bytes, large.shared_bytes) == (2 * 16 * 16 * 4, 2 * 32 * 32 * 4)
     assert small.occupancy.fraction == 1 and large.occupancy.fraction == pytest.approx(2 / 3)
 
 
 def test_resources_follow_a_parameter():
-    assert toolchain.resources("tiled_32", TILE=8).shared_bytes == 2 * 8 * 8 * 4
+    assert usage.resources("tiled_32", TILE=8).shared_bytes == 2 * 8 * 8 * 4
 
 
 def test_too_old_an_architecture_is_refused():
@@ -75,13 +75,13 @@ def test_too_old_an_architecture_is_refused():
     if needs_80 is None:
         pytest.skip("no kernel of the catalog needs sm_80")
     with pytest.raises(ConfigError, match="needs sm_80"):
-        toolchain.resources(needs_80, "sm_75")
+        usage.resources(needs_80, "sm_75")
 
 
 def test_instruction_mix_sees_the_main_loop():
-    mix = toolchain.instruction_mix("coalesced", "sm_75")
+    mix = usage.instruction_mix("coalesced", "sm_75")
     assert mix["LDG"] == 2 * mix["FFMA"] > 2  # two loads a multiply-add; the compiler unrolled
-    assert any(op.startswith("LDS") for op in toolchain.instruction_mix("tiled_32", "sm_75"))
+    assert any(op.startswith("LDS") for op in usage.instruction_mix("tiled_32", "sm_75"))
 
 
 def test_sass_of_an_unknown_entry():

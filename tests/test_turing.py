@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from helpers import costs, device, toolchain
+from helpers import costs, device, usage
 from helpers.chapters.ch14 import bands, sweeps, turing
 from helpers.rungs import catalog, lay_out
 
@@ -18,7 +18,7 @@ def test_the_table_says_what_the_cost_model_and_the_compiler_say() -> None:
     facts = turing.facts()
     for row, tile in ((facts.rows[2], turing.LARGER), (facts.rows[3], {})):
         b = costs.bounds("fp32_turing", 4096, gpu="t4", **tile)
-        r = toolchain.resources_of(lay_out("fp32_turing", 4096, 4096, 4096, **tile), "sm_75")
+        r = usage.resources_of(lay_out("fp32_turing", 4096, 4096, 4096, **tile), "sm_75")
         assert row["registers a thread"] == r.registers
         assert row["blocks an SM"] == r.occupancy.blocks == 2
         assert row[costs.L1] == pytest.approx(100 * b[costs.L1].ms / b.ms)
@@ -47,7 +47,7 @@ def test_bands_ask_less_of_the_memory_where_a_row_has_many_tiles() -> None:
 
 def test_a_t4_has_no_room_for_two_blocks_of_a_deeper_tile() -> None:
     deeper = lay_out("fp32_turing", 4096, 4096, 4096, BK=16)
-    occupancy = toolchain.resources_of(deeper, "sm_75").occupancy
+    occupancy = usage.resources_of(deeper, "sm_75").occupancy
     assert occupancy.blocks == 1 and occupancy.limited_by == ("shared memory",)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, hopper, launch, numbers, pages
+from helpers import bfloat16, device, hopper, launch, numbers, pages
 from helpers import kernel as kernel_room
 from helpers.__main__ import main
 from helpers.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
@@ -472,7 +472,7 @@ def multiply(p: Any, A: Any, B: Any, C: Any, cubin: bytes = b"") -> None:
     """In place of a launch: the right product, in the type that C holds."""
     k = p.kernel
     found = numbers.values(k.dtype, A) @ numbers.values(k.dtype, B)
-    C[...] = numbers.to_bfloat16(found) if k.out_dtype == "bfloat16" else found.astype(C.dtype)
+    C[...] = bfloat16.to_bfloat16(found) if k.out_dtype == "bfloat16" else found.astype(C.dtype)
 
 
 @pytest.mark.parametrize(

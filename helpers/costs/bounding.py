@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from helpers import device, hopper, measuring, model, toolchain
+from helpers import device, hopper, measuring, model, toolchain, usage
 from helpers.costs import counting, facts, rates
 from helpers.device import Gpu
 from helpers.emulator import Report
@@ -233,7 +233,7 @@ def of_plan(
     card_ = card(gpu)
     arch = target(plan, card_)
     counts = counting.of_block(plan, arch)
-    resident = toolchain.resources_of(plan, arch).occupancy.blocks
+    resident = usage.resources_of(plan, arch).occupancy.blocks
     where = spread(plan, card_, resident)
     M, N, K, kernel = plan.M, plan.N, plan.K, plan.kernel
     item, out = ITEM_BYTES[kernel.dtype], ITEM_BYTES[kernel.out_dtype]
@@ -357,7 +357,7 @@ def time_of(plan: Geometry, gpu: Gpu, *, live: bool = True) -> tuple[float | Non
 
 def of_counts(
     report: Report,
-    resources: toolchain.Resources,
+    resources: usage.Resources,
     gpu: str | Gpu,
     *,
     blocks: int,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from helpers import disk, model, toolchain
+from helpers import disk, model, toolchain, usage
 from helpers.costs import rates, waiting
 from helpers.device import WARP
 from helpers.emulator import Report
@@ -318,7 +318,7 @@ def _instructions(launch: Geometry, arch: str) -> tuple[Linear | None, Linear | 
         words = "left out: a warpgroup issues few instructions, and producers differ from consumers"
         return None, Linear(0.0, exposed / depth_of(launch)), words
     try:
-        built = toolchain.compile_launch(launch, arch)
+        built = usage.compile_launch(launch, arch)
         code, labels = toolchain.sass_instructions(
             built.cubin, launch.kernel.entry, launch.kernel.source_name
         )

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from helpers.device import Gpu
-from helpers.kernel import Kernel, headers, read_source
-from helpers.text import without_comments
+from helpers.kernel import Kernel
+from helpers.text import headers, read_source, without_comments
 from helpers.toolchain import arch_number
 
 BF16 = "BF16 on Tensor Cores"

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from helpers import costs, emulator, toolchain
+from helpers import costs, emulator, toolchain, usage
 from helpers.exercises.answers import close_to, one_of
 from helpers.exercises.results import Check
-from helpers.kernel import KERNELS, read_source
+from helpers.kernel import KERNELS
+from helpers.text import read_source
 
 ARCH, GPU = "sm_90", "h200"
 """The GPU of the questions: every page has its numbers."""
@@ -88,12 +89,12 @@ def facts(kernel: Unseen) -> Facts:
     )  # fmt: skip
 
 
-def _resources(kernel: Unseen) -> toolchain.Resources:
+def _resources(kernel: Unseen) -> usage.Resources:
     """The compiler's report for the GPU of the questions."""
     built = toolchain.compile(kernel.source, name=kernel.file, arch=ARCH)
     r = built.kernels[kernel.name]
     x, y, z = kernel.block
-    return toolchain.Resources(
+    return usage.Resources(
         kernel.name, ARCH, {}, r.registers, r.spill_stores, r.spill_loads, r.stack, r.shared_bytes,
         x * y * z, built.assembler,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from helpers.measuring import fingerprint, load, tiles
 from helpers.measuring.store import label as provenance
 from helpers.measuring.trials import PRECISION
 from helpers.rungs import catalog, find
-from helpers.toolchain import resources
+from helpers.usage import resources
 
 SIZE = (4096, 4096, 4096)
 GFLOP = model.flops(*SIZE) / 1e6

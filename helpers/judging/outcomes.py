@@ -9,7 +9,7 @@ from helpers.emulator import Finding, Report
 from helpers.errors import TileError
 from helpers.launch import Trace
 from helpers.plans import Plan, plan
-from helpers.toolchain import Resources
+from helpers.usage import Resources
 
 if TYPE_CHECKING:
     from helpers.measuring.protocol import Spread

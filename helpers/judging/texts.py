@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers import device, launch, toolchain
+from helpers import device, launch, toolchain, usage
 from helpers.errors import (
     CompileError,
     ConfigError,
@@ -54,7 +54,7 @@ def judge(
     found = Judged(own, book, arch)
     try:
         found = replace(found, compiler=toolchain.compiler())
-        toolchain.compile_launch(own, arch)
+        usage.compile_launch(own, arch)
     except (CompileError, ConfigError, ToolchainError) as fault:
         return replace(found, fault=fault)
     found = replace(found, resources=(_resources(own, arch), _resources(book, arch)))
@@ -98,7 +98,7 @@ def _arch(kernel: Kernel, gpu: device.LiveGpu | None) -> str:
     return gpu.arch + ("a" if kernel.min_arch.endswith("a") else "")
 
 
-def _resources(p: Plan, arch: str) -> toolchain.Resources | None:
+def _resources(p: Plan, arch: str) -> usage.Resources | None:
     """None where the compiler makes no machine code, or the block would not fit."""
     try:
         return p.resources(arch)

@@ -11,7 +11,8 @@ from typing import Any
 
 from helpers.errors import DataError, UnknownNameError, near_matches
 from helpers.judging.marking import Asked
-from helpers.kernel import ROOT, read_source
+from helpers.kernel import ROOT
+from helpers.text import read_source
 from helpers.wording import number
 
 FOLDER = ROOT / "labs"

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers import binding, device, fitting, launch, numbers, toolchain
+from helpers import bfloat16, binding, device, fitting, launch, numbers, toolchain
 from helpers.errors import ConfigError, GpuFaultError, NoGPUError
 from helpers.kernel import Geometry, Kernel
 from helpers.measuring import protocol, telemetry
@@ -559,7 +559,7 @@ class Session:
         with self.on_stream():
             full = [cp.asarray(x) for x in (A32, B32)]
             if b.dtype == "bfloat16":
-                given = [cp.asarray(numbers.to_bfloat16(x)) for x in (A32, B32)]
+                given = [cp.asarray(bfloat16.to_bfloat16(x)) for x in (A32, B32)]
             else:
                 given = [x.astype(numbers.STORAGE[b.dtype]) for x in full]
             C = cp.full((n, n), np.nan, np.float32)

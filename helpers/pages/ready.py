@@ -14,7 +14,8 @@ from helpers.measuring.measurement import Size, name_of
 from helpers.pages.pieces import Html
 from helpers.pages.tables import table
 from helpers.rungs import find
-from helpers.toolchain import arch_number, instruction_mix, resources
+from helpers.toolchain import arch_number
+from helpers.usage import instruction_mix, resources
 from helpers.wording import join, shape_text
 
 OPS = {"load": "Loads", "store": "Stores", "": "Loads and stores"}

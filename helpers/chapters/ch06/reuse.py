@@ -8,7 +8,7 @@ from helpers import costs, device, model
 from helpers.chapters.facts import Facts, counted, gain, recorded
 from helpers.launch import Trace
 from helpers.rungs import catalog
-from helpers.toolchain import resources
+from helpers.usage import resources
 
 PAIR = ("coalesced", "tiled_32")
 

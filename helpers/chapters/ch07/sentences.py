@@ -7,7 +7,7 @@ from helpers.chapters.ch07.sweeps import MoreWarps, Patches
 from helpers.chapters.facts import Facts
 from helpers.launch import trace
 from helpers.measuring import counters, measure
-from helpers.toolchain import instruction_mix, resources
+from helpers.usage import instruction_mix, resources
 
 NAMES = ("tiled_32", "tiled_padded", "tiled_8", "tiled_rect", "tiled_pad_rows")
 THREE = ("tiled_32", "tiled_8", "tiled_rect")

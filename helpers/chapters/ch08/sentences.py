@@ -7,7 +7,7 @@ from helpers.chapters.facts import Facts
 from helpers.measuring import counters, measure
 from helpers.plans import plan
 from helpers.rungs import catalog
-from helpers.toolchain import instruction_mix
+from helpers.usage import instruction_mix
 
 NAMES, SIZES = ("tiled_32", "block_1d"), (512, 1024, 1025, 2048, 4096)
 

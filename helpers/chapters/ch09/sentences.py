@@ -8,7 +8,7 @@ from helpers.chapters.facts import Facts
 from helpers.measuring import counters, measure, tuned
 from helpers.plans import plan
 from helpers.rungs import catalog
-from helpers.toolchain import instruction_mix, resources
+from helpers.usage import instruction_mix, resources
 
 NAMES = ("tiled_32", "block_1d", "block_2d")
 ARCHS = ("sm_75", "sm_86", "sm_90")

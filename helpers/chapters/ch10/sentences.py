@@ -7,7 +7,7 @@ from typing import Any
 from helpers import costs
 from helpers.chapters.facts import Facts
 from helpers.measuring import counters, measure, stalls, tuned
-from helpers.toolchain import instruction_mix, resources
+from helpers.usage import instruction_mix, resources
 
 NAMES = ("block_2d", "vectorised")
 Access = tuple[str, str, str]

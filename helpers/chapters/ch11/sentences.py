@@ -9,7 +9,7 @@ from helpers.chapters.ch11.steps import Steps, tuned_rows
 from helpers.chapters.facts import Facts
 from helpers.measuring import counters, measure, stalls
 from helpers.rungs import catalog
-from helpers.toolchain import resources
+from helpers.usage import resources
 
 NAMES = ("vectorised", "prefetch", "double_buffer", "cp_async")
 REGISTERS = ("prefetch", "double_buffer")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from helpers import costs, device, model, toolchain
+from helpers import costs, device, model, toolchain, usage
 from helpers.chapters.ch14.bands import elements
 from helpers.costs import rates
 from helpers.device import WARP
@@ -56,7 +56,7 @@ def facts() -> Facts:
     plans = [lay_out(name, SIZE, SIZE, SIZE, **tile) for name, tile in kinds]
     found = [costs.of_plan(p, "t4") for p in plans]
     shares = [{r: 100 * b[r].ms / b.ms for r in b} for b in found]
-    held = [toolchain.resources_of(p, "sm_75").occupancy for p in plans]
+    held = [usage.resources_of(p, "sm_75").occupancy for p in plans]
     t4 = device.gpu("t4")
     chosen = choose("fp32_turing", 1024, 1024, 1024, gpu=t4)
     in_bands, by_rows = (dram_share(8192, group) for group in (None, 1))
@@ -85,7 +85,7 @@ def tflops(b: costs.Bounds) -> float:
 
 def row(plan: Geometry, b: costs.Bounds) -> dict[str, Any]:
     """A kernel on a T4: what an SM holds, each resource in percent of the largest, the rate."""
-    r = toolchain.resources_of(plan, "sm_75")
+    r = usage.resources_of(plan, "sm_75")
     p = plan.params
     return {
         "kernel": plan.kernel.name,
@@ -107,7 +107,7 @@ def dram_share(n: int, group: int | None = None) -> float:
     """
     k, t4 = catalog["fp32_turing"], device.gpu("t4")
     p = geometry(k, n, n, n)
-    running = t4.sms * toolchain.resources_of(p, "sm_75").occupancy.blocks
+    running = t4.sms * usage.resources_of(p, "sm_75").occupancy.blocks
     bytes_a_k = 4 * elements(k, n, group or k.params["GROUP_M"], running=running)
     clocks_a_k = running * p.tile[0] * p.tile[1] / (t4.sms * t4.fp32_lanes_per_sm)
     return 100 * bytes_a_k / clocks_a_k * t4.boost_mhz * 1e6 / (t4.bandwidth_gbs * 1e9)
@@ -116,7 +116,7 @@ def dram_share(n: int, group: int | None = None) -> float:
 def loop_of(name: str, source: str = "") -> list[SassInstruction]:
     """The main loop of a kernel with its own tile, for a T4; source: another text of it."""
     k = catalog[name].with_source(source) if source else catalog[name]
-    built = toolchain.compile_launch(lay_out(k, SIZE, SIZE, SIZE), "sm_75")
+    built = usage.compile_launch(lay_out(k, SIZE, SIZE, SIZE), "sm_75")
     return list(toolchain.main_loop(*toolchain.sass_instructions(built.cubin, k.entry)))
 
 

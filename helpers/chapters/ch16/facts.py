@@ -12,7 +12,7 @@ from helpers.launch import Trace, trace_of
 from helpers.measuring import DEFAULT_GPU, load
 from helpers.measuring.sections.picking import Everywhere
 from helpers.rungs import catalog, lay_out
-from helpers.toolchain import instruction_mix
+from helpers.usage import instruction_mix
 
 SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 32, "TM": 4, "TN": 4}
 """A tile of 32x32 with two warps, for runs in the emulator."""

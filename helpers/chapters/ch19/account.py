@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from helpers import model, toolchain
+from helpers import model, usage
 from helpers.chapters.notes import TRIES, numbers, read
 from helpers.device import Gpu
 from helpers.errors import DataError
@@ -96,7 +96,7 @@ def of_the_ring(gpu: Gpu, notes: str | None = None) -> Account:
     least = FLOP * CORES / gpu.tensor_fp16_flop_per_clock_per_sm
     work = flop / FLOP / (gpu.sms * CORES) / 1e3  # thousands of instructions a Tensor Core
     x, y, _ = geometry(catalog[KERNEL], SIZE, SIZE, SIZE).grid
-    rounds = model.waves(gpu, x * y, toolchain.resources(KERNEL, gpu.arch).occupancy.blocks)
+    rounds = model.waves(gpu, x * y, usage.resources(KERNEL, gpu.arch).occupancy.blocks)
     full = math.ceil(rounds)
     ghz = whole * 1e3 / (flop / (rate * 1e12)) / 1e9
     steps = [

@@ -8,7 +8,7 @@ from helpers import device
 from helpers.chapters.notes import numbers
 from helpers.measuring import measure, stalls
 from helpers.rungs import catalog
-from helpers.toolchain import instruction_mix
+from helpers.usage import instruction_mix
 
 PAIR = ("mma_pipelined", "mma_tma")
 

@@ -16,7 +16,7 @@ from helpers.host import cpu_loops
 from helpers.launch import trace
 from helpers.measuring import accuracy, load, measure, published, transfers, tuned
 from helpers.streams import bound
-from helpers.toolchain import resources
+from helpers.usage import resources
 
 SIZE = 8192
 """Edge of document L's matrices: its rate times its time is 2 * 8192^3 operations."""

@@ -15,7 +15,8 @@ from helpers.launch import trace
 from helpers.measuring import flags, stalls
 from helpers.rungs import catalog
 from helpers.toolchain import compile as build
-from helpers.toolchain import instruction_mix, main_loop, resources, sass_instructions
+from helpers.toolchain import main_loop, sass_instructions
+from helpers.usage import instruction_mix, resources
 
 H200 = device.gpu("h200")
 Row = dict[str, Any]

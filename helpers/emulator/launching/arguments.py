@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from helpers.bfloat16 import bfloat16_bits
 from helpers.emulator.launching.declarations import C_TYPES, Formal
 from helpers.emulator.machine.memory import Buffer, Heap
 from helpers.emulator.machine.tensor_maps import MAP_BYTES, Placed, TensorMap, encoded
 from helpers.emulator.ptx import syntax as P
 from helpers.errors import EmulationError
-from helpers.numbers import bfloat16_bits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

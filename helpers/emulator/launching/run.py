@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from helpers import device, disk, text, toolchain
+from helpers import device, disk, project, text, toolchain
 from helpers.emulator.launching import request
 from helpers.emulator.launching.arguments import bind
 from helpers.emulator.launching.declarations import (
@@ -68,7 +68,6 @@ from helpers.errors import (
     UnknownNameError,
     near_matches,
 )
-from helpers.kernel import KERNELS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -388,7 +387,7 @@ def _as_it_compiles(
     try:
         _program(source, *rest, ())
     except (CompileError, EmulationError):
-        cut = text.device_code(source, (str(Path(name).parent), str(KERNELS)))
+        cut = text.device_code(source, (str(Path(name).parent), *map(str, project.include_folders)))
         if not cut.left_out:
             raise
         return (cut.text, *rest, toolchain.prelude()), cut.note

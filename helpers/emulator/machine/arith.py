@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.numbers import bfloat16_bits, from_bfloat16
+from helpers.bfloat16 import bfloat16_bits, from_bfloat16
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
