@@ -85,7 +85,7 @@ notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md, with their outputs
 # read: when any of that changes, the cache goes.
 inputs:
 	@mkdir -p _build
-	@find helpers kernels data book/_ext requirements.txt requirements -type f ! -name '*.pyc' | LC_ALL=C sort | \
+	@find helpers packages kernels data book/_ext requirements.txt requirements -type f ! -name '*.pyc' | LC_ALL=C sort | \
 	  xargs cksum > _build/inputs.new
 	@cmp -s _build/inputs.new _build/inputs || { \
 	  if [ -f _build/inputs ]; then \

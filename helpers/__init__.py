@@ -1,11 +1,41 @@
-"""Tile by Tile: what the chapters import. NumPy is all that importing this needs."""
+"""Tile by Tile: what the chapters import. NumPy is all that importing this needs.
 
-from helpers import device, model
-from helpers.kernel import Kernel
-from helpers.launch import matmul, trace
-from helpers.plans import Plan, choose, plan
-from helpers.rungs import catalog
-from helpers.usage import instruction_mix, resources
+Comes in: kernels/*.cu and data/. Goes out: products, counts, times, pictures and cells for book/*.md.
+Read first: ladder/kernel.py (what a rung is), record/measurement.py (what a time is), page/__init__.py.
+
+Folders, each importing only those before it: `ladder`, `record`, `draw`, `notebook`, `page`, `chapters`.
+Below them lie `nogpu` (the emulator and the compilers) and beside them `tilelabs` (judging a class), in packages/.
+"""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = Path(__file__).resolve().parent.parent / "packages"
+if _PACKAGES.is_dir():  # a checkout: its own packages, installed or not
+    sys.path[:0] = [str(p) for p in sorted(_PACKAGES.iterdir()) if str(p) not in sys.path]
+
+from helpers.ladder import model
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.launch import matmul, trace
+from helpers.ladder.rungs import catalog
+from helpers.ladder.usage import instruction_mix, resources
+from helpers.record.plans import Plan, choose, plan
+from nogpu import device
+
+_PARTS = {
+    "costs": "helpers.record.costs",
+    "emulator": "helpers.emulator",
+    "explorers": "helpers.page.explorers",
+    "launch": "helpers.ladder.launch",
+    "live": "helpers.page.live",
+    "numbers": "helpers.ladder.numbers",
+    "plots": "helpers.draw",
+    "toolchain": "nogpu.toolchain",
+    "workbench": "helpers.page.workbench",
+}
+"""Modules that a page takes from here, imported when it does: `from helpers import plots`."""
 
 __all__ = [
     "Kernel",
@@ -20,3 +50,9 @@ __all__ = [
     "resources",
     "trace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PARTS:
+        raise AttributeError(f"module 'helpers' has no attribute {name!r}")
+    return import_module(_PARTS[name])

@@ -14,12 +14,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from helpers import device, disk, fitting, toolchain
-from helpers.errors import ConfigError, TileError
-from helpers.grading import commands as of_a_class
-from helpers.kernel import ROOT
-from helpers.rungs import catalog
+from helpers.ladder import fitting
+from helpers.ladder.kernel import ROOT
+from helpers.ladder.rungs import catalog
 from helpers.wording import print_json
+from nogpu import device, disk, toolchain
+from nogpu.errors import ConfigError, TileError
+from tilelabs.grading import commands as of_a_class
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -49,7 +50,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -
 
 def gather_info() -> dict[str, Any]:
     """The GPU at hand, its driver, the compiler, the packages, what does not fit, and what is recorded."""
-    from helpers.measuring import known_gpus, load, stale
+    from helpers.record import known_gpus, load, stale
 
     live = device.current()
     records = {}
@@ -136,8 +137,8 @@ def parse_size(text: str) -> tuple[int, int, int]:
 
 def run_ladder(args: argparse.Namespace) -> int:
     """Show the recorded ladder of a GPU at one size, or measure it here."""
-    from helpers.measuring import DEFAULT_GPU, ladder, reading
-    from helpers.measuring.sources import live_ladder
+    from helpers.record import DEFAULT_GPU, ladder, reading
+    from helpers.record.sources import live_ladder
 
     size, gpu = parse_size(args.size), args.gpu or DEFAULT_GPU
     rows = live_ladder(size) if args.live else ladder(gpu, size)
@@ -190,7 +191,7 @@ LINE_FIELDS = (
 
 def run_trace(args: argparse.Namespace) -> int:
     """Run a kernel in the emulator and show its memory accesses, line by line."""
-    from helpers.launch import trace
+    from helpers.ladder.launch import trace
 
     tiles: dict[str, Any] = {**parse_params(args.param)}
     t = trace(args.kernel, args.m, args.n, args.k, seed=args.seed, **tiles)
@@ -263,7 +264,7 @@ def print_plan(steps: Sequence[tuple[str, float]]) -> int:
 
 def fields_of_request() -> dict[str, tuple[Any, Mapping[str, Any]]]:
     """The type, and what the command line says, of each field of a request that it shows."""
-    from helpers.measuring.steps import Request
+    from helpers.record.steps import Request
 
     hints = get_type_hints(Request)
     return {f.name: (hints[f.name], f.metadata) for f in fields(Request) if f.metadata}
@@ -295,7 +296,7 @@ def add_fields(command: argparse.ArgumentParser, *names: str, **instead: Mapping
 
 def requested(args: argparse.Namespace, **more: Any) -> Any:
     """The request that arguments make. more: fields that are no arguments, or come from several."""
-    from helpers.measuring.steps import Request
+    from helpers.record.steps import Request
 
     parsers = {"sizes": parse_sizes, "skip_above": parse_skip}
     given: dict[str, Any] = {}
@@ -327,9 +328,9 @@ def conclude(outcome: Any, counts: str, again: str = "", kind: str = "refused") 
 
 def run_record(args: argparse.Namespace) -> int:
     """Measure on this machine's GPU and merge the points into a measurement file."""
-    from helpers import host
     from helpers.measuring import campaign
     from helpers.measuring.sections import OPTIONS
+    from helpers.record import host
 
     asked = [name for name in OPTIONS if getattr(args, name) or args.all]
     request = requested(
@@ -355,7 +356,7 @@ def run_add_record(args: argparse.Namespace) -> int:
     The file is what `python -m helpers record --out FILE` writes on your GPU, or m.save("FILE") in a
     page, where m is what measure(...) returned.
     """
-    from helpers.measuring.adding import add_record
+    from helpers.record.adding import add_record
 
     done = add_record(args.file, args.gpu, published=args.published)
     print(f"{done.path}: {done.new} new, {done.replaced} in place of older ones, of the {done.gpu}")
@@ -369,9 +370,10 @@ def run_add_record(args: argparse.Namespace) -> int:
 
 def run_sweep(args: argparse.Namespace) -> int:
     """Time every legal tile of one or more kernels on this machine's GPU."""
-    from helpers.measuring import DEFAULT_GPU, campaign, tiles
+    from helpers.ladder.model import merit
+    from helpers.measuring import campaign
     from helpers.measuring.sections import sweeping
-    from helpers.model import merit
+    from helpers.record import DEFAULT_GPU, tiles
 
     request = requested(args, sections=("sweep",))
     if args.list:
@@ -444,8 +446,8 @@ def run_notebooks(args: argparse.Namespace) -> int:
 
 def run_figures(args: argparse.Namespace) -> int:
     """Draw the README's picture of the ladder from the record."""
-    from helpers import plots
-    from helpers.measuring import measure
+    from helpers import draw as plots
+    from helpers.record import measure
 
     rungs = [name for name, k in catalog.items() if k.baseline != "none"]
     size = parse_size(args.size)

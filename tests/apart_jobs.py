@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import ConfigError
+from nogpu.errors import ConfigError
 
 
 def echo(job: dict[str, Any]) -> dict[str, Any]:

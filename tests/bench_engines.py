@@ -35,8 +35,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402 - threads are set before NumPy starts
 
 from helpers import trace  # noqa: E402
-from helpers.host import cpu_name  # noqa: E402
-from helpers.kernel import ROOT  # noqa: E402
+from helpers.ladder.kernel import ROOT  # noqa: E402
+from helpers.record.host import cpu_name  # noqa: E402
 
 TILE = 16
 NUMBA_EDGE, OCLGRIND_EDGE, EDGE = 48, 128, 256

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from helpers import __main__ as cli
-from helpers import apart
-from helpers.judging import marking
-from helpers.labs import courses
 from tests.hostile import HONEST, READS
+from tilelabs import apart
+from tilelabs.judging import marking
+from tilelabs.labs import courses
 
 PLACES = ("environment", "here", "temporary", "other", "course", "results")
 """Where the words lie: the grader's environment, its working directory, a temporary file, another student's

@@ -19,11 +19,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from helpers import exercises, launch, toolchain
-from helpers.emulator.observe import oracle
-from helpers.kernel import ROOT, geometry
+from helpers.ladder import launch
+from helpers.ladder.kernel import ROOT, geometry
+from helpers.ladder.rungs import catalog, fingerprint
 from helpers.measuring import campaign
-from helpers.rungs import catalog, fingerprint
+from helpers.page import exercises
+from nogpu import toolchain
+from nogpu.emulator.observe import oracle
 from tests import compilers, mutants, test_exercises
 
 FILE = ROOT / "data" / "validation" / "clang.json"

@@ -31,13 +31,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from helpers import apart, labs, toolchain
-from helpers.grading import judging
-from helpers.host import cpu_name
-from helpers.labs import courses
-from helpers.labs.rehearsing import sources
+from helpers.record.host import cpu_name
+from nogpu import toolchain
 from tests import hostile
 from tests.conftest import ROOT
+from tilelabs import apart, labs
+from tilelabs.grading import judging
+from tilelabs.labs import courses
+from tilelabs.labs.rehearsing import sources
 
 LAB = labs.lab("2")
 VARIANT = "A transposed"

@@ -20,11 +20,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from helpers import launch
-from helpers.emulator.observe import oracle
-from helpers.errors import EmulationError
-from helpers.kernel import Kernel, geometry
-from helpers.rungs import catalog, find, fingerprint
+from helpers.ladder import launch
+from helpers.ladder.kernel import Kernel, geometry
+from helpers.ladder.rungs import catalog, find, fingerprint
+from nogpu.emulator.observe import oracle
+from nogpu.errors import EmulationError
 from tests import mutants_hopper
 from tests.mutants import TILES
 

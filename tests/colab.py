@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helpers.notebooks.addresses import Repository, repository
+from helpers.notebook.addresses import Repository, repository
 from tests import environments
 from tests.conftest import ROOT
 

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from helpers import compiled, toolchain, usage, workbench
-from helpers.errors import CompileError, ConfigError
-from helpers.kernel import ROOT
-from helpers.rungs import catalog, cores, find
+from helpers.ladder import usage
+from helpers.ladder.kernel import ROOT
+from helpers.ladder.rungs import catalog, cores, find
+from helpers.page import workbench
+from nogpu import compiled, toolchain
+from nogpu.errors import CompileError, ConfigError
 from tests import reading
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")

@@ -15,13 +15,14 @@ from dataclasses import asdict
 from typing import Any
 
 import helpers
-from helpers import labs, toolchain
-from helpers.judging import compiling, running
-from helpers.judging.marking import cases, mark
-from helpers.kernel import Kernel
-from helpers.labs.checking import judged
-from helpers.labs.rehearsing import Source, sources
-from helpers.labs.rubrics import Lab
+from helpers.ladder.kernel import Kernel
+from nogpu import toolchain
+from tilelabs import labs
+from tilelabs.judging import compiling, running
+from tilelabs.judging.marking import cases, mark
+from tilelabs.labs.checking import judged
+from tilelabs.labs.rehearsing import Source, sources
+from tilelabs.labs.rubrics import Lab
 
 SECRET = b"which compiler is here"
 SIDE = 96
@@ -67,7 +68,7 @@ def of_control() -> dict[str, Any]:
     """Counts of `ASKS`."""
     import numpy as np
 
-    from helpers import emulator
+    from nogpu import emulator
 
     A, C = np.ones(256, np.float32), np.zeros(32, np.float32)
     return _counts(emulator.launch(ASKS, "asks", 1, 32, [A, C], arch="sm_75"))

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from helpers import launch
-from helpers.errors import ConfigError
-from helpers.rungs import catalog, find
+from helpers.ladder import launch
+from helpers.ladder.rungs import catalog, find
+from nogpu.errors import ConfigError
 
 SHAPES = ((64, 64, 64), (65, 63, 33), (40, 100, 72), (45, 83, 75))
 WHOLE = ((64, 64, 64), (32, 96, 64), (96, 32, 128), (128, 64, 32))

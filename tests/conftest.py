@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the built book run in one worker, and those that share a fixture of their module; others say so
     where they cannot run.
     """
-    from helpers import device, toolchain
+    from nogpu import device, toolchain
 
     no_gpu = pytest.mark.skip(reason="no NVIDIA GPU here: this test did not run")
     no_nvrtc = pytest.mark.skip(reason="no NVRTC here: this test did not run")
@@ -59,8 +59,8 @@ def root() -> Path:
 @pytest.fixture
 def without_lines_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """clang's own lines, as LLVM leaves them, and no program that was made with others."""
-    from helpers import clang
-    from helpers.emulator.launching import run
+    from nogpu import clang
+    from nogpu.emulator.launching import run
 
     monkeypatch.setattr(clang, "_told", lambda ir, asked: ir)
     monkeypatch.setenv("TILE_CACHE", "0")

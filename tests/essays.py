@@ -120,9 +120,9 @@ def prose_words(text: str) -> int:
 
 def source_of(kernel: str) -> str:
     """The text of a kernel or of a file below kernels/; "" for what there is not."""
-    from helpers.errors import TileError
-    from helpers.kernel import KERNELS
-    from helpers.rungs import find
+    from helpers.ladder.kernel import KERNELS
+    from helpers.ladder.rungs import find
+    from nogpu.errors import TileError
 
     if (KERNELS / kernel).is_file():
         return (KERNELS / kernel).read_text(encoding="utf-8")
@@ -134,10 +134,10 @@ def source_of(kernel: str) -> str:
 
 def listings(text: str) -> Iterator[tuple[str, int, bool]]:
     """Source, lines shown and whether it stands open, of each listing of a page."""
-    from helpers.notebooks.cells import kernel_of
-    from helpers.pages import show_kernel
-    from helpers.pages.directives import read_kernel
-    from helpers.rungs import cores
+    from helpers.ladder.rungs import cores
+    from helpers.notebook.cells import kernel_of
+    from helpers.page import show_kernel
+    from helpers.page.directives import read_kernel
 
     page = body(text)
     for made in DIRECTIVE.finditer(page):
@@ -177,8 +177,8 @@ def is_figure(options: str, code: str) -> bool:
 
 def exercise_kinds(text: str) -> tuple[str, ...]:
     """What kind of answer each exercise of a page takes; "?" of one that is registered nowhere."""
-    from helpers.errors import TileError
-    from helpers.exercises.registry import find as find_exercise
+    from helpers.page.exercises.registry import find as find_exercise
+    from nogpu.errors import TileError
 
     kinds = []
     for number in re.findall(r"(?m)^### Exercise (\d\d\.\d+)", text):
@@ -338,21 +338,21 @@ BESIDE = frozenset(
 
 def code_lines(source: str) -> int:
     """Lines of code: no comments, no blank lines, no braces alone."""
-    from helpers.pages import new_lines
+    from helpers.page import new_lines
 
     return len(new_lines(source, ""))
 
 
 def share_new(source: str, before: str) -> float:
     """Lines that `before` does not have, in percent of a source's lines of code."""
-    from helpers.pages import new_lines
+    from helpers.page import new_lines
 
     return 100 * len(new_lines(source, before)) / max(code_lines(source), 1)
 
 
 def rungs() -> dict[str, float]:
     """The share of new lines of every rung. Raises UnknownKernelError for one that is not in the catalog."""
-    from helpers.rungs import catalog
+    from helpers.ladder.rungs import catalog
 
     return {
         name: share_new(catalog[name].source, catalog[before].source)
@@ -456,7 +456,7 @@ def with_minutes(text: str, made: Essay) -> str:
 
 def measured(pages: Mapping[str, str]) -> tuple[list[Essay], list[str]]:
     """The measures of pages, and what stands in those that cannot be measured."""
-    from helpers.errors import TileError
+    from nogpu.errors import TileError
 
     made, broken = [], []
     for page, text in pages.items():

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers import emulator
+from nogpu import emulator
 
 Shape = tuple[int, int, int]
 Outcome = tuple[emulator.Report, np.ndarray, np.ndarray]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers import emulator
+from nogpu import emulator
 from tests.foreign_kernels import Outcome, Shape, cdiv, empty, ints
 
 SHAPES: tuple[Shape, ...] = ((1, 1, 1), (17, 33, 19), (40, 35, 70))

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from helpers import launch, numbers
-from helpers.disk import replace_file
-from helpers.errors import EmulationError, TileError
-from helpers.kernel import Geometry
+from helpers.ladder import launch, numbers
+from helpers.ladder.kernel import Geometry
+from helpers.ladder.rungs import catalog, fingerprint
 from helpers.measuring import campaign
-from helpers.rungs import catalog, fingerprint
+from nogpu.disk import replace_file
+from nogpu.errors import EmulationError, TileError
 
 Shape = tuple[int, int, int]
 SHAPES: tuple[Shape, ...] = (

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers import device, emulator, toolchain
 from helpers.measuring import ncu
+from nogpu import device, emulator, toolchain
 
 N = 128
 METRICS = {name: ncu.METRICS[name] for name in (

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from helpers import __main__ as cli
-from helpers import apart, labs
-from helpers.disk import replace_file
-from helpers.grading.timings import times
-from helpers.labs import Lab, Variant, courses, rehearsing
 from helpers.measuring.campaign import commit, stamp
+from nogpu.disk import replace_file
+from tilelabs import apart, labs
+from tilelabs.grading.timings import times
+from tilelabs.labs import Lab, Variant, courses, rehearsing
 
 
 def graded(lab: Lab, variant: Variant, folder: Path) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--labs", nargs="*", default=["2", "4", "6"])
     parser.add_argument("--seconds", type=float, default=540.0)
     args = parser.parse_args(arguments)
-    from helpers.measuring.gpu import Session
+    from helpers.record.gpu import Session
 
     session = Session()
     rows: list[dict[str, Any]] = []

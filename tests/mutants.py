@@ -21,11 +21,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from helpers import launch, toolchain
-from helpers.emulator.observe import oracle
-from helpers.errors import CompileError, EmulationError
-from helpers.kernel import defines, geometry
-from helpers.rungs import catalog
+from helpers.ladder import launch
+from helpers.ladder.kernel import defines, geometry
+from helpers.ladder.rungs import catalog
+from nogpu import toolchain
+from nogpu.emulator.observe import oracle
+from nogpu.errors import CompileError, EmulationError
 
 ALIGNED, RAGGED = (64, 128, 96), (45, 83, 75)
 """M, N, K: whole tiles and aligned rows; and neither."""

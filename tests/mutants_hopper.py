@@ -19,11 +19,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from helpers import launch
-from helpers.emulator.observe import oracle
-from helpers.errors import EmulationError
-from helpers.kernel import KERNELS, Geometry, Kernel
-from helpers.rungs import catalog, fingerprint
+from helpers.ladder import launch
+from helpers.ladder.kernel import KERNELS, Geometry, Kernel
+from helpers.ladder.rungs import catalog, fingerprint
+from nogpu.emulator.observe import oracle
+from nogpu.errors import EmulationError
 
 FILE = KERNELS.parent / "data" / "validation" / "mutants_hopper.json"
 RAGGED, WHOLE = (200, 312, 330), (256, 512, 320)

@@ -21,15 +21,16 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import TileError
-from helpers.kernel import cdiv, geometry
-from helpers.measuring import campaign, evidence, sanitizer, store
+from helpers.ladder.kernel import cdiv, geometry
+from helpers.ladder.rungs import catalog as kernels
+from helpers.ladder.rungs import fingerprint
+from helpers.measuring import campaign, sanitizer
 from helpers.measuring.sanitizer import CHECKS, Task, Verdict
 from helpers.measuring.sections import watching
 from helpers.measuring.sections.watching import Mutated
-from helpers.measuring.store import Record, Size
-from helpers.rungs import catalog as kernels
-from helpers.rungs import fingerprint
+from helpers.record import evidence, store
+from helpers.record.store import Record, Size
+from nogpu.errors import TileError
 from tests import mutants, mutants_hopper
 
 KIND = "mutants_sanitizer"

@@ -29,11 +29,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from helpers import toolchain
-from helpers.host import cpu_name
-from helpers.kernel import ROOT
+from helpers.ladder.kernel import ROOT
+from helpers.ladder.rungs import catalog
 from helpers.measuring import campaign
-from helpers.rungs import catalog
+from helpers.record.host import cpu_name
+from nogpu import toolchain
 
 NOTEBOOK = ROOT / "book" / "06_tiling.ipynb"
 KERNEL = "%%cuda tiled_32_core"

@@ -30,8 +30,8 @@ import os, sys
 sys.path.insert(0, os.path.abspath(".."))
 import numpy as np
 from helpers import catalog, live, plan
-from helpers.notebooks import start
-from helpers.workbench import mine
+from helpers.notebook import start
+from helpers.page.workbench import mine
 start()
 a = np.arange(1 << 20, dtype=np.float32); c = np.zeros_like(a)"""
 ADD = """\
@@ -57,7 +57,7 @@ m = plan("tiled_32", 1024).with_source(catalog["tiled_32"].source + "// mine").m
 print(m.live, m.gpu, m.label)"""
 
 EXERCISE = """\
-from helpers.exercises import KernelTask, check_kernel_source
+from helpers.page.exercises import KernelTask, check_kernel_source
 task = KernelTask("tiled", block=(32, 32), grid=("cdiv(N, 32)", "cdiv(M, 32)"))
 for found in check_kernel_source(catalog["tiled_32"].source, task):
     print(found)"""
@@ -65,7 +65,7 @@ for found in check_kernel_source(catalog["tiled_32"].source, task):
 
 def steps() -> dict[str, str]:
     """The session, cell by cell."""
-    from helpers.rungs import catalog
+    from helpers.ladder.rungs import catalog
 
     tiled = catalog["tiled_32"].source
     racy = tiled.replace("__syncthreads();  // both tiles are complete", "")
@@ -157,8 +157,8 @@ def notebook(path: Path, timeout: float) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """What this ran on."""
-    from helpers import device, toolchain
     from helpers.measuring.campaign import commit
+    from nogpu import device, toolchain
 
     gpu = device.current()
     packages = {}

@@ -40,7 +40,7 @@ def page(name: str) -> Path:
 def run_cell(code: str, names: dict[str, Any], where: str) -> tuple[str, Any]:
     """What a cell prints, and the value of its last expression or of its magic, as in a notebook."""
     if code.startswith("%%cuda"):
-        from helpers.workbench import cell_magic
+        from helpers.page.workbench import cell_magic
 
         line, _, body = code.partition("\n")
         with contextlib.redirect_stdout(io.StringIO()) as told:
@@ -83,8 +83,8 @@ def directives(prose: str) -> Iterator[tuple[str, str, str]]:
 
 def as_read(kind: str, title: str, body: str) -> str:
     """A quiz with its reasons, or a listing, as plain text."""
-    from helpers import pages
-    from helpers.pages.directives import read_kernel, read_quiz
+    from helpers import page as pages
+    from helpers.page.directives import read_kernel, read_quiz
 
     if kind == "kernel":
         listing = read_kernel(title, body.splitlines())
@@ -101,7 +101,7 @@ def as_read(kind: str, title: str, body: str) -> str:
 @contextlib.contextmanager
 def record_of(data: Mapping[str, Any] | None) -> Iterator[None]:
     """Let every reader of the record see this one in place of data/measurements/h200.json."""
-    from helpers.measuring import store
+    from helpers.record import store
 
     if data is None:
         yield
@@ -112,7 +112,7 @@ def record_of(data: Mapping[str, Any] | None) -> Iterator[None]:
 
 def run(name: str, record: Mapping[str, Any] | None = None) -> list[tuple[str, str]]:
     """Run a page as the book's build does; its pieces as (kind, text). Raises what a cell raises."""
-    from helpers import pages
+    from helpers import page as pages
 
     path = page(name)
     source = re.sub(r"(?s)\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"))

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from helpers.kernel import KERNELS, Kernel
-from helpers.toolchain import arch_number
+from helpers.ladder.kernel import KERNELS, Kernel
+from nogpu.toolchain import arch_number
 
 
 class Unknown(Exception):

@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from helpers import bfloat16, emulator, launch, toolchain
-from helpers.disk import replace_file
-from helpers.emulator.machine.tensor import a_layout, c_layout
-from helpers.errors import TileError
+from helpers.ladder import launch
 from helpers.measuring import campaign
+from nogpu import bfloat16, emulator, toolchain
+from nogpu.disk import replace_file
+from nogpu.emulator.machine.tensor import a_layout, c_layout
+from nogpu.errors import TileError
 
 FILE = Path(__file__).parent.parent / "data" / "validation" / "sums_h200.json"
 CASES = 8
@@ -141,7 +142,7 @@ def bits_of(x: Array, kind: str) -> Array:
 
 def eight(kind: str) -> Array:
     """The values of all 8-bit floats of a type, float64; NaN for those that are none."""
-    from helpers.emulator.machine.arith import fp8_value
+    from nogpu.emulator.machine.arith import fp8_value
 
     return np.asarray(fp8_value(np.arange(256, dtype=np.uint8), kind), np.float64)
 

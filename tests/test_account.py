@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from helpers import device
 from helpers.chapters.ch19 import account
-from helpers.errors import DataError
+from nogpu import device
+from nogpu.errors import DataError
 
 H200 = device.gpu("h200")
 NOTES = account.NOTES.read_text(encoding="utf-8")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from helpers import apart
-from helpers.apart import Limits, run
-from helpers.errors import ConfigError
+from nogpu.errors import ConfigError
 from tests.conftest import ROOT
+from tilelabs import apart
+from tilelabs.apart import Limits, run
 
 JOBS = "tests.apart_jobs:"
 SMALL = Limits(memory=1 << 30, seconds=2, wall=20)
@@ -70,7 +70,7 @@ def test_a_call_is_a_module_and_a_function() -> None:
 
 STOPPED = """
 import signal
-from helpers.apart import run
+from tilelabs.apart import run
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may have turned it off
 print("ready", flush=True)
 try:

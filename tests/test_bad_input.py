@@ -15,23 +15,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import apart
-from helpers.errors import DataError, TileError
-from helpers.grading import report
-from helpers.grading.collecting import Submission, collect
-from helpers.grading.gradebooks import feedback_zip
-from helpers.grading.grouping import groups
-from helpers.grading.judging import grade
-from helpers.grading.late_days import extensions
-from helpers.grading.preparing import prepared
-from helpers.grading.reporting import overrides
-from helpers.judging import marking
-from helpers.judging.marking import tidy
-from helpers.labs import courses
+from nogpu.errors import DataError, TileError
 from tests.hostile import HEADS, HONEST
 from tests.test_grading import notebook
 from tests.test_labs import CONFLICT
 from tests.test_policy import TWO, made, write
+from tilelabs import apart
+from tilelabs.grading import report
+from tilelabs.grading.collecting import Submission, collect
+from tilelabs.grading.gradebooks import feedback_zip
+from tilelabs.grading.grouping import groups
+from tilelabs.grading.judging import grade
+from tilelabs.grading.late_days import extensions
+from tilelabs.grading.preparing import prepared
+from tilelabs.grading.reporting import overrides
+from tilelabs.judging import marking
+from tilelabs.judging.marking import tidy
+from tilelabs.labs import courses
 
 LOCK = None if apart.landlock() else False
 CELL = f"%%cuda lab2\n{HONEST}"
@@ -205,7 +205,7 @@ def test_a_traceback_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*a: object) -> None:
         raise AttributeError
 
-    monkeypatch.setattr("helpers.grading.collecting.read_notebook", fail)
+    monkeypatch.setattr("tilelabs.grading.collecting.read_notebook", fail)
     with pytest.raises(AttributeError):
         through("s1.ipynb", b"{}")
 

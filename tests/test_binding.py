@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import binding, catalog, device, hopper, launch, numbers, plan
-from helpers.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
-from helpers.kernel import Room
+from helpers import catalog, plan
+from helpers.ladder import binding, hopper, launch, numbers
+from helpers.ladder.kernel import Room
+from nogpu import device
+from nogpu.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
 from tests.test_pretended import on, said, stops, written
 
 # -- in the emulator -----------------------------------------------------------------------------------
@@ -464,7 +466,7 @@ def test_a_thread_without_a_context_gets_one(
 
 def run_copy(source: str, rows: int, cols: int, row: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """The report of a copy in the emulator, from rows of `cols` elements to rows that start `row` apart."""
-    from helpers import emulator
+    from nogpu import emulator
 
     here = np.arange(rows * cols, dtype=np.uint16).reshape(rows, cols)
     there = np.full((rows, row), 9, np.uint16)
@@ -518,7 +520,7 @@ other.synchronize()
 print("wrong:", numbers.wrong_elements("tiled_32", A, B, C.get()))
 """,
     """
-from helpers.errors import DtypeError, ConfigError
+from nogpu.errors import DtypeError, ConfigError
 try:
     plan("tiled_32", *shape).bind(A, cupy.asarray(B), C)
 except DtypeError as refused:
@@ -583,7 +585,7 @@ GPU_SHAPES = ((512, 512, 512), (257, 263, 251), (1, 1, 1))
 
 def able(name: str) -> None:
     """Skip where the GPU cannot run a kernel."""
-    from helpers.toolchain import runs
+    from nogpu.toolchain import runs
 
     gpu = device.current()
     assert gpu is not None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from helpers.notebooks.addresses import repository
+from helpers.notebook.addresses import repository
 from helpers.notebooks.books import read_book, term_anchor
 from tests import pages_check as check
 from tests.conftest import ROOT, serve

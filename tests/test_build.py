@@ -90,7 +90,7 @@ def test_what_is_executed_again(small: Path) -> None:
     assert make_book(small)[:2] == (0, set())
     assert "Another title" in (small / "_build/html/book/01_one.html").read_text()
 
-    for name in ("helpers/device.py", "kernels/a", "data/a"):
+    for name in ("packages/nogpu/nogpu/device.py", "kernels/a", "data/a"):
         with (small / name).open("a") as file:
             file.write("\n")
         assert make_book(small)[:2] == (0, {"intro", "01_one"}), name

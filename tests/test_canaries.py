@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers import apart
 from tests.canaries import FIXED, FORMS, OWNER, PLACES, canary, numbers
 from tests.conftest import ROOT
+from tilelabs import apart
 
 pytestmark = [pytest.mark.slow, pytest.mark.nvrtc]
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from helpers.errors import ConfigError, ShapeError, UnknownKernelError
-from helpers.kernel import ROOT, Rule, broken_rules, cdiv, geometry
-from helpers.rungs import catalog
+from helpers.ladder.kernel import ROOT, Rule, broken_rules, cdiv, geometry
+from helpers.ladder.rungs import catalog
+from nogpu.errors import ConfigError, ShapeError, UnknownKernelError
 
 
 @pytest.mark.parametrize("name", list(catalog))

@@ -9,13 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from helpers import bfloat16, choosing, device, launch, model, numbers, usage
-from helpers.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
-from helpers.kernel import Geometry, geometry
-from helpers.measuring import everywhere
+from helpers.ladder import choosing, launch, model, numbers, usage
+from helpers.ladder.kernel import Geometry, geometry
+from helpers.ladder.rungs import catalog
 from helpers.measuring.sections import picking
-from helpers.plans import choose, plan
-from helpers.rungs import catalog
+from helpers.record import everywhere
+from helpers.record.plans import choose, plan
+from nogpu import bfloat16, device
+from nogpu.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
 
 H200, T4, A100 = (device.gpu(name) for name in ("h200", "t4", "a100"))
 SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 32, "TM": 4, "TN": 4}

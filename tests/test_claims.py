@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import claims
-from helpers.claims import FalseSentenceError, holds, place
-from helpers.errors import ConfigError
+from helpers.page import claims
+from helpers.page.claims import FalseSentenceError, holds, place
+from nogpu.errors import ConfigError
 from tests import reading
 from tests.conftest import ROOT
 

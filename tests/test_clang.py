@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import clang, compiled, emulator, resources, toolchain, trace, usage
-from helpers.errors import CompileError, ConfigError, ToolchainError
-from helpers.exercises import results
-from helpers.kernel import KERNELS, ROOT
-from helpers.rungs import catalog, lay_out
+from helpers import resources, trace
+from helpers.ladder import usage
+from helpers.ladder.kernel import KERNELS, ROOT
+from helpers.ladder.rungs import catalog, lay_out
+from helpers.page.exercises import results
+from nogpu import clang, compiled, emulator, toolchain
+from nogpu.errors import CompileError, ConfigError, ToolchainError
 from tests import compilers, foreign_kernels, mutants, test_emulator_calls, test_mutants
 
 SHAPES = ((64, 64, 64), (45, 83, 75))

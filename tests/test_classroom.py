@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from helpers.grading import collect, judging
-from helpers.labs import courses
 from tests import classroom
 from tests.classroom import LAB, changed, download, facts, graded_by_killed_runs, students
 from tests.conftest import ROOT
+from tilelabs.grading import collect, judging
+from tilelabs.labs import courses
 
 pytestmark = pytest.mark.nvrtc
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
 from tests import clean
 from tests.conftest import ROOT
 

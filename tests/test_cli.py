@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from helpers import __main__ as cli
-from helpers import device
-from helpers.errors import ConfigError, UnknownKernelError
-from helpers.measuring import store
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
+from helpers.record import store
+from nogpu import device
+from nogpu.errors import ConfigError, UnknownKernelError
 from tests.conftest import ROOT
 from tests.test_measure import FakeSession, gpu, record, recorded
 

@@ -19,15 +19,15 @@ from pathlib import Path
 import pytest
 
 from helpers import __main__ as cli
-from helpers import apart
-from helpers.errors import ConfigError
-from helpers.grading import clusters, collect, grade, judging, report
-from helpers.grading.collecting import Submission
-from helpers.labs import courses
+from nogpu.errors import ConfigError
 from tests import hostile
 from tests.conftest import ROOT
 from tests.hostile import HONEST
 from tests.test_grading import CLASS, LOCK, TWO, files, hand_in
+from tilelabs import apart
+from tilelabs.grading import clusters, collect, grade, judging, report
+from tilelabs.grading.collecting import Submission
+from tilelabs.labs import courses
 
 pytestmark = pytest.mark.nvrtc
 

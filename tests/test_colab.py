@@ -62,7 +62,7 @@ def test_a_cell_that_fails_is_seen(python: Path, source: Path, tmp_path: Path) -
     first = next(cell for cell in notebook.cells if "start()" in cell.source)
     lines = (
         "from traitlets import NoSuchName",
-        "from helpers.rungs import catalog; catalog['no_such_kernel']",
+        "from helpers.ladder.rungs import catalog; catalog['no_such_kernel']",
         "import sys; print('a word', file=sys.stderr)",
     )
     notebook.cells = [first, *map(nbformat.v4.new_code_cell, lines)]
@@ -71,4 +71,6 @@ def test_a_cell_that_fails_is_seen(python: Path, source: Path, tmp_path: Path) -
     assert [error.split(":")[0] for error in ran.errors] == ["ImportError", "UnknownKernelError"]
     assert ran.printed("stderr") == "a word\n"
     (shown,) = [o["traceback"] for o in ran.notebook.cells[2].outputs if "traceback" in o]
-    assert len(shown) == 2 and shown[0].startswith("----> 1 from helpers.rungs import catalog")
+    assert len(shown) == 2 and shown[0].startswith(
+        "----> 1 from helpers.ladder.rungs import catalog"
+    )

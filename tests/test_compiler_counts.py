@@ -18,12 +18,14 @@ from typing import Any
 
 import pytest
 
-from helpers import catalog, labs, toolchain
-from helpers.labs.rehearsing import sources
+from helpers import catalog
+from nogpu import toolchain
 from tests import colab
 from tests.compiler_counts import KINDS
 from tests.conftest import ROOT
 from tests.environments import NoEnvironmentError
+from tilelabs import labs
+from tilelabs.labs.rehearsing import sources
 
 pytestmark = [pytest.mark.slow, pytest.mark.nvrtc, pytest.mark.xdist_group("compiler counts")]
 

@@ -7,12 +7,13 @@ import re
 import numpy as np
 import pytest
 
-from helpers import device, matmul, plan
-from helpers.errors import ConfigError, NoGPUError, UnknownKernelError
-from helpers.kernel import KERNELS, constants, defines
-from helpers.launch import Trace
-from helpers.rungs import catalog, cores, find, fingerprint
-from helpers.text import headers, read_source, without_comments
+from helpers import matmul, plan
+from helpers.ladder.kernel import KERNELS, constants, defines
+from helpers.ladder.launch import Trace
+from helpers.ladder.rungs import catalog, cores, find, fingerprint
+from nogpu import device
+from nogpu.errors import ConfigError, NoGPUError, UnknownKernelError
+from nogpu.text import headers, read_source, without_comments
 from tests.conftest import ROOT
 
 LINES = {**dict.fromkeys(cores, 40), "naive_core": 10, "coalesced_core": 10, "tiled_32_core": 20}

@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import costs, device, emulator, measuring, model, pages, plots
-from helpers.costs import Bounds, bounding, counting
-from helpers.costs.waiting import waits
-from helpers.errors import ConfigError, DataError, UnknownNameError
-from helpers.measuring import Measurement
-from helpers.measuring.reading import outdated
+from helpers import draw as plots
+from helpers import page as pages
+from helpers import record as measuring
+from helpers.ladder import model
+from helpers.ladder.rungs import catalog
+from helpers.ladder.usage import resources_of
 from helpers.measuring.sections.counting import Counted
-from helpers.plans import plan
-from helpers.rungs import catalog
-from helpers.toolchain import SassInstruction
-from helpers.usage import resources_of
+from helpers.record import Measurement, costs
+from helpers.record.costs import Bounds, bounding, counting
+from helpers.record.costs.waiting import waits
+from helpers.record.plans import plan
+from helpers.record.reading import outdated
+from nogpu import device, emulator
+from nogpu.errors import ConfigError, DataError, UnknownNameError
+from nogpu.toolchain import SassInstruction
 
 pytestmark = [
     pytest.mark.nvrtc,

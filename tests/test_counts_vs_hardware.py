@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 from helpers import instruction_mix
-from helpers.measuring import agree, fingerprint, load
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
+from helpers.record import agree, fingerprint, load
 
 RECORDED = load("h200").counters
 ENTRIES = agree.comparable(RECORDED)

@@ -20,7 +20,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from helpers import device, emulator
+from nogpu import device, emulator
 from tests.conftest import ROOT
 from tests.reading import run_cell, steps
 from tests.test_measure import H200

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import cuts, device, emulator, hopper, launch
 from helpers.chapters.ch22 import limits
-from helpers.costs import bounding
-from helpers.cuts import Division, Piece, Sharers, Walk
-from helpers.errors import ConfigError
-from helpers.kernel import KERNELS
-from helpers.rungs import catalog, lay_out
+from helpers.ladder import cuts, hopper, launch
+from helpers.ladder.cuts import Division, Piece, Sharers, Walk
+from helpers.ladder.kernel import KERNELS
+from helpers.ladder.rungs import catalog, lay_out
+from helpers.record.costs import bounding
+from nogpu import device, emulator
+from nogpu.errors import ConfigError
 
 H200 = device.gpu("h200")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from helpers import device
-from helpers.errors import ConfigError, UnknownNameError
+from nogpu import device
+from nogpu.errors import ConfigError, UnknownNameError
 
 
 def test_peaks_follow_from_lanes_and_clock():

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 
-from helpers.pages import quiz, show_kernel
-from helpers.pages.directives import DirectiveTextError, read_kernel, read_quiz
+from helpers.page import quiz, show_kernel
+from helpers.page.directives import DirectiveTextError, read_kernel, read_quiz
 from tests.conftest import ROOT
 from tests.reading import as_read
 
@@ -106,9 +106,9 @@ warp
 ```
 
 ```{code-cell} ipython3
-from helpers.measuring import measure
-from helpers.pages import glue
-from helpers.workbench import mine
+from helpers.record import measure
+from helpers.page import glue
+from helpers.page.workbench import mine
 
 m = measure(["tiled_32", "block_1d"], sizes=4096, gpu="h200")
 glue(pair=m, few={("a", 1): 2.25}, n=32)
@@ -213,7 +213,7 @@ def one(soup: BeautifulSoup, selector: str) -> Any:
 
 @pytest.mark.slow
 def test_leaves_stand_in_the_text(built: BeautifulSoup) -> None:
-    from helpers.measuring import measure
+    from helpers.record import measure
 
     rate = measure(["block_1d"], sizes=4096, gpu="h200").value("block_1d", 4096, "gflops")
     assert f"It runs at {rate:.1f}, 2.25 and 32." in built.get_text()
@@ -285,7 +285,7 @@ def test_cuda_in_python_strings_is_coloured_as_cuda(built: BeautifulSoup) -> Non
 @pytest.mark.slow
 def test_a_kernels_cell_shows_the_kernels_text(built: BeautifulSoup) -> None:
     from helpers import catalog
-    from helpers.rungs import cores
+    from helpers.ladder.rungs import cores
 
     core = next(c for c in built.select(".cell_input") if "%%cuda block_1d_core" in c.get_text())
     assert core.pre.get_text().strip() == (

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from helpers import __main__ as cli
-from helpers import disk, toolchain
-from helpers.errors import CompileError
+from nogpu import disk, toolchain
+from nogpu.errors import CompileError
 from tests.conftest import ROOT
 
 SOURCE = """
@@ -395,7 +395,7 @@ def test_results_in_memory_are_bounded_by_weight() -> None:
 def test_the_weight_of_a_program_is_about_its_memory() -> None:
     import gc
 
-    from helpers.emulator.launching import run
+    from nogpu.emulator.launching import run
 
     body = "".join(f"x = x * {i + 1.5}f + y; y = y / x + {i}.25f;\n" for i in range(400))
     source = f'extern "C" __global__ void k(float* a) {{ float x = a[0], y = a[1]; {body} a[2] = x + y; }}'

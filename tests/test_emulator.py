@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.errors import CompileError, ConfigError, EmulationError, UnknownNameError
+from nogpu import emulator
+from nogpu.errors import CompileError, ConfigError, EmulationError, UnknownNameError
 
 SAXPY = """
 extern "C" __global__ void saxpy(const float* x, float* y, float a, int n)
@@ -703,8 +703,8 @@ def test_a_busy_machine_ends_no_kernel_early(monkeypatch):
 
 
 def test_damaged_ptx_ends_in_the_emulators_own_error():
-    from helpers import toolchain
-    from helpers.emulator.launching import run as running
+    from nogpu import toolchain
+    from nogpu.emulator.launching import run as running
 
     text = toolchain.ptx(SAXPY, name="kernel.cu")
     rng = np.random.default_rng(0)
@@ -804,7 +804,7 @@ def test_a_long_interval_without_barriers_is_judged_too():
         }
     }
     """
-    from helpers.emulator.observe import interval
+    from nogpu.emulator.observe import interval
 
     limit, interval.MAX_LOG = interval.MAX_LOG, 1 << 16
     try:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.emulator import TensorMap
-from helpers.errors import ConfigError, EmulationError
+from nogpu import emulator
+from nogpu.emulator import TensorMap
+from nogpu.errors import ConfigError, EmulationError
 
 HEAD = """
 struct alignas(64) Map { unsigned long long opaque[16]; };

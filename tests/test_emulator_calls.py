@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import emulator, toolchain
-from helpers.emulator.launching.run import program_of_ptx
-from helpers.emulator.ptx.survey import RECURSIONS
-from helpers.errors import EmulationError
+from nogpu import emulator, toolchain
+from nogpu.emulator.launching.run import program_of_ptx
+from nogpu.emulator.ptx.survey import RECURSIONS
+from nogpu.errors import EmulationError
 
 X = np.arange(256, dtype=np.float32) - 100
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.emulator import Report
-from helpers.errors import ConfigError, EmulationError
+from nogpu import emulator
+from nogpu.emulator import Report
+from nogpu.errors import ConfigError, EmulationError
 from tests.test_emulator_link import line
 
 HEAD = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import emulator
+from nogpu import emulator
 
 STRIDE = """
 extern "C" __global__ void stride(const float* x, float* y, int s, int first)
@@ -285,7 +285,7 @@ def test_wavefronts_of_every_block_shape_against_the_definition(block):
 
 def test_a_row_and_a_column_of_c():
     """The chapter on coalescing: one sector or 4 where threads walk along a row, 32 down a column."""
-    from helpers import launch
+    from helpers.ladder import launch
 
     across = {a.array: a for a in launch.trace("coalesced", 64, 64, 64).by_line() if a.op == "load"}
     down = {a.array: a for a in launch.trace("naive", 64, 64, 64).by_line() if a.op == "load"}
@@ -298,7 +298,7 @@ def test_a_row_and_a_column_of_c():
 
 
 def test_global_loads_shrink_by_the_tile():
-    from helpers import launch
+    from helpers.ladder import launch
 
     for tile in (8, 16, 32):
         loads = [

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import emulator, exercises
-from helpers.emulator import Finding, Report
-from helpers.emulator.launching.run import program_of_ptx
-from helpers.errors import CompileError, ConfigError, EmulationError
+from helpers.page import exercises
+from nogpu import emulator
+from nogpu.emulator import Finding, Report
+from nogpu.emulator.launching.run import program_of_ptx
+from nogpu.errors import CompileError, ConfigError, EmulationError
 
 HEAD = """extern "C" __global__ void k(const int* in, int* out, int n)
 {
@@ -408,7 +409,7 @@ def test_a_real_modifier_out_of_place_does_not_reach_a_launch(text: str) -> None
 
 
 def test_every_row_of_the_table_becomes_python_in_one_way() -> None:
-    from helpers.emulator.ptx import control, emit, opcodes
+    from nogpu.emulator.ptx import control, emit, opcodes
 
     rows = {key: op for key, op in opcodes.OPS.items() if not op.refused}
     ends = {key for key, op in rows.items() if op.ends and op.ends != "call"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.errors import EmulationError, UnknownNameError
+from nogpu import emulator
+from nogpu.errors import EmulationError, UnknownNameError
 
 TILED = """
 extern "C" __global__ void tiled(const float* A, const float* B, float* C, int M, int N, int K)

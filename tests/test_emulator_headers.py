@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from helpers import emulator, toolchain
-from helpers.errors import CompileError, EmulationError
+from nogpu import emulator, toolchain
+from nogpu.errors import CompileError, EmulationError
 
 pytestmark = pytest.mark.xdist_group("headers")
 

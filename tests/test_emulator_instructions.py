@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.errors import EmulationError
+from nogpu import emulator
+from nogpu.errors import EmulationError
 
 N = 256
 LETTER = {

@@ -14,13 +14,14 @@ from types import CodeType
 import numpy as np
 import pytest
 
-from helpers import emulator, toolchain, usage
-from helpers.emulator.launching import link, run
-from helpers.emulator.ptx import blocks, opcodes
-from helpers.emulator.ptx import syntax as P
-from helpers.emulator.ptx.program import Program
-from helpers.errors import EmulationError
-from helpers.rungs import catalog, lay_out
+from helpers.ladder import usage
+from helpers.ladder.rungs import catalog, lay_out
+from nogpu import emulator, toolchain
+from nogpu.emulator.launching import link, run
+from nogpu.emulator.ptx import blocks, opcodes
+from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx.program import Program
+from nogpu.errors import EmulationError
 from tests.conftest import ROOT
 from tests.test_emulator_faults import SAMPLES
 

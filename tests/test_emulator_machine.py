@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from helpers import emulator, toolchain
-from helpers.emulator.launching import run
-from helpers.emulator.machine.accused import below_zero
-from helpers.emulator.ptx import ends
-from helpers.errors import EmulationError
+from nogpu import emulator, toolchain
+from nogpu.emulator.launching import run
+from nogpu.emulator.machine.accused import below_zero
+from nogpu.emulator.ptx import ends
+from nogpu.errors import EmulationError
 
 BRANCHING = """
 extern "C" __global__ void k(int *out) {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.errors import EmulationError
+from nogpu import emulator
+from nogpu.errors import EmulationError
 
 HEAD = """
 __device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }

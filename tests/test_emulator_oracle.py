@@ -7,9 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from helpers import emulator, launch
-from helpers.errors import ConfigError, EmulationError, UnknownNameError
-from helpers.rungs import catalog
+from helpers.ladder import launch
+from helpers.ladder.rungs import catalog
+from nogpu import emulator
+from nogpu.errors import ConfigError, EmulationError, UnknownNameError
 
 ADD = """
 __device__ float shift[2];

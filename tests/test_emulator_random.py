@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from helpers import emulator
+from nogpu import emulator
 
 PROGRAMS, STATEMENTS = 24, 12
 N, SIZE = 32, 8  # threads, elements of each array
@@ -190,7 +190,7 @@ def test_a_random_program_does_in_the_emulator_what_it_does_on_a_cpu(
 
 def test_the_programs_are_what_they_are_meant_to_be() -> None:
     """Most of them hold arrays in memory, and all of them change what they began with."""
-    from helpers import toolchain
+    from nogpu import toolchain
 
     ptx = toolchain.ptx(CUDA)
     assert ptx.count(".local .align") >= PROGRAMS // 2

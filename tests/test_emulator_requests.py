@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.errors import ConfigError, EmulationError, TileError, UnknownNameError
+from nogpu import emulator
+from nogpu.errors import ConfigError, EmulationError, TileError, UnknownNameError
 
 SOURCE = """
 extern "C" __global__ void twice(const float* a, float* o, int n) {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.errors import EmulationError
+from nogpu import emulator
+from nogpu.errors import EmulationError
 
 RNG = np.random.default_rng(0)
 

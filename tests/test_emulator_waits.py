@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.emulator.launching import run
-from helpers.emulator.ptx import ends
+from nogpu import emulator
+from nogpu.emulator.launching import run
+from nogpu.emulator.ptx import ends
 from tests.foreign_waits import KERNELS
 
 CHAIN = """

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.emulator.machine.events import Stage
-from helpers.emulator.machine.state import State
-from helpers.emulator.ptx import blocks, syntax
-from helpers.errors import EmulationError
+from nogpu import emulator
+from nogpu.emulator.machine.events import Stage
+from nogpu.emulator.machine.state import State
+from nogpu.emulator.ptx import blocks, syntax
+from nogpu.errors import EmulationError
 
 RNG = np.random.default_rng(0)
 SWIZZLES = (0, 32, 64, 128)

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from helpers import emulator, toolchain
-from helpers.emulator.ptx import flow
+from nogpu import emulator, toolchain
+from nogpu.emulator.ptx import flow
 
 T = np.arange(32)
 

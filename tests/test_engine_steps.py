@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from helpers import emulator, plan, trace
-from helpers.emulator import EngineStep
-from helpers.errors import ConfigError, EmulationError
-from helpers.rungs import catalog
+from helpers import plan, trace
+from helpers.ladder.rungs import catalog
+from nogpu import emulator
+from nogpu.emulator import EngineStep
+from nogpu.errors import ConfigError, EmulationError
 
 IN_ORDER = ("copy begun", "copy awaited", "read begun", "read ended")
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from helpers import trace
-from helpers.kernel import ROOT
+from helpers.ladder.kernel import ROOT
 from tests import bench_engines
 
 

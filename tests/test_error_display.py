@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from helpers.errors import ConfigError
+from nogpu.errors import ConfigError
 
 SOURCE = 'extern "C" __global__ void f(float *x)\n{\n    x[0] = y;\n}\n'
 ANSI = re.compile(r"\x1b\[[\d;]*m")
@@ -19,7 +19,7 @@ ANSI = re.compile(r"\x1b\[[\d;]*m")
 def shell() -> InteractiveShell:
     """A real IPython, not this process's own one."""
     made = InteractiveShell()
-    made.run_cell("from helpers import launch, toolchain\nfrom helpers.rungs import catalog")
+    made.run_cell("from helpers import launch, toolchain\nfrom helpers.ladder.rungs import catalog")
     return made
 
 
@@ -102,7 +102,7 @@ def test_in_a_kernel_a_failing_cell_carries_the_short_text() -> None:
     """As a notebook stores it; a cell magic's call is not the reader's line."""
     magic = (
         "from IPython.core.magic import register_cell_magic\n"
-        "from helpers.rungs import catalog\n"
+        "from helpers.ladder.rungs import catalog\n"
         "@register_cell_magic\n"
         "def find(line, cell):\n"
         "    return catalog[cell.strip()]"

@@ -105,8 +105,8 @@ def test_the_hidden_share_is_of_characters() -> None:
 
 
 def test_a_page_is_measured() -> None:
-    from helpers.exercises.registry import find
-    from helpers.rungs import cores
+    from helpers.ladder.rungs import cores
+    from helpers.page.exercises.registry import find
 
     made = essay("04_first_kernel", PAGE)
     core = len(cores["block_1d_core"].source.splitlines())
@@ -182,7 +182,7 @@ def test_a_step_with_many_new_lines_needs_a_reason() -> None:
 
 
 def test_every_kernel_is_a_step_or_stands_beside_the_steps() -> None:
-    from helpers.rungs import catalog
+    from helpers.ladder.rungs import catalog
 
     assert set(essays.BEFORE) | essays.BESIDE == set(catalog)
     assert not set(essays.BEFORE) & essays.BESIDE and set(essays.EXCUSED) <= set(essays.BEFORE)
@@ -212,7 +212,7 @@ def test_new_lines_are_a_share_of_the_code() -> None:
 
 
 def test_every_rung_of_the_list_follows_one_of_its_chapter_or_before() -> None:
-    from helpers.rungs import catalog
+    from helpers.ladder.rungs import catalog
 
     for name, old in essays.BEFORE.items():
         assert catalog[old].chapter <= catalog[name].chapter, name

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from helpers import exercises
-from helpers.exercises import KernelTask, check, check_kernel_source
-from helpers.exercises.registry import starter
-from helpers.exercises.results import STARTER
+from helpers.page import exercises
+from helpers.page.exercises import KernelTask, check, check_kernel_source
+from helpers.page.exercises.registry import starter
+from helpers.page.exercises.results import STARTER
 
 IDS = [e.id for chapter in exercises.chapters() for e in exercises.load(chapter)]
 
@@ -33,7 +33,9 @@ def given(id: str, folder: Path, change: str = "") -> Any:
     if change:
         code = re.sub(r"(?m)^(\s*)(return .*|sum [+]?= .*)$", rf"\1{change}\2", code, count=1)
     file = folder / f"starter_{id.replace('.', '_')}{len(change)}.py"
-    imports = "import numpy as np\nfrom helpers import *\nfrom helpers.exercises import check\n"
+    imports = (
+        "import numpy as np\nfrom helpers import *\nfrom helpers.page.exercises import check\n"
+    )
     file.write_text(imports + code, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec and spec.loader

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import exercises
-from helpers.errors import UnknownNameError
-from helpers.exercises import (
+from helpers.page import exercises
+from helpers.page.exercises import (
     Check,
     KernelTask,
     Result,
@@ -31,7 +30,8 @@ from helpers.exercises import (
     registry,
     same_array,
 )
-from helpers.text import without_comments
+from nogpu.errors import UnknownNameError
+from nogpu.text import without_comments
 
 BOOK = Path(__file__).resolve().parent.parent / "book"
 CHAPTERS = {path.name[:2]: path for path in sorted(BOOK.glob("[0-9][0-9]_*.md"))}
@@ -178,7 +178,7 @@ jupytext: x
 
 ```{code-cell} ipython3
 :tags: [hide-input]
-from helpers.exercises import check
+from helpers.page.exercises import check
 ```
 
 ### Exercise 99.1: double
@@ -259,7 +259,7 @@ def test_a_good_chapter_has_no_fault(ninety_nine: list[str]) -> None:
         ('### Exercise 99.2: choose\n\n```{code-cell} ipython3\ncheck("99.2", "left")\n```', "",
          "99.2 has a checker and no section"),
         ('check("99.2", "left")', 'check("99.3", "left")', "no checker"),
-        ("from helpers.exercises import check", "import helpers", "raises NameError"),
+        ("from helpers.page.exercises import check", "import helpers", "raises NameError"),
         ('check("99.1", answer)\n```\n\n:::{dropdown} Hint',
          'print(check("99.1", answer))\n```\n\n:::{dropdown} Hint', "does not end with what check"),
     ],
@@ -621,9 +621,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A machine whose GPU is the emulator, and what was launched on it."""
     from types import SimpleNamespace
 
-    from helpers import device, emulator
-    from helpers.exercises import kernels
-    from helpers.measuring.protocol import Spread
+    from helpers.page.exercises import kernels
+    from helpers.record.protocol import Spread
+    from nogpu import device, emulator
 
     launched = []
 
@@ -652,7 +652,7 @@ def test_what_does_not_pass_stays_away_from_it(gpu: Any) -> None:
 
 
 def test_a_wrong_result_of_the_gpu_fails(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from helpers.exercises import kernels
+    from helpers.page.exercises import kernels
 
     run = kernels.launch_on_gpu
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from helpers.exercises import check
+from helpers.page.exercises import check
 
 REVERSE = 'extern "C" __global__ void reverse(const float* x, float* y, int n) {{ {} }}'
 NUMBER = "int i = blockIdx.x * blockDim.x + threadIdx.x;"

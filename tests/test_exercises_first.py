@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.exercises import check
+from helpers.page.exercises import check
 
 REVERSE = 'extern "C" __global__ void reverse(const float* x, float* y, int n) {{ {} }}'
 FLAT = (

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.exercises import KernelTask, check, check_kernel_source, kernels
-from helpers.exercises.kernels import AWKWARD, drawn_shapes, fractions_problem
+from helpers.page.exercises import KernelTask, check, check_kernel_source, kernels
+from helpers.page.exercises.kernels import AWKWARD, drawn_shapes, fractions_problem
 from tests import hostile
 from tests.test_exercises import KERNEL, SOUND, TILES_16
 

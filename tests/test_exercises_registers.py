@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from helpers.exercises import check
+from helpers.page.exercises import check
 from tests.conftest import ROOT
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from helpers import exercises
-from helpers.exercises import Result
-from helpers.hopper import wgmma_descriptor
+from helpers.ladder.hopper import wgmma_descriptor
+from helpers.page import exercises
+from helpers.page.exercises import Result
 from tests.conftest import ROOT
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from helpers import costs, trace
+from helpers import trace
 from helpers.chapters.ch14 import turing
-from helpers.exercises import check
+from helpers.page.exercises import check
+from helpers.record import costs
 from tests.conftest import ROOT
 
 

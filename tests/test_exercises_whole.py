@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import exercises
 from helpers.chapters.ch24 import checks
-from helpers.streams import makespan, schedule, simulate
+from helpers.ladder.streams import makespan, schedule, simulate
+from helpers.page import exercises
 
 
 def passes(name: str, answer: Any) -> bool:

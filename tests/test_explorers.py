@@ -14,19 +14,22 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from helpers import device, emulator, explorers, matmul, model
-from helpers.errors import ConfigError
-from helpers.explorers import _banks as bank_room
-from helpers.explorers import _coalescing as sector_room
-from helpers.explorers import _stepper as step_room
-from helpers.explorers import _tile as tile_room
-from helpers.explorers.core import Control, Explorer, script, significant, text
-from helpers.jobs import duties
-from helpers.kernel import broken_rules
-from helpers.measuring import load, store
+from helpers import matmul
+from helpers.ladder import model
+from helpers.ladder.jobs import duties
+from helpers.ladder.kernel import broken_rules
+from helpers.ladder.rungs import catalog
 from helpers.measuring.sections.sweeping import Swept
 from helpers.measuring.sections.timing import Point
-from helpers.rungs import catalog
+from helpers.page import explorers
+from helpers.page.explorers import _banks as bank_room
+from helpers.page.explorers import _coalescing as sector_room
+from helpers.page.explorers import _stepper as step_room
+from helpers.page.explorers import _tile as tile_room
+from helpers.page.explorers.core import Control, Explorer, script, significant, text
+from helpers.record import load, store
+from nogpu import device, emulator
+from nogpu.errors import ConfigError
 from tests.conftest import ROOT, serve
 from tests.pages_check import FIND_CRAMPED
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from helpers import labs
-from helpers.judging import marking, running
-from helpers.judging.marking import cases
-from helpers.labs import rehearsing
 from tests import hostile
 from tests.exploits import off
+from tilelabs import labs
+from tilelabs.judging import marking, running
+from tilelabs.judging.marking import cases
+from tilelabs.labs import rehearsing
 
 pytestmark = pytest.mark.nvrtc
 

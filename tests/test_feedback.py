@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from helpers.grading.feedback import MOST_FEEDBACK, Given, Told, page, text
-from helpers.judging.marking import Marked, Run
-from helpers.labs.checking import judged
 from tests.test_policy import BANKS, RIGHT, TWO
+from tilelabs.grading.feedback import MOST_FEEDBACK, Given, Told, page, text
+from tilelabs.judging.marking import Marked, Run
+from tilelabs.labs.checking import judged
 
 VILE = '</td><script>alert(1)</script>\x1b[2J\u202eevil & "quoted" <img src=x onerror=y> http://x'
 

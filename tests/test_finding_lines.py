@@ -7,9 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from helpers import catalog, emulator, launch, plan
-from helpers.kernel import Kernel
-from helpers.numbers import STORAGE, operands
+from helpers import catalog, plan
+from helpers.ladder import launch
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.numbers import STORAGE, operands
+from nogpu import emulator
 from tests.mutants import TILES
 
 BARRIER = "__syncthreads();"

@@ -13,12 +13,13 @@ import nbclient
 import nbformat
 import pytest
 
-from helpers import clang, device, fitting, toolchain
-from helpers.errors import ToolchainError
-from helpers.notebooks import starting
-from helpers.notebooks.addresses import Repository
-from helpers.notebooks.first_cell import setup_cell, welcome_cell
+from helpers.ladder import fitting
+from helpers.notebook import starting
+from helpers.notebook.addresses import Repository
+from helpers.notebook.first_cell import setup_cell, welcome_cell
 from helpers.notebooks.markdown import Page
+from nogpu import clang, device, toolchain
+from nogpu.errors import ToolchainError
 from tests.test_fitting import T4
 
 HERE = Repository("https://github.com/someone/a-book", "main")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from helpers import device, trace
+from helpers import trace
 from helpers.chapters.ch01 import machine
 from helpers.chapters.ch02 import timing
 from helpers.chapters.ch03 import rates
 from helpers.chapters.ch05 import inside_l1
 from helpers.chapters.ch06 import reuse
 from helpers.chapters.intro import climb
-from helpers.host import CpuTimes
-from helpers.measuring import measure
+from helpers.record import measure
+from helpers.record.host import CpuTimes
+from nogpu import device
 
 STEP = {"naive": 33.0, "coalesced": 5.0}
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from helpers import __main__ as cli
-from helpers import device, fitting, launch, toolchain, usage
-from helpers.errors import DataError, NoGPUError, ToolchainError
-from helpers.measuring import measure, sources
-from helpers.measuring.gpu import Session
-from helpers.rungs import lay_out
+from helpers.ladder import fitting, launch, usage
+from helpers.ladder.rungs import lay_out
+from helpers.record import measure, sources
+from helpers.record.gpu import Session
+from nogpu import device, toolchain
+from nogpu.errors import DataError, NoGPUError, ToolchainError
 from tests.test_measure import H200
 
 T4 = replace(H200, name="Tesla T4", arch="sm_75", driver_cuda="13.4")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import emulator
-from helpers.emulator import Report, TensorMap
+from nogpu import emulator
+from nogpu.emulator import Report, TensorMap
 from tests.test_emulator_warpgroups import fp8, mma
 
 RNG = np.random.default_rng(5)

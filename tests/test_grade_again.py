@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from helpers import __main__ as cli
-from helpers import apart
-from helpers.errors import ConfigError, DataError
-from helpers.grading import judging, report
-from helpers.grading.collecting import collect, read_notebook
-from helpers.grading.fixing import Fix, fixed, fixes
-from helpers.grading.history import HISTORY
-from helpers.grading.judging import Result, grade, results
-from helpers.grading.preparing import only, prepared
-from helpers.judging.marking import Marked
-from helpers.labs import courses, handout
+from nogpu.errors import ConfigError, DataError
 from tests.hostile import HONEST
 from tests.test_grading import notebook
 from tests.test_policy import BANKS, RIGHT, TWO
+from tilelabs import apart
+from tilelabs.grading import judging, report
+from tilelabs.grading.collecting import collect, read_notebook
+from tilelabs.grading.fixing import Fix, fixed, fixes
+from tilelabs.grading.history import HISTORY
+from tilelabs.grading.judging import Result, grade, results
+from tilelabs.grading.preparing import only, prepared
+from tilelabs.judging.marking import Marked
+from tilelabs.labs import courses, handout
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from helpers import apart
 from tests.conftest import ROOT
 from tests.environments import NoEnvironmentError, environment
 from tests.hostile import HONEST
 from tests.test_grading import hand_in
+from tilelabs import apart
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRA: list[str] = PROJECT["optional-dependencies"]["grade"]

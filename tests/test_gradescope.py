@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from helpers import __main__ as cli
-from helpers import apart
-from helpers.errors import DataError
-from helpers.grading import judging, report
-from helpers.grading.gradescope import Whose, results_json, whose_is
-from helpers.grading.leaderboards import leaderboard, pseudonyms
-from helpers.grading.timings import FOLDER
-from helpers.judging.marking import Marked
-from helpers.judging.timing import Timed
-from helpers.labs import courses
-from helpers.measuring.protocol import Spread
+from helpers.record.protocol import Spread
+from nogpu.errors import DataError
 from tests.hostile import HONEST, SECRET
 from tests.test_policy import BANKS, RIGHT, TWO, made, write
+from tilelabs import apart
+from tilelabs.grading import judging, report
+from tilelabs.grading.gradescope import Whose, results_json, whose_is
+from tilelabs.grading.leaderboards import leaderboard, pseudonyms
+from tilelabs.grading.timings import FOLDER
+from tilelabs.judging.marking import Marked
+from tilelabs.judging.timing import Timed
+from tilelabs.labs import courses
 
 LOCK = [] if apart.landlock() else ["--without-landlock"]
 TELLS = {

@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 
 from helpers import __main__ as cli
-from helpers import apart, labs
-from helpers.errors import ConfigError, DataError, SourceError
-from helpers.grading import Row, collect, collecting, feedback_zip, fill, grade, judging, report
-from helpers.grading.collecting import kernel_of, whose
-from helpers.grading.tables import inert
-from helpers.labs import courses
+from nogpu.errors import ConfigError, DataError, SourceError
 from tests import hostile
 from tests.conftest import ROOT
 from tests.hostile import HONEST
 from tests.test_labs import CONFLICT
+from tilelabs import apart, labs
+from tilelabs.grading import Row, collect, collecting, feedback_zip, fill, grade, judging, report
+from tilelabs.grading.collecting import kernel_of, whose
+from tilelabs.grading.tables import inert
+from tilelabs.labs import courses
 
 pytestmark = pytest.mark.nvrtc
 
@@ -284,8 +284,8 @@ CUT = """
 import sys
 from pathlib import Path
 from helpers import labs
-from helpers.grading import collect, grade
-from helpers.labs import courses
+from tilelabs.grading import collect, grade
+from tilelabs.labs import courses
 folder, course, out, lock = sys.argv[1:]
 grade(labs.lab("2"), collect(Path(folder), "lab2"), courses.read(Path(course)), Path(out), workers=1,
       lock=None if lock == "None" else False, tell=lambda line: print(line, flush=True))
@@ -453,7 +453,7 @@ def test_without_a_lock_grading_is_asked_for_in_words(
 
 
 def test_labs_know_nothing_of_grading() -> None:
-    code = "import sys, helpers.labs, helpers.labs.courses; print([m for m in sys.modules if 'grading' in m])"
+    code = "import sys, tilelabs.labs, tilelabs.labs.courses; print([m for m in sys.modules if 'grading' in m])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

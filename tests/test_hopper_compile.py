@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, hopper, launch, numbers, toolchain, usage
-from helpers.errors import CompileError, ConfigError
-from helpers.kernel import broken_rules, defines, geometry
-from helpers.rungs import catalog
+from helpers.ladder import hopper, launch, numbers, usage
+from helpers.ladder.kernel import broken_rules, defines, geometry
+from helpers.ladder.rungs import catalog
+from nogpu import device, toolchain
+from nogpu.errors import CompileError, ConfigError
 
 HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
 ARCH = "sm_90a"

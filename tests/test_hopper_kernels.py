@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import hopper, launch, numbers, plan
-from helpers.emulator.launching import grids
-from helpers.errors import EmulationError
-from helpers.kernel import Kernel, cdiv
-from helpers.launch import Trace, trace, trace_of
-from helpers.measuring import DEFAULT_GPU, agree, counters, load
+from helpers import plan
+from helpers.ladder import hopper, launch, numbers
+from helpers.ladder.kernel import Kernel, cdiv
+from helpers.ladder.launch import Trace, trace, trace_of
+from helpers.ladder.rungs import catalog, fingerprint
 from helpers.measuring.sections import counting
-from helpers.rungs import catalog, fingerprint
+from helpers.record import DEFAULT_GPU, agree, counters, load
+from nogpu.emulator.launching import grids
+from nogpu.errors import EmulationError
 from tests import hopper_on_a_gpu
 from tests.conftest import ROOT
 

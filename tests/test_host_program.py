@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import device
+from nogpu import device
 from tests.conftest import ROOT
 
 FILE = ROOT / "kernels" / "host" / "04_multiply.cu"

@@ -19,7 +19,7 @@ import pytest
 
 import helpers
 from helpers import colours
-from helpers.notebooks.addresses import repository
+from helpers.notebook.addresses import repository
 from helpers.notebooks.books import chapter_numbers, read_book
 from tests.conftest import ROOT
 
@@ -180,10 +180,16 @@ def test_rooms_import_downwards() -> None:
 def test_compilers_and_emulator_know_nothing_of_the_ladder() -> None:
     assert [f for path, text in modules().items() for f in imports_of_the_book(path, text)] == []
     assert {room_of(path.removesuffix(".py")) for path in modules()} >= COMPILERS
-    for wrong in ("from helpers.kernel import KERNELS", "def f():\n    import helpers.rungs"):
-        assert imports_of_the_book("helpers/toolchain.py", wrong) != []
-        assert imports_of_the_book("helpers/emulator/machine/arith.py", wrong) != []
-    assert imports_of_the_book("helpers/launch.py", "from helpers.kernel import KERNELS") == []
+    for wrong in (
+        "from helpers.ladder.kernel import KERNELS",
+        "def f():\n    import helpers.ladder.rungs",
+    ):
+        assert imports_of_the_book("packages/nogpu/nogpu/toolchain.py", wrong) != []
+        assert imports_of_the_book("packages/nogpu/nogpu/emulator/machine/arith.py", wrong) != []
+    assert (
+        imports_of_the_book("helpers/ladder/launch.py", "from helpers.ladder.kernel import KERNELS")
+        == []
+    )
 
 
 def test_imports_are_light() -> None:
@@ -193,29 +199,32 @@ def test_imports_are_light() -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("helpers/rungs.py", "from helpers.launch import matmul"),
-        ("helpers/rungs.py", "def f():\n    from helpers import plots"),
-        ("helpers/emulator/machine/memory.py", "import helpers.launch"),
-        ("helpers/launch.py", "from . import catalog"),
-        ("helpers/launch.py", "from helpers import matmul"),
+        ("helpers/ladder/rungs.py", "from helpers.ladder.launch import matmul"),
+        ("helpers/ladder/rungs.py", "def f():\n    from helpers import plots"),
+        ("packages/nogpu/nogpu/emulator/machine/memory.py", "import helpers.ladder.launch"),
+        ("helpers/ladder/launch.py", "from . import catalog"),
+        ("helpers/ladder/launch.py", "from helpers import matmul"),
         ("helpers/shed.py", "x = 1"),
     ],
 )
 def test_a_wrong_import_is_refused(path: str, source: str) -> None:
     assert wrong_imports(path, source) != []
-    assert wrong_imports("helpers/launch.py", "from helpers.emulator.machine.memory import x") == []
+    assert (
+        wrong_imports("helpers/ladder/launch.py", "from nogpu.emulator.machine.memory import x")
+        == []
+    )
 
 
 def test_a_heavy_import_is_refused() -> None:
-    assert heavy_imports("helpers/plots.py", "import matplotlib.pyplot as plt") != []
+    assert heavy_imports("helpers/draw.py", "import matplotlib.pyplot as plt") != []
     late = "import numpy as np\ndef f():\n    import matplotlib"
-    assert heavy_imports("helpers/plots.py", late) == []
+    assert heavy_imports("helpers/draw.py", late) == []
 
 
 # --- rooms of the emulator -----------------------------------------------------------------------
 
 FLOORS = ("ptx", "machine", "observe", "launching")
-"""Rooms of helpers/emulator, from the ground floor up."""
+"""Rooms of packages/nogpu/nogpu/emulator, from the ground floor up."""
 
 
 def hints(tree: ast.AST) -> set[int]:
@@ -250,8 +259,8 @@ def upward(path: str, source: str) -> set[tuple[str, str]]:
 
 
 def emulator_modules() -> dict[str, str]:
-    """Path below helpers/emulator and source, without the face."""
-    start = "helpers/emulator/"
+    """Path below packages/nogpu/nogpu/emulator and source, without the face."""
+    start = "packages/nogpu/nogpu/emulator/"
     found = {n.removeprefix(start): t for n, t in modules().items() if n.startswith(start)}
     return {name: text for name, text in found.items() if name != "__init__.py"}
 
@@ -259,14 +268,14 @@ def emulator_modules() -> dict[str, str]:
 def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
     assert {name.split("/")[0] for name in emulator_modules()} == set(FLOORS)
     assert {f for path, text in emulator_modules().items() for f in upward(path, text)} == set()
-    assert upward("ptx/syntax.py", "from helpers.emulator.machine import access") != set()
-    assert upward("launching/run.py", "from helpers.emulator.machine import access") == set()
+    assert upward("ptx/syntax.py", "from nogpu.emulator.machine import access") != set()
+    assert upward("launching/run.py", "from nogpu.emulator.machine import access") == set()
 
 
 def needed(path: str, source: str) -> set[str]:
     """Modules of its own room that one of the emulator's imports when it runs."""
     tree = ast.parse(source)
-    room, skip = "helpers.emulator." + path.split("/")[0], hints(tree)
+    room, skip = "nogpu.emulator." + path.split("/")[0], hints(tree)
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and id(node) not in skip and node.module:
@@ -292,7 +301,7 @@ def test_no_module_of_a_room_needs_itself(room: str) -> None:
     twisted = dict(sources)
     first, second = list(sources)[-2:]
     for here, there in ((first, second), (second, first)):
-        twisted[here] += f"\nfrom helpers.emulator.{room} import {Path(there).stem}\n"
+        twisted[here] += f"\nfrom nogpu.emulator.{room} import {Path(there).stem}\n"
     assert circles(twisted) >= {Path(first).stem, Path(second).stem}
 
 
@@ -329,7 +338,9 @@ def alike(modules: list[ModuleType]) -> set[str]:
 def test_a_module_is_what_its_name_says() -> None:
     """`import helpers.x as x` gives the module x, and nothing else in it or beside it is called x."""
     modules = every_module(helpers)
-    assert {"helpers.kernel", "helpers.plans", "helpers.plots"} <= {m.__name__ for m in modules}
+    assert {"helpers.ladder.kernel", "helpers.record.plans", "helpers.draw"} <= {
+        m.__name__ for m in modules
+    }
     assert shadowed(modules) == set()
     assert alike(modules) == set()
 
@@ -351,7 +362,8 @@ def test_a_module_that_an_object_shadows_is_told(
 
 
 def test_the_catalog_is_an_object_of_the_face() -> None:
-    from helpers import catalog, kernel, rungs
+    from helpers import catalog
+    from helpers.ladder import kernel, rungs
 
     assert catalog is rungs.catalog and isinstance(catalog, kernel.Catalog)
 
@@ -415,7 +427,7 @@ def test_a_picture_of_one_page_lives_with_its_chapter() -> None:
     plotted = {
         picture
         for name, text in every.items()
-        if name.startswith("helpers/plots/")
+        if name.startswith("helpers/draw/")
         for picture in public(text)
     } - {"both"}
     own = {
@@ -424,7 +436,7 @@ def test_a_picture_of_one_page_lives_with_its_chapter() -> None:
         if name.endswith("/pictures.py") and name.startswith("helpers/chapters/")
     }
     assert len(own) >= 10 and {"bars", "access_map"} <= plotted
-    others = " ".join(text for n, text in every.items() if not n.startswith("helpers/plots/"))
+    others = " ".join(text for n, text in every.items() if not n.startswith("helpers/draw/"))
     shared = drawn(others, "plots")  # by sliders, or by the command line
     assert homeless(pages, plotted - GENERAL - shared, own) == []
     assert homeless(pages, plotted | {"ring"}, own) != []
@@ -453,7 +465,7 @@ def test_the_palette_stands_in_one_place() -> None:
     """And in the script of the explorers, which Python cannot hand it to; there it is the same."""
     where = {name for name, text in modules().items() if stray_colours(text)}
     assert where == {"helpers/colours.py"}
-    script = (ROOT / "helpers/explorers/js/core.js").read_text(encoding="utf-8")
+    script = (ROOT / "helpers/page/explorers/js/core.js").read_text(encoding="utf-8")
     said = dict(re.findall(r"\b([A-Z]+): '(#\w+)'", script))
     assert {"BLUE", "VERMILION"} <= set(said)
     assert said == {name: getattr(colours, name) for name in said}
@@ -475,9 +487,9 @@ sys.meta_path.insert(0, Guard())
     [
         "import helpers",
         "from helpers import catalog, matmul, plan, trace, resources, model, device",
-        "import helpers.measuring, helpers.plots, helpers.pages, helpers.notebooks",
+        "import helpers.record, helpers.draw, helpers.page, helpers.notebook",
         "from helpers import catalog, matmul, trace, resources, model, device",
-        "import helpers.measuring, helpers.plots, helpers.pages, helpers.notebooks.commands",
+        "import helpers.record, helpers.draw, helpers.page, helpers.notebooks.commands",
         "import helpers.__main__",
     ],
 )
@@ -492,7 +504,7 @@ def test_a_notebook_starts_without_the_tool_that_made_it() -> None:
     """`start` runs on Colab; what writes notebooks stays where books are built."""
     tool = '; assert not any("notebooks.exporting" in name for name in sys.modules)'
     for what, fine in (
-        ("from helpers.notebooks import start", True),
+        ("from helpers.notebook import start", True),
         ("import helpers.notebooks.commands", False),
     ):
         ran = subprocess.run(

@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from helpers import plots
-from helpers.errors import ConfigError, DataError
-from helpers.jobs import duties
-from helpers.plots.by_thread import boxes, said
-from helpers.rungs import cores, find
+from helpers import draw as plots
+from helpers.draw.by_thread import boxes, said
+from helpers.ladder.jobs import duties
+from helpers.ladder.rungs import cores, find
+from nogpu.errors import ConfigError, DataError
 
 STAGED = [name for name in cores if find(name).reuse == "block" and find(name).dtype == "float32"]
 

@@ -5,11 +5,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from helpers import emulator, toolchain, trace
-from helpers.emulator.launching import joins
-from helpers.emulator.launching.joins import Piece, spans
-from helpers.emulator.ptx.bases import Place
-from helpers.errors import ConfigError, ToolchainError
+from helpers import trace
+from nogpu import emulator, toolchain
+from nogpu.emulator.launching import joins
+from nogpu.emulator.launching.joins import Piece, spans
+from nogpu.emulator.ptx.bases import Place
+from nogpu.errors import ConfigError, ToolchainError
 from tests import joined_kernels
 from tests.joined_kernels import SUBJECTS
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from helpers import explorers, judging, live
-from helpers.launch import trace
-from helpers.rungs import catalog
+from helpers.ladder.launch import trace
+from helpers.ladder.rungs import catalog
+from helpers.page import explorers, judging, live
 from tests.conftest import ROOT
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: this test did not run")

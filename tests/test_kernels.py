@@ -5,11 +5,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from helpers import launch, numbers, toolchain, usage
 from helpers.chapters.ch14.turing import between, loop_of
-from helpers.errors import CompileError, ConfigError, EmulationError
-from helpers.kernel import Kernel, broken_rules, defines
-from helpers.rungs import catalog
+from helpers.ladder import launch, numbers, usage
+from helpers.ladder.kernel import Kernel, broken_rules, defines
+from helpers.ladder.rungs import catalog
+from nogpu import toolchain
+from nogpu.errors import CompileError, ConfigError, EmulationError
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 ONE_ELEMENT = ("naive", "naive_int", "coalesced", "coalesced_int", "unrolled", "coarsened")

@@ -22,8 +22,11 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from helpers import __main__ as cli
-from helpers import labs, workbench
-from helpers.errors import (
+from helpers.notebook.addresses import repository
+from helpers.notebook.first_cell import AWAY
+from helpers.notebooks.running import executed
+from helpers.page import workbench
+from nogpu.errors import (
     ConfigError,
     DataError,
     SourceError,
@@ -31,15 +34,13 @@ from helpers.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
-from helpers.grading import collect
-from helpers.grading.judging import judged
-from helpers.labs import checking, courses, rehearsing, working
-from helpers.notebooks.addresses import repository
-from helpers.notebooks.first_cell import AWAY
-from helpers.notebooks.running import executed
 from tests import colab
 from tests.conftest import ROOT
 from tests.hostile import BOMBS, HONEST
+from tilelabs import labs
+from tilelabs.grading import collect
+from tilelabs.grading.judging import judged
+from tilelabs.labs import checking, courses, rehearsing, working
 
 pytestmark = pytest.mark.nvrtc
 
@@ -436,7 +437,10 @@ def test_stop_ends_the_check_and_not_the_notebook(kernel: Kernel) -> None:
 @pytest.mark.slow
 def test_a_compiler_in_the_notebooks_own_process_does_not_stop(kernel: Kernel) -> None:
     """The wrong twin: why the compiler has a process of its own."""
-    assert kernel.run("from helpers.judging import compiling\ncompiling.ready()")["status"] == "ok"
+    assert (
+        kernel.run("from helpers.page.judging import compiling\ncompiling.ready()")["status"]
+        == "ok"
+    )
     job = {"source": BOMBS["macros"], "arch": "sm_75"}
     assert kernel.stopped(f"compiling.compiled({job!r})", lambda: True) == ""
 

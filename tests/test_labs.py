@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from helpers import __main__ as cli
-from helpers import apart, clang, labs
-from helpers.apart import Done
-from helpers.errors import ConfigError, DataError, ToolchainError, UnknownNameError
-from helpers.judging.marking import cases, mark
-from helpers.labs import checking, courses, rehearsing, rubrics
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
+from nogpu import clang
+from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownNameError
 from tests.conftest import ROOT
 from tests.hostile import HONEST
+from tilelabs import apart, labs
+from tilelabs.apart import Done
+from tilelabs.judging.marking import cases, mark
+from tilelabs.labs import checking, courses, rehearsing, rubrics
 
 pytestmark = pytest.mark.nvrtc
 

@@ -8,8 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from helpers import bfloat16, device, launch, numbers, usage
-from helpers.errors import (
+from helpers.ladder import launch, numbers, usage
+from helpers.ladder.kernel import ROOT
+from helpers.ladder.rungs import catalog, lay_out
+from nogpu import bfloat16, device
+from nogpu.errors import (
     ConfigError,
     DtypeError,
     EmulationError,
@@ -17,8 +20,6 @@ from helpers.errors import (
     ShapeError,
     UnknownKernelError,
 )
-from helpers.kernel import ROOT
-from helpers.rungs import catalog, lay_out
 
 
 def test_matmul_is_right_and_leaves_its_inputs_alone():
@@ -124,7 +125,7 @@ def test_importing_helpers_needs_numpy_only():
         "import sys\n"
         "for name in ('cupy', 'matplotlib', 'pandas', 'ipywidgets', 'IPython'):\n"
         "    sys.modules[name] = None\n"
-        "import helpers, helpers.plots, helpers.pages, helpers.exercises\n"
+        "import helpers, helpers.draw, helpers.page, helpers.page.exercises\n"
         "print(helpers.catalog['naive'].entry)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 
-from helpers import device, judging, live, plots, wording
-from helpers.emulator import Finding
-from helpers.errors import CompileError, ConfigError, UnknownKernelError
-from helpers.kernel import Kernel
-from helpers.launch import trace
-from helpers.measuring import ImplausibleError, Measurement, protocol, telemetry
-from helpers.measuring import sources as replaying
-from helpers.pages import Html
-from helpers.rungs import catalog
+from helpers import draw as plots
+from helpers import wording
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.launch import trace
+from helpers.ladder.rungs import catalog
+from helpers.page import Html, judging, live
+from helpers.record import ImplausibleError, Measurement, protocol, telemetry
+from helpers.record import sources as replaying
+from nogpu import device
+from nogpu.emulator import Finding
+from nogpu.errors import CompileError, ConfigError, UnknownKernelError
 from tests.conftest import ROOT
 from tests.test_measure import H200, QUICK, FakeSession
 

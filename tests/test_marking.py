@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from helpers import apart
-from helpers.errors import ConfigError
-from helpers.judging import marking, running
-from helpers.judging.marking import Asked, cases, mark
+from nogpu.errors import ConfigError
 from tests import hostile
 from tests.hostile import HONEST
+from tilelabs import apart
+from tilelabs.judging import marking, running
+from tilelabs.judging.marking import Asked, cases, mark
 
 pytestmark = pytest.mark.nvrtc
 

@@ -17,23 +17,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, disk, host, rungs, usage
-from helpers import kernel as kernel_room
-from helpers.errors import (
-    ConfigError,
-    DataError,
-    DtypeError,
-    NoGPUError,
-    ShapeError,
-    ToolchainError,
-    UnknownKernelError,
-    UnknownNameError,
-)
-from helpers.measuring import (
+from helpers.ladder import kernel as kernel_room
+from helpers.ladder import rungs, usage
+from helpers.ladder.rungs import catalog
+from helpers.measuring import campaign as recording
+from helpers.measuring import ncu as counter_tool
+from helpers.measuring.sections import asking, building, counting, leaving_out, timing
+from helpers.measuring.sections.processor import HostTime
+from helpers.measuring.sections.timing import Point
+from helpers.record import (
     ImplausibleError,
     accuracy,
     counters,
     flags,
+    host,
     known_gpus,
     ladder,
     launches,
@@ -48,16 +45,21 @@ from helpers.measuring import (
     telemetry,
     transfers,
 )
-from helpers.measuring import campaign as recording
-from helpers.measuring import gpu as gpu_room
-from helpers.measuring import ncu as counter_tool
-from helpers.measuring import sources as replaying
-from helpers.measuring.measurement import COLUMNS
-from helpers.measuring.sections import asking, building, counting, leaving_out, timing
-from helpers.measuring.sections.processor import HostTime
-from helpers.measuring.sections.timing import Point
-from helpers.measuring.steps import Budget, Job, Outcome, Request
-from helpers.rungs import catalog
+from helpers.record import gpu as gpu_room
+from helpers.record import sources as replaying
+from helpers.record.measurement import COLUMNS
+from helpers.record.steps import Budget, Job, Outcome, Request
+from nogpu import device, disk
+from nogpu.errors import (
+    ConfigError,
+    DataError,
+    DtypeError,
+    NoGPUError,
+    ShapeError,
+    ToolchainError,
+    UnknownKernelError,
+    UnknownNameError,
+)
 
 QUICK = protocol.Effort(pairs=3, max_pairs=4, seconds=0.0, warm_ms=0.0)
 
@@ -782,7 +784,7 @@ def test_what_was_not_measured_is_said(recorded: type[FakeSession]) -> None:
 def test_a_live_measurement_carries_what_the_record_holds_of_the_same(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from helpers.pages import provenance
+    from helpers.page import provenance
 
     record(kernels=("naive", "tiled_32"), sizes=((64, 64, 64),))
     monkeypatch.setattr(replaying, "_session", gpu)
@@ -1154,7 +1156,7 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
     monkeypatch.setattr(counter_tool, "count", count)
     monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
     monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
-    from helpers.pages import stall_note
+    from helpers.page import stall_note
 
     record(kernels=("naive",))
     assert stalls("naive") == [] and stall_note(["naive"]) is None
@@ -1185,7 +1187,7 @@ def test_tensor_cores_are_shown_of_kernels_that_use_them_only(
     monkeypatch.setattr(counter_tool, "count", lambda jobs, what: [dict(busy) for _ in jobs])
     monkeypatch.setattr(counter_tool, "tool_path", lambda: "ncu")
     monkeypatch.setattr(counter_tool, "version", lambda _: "2025.3")
-    from helpers.pages import stall_note
+    from helpers.page import stall_note
 
     record(sections=("stalls",), kernels=("naive", "wmma"))
     alone = repr(stall_note(["naive"]))
@@ -1372,7 +1374,7 @@ def test_the_shipped_ladder_stands_where_the_book_says() -> None:
 
 def test_measuring_is_imported_without_a_gpu_library_or_pandas() -> None:
     code = (
-        "import sys, helpers.measuring, helpers.host, helpers.measuring.campaign;"
+        "import sys, helpers.record, helpers.record.host, helpers.measuring.campaign;"
         "print([m for m in ('cupy', 'pandas', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import choosing, device, launch, model, usage
-from helpers.errors import EmulationError
-from helpers.kernel import KERNELS, Kernel, geometry
-from helpers.rungs import catalog
+from helpers.ladder import choosing, launch, model, usage
+from helpers.ladder.kernel import KERNELS, Kernel, geometry
+from helpers.ladder.rungs import catalog
+from nogpu import device
+from nogpu.errors import EmulationError
 
 NAMES = ("mma_sliced", "mma_sliced_bf16")
 H200, A100 = device.gpu("h200"), device.gpu("a100")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from helpers import model
-from helpers.device import gpu, limits
-from helpers.errors import ConfigError
-from helpers.kernel import geometry
-from helpers.rungs import catalog
+from helpers.ladder import model
+from helpers.ladder.kernel import geometry
+from helpers.ladder.rungs import catalog
+from nogpu.device import gpu, limits
+from nogpu.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_ragged_tile_costs_a_whole_one_and_a_gpu_with_half_the_lanes_takes_lon
 
 def test_rounds_meet_the_recorded_times_and_a_wrong_feed_does_not(monkeypatch):
     """fp32_best on the H200, from 512 to 8192; the constants are from trials of it."""
-    from helpers.measuring import load
+    from helpers.record import load
 
     points = [p for p in load("h200").find("points", kernel="fp32_best") if p["n"] % 256 == 0]
     assert len(points) >= 5

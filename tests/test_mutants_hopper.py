@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from helpers import hopper, launch
-from helpers.rungs import catalog
+from helpers.ladder import hopper, launch
+from helpers.ladder.rungs import catalog
 from tests import mutants_hopper
 from tests.test_hopper_kernels import sound
 

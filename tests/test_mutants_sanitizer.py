@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from helpers import pages
-from helpers.errors import ToolchainError
-from helpers.measuring import evidence, sanitizer, store
+from helpers import page as pages
+from helpers.measuring import sanitizer
 from helpers.measuring.sanitizer import CHECKS, Task, Verdict
 from helpers.measuring.sections.watching import Controlled, Mutated
+from helpers.record import evidence, store
+from nogpu.errors import ToolchainError
 from tests import mutants
 from tests import mutants_sanitizer as ms
 from tests.conftest import ROOT
@@ -299,7 +300,7 @@ def test_the_command_needs_a_gpu_or_plans(
     assert ms.main(["--out", str(tmp_path / "x.json"), "--plan", "--workers", "12"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(ms.RUNS)
-    from helpers import device
+    from nogpu import device
 
     if device.current() is None:
         assert ms.main(["--out", str(tmp_path / "x.json")]) == 2

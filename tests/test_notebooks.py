@@ -16,15 +16,16 @@ from typing import Any
 import nbformat
 import pytest
 
-from helpers import toolchain
-from helpers.errors import ConfigError, ExportError, UnknownNameError
-from helpers.notebooks import commands, exporting, running, starting
-from helpers.notebooks import first_cell as first
-from helpers.notebooks.addresses import Repository, set_repository
+from helpers.ladder.rungs import catalog, find
+from helpers.notebook import first_cell as first
+from helpers.notebook import starting
+from helpers.notebook.addresses import Repository, set_repository
+from helpers.notebook.first_cell import setup_cell
+from helpers.notebooks import commands, exporting, running
 from helpers.notebooks.books import read_book
-from helpers.notebooks.first_cell import setup_cell
 from helpers.notebooks.markdown import Page
-from helpers.rungs import catalog, find
+from nogpu import toolchain
+from nogpu.errors import ConfigError, ExportError, UnknownNameError
 from tests import reading
 from tests.conftest import ROOT
 
@@ -238,7 +239,7 @@ def test_a_quiz_becomes_a_folded_cell_that_asks_it(book: Path) -> None:
     assert made["metadata"]["tags"] == ["remove-input"]
     assert made["metadata"]["jupyter"] == {"source_hidden": True}
     names: dict[str, Any] = {}
-    exec("from helpers.pages import glue, say\nglue(n=32)", names)
+    exec("from helpers.page import glue, say\nglue(n=32)", names)
     *_, last = ast.parse("".join(made["source"])).body
     exec("".join(made["source"]).rpartition("\n\n")[0], names)
     shown = eval(ast.unparse(last), names)
@@ -252,7 +253,7 @@ def test_a_listing_becomes_a_folded_cell_that_shows_it(book: Path) -> None:
     text = "# A\n\n:::{kernel} tiled_32\n:since: coalesced\n:lines: sum = 0 .. = sum;\n:folded:\n:mark: sum ; for (int k .. +=\n:::\n"
     *_, made = cells(book, text)
     assert "".join(made["source"]) == (
-        "from helpers.pages import show_kernel\n\nshow_kernel('tiled_32', since='coalesced', "
+        "from helpers.page import show_kernel\n\nshow_kernel('tiled_32', since='coalesced', "
         "lines=('sum = 0', '= sum;'), folded=True, mark=(('sum', 'sum'), ('for (int k', '+=')))"
     )
     assert made["metadata"]["jupyter"] == {"source_hidden": True}
@@ -303,7 +304,7 @@ def test_a_page_read_without_ipython_runs_its_kernel_cells(monkeypatch: pytest.M
         return f"{line}|{body}|{names['n']}"
 
     stub = types.SimpleNamespace(cell_magic=cell_magic)
-    monkeypatch.setitem(sys.modules, "helpers.workbench", stub)
+    monkeypatch.setitem(sys.modules, "helpers.page.workbench", stub)
     for code, shown in (
         ("%%cuda tiled_32 TILE=16", "tiled_32 TILE=16||3"),
         ("%%cuda tiled_32\nint x;\n", "tiled_32|int x;\n|3"),
@@ -742,7 +743,7 @@ def bare_fences(text: str) -> list[int]:
 
 
 def late_workbench(text: str) -> bool:
-    """Whether a %%cuda cell comes before the cell that imports helpers.workbench, which brings the magic."""
+    """Whether a %%cuda cell comes before the cell that imports helpers.page.workbench, which brings the magic."""
     cells = [m[1] for m in reading.FENCE.finditer(text)]
     body = [re.sub(r"\A(?::[^\n]*\n)*\s*", "", cell) for cell in cells]
     magic = [n for n, cell in enumerate(body) if cell.startswith("%%cuda")]
@@ -774,7 +775,7 @@ def test_the_workbench_is_imported_before_its_magic(page: Path) -> None:
 
 
 def test_a_magic_without_its_workbench_is_seen() -> None:
-    brings = "```{code-cell} ipython3\n:tags: [hide-input]\nimport helpers.workbench\n```\n"
+    brings = "```{code-cell} ipython3\n:tags: [hide-input]\nimport helpers.page.workbench\n```\n"
     magic = "```{code-cell} ipython3\n%%cuda tiled_32_core\n// the book's own text\n```\n"
     assert not late_workbench(brings + magic)
     assert not late_workbench("Text with `%%cuda` in it.\n")
@@ -870,8 +871,8 @@ def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
     made, work = tmp_path / "remote", tmp_path / "content"
     for name, text in {
         "book/x.md": "",
-        "helpers/notebooks.py": "def start(): print('started')",
-        "helpers/pages.py": "say = print",
+        "helpers/notebook.py": "def start(): print('started')",
+        "helpers/page.py": "say = print",
         "labs/9_x/starter.cu": "",
         "labs/9_x/rehearsal/solution.cu": "the solution",
         "tests/test_x.py": "",
@@ -907,7 +908,7 @@ def test_the_first_cell_clones_on_colab_only(tmp_path: Path) -> None:
     assert [path.name for path in work.iterdir()] == ["a-book"]
     clone = work / "a-book"
     assert sorted(p.relative_to(clone).as_posix() for p in clone.glob("[!.]*/**/*.*")) == [
-        "book/x.md", "helpers/notebooks.py", "helpers/pages.py", "labs/9_x/starter.cu"
+        "book/x.md", "helpers/notebook.py", "helpers/page.py", "labs/9_x/starter.cu"
     ]  # fmt: skip
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import bfloat16, catalog, emulator, numbers
-from helpers.emulator.machine import arith
+from helpers import catalog
+from helpers.ladder import numbers
+from nogpu import bfloat16, emulator
+from nogpu.emulator.machine import arith
 
 ROUND = """#include <cuda_bf16.h>
 extern "C" __global__ void rounded(const float* x, unsigned short* y, __nv_bfloat16 given, int n) {

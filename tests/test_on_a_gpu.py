@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from helpers.ladder.rungs import catalog
 from helpers.notebooks.books import read_book
-from helpers.rungs import catalog
 from tests import on_a_gpu
 from tests.conftest import ROOT
 
@@ -76,7 +76,7 @@ def test_a_fault_would_be_told() -> None:
 
 
 def test_without_a_gpu_nothing_is_written(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from helpers import device
+    from nogpu import device
 
     monkeypatch.setattr(device, "current", lambda: None)
     monkeypatch.setattr("sys.argv", ["on_a_gpu", "--out", str(tmp_path / "x.json")])

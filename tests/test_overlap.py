@@ -21,24 +21,18 @@ import numpy as np
 import pytest
 
 from helpers import __main__ as cli
-from helpers import (
-    binding,
-    catalog,
-    device,
-    exercises,
-    matmul,
-    numbers,
-    plan,
-    plots,
-    rungs,
-    streams,
-)
-from helpers.errors import ConfigError, DataError
-from helpers.measuring import ImplausibleError, campaign, load, overlap, protocol, sources, store
+from helpers import catalog, matmul, plan
+from helpers import draw as plots
+from helpers.ladder import binding, numbers, rungs, streams
+from helpers.ladder.streams import Operation, Step, Variant
+from helpers.measuring import campaign
 from helpers.measuring.sections import overlapping
 from helpers.measuring.sections.overlapping import Overlapped, Runner
-from helpers.measuring.steps import Outcome, Request
-from helpers.streams import Operation, Step, Variant
+from helpers.page import exercises
+from helpers.record import ImplausibleError, load, overlap, protocol, sources, store
+from helpers.record.steps import Outcome, Request
+from nogpu import device
+from nogpu.errors import ConfigError, DataError
 from tests.test_measure import FakeSession, gpu, record
 
 __all__ = ["gpu"]  # the pretend GPU of test_measure, a fixture here, too
@@ -550,7 +544,7 @@ def test_every_call_of_the_program_is_one_of_cupys() -> None:
 def test_every_variant_is_right_on_a_gpu() -> None:
     import cupyx
 
-    from helpers.measuring.gpu import Session
+    from helpers.record.gpu import Session
 
     session = Session()
     for name, shape in (("tiled_32", (1000, 701, 333)), ("vectorised", (1024, 512, 256))):

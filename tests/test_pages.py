@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 from helpers import catalog, instruction_mix, resources, trace
-from helpers.errors import ConfigError, DataError, UnknownNameError
-from helpers.measuring import counters, measure
-from helpers.pages import (
+from helpers.page import (
     Html,
     counters_table,
     format_glued,
@@ -30,6 +28,8 @@ from helpers.pages import (
     show_kernel,
     table,
 )
+from helpers.record import counters, measure
+from nogpu.errors import ConfigError, DataError, UnknownNameError
 
 VOID = {"br", "hr", "img", "input", "meta", "link", "wbr"}
 
@@ -160,7 +160,7 @@ def test_a_folded_listing_is_closed_and_says_its_file() -> None:
 
 def iter_common() -> Any:
     """Files of kernels/common."""
-    from helpers.kernel import KERNELS
+    from helpers.ladder.kernel import KERNELS
 
     return (path.relative_to(KERNELS).as_posix() for path in (KERNELS / "common").glob("*.cuh"))
 
@@ -252,7 +252,7 @@ def test_glue_gives_the_book_what_it_can_read_back(monkeypatch: pytest.MonkeyPat
     own = pytest.importorskip("myst_nb.ext.glue")
     import IPython.display
 
-    from helpers.pages import gluing
+    from helpers.page import gluing
 
     sent: list[tuple[Any, ...]] = []
 

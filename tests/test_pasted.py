@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import emulator, toolchain
-from helpers.bfloat16 import to_bfloat16
-from helpers.workbench import mine
+from helpers.page.workbench import mine
+from nogpu import emulator, toolchain
+from nogpu.bfloat16 import to_bfloat16
 
 FOLDER = Path(__file__).parent / "pasted"
 RNG = np.random.default_rng(5)

@@ -8,11 +8,12 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from helpers import colours, emulator
+from helpers import colours
 from helpers.chapters.ch01 import pictures as ch01
 from helpers.chapters.investigations import pictures as investigations
-from helpers.errors import DataError
-from helpers.plots import Figure
+from helpers.draw import Figure
+from nogpu import emulator
+from nogpu.errors import DataError
 
 NUMBER = """
 extern "C" __global__ void number(int* i, int* block, int* thread, int n)

@@ -9,15 +9,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from helpers import catalog, emulator, trace
+from helpers import catalog, trace
 from helpers.chapters.ch10 import pictures as ch10
 from helpers.chapters.ch11 import pictures as ch11
 from helpers.chapters.ch12 import pictures as ch12
-from helpers.emulator import Report
-from helpers.emulator.observe.counts import wide_load
-from helpers.errors import DataError
-from helpers.plots import Figure
-from helpers.plots.lane_phases import first_read, phases
+from helpers.draw import Figure
+from helpers.draw.lane_phases import first_read, phases
+from nogpu import emulator
+from nogpu.emulator import Report
+from nogpu.emulator.observe.counts import wide_load
+from nogpu.errors import DataError
 
 READ = """
 extern "C" __global__ void read4(const int* first, float* out)

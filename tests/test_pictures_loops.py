@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from helpers import catalog, device
+from helpers import catalog
 from helpers.chapters.ch13 import pictures as ch13
 from helpers.chapters.ch13.register_file import behind, operands, sources
 from helpers.chapters.ch14 import pictures as ch14
-from helpers.errors import ConfigError
-from helpers.plots import Figure
-from helpers.plots import dealing as ch15
-from helpers.toolchain import SassInstruction
+from helpers.draw import Figure
+from helpers.draw import dealing as ch15
+from nogpu import device
+from nogpu.errors import ConfigError
+from nogpu.toolchain import SassInstruction
 
 H200 = device.gpu("h200")
 

@@ -9,9 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from helpers import catalog, colours, emulator, model, numbers, plan
+from helpers import catalog, colours, plan
 from helpers.chapters.ch14 import pictures
-from helpers.errors import ConfigError
+from helpers.ladder import model, numbers
+from nogpu import emulator
+from nogpu.errors import ConfigError
 
 Order = Callable[[int, int, int], tuple[tuple[int, int], ...]]
 

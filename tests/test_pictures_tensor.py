@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import cuts, emulator, hopper, plan, plots, trace
+from helpers import draw as plots
+from helpers import plan, trace
 from helpers.chapters import notes as tuning
 from helpers.chapters.ch17 import pictures as ch17
 from helpers.chapters.ch18 import pictures as ch18
@@ -23,10 +24,12 @@ from helpers.chapters.ch21 import tries as tries21
 from helpers.chapters.ch22 import pictures as ch22
 from helpers.chapters.ch22 import tries as tries22
 from helpers.colours import PALETTE
-from helpers.errors import ConfigError, DataError, EmulationError
-from helpers.kernel import geometry
-from helpers.plots import Figure, hopper_blocks, surface
-from helpers.rungs import catalog
+from helpers.draw import Figure, hopper_blocks, surface
+from helpers.ladder import cuts, hopper
+from helpers.ladder.kernel import geometry
+from helpers.ladder.rungs import catalog
+from nogpu import emulator
+from nogpu.errors import ConfigError, DataError, EmulationError
 
 STEPS = [f"hopper_{i}" for i in range(1, 7)]
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog, emulator, matmul
+from helpers import catalog, matmul
 from helpers.chapters.ch06 import pictures as ch06
 from helpers.chapters.investigations import pictures as investigations
-from helpers.errors import DataError
-from helpers.plots import Figure
+from helpers.draw import Figure
+from nogpu import emulator
+from nogpu.errors import DataError
 from tests import test_plots
 
 A = np.array([[1, 2, 3, 1], [2, 1, 1, 3], [4, 1, 2, 2], [1, 3, 1, 2]], np.float32)

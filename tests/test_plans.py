@@ -13,22 +13,14 @@ import numpy as np
 import pytest
 
 import helpers
-from helpers import (
-    Plan,
-    bfloat16,
-    catalog,
-    device,
-    launch,
-    measuring,
-    model,
-    numbers,
-    plan,
-    project,
-    toolchain,
-)
-from helpers import kernel as kernel_room
-from helpers import text as text_room
-from helpers.errors import (
+from helpers import Plan, catalog, plan
+from helpers import record as measuring
+from helpers.ladder import kernel as kernel_room
+from helpers.ladder import launch, model, numbers
+from helpers.ladder.kernel import OWN, Geometry, geometry
+from nogpu import bfloat16, device, project, toolchain
+from nogpu import text as text_room
+from nogpu.errors import (
     CompileError,
     ConfigError,
     DataError,
@@ -39,7 +31,6 @@ from helpers.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
-from helpers.kernel import OWN, Geometry, geometry
 
 GUARD = "if (row < M && col < N) {"
 TILED = catalog["tiled_32"].source

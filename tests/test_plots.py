@@ -13,15 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog, colours, device, measuring, model, plan, plots, trace, wording
+from helpers import catalog, colours, plan, trace, wording
+from helpers import draw as plots
+from helpers import record as measuring
 from helpers.chapters.ch01 import pictures as ch01
 from helpers.chapters.ch03 import pictures as ch03
 from helpers.chapters.ch04 import pictures as ch04
 from helpers.chapters.ch20 import pictures as ch20
-from helpers.errors import ConfigError, DataError, ShapeError, UnknownNameError
-from helpers.kernel import Geometry
-from helpers.plots import Figure, bar_charts, rooflines, series, tilings
-from helpers.plots.figures import MARGIN, NARROW
+from helpers.draw import Figure, bar_charts, rooflines, series, tilings
+from helpers.draw.figures import MARGIN, NARROW
+from helpers.ladder import model
+from helpers.ladder.kernel import Geometry
+from nogpu import device
+from nogpu.errors import ConfigError, DataError, ShapeError, UnknownNameError
 from tests.pages_check import FIND_CRAMPED
 
 KERNELS = {"naive": 0.011, "coalesced": 0.125, "tiled_8": 0.11, "tiled_32": 0.178}
@@ -542,7 +546,8 @@ def test_the_ladder_is_in_the_catalogs_order_with_shares() -> None:
 
 
 def test_the_roofline_says_how_much_of_the_roof_is_reached() -> None:
-    from helpers import device, model
+    from helpers.ladder import model
+    from nogpu import device
 
     h200 = device.gpu("h200")
     figure = plots.roofline(RECORDED, intensity="kernel")
@@ -559,7 +564,7 @@ def test_the_roofline_says_how_much_of_the_roof_is_reached() -> None:
 
 
 def test_the_roofline_of_a_gpu_that_the_table_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from helpers.device import LiveGpu
+    from nogpu.device import LiveGpu
 
     live = LiveGpu(
         name="NVIDIA L4", arch="sm_89", sms=58, boost_mhz=2040, memory_bytes=24 << 30,

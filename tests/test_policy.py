@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from helpers import __main__ as cli
-from helpers import labs
-from helpers.errors import DataError
-from helpers.grading import judging, report
-from helpers.grading.collecting import Submission
-from helpers.grading.grouping import groups, once
-from helpers.grading.judging import Result
-from helpers.grading.stamps import keep, kept, timestamps
-from helpers.judging.marking import Case, Marked, Run
-from helpers.labs import courses
-from helpers.labs.policies import moment
+from nogpu.errors import DataError
+from tilelabs import labs
+from tilelabs.grading import judging, report
+from tilelabs.grading.collecting import Submission
+from tilelabs.grading.grouping import groups, once
+from tilelabs.grading.judging import Result
+from tilelabs.grading.stamps import keep, kept, timestamps
+from tilelabs.judging.marking import Case, Marked, Run
+from tilelabs.labs import courses
+from tilelabs.labs.policies import moment
 
 TWO = labs.lab("2")
 RIGHT = Marked(
@@ -173,7 +173,7 @@ def test_free_days_are_spent_over_the_course_and_first(place: Path) -> None:
     judging._write(place / "out" / "lab-1" / judging.file_name("s1"), replace(made("s1"), lab="1"))
     keep(earlier, {"s1": moment("2026-11-02T12:00Z")}, place / "out")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("helpers.grading.reporting.lab", lambda n: earlier if n == "1" else one)
+        patch.setattr("tilelabs.grading.reporting.lab", lambda n: earlier if n == "1" else one)
         rows = marks(place)
     assert (rows["s1"]["final"], rows["s2"]["final"]) == ("80", "90")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import toolchain
+from nogpu import toolchain
 from tests.conftest import ROOT
 from tests.pretended import labels, running
 from tests.pretended.machines import MACHINES
@@ -54,8 +54,8 @@ FIRST = """
 import os, sys
 sys.path.insert(0, os.path.abspath(".."))
 from helpers import device, matmul
-from helpers.measuring import measure
-from helpers.pages import say, glue, table
+from helpers.record import measure
+from helpers.page import say, glue, table
 from helpers import plots
 m = measure("tiled_32", sizes=[1024])
 rec = measure("tiled_32", sizes=[1024], gpu="h200")
@@ -277,4 +277,4 @@ def test_the_pretended_cupy_answers_as_the_real_one(tmp_path: Path) -> None:
 
 def test_only_a_pretended_process_has_another_cupy() -> None:
     assert not any(os.fspath(running.SITE) == path for path in sys.path)
-    assert toolchain.compile.__module__ == "helpers.toolchain"
+    assert toolchain.compile.__module__ == "nogpu.toolchain"

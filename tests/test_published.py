@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from helpers import device
-from helpers.errors import DataError
-from helpers.measuring import published, published_frame
-from helpers.measuring.documents import COLUMNS, KINDS
-from helpers.measuring.gpu import BASELINES
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
+from helpers.record import published, published_frame
+from helpers.record.documents import COLUMNS, KINDS
+from helpers.record.gpu import BASELINES
+from nogpu import device
+from nogpu.errors import DataError
 
 ROWS = published()
 KEY = ("document", "section", "kernel", "m", "n", "k", "block")

@@ -17,16 +17,17 @@ from typing import Any
 import pytest
 
 from helpers import __main__ as cli
-from helpers import device, disk, explorers, plots
-from helpers.errors import ConfigError, DataError
-from helpers.explorers import points as explored
-from helpers.measuring import Measurement, known_gpus, load, measure, protocol, sources, store
+from helpers import draw as plots
+from helpers.ladder.rungs import catalog
 from helpers.measuring import campaign as recording
-from helpers.measuring.adding import add_record
-from helpers.measuring.telemetry import Reading
-from helpers.pages import format_glued, provenance
-from helpers.rungs import catalog
-from helpers.toolchain import runs
+from helpers.page import explorers, format_glued, provenance
+from helpers.page.explorers import points as explored
+from helpers.record import Measurement, known_gpus, load, measure, protocol, sources, store
+from helpers.record.adding import add_record
+from helpers.record.telemetry import Reading
+from nogpu import device, disk
+from nogpu.errors import ConfigError, DataError
+from nogpu.toolchain import runs
 from tests import reading
 from tests.conftest import ROOT
 from tests.test_measure import H200, QUICK, FakeBench, FakeSession

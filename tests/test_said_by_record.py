@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from helpers import exercises
 from helpers.chapters.ch17 import checks
-from helpers.claims import FalseSentenceError, holds
-from helpers.pages import Markdown
+from helpers.page import Markdown, exercises
+from helpers.page.claims import FalseSentenceError, holds
 from tests.conftest import ROOT
 
 

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from helpers.chapters.five_documents import claims
-from helpers.claims import prose
-from helpers.errors import DataError
-from helpers.kernel import ROOT
-from helpers.measuring import published
+from helpers.ladder.kernel import ROOT
+from helpers.page.claims import prose
+from helpers.record import published
+from nogpu.errors import DataError
 from tests import reading
 
 PAGES = ("five_documents", "published_bugs")

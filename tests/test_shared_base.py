@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from helpers import emulator, toolchain
+from nogpu import emulator, toolchain
 
 OLD, NEW = "sm_75", "sm_90"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from helpers import __main__ as cli
-from helpers.grading import similarity
-from helpers.grading.collecting import Submission
-from helpers.grading.similarity import GRAM, pieces, ranked, tokens
-from helpers.labs.rehearsing import sources
 from tests.hostile import HONEST
 from tests.test_grading import TWO, hand_in
+from tilelabs.grading import similarity
+from tilelabs.grading.collecting import Submission
+from tilelabs.grading.similarity import GRAM, pieces, ranked, tokens
+from tilelabs.labs.rehearsing import sources
 
 OTHER = """\
 // Bt is N x K. One warp row of the block fetches along K, the threads are numbered by hand.

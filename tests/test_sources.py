@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.errors import SourceError
-from helpers.text import HEADERS, MOST_BYTES, check_includes, decode
+from nogpu.errors import SourceError
+from nogpu.text import HEADERS, MOST_BYTES, check_includes, decode
 
 TEXT = 'extern "C" __global__ void k(float* A)\n{\n    A[0] = 1;  // é\n}\n'
 
@@ -70,7 +70,7 @@ SECRET = "/proc/self/environ"
 REFUSED = {
     "absolute": f'#include "{SECRET}"',
     "angle": f"#include <{SECRET}>",
-    "relative": '#include "../tree/helpers/exercises/ch06.py"',
+    "relative": '#include "../tree/helpers/page/exercises/ch06.py"',
     "beside": '#include "solution.cu"',
     "the book's": '#include "06_tiled.cu"',
     "up from a header": "#include <../../etc/passwd>",

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from helpers import catalog, instruction_mix
-from helpers.measuring import load, stalls
-from helpers.pages.notes import BUSY, REASONS, stall_note
+from helpers.page.notes import BUSY, REASONS, stall_note
+from helpers.record import load, stalls
 
 RECORDED = [e["kernel"] for e in load("h200").data["stalls"]]
 

@@ -12,16 +12,16 @@ from random import Random
 
 import pytest
 
-from helpers import toolchain
-from helpers.errors import CompileError
-from helpers.kernel import (
+from helpers.ladder.kernel import (
     MAX_THREADS,
     Kernel,
     Rule,
     broken_rules,
     defines,
 )
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
+from nogpu import toolchain
+from nogpu.errors import CompileError
 from tests import static_asserts
 from tests.static_asserts import Unknown
 

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from helpers.errors import ConfigError, DataError
-from helpers.measuring import campaign, load, sections, store
+from helpers.measuring import campaign, sections
 from helpers.measuring.sections.counting import Counted
 from helpers.measuring.sections.overlapping import Overlapped
 from helpers.measuring.sections.timing import Point, Skipped
-from helpers.measuring.steps import Job, Outcome, Request, Section, Step
-from helpers.measuring.store import Count, Entry, Key, Maybe, Note, Positive, Text
+from helpers.record import load, store
+from helpers.record.steps import Job, Outcome, Request, Section, Step
+from helpers.record.store import Count, Entry, Key, Maybe, Note, Positive, Text
+from nogpu.errors import ConfigError, DataError
 from tests.conftest import ROOT
 from tests.test_measure import FakeSession, gpu, record
 
@@ -155,8 +156,8 @@ POWER_CAP = '''
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from helpers.measuring.steps import Done, Job, Section, Step
-from helpers.measuring.store import Entry, Key, Note, Positive, Text
+from helpers.record.steps import Done, Job, Section, Step
+from helpers.record.store import Entry, Key, Note, Positive, Text
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from helpers.emulator.machine import sums
+from nogpu.emulator.machine import sums
 from tests import sums_on_a_gpu as asked
 
 BY_NAME = {i.name: i for i in asked.INSTRUCTIONS}

@@ -10,21 +10,23 @@ from typing import Any
 
 import pytest
 
-from helpers import device, usage
-from helpers.errors import (
+from helpers.ladder import usage
+from helpers.ladder.kernel import broken_rules, geometry
+from helpers.ladder.model import merit
+from helpers.ladder.rungs import catalog
+from helpers.measuring import campaign
+from helpers.measuring.sections import sweeping
+from helpers.measuring.sections.sweeping import Swept
+from helpers.record import protocol, store, tiles
+from helpers.record.steps import Outcome, Request
+from nogpu import device
+from nogpu.errors import (
     ConfigError,
     DataError,
     NoGPUError,
     UnknownKernelError,
     UnknownNameError,
 )
-from helpers.kernel import broken_rules, geometry
-from helpers.measuring import campaign, protocol, store, tiles
-from helpers.measuring.sections import sweeping
-from helpers.measuring.sections.sweeping import Swept
-from helpers.measuring.steps import Outcome, Request
-from helpers.model import merit
-from helpers.rungs import catalog
 from tests.test_measure import H200, QUICK, FakeSession
 
 SIZE = (256, 256, 256)

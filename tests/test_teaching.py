@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from helpers import apart
 from helpers.chapters.teaching import facts
-from helpers.errors import DataError
-from helpers.labs import courses, lab, rehearsing
+from nogpu.errors import DataError
 from tests.conftest import ROOT
+from tilelabs import apart
+from tilelabs.labs import courses, lab, rehearsing
 
 PAGE = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "requirements" / "grade.Dockerfile").read_text(encoding="utf-8")

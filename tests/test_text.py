@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers import text, toolchain
-from helpers.errors import CompileError
+from nogpu import text, toolchain
+from nogpu.errors import CompileError
 
 PROGRAM = """#include <stdio.h>
 #include <cuda_fp16.h>

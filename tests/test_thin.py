@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from helpers import choosing, device, launch, model, usage
-from helpers.errors import EmulationError
-from helpers.kernel import Kernel, geometry
-from helpers.rungs import catalog
+from helpers.ladder import choosing, launch, model, usage
+from helpers.ladder.kernel import Kernel, geometry
+from helpers.ladder.rungs import catalog
+from nogpu import device
+from nogpu.errors import EmulationError
 
 THIN = tuple(name for name, k in catalog.items() if model.is_thin(k))
 H200 = device.gpu("h200")

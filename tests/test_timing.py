@@ -17,17 +17,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import device, labs, launch
-from helpers.errors import DataError, NoGPUError
-from helpers.grading import collect, grade, report
-from helpers.grading.timings import time_class, times
-from helpers.judging import timing
-from helpers.judging.marking import Asked
-from helpers.judging.timing import Timed, time_on_gpu, told, words
-from helpers.labs import checking, courses
-from helpers.measuring import gpu as measuring_gpu
-from helpers.measuring.protocol import Effort, Spread
+from helpers.ladder import launch
+from helpers.record import gpu as measuring_gpu
+from helpers.record.protocol import Effort, Spread
+from nogpu import device
+from nogpu.errors import DataError, NoGPUError
 from tests.hostile import HONEST
+from tilelabs import labs
+from tilelabs.grading import collect, grade, report
+from tilelabs.grading.timings import time_class, times
+from tilelabs.judging import timing
+from tilelabs.judging.marking import Asked
+from tilelabs.judging.timing import Timed, time_on_gpu, told, words
+from tilelabs.labs import checking, courses
 
 Launch = Callable[..., None]
 TWO = labs.lab("2")
@@ -218,7 +220,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     monkeypatch.setattr(
         device, "current", lambda: SimpleNamespace(name="NVIDIA Pretended", arch="sm_75")
     )
-    for home in ("helpers.grading.timings", "helpers.labs.checking"):
+    for home in ("tilelabs.grading.timings", "tilelabs.labs.checking"):
         monkeypatch.setattr(f"{home}.time_on_gpu", pretend)
     return sent
 

@@ -5,10 +5,11 @@ import sys
 
 import pytest
 
-from helpers import toolchain, usage
 from helpers.chapters.ch13.register_file import operands, sources
-from helpers.errors import CompileError, ConfigError, ToolchainError, UnknownNameError
-from helpers.rungs import catalog
+from helpers.ladder import usage
+from helpers.ladder.rungs import catalog
+from nogpu import toolchain
+from nogpu.errors import CompileError, ConfigError, ToolchainError, UnknownNameError
 
 SMALL = """
 extern "C" __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
@@ -99,7 +100,7 @@ def test_a_template_on_an_undefined_type_is_a_compile_error() -> None:
     source = "template <int N> __global__ void f(half* A) { A[N] = A[0]; }"
     code = (
         "from helpers import toolchain\n"
-        "from helpers.errors import CompileError\n"
+        "from nogpu.errors import CompileError\n"
         f"try: toolchain.compile({source!r}, name_expressions=('f<2>',))\n"
         "except CompileError as error: print('refused', 'half' in str(error))\n"
     )

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from helpers.errors import ConfigError
-from helpers.kernel import geometry
-from helpers.measuring import ImplausibleError, protocol
-from helpers.measuring.gpu import BASELINES
-from helpers.measuring.trials import (
+from helpers.ladder.kernel import geometry
+from helpers.ladder.rungs import catalog
+from helpers.record import ImplausibleError, protocol
+from helpers.record.gpu import BASELINES
+from helpers.record.trials import (
     PRECISION,
     Contender,
     enter,
@@ -22,7 +22,7 @@ from helpers.measuring.trials import (
     trial,
     yardstick,
 )
-from helpers.rungs import catalog
+from nogpu.errors import ConfigError
 from tests.test_measure import QUICK, RATES, FakeSession
 
 SIZE = (64, 64, 64)

@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from helpers import device, pages
-from helpers.errors import ConfigError, NoGPUError
-from helpers.explorers import _tile
-from helpers.measuring import campaign, protocol, reading, store, tiles
+from helpers import page as pages
+from helpers.ladder.rungs import catalog, fingerprint
+from helpers.measuring import campaign
 from helpers.measuring.sections import confirming, sweeping
 from helpers.measuring.sections.confirming import Tuned
 from helpers.measuring.sections.sweeping import Swept
-from helpers.measuring.steps import Outcome, Request
-from helpers.rungs import catalog, fingerprint
+from helpers.page.explorers import _tile
+from helpers.record import protocol, reading, store, tiles
+from helpers.record.steps import Outcome, Request
+from nogpu import device
+from nogpu.errors import ConfigError, NoGPUError
 from tests.test_measure import H200, QUICK, FakeSession
 from tests.test_sweep import Session, threads
 

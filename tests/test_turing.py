@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from helpers import costs, device, usage
 from helpers.chapters.ch14 import bands, sweeps, turing
-from helpers.rungs import catalog, lay_out
+from helpers.ladder import usage
+from helpers.ladder.rungs import catalog, lay_out
+from helpers.record import costs
+from nogpu import device
 
 pytestmark = pytest.mark.nvrtc
 T4 = device.gpu("t4")

@@ -17,18 +17,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import bfloat16, device, hopper, launch, numbers, pages
-from helpers import kernel as kernel_room
+from helpers import page as pages
 from helpers.__main__ import main
-from helpers.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
-from helpers.kernel import geometry
-from helpers.measuring import campaign, evidence, one, protocol, sanitizer, store
+from helpers.ladder import hopper, launch, numbers
+from helpers.ladder import kernel as kernel_room
+from helpers.ladder.kernel import geometry
+from helpers.ladder.rungs import catalog
+from helpers.measuring import campaign, one, sanitizer
 from helpers.measuring.sanitizer import CHECKS, Task, Verdict
 from helpers.measuring.sections import shaping, watching
 from helpers.measuring.sections.shaping import Shaped
 from helpers.measuring.sections.watching import Watched
-from helpers.measuring.steps import Outcome, Request
-from helpers.rungs import catalog
+from helpers.record import evidence, protocol, store
+from helpers.record.steps import Outcome, Request
+from nogpu import bfloat16, device
+from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
 from tests import pretend_tools
 from tests.test_measure import H200, FakeSession
 
@@ -545,7 +548,7 @@ def test_the_program_says_what_it_did(
 
 def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
     code = (
-        "import threading, time; from helpers.measuring import one;"
+        "import threading, time; from helpers.record import one;"
         "threading.Timer(0.2, one.give_up, (0.2,)).start(); time.sleep(30)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25)
@@ -581,7 +584,7 @@ class NumpySession(FakeSession):
     cupy = SimpleNamespace(empty=np.empty, abs=np.abs)  # type: ignore[assignment]
 
     def problem(self, dtype: str, M: int, N: int, K: int, seed: int = 0) -> Any:  # type: ignore[override]
-        from helpers.measuring.gpu import host_operands
+        from helpers.record.gpu import host_operands
 
         A, B = host_operands(dtype, M, N, K, seed)
         A64, B64 = numbers.values(dtype, A), numbers.values(dtype, B)

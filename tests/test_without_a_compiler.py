@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers import clang, compiled, emulator, matmul, toolchain, trace
-from helpers.errors import CompileError, DataError, ToolchainError
-from helpers.rungs import cores
-from helpers.workbench import cell_magic, mine
+from helpers import matmul, trace
+from helpers.ladder.rungs import cores
+from helpers.page.workbench import cell_magic, mine
+from nogpu import clang, compiled, emulator, toolchain
+from nogpu.errors import CompileError, DataError, ToolchainError
 
 
 @pytest.fixture

@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import catalog, device, toolchain, workbench
-from helpers.errors import (
+from helpers import catalog
+from helpers.ladder.rungs import cores, find
+from helpers.page import workbench
+from helpers.page.judging import shapes, texts
+from helpers.page.workbench import Verdict, cell_magic, mine
+from helpers.record import turns
+from nogpu import device, toolchain
+from nogpu.errors import (
     ConfigError,
     EmulationError,
     NoGPUError,
     ToolchainError,
     UnknownKernelError,
 )
-from helpers.judging import shapes, texts
-from helpers.measuring import turns
-from helpers.rungs import cores, find
-from helpers.workbench import Verdict, cell_magic, mine
 from tests.conftest import ROOT
 
 TILED = catalog["tiled_32"].source

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from helpers import __main__ as cli
-from helpers import labs
-from helpers.errors import DataError
-from helpers.grading import judging, report
-from helpers.grading.answers import MOST_ANSWER, answers_in
-from helpers.grading.collecting import collect
-from helpers.grading.grouping import once
-from helpers.grading.judging import key_of, results
-from helpers.grading.tables import unknown_student
-from helpers.labs import courses
-from helpers.labs.handing_out import handout
-from helpers.labs.working import UNANSWERED
+from nogpu.errors import DataError
 from tests.hostile import HONEST
 from tests.test_grading import notebook
 from tests.test_policy import RIGHT, TWO, G, made, write
+from tilelabs import labs
+from tilelabs.grading import judging, report
+from tilelabs.grading.answers import MOST_ANSWER, answers_in
+from tilelabs.grading.collecting import collect
+from tilelabs.grading.grouping import once
+from tilelabs.grading.judging import key_of, results
+from tilelabs.grading.tables import unknown_student
+from tilelabs.labs import courses
+from tilelabs.labs.handing_out import handout
+from tilelabs.labs.working import UNANSWERED
 
 HEAD = "student,lab,part,points,reason\n"
 NAMED = "id,name\ns1,Ada\ns2,Bo\ns3,=Cy\n"

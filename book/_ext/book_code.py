@@ -21,8 +21,8 @@ from sphinx.transforms import SphinxTransform
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # helpers stands beside book/
 
-from helpers.notebooks.cells import kernel_of
-from helpers.rungs import catalog, cores
+from helpers.ladder.rungs import catalog, cores
+from helpers.notebook.cells import kernel_of
 
 CUDA = re.compile(
     r"__global__|__device__|__shared__|__syncthreads|\b(?:thread|block)Idx\.|#pragma unroll|^#define ",

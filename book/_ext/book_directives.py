@@ -1,6 +1,6 @@
 """Sphinx extension: quizzes and kernel listings as directives, `:::{quiz}` and `:::{kernel}`.
 
-What a directive holds is read by helpers.pages.directives and shown by helpers.pages.quiz and show_kernel,
+What a directive holds is read by helpers.page.directives and shown by helpers.page.quiz and show_kernel,
 as a notebook shows it. In a quiz every role works that works in a paragraph. An error names the page and
 the line.
 """
@@ -18,9 +18,9 @@ from sphinx.util.docutils import SphinxDirective
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # helpers stands beside book/
 
-from helpers.errors import TileError
-from helpers.pages import quiz, show_kernel
-from helpers.pages.directives import DirectiveTextError, read_kernel, read_quiz
+from helpers.page import quiz, show_kernel
+from helpers.page.directives import DirectiveTextError, read_kernel, read_quiz
+from nogpu.errors import TileError
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ OPEN, CLOSE = "\ue000", "\ue001"
 
 
 class FromLines(SphinxDirective):
-    """A directive whose lines helpers.pages.directives reads, options too."""
+    """A directive whose lines helpers.page.directives reads, options too."""
 
     has_content = True
     optional_arguments = 1

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from helpers.errors import DataError
-from helpers.measuring import counters, measure
-from helpers.measuring.store import Size
+from helpers.record import counters, measure
+from helpers.record.store import Size
+from nogpu.errors import DataError
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from helpers.errors import DataError
-from helpers.kernel import ROOT
+from helpers.ladder.kernel import ROOT
+from nogpu.errors import DataError
 
 TRIES = ROOT / "data" / "tries"
 

@@ -16,8 +16,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from helpers import device, toolchain
-from helpers.errors import (
+from helpers.ladder.kernel import ROOT
+from helpers.ladder.rungs import catalog
+from helpers.measuring import sections
+from helpers.record import store
+from helpers.record.gpu import BASELINES, Session
+from helpers.record.steps import Budget, Done, Job, Outcome, Request, Section, Step
+from helpers.record.store import Record
+from helpers.record.telemetry import number, query
+from nogpu import device, toolchain
+from nogpu.errors import (
     ConfigError,
     GpuFaultError,
     NoGPUError,
@@ -25,13 +33,6 @@ from helpers.errors import (
     UnknownKernelError,
     near_matches,
 )
-from helpers.kernel import ROOT
-from helpers.measuring import sections, store
-from helpers.measuring.gpu import BASELINES, Session
-from helpers.measuring.steps import Budget, Done, Job, Outcome, Request, Section, Step
-from helpers.measuring.store import Record
-from helpers.measuring.telemetry import number, query
-from helpers.rungs import catalog
 
 PROTOCOL = {
     "clock": "CUDA events on one stream; the host queues ahead behind a spinning kernel",
@@ -39,7 +40,7 @@ PROTOCOL = {
     "statistics": "median and quartiles of samples; cublas_ratio is the median of paired ratios",
     "data": "N(0, 1), or integers from -99 to 99 for int32; the same operands for every kernel",
     "cache": "warm: operands that fit in L2 stay there from one launch to the next",
-    "check": "output poisoned before, compared after with a float64 product; see helpers.measuring",
+    "check": "output poisoned before, compared after with a float64 product; see helpers.record",
     "copies": "pageable host memory, cudaMemcpy, by the host's clock, median of three",
     "overlap": "host arrays to host result by the host's clock, variants in random order, round by round",
     "first_ms": "compile, load and launch with empty caches; CUDA itself already initialised",

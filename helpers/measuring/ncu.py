@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from helpers.errors import DataError, ToolchainError
-from helpers.kernel import ROOT, geometry
-from helpers.rungs import find
+from helpers.ladder.kernel import ROOT, geometry
+from helpers.ladder.rungs import find
+from nogpu.errors import DataError, ToolchainError
 
 METRICS: Mapping[str, str] = MappingProxyType(
     {

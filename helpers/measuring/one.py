@@ -20,19 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from helpers import hopper
-from helpers.kernel import Geometry, geometry
-from helpers.launch import cuda_launch
+from helpers.ladder import hopper
+from helpers.ladder.kernel import Geometry, geometry
+from helpers.ladder.launch import cuda_launch
+from helpers.ladder.numbers import STORAGE, operands, poison, wrong_elements
+from helpers.ladder.rungs import find
 from helpers.measuring.sections.shaping import check_shapes
-from helpers.numbers import STORAGE, operands, poison, wrong_elements
-from helpers.rungs import find
 
 
 def matrix(values: np.ndarray, padded: bool, dtype: str) -> tuple[Any, Any]:
     """A matrix on the GPU, copied from the host in one piece, and the array that owns its memory.
 
     padded: rows begin at multiples of 16 bytes, what is between them is poison. The copy engine
-    asks for such rows, and helpers.hopper would make a copy that the kernel under test is not.
+    asks for such rows, and helpers.ladder.hopper would make a copy that the kernel under test is not.
     """
     import cupy
 

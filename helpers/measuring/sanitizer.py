@@ -31,9 +31,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from helpers import toolchain
-from helpers.errors import DataError, TileError, ToolchainError
-from helpers.kernel import ROOT
+from helpers.ladder.kernel import ROOT
+from nogpu import toolchain
+from nogpu.errors import DataError, TileError, ToolchainError
 
 CHECKS = ("memcheck", "racecheck", "synccheck", "initcheck")
 """The tools of compute-sanitizer, by the names that it gives them."""

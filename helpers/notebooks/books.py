@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from helpers.errors import ExportError
-from helpers.kernel import ROOT
-from helpers.notebooks.addresses import Repository, repository
+from helpers.ladder.kernel import ROOT
+from helpers.notebook.addresses import Repository, repository
 from helpers.notebooks.markdown import Page, pieces, plain
+from nogpu.errors import ExportError
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from helpers.disk import replace_file
-from helpers.errors import ExportError, UnknownNameError
-from helpers.kernel import ROOT
+from helpers.ladder.kernel import ROOT
+from helpers.notebook.addresses import checked_address, repository, set_repository
 from helpers.notebooks import running
-from helpers.notebooks.addresses import checked_address, repository, set_repository
 from helpers.notebooks.books import read_book
 from helpers.notebooks.exporting import Exporter
 from helpers.notebooks.running import Notebook
+from nogpu.disk import replace_file
+from nogpu.errors import ExportError, UnknownNameError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

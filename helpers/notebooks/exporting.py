@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from helpers.errors import DataError, ExportError, UnknownNameError, near_matches
-from helpers.notebooks.books import Book, Target, term_anchor
-from helpers.notebooks.cells import (
+from helpers.ladder.rungs import catalog, cores
+from helpers.notebook.cells import (
     CLOSE,
     OPEN,
     cell,
@@ -20,11 +19,12 @@ from helpers.notebooks.cells import (
     say,
     written,
 )
-from helpers.notebooks.first_cell import setup_cell, welcome_cell
+from helpers.notebook.first_cell import setup_cell, welcome_cell
+from helpers.notebooks.books import Book, Target, term_anchor
 from helpers.notebooks.markdown import Page, Piece, groups, is_code_cell, parser, pieces, plain
-from helpers.pages import NAME, show_kernel
-from helpers.pages.directives import DirectiveTextError, opened, read_kernel, read_quiz
-from helpers.rungs import catalog, cores
+from helpers.page import NAME, show_kernel
+from helpers.page.directives import DirectiveTextError, opened, read_kernel, read_quiz
+from nogpu.errors import DataError, ExportError, UnknownNameError, near_matches
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -151,11 +151,11 @@ class Exporter:
         try:
             if name == "quiz":
                 made = read_quiz(title, body).rewritten(lambda text: self.words(text, piece.start))
-                source = f"from helpers.pages import quiz\n\n{made.call(written)}"
+                source = f"from helpers.page import quiz\n\n{made.call(written)}"
             else:
                 listing = read_kernel(title, body)
                 show_kernel(listing.kernel, **listing.keywords)  # an error is the page's, here too
-                source = f"from helpers.pages import show_kernel\n\n{listing.call}"
+                source = f"from helpers.page import show_kernel\n\n{listing.call}"
         except DirectiveTextError as error:
             raise self.fail(piece.start + 1 + error.line, f"this {name}", f"{error}.") from None
         except (DataError, UnknownNameError) as error:

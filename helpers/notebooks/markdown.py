@@ -10,8 +10,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helpers.errors import ExportError
-from helpers.pages.directives import opened
+from helpers.page.directives import opened
+from nogpu.errors import ExportError
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from helpers.errors import ExportError
-from helpers.kernel import ROOT
+from helpers.ladder.kernel import ROOT
+from nogpu.errors import ExportError
 
 Notebook = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """C = A B by NumPy, at once where the same product was there a moment ago.
 
-Of a very large product, of which `helpers.measuring` looks at some rows only, these rows are computed
+Of a very large product, of which `helpers.record` looks at some rows only, these rows are computed
 alone: whoever takes rows of an operand (`A[rows]`) says so by that.
 """
 

@@ -68,8 +68,7 @@ esac
 
 def _pretend_telemetry(machine: Machine) -> None:
     """Clock and power as nvidia-smi would say them; loops of the CPU take times that are drawn."""
-    from helpers import host
-    from helpers.measuring import telemetry
+    from helpers.record import host, telemetry
 
     host.time = clock.OfTheHost  # type: ignore[assignment]
     if machine.gpu and "nvidia-smi" not in machine.lacks:
@@ -82,8 +81,7 @@ def _pretend_telemetry(machine: Machine) -> None:
 
 def begin(seed: int) -> None:
     """A run on the GPU of this seed: nothing that was measured before is kept."""
-    from helpers import host
-    from helpers.measuring import sources
+    from helpers.record import host, sources
 
     clock.begin(seed)
     for module in (sources, host):
@@ -96,7 +94,7 @@ def _without_compiler() -> None:
     """Neither NVRTC nor clang."""
     import ctypes
 
-    from helpers import clang, toolchain
+    from nogpu import clang, toolchain
 
     def refuse(*_: Any) -> tuple[ctypes.CDLL, Path]:
         raise toolchain.ToolchainError(
@@ -111,7 +109,7 @@ def _without_nvdisasm() -> None:
     """No disassembler, neither among the wheels nor on the PATH. NVRTC is found before."""
     import types
 
-    from helpers import toolchain
+    from nogpu import toolchain
 
     toolchain.has_nvrtc()
     toolchain.sys = types.SimpleNamespace(path=[])  # type: ignore[assignment]
@@ -120,7 +118,7 @@ def _without_nvdisasm() -> None:
 
 def _remember_cubins() -> None:
     """Let the pretended driver know what a cubin was compiled from."""
-    from helpers import toolchain
+    from nogpu import toolchain
 
     compile_ = toolchain.compile
 
@@ -140,7 +138,7 @@ def _remember_launches() -> None:
     """Let a launch in the emulator that was made before not be made again: its arrays come out as then."""
     import numpy as np
 
-    from helpers import emulator
+    from nogpu import emulator
 
     launch, kept = emulator.launch, {}
 
@@ -245,8 +243,9 @@ def once(cells: list[str], seed: int = 0) -> list[Ran]:
 
 def thrice(cells: list[str]) -> dict[str, list[Ran]]:
     """Run cells as they are, on a GPU with other times, and beside a record with other times."""
-    from helpers import claims, pages
-    from helpers.measuring import store
+    from helpers import page as pages
+    from helpers.page import claims
+    from helpers.record import store
 
     passes = {"own": once(cells)}
     if not clock.waited:  # nothing was measured: no number has anybody else's name
@@ -267,7 +266,7 @@ def thrice(cells: list[str]) -> dict[str, list[Ran]]:
 @contextlib.contextmanager
 def _in_words() -> Iterator[None]:
     """Figures have their words and no picture: a second run needs no more."""
-    from helpers.plots import figures
+    from helpers.draw import figures
 
     def in_words(
         draw: Any, alt: str, caption: str = "", chart: Any = None, source: str = ""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from helpers.device import WARP
-from helpers.exercises import (
+from helpers.ladder.kernel import cdiv
+from helpers.page.exercises import (
     Check,
     KernelTask,
     Problem,
@@ -16,7 +16,7 @@ from helpers.exercises import (
     exercise,
     lanes_together,
 )
-from helpers.kernel import cdiv
+from nogpu.device import WARP
 
 
 @exercise("01.1", kind="number")

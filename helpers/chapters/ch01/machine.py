@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from helpers import device, model
 from helpers.chapters.facts import Facts
-from helpers.model import Occupancy
+from helpers.ladder import model
+from helpers.ladder.model import Occupancy
+from nogpu import device
 
 CARDS = ("t4", "rtx3070_laptop", "rtx4090", "h200")
 KB = 1024

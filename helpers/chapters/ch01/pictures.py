@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from helpers.colours import BLUE, GREEN, GREY, VERMILION
-from helpers.device import WARP, WORD, Gpu
-from helpers.device import gpu as find_gpu
-from helpers.emulator.observe.counts import BANKS
-from helpers.errors import DataError
-from helpers.model import SCHEDULERS
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width, wrap
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width, wrap
+from helpers.ladder.model import SCHEDULERS
 from helpers.wording import bytes_text, counted, number
+from nogpu.device import WARP, WORD, Gpu
+from nogpu.device import gpu as find_gpu
+from nogpu.emulator.observe.counts import BANKS
+from nogpu.errors import DataError
 
 
 def vector_blocks(

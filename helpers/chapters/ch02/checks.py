@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.device import gpu
-from helpers.exercises import Check, close_to, exercise
+from helpers.page.exercises import Check, close_to, exercise
+from nogpu.device import gpu
 
 
 @exercise("02.1", kind="number")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from helpers.colours import BLUE, GREY, VERMILION
-from helpers.errors import DataError
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key
 from helpers.wording import number
+from nogpu.errors import DataError
 
 
 def returns_at_once(kernel_ms: float, *, caption: str | None = None) -> Figure:

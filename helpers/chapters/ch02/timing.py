@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from helpers import device, hopper
 from helpers.chapters.facts import Facts
-from helpers.errors import DataError
-from helpers.kernel import ITEM_BYTES
-from helpers.measuring import Measurement, launches, load, measure, published
+from helpers.ladder import hopper
+from helpers.ladder.kernel import ITEM_BYTES
+from helpers.ladder.rungs import catalog
 from helpers.measuring.sections.asking import CASES
-from helpers.rungs import catalog
+from helpers.record import Measurement, launches, load, measure, published
+from nogpu import device
+from nogpu.errors import DataError
 
 NAMES = ("naive", "coalesced", "tiled_32")
 SIZES = [512, 1024, 2048, 4096]

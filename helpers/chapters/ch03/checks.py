@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.exercises import Check, close_to, exercise, same_array
+from helpers.page.exercises import Check, close_to, exercise, same_array
 
 
 @exercise("03.1", kind="number")

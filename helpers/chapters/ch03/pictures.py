@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from helpers.colours import BLUE, GREEN, VERMILION
-from helpers.plots.columns import INK, Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas
+from helpers.draw.columns import INK, Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas
 from helpers.wording import join
 
 # -- loop orders ---------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from helpers.chapters.facts import Facts
-from helpers.host import CpuTimes, cpu_loops
+from helpers.record.host import CpuTimes, cpu_loops
 
 LOOPS = ("ijk", "ikj", "jki")
 SIZES = (256, 512, 1024, 1025)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from helpers.device import gpu
-from helpers.exercises import (
+from helpers.ladder.model import compulsory_bytes, flops
+from helpers.page.exercises import (
     AWKWARD,
     Check,
     KernelTask,
@@ -15,7 +15,7 @@ from helpers.exercises import (
     exercise,
     lanes_together,
 )
-from helpers.model import compulsory_bytes, flops
+from nogpu.device import gpu
 
 
 @exercise("04.1", kind="number")

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, GREY, PURPLE, VERMILION
-from helpers.device import WARP
-from helpers.kernel import Geometry
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas
+from helpers.ladder.kernel import Geometry
+from nogpu.device import WARP
 
 
 def thread_hierarchy(p: Geometry, *, caption: str | None = None) -> Figure:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from helpers import costs
 from helpers.chapters.facts import Facts, counted, gain, recorded
+from helpers.record import costs
 
 NAMES = ("naive", "coalesced")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from helpers.colours import BLUE, VERMILION
-from helpers.device import WORD
-from helpers.emulator.observe.counts import SECTOR
-from helpers.errors import DataError
-from helpers.plots.access_maps import recorded
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key
+from helpers.draw.access_maps import recorded
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key
 from helpers.wording import counted
+from nogpu.device import WORD
+from nogpu.emulator.observe.counts import SECTOR
+from nogpu.errors import DataError
 
 
 def warp_over_operands(t: Any, *, caption: str | None = None) -> Figure:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from helpers import emulator
-from helpers.exercises import (
+from helpers.page.exercises import (
     Check,
     KernelTask,
     check_kernel_source,
@@ -15,6 +14,7 @@ from helpers.exercises import (
     exercise,
     matmul_problem,
 )
+from nogpu import emulator
 
 
 @exercise("06.1", kind="number")

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from helpers.colours import BLUE, GREEN, GREY, VERMILION
-from helpers.errors import DataError
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import join
+from nogpu.errors import DataError
 
 # -- a tiled product, phase by phase -------------------------------------------------------------
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from helpers import costs, device, model
 from helpers.chapters.facts import Facts, counted, gain, recorded
-from helpers.launch import Trace
-from helpers.rungs import catalog
-from helpers.usage import resources
+from helpers.ladder import model
+from helpers.ladder.launch import Trace
+from helpers.ladder.rungs import catalog
+from helpers.ladder.usage import resources
+from helpers.record import costs
+from nogpu import device
 
 PAIR = ("coalesced", "tiled_32")
 

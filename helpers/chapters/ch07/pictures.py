@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from helpers.colours import GREEN, GREY, VERMILION
-from helpers.errors import DataError
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key
 from helpers.wording import counted, join
+from nogpu.errors import DataError
 
 
 def turns(

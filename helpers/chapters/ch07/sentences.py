@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from helpers import costs, device, model
 from helpers.chapters.ch07.sweeps import MoreWarps, Patches
 from helpers.chapters.facts import Facts
-from helpers.launch import trace
-from helpers.measuring import counters, measure
-from helpers.usage import instruction_mix, resources
+from helpers.ladder import model
+from helpers.ladder.launch import trace
+from helpers.ladder.usage import instruction_mix, resources
+from helpers.record import costs, counters, measure
+from nogpu import device
 
 NAMES = ("tiled_32", "tiled_padded", "tiled_8", "tiled_rect", "tiled_pad_rows")
 THREE = ("tiled_32", "tiled_8", "tiled_rect")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from helpers import device
-from helpers.measuring import DEFAULT_GPU, load
+from helpers.record import DEFAULT_GPU, load
+from nogpu import device
 
 PATCHES = ((2, 2), (4, 4), (8, 4), (8, 8), (16, 8))
 

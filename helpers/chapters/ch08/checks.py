@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from helpers import emulator
-from helpers.exercises import (
+from helpers.ladder.kernel import broken_rules
+from helpers.ladder.rungs import catalog
+from helpers.page.exercises import (
     Check,
     KernelTask,
     check_kernel_source,
@@ -16,8 +17,7 @@ from helpers.exercises import (
     from_tiles,
     matmul_problem,
 )
-from helpers.kernel import broken_rules
-from helpers.rungs import catalog
+from nogpu import emulator
 
 
 @exercise("08.1", kind="number")

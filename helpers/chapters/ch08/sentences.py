@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from helpers import costs, device
 from helpers.chapters.facts import Facts
-from helpers.measuring import counters, measure
-from helpers.plans import plan
-from helpers.rungs import catalog
-from helpers.usage import instruction_mix
+from helpers.ladder.rungs import catalog
+from helpers.ladder.usage import instruction_mix
+from helpers.record import costs, counters, measure
+from helpers.record.plans import plan
+from nogpu import device
 
 NAMES, SIZES = ("tiled_32", "block_1d"), (512, 1024, 1025, 2048, 4096)
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers import emulator
-from helpers.errors import TileError
-from helpers.exercises import (
+from helpers.page.exercises import (
     Check,
     KernelTask,
     Problem,
@@ -20,6 +18,8 @@ from helpers.exercises import (
     matmul_problem,
     unseen,
 )
+from nogpu import emulator
+from nogpu.errors import TileError
 
 
 @exercise("09.1", kind="python")

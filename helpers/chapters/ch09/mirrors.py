@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from helpers import device, model
-from helpers.device import WARP
-from helpers.emulator.observe.counts import wide_load
-from helpers.measuring import DEFAULT_GPU, fingerprint, load
+from helpers.ladder import model
+from helpers.record import DEFAULT_GPU, fingerprint, load
+from nogpu import device
+from nogpu.device import WARP
+from nogpu.emulator.observe.counts import wide_load
 
 SMALL, LARGE = "64x64x32", "128x128x32"
 SHOWN = (

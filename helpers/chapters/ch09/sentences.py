@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from helpers import costs, device
 from helpers.chapters.ch09 import mirrors
 from helpers.chapters.facts import Facts
-from helpers.measuring import counters, measure, tuned
-from helpers.plans import plan
-from helpers.rungs import catalog
-from helpers.usage import instruction_mix, resources
+from helpers.ladder.rungs import catalog
+from helpers.ladder.usage import instruction_mix, resources
+from helpers.record import costs, counters, measure, tuned
+from helpers.record.plans import plan
+from nogpu import device
 
 NAMES = ("tiled_32", "block_1d", "block_2d")
 ARCHS = ("sm_75", "sm_86", "sm_90")

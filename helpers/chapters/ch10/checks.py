@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from helpers import emulator
-from helpers.exercises import Check, close_to, exercise
+from helpers.page.exercises import Check, close_to, exercise
+from nogpu import emulator
 
 
 @exercise("10.1", kind="choice")

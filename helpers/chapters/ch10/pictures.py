@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from helpers.colours import BLUE, VERMILION
-from helpers.emulator.observe.counts import BANKS, wide_load
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.lane_phases import GROUP, HALF, QUARTER, first_read, lanes_text, phases
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.lane_phases import GROUP, HALF, QUARTER, first_read, lanes_text, phases
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted, join
+from nogpu.emulator.observe.counts import BANKS, wide_load
 
 
 def wide_reads(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers import costs
 from helpers.chapters.facts import Facts
-from helpers.measuring import counters, measure, stalls, tuned
-from helpers.usage import instruction_mix, resources
+from helpers.ladder.usage import instruction_mix, resources
+from helpers.record import costs, counters, measure, stalls, tuned
 
 NAMES = ("block_2d", "vectorised")
 Access = tuple[str, str, str]

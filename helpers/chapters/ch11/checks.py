@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from helpers import emulator
-from helpers.exercises import (
+from helpers.page.exercises import (
     Check,
     KernelTask,
     check_kernel_source,
@@ -17,7 +16,8 @@ from helpers.exercises import (
     exercise,
     matmul_problem,
 )
-from helpers.text import without_comments
+from nogpu import emulator
+from nogpu.text import without_comments
 
 
 @exercise("11.1", kind="number")

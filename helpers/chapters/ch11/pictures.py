@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, GREY, VERMILION
-from helpers.errors import DataError
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted, join, number
+from nogpu.errors import DataError
 
 
 def load_cover(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from helpers import costs
 from helpers.chapters.ch11.steps import Steps, tuned_rows
 from helpers.chapters.facts import Facts
-from helpers.measuring import counters, measure, stalls
-from helpers.rungs import catalog
-from helpers.usage import resources
+from helpers.ladder.rungs import catalog
+from helpers.ladder.usage import resources
+from helpers.record import costs, counters, measure, stalls
 
 NAMES = ("vectorised", "prefetch", "double_buffer", "cp_async")
 REGISTERS = ("prefetch", "double_buffer")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers.measuring import DEFAULT_GPU, fingerprint, load, measure, tuned
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
+from helpers.record import DEFAULT_GPU, fingerprint, load, measure, tuned
 
 SIDES = ("BM", "BN", "TM", "TN")
 

@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from helpers.emulator.observe.counts import wide_load
-from helpers.errors import ConfigError
-from helpers.exercises import Check, close_to, exercise, unseen
-from helpers.launch import Trace
-from helpers.plans import plan
-from helpers.plots.lane_phases import first_read
-from helpers.rungs import catalog
+from helpers.draw.lane_phases import first_read
+from helpers.ladder.launch import Trace
+from helpers.ladder.rungs import catalog
+from helpers.page.exercises import Check, close_to, exercise, unseen
+from helpers.record.plans import plan
+from nogpu.emulator.observe.counts import wide_load
+from nogpu.errors import ConfigError
 
 
 @exercise("12.1", kind="number")

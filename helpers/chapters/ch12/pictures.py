@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from helpers.device import WARP
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.lane_phases import (
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.lane_phases import (
     HALF,
     LANE_COLOURS,
     QUARTER,
@@ -17,8 +16,9 @@ from helpers.plots.lane_phases import (
     lanes_text,
     phases,
 )
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
+from nogpu.device import WARP
 
 
 def _quarters() -> list[Mark]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from helpers.chapters.ch13.pictures import order, shared
-from helpers.exercises import Check, exercise
+from helpers.page.exercises import Check, exercise
 
 PATCHES = ((8, 8), (16, 8), (4, 16), (1, 8), (1, 1))
 """Patches that exercise 13.1 asks about, TM x TN."""

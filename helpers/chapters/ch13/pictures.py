@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from helpers.colours import GREEN, VERMILION
-from helpers.errors import ConfigError
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
+from nogpu.errors import ConfigError
 
 Place = tuple[int, int]
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from helpers import toolchain
-from helpers.kernel import Kernel
-from helpers.rungs import find
-from helpers.toolchain import SassInstruction
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.rungs import find
+from nogpu import toolchain
+from nogpu.toolchain import SassInstruction
 
 VEC = 4
 """Registers that a 16-byte read of shared memory fills."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from helpers import model
-from helpers.kernel import Kernel, cdiv, geometry
-from helpers.rungs import find
+from helpers.ladder import model
+from helpers.ladder.kernel import Kernel, cdiv, geometry
+from helpers.ladder.rungs import find
 
 
 def elements(kernel: Kernel | str, n: int, group: int, *, running: int) -> int:

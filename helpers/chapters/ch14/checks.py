@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from helpers import model
 from helpers.chapters.ch14.turing import clocks
-from helpers.exercises import Check, exercise
+from helpers.ladder import model
+from helpers.page.exercises import Check, exercise
 
 
 def _numbers(said: object, count: int) -> tuple[int, ...] | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from helpers import model
 from helpers.colours import BLUE, GREEN, VERMILION
-from helpers.errors import ConfigError
-from helpers.plots.columns import INK, Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import INK, Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.ladder import model
 from helpers.wording import counted
+from nogpu.errors import ConfigError
 
 
 def ring(stages: int = 3, steps: int = 5, *, caption: str | None = None) -> Figure:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.measuring import DEFAULT_GPU, fingerprint, load
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
+from helpers.record import DEFAULT_GPU, fingerprint, load
 
 KERNEL, SIZE = "fp32_best", 4096
 NAMES = ("STAGES", "GROUP_M")

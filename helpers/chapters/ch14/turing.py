@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from helpers import costs, device, model, toolchain, usage
 from helpers.chapters.ch14.bands import elements
-from helpers.costs import rates
-from helpers.device import WARP
-from helpers.kernel import Geometry, geometry
-from helpers.launch import choose
-from helpers.rungs import catalog, lay_out
-from helpers.toolchain import SassInstruction
+from helpers.ladder import model, usage
+from helpers.ladder.kernel import Geometry, geometry
+from helpers.ladder.launch import choose
+from helpers.ladder.rungs import catalog, lay_out
+from helpers.record import costs
+from helpers.record.costs import rates
+from nogpu import device, toolchain
+from nogpu.device import WARP
+from nogpu.toolchain import SassInstruction
 
 SIZE = 4096
 SHARES = "FMA pipe", costs.ISSUE, costs.L1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from helpers.exercises import Check, close_to, exercise
+from helpers.page.exercises import Check, close_to, exercise
 
 
 def _share(tiles: int, slices: int, sms: int) -> float:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from helpers import choosing, model
-from helpers.device import Gpu
-from helpers.kernel import cdiv
-from helpers.launch import Trace, trace_of
-from helpers.measuring import DEFAULT_GPU, load
+from helpers.ladder import choosing, model
+from helpers.ladder.kernel import cdiv
+from helpers.ladder.launch import Trace, trace_of
+from helpers.ladder.rungs import catalog, lay_out
+from helpers.ladder.usage import instruction_mix
 from helpers.measuring.sections.picking import Everywhere
-from helpers.rungs import catalog, lay_out
-from helpers.usage import instruction_mix
+from helpers.record import DEFAULT_GPU, load
+from nogpu.device import Gpu
 
 SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 32, "TM": 4, "TN": 4}
 """A tile of 32x32 with two warps, for runs in the emulator."""

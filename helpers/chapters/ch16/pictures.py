@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 
 from helpers.colours import BLUE, VERMILION
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas
 from helpers.measuring.sections.picking import Everywhere
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas
 
 EDGE = 8192
 """The largest edge of the drawn shapes."""

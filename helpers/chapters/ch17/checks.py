@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from helpers import emulator
-from helpers.exercises import Check, close_to, exercise
-from helpers.kernel import cdiv
+from helpers.ladder.kernel import cdiv
+from helpers.page.exercises import Check, close_to, exercise
+from nogpu import emulator
 
 SCALAR = r"st\.global|(fma|mad|mul|add)\S*\.(f16|f16x2|bf16|f32|f64)$"
 """Instructions by which single lanes would multiply, add or store in place of a warp."""

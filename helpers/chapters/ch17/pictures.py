@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
-from helpers.errors import ConfigError
-from helpers.kernel import Kernel
-from helpers.plots.columns import INK, Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key
-from helpers.rungs import find
+from helpers.draw.columns import INK, Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.rungs import find
+from nogpu.errors import ConfigError
 
 EDGE = 16
 """Rows and columns of a WMMA fragment."""

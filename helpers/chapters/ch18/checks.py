@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers import emulator
-from helpers.exercises import Check, exercise
+from helpers.page.exercises import Check, exercise
+from nogpu import emulator
 
 
 @exercise("18.1", kind="python")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from helpers.colours import BLUE, PALETTE
-from helpers.errors import DataError
-from helpers.plots.columns import INK, Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas
+from helpers.draw.columns import INK, Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas
 from helpers.wording import join
+from nogpu.errors import DataError
 
 Holder = Callable[[int, int], tuple[int, int]]
 """From the row and column of an element to the lane that holds it, and the slot within that lane."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from helpers import model, usage
 from helpers.chapters.notes import TRIES, numbers, read
-from helpers.device import Gpu
-from helpers.errors import DataError
-from helpers.kernel import geometry
-from helpers.rungs import catalog
+from helpers.ladder import model, usage
+from helpers.ladder.kernel import geometry
+from helpers.ladder.rungs import catalog
+from nogpu.device import Gpu
+from nogpu.errors import DataError
 
 NOTES = TRIES / "mma.md"
 KERNEL = "mma_pipelined"

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from helpers import emulator, toolchain
-from helpers.exercises import Check, exercise
+from helpers.page.exercises import Check, exercise
+from nogpu import emulator, toolchain
 
 EDGES = (16, 32, 64, 128)
 """Edges of the warp tiles to choose from."""

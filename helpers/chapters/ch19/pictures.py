@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from helpers.colours import BLUE, GREEN, VERMILION
-from helpers.errors import ConfigError
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
+from nogpu.errors import ConfigError
 
 ROLES = ("multiplied", "awaited", "issued", "under way")
 """What happens to a slot while one tile is multiplied."""

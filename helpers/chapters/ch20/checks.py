@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from helpers import emulator
-from helpers.errors import TileError
-from helpers.exercises import Check, exercise
-from helpers.exercises.results import raised
-from helpers.hopper import BOX_BYTES, BOX_COLS
-from helpers.text import without_comments
+from helpers.ladder.hopper import BOX_BYTES, BOX_COLS
+from helpers.page.exercises import Check, exercise
+from helpers.page.exercises.results import raised
+from nogpu import emulator
+from nogpu.errors import TileError
+from nogpu.text import without_comments
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

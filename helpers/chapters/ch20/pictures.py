@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from helpers import hopper
 from helpers.colours import BLUE, GREY, VERMILION
-from helpers.errors import DataError
-from helpers.hopper import BOX_COLS, ITEM_BYTES
-from helpers.plots.columns import INK, Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import INK, Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.ladder import hopper
+from helpers.ladder.hopper import BOX_COLS, ITEM_BYTES
 from helpers.wording import join, number
+from nogpu.errors import DataError
 
 if TYPE_CHECKING:
-    from helpers.emulator import EngineStep
-    from helpers.launch import Trace
+    from helpers.ladder.launch import Trace
+    from nogpu.emulator import EngineStep
 
 # -- a ring of stages ----------------------------------------------------------------------------
 
@@ -310,7 +310,7 @@ def box(chunk: int = 2, *, caption: str | None = None) -> Figure:
 
 
 def host_call() -> str:
-    """The lines of helpers/hopper.py that fill a tensor map, as they stand there."""
+    """The lines of helpers/ladder/hopper.py that fill a tensor map, as they stand there."""
     source = inspect.getsource(hopper._encode.__wrapped__)
     return inspect.cleandoc(
         "\n" + source[source.index("    status, tensor_map") : source.index("    if int(status)")]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers import device
 from helpers.chapters.notes import numbers
-from helpers.measuring import measure, stalls
-from helpers.rungs import catalog
-from helpers.usage import instruction_mix
+from helpers.ladder.rungs import catalog
+from helpers.ladder.usage import instruction_mix
+from helpers.record import measure, stalls
+from nogpu import device
 
 PAIR = ("mma_pipelined", "mma_tma")
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from helpers import emulator
 from helpers.chapters.ch21.pictures import ROWS
-from helpers.errors import TileError
-from helpers.exercises import Check, exercise
-from helpers.exercises.results import raised
-from helpers.hopper import DESCRIPTOR, wgmma_descriptor
+from helpers.ladder.hopper import DESCRIPTOR, wgmma_descriptor
+from helpers.page.exercises import Check, exercise
+from helpers.page.exercises.results import raised
+from nogpu import emulator
+from nogpu.errors import TileError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

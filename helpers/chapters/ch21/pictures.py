@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from helpers.colours import BLUE, PALETTE, VERMILION
-from helpers.errors import DataError
-from helpers.hopper import DESCRIPTOR, Field
-from helpers.plots.columns import INK, Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import INK, Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.ladder.hopper import DESCRIPTOR, Field
+from nogpu.errors import DataError
 
 # -- a descriptor --------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from helpers.chapters.notes import numbers, read
-from helpers.measuring import load, measure
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
+from helpers.record import load, measure
 
 STEPS = ("hopper_1", "hopper_2", "hopper_3")
 

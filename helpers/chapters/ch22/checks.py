@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from helpers import cuts
-from helpers.exercises import Check, close_to, exercise
-from helpers.hopper import BOX_COLS
+from helpers.ladder import cuts
+from helpers.ladder.hopper import BOX_COLS
+from helpers.page.exercises import Check, close_to, exercise
 
 
 def _deepest(stage_bytes: int, c_bytes: int) -> int:

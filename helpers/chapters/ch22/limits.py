@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from helpers import costs, cuts, device, hopper
 from helpers.chapters.ch22.pictures import stream_k_share
 from helpers.chapters.ch22.tries import said
-from helpers.measuring import everywhere, measure, stalls
-from helpers.rungs import catalog, lay_out
+from helpers.ladder import cuts, hopper
+from helpers.ladder.rungs import catalog, lay_out
+from helpers.record import costs, everywhere, measure, stalls
+from nogpu import device
 
 H200 = device.gpu("h200")
 STEPS = tuple(f"hopper_{i}" for i in range(1, 7))

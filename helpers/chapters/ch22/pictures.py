@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 from helpers.colours import BLUE, GREY, PALETTE, VERMILION
-from helpers.cuts import stream_k_pieces
-from helpers.errors import DataError
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.ladder.cuts import stream_k_pieces
 from helpers.wording import join, number
+from nogpu.errors import DataError
 
 # -- tiles over SMs ------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.exercises import Check, exercise, one_of, same_array
+from helpers.page.exercises import Check, exercise, one_of, same_array
 
 
 @exercise("23.1", kind="choice")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers import device
 from helpers.chapters.facts import Facts, recorded
-from helpers.measuring import accuracy, load
+from helpers.record import accuracy, load
+from nogpu import device
 
 CALLS = ("cublas_fp32", "cublas_tf32", "cublas_fast_16bf", "cublas_fp16", "cublas_bf16")
 SIZES = (512, 1024, 1025, 2048, 4096, 8192)

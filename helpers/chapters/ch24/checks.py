@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from helpers.exercises import Check, close_to, exercise
-from helpers.streams import Step, makespan, schedule, simulate
+from helpers.ladder.streams import Step, makespan, schedule, simulate
+from helpers.page.exercises import Check, close_to, exercise
 
 STAGES = {"B": 1.0, "A": 2.0, "kernel": 6.0, "C": 2.0}
 """Times in ms of exercise 24.1."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from helpers.exercises import Check, close_to, exercise, unseen
+from helpers.page.exercises import Check, close_to, exercise, unseen
 
 
 @exercise("25.1", kind="number")

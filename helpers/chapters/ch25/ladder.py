@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from helpers import costs
 from helpers.chapters.facts import Facts, recorded
-from helpers.costs import Bounds
-from helpers.measuring import evidence, stalls, tuned
-from helpers.rungs import catalog
+from helpers.ladder.rungs import catalog
+from helpers.record import costs, evidence, stalls, tuned
+from helpers.record.costs import Bounds
 from helpers.wording import number
 
 SIZE = 4096

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from helpers.errors import DataError
-from helpers.kernel import ROOT
+from helpers.ladder.kernel import ROOT
+from nogpu.errors import DataError
 
 PAGE = ROOT / "book" / "five_documents.md"
 OUTCOMES = ("holds", "partly", "differs", "wrong", "open", "shown")

@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Any
 
-from helpers import device, model
 from helpers.chapters.facts import Facts, counted, gain, recorded
-from helpers.host import cpu_loops
-from helpers.launch import trace
-from helpers.measuring import accuracy, load, measure, published, transfers, tuned
-from helpers.streams import bound
-from helpers.usage import resources
+from helpers.ladder import model
+from helpers.ladder.launch import trace
+from helpers.ladder.streams import bound
+from helpers.ladder.usage import resources
+from helpers.record import accuracy, load, measure, published, transfers, tuned
+from helpers.record.host import cpu_loops
+from nogpu import device
 
 SIZE = 8192
 """Edge of document L's matrices: its rate times its time is 2 * 8192^3 operations."""

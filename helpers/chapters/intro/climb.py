@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers import costs, device, model
 from helpers.chapters.facts import Facts, recorded
-from helpers.kernel import Kernel
-from helpers.measuring import load, published
-from helpers.rungs import catalog
+from helpers.ladder import model
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.rungs import catalog
+from helpers.record import costs, load, published
+from nogpu import device
 
 CHAPTERS = (*range(4, 15), *range(17, 23))
 """Those with kernels of their own."""

@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from helpers import device, model
 from helpers.chapters.facts import Facts, counted, gain, recorded
-from helpers.host import cpu_loops
-from helpers.kernel import Kernel
-from helpers.launch import trace
-from helpers.measuring import flags, stalls
-from helpers.rungs import catalog
-from helpers.toolchain import compile as build
-from helpers.toolchain import main_loop, sass_instructions
-from helpers.usage import instruction_mix, resources
+from helpers.ladder import model
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.launch import trace
+from helpers.ladder.rungs import catalog
+from helpers.ladder.usage import instruction_mix, resources
+from helpers.record import flags, stalls
+from helpers.record.host import cpu_loops
+from nogpu import device
+from nogpu.toolchain import compile as build
+from nogpu.toolchain import main_loop, sass_instructions
 
 H200 = device.gpu("h200")
 Row = dict[str, Any]

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from helpers.colours import BLUE, VERMILION
-from helpers.device import LINE, WARP, WORD
-from helpers.emulator.observe.counts import BANKS, SECTOR
-from helpers.errors import DataError
-from helpers.plots.columns import Column
-from helpers.plots.figures import Figure, both
-from helpers.plots.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import join
+from nogpu.device import LINE, WARP, WORD
+from nogpu.emulator.observe.counts import BANKS, SECTOR
+from nogpu.errors import DataError
 
 # -- a column in a cache -------------------------------------------------------------------------
 

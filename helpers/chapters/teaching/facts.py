@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
-from helpers.errors import DataError
-from helpers.kernel import ROOT
+from helpers.ladder.kernel import ROOT
+from nogpu.errors import DataError
 
 RECORDS = ROOT / "data" / "validation"
 

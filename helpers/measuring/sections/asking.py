@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
-from helpers import rungs
-from helpers.kernel import geometry
-from helpers.measuring import protocol
-from helpers.measuring.steps import Job, Section, Step
-from helpers.measuring.store import Count, Key, Launch, MaybeText, Note, Positive, Size, Text, shape
-from helpers.rungs import catalog
+from helpers.ladder import rungs
+from helpers.ladder.kernel import geometry
+from helpers.ladder.rungs import catalog
+from helpers.record import protocol
+from helpers.record.steps import Job, Section, Step
+from helpers.record.store import Count, Key, Launch, MaybeText, Note, Positive, Size, Text, shape
 
 CASES: tuple[tuple[str, Size], ...] = (
     ("vectorised", (512, 512, 512)),

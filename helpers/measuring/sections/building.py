@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from helpers import rungs
-from helpers.errors import ConfigError
-from helpers.kernel import geometry
-from helpers.measuring.steps import Job, Section, Step
-from helpers.measuring.store import Count, Entry, Key, MaybeText, Note, Params, Positive, Text
-from helpers.measuring.trials import of_build, of_plan, trial
-from helpers.rungs import catalog
+from helpers.ladder import rungs
+from helpers.ladder.kernel import geometry
+from helpers.ladder.rungs import catalog
+from helpers.record.steps import Job, Section, Step
+from helpers.record.store import Count, Entry, Key, MaybeText, Note, Params, Positive, Text
+from helpers.record.trials import of_build, of_plan, trial
+from nogpu.errors import ConfigError
 
 KERNELS = ("naive", "coalesced", "tiled_32", "tiled_rect")
 SIZES = (1024, 4096)

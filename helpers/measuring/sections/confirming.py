@@ -22,15 +22,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from helpers import rungs
-from helpers.errors import ConfigError
-from helpers.kernel import Kernel, geometry
-from helpers.launch import choose, facts
-from helpers.measuring import protocol, tiles
-from helpers.measuring.gpu import Session
+from helpers.ladder import rungs
+from helpers.ladder.kernel import Kernel, geometry
+from helpers.ladder.launch import choose, facts
+from helpers.ladder.rungs import catalog, find
 from helpers.measuring.sections.sweeping import Swept, timed
-from helpers.measuring.steps import MATRIX, Done, Job, Section, Step
-from helpers.measuring.store import (
+from helpers.record import protocol, tiles
+from helpers.record.gpu import Session
+from helpers.record.steps import MATRIX, Done, Job, Section, Step
+from helpers.record.store import (
     Count,
     Entry,
     Key,
@@ -46,8 +46,8 @@ from helpers.measuring.store import (
     named,
     shape,
 )
-from helpers.measuring.trials import enter, of_plan, yardstick
-from helpers.rungs import catalog, find
+from helpers.record.trials import enter, of_plan, yardstick
+from nogpu.errors import ConfigError
 
 EFFORT = protocol.RECORD
 """What a confirmation spends on one set of rounds: as much as `record` on a point."""

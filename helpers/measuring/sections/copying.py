@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helpers.measuring import protocol
-from helpers.measuring.steps import Job, Section, Step
-from helpers.measuring.store import Count, Entry, Key, Note, Positive, Text
+from helpers.record import protocol
+from helpers.record.steps import Job, Section, Step
+from helpers.record.store import Count, Entry, Key, Note, Positive, Text
 
 BYTES = tuple(1 << power for power in (16, 18, 20, 22, 24, 26, 28, 29))
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from helpers import rungs
-from helpers.kernel import Kernel
+from helpers.ladder import rungs
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.rungs import catalog
 from helpers.measuring import ncu
-from helpers.measuring.steps import Job, Section, Step, names, takes
-from helpers.measuring.store import Launch, MaybeText, Note, Size, Values, named
-from helpers.rungs import catalog
+from helpers.record.steps import Job, Section, Step, names, takes
+from helpers.record.store import Launch, MaybeText, Note, Size, Values, named
 
 SHAPES: tuple[Size, ...] = (
     (64, 64, 64), (128, 128, 64), (96, 160, 64), (160, 96, 32),

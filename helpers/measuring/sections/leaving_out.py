@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from helpers import rungs
-from helpers.kernel import Geometry, geometry
-from helpers.measuring.steps import MATRIX, Job, Section, Step
-from helpers.measuring.store import Count, Entry, Key, MaybeText, Note, Params, Positive, Text
-from helpers.measuring.trials import of_plan, trial, yardstick
-from helpers.rungs import LEFT_OUT, catalog
+from helpers.ladder import rungs
+from helpers.ladder.kernel import Geometry, geometry
+from helpers.ladder.rungs import LEFT_OUT, catalog
+from helpers.record.steps import MATRIX, Job, Section, Step
+from helpers.record.store import Count, Entry, Key, MaybeText, Note, Params, Positive, Text
+from helpers.record.trials import of_plan, trial, yardstick
 
 KERNELS = ("warp_tiled", "fp32_best")
 WHOLE = "all"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from helpers.measuring.gpu import BASELINES
-from helpers.measuring.steps import Job, Section, Step
-from helpers.measuring.store import Count, Entry, Key, Maybe, Note, NotNegative, Text
+from helpers.record.gpu import BASELINES
+from helpers.record.steps import Job, Section, Step
+from helpers.record.store import Count, Entry, Key, Maybe, Note, NotNegative, Text
 
 SIZES = (1024, 4096)
 

@@ -1,7 +1,7 @@
 """Section "overlap": products from host arrays to host result, their copies overlapped with compute.
 
 Only `Runner` touches the GPU; `compare` decides what it runs, how often and in which order. What is run
-is planned in helpers.streams.
+is planned in helpers.ladder.streams.
 """
 
 from __future__ import annotations
@@ -15,14 +15,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from helpers import binding, numbers, rungs, streams
-from helpers.errors import ConfigError
-from helpers.kernel import Geometry, Kernel, geometry
-from helpers.measuring import protocol
-from helpers.measuring.protocol import Effort
-from helpers.measuring.steps import Job, Section
-from helpers.measuring.steps import Step as Piece
-from helpers.measuring.store import (
+from helpers.ladder import binding, numbers, rungs, streams
+from helpers.ladder.kernel import Geometry, Kernel, geometry
+from helpers.ladder.rungs import catalog, find
+from helpers.ladder.streams import (
+    BASELINE,
+    STREAMS,
+    Operation,
+    Step,
+    Variant,
+    makespan,
+    variant,
+    variants,
+)
+from helpers.record import protocol
+from helpers.record.protocol import Effort
+from helpers.record.steps import Job, Section
+from helpers.record.steps import Step as Piece
+from helpers.record.store import (
     Count,
     Entry,
     Key,
@@ -37,12 +47,11 @@ from helpers.measuring.store import (
     Timeline,
     shape,
 )
-from helpers.measuring.trials import PRECISION
-from helpers.rungs import catalog, find
-from helpers.streams import BASELINE, STREAMS, Operation, Step, Variant, makespan, variant, variants
+from helpers.record.trials import PRECISION
+from nogpu.errors import ConfigError
 
 if TYPE_CHECKING:
-    from helpers.measuring.gpu import Session
+    from helpers.record.gpu import Session
 
 KERNELS = ("tiled_32", "vectorised")
 """What is recorded: a slow and a fast kernel, both of which every GPU since sm_75 runs."""

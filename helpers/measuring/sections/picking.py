@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helpers import choosing, rungs
-from helpers.errors import ConfigError, DtypeError
-from helpers.kernel import Geometry
-from helpers.launch import facts
-from helpers.measuring import protocol
+from helpers.ladder import choosing, rungs
+from helpers.ladder.kernel import Geometry
+from helpers.ladder.launch import facts
+from helpers.ladder.rungs import find
 from helpers.measuring.sections.confirming import ragged_shapes
-from helpers.measuring.steps import Done, Job, Section, Step
-from helpers.measuring.store import (
+from helpers.record import protocol
+from helpers.record.steps import Done, Job, Section, Step
+from helpers.record.store import (
     Count,
     Entry,
     Key,
@@ -36,8 +36,8 @@ from helpers.measuring.store import (
     named,
     shape,
 )
-from helpers.measuring.trials import enter, of_plan, yardstick
-from helpers.rungs import find
+from helpers.record.trials import enter, of_plan, yardstick
+from nogpu.errors import ConfigError, DtypeError
 
 SEED, COUNT, EDGES = 1511, 40, (1, 8192)
 """The published set: log-uniform edges. Nothing was fitted to it."""

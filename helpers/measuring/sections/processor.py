@@ -1,10 +1,10 @@
-"""Section "host": times of the CPU loops and of NumPy, which helpers.host takes and merges."""
+"""Section "host": times of the CPU loops and of NumPy, which helpers.record.host takes and merges."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from helpers.measuring.store import Count, Entry, Key, Note, Positive, Text
+from helpers.record.store import Count, Entry, Key, Note, Positive, Text
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from helpers import hopper, launch, numbers, rungs
-from helpers.errors import ConfigError
-from helpers.kernel import Kernel, cdiv, geometry
-from helpers.measuring import protocol, sanitizer
-from helpers.measuring.gpu import Problem, Session
+from helpers.ladder import hopper, launch, numbers, rungs
+from helpers.ladder.kernel import Kernel, cdiv, geometry
+from helpers.ladder.rungs import catalog, find
+from helpers.measuring import sanitizer
 from helpers.measuring.sanitizer import Task, Verdict
 from helpers.measuring.sections.watching import START_SECONDS, Controlled, last_line
-from helpers.measuring.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
-from helpers.measuring.store import (
+from helpers.record import protocol
+from helpers.record.gpu import Problem, Session
+from helpers.record.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
+from helpers.record.store import (
     KINDS,
     Entry,
     Key,
@@ -35,7 +36,7 @@ from helpers.measuring.store import (
     Tally,
     Text,
 )
-from helpers.rungs import catalog, find
+from nogpu.errors import ConfigError
 
 LIMIT = 180.0
 """Seconds from its first launch after which one process counts as endless; CuPy compiles what

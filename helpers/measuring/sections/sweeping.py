@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from helpers import device, rungs
-from helpers.errors import TileError
-from helpers.kernel import geometry
-from helpers.measuring import protocol, tiles
-from helpers.measuring.steps import MATRIX, Done, Job, Section, Step
-from helpers.measuring.store import Launch, Maybe, MaybeText, Note, Size, Tally, named
-from helpers.measuring.tiles import Built, chosen_kernels, legal_tiles, words
-from helpers.measuring.trials import Trial, of_plan, trial, yardstick
-from helpers.model import merit
-from helpers.rungs import catalog
+from helpers.ladder import rungs
+from helpers.ladder.kernel import geometry
+from helpers.ladder.model import merit
+from helpers.ladder.rungs import catalog
+from helpers.record import protocol, tiles
+from helpers.record.steps import MATRIX, Done, Job, Section, Step
+from helpers.record.store import Launch, Maybe, MaybeText, Note, Size, Tally, named
+from helpers.record.tiles import Built, chosen_kernels, legal_tiles, words
+from helpers.record.trials import Trial, of_plan, trial, yardstick
+from nogpu import device
+from nogpu.errors import TileError
 
 if TYPE_CHECKING:
-    from helpers.measuring.gpu import Session
+    from helpers.record.gpu import Session
 
 EFFORT = protocol.Effort(
     pairs=5, max_pairs=15, seconds=0.04, warm_ms=12.0, slow_ms=40.0, slow_pairs=3

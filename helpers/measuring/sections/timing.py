@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers import rungs
-from helpers.errors import ConfigError, TileError
-from helpers.kernel import Kernel, geometry
-from helpers.measuring import protocol
-from helpers.measuring.gpu import BASELINES
-from helpers.measuring.protocol import Effort
-from helpers.measuring.steps import Done, Job, Section, Step, names, takes
-from helpers.measuring.store import (
+from helpers.ladder import rungs
+from helpers.ladder.kernel import Kernel, geometry
+from helpers.ladder.model import is_thin
+from helpers.ladder.rungs import catalog, find
+from helpers.record import protocol
+from helpers.record.gpu import BASELINES
+from helpers.record.protocol import Effort
+from helpers.record.steps import Done, Job, Section, Step, names, takes
+from helpers.record.store import (
     Count,
     Launch,
     Maybe,
@@ -31,13 +32,12 @@ from helpers.measuring.store import (
     named,
     shape,
 )
-from helpers.measuring.telemetry import Telemetry
-from helpers.measuring.trials import Contender, enter, of_library, of_plan, yardstick
-from helpers.model import is_thin
-from helpers.rungs import catalog, find
+from helpers.record.telemetry import Telemetry
+from helpers.record.trials import Contender, enter, of_library, of_plan, yardstick
+from nogpu.errors import ConfigError, TileError
 
 if TYPE_CHECKING:
-    from helpers.measuring.gpu import Session
+    from helpers.record.gpu import Session
 
 SIZES: tuple[Size, ...] = tuple((n, n, n) for n in (512, 1024, 1025, 2048, 4096, 8192))
 SLOW = "slow:"

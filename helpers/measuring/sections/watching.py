@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from helpers import rungs
-from helpers.errors import ConfigError, DataError, ToolchainError
-from helpers.kernel import Kernel, cdiv, defines
+from helpers.ladder import rungs
+from helpers.ladder.kernel import Kernel, cdiv, defines
+from helpers.ladder.rungs import catalog
 from helpers.measuring import sanitizer
 from helpers.measuring.sanitizer import CHECKS, Source, Task, Verdict
-from helpers.measuring.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
-from helpers.measuring.store import (
+from helpers.record.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
+from helpers.record.store import (
     KINDS,
     Count,
     Entry,
@@ -35,7 +35,7 @@ from helpers.measuring.store import (
     Words,
     named,
 )
-from helpers.rungs import catalog
+from nogpu.errors import ConfigError, DataError, ToolchainError
 
 WATCHED: Mapping[str, Size] = {"aligned": (256, 768, 384), "ragged": (197, 523, 397)}
 """Launches under compute-sanitizer: whole tiles of every kernel, several blocks and steps of k; neither."""

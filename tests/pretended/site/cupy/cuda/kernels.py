@@ -75,8 +75,8 @@ class RawModule:
         if self._path is not None:
             return from_cubin(Path(self._path).read_bytes())
         from cupy.cuda.compiler import CompileException
-        from helpers import toolchain
-        from helpers.errors import CompileError
+        from nogpu import toolchain
+        from nogpu.errors import CompileError
 
         assert self._code is not None
         macros = [o[2:].partition("=") for o in self.options if o.startswith("-D")]
@@ -171,7 +171,7 @@ class Function:
 
     def _emulate(self, grid: Any, block: Any, args: list[Any], shared: int) -> None:
         """Run in the emulator. Elements of C that nobody writes stay what they were."""
-        from helpers import emulator
+        from nogpu import emulator
 
         made = self._made
         emulator.launch(

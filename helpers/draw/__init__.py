@@ -1,0 +1,33 @@
+"""The charts and diagrams that any page may draw: SVG with words, light and dark.
+
+Every function returns a Figure, whose alternative text says what the picture shows. A picture that
+serves one chapter lives with it, in `helpers.chapters`, and is drawn on the same canvas: `figures`
+makes the SVG, `surface` is what one draws on, `columns` says how wide it is.
+"""
+
+from helpers.draw.access_maps import access_map
+from helpers.draw.bar_charts import bars, ladder
+from helpers.draw.by_thread import two_jobs
+from helpers.draw.cost_charts import all_roofs, scorecard
+from helpers.draw.dealing import dealt
+from helpers.draw.figures import Figure
+from helpers.draw.hopper_blocks import hopper_block
+from helpers.draw.rooflines import roofline
+from helpers.draw.tilings import tile_diagram
+from helpers.draw.time_lines import gantt, timeline
+
+__all__ = [
+    "Figure",
+    "access_map",
+    "all_roofs",
+    "bars",
+    "dealt",
+    "gantt",
+    "hopper_block",
+    "ladder",
+    "roofline",
+    "scorecard",
+    "tile_diagram",
+    "timeline",
+    "two_jobs",
+]

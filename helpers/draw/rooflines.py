@@ -1,0 +1,335 @@
+"""The roofline: measured rates under the roofs of a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from helpers.draw.chart_marks import PREDICTED, draw_legend, draw_marker
+from helpers.draw.columns import Column
+from helpers.draw.figures import Figure, both
+from helpers.draw.on_axes import Mark, Roof, roofs_and_marks
+from helpers.draw.series import Point, Size, chosen_size, looks, select, source_of, told, unique
+from helpers.draw.surface import Canvas, text_width
+from helpers.ladder import model
+from helpers.ladder.kernel import ITEM_BYTES
+from helpers.ladder.rungs import catalog
+from helpers.record.trials import PRECISION
+from helpers.wording import join, number, shape_text
+from nogpu.device import GPUS, Gpu, LiveGpu, current, described
+from nogpu.device import gpu as find_gpu
+from nogpu.errors import ConfigError
+
+
+def _gpu_of(m: Any, gpu: str | Gpu | None, found: Sequence[Point]) -> Gpu:
+    """Whose roofs are drawn: those asked for, else of the first GPU that has a point in the chart."""
+    if isinstance(gpu, Gpu):
+        return gpu
+    if isinstance(gpu, str):
+        return find_gpu(gpu)
+    keys = unique(p.gpu for p in found if p.gpu)
+    if keys and all(key in GPUS for key in keys):
+        return GPUS[keys[0]]
+    for part in m if isinstance(m, (list, tuple)) else [m]:
+        key = str(getattr(part, "key", ""))
+        if key in GPUS:
+            return GPUS[key]
+        live = current() if getattr(part, "live", False) else None
+        if live is not None:
+            return _specification(live)
+    raise ConfigError(
+        "roofline() needs to know the GPU: pass gpu= with a key of device.GPUS, one of "
+        + ", ".join(GPUS)
+    )
+
+
+def _specification(live: LiveGpu) -> Gpu:
+    """Roofs of a GPU that is not in the table, from what its driver reports."""
+    if live.known:
+        return live.known
+    if not (live.bandwidth_gbs and live.boost_mhz):
+        raise ConfigError(
+            f"the driver does not tell the clocks of {live.name}: pass gpu= with a key of "
+            f"device.GPUS that is near it, one of {', '.join(GPUS)}"
+        )
+    return described(
+        live.name,
+        {
+            **{n: getattr(live, n) for n in ("name", "arch", "sms", "memory_bytes", "l2_bytes")},
+            "max_clock_mhz": live.boost_mhz,
+            "bandwidth_gbs": live.bandwidth_gbs,
+        },
+    )
+
+
+def _decades(low: float, high: float) -> list[float]:
+    return [10.0**e for e in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+
+
+def _intensity(p: Point, kind: str) -> float:
+    """FLOP per byte of a point: its own where a row gives it, else from model.py and the catalog."""
+    if kind == "kernel" and math.isfinite(p.get("intensity")):
+        return p.get("intensity")
+    if p.kernel not in catalog:
+        if kind == "kernel":
+            return math.nan
+        half = p.kernel.endswith(("fp16", "bf16"))
+        return model.compulsory_intensity(p.m, p.n, p.k, 2 if half else 4, 4)
+    kernel = catalog[p.kernel]
+    if kind == "kernel":
+        return model.arithmetic_intensity(kernel, p.m, p.n, p.k)
+    return model.compulsory_intensity(
+        p.m, p.n, p.k, ITEM_BYTES[kernel.dtype], ITEM_BYTES[kernel.out_dtype]
+    )
+
+
+def _precision_of(found: Sequence[Point]) -> str:
+    """ "fp16" or "bf16" where all points are of kernels that multiply in it, else "fp32"."""
+    used = {PRECISION[catalog[p.kernel].dtype] if p.kernel in catalog else "" for p in found}
+    return used.pop() if used in ({"fp16"}, {"bf16"}) else "fp32"
+
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels."""
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _place_labels(
+    points: Sequence[tuple[float, float, str]],
+    frame: Box,
+    taken: Sequence[Box],
+    roof: Callable[[float], float],
+    size: float,
+) -> list[tuple[float, float, bool]]:
+    """Where the words beside each (x, y, words) go: x, y, and whether they end there.
+
+    As near as can be to their point, to its right if possible, inside the frame, off every marker
+    and other label, and not across the roof, whose height is a function of x.
+    """
+    boxes, half = list(taken), size / 2 + 1.25
+    found = []
+    for x, y, words in points:
+        width = text_width(words, size)
+        best: tuple[float, Box, bool] | None = None
+        for left in (False, True):
+            for shift in range(-13, 14):
+                middle = y + 2 * half * shift
+                start = x - 14 - width if left else x + 14
+                box = (start, middle - half, start + width, middle + half)
+                cost = 12.0 * abs(shift) + (5 if left else 0) + (1 if shift < 0 else 0)
+                outside = (
+                    box[0] < frame[0] or box[2] > frame[2] or box[1] < frame[1] or box[3] > frame[3]
+                )
+                cost += 2000 * outside + 300 * sum(_overlap(box, other) for other in boxes)
+                cost += 40 * any(
+                    box[1] - 2 < roof(box[0] + width * i / 4) < box[3] + 2 for i in range(5)
+                )
+                if best is None or cost < best[0]:
+                    best = (cost, box, left)
+        assert best is not None
+        _, box, left = best
+        boxes.append(box)
+        found.append((box[2] if left else box[0], box[1] + half, left))
+    return found
+
+
+def roofline(
+    m: Any = None,
+    gpu: str | Gpu | None = None,
+    *,
+    intensity: str = "compulsory",
+    precision: str | None = None,
+    size: Size | None = None,
+    kernels: Sequence[str] | None = None,
+    caption: str | None = None,
+) -> Figure:
+    """Measured rates under the roofs of a GPU, both axes logarithmic.
+
+    intensity: "compulsory" puts a kernel at the FLOP per byte of reading A and B and writing C once
+    each; "kernel" at the FLOP per byte that its tiling asks of L2 (model.arithmetic_intensity).
+    precision: which compute roof ("fp32", "fp16", ...); default: the Tensor Cores' where every kernel
+    drawn multiplies in FP16, or in BF16, and FP32 elsewhere. m: as for bars, or None for the roofs alone.
+    Hollow diamonds are what the roof allows there; filled markers are times. Points that were recorded
+    on another GPU of device.GPUS stand under that GPU's roofs, which are dashed.
+    """
+    if intensity not in ("compulsory", "kernel"):
+        raise ConfigError(f'{intensity=} is not "compulsory" or "kernel"')
+    found: list[Point] = []
+    if m is not None:
+        every = select(m, "gflops", kernels)
+        at = chosen_size(every, size)
+        found = [p for p in every if p.size == at]
+    precision = precision or _precision_of(found)
+    placed = [(p, _intensity(p, intensity)) for p in found]
+    placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
+    card = _gpu_of(m, gpu, [p for p, _ in placed])
+    peak = card.peak_gflops(precision)
+    if peak <= 0:
+        raise ConfigError(
+            f"the {precision.upper()} peak of {card.name} is not known: pass gpu= with a key of "
+            f"device.GPUS that is near it, one of {', '.join(GPUS)}"
+        )
+    slope = card.bandwidth_gbs
+    ridge = peak / slope
+    entries = looks([p for p, _ in placed])
+    placed.sort(key=lambda item: -item[0].get("gflops"))
+    others = unique(
+        GPUS[p.gpu] for p, _ in placed if p.gpu in GPUS and not gpu and GPUS[p.gpu] != card
+    )
+
+    def roof_of(p: Point, x: float) -> float:
+        """GFLOP/s that the roofs of the point's own GPU allow at x FLOP per byte."""
+        own = GPUS[p.gpu] if p.gpu in GPUS and not gpu else card
+        return min(own.peak_gflops(precision), x * own.bandwidth_gbs)
+
+    xs = [x for _, x in placed]
+    lo_x = min([ridge / 30, *(x / 5 for x in xs)])
+    hi_x = max([ridge * 30, *(x * 12 for x in xs)])
+    ys = [p.get("gflops") for p, _ in placed]
+    lo_y = min([lo_x * slope, *(y / 2 for y in ys)])
+    lo_y = max(lo_y, min([peak / 3000, *(y / 2 for y in ys)]))
+    hi_y = 2.2 * max([peak, *(other.peak_gflops(precision) for other in others)])
+
+    def draw(at: Column) -> Canvas:
+        canvas = Canvas(at)
+        small = at.small
+        top = 4.0
+        if placed:
+            top = draw_legend(canvas, {**entries, "allowed by the roof": PREDICTED}, True) + 4
+        ticks = [(tick, number(tick)) for tick in _decades(lo_y, hi_y)]
+        left = 58.0
+        if at.narrow:  # the unit of the rate stands over its axis
+            canvas.text(0, top + 4, "GFLOP/s", size=small)
+            top += 16
+            left = 8 + max(text_width(words, small) for _, words in ticks)
+        base = top + max(270.0, 130 + (small + 3.5) * len(placed))
+        right = at.width - 8.0
+
+        def px(x: float) -> float:
+            return left + (right - left) * math.log(x / lo_x) / math.log(hi_x / lo_x)
+
+        def py(y: float) -> float:
+            return base - (base - top) * math.log(y / lo_y) / math.log(hi_y / lo_y)
+
+        free = 0.0
+        for tick in _decades(lo_x, hi_x):
+            canvas.line(px(tick), base, px(tick), top, alpha=0.14, lw=0.8)
+            words = number(tick)
+            half = text_width(words, small) / 2
+            middle = min(px(tick), at.width - half)  # inside the picture
+            if middle - half > free:
+                canvas.text(middle, base + 5, words, size=small, ha="center", va="top")
+                free = middle + half + 3
+        for tick, words in ticks:
+            canvas.line(left, py(tick), right, py(tick), alpha=0.14, lw=0.8)
+            canvas.text(left - 5, py(tick), words, size=small, ha="right")
+        canvas.line(left, base, right, base, lw=0.8)
+        canvas.line(left, base, left, top, lw=0.8)
+        words = "arithmetic intensity, FLOP/byte"
+        canvas.text((left + right) / 2, base + 32, words, ha="center", size=small + 0.5)
+        if not at.narrow:
+            middle = (top + base) / 2
+            canvas.text(6, middle, "GFLOP/s", rotation=90, ha="center", size=small + 0.5)
+
+        start = max(lo_x, lo_y / slope)
+        canvas.line(px(start), py(start * slope), px(ridge), py(peak), lw=2.2)
+        canvas.line(px(ridge), py(peak), right, py(peak), lw=2.2)
+        for other in others:
+            high, wide = other.peak_gflops(precision), other.bandwidth_gbs
+            begin, bend = max(lo_x, lo_y / wide), high / wide
+            canvas.line(px(begin), py(begin * wide), px(bend), py(high), lw=1.2, dash=True)
+            canvas.line(px(bend), py(high), right, py(high), lw=1.2, dash=True)
+            words = f"{other.name}: {number(high)} GFLOP/s, {number(wide)} GB/s"
+            canvas.text(right, py(high) - 10, words, ha="right", size=small)
+        rise = (py(start * slope) - py(peak)) / (px(ridge) - px(start))
+        peak_words = f"{precision.upper()} peak {number(peak)} GFLOP/s"
+        canvas.text(right, py(peak) - 13, peak_words, ha="right", size=small)
+        places = [(px(x), py(p.get("gflops")), py(roof_of(p, x)), p.kernel) for p, x in placed]
+        markers = [(x - 6, z - 6, x + 6, z + 6) for x, y, roof, _ in places for z in (y, roof)]
+        # the memory roof's words stand along it where they are farthest from every marker
+        words = f"memory {number(slope)} GB/s"
+        angle = math.atan(rise)
+        half = text_width(words, small) / 2
+        reach, off = half * math.cos(angle), 5.0 + small / 2
+
+        def along(x: float) -> list[tuple[float, float]]:
+            spread = [x + reach * i / 4 for i in range(-4, 5)]
+            return [(u - off * math.sin(angle), roof_at(u) - off * math.cos(angle)) for u in spread]
+
+        def roof_at(x: float) -> float:
+            return max(py(peak), py(start * slope) - (x - px(start)) * rise)
+
+        first, last = px(start) + reach + 12, px(ridge) - reach
+        middle = max(
+            [first + max(last - first, 0) * i / 12 for i in range(13)],
+            key=lambda x: min(
+                (math.dist(at, (m[0] + 6, m[1] + 6)) for at in along(x) for m in markers),
+                default=-abs(x - (first + last) / 2),
+            ),
+        )
+        canvas.text(
+            middle - 5 * math.sin(angle), roof_at(middle) - 5 * math.cos(angle), words, size=small,
+            ha="center", va="baseline", rotation=math.degrees(angle),
+        )  # fmt: skip
+        label_boxes = [(x - 6, y - 6, x + 6, y + 6) for x, y in along(middle)]
+        peak_box = (right - text_width(peak_words, small), py(peak) - 20, right, py(peak) - 7)
+        labels = _place_labels(
+            [(x, y, name) for x, y, _, name in places],
+            (left, top, right, base),
+            [*markers, *label_boxes, peak_box],
+            roof_at,
+            small,
+        )
+        for (p, x), (label_x, label_y, ends) in zip(placed, labels, strict=True):
+            rate = p.get("gflops")
+            draw_marker(canvas, px(x), py(roof_of(p, x)), PREDICTED)
+            canvas.line(px(x), py(rate), label_x + (2 if ends else -2), label_y, lw=0.7, alpha=0.6)
+            draw_marker(canvas, px(x), py(rate), entries[p.legend])
+            canvas.text(label_x, label_y, p.kernel, size=small, ha="right" if ends else "left")
+        return canvas.end(base + 44)
+
+    def chart(ax: Any) -> None:
+        cards = [(g.name, g.peak_gflops(precision), g.bandwidth_gbs) for g in (card, *others)]
+        roofs = [
+            Roof(f"{name}: {number(top)} GFLOP/s, {number(wide)} GB/s", top, wide)
+            for name, top, wide in cards
+        ]
+        allowed = [
+            Mark(p.kernel, x, roof_of(p, x), PREDICTED, "allowed by the roof") for p, x in placed
+        ]
+        reached = [
+            Mark(p.kernel, x, p.get("gflops"), entries[p.legend], p.legend) for p, x in placed
+        ]
+        roofs_and_marks(ax, roofs, [*allowed, *reached], (lo_x, hi_x))
+
+    alt = (
+        f"Roofline of {card.name}: the memory roof of {number(slope)} GB/s meets the "
+        f"{precision.upper()} peak of {number(peak)} GFLOP/s at {number(ridge)} FLOP/byte. "
+    )
+    if placed:
+        parts = []
+        for p, x in placed:
+            rate, bound = p.get("gflops"), roof_of(p, x)
+            parts.append(
+                f"{told(p, found)} at {number(x)} FLOP/byte: {number(rate)} of {number(bound)} GFLOP/s, "
+                f"{number(100 * rate / bound)} %"
+            )
+        alt += f"At {shape_text(*placed[0][0].size)}: " + "; ".join(parts) + ". "
+        alt += f"Source: {join(list(entries))}."
+    source = source_of(m) if placed else ""
+    if caption is None:
+        kind = {
+            "compulsory": "A, B and C moved once each",
+            "kernel": "the bytes that each kernel's tiling asks for",
+        }[intensity]
+        caption = f"Roofline of {join([card.name, *(other.name for other in others)])}"
+        if placed:
+            caption += f" at {shape_text(*placed[0][0].size)}; intensity from {kind}" + (
+                "" if source else f"; {join(list(entries))}"
+            )
+        caption += "."
+    return both(draw, alt.strip(), caption, chart, source)

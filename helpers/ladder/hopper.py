@@ -1,0 +1,366 @@
+"""Host side of the Hopper kernels: tensor maps for the copy engine (TMA), aligned rows, launch.
+
+The copy engine reads and writes any shape, but every row must start at a multiple of 16 bytes.
+Where rows do not (K or N not a multiple of 8 with 2-byte elements), a copy with longer rows takes
+the matrix's place; the columns added are never looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from helpers.ladder import cuts, fitting
+from helpers.ladder.kernel import MAX_GRID_YZ, Geometry, Kernel, cdiv
+from nogpu import device
+from nogpu.errors import ConfigError, ToolchainError
+
+BOX_COLS = 64
+"""Columns of every box: 64 elements of 2 bytes are the 128 bytes of a swizzled row."""
+BOX_ROWS = {"A_map": 64, "B_map": 64, "C_map": 16}
+"""Rows of a box, by the kernel parameter that describes the matrix (kernels/common/tma.cuh)."""
+ROW_BYTES = 16
+"""Rows start at multiples of this (CUDA driver API, cuTensorMapEncodeTiled, globalStrides)."""
+ITEM_BYTES = 2
+TENSOR_MAP = np.dtype([("opaque", np.uint64, 16)])
+"""The 128 bytes of a CUtensorMap, passed to the kernel by value."""
+BOX_BYTES = 64 * BOX_COLS * ITEM_BYTES
+"""A box of A or B in shared memory (kernels/common/tma.cuh)."""
+ROW_SWIZZLE = 128
+"""Bytes of the pattern in which a box lies in shared memory."""
+SWIZZLE_BYTES = 1024
+"""Eight rows of a swizzled box: the pattern repeats after them, and buffers start at multiples."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """Some bits of a descriptor: its name, the first and the last bit, and bytes a unit (0: none)."""
+
+    name: str
+    first: int
+    last: int
+    unit: int = 16
+
+    def of(self, word: int) -> int:
+        """What stands in these bits of a word."""
+        return word >> self.first & ((1 << self.last - self.first + 1) - 1)
+
+
+DESCRIPTOR = (
+    Field("start address", 0, 13),
+    Field("leading stride", 16, 29),
+    Field("stride", 32, 45),
+    Field("base offset", 49, 51, unit=0),
+    Field("swizzle", 62, 63, unit=0),
+)
+"""The fields of wgmma's 64-bit matrix descriptor; the other bits are zero.
+
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout", Matrix Descriptor Format.
+"""
+
+
+def wgmma_descriptor(address: int, leading_bytes: int, stride_bytes: int) -> int:
+    """What describe() in kernels/common/wgmma.cuh builds: 64 bits, with the 128-byte swizzle.
+
+    address: in shared memory, where upper bits may name a block of the cluster; all in bytes.
+    """
+    within_block = address & ((1 << 18) - 1)
+    return 1 << 62 | stride_bytes >> 4 << 32 | leading_bytes >> 4 << 16 | within_block >> 4
+
+
+def rows_aligned(matrix: Any) -> bool:
+    """Whether the copy engine can take this (rows, cols) CuPy array as it is."""
+    row, item = matrix.strides
+    return (
+        (item == ITEM_BYTES or matrix.shape[1] == 1)
+        and row % ROW_BYTES == 0
+        and row >= matrix.shape[1] * ITEM_BYTES
+        and matrix.data.ptr % ROW_BYTES == 0
+    )
+
+
+def aligned_like(matrix: Any) -> Any:
+    """An uninitialised CuPy array of the same shape and dtype whose rows start at 16 bytes."""
+    import cupy
+
+    rows, cols = matrix.shape
+    step = ROW_BYTES // ITEM_BYTES
+    return cupy.empty((rows, -(-cols // step) * step), matrix.dtype)[:, :cols]
+
+
+def build_descriptor(matrix: Any, box_rows: int) -> np.ndarray:
+    """Tensor map of a row-major (rows, cols) CuPy array of 2-byte elements: one TENSOR_MAP.
+
+    Boxes are box_rows x 64 with the 128-byte swizzle; what lies outside the matrix reads as zero.
+    Raises ConfigError if rows do not start at multiples of 16 bytes, ToolchainError without
+    cuda-bindings or if the driver refuses. Source: CUDA driver API, cuTensorMapEncodeTiled.
+    """
+    if not rows_aligned(matrix):
+        raise ConfigError(
+            f"a matrix of shape {matrix.shape} with strides {matrix.strides} at address "
+            f"{matrix.data.ptr:#x}: the copy engine needs rows that start at multiples of "
+            f"{ROW_BYTES} bytes; copy it into helpers.ladder.hopper.aligned_like(matrix)"
+        )
+    rows, cols = matrix.shape
+    return _encode(matrix.data.ptr, rows, cols, matrix.strides[0], box_rows)
+
+
+@lru_cache(maxsize=256)
+def _encode(address: int, rows: int, cols: int, row_bytes: int, box_rows: int) -> np.ndarray:
+    """A tensor map is a pure function of address and shape, so it may be kept."""
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise ToolchainError(
+            "the Hopper kernels need cuda-bindings for their tensor maps, of the CUDA version of the driver or "
+            f"older. {fitting.how_to_install()}"
+        ) from error
+    long, short = driver.cuuint64_t, driver.cuuint32_t
+    status, tensor_map = driver.cuTensorMapEncodeTiled(
+        # The copy engine moves elements without looking at them; only their size counts.
+        driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT16,
+        2,
+        address,
+        [long(cols), long(rows)],
+        [long(row_bytes)],
+        [short(BOX_COLS), short(box_rows)],
+        [short(1), short(1)],
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    if int(status):
+        raise ToolchainError(
+            f"the driver refused a tensor map ({status}) for a {rows}x{cols} matrix with rows of "
+            f"{row_bytes} bytes and boxes of {box_rows}x{BOX_COLS}"
+        )
+    words = np.array([int(word) for word in tensor_map.opaque], np.uint64)
+    return words.view(TENSOR_MAP)
+
+
+def parameters(kernel: Kernel) -> tuple[str, ...]:
+    """Parameter names of a kernel's entry, in order, as its source declares them."""
+    return _parameters(kernel.entry, kernel.source, kernel.file)
+
+
+@lru_cache(maxsize=64)
+def _parameters(entry: str, source: str, file: str) -> tuple[str, ...]:
+    found = re.search(rf"\b{entry}\s*\(([^)]*)\)", source)
+    if not found:
+        raise ConfigError(f"{file} declares no entry {entry}")
+    return tuple(re.findall(r"\w+", part)[-1] for part in found[1].split(","))
+
+
+PARTS = 2
+"""Tiles whose sums a block may leave at once: the end of one, and the beginning of the next."""
+
+
+def division(plan: Geometry) -> cuts.Division:
+    """How a launch shares its tiles out: the way of fewest clocks by `cuts.cheapest`, at an H200's rates."""
+    return cuts.cheapest(cuts.work_of(plan, device.gpu("h200"))).division
+
+
+def _new_room(blocks: int, sums: int) -> tuple[Any, Any]:
+    """Where blocks leave partial sums, and counts, all zero: the kernel leaves them zero again."""
+    import cupy
+
+    return (
+        cupy.empty(PARTS * blocks * sums, np.float32),
+        cupy.zeros(blocks * cuts.CONSUMERS, np.int32),
+    )
+
+
+@lru_cache(maxsize=8)
+def _hand_over_room(
+    device: int, stream: int, thread: int, blocks: int, sums: int
+) -> tuple[Any, Any]:
+    """One room for a device and stream, since two launches of one stream never overlap."""
+    return _new_room(blocks, sums)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a launch passes to the kernel, and the copies around it.
+
+    before, after: pairs (to, from) of CuPy matrices of one shape, to be copied before and after the kernel.
+    room: the partial sums and the flags, or nothing.
+    """
+
+    arguments: tuple[Any, ...]
+    before: tuple[tuple[Any, Any], ...]
+    after: tuple[tuple[Any, Any], ...]
+    room: tuple[Any, ...]
+
+
+def _refuse_to_wait(plan: Geometry, shared_out: cuts.Division) -> None:
+    """Blocks with parts of a tile wait for each other, so all of them must find an SM. Raises ConfigError."""
+    gpu = device.current()
+    if gpu is not None and shared_out.ranges and plan.grid[0] > gpu.sms:
+        raise ConfigError(
+            f"{plan.kernel.name} would start {plan.grid[0]} blocks that wait for each other, one an SM, and the "
+            f"{gpu.name} has {gpu.sms} SMs: they might never end. Give SMS={gpu.sms}"
+        )
+
+
+def prepare(plan: Geometry, A: Any, B: Any, C: Any, *, shared_room: bool = True) -> Prepared:
+    """The arguments of a launch on CuPy arrays of 2-byte elements, in the order that the kernel declares.
+
+    An operand whose rows do not start at multiples of 16 bytes is to be copied into one whose rows do;
+    such a C is written by way of a copy, too, where the kernel stores through a tensor map. Nothing is
+    copied here. shared_room: the room for partial sums is that of the current stream (but for a reader's own
+    text, which may not leave the counts zero); else it is new. Raises ConfigError where shared_room is asked for
+    while the stream is captured, and there is room or a copy: the graph would outlive them; and for more blocks
+    that wait for each other than the GPU at hand has SMs.
+    """
+    names = parameters(plan.kernel)
+    given = {"A_map": A, "B_map": B, "C_map": C}
+    taken = {
+        name: matrix if rows_aligned(matrix) else aligned_like(matrix)
+        for name, matrix in given.items()
+        if name in names
+    }
+    copied = {name: (taken[name], given[name]) for name in taken if taken[name] is not given[name]}
+    before = tuple(pair for name, pair in copied.items() if name != "C_map")
+    after = tuple((C, taken["C_map"]) for name in copied if name == "C_map")
+
+    values: dict[str, Any] = {name: np.int32(getattr(plan, name)) for name in "MNK"}
+    values["C"] = C
+    room: tuple[Any, ...] = ()
+    here = (
+        device.stream_at_hand(plan.kernel.name)
+        if shared_room and (copied or "partial" in names)
+        else None
+    )
+    if "partial" in names:
+        rows, cols = plan.tile
+        size = plan.grid[0], rows * cols
+        if here and plan.kernel.text is None:
+            room = _hand_over_room(*here, *size)
+        else:
+            room = _new_room(*size)
+        values["partial"], values["arrived"] = room
+        shared_out = division(plan)
+        _refuse_to_wait(plan, shared_out)
+        values["whole"], values["ranges"] = np.int32(shared_out.whole), np.int32(shared_out.ranges)
+    arguments = tuple(
+        build_descriptor(taken[name], BOX_ROWS[name]) if name in taken else values[name]
+        for name in names
+    )
+    return Prepared(arguments, before, after, room)
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the emulator launches a TMA kernel with.
+
+    arguments: in the order that the kernel declares. output: the parameter by which it writes C. written: the
+    NumPy array in which C is then, its rows as long as the copy engine needs; columns: of C. counters: those of a hand-over, or None.
+    """
+
+    arguments: tuple[Any, ...]
+    output: str
+    written: np.ndarray
+    counters: np.ndarray | None
+    columns: int
+
+    def wide(self, values: Any, filler: float) -> np.ndarray:
+        """Values of the (M, N) elements of C, or one for all, beside `filler` in what its rows are longer."""
+        full = np.full(self.written.shape, filler)
+        full[:, : self.columns] = values
+        return full
+
+
+def described(plan: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> Described:
+    """The arguments of a launch in the emulator on NumPy arrays of 2-byte elements, A (M, K), B (K, N), C (M, N).
+
+    Where rows do not start at multiples of 16 bytes, a copy with longer rows takes the matrix's place.
+    """
+    from nogpu import emulator
+
+    names = parameters(plan.kernel)
+    given = {"A_map": A, "B_map": B, "C_map": C}
+    taken = {name: _with_longer_rows(given[name]) for name in names if name in given}
+    values: dict[str, Any] = {name: getattr(plan, name) for name in "MNK"} | {"C": C}
+    counters = None
+    if "partial" in names:
+        rows, cols = plan.tile
+        blocks, shared_out = plan.grid[0], division(plan)
+        counters = np.zeros(blocks * cuts.CONSUMERS, np.int32)
+        values["partial"] = np.full(PARTS * blocks * rows * cols, np.nan, np.float32)
+        values["arrived"] = counters
+        values["whole"], values["ranges"] = shared_out.whole, shared_out.ranges
+    arguments = tuple(
+        emulator.TensorMap(
+            taken[name], (BOX_ROWS[name], BOX_COLS), ROW_SWIZZLE, shape=given[name].shape
+        )
+        if name in taken
+        else values[name]
+        for name in names
+    )
+    output = "C_map" if "C_map" in names else "C"
+    return Described(arguments, output, taken.get(output, C), counters, plan.N)
+
+
+def _with_longer_rows(matrix: np.ndarray) -> np.ndarray:
+    """The matrix itself if its rows start at multiples of 16 bytes, or a copy whose rows do; NaN behind the columns."""
+    rows, cols = matrix.shape
+    step = ROW_BYTES // ITEM_BYTES
+    if cols % step == 0 and matrix.flags.c_contiguous:
+        return matrix
+    nan = np.array(0x7FFF, np.uint16).view(matrix.dtype)
+    wide = np.full((rows, -(-cols // step) * step), nan, matrix.dtype)
+    wide[:, :cols] = matrix
+    return wide
+
+
+def launch(plan: Geometry, function: Any, A: Any, B: Any, C: Any) -> None:
+    """C (M, N) = A (M, K) B (K, N) on CuPy arrays of 2-byte elements, in the current stream.
+
+    function: the loaded kernel, from launch.cuda_function(plan). Copies as `prepare` says.
+    """
+    ready = prepare(plan, A, B, C)
+    for there, here in ready.before:
+        there[...] = here
+    function(plan.grid, plan.block, ready.arguments, shared_mem=plan.shared_bytes)
+    for there, here in ready.after:
+        there[...] = here
+
+
+COPY_COLS, COPY_ROWS = 256, 8
+"""Columns and rows that a block of `COPY` copies in one step."""
+COPY = """
+// Copies a matrix of 2-byte elements into one whose rows begin elsewhere, steps in elements. A warp copies
+// COLS columns of a row: each thread's loads are all under way before the first store.
+extern "C" __global__ void copy_rows(
+    const unsigned short* from, unsigned short* to, int rows, int cols, int from_step, int to_step)
+{
+    const int col = blockIdx.x * COLS + threadIdx.x;
+    for (int row = blockIdx.y * ROWS + threadIdx.y; row < rows; row += gridDim.y * ROWS) {
+        const unsigned short* source = from + (size_t)row * from_step;
+        unsigned short* target = to + (size_t)row * to_step;
+        unsigned short held[COLS / 32];
+        #pragma unroll
+        for (int i = 0; i < COLS / 32; ++i)
+            if (col + 32 * i < cols) held[i] = source[col + 32 * i];
+        #pragma unroll
+        for (int i = 0; i < COLS / 32; ++i)
+            if (col + 32 * i < cols) target[col + 32 * i] = held[i];
+    }
+}
+"""
+"""Between a matrix and its aligned copy, for a launch that is bound."""
+
+
+def copy_launch(
+    to: Any, source: Any
+) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[Any, ...]]:
+    """Grid, block and arguments of `COPY` that fill the (rows, cols) CuPy array `to` from another."""
+    rows, cols = to.shape
+    grid = cdiv(cols, COPY_COLS), min(cdiv(rows, COPY_ROWS), MAX_GRID_YZ), 1
+    steps = (np.int32(x.strides[0] // ITEM_BYTES) for x in (source, to))
+    return grid, (32, COPY_ROWS, 1), (source, to, np.int32(rows), np.int32(cols), *steps)

@@ -1,0 +1,42 @@
+"""Exercises that code checks: check("05.1", answer) says what is right, what is not, and why.
+
+The checks of a chapter's exercises are in `helpers/chapters/chNN/checks.py` and register themselves
+with @exercise. Kernels are handed in as CUDA source text and run in the emulator; what passes there runs on
+the GPU too, where there is one.
+"""
+
+from helpers.page.exercises.answers import close_to, one_of, same_array
+from helpers.page.exercises.kernels import (
+    AWKWARD,
+    KernelTask,
+    Problem,
+    Shape,
+    check_kernel_source,
+    from_tiles,
+    lanes_together,
+    matmul_problem,
+)
+from helpers.page.exercises.registry import Exercise, chapters, check, exercise, find, load
+from helpers.page.exercises.results import Check, Result
+
+__all__ = [
+    "AWKWARD",
+    "Check",
+    "Exercise",
+    "KernelTask",
+    "Problem",
+    "Result",
+    "Shape",
+    "chapters",
+    "check",
+    "check_kernel_source",
+    "close_to",
+    "exercise",
+    "find",
+    "from_tiles",
+    "lanes_together",
+    "load",
+    "matmul_problem",
+    "one_of",
+    "same_array",
+]

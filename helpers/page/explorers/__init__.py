@@ -1,0 +1,34 @@
+"""Sliders that work on a page: no kernel, no network. Each function returns an `Explorer`.
+
+    from helpers import explorers
+    explorers.coalescing()
+
+Python computes what is shown and hands over tables; where a formula lives in the script, a test
+holds it equal to Python's.
+"""
+
+from helpers.page.explorers._banks import banks
+from helpers.page.explorers._coalescing import coalescing
+from helpers.page.explorers._hierarchy import hierarchy
+from helpers.page.explorers._ladder import ladder
+from helpers.page.explorers._occupancy import occupancy
+from helpers.page.explorers._pipeline import pipeline
+from helpers.page.explorers._roofline import roofline
+from helpers.page.explorers._stepper import stepper
+from helpers.page.explorers._tile import tile
+from helpers.page.explorers.core import Control, Explorer, Reading
+
+__all__ = [
+    "Control",
+    "Explorer",
+    "Reading",
+    "banks",
+    "coalescing",
+    "hierarchy",
+    "ladder",
+    "occupancy",
+    "pipeline",
+    "roofline",
+    "stepper",
+    "tile",
+]

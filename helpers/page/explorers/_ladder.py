@@ -1,0 +1,147 @@
+"""Explorer of the introduction and chapter 25: every rung on every GPU that we have numbers of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from helpers import draw as plots
+from helpers.ladder.rungs import catalog
+from helpers.page.explorers import points
+from helpers.page.explorers.core import Control, Explorer, Reading, State, significant, text
+from helpers.record import DEFAULT_GPU, measure
+from helpers.record.gpu import BASELINES
+from helpers.record.trials import PRECISION
+from helpers.wording import counted
+
+UNITS = {"gflops": "GFLOP/s", "ms": "milliseconds", "share": "% of cuBLAS", "peak": "% of the peak"}
+
+GROUPS = {"cuda": "CUDA cores", "tensor": "Tensor Cores", "all": "all"}
+
+
+def _group(name: str) -> str:
+    return "cuda" if _precision(name) in ("fp32", "int32") else "tensor"
+
+
+def _precision(name: str) -> str:
+    return BASELINES[name].precision if name in BASELINES else PRECISION[catalog[name].dtype]
+
+
+def _units(rate: points.Rate, key: str) -> dict[str, tuple[float, str]]:
+    """Value and words of a rate in each unit that it has."""
+    found = {
+        "gflops": (rate.gflops, text(rate.gflops)),
+        "ms": (rate.ms, significant(rate.ms, 4)),
+    }
+    if rate.share is not None:
+        found["share"] = (100 * rate.share, text(100 * rate.share, 1))
+    peak = points.peak(key, _precision(rate.kernel))
+    if peak:
+        found["peak"] = (100 * rate.gflops / peak, text(100 * rate.gflops / peak, 1))
+    return found
+
+
+def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
+    """Bars of all rungs: choose the GPU (recorded, the reader's own included, or published), the
+    size and the unit. A GPU recorded with `python -m helpers record` joins the list.
+    """
+    sources: dict[str, dict[str, Any]] = {}
+    seen: dict[points.Size, None] = {}
+    for key, (name, rates, label) in points.sources().items():
+        by_size: dict[str, list[tuple[str, str, dict[str, tuple[float, str]]]]] = {}
+        for rate in rates:
+            seen[rate.size] = None
+            by_size.setdefault(points.words(rate.size), []).append(
+                (
+                    rate.kernel,
+                    _group(rate.kernel),
+                    {n: (float(f"{v:.6g}"), w) for n, (v, w) in _units(rate, key).items()},
+                )
+            )
+        sources[key] = {
+            "name": name,
+            "label": label,
+            "sizes": ", ".join(by_size),
+            "rates": by_size,
+        }
+    sizes = [points.words(s) for s in sorted(seen)]
+
+    def read(state: State) -> Reading:
+        source, wanted = sources[state["source"]], state["unit"]
+        rows = source["rates"].get(state["size"])
+        shown = {
+            "source": source["name"],
+            "size": state["size"],
+            "sizes": source["sizes"],
+            "label": source["label"],
+            "unit": UNITS[wanted],
+            "group": GROUPS[state["group"]],
+        }
+        found = [
+            (name, *units[wanted])
+            for name, group, units in rows or []
+            if wanted in units and state["group"] in (group, "all")
+        ]
+        if not found:
+            return Reading("size" if rows is None else "unit", shown)
+        least, most = (f(found, key=lambda row: row[1]) for f in (min, max))
+        best, worst = (least, most) if wanted == "ms" else (most, least)
+        span = worst[1] / best[1] if wanted == "ms" else best[1] / worst[1]
+        shown |= {
+            "count": counted(len(found), "kernel"),
+            "best": best[0],
+            "best_value": best[2],
+            "worst": worst[0],
+            "worst_value": worst[2],
+            "span": text(span, 1),
+            "all": "; ".join(f"{name} {words}" for name, _, words in found),
+        }
+        return Reading("rungs", shown)
+
+    first = DEFAULT_GPU if DEFAULT_GPU in sources else next(iter(sources))
+    names = [name for name, *_ in sources[first]["rates"].get(str(size), []) if name in catalog]
+    m = measure(names, size, gpu=first)
+    return Explorer(
+        kind="ladder",
+        title="The ladder on each GPU",
+        caption=(
+            "One bar a kernel, in the order of the chapters, a variant after the kernel that it "
+            "varies; cuBLAS in grey. Where a document "
+            "prints several block sizes, the fastest is shown. Choose a share instead of a rate, "
+            "and GPUs of different size can be compared."
+        ),
+        controls=(
+            Control(
+                "source",
+                "GPU",
+                tuple(sources),
+                first,
+                "select",
+                tuple(s["name"] for s in sources.values()),
+            ),
+            Control("size", "size", tuple(sizes), str(size), "select"),
+            Control("group", "kernels on", tuple(GROUPS), "cuda", "select", tuple(GROUPS.values())),
+            Control("unit", "unit", tuple(UNITS), unit, "select", tuple(UNITS.values())),
+        ),
+        labels={
+            "best": "fastest",
+            "best_value": "its value",
+            "worst": "slowest",
+            "worst_value": "its value",
+            "span": "factor between them",
+            "label": "where the numbers come from",
+            "all": "every kernel",
+        },
+        sentences={
+            "rungs": "{source}, size {size}, {unit}: {count}, slowest {worst} at {worst_value}, fastest "
+            "{best} at {best_value}.",
+            "size": "{source}: there is no number at size {size}. There are numbers at: {sizes}.",
+            "unit": "{source}, size {size}, kernels on {group}: there is no number in {unit}. Choose "
+            "another unit or other kernels.",
+        },
+        data={"sources": sources, "units": UNITS, "groups": GROUPS},
+        compute=read,
+        picture=plots.ladder(m, size)._repr_html_(),
+        examples=({}, *({"size": s} for s in list(sources[first]["rates"])[:2]), {"unit": "share"}),
+        wide=("label",),
+        spoken=("all",),
+    )

@@ -1,0 +1,130 @@
+"""What came of a reader's kernel, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from helpers.ladder.launch import Trace
+from helpers.ladder.usage import Resources
+from helpers.record.plans import Plan, plan
+from nogpu.emulator import Finding, Report
+from nogpu.errors import TileError
+
+if TYPE_CHECKING:
+    from helpers.record.protocol import Spread
+    from helpers.record.turns import Turns
+
+STOPS = frozenset(
+    {
+        "out-of-bounds",
+        "misaligned",
+        "divergent-barrier",
+        "deadlock",
+        "step-budget",
+        "assert",
+        "trap",
+    }
+)
+"""Kinds of findings that may stop a GPU, or never end on it: such a kernel is not launched there."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One shape: M, N, K, where it ran ("emulator" or the GPU's name), and how C came out.
+
+    wrong: elements of C beyond the error bound. first: the first of them, in words. findings: the
+    emulator's; of a GPU there are none.
+    """
+
+    shape: tuple[int, int, int]
+    where: str
+    wrong: int
+    first: str = ""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def right(self) -> bool:
+        """Every element of C lies within the error bound."""
+        return self.wrong == 0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A text in place of a rung's kernel. plan, book: the launch that is timed, of either kernel, the
+    book's with its default tile.
+
+    arch, compiler: what it was compiled for, by whom. fault: what the compiler or the emulator refused; then
+    what follows from it is missing. resources: (yours, the book's); None where no machine code is
+    known. counted: traces of the two at `trying.common_tiles`. timed: in turn with `rival` and cuBLAS.
+    untimed: why there is no time. lost: what the GPU said before it stopped answering this process.
+    """
+
+    plan: Plan
+    book: Plan
+    arch: str
+    compiler: str = ""
+    fault: TileError | None = None
+    resources: tuple[Resources | None, Resources | None] = (None, None)
+    cases: tuple[Case, ...] = ()
+    counted: tuple[Trace, Trace] | None = None
+    timed: Turns | None = None
+    untimed: str = ""
+    lost: str = ""
+
+    @property
+    def rival(self) -> Plan:
+        """What yours is timed beside: the book's kernel, of a core the whole one."""
+        b = self.book
+        return plan(b.kernel.core_of, b.M, b.N, b.K) if b.kernel.core_of else b
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The faults that the emulator found, each once by kind and line, wrong results apart."""
+        found: dict[tuple[str, int, str], Finding] = {}
+        for case in self.cases:
+            for f in case.findings:
+                if f.kind != "wrong-result":
+                    found.setdefault((f.kind, f.line, f.array), f)
+        return tuple(found.values())
+
+    @property
+    def wrong(self) -> Case | None:
+        """The first shape that came out wrong."""
+        return next((case for case in self.cases if not case.right), None)
+
+    @property
+    def ok(self) -> bool:
+        """It compiled, every shape is right, and nothing was found."""
+        return not (self.fault or self.lost or self.findings or self.wrong) and bool(self.cases)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Any kernel of any source. entry: its name. report: the emulator's; None where that refused it.
+
+    where: on what the arrays were computed that the caller's now hold. refused: what the emulator does
+    not model, where a GPU ran it unseen. resources: registers, spills, stack and shared memory, where known.
+    ms: a launch on the GPU. wrong: what differs from `expect` on the GPU, in words, an array each.
+    left_out: what of a whole program was not compiled.
+    """
+
+    entry: str
+    arch: str
+    where: str = ""
+    compiler: str = ""
+    fault: TileError | None = None
+    resources: Any = None
+    report: Report | None = None
+    refused: str = ""
+    wrong: tuple[str, ...] = ()
+    ms: Spread | None = None
+    untimed: str = ""
+    left_out: str = ""
+    lost: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """It ran, and nothing was found or differs."""
+        clean = self.report is None or not self.report.findings
+        return bool(self.where) and clean and not (self.fault or self.wrong or self.lost)

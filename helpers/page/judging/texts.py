@@ -1,0 +1,202 @@
+"""A text in place of a rung's kernel: compiled, tried on awkward shapes, counted, timed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from helpers.ladder import launch, usage
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.numbers import STORAGE, error_bound, operands, poison, reference, values
+from helpers.ladder.rungs import find
+from helpers.page.judging.outcomes import STOPS, Case, Judged
+from helpers.page.judging.trying import Shape, common_tiles, roomy_arch, shapes
+from helpers.record.plans import Plan, plan
+from nogpu import device, toolchain
+from nogpu.errors import (
+    CompileError,
+    ConfigError,
+    EmulationError,
+    GpuFaultError,
+    NoGPUError,
+    TileError,
+    ToolchainError,
+    UnknownKernelError,
+)
+
+SECONDS = 20.0
+"""How long a launch of a reader's kernel may take in the emulator."""
+
+
+def judge(
+    text: str,
+    kernel: Kernel,
+    *,
+    size: int = 1024,
+    backend: str | None = None,
+    seconds: float = SECONDS,
+) -> Judged:
+    """The facts of a text that stands in for `kernel`'s file (with its params as tile sizes).
+
+    What it is compared with is the book's kernel with its own, default tile; a text in place of a core is
+    timed beside the whole kernel.
+    size: the edge that a GPU times. backend: "emulator" leaves a GPU alone; "cuda" launches on it
+    whatever the emulator found; None: a GPU where there is one, unless a finding would stop it.
+    seconds: for one launch in the emulator. Raises ConfigError for a text without the kernel's entry, a
+    tile that breaks a rule, another backend; NoGPUError for "cuda" where there is no GPU. What is wrong
+    with the text itself is in the result.
+    """
+    gpu = at_hand(backend)
+    book = plan(_books(kernel), size)
+    own = plan(kernel, size).with_source(text)
+    arch = _arch(kernel, gpu)
+    found = Judged(own, book, arch)
+    try:
+        found = replace(found, compiler=toolchain.compiler())
+        usage.compile_launch(own, arch)
+    except (CompileError, ConfigError, ToolchainError) as fault:
+        return replace(found, fault=fault)
+    found = replace(found, resources=(_resources(own, arch), _resources(book, arch)))
+    try:
+        found = _emulated(found, seconds)
+    except EmulationError as fault:
+        if gpu is None or backend == "emulator":
+            return replace(found, fault=fault, untimed=_why_untimed(kernel, gpu, backend))
+        found = replace(found, fault=fault)
+    why = _why_untimed(kernel, gpu, backend) or _unsafe(found, backend)
+    if why:
+        return replace(found, untimed=why)
+    assert gpu is not None
+    return _on_gpu(found, gpu.name, tuple(c.shape for c in found.cases) or shapes(kernel))
+
+
+def _books(kernel: Kernel) -> Kernel:
+    """The book's kernel of this name, with its own tile."""
+    try:
+        return find(kernel.name)
+    except UnknownKernelError:
+        return kernel
+
+
+def at_hand(backend: str | None) -> device.LiveGpu | None:
+    """The GPU. Raises ConfigError for another backend, NoGPUError for "cuda" where there is none."""
+    if backend not in (None, "emulator", "cuda"):
+        raise ConfigError(f'{backend=}: choose "cuda", "emulator", or None for whichever is there')
+    gpu = device.current()
+    if backend == "cuda" and gpu is None:
+        raise NoGPUError(
+            'backend="cuda" was asked for, and no GPU answers on this machine: leave backend out'
+        )
+    return gpu
+
+
+def _arch(kernel: Kernel, gpu: device.LiveGpu | None) -> str:
+    """What to compile for: the GPU at hand where it can run the kernel, else the oldest that can."""
+    if gpu is None or not toolchain.runs(gpu.arch, kernel.min_arch):
+        return roomy_arch(kernel)
+    return gpu.arch + ("a" if kernel.min_arch.endswith("a") else "")
+
+
+def _resources(p: Plan, arch: str) -> usage.Resources | None:
+    """None where the compiler makes no machine code, or the block would not fit."""
+    try:
+        return p.resources(arch)
+    except (ToolchainError, ConfigError):
+        return None
+
+
+# -- in the emulator -------------------------------------------------------------------------------
+
+
+def _emulated(found: Judged, seconds: float) -> Judged:
+    """Every shape in turn, up to one that does not end; then what the two kernels ask of memory."""
+    own, book, cases = found.plan, found.book, []
+    at, counted = common_tiles(own.kernel, book.kernel), None
+    for shape in shapes(own.kernel):
+        t = launch.trace_of(plan(own.kernel, *shape), arch=found.arch, max_seconds=seconds)
+        wrong = [f for f in t.report.findings if f.kind == "wrong-result"]
+        first = wrong[0].message if wrong else ""
+        cases.append(Case(shape, "emulator", t.wrong, first, t.report.findings))
+        if _endless(t):
+            break
+        if counted is None:
+            mine = (
+                t
+                if shape == at
+                else launch.trace_of(plan(own.kernel, *at), arch=found.arch, max_seconds=seconds)
+            )
+            counted = mine, launch.trace_of(plan(book.kernel, *at), arch=found.arch)
+    return replace(found, cases=tuple(cases), counted=counted)
+
+
+def _endless(t: launch.Trace) -> bool:
+    return any(f.kind in ("step-budget", "deadlock") for f in t.report.findings)
+
+
+# -- on the GPU ------------------------------------------------------------------------------------
+
+
+def _why_untimed(kernel: Kernel, gpu: device.LiveGpu | None, backend: str | None) -> str:
+    if gpu is None:
+        return "no GPU answers here"
+    if backend == "emulator":
+        return "only the emulator was asked"
+    if device.lost():
+        return f"the GPU no longer answers this process ({device.lost()})"
+    if not toolchain.runs(gpu.arch, kernel.min_arch):
+        needed = toolchain.words_for(kernel.min_arch)
+        return f"{kernel.name} needs {needed}, and this {gpu.name} is {gpu.arch}"
+    return ""
+
+
+def _unsafe(found: Judged, backend: str | None) -> str:
+    """Why a kernel that the emulator saw is kept from the GPU."""
+    stops = [f for f in found.findings if f.kind in STOPS]
+    if stops and backend != "cuda":
+        return f"a fault of the kind {stops[0].kind} may stop a GPU"
+    return ""
+
+
+def _on_gpu(found: Judged, name: str, tried: tuple[Shape, ...]) -> Judged:
+    """The same shapes on the GPU, and, if they are right, the time in turn with the book's kernel."""
+    from helpers.record.turns import in_turn
+
+    own = found.plan
+    cases = list(found.cases)
+    try:
+        for shape in tried:
+            cases.append(_run(plan(own.kernel, *shape), name))
+        found = replace(found, cases=tuple(cases))
+        if found.wrong:
+            return replace(found, untimed="a wrong result is not timed")
+        return replace(found, timed=in_turn(own, found.rival))
+    except GpuFaultError as fault:
+        return replace(found, cases=tuple(cases), lost=str(fault))
+    except TileError as fault:  # too large for this GPU, wrong at the large size, above the peak
+        return replace(found, cases=tuple(cases), untimed=str(fault))
+
+
+def _run(p: Plan, name: str) -> Case:
+    """One shape on the GPU, compared with float64."""
+    k = p.kernel
+    A, B = operands(k, p.M, p.N, p.K)
+    C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
+    p.launch(A, B, C, backend="cuda")
+    want, got = reference(k, A, B), values(k.out_dtype, C)
+    off = ~(np.abs(got - want) <= error_bound(k, A, B))
+    return Case((p.M, p.N, p.K), name, int(off.sum()), _first(off, got, want))
+
+
+def _first(off: Any, got: np.ndarray, want: np.ndarray) -> str:
+    """The first wrong element in words, like the emulator's: nobody saw who wrote it."""
+    at = np.argwhere(off)
+    if not len(at):
+        return ""
+    i, j = map(int, at[0])
+    rows, columns = at[:, 0], at[:, 1]
+    return (
+        f"C[{i}, {j}] is {got[i, j]:.6g}, expected {want[i, j]:.6g}. Such are {len(at)} of {off.size} "
+        f"elements, rows {rows.min()} to {rows.max()}, columns {columns.min()} to {columns.max()}"
+    )

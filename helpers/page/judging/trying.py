@@ -1,0 +1,60 @@
+"""Shapes that a kernel is tried on: small for the emulator, awkward for the kernel."""
+
+from __future__ import annotations
+
+from math import lcm
+
+from helpers.ladder.kernel import DEPTHS, Kernel, geometry
+from nogpu import device
+from nogpu.errors import ConfigError
+from nogpu.toolchain import arch_number
+
+Shape = tuple[int, int, int]
+
+
+def whole_tiles(kernel: Kernel) -> Shape:
+    """M, N, K of one block's tile of C and two steps along K: what is counted."""
+    step = next((kernel.params[n] for n in DEPTHS if n in kernel.params), 8)
+    return *geometry(kernel, 4096, 4096, 4096).tile, 2 * step
+
+
+def common_tiles(one: Kernel, other: Kernel) -> Shape:
+    """The smallest M, N, K that are whole tiles of both, two steps along K or more."""
+    m, n, k = (lcm(a, b) for a, b in zip(whole_tiles(one), whole_tiles(other), strict=True))
+    return m, n, k
+
+
+def shapes(kernel: Kernel) -> tuple[Shape, ...]:
+    """Whole tiles; a ragged shape just beyond a tile in M, N and K; one element.
+
+    Left out are those that the kernel's own rules refuse; where that leaves whole tiles alone, two by
+    two blocks of them are tried too.
+    """
+    m, n, k = whole_tiles(kernel)
+    asked = [(m, n, k), (m + 1, n + 3, k + 5), (1, 1, 1)]
+    taken = [shape for shape in asked if _takes(kernel, shape)]
+    if len(taken) == 1:
+        taken += [shape for shape in ((2 * m, 2 * n, k),) if _takes(kernel, shape)]
+    return tuple(taken)
+
+
+def _takes(kernel: Kernel, shape: Shape) -> bool:
+    try:
+        geometry(kernel, *shape)
+    except ConfigError:
+        return False
+    return True
+
+
+def roomy_arch(kernel: Kernel) -> str:
+    """The oldest architecture that runs the kernel and whose SM can hold a block of this tile.
+
+    Where none can, the kernel's own, whose error says so.
+    """
+    least, wanted = arch_number(kernel.min_arch), geometry(kernel, 4096, 4096, 4096).shared_bytes
+    able = (
+        arch
+        for arch, limits in device.LIMITS.items()
+        if arch_number(arch) >= least and limits.shared_per_block_optin >= wanted
+    )
+    return next(able, kernel.min_arch)

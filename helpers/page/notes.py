@@ -1,0 +1,139 @@
+"""What a page says of its records: where numbers come from, tuned tiles, stalls, evidence."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from helpers.ladder.kernel import Kernel
+from helpers.notebook.pieces import Html, Markdown
+from helpers.page.tables import table
+from helpers.record import DEFAULT_GPU, load, stalls, tuned
+from helpers.record.agree import on_tensor_cores
+from helpers.record.measurement import provenance_of
+from nogpu.errors import DataError, UnknownNameError, near_matches
+
+
+def provenance(*measurements: Any) -> Html:
+    """Where the numbers come from, in one small sentence for each measurement: live or replayed.
+
+    For numbers that stand in no chart and no table: those say it themselves.
+    """
+    if not measurements:
+        raise DataError("provenance() takes what measure(...) returned")
+    text = provenance_of(*measurements)
+    return Html(f'<p class="tile-provenance"><small>{html.escape(text)}</small></p>', text)
+
+
+def tuned_note(kernel: Kernel | str, size: int = 4096, gpu: str = DEFAULT_GPU) -> Markdown | None:
+    """A sentence on the confirmed best tile of a kernel on a GPU; None where none is recorded.
+
+    As the last line of a cell it shows the sentence or nothing, so the text around it must not need
+    it.
+    """
+    best = tuned(kernel, size, gpu)
+    if best is None:
+        return None
+    changed = ", ".join(f"{n} = {v}" for n, v in best["params"].items() if best["default"][n] != v)
+    name = load(gpu).gpu["name"]
+    timed = f"Of {best['tiles']} tiles timed on the {name} at {size}"
+    share = ""
+    if best["cublas_ratio"] is not None:
+        share = f"; it reaches {100 * best['cublas_ratio']:.1f} % of cuBLAS"
+    if best["gain"] is None:
+        return Markdown(f"{timed}, none is faster than the one used here.")
+    return Markdown(
+        f"{timed}, the best has {changed}: {best['gain']:.2f} times as fast as the one used here{share}."
+    )
+
+
+BUSY: Mapping[str, str] = {
+    "busy (%): schedulers, issuing": "issue_percent",
+    "busy (%): data pipe of L1 and shared memory": "shared_percent",
+    "busy (%): FMA pipe": "fma_percent",
+    "busy (%): Tensor Cores": "tensor_percent",
+}
+"""Units whose busy clocks the record has, by the words of a table. Of the Tensor Cores only those of
+kernels that use them are shown: ncu's counter reads up to one percent where no such instruction runs.
+"""
+
+REASONS: Mapping[str, tuple[str, ...]] = {
+    "it issues": ("issues",),
+    "data from global memory or L1": ("long_scoreboard",),
+    "data from shared memory": ("short_scoreboard",),
+    "a full queue of memory instructions": ("mio_throttle", "lg_throttle"),
+    "a barrier": ("barrier", "membar"),
+    "a busy arithmetic unit": ("math_pipe_throttle",),
+    "the result before it, a few clocks": ("wait",),
+    "Tensor Cores (wgmma)": ("gmma",),
+    "the dispatcher, which holds it back": ("dispatch_stall",),
+    "its turn: another warp issues": ("not_selected",),
+}
+"""Words for ncu's reasons, with the reasons that they stand for; the others are "other reasons"."""
+
+
+def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
+    """A table of what the warps of some kernels wait for on a GPU; None where none is recorded.
+
+    As the last line of a cell it shows the table or nothing, so the text around it must not need it.
+    """
+    found = stalls(kernels, gpu=gpu)
+    if not found:
+        return None
+    rows = []
+    for row in found:
+        told = {
+            words: sum(row["waits"].get(r, 0.0) for r in named) for words, named in REASONS.items()
+        }
+        unused = () if on_tensor_cores(row["kernel"]) else ("tensor_percent",)
+        busy = {words: None if n in unused else row.get(n) for words, n in BUSY.items()}
+        rows.append(
+            {"kernel": row["kernel"], **busy,
+             "warps a scheduler": row["warps"], **told,
+             "other reasons": sum(row["waits"].values()) - sum(told.values())}
+        )  # fmt: skip
+    order = [
+        name
+        for name in rows[0]
+        if name == "kernel" or max((row[name] or 0.0) for row in rows) >= 0.5
+    ]
+    record, size = load(gpu), found[0]["m"]
+    return table(
+        rows,
+        columns=order,
+        turned=True,
+        caption=f"At {size}: how busy units of the SM are, then what a warp does, in percent of its time: it "
+        "issues, or waits for the thing named. Read by ncu; a warp that waits costs nothing while "
+        "another one issues.",
+        formats=dict.fromkeys(order[1:], ".1f"),
+        note=record.label([e for e in record.data["stalls"] if e["kernel"] in kernels]),
+    )
+
+
+def evidence(of: str, otherwise: str = "") -> Html | Markdown | None:
+    """The table of a record in data/validation, or, where there is none, a sentence, or nothing.
+
+    of: "sanitizer", "shapes", "mutants" or "hopper mutants" (see helpers.record.evidence). otherwise: the sentence.
+    """
+    from helpers.record import evidence as records
+
+    tables: dict[str, Callable[[], records.Table | None]] = {
+        "sanitizer": records.sanitizer_table,
+        "shapes": records.shapes_table,
+        "mutants": records.mutants_table,
+        "hopper mutants": partial(records.mutants_table, hopper=True),
+    }
+    if of not in tables:
+        raise UnknownNameError(f"there is no evidence {of!r}. {near_matches(of, tables)}")
+    found = tables[of]()
+    if found is None:
+        return Markdown(otherwise) if otherwise else None
+    return table(
+        found.rows,
+        caption=found.caption,
+        headers=found.headers,
+        formats=found.formats,
+        note=found.note,
+    )

@@ -1,0 +1,273 @@
+"""Ready tables: what the emulator, the compiler and the hardware say of kernels, each by one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from helpers.ladder.kernel import Kernel
+from helpers.ladder.launch import Trace
+from helpers.ladder.rungs import find
+from helpers.ladder.usage import instruction_mix, resources
+from helpers.notebook.pieces import Html
+from helpers.page.tables import table
+from helpers.record import DEFAULT_GPU, counters, load
+from helpers.record.agree import on_tensor_cores
+from helpers.record.measurement import Size, name_of
+from helpers.wording import join, shape_text
+from nogpu.errors import ConfigError, DataError
+from nogpu.toolchain import arch_number
+
+OPS = {"load": "Loads", "store": "Stores", "": "Loads and stores"}
+SPACES = {"global": " of global memory", "shared": " of shared memory", "": ""}
+
+
+def loads_table(
+    traces: Trace | Mapping[str, Trace],
+    *,
+    op: str = "load",
+    space: str = "",
+    caption: str | None = None,
+) -> Html:
+    """By source line: requests of a warp, and the sectors (global) or wavefronts (shared) of each.
+
+    traces: what trace() returned, or several by name. op: "load", "store", or "" for both; space:
+    "global", "shared", or "" for both. All of it is of the PTX, as the emulator ran it. Raises
+    ConfigError for another op or space, DataError where a trace has no such access.
+    """
+    if op not in OPS or space not in SPACES:
+        raise ConfigError(f"{op=}, {space=}: op is one of {list(OPS)}, space one of {list(SPACES)}")
+    named = {traces.plan.kernel.name: traces} if isinstance(traces, Trace) else dict(traces)
+    rows = [
+        {
+            "source": r.text.split(";")[0].strip(),
+            "kernel": name,
+            "op": r.op,
+            "array": r.array,
+            "bytes": r.width_bytes,
+            "requests": r.requests,
+            "sectors": r.sectors_per_request if r.space == "global" else None,
+            "wavefronts": r.wavefronts_per_request if r.space == "shared" else None,
+        }
+        for name, t in named.items()
+        for r in t.by_line()
+        if op in ("", r.op) and space in ("", r.space)
+    ]
+    if not rows:
+        raise DataError(f"{join(list(named))}: no {OPS[op].lower()}{SPACES[space]} to show")
+    unneeded = {"op"} if op else set()
+    unneeded |= {name for name in ("kernel", "bytes") if len({row[name] for row in rows}) == 1}
+    costs = [c for c in ("sectors", "wavefronts") if any(row[c] is not None for row in rows)]
+    unneeded |= {"sectors", "wavefronts"} - set(costs)
+    if caption is None:
+        shapes = list(
+            dict.fromkeys(shape_text(t.plan.M, t.plan.N, t.plan.K) for t in named.values())
+        )
+        what = " and ".join(
+            {"sectors": "32-byte sectors", "wavefronts": "wavefronts"}[c] for c in costs
+        )
+        caption = (
+            f"{OPS[op]}{SPACES[space]} by {join(list(named))} at {' and '.join(shapes)}: requests "
+            f"of a warp, and {what} for each. Counted in PTX, in the emulator."
+        )
+    return table(
+        rows,
+        caption=caption,
+        columns=[name for name in rows[0] if name not in unneeded],
+        headers={
+            "op": "access",
+            "bytes": "bytes a lane",
+            "sectors": "sectors each",
+            "wavefronts": "wavefronts each",
+        },
+        formats={"requests": ",d", "sectors": ".2f", "wavefronts": ".2f"},
+    )
+
+
+def _built_for(kernel: Kernel | str, arch: str) -> str:
+    """The architecture to compile a kernel for: sm_90a where the kernel needs that of sm_90."""
+    least = find(kernel).min_arch
+    return least if least == f"{arch}a" else arch
+
+
+def mix_table(
+    kernels: Sequence[Kernel | str] | Mapping[str, Mapping[str, int]],
+    *,
+    arch: str = "sm_90",
+    most: int = 10,
+    caption: str | None = None,
+    **params: int,
+) -> Html:
+    """What the main loop consists of in machine code (SASS): each instruction's share, in percent.
+
+    kernels: names, compiled for arch with these tile sizes; or mixes by name, as instruction_mix()
+    gives them. most: how many instructions get a line; the others share the last. Raises what
+    instruction_mix raises, and DataError if there are no kernels.
+    """
+    if isinstance(kernels, Mapping):
+        mixes = {name: dict(mix) for name, mix in kernels.items()}
+    else:
+        mixes = {
+            name_of(k): instruction_mix(k, arch=_built_for(k, arch), **params) for k in kernels
+        }
+    shares = {
+        name: {op: 100 * n / sum(mix.values()) for op, n in mix.items()}
+        for name, mix in mixes.items()
+    }
+    ops = sorted(
+        {op for share in shares.values() for op in share},
+        key=lambda op: (-max(share.get(op, 0.0) for share in shares.values()), op),
+    )
+    if not ops:
+        raise DataError("mix_table() got no kernels; give at least one")
+    rows: list[dict[str, Any]] = [
+        {"instruction": op, **{name: share.get(op, 0.0) for name, share in shares.items()}}
+        for op in ops[:most]
+    ]
+    if rest := ops[most:]:
+        sums = {name: sum(share.get(op, 0.0) for op in rest) for name, share in shares.items()}
+        rows.append({"instruction": f"{len(rest)} others", **sums})
+    totals = {name: sum(mix.values()) for name, mix in mixes.items()}
+    return table(
+        rows,
+        caption=caption
+        or f"The main loop in machine code for {arch}: share of each instruction, in percent.",
+        headers={name: name for name in shares},
+        formats=dict.fromkeys(shares, ".1f"),
+        note="Instructions in the loop: "
+        + "; ".join(f"{name} {total}" for name, total in totals.items())
+        + ".",
+    )
+
+
+def resources_table(
+    kernels: Sequence[Kernel | str] | Mapping[str, tuple[Kernel | str, Mapping[str, int]]],
+    *,
+    archs: Sequence[str] = ("sm_75", "sm_86", "sm_90"),
+    caption: str | None = None,
+    **params: int,
+) -> Html:
+    """The compiler's report: registers, spills, shared memory, blocks of an SM, occupancy, what limits it.
+
+    kernels: names, compiled for each of archs with these tile sizes; or by a name of one's own, a
+    kernel and its tile sizes. An architecture that a kernel cannot run on has no row. Raises what
+    resources() raises, and DataError where no row is left.
+    """
+    given = (
+        {name: (k, {**params, **tile}) for name, (k, tile) in kernels.items()}
+        if isinstance(kernels, Mapping)
+        else {name_of(k): (k, params) for k in kernels}
+    )
+    rows = []
+    for arch in archs:
+        for name, (kernel, tile) in given.items():
+            built = _built_for(kernel, arch)
+            if arch_number(built) < arch_number(find(kernel).min_arch):
+                continue
+            r = resources(kernel, arch=built, **tile)
+            rows.append(
+                {
+                    "kernel": name,
+                    "arch": built,
+                    "threads": r.threads,
+                    "registers": r.registers,
+                    "spills": r.spill_stores + r.spill_loads,
+                    "shared": r.shared_bytes / 1024,
+                    "blocks": r.occupancy.blocks,
+                    "occupancy": 100 * r.occupancy.fraction,
+                    "limited": join(list(r.occupancy.limited_by)),
+                }
+            )
+    if not rows:
+        raise DataError(f"none of {join(list(given))} runs on {join(list(archs))}; nothing to show")
+    unneeded = {n for n in ("arch", "kernel") if len({row[n] for row in rows}) == 1 < len(rows)}
+    told = {str(row[name]) for name in unneeded for row in rows}
+    return table(
+        rows,
+        caption=caption
+        or f"The compiler's report{' for ' + join(sorted(told)) if told else ''}: registers a thread, "
+        "spills in bytes, shared memory of a block, and how many blocks an SM holds.",
+        columns=[name for name in rows[0] if name not in unneeded],
+        headers={
+            "spills": "spills (bytes)",
+            "shared": "shared (KiB)",
+            "blocks": "blocks an SM",
+            "occupancy": "occupancy (%)",
+            "limited": "limited by",
+        },
+        formats={"occupancy": ".0f", "shared": ".1f"},
+    )
+
+
+GLOBAL = {
+    "global_load_sectors": "sectors asked for (millions)",
+    "load_sectors_per_request": "sectors each request",
+    "l1_hit_percent": "L1 hits (%)",
+    "past_l1": "sectors past L1 (millions)",
+    "l2_hit_percent": "L2 hits (%)",
+    "dram_read_bytes": "from DRAM (MB)",
+}
+SHARED = {
+    "shared_wavefronts": "wavefronts (millions)",
+    "conflicts": "of these for bank conflicts (%)",
+    "multiply_adds_per_wavefront": "multiply-adds a wavefront",
+}
+ABOUT = {"global": GLOBAL, "shared": SHARED}
+TITLES = {
+    "": "Loads of global memory, and shared memory,",
+    "global": "Loads of global memory",
+    "shared": "Shared memory",
+}
+
+
+def counters_table(
+    kernels: Sequence[Kernel | str],
+    size: int | Size | None = None,
+    *,
+    about: str = "",
+    gpu: str = DEFAULT_GPU,
+    caption: str | None = None,
+) -> Html:
+    """Recorded hardware counters (ncu) of kernels: loads of global memory, and shared memory.
+
+    size: one recorded shape; None: the largest of each kernel. about: "global", "shared", or "" for
+    both. A kernel that asks nothing of shared memory has no numbers there. Raises what counters()
+    raises, and ConfigError for another `about`.
+    """
+    if about not in ("", *ABOUT):
+        raise ConfigError(f"{about=}: give one of {list(ABOUT)}, or leave it out")
+    found = counters(kernels, size, gpu=gpu)
+    wanted = ABOUT[about] if about else {**GLOBAL, **SHARED}
+    rows = []
+    for c in found:
+        waves = c["shared_load_wavefronts"] + c["shared_store_wavefronts"]
+        clashes = c["shared_load_conflicts"] + c["shared_store_conflicts"]
+        made = {
+            **c,
+            "global_load_sectors": c["global_load_sectors"] / 1e6,
+            "dram_read_bytes": c["dram_read_bytes"] / 1e6,
+            "shared_wavefronts": waves / 1e6 if waves else None,
+            "conflicts": 100 * clashes / waves if waves else None,
+        }
+        if "l1_hit_percent" in c:
+            made["past_l1"] = made["global_load_sectors"] * (1 - c["l1_hit_percent"] / 100)
+        if on_tensor_cores(c["kernel"]):  # their products are no FFMA
+            made["multiply_adds_per_wavefront"] = None
+        rows.append({"kernel": c["kernel"], **{words: made.get(n) for n, words in wanted.items()}})
+    shown = [w for w in wanted.values() if any(row[w] is not None for row in rows)]
+    record = load(gpu)
+    about_these = {(c["kernel"], c["m"], c["n"], c["k"]) for c in found}
+    counted = [
+        e for e in record.data["counters"] if (e["kernel"], e["m"], e["n"], e["k"]) in about_these
+    ]
+    shapes = list(dict.fromkeys(shape_text(c["m"], c["n"], c["k"]) for c in found))
+    return table(
+        rows,
+        columns=["kernel", *shown],
+        turned=len(shown) > 3,
+        caption=caption
+        or f"{TITLES[about]} at {' and '.join(shapes)} on the {record.gpu['name']}, by the hardware's "
+        "counters.",
+        formats={w: ".1f" if "%" in w or "million" in w or "MB" in w else ".2f" for w in shown},
+        note=record.label(counted),
+    )

@@ -1,0 +1,58 @@
+"""Time kernels on a GPU, record the times, replay them elsewhere.
+
+`measure(kernels, sizes)` measures where there is a GPU and replays data/measurements/<gpu>.json where
+there is none (helpers.record.sources). helpers.measuring.campaign makes those files, section by section
+(helpers.measuring.sections); helpers.record.reading only reads them. `published` reads what the five
+documents print.
+"""
+
+from helpers.ladder.rungs import fingerprint
+from helpers.measuring.sections.confirming import ragged_shapes
+from helpers.record.documents import published, published_frame
+from helpers.record.measurement import DEFAULT_GPU, Measurement
+from helpers.record.protocol import ImplausibleError
+from helpers.record.reading import (
+    accuracy,
+    counters,
+    everywhere,
+    flags,
+    ladder,
+    launches,
+    left_out,
+    ragged,
+    skipped,
+    stale,
+    stalls,
+    transfers,
+    tuned,
+)
+from helpers.record.sources import measure, overlap
+from helpers.record.store import Record, known_gpus, load
+
+__all__ = [
+    "DEFAULT_GPU",
+    "ImplausibleError",
+    "Measurement",
+    "Record",
+    "accuracy",
+    "counters",
+    "everywhere",
+    "fingerprint",
+    "flags",
+    "known_gpus",
+    "ladder",
+    "launches",
+    "left_out",
+    "load",
+    "measure",
+    "overlap",
+    "published",
+    "published_frame",
+    "ragged",
+    "ragged_shapes",
+    "skipped",
+    "stale",
+    "stalls",
+    "transfers",
+    "tuned",
+]

@@ -1,0 +1,402 @@
+"""The product on the CPU: three C++ loop orders, compiled where there is a compiler, and NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers.ladder.kernel import KERNELS, ROOT
+from helpers.measuring.campaign import stamp
+from helpers.measuring.sections.processor import HostTime
+from helpers.record import protocol, store
+from nogpu import disk
+from nogpu.errors import (
+    CompileError,
+    ConfigError,
+    DataError,
+    DtypeError,
+    ShapeError,
+    ToolchainError,
+    UnknownNameError,
+    near_matches,
+)
+
+SOURCE = KERNELS / "03_cpu_loops.cpp"
+ORDERS = ("ijk", "ikj", "jki")
+"""Loop orders of 03_cpu_loops.cpp, outermost loop first."""
+OPTIMISED, UNOPTIMISED = "-O3", "-O0"
+KERNEL_NAMES = (*ORDERS, "numpy", "ijk_unoptimised")
+"""Names of the CPU times: the orders compiled with -O3, NumPy, and ijk compiled with -O0."""
+COMPILERS = ("g++", "c++", "clang++")
+RECORD_SIZES: tuple[store.Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 1025)) + (
+    (1024, 1024, 768),
+)
+"""Sizes that are recorded for machines with no compiler; the last one is document B's."""
+EFFORT = protocol.Effort(pairs=3, max_pairs=20, seconds=0.3, warm_ms=0.0, slow_ms=300.0)
+
+SLOW_SECONDS = 3.0
+"""No further run of a loop is started after this long: a page has to be built meanwhile."""
+
+_THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
+
+
+def cpu_source() -> str:
+    """Text of kernels/03_cpu_loops.cpp."""
+    return SOURCE.read_text(encoding="utf-8")
+
+
+def compiler() -> str | None:
+    """Path of a C++ compiler (the variable CXX, then g++, c++, clang++) that answers, or None.
+
+    On a Mac without the command line tools /usr/bin/g++ is there and says only how to install them.
+    """
+    for name in (os.environ.get("CXX", ""), *COMPILERS):
+        found = shutil.which(name) if name else None
+        if found and _version_of(found):
+            return found
+    return None
+
+
+@lru_cache
+def _version_of(path: str) -> str | None:
+    """What a compiler answers to --version, or None if it fails."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return None if done.returncode else done.stdout or Path(path).name
+
+
+def compiler_version(path: str) -> str:
+    """First line of the compiler's --version."""
+    return ((_version_of(path) or "").splitlines() or [Path(path).name])[0].strip()
+
+
+@lru_cache
+def cpu_name() -> str:
+    """The processor's name as the system reports it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    if sys.platform == "darwin":
+        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if not done.returncode and done.stdout.strip():
+            return done.stdout.strip()
+    return platform.processor() or platform.machine() or "unknown CPU"
+
+
+def build(flags: Sequence[str] = (OPTIMISED,)) -> Path:
+    """Compile the loops into a shared library, once per source, compiler and flags.
+
+    Raises ToolchainError where there is no C++ compiler, CompileError with its messages.
+    """
+    tool = compiler()
+    if tool is None:
+        raise ToolchainError(
+            f"no C++ compiler was found (looked for CXX, {', '.join(COMPILERS)}). Install one "
+            "(Debian and Ubuntu: apt install g++), or use the recorded times: cpu_loops(size) does"
+        )
+    options = [*flags, "-std=c++17", "-shared", "-fPIC"]
+    identity = "\n".join([cpu_source(), tool, compiler_version(tool), *options, platform.machine()])
+    name = f"cpu_loops_{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
+    try:
+        folder = disk.user_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:  # no home folder, or a read-only one
+        folder = Path(tempfile.gettempdir()) / f"tile-by-tile-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+    library = folder / name
+    if not library.is_file():
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            made = Path(work) / name
+            command = [tool, *options, "-o", str(made), str(SOURCE)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise CompileError(
+                    f"{tool} refuses {SOURCE.name}:\n{done.stderr.strip()}",
+                    done.stderr,
+                    SOURCE.name,
+                )
+            os.replace(made, library)  # whole or not at all, if two builds run at once
+    return library
+
+
+@lru_cache
+def _function(order: str, flags: tuple[str, ...]) -> Callable[..., None]:
+    function = getattr(ctypes.CDLL(str(build(flags))), f"matmul_{order}")
+    pointer = np.ctypeslib.ndpointer(np.float32, ndim=2, flags="C_CONTIGUOUS")
+    function.argtypes = [pointer, pointer, pointer, ctypes.c_int, ctypes.c_int, ctypes.c_int]
+    function.restype = None
+    return function  # type: ignore[no-any-return]
+
+
+def cpu_matmul(
+    order: str, A: np.ndarray, B: np.ndarray, *, flags: Sequence[str] = (OPTIMISED,)
+) -> np.ndarray:
+    """C = A B on one core by the C++ loop of this order ("ijk", "ikj", "jki").
+
+    A: (M, K), B: (K, N), float32; C: (M, N), float32. Raises UnknownNameError, ShapeError,
+    DtypeError, ToolchainError where there is no compiler.
+    """
+    if order not in ORDERS:
+        raise UnknownNameError(f"no loop order is called {order!r}. {near_matches(order, ORDERS)}")
+    for name, x in (("A", A), ("B", B)):
+        if x.ndim != 2 or x.size == 0:
+            raise ShapeError(f"{name} has shape {x.shape}: give a matrix with at least one element")
+        if x.dtype != np.float32:
+            raise DtypeError(f"{name} holds {x.dtype}; the loops take float32. Use x.astype('f4')")
+    if A.shape[1] != B.shape[0]:
+        raise ShapeError(
+            f"A is {A.shape[0]}x{A.shape[1]} and B is {B.shape[0]}x{B.shape[1]}: the columns of A "
+            "must be as many as the rows of B"
+        )
+    C = np.full((A.shape[0], B.shape[1]), np.nan, np.float32)
+    run = _function(order, tuple(flags))
+    run(np.ascontiguousarray(A), np.ascontiguousarray(B), C, *C.shape, A.shape[1])
+    return C
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """Times of the CPU products at one size, on one core.
+
+    rows: dicts with kernel ("ijk", "ikj", "jki", "numpy", perhaps "ijk_unoptimised"), size, m, n, k,
+    ms, q1, q3 (median and quartiles), runs (how many there were) and gflops. live: whether they were measured now; label says
+    where they come from.
+    """
+
+    live: bool
+    label: str
+    rows: tuple[dict[str, Any], ...]
+
+    def value(self, kernel: str, column: str = "ms") -> float:
+        """One number. Raises DataError listing what is there."""
+        for row in self.rows:
+            if row["kernel"] == kernel:
+                return float(row[column])
+        raise DataError(
+            f"no CPU time is called {kernel!r} here; there are "
+            f"{', '.join(row['kernel'] for row in self.rows)}"
+        )
+
+
+def _sample(run: Callable[[], Any]) -> protocol.Spread:
+    """Milliseconds of a call. The first call warms up, unless it is slow: then it counts.
+
+    A slow one runs three times, or once if a single run takes SLOW_SECONDS or more.
+    """
+
+    def once() -> float:
+        started = time.perf_counter()
+        run()
+        return (time.perf_counter() - started) * 1e3
+
+    first = once()
+    if first >= EFFORT.slow_ms:
+        samples = [first]
+        while len(samples) < EFFORT.pairs and sum(samples) < SLOW_SECONDS * 1e3:
+            samples.append(once())
+    else:
+        samples = []
+        while len(samples) < EFFORT.pairs or (
+            len(samples) < EFFORT.max_pairs and sum(samples) < EFFORT.seconds * 1e3
+        ):
+            samples.append(once())
+    return protocol.spread(np.array(samples))
+
+
+def _row(kernel: str, size: store.Size, found: protocol.Spread) -> dict[str, Any]:
+    m, n, k = size
+    return {
+        "kernel": kernel,
+        "size": m if m == n == k else f"{m}x{n}x{k}",
+        "m": m,
+        "n": n,
+        "k": k,
+        "ms": found.median,
+        "q1": found.q1,
+        "q3": found.q3,
+        "runs": found.count,
+        "gflops": protocol.gflops(m, n, k, found.median),
+    }
+
+
+def _data(size: store.Size) -> tuple[np.ndarray, np.ndarray]:
+    m, n, k = size
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+
+
+def _time_loops(size: store.Size, unoptimised: bool) -> list[dict[str, Any]]:
+    A, B = _data(size)
+    wanted = A.astype(np.float64) @ B.astype(np.float64)
+    allowed = protocol.tolerance(
+        "float32", np.linalg.norm(A.astype(np.float64), axis=1), np.linalg.norm(B, axis=0)
+    )
+    runs = [(order, order, OPTIMISED) for order in ORDERS]
+    runs += [("ijk_unoptimised", "ijk", UNOPTIMISED)] if unoptimised else []
+    rows = []
+    for name, order, flag in runs:
+        C = np.full_like(wanted, np.nan, dtype=np.float32)
+        run = _function(order, (flag,))
+        found = _sample(partial(run, A, B, C, *size))
+        if not np.all(np.abs(C - wanted) <= allowed):
+            raise protocol.ImplausibleError(
+                f"the loop {order} compiled with {flag} gives a wrong product at {size}: its time "
+                "is not used. Try another compiler with the variable CXX"
+            )
+        rows.append(_row(name, size, found))
+    return rows
+
+
+def _time_numpy(size: store.Size) -> dict[str, Any]:
+    """NumPy's product on one thread, in a process of its own: the thread count is fixed at import."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {
+        **os.environ,
+        **dict.fromkeys(_THREAD_VARIABLES, "1"),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "helpers.record.host", *map(str, size)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+        check=False,
+    )
+    if done.returncode:
+        raise ToolchainError(
+            f"timing NumPy in another process failed: {done.stderr.strip()[-500:]}"
+        )
+    return _row("numpy", size, protocol.Spread(**json.loads(done.stdout)))
+
+
+def cpu_loops(
+    size: int | store.Size, *, unoptimised: bool = False, gpu: str | None = None
+) -> CpuTimes:
+    """Times of the three loop orders and of NumPy at a size, all on one core in float32.
+
+    Compiled and measured here where there is a C++ compiler; otherwise, or if gpu names a record such
+    as "h200", or where TILE_REPLAY is set, replayed from what was recorded on that machine's CPU.
+    unoptimised adds the loop ijk
+    compiled with -O0. Raises DataError, listing the recorded sizes, if there is nothing to replay.
+    """
+    shape = (size,) * 3 if isinstance(size, int) else tuple(size)
+    if len(shape) != 3 or any(not isinstance(n, int) or n < 1 for n in shape):
+        raise ConfigError(f"{size=}: give an edge such as 1024, or M, N, K as (1024, 1024, 768)")
+    tool = None if os.environ.get("TILE_REPLAY") else compiler()
+    if gpu is None and tool is not None:
+        rows = [*_time_loops(shape, unoptimised), _time_numpy(shape)]
+        label = (
+            f"measured now on {cpu_name()}, one core, {compiler_version(tool)} {OPTIMISED}, "
+            f"NumPy {np.__version__}"
+        )
+        return CpuTimes(True, label, tuple(rows))
+    return _replay(shape, unoptimised, gpu or "h200")
+
+
+def _replay(shape: store.Size, unoptimised: bool, gpu: str) -> CpuTimes:
+    record = store.load(gpu)
+    m, n, k = shape
+    found = record.of(HostTime, m=m, n=n, k=k)
+    if not unoptimised:
+        found = [entry for entry in found if entry.kernel != "ijk_unoptimised"]
+    if not found:
+        sizes = dict.fromkeys(store.shape((e.m, e.n, e.k)) for e in record.of(HostTime))
+        raise DataError(
+            f"{record.path.name} has no CPU times at {m}x{n}x{k}. It has: "
+            f"{', '.join(sizes) or 'none'}. Choose one of these, or install a C++ compiler to "
+            "measure here"
+        )
+    first = found[0]
+    label = (
+        f"recorded on {first.cpu}, one core, {first.recorded['date']}, {first.compiler}, "
+        f"NumPy {first.recorded.get('numpy')}, commit {first.recorded['commit']}"
+    )
+    rows = [_row(e.kernel, shape, protocol.Spread(e.ms, e.q1, e.q3, e.runs)) for e in found]
+    return CpuTimes(False, label, tuple(rows))
+
+
+def record_host(
+    path: Path,
+    commit_id: str,
+    *,
+    sizes: Iterable[store.Size] = RECORD_SIZES,
+    again: bool = False,
+    say: Callable[[str], None] = print,
+) -> int:
+    """Merge this machine's CPU times into a measurement file; the number of sizes measured.
+
+    Raises DataError if the file does not exist or is damaged, ToolchainError with no compiler,
+    ConfigError where TILE_REPLAY is set.
+    """
+    if os.environ.get("TILE_REPLAY"):
+        raise ConfigError("TILE_REPLAY is set, under which nothing is measured: unset it to record")
+    if not path.is_file():
+        raise DataError(f"{path} does not exist: record the GPU's times into it first")
+    record = store.read(path)
+    build()  # fail before measuring if there is no compiler
+    tool = compiler() or ""
+    measured = 0
+    nothing = dict.fromkeys(("driver", "cuda", "cublas", "nvrtc", "cupy"))
+    recorded = stamp(
+        {**nothing, "numpy": np.__version__, "python": platform.python_version()}, commit_id
+    )
+    for size in sizes:
+        here = {e.kernel for e in record.of(HostTime, **store.named(size))}
+        if here >= set(KERNEL_NAMES) and not again:
+            continue
+        times = cpu_loops(size, unoptimised=True)
+        for row in times.rows:
+            entry = {name: value for name, value in row.items() if name != "size"}
+            flag = UNOPTIMISED if row["kernel"] == "ijk_unoptimised" else OPTIMISED
+            built = "none" if row["kernel"] == "numpy" else f"{compiler_version(tool)} {flag}"
+            entry |= {"cpu": cpu_name(), "threads": 1, "compiler": built, "recorded": recorded}
+            record.merge(HostTime(**entry))
+        measured += 1
+        record.write()
+        rates = ", ".join(f"{row['kernel']} {row['gflops']:.2f}" for row in times.rows)
+        say(f"CPU at {store.shape(size)}: {rates} GFLOP/s")
+    return measured
+
+
+def _main() -> None:
+    """Time NumPy in this process and print the spread as JSON (called by _time_numpy)."""
+    m, n, k = (int(text) for text in sys.argv[1:4])
+    A, B = _data((m, n, k))
+    C = np.empty((m, n), np.float32)
+    found = _sample(lambda: np.matmul(A, B, out=C))
+    if not math.isfinite(float(C.sum())):
+        raise SystemExit("NumPy's product is not finite")
+    print(json.dumps(found.__dict__))
+
+
+if __name__ == "__main__":
+    _main()

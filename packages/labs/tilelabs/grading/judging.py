@@ -1,0 +1,306 @@
+"""Facts of every submission, one file each: whatever is judged stays judged until it changes.
+
+A result's key is made of the source, the lab's version, this code and the cases. A run that was cut off
+goes on where it was; files are written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from helpers.wording import counted
+from nogpu.disk import code_of, digest, replace_file
+from nogpu.errors import ConfigError, DataError
+from tilelabs import apart
+from tilelabs.grading.collecting import Submission
+from tilelabs.grading.history import compared, put_by
+from tilelabs.judging import compiling, marking, running
+from tilelabs.judging.marking import Asked, Case, Marked, Run, cases, mark
+from tilelabs.labs.courses import Course
+from tilelabs.labs.rubrics import Lab
+
+_JUDGE = code_of(*(Path(m.__file__ or "") for m in (marking, compiling, running)))
+
+
+@dataclass(frozen=True)
+class Result:
+    """The facts of one submission. key: of all that decided them; source, judge: of the bytes that were judged
+    and of the judge's own code. attempt: which set of cases was drawn. also, answers: as in `Submission`; no
+    fact depends on the answers, which are kept for a person."""
+
+    student: str
+    name: str
+    file: str
+    lab: str
+    version: int
+    variant: str
+    attempt: int
+    key: str
+    marked: Marked
+    notes: tuple[str, ...] = ()
+    late: bool = False
+    also: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+    judge: str = ""
+    answers: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Where it lay in the download, by each student who handed it in."""
+        return {self.student: self.file, **dict(self.also)}
+
+
+def grade(
+    lab: Lab,
+    submissions: Sequence[Submission],
+    course: Course,
+    out: Path,
+    *,
+    attempt: int | None = None,
+    again: bool = False,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    lock: bool | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> tuple[Result, ...]:
+    """Judge what has not been judged yet, into out/lab-N/; all results, in the order of the submissions.
+
+    attempt: another one draws other cases; default the one that a student's earlier result has, or 1. again:
+    judge what has been judged, too. A result that takes another's place leaves it in out/lab-N/history/, and
+    what became of the points is told, and why. workers: submissions at a time (default: cores).
+    executor: any of concurrent.futures in place of threads, also one whose workers are elsewhere (what they
+    get is `Task`); each submission has two processes of its own in any case. lock: as in
+    `judging.marking.mark`. Raises DataError where out cannot be written, ConfigError where a worker must not
+    judge.
+    """
+    folder = out / f"lab-{lab.number}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be made: {error.strerror}") from None
+    before = {s.student: _before(folder, s) for s in submissions}
+    tries = {s.student: attempt or _attempt(before[s.student]) for s in submissions}
+    held: dict[str, Result | None] = {}
+    for s in submissions:
+        old = before[s.student]
+        same = old is not None and old.key == key_of(s, lab, course, tries[s.student])
+        held[s.student] = _refreshed(folder, old, s) if old and same and not again else None
+    todo = [s for s in submissions if held[s.student] is None]
+    tell(f"{counted(len(submissions), 'submission')}, {len(submissions) - len(todo)} judged before")
+    own = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1)
+    try:
+        waiting = {own.submit(facts, task(s, lab, course, tries[s.student], lock)): s for s in todo}
+        for n, done in enumerate(as_completed(waiting), 1):
+            s = waiting[done]
+            result = _of(s, lab, course, tries[s.student], done.result())
+            old = before[s.student]
+            new = old is not None and (old.key, old.marked) != (result.key, result.marked)
+            if new:
+                put_by(folder / file_name(result.student))
+            _write(folder / file_name(result.student), result)
+            held[result.student] = result
+            tell(
+                f"{n}/{len(todo)} {result.student}: {result.marked.refused or _short(result.marked)}"
+            )
+            if old and new:
+                tell(f"  {compared(lab, old, result)}")
+    finally:
+        if executor is None:
+            own.shutdown(cancel_futures=True)
+    return tuple(r for s in submissions if (r := held[s.student]) is not None)
+
+
+def judged(
+    s: Submission, lab: Lab, course: Course, attempt: int, lock: bool | None = None
+) -> Result:
+    """The facts of one submission: it alone, whatever the others do."""
+    return _of(s, lab, course, attempt, facts(task(s, lab, course, attempt, lock)))
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that a worker needs to judge one source, wherever it is.
+
+    Neither the course's secret is in it nor whose the source is, but the cases are: who sees a task knows
+    what this one submission is tried on, and until the next attempt no more. problem: why there is no source.
+    book: the book of who asks (`book`).
+    """
+
+    raw: bytes | None
+    problem: str
+    asked: Asked
+    cases: tuple[Case, ...]
+    lock: bool | None
+    book: str
+
+
+def task(s: Submission, lab: Lab, course: Course, attempt: int, lock: bool | None = None) -> Task:
+    """What is asked about a submission."""
+    asked = lab.asked(course.variant(lab))
+    return Task(s.raw, s.problem, asked, _cases(s, lab, course, attempt), lock, book())
+
+
+def facts(of: Task) -> dict[str, Any]:
+    """The facts of a source as plain data: what `Marked` holds, without the seconds, which tell of load alone.
+
+    Runs on a worker, which locks its own two processes. Raises ConfigError where it has another book than
+    who asks, or is to lock and cannot.
+    """
+    if of.book != book():
+        raise ConfigError(
+            f"the worker on {platform.node()} has another state of the book: install there what is installed here"
+        )
+    if of.lock and not apart.landlock():
+        raise ConfigError(
+            f"the worker on {platform.node()} cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): "
+            "leave it out, or add --without-landlock where there is nothing worth reading"
+        )
+    if of.raw is None:
+        return asdict(Marked(marking.tidy(of.problem), "bytes"))
+    return asdict(replace(mark(of.raw, of.asked, of.cases, lock=of.lock), seconds=0.0))
+
+
+@cache
+def book() -> str:
+    """A name for the state of the book's code, by what its files hold."""
+    files = [
+        (p.relative_to(home.parent).as_posix(), p.read_bytes())
+        for home in marking.CODE
+        for kind in ("*.py", "*.h")
+        for p in sorted(home.rglob(kind))
+    ]
+    return digest([x for pair in files for x in pair])
+
+
+def _of(s: Submission, lab: Lab, course: Course, attempt: int, told: Mapping[str, Any]) -> Result:
+    return Result(
+        s.student, s.name, s.file, lab.number, lab.version, course.variant(lab).name, attempt,
+        key_of(s, lab, course, attempt), _marked(told), s.notes, s.late, s.also,
+        _source(s), _JUDGE, s.answers,
+    )  # fmt: skip
+
+
+def _cases(s: Submission, lab: Lab, course: Course, attempt: int) -> tuple[Case, ...]:
+    asked = lab.asked(course.variant(lab))
+    return cases(asked, course.secret, lab.number, lab.version, s.student, attempt)
+
+
+def key_of(s: Submission, lab: Lab, course: Course, attempt: int) -> str:
+    """A name for all that decides the facts, and so not the file's name or notes. The secret is in it by the cases, and cannot be read from it."""
+    parts = [
+        s.raw if s.raw is not None else s.problem.encode(),
+        s.student.encode("utf-8", "surrogatepass"),
+        repr((lab.number, lab.version, course.variant(lab).name, attempt, _JUDGE)).encode(),
+        repr(_cases(s, lab, course, attempt)).encode(),
+    ]
+    return hashlib.sha256(b"".join(hashlib.sha256(p).digest() for p in parts)).hexdigest()
+
+
+def _short(m: Marked) -> str:
+    tried = {r.case for r in m.runs}
+    return f"{len(m.right)} of {len(tried)} shapes right"
+
+
+# -- files -------------------------------------------------------------------------------------------
+
+
+def file_name(student: str) -> str:
+    """A file's name for a student, whatever the platform calls them."""
+    return hashlib.sha256(student.encode("utf-8", "surrogatepass")).hexdigest()[:16] + ".json"
+
+
+def _write(path: Path, result: Result) -> None:
+    replace_file(path, json.dumps(asdict(result), indent=1, sort_keys=True) + "\n", 0o600)
+
+
+def _before(folder: Path, s: Submission) -> Result | None:
+    """What was judged before of this student; None where there is nothing, or it cannot be read."""
+    try:
+        return _result(json.loads((folder / file_name(s.student)).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _attempt(old: Result | None) -> int:
+    return old.attempt if old else 1
+
+
+def _refreshed(folder: Path, old: Result, s: Submission) -> Result:
+    """The same facts under the names and notes that the submission has now: those need no run."""
+    new = replace(
+        old, name=s.name, file=s.file, notes=s.notes, late=s.late, also=s.also, answers=s.answers
+    )
+    if new != old:
+        _write(folder / file_name(s.student), new)
+    return new
+
+
+def _source(s: Submission) -> str:
+    raw = s.raw if s.raw is not None else s.problem.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(raw).hexdigest()
+
+
+def retire(out: Path, lab: Lab, students: Iterable[str]) -> None:
+    """Put results by that no longer count: of students for whom another member of their group stands."""
+    for student in students:
+        path = out / f"lab-{lab.number}" / file_name(student)
+        put_by(path)
+        path.unlink(missing_ok=True)
+
+
+def _result(told: Mapping[str, Any]) -> Result:
+    rest = {k: v for k, v in told.items() if k not in ("marked", "notes")}
+    also = tuple((student, file) for student, file in rest.pop("also", ()))
+    answers = tuple((str(a), str(b), str(c)) for a, b, c in rest.pop("answers", ()))
+    notes = tuple(told["notes"])
+    return Result(**rest, also=also, notes=notes, answers=answers, marked=_marked(told["marked"]))
+
+
+def _marked(told: Mapping[str, Any]) -> Marked:
+    rest = {k: v for k, v in told.items() if k not in ("runs", "asks")}
+    asks = tuple(told.get("asks", ()))
+    return Marked(runs=tuple(_run(r) for r in told["runs"]), asks=asks, **rest)
+
+
+def _run(told: Mapping[str, Any]) -> Run:
+    rest = {k: v for k, v in told.items() if k not in ("case", "changed", "findings")}
+    return Run(
+        Case(**told["case"]), changed=tuple(told["changed"]),
+        findings=tuple((k, int(line), m) for k, line, m in told["findings"]), **rest,
+    )  # fmt: skip
+
+
+def results(out: Path, lab: Lab) -> tuple[Result, ...]:
+    """All that has been judged of a lab, by student. Raises DataError where there is nothing."""
+    found = []
+    for path in sorted((out / f"lab-{lab.number}").glob("*.json")):
+        try:
+            found.append(_result(json.loads(path.read_text(encoding="utf-8"))))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} is damaged ({error}): delete it and grade again") from None
+    if not found:
+        raise DataError(f"{out} holds no results of lab {lab.number}: run grade first")
+    return tuple(sorted(found, key=lambda r: r.student))
+
+
+__all__ = [
+    "Result",
+    "Task",
+    "facts",
+    "file_name",
+    "grade",
+    "judged",
+    "key_of",
+    "results",
+    "retire",
+    "task",
+]

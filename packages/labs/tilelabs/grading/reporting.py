@@ -1,0 +1,322 @@
+"""Marks out of facts: points by part, what a person gave, days late, and words for each student. Instant, and again.
+
+Nothing is judged here. Overrides are applied last, so that what a person decided outlives a regrade; what is
+late comes off at the very end, and a changed due date changes `final` alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from nogpu.disk import replace_file
+from nogpu.errors import DataError
+from tilelabs.grading.answers import tidied
+from tilelabs.grading.feedback import Given, Told, closing, page, text
+from tilelabs.grading.grouping import Handed, groups, handed
+from tilelabs.grading.judging import Result, results
+from tilelabs.grading.late_days import Lateness, extensions, lateness
+from tilelabs.grading.stamps import kept
+from tilelabs.grading.tables import (
+    LOOK,
+    PRIVATE,
+    inert,
+    inert_text,
+    safe_name,
+    table,
+    unknown_student,
+)
+from tilelabs.grading.timings import times
+from tilelabs.judging.timing import YOURS, Timed, words
+from tilelabs.labs.checking import Checked, judged
+from tilelabs.labs.courses import Course
+from tilelabs.labs.rubrics import Lab, lab
+
+
+@dataclass(frozen=True)
+class Row:
+    """One student's marks: points by part (None: nobody has given them yet), and the words, as text and as a
+    page. late: the platform says so. lateness: what the due date says. version: of the lab, 0 where nothing
+    was handed in. given: what persons gave. answers: by part that a person marks. file: where what counts lay
+    in the download."""
+
+    student: str
+    name: str
+    parts: Mapping[str, float | None]
+    late: bool
+    notes: tuple[str, ...]
+    feedback: str
+    timed: Timed | None = None
+    page: str = ""
+    lateness: Lateness | None = None
+    version: int = 0
+    attempt: int = 0
+    given: Mapping[str, Given] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""
+
+    @property
+    def total(self) -> float:
+        """All points that were given so far, before anything comes off."""
+        return sum(points for points in self.parts.values() if points is not None)
+
+    @property
+    def final(self) -> float:
+        """What is left of them after late days."""
+        return max(0.0, self.total - (self.lateness.off if self.lateness else 0.0))
+
+    @property
+    def empty(self) -> bool:
+        """Nobody has given any part."""
+        return all(points is None for points in self.parts.values())
+
+
+def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
+    """Write out/lab-N-marks.csv, out/lab-N-written.csv and out/lab-N-feedback/, whole or not at all; the rows, by
+    student.
+
+    Every member of a group has a row, and the points that a person gave one member for a part that is marked
+    by hand, where nobody gave them their own. Students of the course's roster.csv who handed nothing in have one
+    without points, or with 0, as the course says. Raises DataError for tables that do not fit: a row of
+    overrides.csv for a part that does not exist, or too many points.
+    """
+    came = counting(lab, course, out)
+    listed = table(course.folder / "roster.csv", ("id", "name"))
+    roster = {row["id"]: row["name"] for _, row in listed}
+    students = sorted(set(came) | set(roster))
+    named = {s: roster.get(s) or _name(came.get(s), s) for s in students}
+    of = groups(course, lab)
+    given = _shared(lab, overrides(course, lab, named), came, of)
+    answers = _answers(lab, results(out, lab), came, of)
+    late = _lateness(lab, course, out, students)
+    timed = times(out, lab, [c.result for c in came.values()])
+    rows = tuple(
+        replace(
+            _row(lab, course, came.get(s), s, roster.get(s, ""), given.get(s, {}), late[s], timed),
+            answers=answers.get(s, {}),
+        )
+        for s in students
+    )
+    folder = out / f"lab-{lab.number}-feedback"
+    folder.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        replace_file(folder / f"{safe_name(row.student)}.txt", row.feedback, PRIVATE)
+        replace_file(folder / f"{safe_name(row.student)}.html", row.page, PRIVATE)
+    replace_file(out / f"lab-{lab.number}-marks.csv", _csv(lab, rows), PRIVATE)
+    replace_file(out / f"lab-{lab.number}-written.csv", _written(lab, rows), PRIVATE)
+    return rows
+
+
+def _shared(
+    lab: Lab,
+    given: Mapping[str, Mapping[str, Given]],
+    came: Mapping[str, Handed],
+    of: Mapping[str, Sequence[str]],
+) -> dict[str, dict[str, Given]]:
+    """What persons gave, and for parts marked by hand what they gave another member of the group.
+
+    Of several members with points of their own it is what the one has whose submission counts; where that one
+    has none and the others differ, nothing: a person decides.
+    """
+    found = {student: dict(parts) for student, parts in given.items()}
+    for part in (p.id for p in lab.parts if p.by_hand):
+        for members in of.values():
+            own = {m: given[m][part] for m in members if part in given.get(m, {})}
+            first = next((came[m].result.student for m in members if m in came), "")
+            of_all = own.get(first) or (
+                next(iter(own.values())) if len({g.points for g in own.values()}) == 1 else None
+            )
+            if of_all:
+                for member in members:
+                    found.setdefault(member, {}).setdefault(part, of_all)
+    return found
+
+
+def _answers(
+    lab: Lab,
+    every: Sequence[Result],
+    came: Mapping[str, Handed],
+    of: Mapping[str, Sequence[str]],
+) -> dict[str, dict[str, str]]:
+    """Answers by student and part that a person marks: the student's own, or else that of the member of the
+    group whose submission counts, or else any member's."""
+    own = {(who, part): text for r in every for who, part, text in r.answers}
+    members = {m: group for group in of.values() for m in group}
+    found: dict[str, dict[str, str]] = {}
+    for student, handed_in in came.items():
+        for part in (p.id for p in lab.parts if p.by_hand):
+            whose = (student, handed_in.result.student, *members.get(student, ()))
+            told = next((own[who, part] for who in whose if (who, part) in own), "")
+            found.setdefault(student, {})[part] = told
+    return found
+
+
+def _name(came: Handed | None, student: str) -> str:
+    """What the platform calls a student; "" for a member of a group who handed nothing in."""
+    return came.result.name if came and came.result.student == student else ""
+
+
+def overrides(course: Course, lab: Lab, students: Mapping[str, str]) -> dict[str, dict[str, Given]]:
+    """What persons gave, by student and part. students: names by id. Raises DataError naming the row that does
+    not fit."""
+    path = course.folder / "overrides.csv"
+    parts = {part.id: part for part in lab.parts}
+    found: dict[str, dict[str, Given]] = {}
+    for where, row in table(path, ("student", "lab", "part", "points", "reason")):
+        if row["lab"] != lab.number:
+            continue
+        part = parts.get(row["part"])
+        if part is None:
+            raise DataError(
+                f"{where}: lab {lab.number} has no part {row['part']!r}; it has {', '.join(parts)}"
+            )
+        if row["student"] not in students:
+            raise DataError(f"{where}: {unknown_student(row['student'], students)}")
+        try:
+            points = float(row["points"])
+        except ValueError:
+            points = -1.0
+        if not 0 <= points <= part.points:
+            raise DataError(f"{where}: {row['points']!r} points; {part.id} has 0 to {part.points}")
+        found.setdefault(row["student"], {})[part.id] = Given(points, row["reason"])
+    return found
+
+
+def counting(
+    lab: Lab, course: Course, out: Path, times: Mapping[str, datetime] | None = None
+) -> dict[str, Handed]:
+    """What counts for each student, members of groups among them. times: default those that were kept."""
+    at = kept(lab.number, out) if times is None else times
+    return handed(results(out, lab), groups(course, lab), at, lambda r: checked(lab, r).points)
+
+
+def _lateness(
+    one: Lab, course: Course, out: Path, students: Sequence[str]
+) -> dict[str, Lateness | None]:
+    """How late each student was; earlier labs of the same folder have spent free days."""
+    times: dict[str, dict[str, datetime]] = {}
+    for number in {one.number, *course.policy.due}:
+        if at := kept(number, out):
+            came = counting(lab(number), course, out, at)
+            times[number] = {s: h.at for s, h in came.items() if h.at}
+    extended = extensions(course)
+    return {s: lateness(course, one.number, s, times, extended) for s in students}
+
+
+def checked(lab: Lab, result: Result) -> Checked:
+    """The points of a result. Raises DataError for one of another version of the lab."""
+    variant = next((v for v in lab.variants if v.name == result.variant), None)
+    if variant is None or result.version != lab.version:
+        raise DataError(
+            f"{result.student} was judged by version {result.version} ({result.variant}), and lab {lab.number} is "
+            f"of version {lab.version}: run grade again"
+        )
+    return judged(lab, variant, result.marked)
+
+
+def _for_the_teacher(result: Result) -> tuple[str, ...]:
+    """What a person should look at, and no mark depends on."""
+    if not result.marked.asks:
+        return ()
+    asked = ", ".join(result.marked.asks)
+    return (f"{LOOK}it asks where it runs, by {asked}; no point depends on it",)
+
+
+def _row(
+    lab: Lab,
+    course: Course,
+    came: Handed | None,
+    student: str,
+    name: str,
+    given: Mapping[str, Given],
+    late: Lateness | None,
+    timed: Mapping[str, Timed],
+) -> Row:
+    found, fast = None, None
+    if came:
+        fast = timed.get(came.result.student)
+        found = replace(checked(lab, came.result), timed=fast)
+    nothing = 0.0 if course.policy.missing == "zero" else None
+    points: dict[str, float | None] = {part.id: nothing for part in lab.parts}
+    if found:
+        points = {p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts}
+    points |= {n: g.points for n, g in given.items()}
+    notes: tuple[str, ...] = ("no submission",)
+    if came:
+        notes = (*came.result.notes, *came.notes, *_for_the_teacher(came.result))
+    refused = came.result.marked.refused if came else ""
+    said = (f"it did not run: {refused}", *notes) if refused else notes
+    row = Row(student, name, points, False, said, "", fast, lateness=late, given=given)
+    if came:
+        r = came.result
+        own = name or (r.name if r.student == student else "")
+        row = replace(row, name=own, late=r.late, version=r.version, attempt=r.attempt, file=r.file)
+    told = Told(
+        lab, student, row.name, found, points, given, notes if came else (),
+        closing(lab, points, late.words if late else "", row.final), row.attempt,
+    )  # fmt: skip
+    return replace(row, feedback=text(told), page=page(told))
+
+
+# -- tables ------------------------------------------------------------------------------------------
+
+
+def _csv(lab: Lab, rows: Sequence[Row]) -> str:
+    made = io.StringIO()
+    out = csv.writer(made, lineterminator="\n")
+    ids = [part.id for part in lab.parts]
+    heads = ["raw", "days late", "final", "late", "version", "attempt", "notes"]
+    out.writerow(["id", "name", *ids, *heads, *TIMES])
+    for row in rows:
+        cells = [row.parts.get(part.id) for part in lab.parts]
+        points = ["" if p is None else f"{p:g}" for p in cells]
+        raw, final = ("", "") if row.empty else (f"{row.total:g}", f"{row.final:g}")
+        out.writerow(
+            [
+                inert(row.student),
+                inert(row.name),
+                *points,
+                raw,
+                row.lateness.days if row.lateness else "",
+                final,
+                "late" if row.late else "",
+                row.version or "",
+                row.attempt or "",
+                inert("; ".join(row.notes)),
+                *_times(row.timed),
+            ]
+        )
+    return made.getvalue()
+
+
+def _written(lab: Lab, rows: Sequence[Row]) -> str:
+    """A row for each student and part that a person marks: what was answered, and the points, if given."""
+    made = io.StringIO()
+    out = csv.writer(made, lineterminator="\n")
+    out.writerow(["student", "name", "part", "answer", "points"])
+    for row in rows:
+        for part in (p.id for p in lab.parts if p.by_hand):
+            points = f"{row.given[part].points:g}" if part in row.given else ""
+            answer = inert_text(tidied(row.answers.get(part, "")))
+            out.writerow([inert(row.student), inert(row.name), part, answer, points])
+    return made.getvalue()
+
+
+TIMES = ("ms", "times_as_fast_as_rung", "times_as_fast_as_cublas", "gpu")
+"""Columns beside the points: on a GPU, where one timed it."""
+
+
+def _times(timed: Timed | None) -> list[str]:
+    if timed is None or timed.refused or timed.wrong:
+        told = "" if timed is None else inert(words(timed))
+        return ["", "", "", told]
+    ratios = (timed.over_rung, timed.over_library)
+    faster = ["" if r is None else f"{r.median:.4g}" for r in ratios]
+    return [f"{timed.ms[YOURS].median:.4g}", *faster, timed.gpu]
+
+
+__all__ = ["Given", "Row", "checked", "counting", "overrides", "report"]

@@ -1,0 +1,83 @@
+"""Tables that teachers fill in, read with one clear line for what does not fit; and cells that nothing runs."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from nogpu.errors import DataError, near
+from tilelabs.judging.marking import tidy
+
+LOOK = "look: "
+"""How a note begins that is for the teacher alone."""
+PRIVATE = 0o600
+"""Of what is written about students: to be read by its owner."""
+
+
+def table(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = ()
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Where each row of a CSV file stands ("PATH, line 3"), and its cells; none where there is no file.
+
+    Empty rows are left out; optional columns may be missing, and are "" then. Raises DataError.
+    """
+    if not path.is_file():
+        return
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            rows = [(reader.line_num, row) for row in reader]
+            heads = [*columns, *(c for c in optional if c in (reader.fieldnames or ()))]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read: {error}. Save it as CSV in UTF-8") from None
+    for line, row in rows:
+        cells = {c: row.get(c) for c in heads}
+        if not any(value for value in row.values()):
+            continue
+        if missing := [c for c, value in cells.items() if value is None]:
+            raise DataError(
+                f"{path}, line {line}: no {', '.join(missing)}; its columns are {', '.join(columns)}"
+            )
+        yield (
+            f"{path}, line {line}",
+            dict.fromkeys(optional, "") | {c: (value or "").strip() for c, value in cells.items()},
+        )
+
+
+def inert(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return inert_text(tidy(cell.encode("utf-8", "replace").decode()))
+
+
+def inert_text(plain: str) -> str:
+    """As `inert`, of a text that is tidied already and may have lines."""
+    return f"'{plain}" if plain[:1] in tuple("=+-@") else plain
+
+
+def unknown_student(given: str, names: Mapping[str, str]) -> str:
+    """What is wrong with a student that a table names and nobody has, and whom it may mean.
+
+    names: of the class, by id. A name is looked for as well, since a teacher thinks in names.
+    """
+    ids: dict[str, list[str]] = {}
+    for student, name in names.items():
+        for called in {student.lower(), name.lower()} - {""}:
+            ids.setdefault(called, []).append(student)
+    wanted = given.lower()
+    close = [wanted] if wanted in ids else near(wanted, ids)
+    meant = list(dict.fromkeys(student for called in close for student in ids[called]))[:3]
+    asks = f"; did you mean {' or '.join(map(tidy, meant))}?" if meant else ""
+    return f"no student with the id {tidy(given)!r}{asks}"
+
+
+def safe_name(student: str) -> str:
+    """A file's name: the student's, with nothing in it that leads elsewhere."""
+    plain = "".join(c if c.isalnum() or c in "-_" else "_" for c in student)[:80]
+    if plain == student:
+        return plain
+    return f"{plain}-{hashlib.sha256(student.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+__all__ = ["LOOK", "PRIVATE", "inert", "inert_text", "safe_name", "table", "unknown_student"]

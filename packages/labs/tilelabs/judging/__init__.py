@@ -1,0 +1,1 @@
+"""A source that nobody trusts: compiled in one process, run in another, timed in a third."""

@@ -1,0 +1,121 @@
+"""The notebook that a student gets: what is asked, the kernel in one cell, its check in the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from helpers.ladder.kernel import ROOT
+from helpers.notebook.addresses import repository
+from helpers.notebook.cells import cell, code_cell
+from tilelabs.labs.courses import Course
+from tilelabs.labs.declaring import Declaration
+from tilelabs.labs.first_cell import setup
+from tilelabs.labs.rubrics import Lab, Rubric, Variant
+from tilelabs.labs.working import UNANSWERED
+
+Notebook = dict[str, Any]
+
+
+def handout(lab: Lab, course: Course, opens: str = "") -> Notebook:
+    """The notebook of a lab for a course: its variant, the starter, no case and no secret.
+
+    opens: an address at which Colab opens it, where the teacher keeps it in a repository. Raises DataError
+    where the course chooses a variant that the lab does not have.
+    """
+    variant, where = course.variant(lab), repository(ROOT)
+    what = Declaration(lab.number, lab.version, variant.name, course.tag or where.branch)
+    by_hand = [part for part in lab.parts if part.by_hand]
+    cells = [
+        cell("markdown", _asked(lab, variant, opens), "asked"),
+        code_cell(setup(where, what), "setup", ["hide-input"]),
+        cell("markdown", _kernel_words(lab), "kernel-words"),
+        code_cell(f"%%cuda {lab.entry}\n{lab.starter(variant)}", "kernel", []),
+        *([cell("markdown", _hints(lab), "hints")] if lab.hints else []),
+        *(one for part in by_hand for one in _question(lab, part)),
+        cell("markdown", _hand_in_words(lab), "hand-in-words"),
+        code_cell(f'submit("{lab.number}")', "hand-in", []),
+    ]  # fmt: skip
+    return {"cells": cells, "metadata": what.metadata(), "nbformat": 4, "nbformat_minor": 5}
+
+
+def _question(lab: Lab, part: Rubric) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a person marks, and the cell for the answer."""
+    words = (
+        f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}\n\n"
+        "Write below the first line of the next cell, and run it: it shows your answer. Markdown and `$math$` work."
+    )
+    answer = f"%%answer {lab.entry} {part.id}\n{UNANSWERED}"
+    return cell("markdown", words, part.id), code_cell(answer, f"{part.id}-answer", [])
+
+
+def _asked(lab: Lab, variant: Variant, opens: str) -> str:
+    goals = "\n".join(f"- {goal}" for goal in lab.goals)
+    rows = "\n".join(f"| {part.id} | {part.points} | {_for(part)} |" for part in lab.parts)
+    button = f"[Open in Colab]({opens})\n\n" if opens else ""
+    return (
+        f"# Lab {lab.number}: {lab.title}\n\n{button}"
+        f"About {lab.hours} hours, {lab.points} points. It builds on the book's pages "
+        f"{_listed([f'`{page}`' for page in lab.builds_on])}. You learn to\n\n{goals}\n\n"
+        f"## What is asked\n\n{lab.task} {variant.words} {_launch(lab, variant)}\n\n"
+        f"| part | points | for |\n|---|---|---|\n{rows}\n\n"
+        "Counts are totals of a launch, divided by M N K / 32: what one multiply-add of a whole warp costs. There M, N "
+        f"and K are rounded up to multiples of {_listed([str(n) for n in lab.tile])}. Sectors and requests are those of "
+        "loads and stores.\n\n"
+        "`right` is worth its share of the shapes that come out right, rounded down. Every other part is worth all or "
+        "nothing, and what is counted only once every shape is right. Your kernel is tried on other shapes and other "
+        "numbers than here, in two orders of its warps. A finding names an element as it is stored: `C[0, 32]` of a C "
+        "that lies by columns is row 32, column 0."
+    )
+
+
+def _listed(words: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _launch(lab: Lab, variant: Variant) -> str:
+    """How the kernel is launched, and which constants of the student's decide it."""
+    asked = lab.asked(variant)
+    sizes = ", ".join(f"`{name}` ({low} to {most})" for name, low, most in asked.constants)
+    yours = (
+        f" You choose {sizes}: your source sets each to a plain number, as in `const int {asked.constants[0][0]} = {asked.constants[0][1]};`."
+        if sizes
+        else ""
+    )
+    return f"A block has `{' x '.join(asked.block).replace('//', '/')}` threads; the grid is `({', '.join(asked.grid)})`.{yours}"
+
+
+def _for(part: Rubric) -> str:
+    if part.by_hand:
+        return "by hand"
+    after = f", once `{part.after}` has its points" if part.after else ""
+    return f"{part.words}, {part.bound}{after}" if part.bound else part.words
+
+
+def _hints(lab: Lab) -> str:
+    """Each folded by itself: a student opens one and tries again."""
+    folded = (
+        f"<details><summary>Hint {n} of {len(lab.hints)}</summary>\n\n{hint}\n\n</details>"
+        for n, hint in enumerate(lab.hints, 1)
+    )
+    return "\n\n".join(folded)
+
+
+def _kernel_words(lab: Lab) -> str:
+    return (
+        f"## Your kernel\n\nThe next cell is your kernel, `{lab.entry}`. Keep its first line: by it your kernel is "
+        f"found. Running the cell keeps it as `{lab.entry}.cu` beside this notebook, and checks it; do that as often "
+        f'as you like. It takes seconds, and no GPU. `check("{lab.number}")` in any cell checks it once more.'
+    )
+
+
+def _hand_in_words(lab: Lab) -> str:
+    return (
+        f"## Hand in\n\nRun the cells of your kernel and of your answers, then the next one. It writes "
+        f"`{lab.entry}_submission.ipynb`, the one file to hand in: your kernel, your answers and the version of the "
+        "lab, and nothing about you or your machine."
+    )
+
+
+__all__ = ["handout"]

@@ -1,0 +1,27 @@
+"""CUDA without a GPU: compile CUDA C++, run it with NumPy, count what it asks of memory, find its faults.
+
+    import nogpu
+    report = nogpu.launch(source, grid=4, block=256, args=[a, b, c, n])
+    print(report)
+
+Comes in: CUDA C++ (or PTX) and NumPy arrays. Goes out: the arrays, changed, and a `Report`.
+Read first: emulator/__init__.py (its four parts), emulator/launching/run.py (one launch), toolchain.py.
+"""
+
+from nogpu.emulator import EngineStep, Finding, LineAccess, Report, TensorMap, launch, prepared
+from nogpu.errors import CompileError, EmulationError, TileError
+from nogpu.toolchain import compile
+
+__all__ = [
+    "CompileError",
+    "EmulationError",
+    "EngineStep",
+    "Finding",
+    "LineAccess",
+    "Report",
+    "TensorMap",
+    "TileError",
+    "compile",
+    "launch",
+    "prepared",
+]

@@ -1,0 +1,237 @@
+"""What CUDA source declares: the parameters of a kernel, types, constants, shared arrays.
+
+The compiler has read the source by then. Here only the words of declarations are looked up, for the
+names and shapes that findings show; what is not found is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nogpu.emulator.ptx.program import Program, SharedSymbol
+from nogpu.text import without_comments
+
+_QUALIFIERS = re.compile(r"__align__\s*\([^)]*\)|alignas\s*\([^)]*\)|extern|volatile|static")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+?)[ \t]*$", re.M)
+_CONSTANT = re.compile(
+    r"\b(?:constexpr|const)\s+(?:int|unsigned|size_t|auto)\s+(\w+)\s*=\s*([^;]+);"
+)
+
+C_TYPES: Mapping[str, tuple[str, ...]] = {
+    "float": ("float32",),
+    "double": ("float64",),
+    "half": ("float16",),
+    "__half": ("float16",),
+    "half2": ("float16",),
+    "__half2": ("float16",),
+    "__nv_bfloat16": ("bfloat16", "uint16"),
+    "nv_bfloat16": ("bfloat16", "uint16"),
+    "__nv_bfloat162": ("bfloat16", "uint16"),
+    "bool": ("bool", "uint8"),
+    "char": ("int8", "uint8"),
+    "signed char": ("int8",),
+    "int8_t": ("int8",),
+    "unsigned char": ("uint8",),
+    "uint8_t": ("uint8",),
+    "short": ("int16",),
+    "int16_t": ("int16",),
+    "unsigned short": ("uint16",),
+    "uint16_t": ("uint16",),
+    "int": ("int32",),
+    "signed": ("int32",),
+    "signed int": ("int32",),
+    "int32_t": ("int32",),
+    "unsigned": ("uint32",),
+    "unsigned int": ("uint32",),
+    "uint32_t": ("uint32",),
+    "long": ("int64",),
+    "long long": ("int64",),
+    "long long int": ("int64",),
+    "int64_t": ("int64",),
+    "size_t": ("uint64",),
+    "unsigned long": ("uint64",),
+    "unsigned long long": ("uint64",),
+    "unsigned long long int": ("uint64",),
+    "uint64_t": ("uint64",),
+    **{f"float{n}": ("float32",) for n in (2, 3, 4)},
+    **{f"double{n}": ("float64",) for n in (2, 3, 4)},
+    **{f"int{n}": ("int32",) for n in (2, 3, 4)},
+    **{f"uint{n}": ("uint32",) for n in (2, 3, 4)},
+}
+"""NumPy element types that fit a C type; vector types take arrays of their element."""
+
+
+@dataclass(frozen=True)
+class Formal:
+    """A parameter as the source declares it."""
+
+    name: str
+    type: str  # without const, volatile, restrict and the stars
+    pointers: int
+    text: str
+    members: tuple[str, ...] = ()  # of a structure, where its definition can be read
+
+
+def signature(source: str, entry: str, defines: Mapping[str, str]) -> list[Formal] | None:
+    """The parameters of a kernel as its source declares them, or None if they are not found."""
+    text = without_comments(source)
+    for found in re.finditer(rf"\b{re.escape(entry)}\s*\(", text):
+        before = text[max(0, found.start() - 400) : found.start()]
+        start = max(before.rfind(";"), before.rfind("}"), before.rfind("{"))
+        if "__global__" not in before[start + 1 :]:
+            continue
+        depth, at = 1, found.end()
+        while at < len(text) and depth:
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            at += 1
+        return [_formal(t, text, defines) for t in _split_commas(text[found.end() : at - 1])]
+    return None
+
+
+def _split_commas(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(c, 0)
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [p.strip() for p in parts if p.strip() and p.strip() != "void"]
+
+
+def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
+    plain = re.sub(
+        r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text
+    )
+    plain = re.sub(r"=.*$", "", plain, flags=re.DOTALL)
+    pointers = plain.count("*") + plain.count("[")
+    plain = re.sub(r"\[.*?\]", " ", plain).replace("*", " ").replace("&", " ")
+    words = plain.split()
+    name = words[-1] if len(words) > 1 else "argument"
+    kind = " ".join(words[:-1] if len(words) > 1 else words)
+    kind = re.sub(r"\b(struct|class|typename|std::|::)\b", "", kind).strip()
+    kind = resolve_type(kind, source, defines)
+    return Formal(name, kind, pointers, " ".join(text.split()), _members(kind, source))
+
+
+def _members(kind: str, source: str) -> tuple[str, ...]:
+    """Member names of a structure whose definition holds nothing but members."""
+    word = re.escape(kind)
+    found = re.search(rf"\bstruct\s+{word}\s*{{([^{{}}]*)}}", source) or re.search(
+        rf"\btypedef\s+struct\s*\w*\s*{{([^{{}}]*)}}\s*{word}\s*;", source
+    )
+    if not found:
+        return ()
+    names = []
+    for declaration in found.group(1).split(";"):
+        names += [m for m in re.findall(r"(\w+)\s*(?=,|$)", declaration.strip()) if m]
+    return tuple(names)
+
+
+def resolve_type(kind: str, source: str, defines: Mapping[str, str]) -> str:
+    """Follow macros, typedefs and aliases to a C type, as far as they can be read."""
+    for _ in range(8):
+        if kind in C_TYPES:
+            return kind
+        if kind in defines:
+            kind = str(defines[kind]).strip()
+            continue
+        word = re.escape(kind)
+        found = (
+            re.search(rf"\busing\s+{word}\s*=\s*([^;]+);", source)
+            or re.search(rf"\btypedef\s+([^;]+?)\s+{word}\s*;", source)
+            or re.search(rf"^[ \t]*#[ \t]*define[ \t]+{word}[ \t]+(.+?)[ \t]*$", source, re.M)
+        )
+        if not found:
+            break
+        kind = " ".join(re.sub(r"\bconst\b", "", found.group(1)).split())
+    return kind
+
+
+def entry_line(source: str, entry: str) -> int:
+    """The line of the kernel's definition; 0 if it is not in this file."""
+    base = re.escape(re.split(r"[<(]", entry)[0].split("::")[-1].strip())
+    text = without_comments(source)
+    found = re.search(rf"__global__[^;{{}}]*?\b({base})\s*\(", text)
+    return text.count("\n", 0, found.start(1)) + 1 if found else 0
+
+
+def name_shared(program: Program, source: str, defines: Mapping[str, str]) -> None:
+    """Give shared variables the element size and the shape that their declaration shows."""
+    text = without_comments(source)
+    values = _constants(text, defines)
+    itemsizes = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "half": 2, "__half": 2,
+                 "char": 1, "__nv_bfloat16": 2, "float4": 16, "float2": 8, "int8_t": 1,
+                 "uint8_t": 1}  # fmt: skip
+    for i, symbol in enumerate(program.shared_symbols):
+        found = re.search(
+            rf"__shared__([^;]*?)\b{re.escape(symbol.name)}\s*((?:\[[^\]]*\]\s*)*)", text
+        )
+        if not found:
+            continue
+        words = _QUALIFIERS.sub(" ", found.group(1)).split(",")[0].split()
+        kind = resolve_type(" ".join(words[:1]), text, defines) if words else ""
+        base, _, alias = kind.partition("[")  # an alias may itself be an array type
+        itemsize = itemsizes.get(resolve_type(base.strip(), text, defines), min(symbol.itemsize, 4))
+        shape: list[int] = []
+        dimensions = found.group(2) + (f"[{alias}" if alias else "")
+        for dimension in re.findall(r"\[([^\]]*)\]", dimensions):
+            value = _evaluate(dimension, values)
+            if value is None:
+                shape = []
+                break
+            shape.append(value)
+        program.shared_symbols[i] = SharedSymbol(
+            symbol.name, symbol.start, symbol.size, itemsize, tuple(shape)
+        )
+
+
+def _constants(text: str, defines: Mapping[str, str]) -> dict[str, str]:
+    values = dict(_MACRO.findall(text)) | dict(_CONSTANT.findall(text))
+    return values | dict(defines)
+
+
+def _evaluate(
+    expression: str,
+    values: Mapping[str, str],
+    depth: int = 0,
+    known: dict[str, int | None] | None = None,
+) -> int | None:
+    """An integer constant expression of names and + - * / ( ), or None.
+
+    known: names that were looked at before; each is, once. So it ends soon, whatever a source holds.
+    """
+    known = {} if known is None else known
+    expression = expression.strip()
+    if depth > 8 or len(expression) > 2000:
+        return None
+    for word in set(re.findall(r"[A-Za-z_]\w*", expression)):
+        if word not in known:
+            known[word] = None  # a name made of itself has no value
+            if word in values:
+                known[word] = _evaluate(values[word], values, depth + 1, known)
+        inner = known[word]
+        if inner is None:
+            return None
+        expression = re.sub(rf"\b{word}\b", str(inner), expression)
+    if not re.fullmatch(r"[\d\s+\-*/()]+", expression) or len(expression) > 200:
+        return None
+    if "**" in expression or "//" in expression:  # Python's, and no C
+        return None
+    try:
+        return int(eval(expression.replace("/", "//"), {"__builtins__": {}}))  # digits only
+    except (SyntaxError, ZeroDivisionError, ValueError, OverflowError, MemoryError, RecursionError):
+        return None
+
+
+_BARRIER = re.compile(
+    r"\b__syncthreads\w*\s*\(|\.sync\s*\(\s*\)|\b(?:bar|barrier)\.(?:cta\.)?sync\b"
+)
+
+
+def crowded_lines(source: str) -> frozenset[int]:
+    """Lines with more than one barrier: PTX, which knows lines only, does not tell these apart."""
+    lines = without_comments(source).split("\n")
+    return frozenset(i for i, t in enumerate(lines, 1) if len(_BARRIER.findall(t)) > 1)

@@ -1,0 +1,229 @@
+"""Grids of blocks: what the hardware refuses of them, and which blocks run together here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from nogpu.device import GPUS, WARP, limits
+from nogpu.emulator.ptx.program import Program
+from nogpu.errors import ConfigError
+
+MAX_CLUSTER = 8  # blocks; more are not portable (CUDA C++ Programming Guide, Thread Block Clusters)
+LANES = 1 << 16  # threads that run together: their registers should fit the processor's cache
+_SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
+_LOCAL_ROOM = 1 << 28  # bytes of their local memory
+_ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept, of those that are used
+_WAITING_ROOM = (
+    1 << 29
+)  # the same in a kernel whose blocks wait for others, which must run together
+_REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
+
+
+def check_limits(
+    program: Program,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    dynamic: int,
+    arch: str,
+    entry: str,
+) -> int:
+    """Total shared memory in bytes. Raises ConfigError for what the hardware refuses."""
+    device = limits(arch)
+    threads = block[0] * block[1] * block[2]
+    if threads > device.max_threads_per_block:
+        raise ConfigError(
+            f"{block=} has {threads} threads; a block holds at most {device.max_threads_per_block}. "
+            "Use a smaller block and more of them"
+        )
+    if block[2] > 64:
+        raise ConfigError(f"{block=}: blockDim.z is at most 64. Use x and y")
+    if grid[1] > 65535 or grid[2] > 65535 or grid[0] > 2**31 - 1:
+        raise ConfigError(
+            f"{grid=}: gridDim.y and gridDim.z are at most 65535. Use x for the longest dimension"
+        )
+    required = program.entry.limits.get("reqntid")
+    if required and tuple((*required, 1, 1)[:3]) != block:
+        raise ConfigError(f"{entry} requires a block of {required}; {block=} was given")
+    bounds = program.entry.limits.get("maxntid")
+    if bounds and threads > int(np.prod(bounds)):
+        raise ConfigError(
+            f"{entry} is compiled for at most {int(np.prod(bounds))} threads a block "
+            f"(__launch_bounds__); {block=} has {threads}. Launch fewer, or raise the bound"
+        )
+    static = program.static_shared
+    if program.dynamic_shared:
+        start = max(program.shared_offsets.values())
+        total = max(start, static) + dynamic
+    else:
+        total = static + dynamic
+    optin = device.shared_per_block_optin
+    if static > device.shared_per_block or total > optin:
+        raise ConfigError(
+            f"{entry} asks for {total} bytes of shared memory a block ({static} static, {dynamic} "
+            f"dynamic); {arch} has {optin} ({device.shared_per_block} of them static). Use smaller "
+            "tiles"
+        )
+    return total
+
+
+def cluster_of(
+    program: Program,
+    grid: tuple[int, int, int],
+    asked: tuple[int, int, int] | None,
+    arch: str,
+    entry: str,
+) -> tuple[int, int, int]:
+    """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; 1 if neither does.
+
+    Raises ConfigError for what no GPU of `arch` accepts. Source: CUDA C++ Programming Guide, Thread Block
+    Clusters.
+    """
+    own = program.entry.limits.get("reqnctapercluster")
+    required = (own[0], *own[1:], 1, 1)[:3] if own else None
+    if required and asked and required != asked:
+        raise ConfigError(
+            f"cluster={asked}: {entry} is compiled for clusters of {required} (__cluster_dims__). Leave "
+            "cluster= out, or take __cluster_dims__ out of the source"
+        )
+    size = required or asked or (1, 1, 1)
+    x, y, z = size
+    found = re.match(r"sm_(\d+)", arch)
+    if asked and found and int(found[1]) < 90:
+        raise ConfigError(
+            f"cluster={asked}: clusters come with sm_90, and {arch=} has none. Compile for sm_90"
+        )
+    if x * y * z > MAX_CLUSTER:
+        raise ConfigError(
+            f"a cluster of {size} has {x * y * z} blocks; {MAX_CLUSTER} is the most that every GPU with "
+            "clusters runs. Use a smaller one"
+        )
+    if any(g % c for g, c in zip(grid, size, strict=True)):
+        raise ConfigError(
+            f"{grid=} is no multiple of the cluster {size} of {entry} along each axis. Round the grid up "
+            "to whole clusters, and guard what the blocks beyond the end do"
+        )
+    return x, y, z
+
+
+def whole_clusters(
+    chosen: list[tuple[int, int, int]], cluster: tuple[int, int, int]
+) -> list[tuple[int, int, int]]:
+    """The blocks of all clusters of which some block is chosen, cluster by cluster."""
+    cx, cy, cz = cluster
+    first = dict.fromkeys((x - x % cx, y - y % cy, z - z % cz) for x, y, z in chosen)
+    return [
+        (x + i, y + j, z + k)
+        for x, y, z in first
+        for k in range(cz)
+        for j in range(cy)
+        for i in range(cx)
+    ]
+
+
+def room_for(
+    program: Program,
+    shared: int,
+    block: tuple[int, int, int],
+    lanes: int,
+    cluster: tuple[int, int, int] = (1, 1, 1),
+    order: int = _ORDER_ROOM,
+) -> int:
+    """Threads that may run together so that memory stays bounded: those of one cluster, or more.
+
+    order: for how many places times warps the last accesses may be kept.
+    """
+    size = cluster[0] * cluster[1] * cluster[2]
+    threads = block[0] * block[1] * block[2]
+    registers = sum(f.nregisters for f in program.functions.values())
+    limit = min(lanes, _REGISTER_ROOM // max(registers, 1))
+    if shared:
+        limit = min(limit, _SHARED_ROOM // shared * threads)
+    if program.local_bytes:
+        limit = min(limit, _LOCAL_ROOM // program.local_bytes)
+    if program.mbarriers or program.clusters:
+        # The last accesses to each place are kept, warp by warp of the cluster.
+        limit = min(limit, order // max(shared // program.granule, 1) * 32 // size)
+    return max(limit, threads * size)
+
+
+def warps_of(grid: tuple[int, int, int], block: tuple[int, int, int]) -> int:
+    """Warps of a launch."""
+    return int(np.prod(grid)) * -(-int(np.prod(block)) // WARP)
+
+
+def resident(
+    program: Program,
+    shared: int,
+    block: tuple[int, int, int],
+    lanes: int,
+    arch: str,
+    cluster: tuple[int, int, int] = (1, 1, 1),
+) -> tuple[int, str]:
+    """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
+
+    As many blocks as the largest known GPU of the architecture holds at a time, so far as threads
+    and shared memory decide (registers may allow fewer), if the memory here allows. lanes: as many
+    threads at most, if the caller chose another number than `LANES`.
+    """
+    device, threads = limits(arch), block[0] * block[1] * block[2]
+    gpus = [g for g in GPUS.values() if g.arch == device.arch]
+    each = min(device.max_blocks_per_sm, device.max_warps_per_sm // -(-threads // WARP))
+    if shared:
+        each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
+    gpu = max(gpus, key=lambda g: g.sms, default=None)
+    held = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
+    room = room_for(program, shared, block, held * threads, cluster, _WAITING_ROOM)
+    if lanes != LANES:
+        room = max(min(room, lanes), threads * int(np.prod(cluster)))
+    if gpu and room // threads >= held:
+        return room, f"a {gpu.name} holds at most {held} blocks of this kernel at a time"
+    return room, at_a_time(room, block)
+
+
+def at_a_time(room: int, block: tuple[int, int, int]) -> str:
+    """Why no more blocks run together than those of `room` threads, in words."""
+    return f"the emulator runs {room // int(np.prod(block))} blocks of this kernel at a time"
+
+
+def _rows(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> Any:
+    """The rows of blocks of a grid (blockIdx.z * gridDim.y + blockIdx.y), those of a cluster together."""
+    (_, gy, gz), (_, cy, cz) = grid, cluster
+    rows = np.arange(gy * gz, dtype=np.int32).reshape(gz // cz, cz, gy // cy, cy)
+    return rows.transpose(0, 2, 1, 3).reshape(-1)
+
+
+def batches(
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    chosen: list[tuple[int, int, int]] | None,
+    lanes: int,
+    cluster: tuple[int, int, int] = (1, 1, 1),
+) -> Any:
+    """Blocks that run together, as index arrays over the axes p and q: whole clusters.
+
+    chosen: only these, cluster by cluster (see `whole_clusters`).
+    """
+    cx, cy, cz = cluster
+    size = cx * cy * cz
+    per_batch = max(1, lanes // (block[0] * block[1] * block[2]) // size) * size
+    if chosen is not None:
+        for start in range(0, len(chosen), per_batch):
+            part = np.array(chosen[start : start + per_batch], np.int32)
+            yield tuple(part[:, i].reshape(1, 1, -1, 1) for i in range(3))
+        return
+    gx, gy, gz = grid
+    high = cy * cz  # rows of blocks that a cluster takes
+    across = min(gx, per_batch // high)
+    down = max(1, min(gy * gz, per_batch // across) // high) * high if across == gx else high
+    in_order = _rows(grid, cluster)
+    for row in range(0, gy * gz, down):
+        rows = in_order[row : row + down].reshape(1, 1, -1, 1)
+        by, bz = rows % gy, rows // gy
+        if gz == 1:
+            bz = np.zeros((1, 1, 1, 1), np.int32)
+        for column in range(0, gx, across):
+            bx = np.arange(column, min(column + across, gx), dtype=np.int32).reshape(1, 1, 1, -1)
+            yield bx, by, bz

@@ -1,0 +1,343 @@
+"""Which neighbouring shared accesses of the PTX ptxas made one access of the machine code.
+
+The PTX reads two neighbouring words by two instructions; where the address is known to be aligned,
+ptxas makes one LDS.64 of them, which a warp's request and its wavefronts are counted of. Both codes
+address memory as a base and a constant. So the places of one base in the PTX are laid over those of
+one base in the machine code: at some distance the pieces of machine code fill the bytes that the PTX
+reads there. A wide load may also read bytes that nobody asked for (the padding of a row, say).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from nogpu import toolchain
+from nogpu.emulator.launching.report import LineAccess, sass_totals
+from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx.bases import Place, places
+from nogpu.emulator.ptx.blocks import split_blocks
+from nogpu.emulator.ptx.program import Program
+from nogpu.errors import ToolchainError
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A shared access of the machine code: op, base as written, constant, bytes a lane, line."""
+
+    op: str
+    base: str
+    offset: int
+    width: int
+    line: int
+
+
+class Span(NamedTuple):
+    """The machine's access that begins with one of the PTX: bytes a lane (0: it is part of another
+    that begins elsewhere), and how many of them lie before the PTX's.
+    """
+
+    width: int
+    before: int = 0
+
+
+_NARROW = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
+_ADDRESS = re.compile(r"\[([^\]]*)\]")
+_CONSTANT = re.compile(r"\+?(-?0x[0-9a-f]+)$")
+
+
+def pieces(code: Iterable[toolchain.SassInstruction]) -> list[Piece]:
+    """The plain loads and stores of shared memory (LDS, STS), in their order."""
+    out = []
+    for i in code:
+        kind, *words = i.opcode.split(".")
+        found = _ADDRESS.search(i.operands)
+        if kind not in ("LDS", "STS") or not found:
+            continue
+        constant = _CONSTANT.search(found[1])
+        base = _CONSTANT.sub("", found[1]).replace(".reuse", "")
+        width = next((_NARROW[w] for w in words if w in _NARROW), 4)
+        op = "load" if kind == "LDS" else "store"
+        out.append(Piece(op, base, int(constant[1], 16) if constant else 0, width, i.line))
+    return out
+
+
+def spans(places: Sequence[Place], found: Sequence[Piece]) -> Mapping[int, Span]:
+    """The machine's access that begins with each place, by the place's instruction.
+
+    A place that is missing in the result was not found in the machine code, or is joined in one copy of
+    a loop's body and not in another. An access may reach into the next rounds of a loop, which ptxas
+    unrolled: then it begins wherever its address is a multiple of its width.
+    """
+    cover = _Cover(found)
+    fits: list[tuple[list[Place], list[_Laid]]] = []
+    for group in _groups(places):
+        fits += cover.fresh(group) or [(group, cover.lay(group, range(len(found))))]
+    clear = cover.clear_lines(fits)
+    out: dict[int, Span] = {}
+    for group, fit in fits:
+        if fit and all((found[n].op, found[n].line) in clear for _, n, _ in fit):
+            out.update(dict.fromkeys((place.instruction for place in group), Span(0)))
+            for place, number, before in fit:
+                out[place.instruction] = Span(found[number].width, before)
+    return MappingProxyType(out)
+
+
+def _groups(places: Sequence[Place]) -> list[list[Place]]:
+    """Places of one base by their offsets; what is accessed again there is in a group of its own."""
+    groups: dict[tuple[object, int], dict[int, Place]] = {}
+    for place in places:
+        turn = 0
+        while place.offset in groups.setdefault((place.base, turn), {}):
+            turn += 1
+        groups[place.base, turn][place.offset] = place
+    return [[group[offset] for offset in sorted(group)] for group in groups.values()]
+
+
+def _runs(group: Sequence[Place]) -> list[list[Place]]:
+    """The places of a group that lie side by side: ptxas may have given each run a base of its own."""
+    runs: list[list[Place]] = []
+    for place in group:
+        if runs and runs[-1][-1].offset + runs[-1][-1].width == place.offset:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    return runs
+
+
+class _Laid(NamedTuple):
+    """A piece over the places that it fills: the first of them, and the piece's bytes before it."""
+
+    place: Place
+    number: int
+    before: int
+
+
+class _Cover:
+    """Pieces of machine code to lay over places, and which were used."""
+
+    def __init__(self, found: Sequence[Piece]) -> None:
+        self.found = found
+        self.used: set[int] = set()
+
+    def fresh(self, group: list[Place]) -> list[tuple[list[Place], list[_Laid]]]:
+        """Lay pieces over a group that were laid over nothing before: over the whole, over several
+        rounds of it, or, each on a line of its own places, over its runs. Empty: there is no such way.
+        """
+        left = [n for n in range(len(self.found)) if n not in self.used]
+        if whole := self.lay(group, left) or self.lay_unrolled(group, left):
+            return [(group, whole)]
+        before, fits = set(self.used), []
+        for run in _runs(group):
+            lines = {place.line for place in run}
+            near = [n for n in left if n not in self.used and self.found[n].line in lines]
+            fits.append((run, self.lay(run, near)))
+        if all(laid for _, laid in fits):
+            return fits
+        self.used = before
+        return []
+
+    def lay(self, group: Sequence[Place], numbers: Iterable[int]) -> list[_Laid]:
+        """The best way to fill the places of a group by pieces of one base; empty if there is none.
+
+        Of the pieces with these numbers, those of the places' own lines come first, then those that
+        nothing was filled with yet, then those that fill no other bytes.
+        """
+        best: list[_Laid] = []
+        best_score = (-1, -1, 0)
+        bases: dict[str, dict[int, list[int]]] = {}  # numbers by offset, by base
+        for number in numbers:
+            piece = self.found[number]
+            if piece.op == group[0].op:
+                bases.setdefault(piece.base, {}).setdefault(piece.offset, []).append(number)
+        step = group[0].width
+        for at in bases.values():
+            wide = max(self.found[n].width for here in at.values() for n in here)
+            before = range(0, wide if group[0].op == "load" else 1, step)
+            for distance in sorted({o + b - group[0].offset for o in at for b in before}):
+                laid, score = self._at(group, at, distance)
+                if laid and score > best_score:
+                    best, best_score = laid, score
+        self.used.update(number for _, number, _ in best)
+        return best
+
+    def lay_unrolled(self, group: Sequence[Place], numbers: Sequence[int]) -> list[_Laid]:
+        """The same for a loop that ptxas unrolled: the places of several rounds, one after the other."""
+        step, op = group[0].step, group[0].op
+        here = {place.line for place in group}
+        asked = sum(place.width for place in group)
+        chosen = (self.found[n] for n in numbers)
+        have = sum(p.width for p in chosen if p.op == op and p.line in here)
+        if not step or have % asked or have == asked:
+            return []
+        rounds = [
+            replace(place, offset=place.offset + turn * step)
+            for turn in range(have // asked)
+            for place in group
+        ]
+        if len({place.offset for place in rounds}) < len(rounds):
+            return []
+        laid = self.lay(sorted(rounds, key=lambda place: place.offset), numbers)
+        # What is counted as the loop runs must be what was laid: a place begins an access of one
+        # width, in those rounds in which its address is a multiple of that.
+        starts = {(x.place.instruction, x.place.offset): x for x in laid}
+        for place in rounds:
+            for x in laid:
+                if x.place.instruction != place.instruction:
+                    continue
+                width = self.found[x.number].width
+                mine = starts.get((place.instruction, place.offset))
+                if (mine is not None) != ((place.offset - x.place.offset) % width == 0):
+                    return []
+                if mine and (self.found[mine.number].width, mine.before) != (width, x.before):
+                    return []
+        return laid
+
+    def clear_lines(self, fits: Iterable[tuple[list[Place], list[_Laid]]]) -> set[tuple[str, int]]:
+        """Op and line of the pieces of which those that were laid stand for all.
+
+        The others there are further copies: nothing is joined in any, or there are as many of each
+        width.
+        """
+        asked: dict[tuple[str, int], set[int]] = {}
+        laid: dict[int, tuple[str, int]] = {}  # op and line of each piece that was laid
+        for group, over in fits:
+            for _, number, _ in over:
+                key = laid[number] = self.found[number].op, self.found[number].line
+                asked.setdefault(key, set()).update(place.width for place in group)
+        clear = set()
+        for key, widths in asked.items():
+            every = Counter(p.width for p in self.found if (p.op, p.line) == key)
+            some = Counter(self.found[n].width for n, where in laid.items() if where == key)
+            copies, rest = divmod(every.total(), some.total())
+            alike = not rest and every == Counter({w: n * copies for w, n in some.items()})
+            if alike or (set(every) == widths and len(widths) == 1):
+                clear.add(key)
+        return clear
+
+    def _at(
+        self, group: Sequence[Place], at: Mapping[int, Sequence[int]], distance: int
+    ) -> tuple[list[_Laid], tuple[int, int, int]]:
+        """Lay pieces at one distance from the group: how (empty: not at all), and how good it is."""
+        laid: list[_Laid] = []
+        lines = fresh = beyond = first = 0
+        end = None  # of the last piece
+        while first < len(group):
+            start = group[first].offset + distance
+            least = 0 if group[0].op == "store" else max(0, 16 - group[first].width)
+            least = start - (least if end is None else min(least, start - end))
+            best: tuple[bool, bool, int, int, int] | None = None
+            for offset in range(least, start + 1):
+                for number in at.get(offset, ()):
+                    taken, other = self._taken(group, first, number, distance)
+                    if taken:
+                        line = self.found[number].line
+                        own = any(place.line == line for place in group[first : first + taken])
+                        score = (own, number not in self.used, -other, taken, -number)
+                        best = max(best or score, score)
+            if best is None:
+                return [], (0, 0, 0)
+            own, new, other, taken, number = best[0], best[1], -best[2], best[3], -best[4]
+            piece = self.found[number]
+            laid.append(_Laid(group[first], number, start - piece.offset))
+            lines, fresh, beyond = lines + own * taken, fresh + new * taken, beyond + other
+            end = piece.offset + piece.width
+            first += taken
+        return laid, (lines, fresh, -beyond)
+
+    def _taken(
+        self, group: Sequence[Place], first: int, number: int, distance: int
+    ) -> tuple[int, int]:
+        """How many places from the first on a piece holds, and its bytes beside them; 0: it cannot."""
+        piece = self.found[number]
+        end, filled, last = piece.offset + piece.width, 0, first
+        while last < len(group) and group[last].offset + distance < end:
+            filled += group[last].width
+            if group[last].offset + distance + group[last].width > end:
+                return 0, 0
+            last += 1
+        other = piece.width - filled
+        return (
+            (last - first, other)
+            if last > first and not (other and piece.op == "store")
+            else (0, 0)
+        )
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """The shared accesses of one compilation's machine code, for `arch` ("": nobody asked).
+
+    spans: see `by_site`. missing: why there are none.
+    """
+
+    arch: str = ""
+    spans: Mapping[int, Span] = field(default_factory=dict)
+    missing: str = ""
+
+    def notes(self, accesses: Sequence[LineAccess]) -> list[str]:
+        """What a report says of the counts: both sums, and which lines are not known."""
+        shared = [a for a in accesses if a.space == "shared"]
+        if not self.arch or not shared:
+            return []
+        if self.missing:
+            return [f"shared accesses of the machine code are not counted: {self.missing}"]
+        lines = sorted({a.line for a in shared if a.sass_wavefronts is None})
+        if lines:
+            which = ", ".join(map(str, lines))
+            return [
+                f"how many shared accesses line {which} makes is not clear from the machine code of "
+                f"{self.arch}: they are hidden in one instruction of the PTX, or joined differently in "
+                "copies of a loop"
+            ]
+        said = []
+        for op in ("load", "store"):
+            rows = [a for a in shared if a.op == op]
+            requests, waves = sass_totals(rows, op) or (0, 0)
+            if rows:
+                said.append(
+                    f"shared {op}s: {sum(a.requests for a in rows)} requests and "
+                    f"{sum(a.wavefronts for a in rows)} wavefronts in PTX, {requests} and {waves} in "
+                    f"the machine code of {self.arch}"
+                )
+        return said
+
+
+def machine_code(
+    program: Program, entry: P.Function, compiled: toolchain.Compiled, file: str
+) -> MachineCode:
+    """Read the machine code of a program; where there is no disassembler, say so."""
+    try:
+        return MachineCode(compiled.arch, by_site(program, entry, compiled, file))
+    except ToolchainError as error:
+        return MachineCode(compiled.arch, missing=str(error))
+
+
+def by_site(
+    program: Program, entry: P.Function, compiled: toolchain.Compiled, file: str
+) -> Mapping[int, Span]:
+    """`spans` of a program, entry its parsed PTX, by the number of its memory instruction (`Site`), of all shared accesses.
+
+    Where one PTX instruction is one of the machine code (ldmatrix, atomics, cp.async, generic
+    addresses) it is its own. A plain access that was not found, a wmma load or store, and what
+    device functions do that are not inlined are left out: it is not known how many accesses they are.
+    Raises ToolchainError where there is no disassembler.
+    """
+    reached = places(entry, [start for start, _ in split_blocks(entry)])
+    code, _ = toolchain.sass_instructions(compiled.cubin, entry.name, file)
+    found = spans(reached, pieces(code))
+    left = [(entry.code[p.instruction].text, found.get(p.instruction)) for p in reached]
+    out: dict[int, Span] = {}
+    for site in program.sites:
+        root = site.text.split(".")[0].split()[-1]
+        if root in ("ld", "st") and site.space == "shared":
+            text, span = left.pop(0) if left else ("", None)
+            if span is not None and text == site.text:
+                out[site.index] = span
+        elif root != "wmma":
+            out[site.index] = Span(site.width)
+    return MappingProxyType(out)

@@ -1,0 +1,143 @@
+"""The report of a launch, from what its observers counted and found."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nogpu.emulator.launching.joins import MachineCode
+from nogpu.emulator.launching.report import Finding, LineAccess, Report
+from nogpu.emulator.machine.events import Observer
+from nogpu.emulator.machine.state import Launch
+from nogpu.emulator.observe.counts import SiteStats, Tally
+from nogpu.emulator.observe.machine_code import MachineTally
+from nogpu.emulator.observe.samples import Sampler
+from nogpu.emulator.observe.turns import TurnWatch
+from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Watcher = TypeVar("Watcher", bound=Observer)
+
+
+def _observer(run: Launch, kind: type[Watcher]) -> Watcher | None:
+    """The one of this kind that watched a launch, if one did."""
+    return next((o for o in run.observers if isinstance(o, kind)), None)
+
+
+def summed_up(
+    run: Launch,
+    source: str,
+    name: str,
+    entry: str,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    blocks_run: int,
+    schedule: str,
+    machine: MachineCode,
+    compiler: str,
+) -> Report:
+    """What a launch did, line by line. run: after its last block."""
+    lines = source.split("\n")
+
+    def text(line: int) -> str:
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    findings = [
+        Finding(
+            f.kind, f.line, text(f.line), f.message, f.count, name,
+            f.details["array"], f.details["index"], f.details["block"], f.details["threads"],
+            f.details["other_line"], text(f.details["other_line"]),
+        )
+        for f in run.faults.values()
+    ]  # fmt: skip
+    findings.sort(key=lambda f: (f.line, f.kind, f.array, f.other_line))
+    instructions: dict[str, int] = {}
+    for block_program in run.program.blocks:
+        times = run.counts.get(block_program.number, 0)
+        if times:
+            for opcode, n in block_program.opcodes.items():
+                instructions[opcode] = instructions.get(opcode, 0) + n * times
+    total = grid[0] * grid[1] * grid[2]
+    notes = list(run.notes)
+    if blocks_run < total and blocks_run:
+        notes.append(
+            f"counts are of {blocks_run} of {total} blocks; the others were not run and their "
+            "results are missing"
+        )
+    accesses = _line_accesses(run, text, machine)
+    notes += machine.notes(accesses)
+    return Report(
+        kernel=entry,
+        file=name,
+        grid=grid,
+        block=block,
+        findings=tuple(findings),
+        accesses=accesses,
+        instructions=dict(sorted(instructions.items(), key=lambda i: (-i[1], i[0]))),
+        blocks_run=blocks_run,
+        blocks_total=total,
+        schedule=schedule,
+        output="".join(run.output),
+        notes=tuple(notes),
+        steps=run.steps,
+        samples=_samples(run),
+        turns=watched.steps() if (watched := _observer(run, TurnWatch)) else None,
+        sass=machine.arch if not machine.missing else "",
+        compiler=compiler,
+    )
+
+
+def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAccess, ...]:
+    tally = _observer(run, Tally)
+    if tally is None:
+        return ()
+    sampler, joined = _observer(run, Sampler), _observer(run, MachineTally)
+    sums: dict[tuple[int, str, str, str, int], list[int]] = {}
+    unknown = set()
+    for site, stats in zip(run.program.sites, tally.stats, strict=True):
+        if not stats.requests:
+            continue
+        space = _space(site, stats)
+        key = (site.line, space, site.op, ", ".join(stats.arrays), site.width)
+        row = sums.setdefault(key, [0] * 8)
+        best = sampler.samples[site.index] if sampler else None
+        ideal = (best.ideal_sectors, best.ideal_wavefronts) if best else (0, 0)
+        made = joined.totals.get(site.index, (0, 0)) if joined else (0, 0)
+        own = (stats.requests, stats.sectors, stats.wavefronts, stats.lanes * site.width)
+        for i, value in enumerate((*own, *ideal, *made)):
+            row[i] += value
+        if space != "shared" or site.index not in machine.spans:
+            unknown.add(key)
+    for (index, space, op), done in tally.engines.items():
+        site = run.program.sites[index]
+        key = (site.line, space, op, ", ".join(done.arrays), done.width)
+        row = sums.setdefault(key, [0] * 8)
+        for i, value in enumerate((done.requests, done.sectors, 0, done.bytes)):
+            row[i] += value
+        unknown.add(key)
+    return tuple(
+        LineAccess(
+            line, text(line), space, op, width, array, *row[:4],
+            *(row[4:6] if sampler else (None, None)),
+            *((None, None) if key in unknown else row[6:]),
+        )
+        for key, row in sorted(sums.items())
+        for line, space, op, array, width in [key]
+    )  # fmt: skip
+
+
+def _space(site: Site, stats: SiteStats) -> str:
+    return "shared" if stats.wavefronts and site.space in ("shared", "generic") else "global"
+
+
+def _samples(run: Launch) -> dict[tuple[int, str, str], tuple[tuple[str, int, Array], ...]] | None:
+    out: dict[tuple[int, str, str], list[tuple[str, int, Array]]] = {}
+    tally, sampler = _observer(run, Tally), _observer(run, Sampler)
+    if tally is None or sampler is None:
+        return None
+    for site, stats in zip(run.program.sites, tally.stats, strict=True):
+        if rows := sampler.samples[site.index].rows:
+            space = "shared" if stats.wavefronts and site.space != "global" else "global"
+            out.setdefault((site.line, space, site.op), []).extend(rows)
+    return {k: tuple(v) for k, v in out.items()}

@@ -1,0 +1,86 @@
+"""Whom a finding names: the first of the lanes that are at fault, and how many they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def below_zero(place: int) -> int:
+    """A byte address that stands for a negative one, because an unsigned index went below zero.
+
+    Such an index of elements of 2^k bytes gives an address below 2^k times 2^32, and not by half of it.
+    """
+    if place < 1 << 31:
+        return place
+    size = 1
+    while place >= size << 32:
+        size *= 2
+    return place - (size << 32)
+
+
+@dataclass(frozen=True)
+class Who:
+    """One thread of a batch, which stands for `count` lanes. As text: `thread (x, y, z) of block (x, y, z)`.
+
+    column: its block's place in the batch.
+    """
+
+    state: State
+    thread: int
+    column: int
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"thread {self.state.thread_text(self.thread)} of block {self.block}"
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """blockIdx."""
+        return self.state.block_tuple(self.column)
+
+    def value(self, values: Array) -> int:
+        """What this thread holds of an integer value of four axes, or of a whole block's threads."""
+        s = self.state
+        return int(
+            np.broadcast_to(values, s.shape).reshape(s.threads, s.blocks)[self.thread, self.column]
+        )
+
+
+def who(state: State, lanes: Array) -> Who:
+    """The lowest block's first of some lanes: a bool array of four axes, true somewhere."""
+    thread, column = state.first_lane(lanes)
+    return Who(state, thread, column, int(np.count_nonzero(lanes)) * (state.lanes // lanes.size))
+
+
+def accuse(
+    kind: str,
+    line: int,
+    lane: Who,
+    message: str,
+    *,
+    array: str = "",
+    index: str = "",
+    other_line: int = 0,
+    weight: int = 0,
+) -> None:
+    """Enter a fault of the lanes that `lane` stands for; arguments as for `State.find`."""
+    lane.state.find(
+        kind,
+        line,
+        message,
+        lane.count,
+        array=array,
+        index=index,
+        threads=(lane.thread,),
+        other_line=other_line,
+        block=lane.block,
+        weight=weight,
+    )

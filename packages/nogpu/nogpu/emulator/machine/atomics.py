@@ -1,0 +1,181 @@
+"""Atomic operations on global and shared memory, in the order of the threads.
+
+Lanes that meet at one address are served one after the other: in rounds, each of which takes the
+first waiting lane of every address.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import arith
+from nogpu.emulator.machine.access import perform
+from nogpu.emulator.machine.events import Access, Served
+from nogpu.emulator.machine.memory import Buffer, Words
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def apply(operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
+    """The new value at each address."""
+    if operation == "add":
+        if kind == "bf16x2":
+            total = arith.bf16_value(arith.unpack16(old)) + arith.bf16_value(arith.unpack16(b))
+            return arith.pack16(arith.bf16_bits(total))
+        if kind == "f16x2":
+            return arith.pack16(arith.half2(old) + arith.half2(b))
+        if kind == "bf16":
+            return arith.bf16_bits(arith.bf16_value(old) + arith.bf16_value(b))
+        return old + b
+    if operation in ("min", "max"):
+        if kind == "bf16":
+            a, b16 = arith.bf16_value(old), arith.bf16_value(b)
+            return arith.bf16_bits((np.fmin if operation == "min" else np.fmax)(a, b16))
+        return (np.fmin if operation == "min" else np.fmax)(old, b)
+    if operation == "inc":
+        return np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1))
+    if operation == "dec":
+        return np.where((old == 0) | (old > b), b, old - old.dtype.type(1))
+    if operation == "and":
+        return old & b
+    if operation == "or":
+        return old | b
+    if operation == "xor":
+        return old ^ b
+    if operation == "exch":
+        return b
+    return np.where(old == b, c, old)  # cas: compare with b, swap in c
+
+
+def _serve(data: Array, index: Array, operation: str, kind: str, b: Array, c: Array) -> Array:
+    """Run the lanes in order on data[index]; the old value that each lane saw."""
+    old = np.empty(len(index), data.dtype)
+    # Rounds: the k-th lane of every address goes in round k.
+    order = np.argsort(index, kind="stable")
+    sorted_index = index[order]
+    fresh = np.r_[True, sorted_index[1:] != sorted_index[:-1]]
+    start = np.flatnonzero(fresh)
+    group = np.cumsum(fresh) - 1
+    rank = np.arange(len(index)) - start[group]
+    rounds = int(rank.max()) + 1 if len(index) else 0
+    if rounds > 64 and operation == "add" and data.dtype.kind in "iu":
+        # Integer sums are exact in any order: running totals, address by address.
+        total = np.cumsum(b[order], dtype=data.dtype)
+        before = total - b[order]
+        base = before[start][group]
+        old[order] = data[sorted_index] + (before - base)
+        last = np.r_[start[1:], len(index)] - 1
+        data[sorted_index[last]] = old[order][last] + b[order][last]
+        return old
+    by_round = np.argsort(rank, kind="stable")
+    edges = np.searchsorted(rank[by_round], np.arange(rounds + 1))
+    for k in range(rounds):
+        lanes = order[by_round[edges[k] : edges[k + 1]]]
+        at = index[lanes]
+        old[lanes] = data[at]
+        data[at] = apply(operation, kind, old[lanes], b[lanes], c[lanes])
+    return old
+
+
+def atomic(
+    state: State,
+    number: int,
+    operation: str,
+    kind: str,
+    address: Array,
+    b: Array,
+    c: Array | None,
+    mask: Mask | None,
+    wants_old: bool,
+) -> Array:
+    """atom and red: the old value of each lane."""
+    update = partial(_update, state, operation, kind, b, b if c is None else c)
+    old: Array = perform(state, state.sites[number], address, mask, move=update)
+    return old
+
+
+def _update(state: State, operation: str, kind: str, b: Array, c: Array, access: Access) -> Array:
+    """Serve the lanes of an access one after the other, and say so."""
+    where = access.where
+    owners = state.block_index if where.owner is None else where.owner
+    lanes = (where.offset, state.block_index, owners, state.thread, b, c)
+    at, column, owner, thread, x, y = _flat(state, where.mask, *lanes)
+    old = _at(where.target, access.site.kind, at, owner, operation, kind, x, y)
+    changed = _changed(state, operation, kind, old, x, y)
+    wrote = old == x if operation == "cas" else np.ones(old.shape, bool)
+    state.publish_served(Served(access, at, thread, column, wrote, changed, owner))
+    return _unflat(state, where.mask, old)
+
+
+def _at(
+    target: Buffer | Words,
+    own: np.dtype[Any],
+    at: Array,
+    column: Array,
+    operation: str,
+    kind: str,
+    x: Array,
+    y: Array,
+) -> Array:
+    """Old values at byte offsets of an array, or of the shared memory of blocks."""
+    size = own.itemsize
+    if isinstance(target, Buffer):
+        return _serve(target.view(own), at // size, operation, kind, x, y)
+    if size == 4:
+        index = (at >> 2) * target.ncolumns + column
+        return _serve(target.flat.view(own), index, operation, kind, x, y)
+    # Other widths: through a copy of the words in the order of each block's bytes.
+    whole = np.ascontiguousarray(target.data.T)
+    flat = whole.reshape(-1).view(own)
+    old = _serve(flat, (column * target.rows * 4 + at) // size, operation, kind, x, y)
+    target.data[:] = whole.T
+    return old
+
+
+def _changed(state: State, operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:
+    """Lanes that put something else in place of the value they found, or all if nobody asks."""
+    launch = state.launch
+    if operation == "cas":
+        wrote = old == b
+    elif operation == "exch" or not launch.program.waits:
+        wrote = np.ones(old.shape, bool)
+    else:
+        wrote = apply(operation, kind, old, b, c) != old
+    if launch.program.waits:
+        after = c if operation == "cas" else b
+        changed = wrote & (old != after) if operation in ("cas", "exch") else wrote
+        if changed.any():
+            launch.writes += 1
+            launch.flagged = True
+    return wrote
+
+
+def _flat(state: State, mask: Mask | None, *values: Array) -> list[Array]:
+    out = []
+    for v in values:
+        full = np.broadcast_to(v, state.shape)
+        # Blocks outermost: block by block, thread by thread.
+        full = np.moveaxis(full.reshape(state.threads, state.blocks), 1, 0)
+        if mask is None:
+            out.append(full.reshape(-1))
+        else:
+            arr = np.broadcast_to(mask.arr, state.shape).reshape(state.threads, state.blocks)
+            out.append(full[np.moveaxis(arr, 1, 0)])
+    return out
+
+
+def _unflat(state: State, mask: Mask | None, old: Array) -> Array:
+    full = np.zeros((state.blocks, state.threads), old.dtype)
+    if mask is None:
+        full[:] = old.reshape(full.shape)
+    else:
+        arr = np.broadcast_to(mask.arr, state.shape).reshape(state.threads, state.blocks)
+        full[np.moveaxis(arr, 1, 0)] = old
+    return np.moveaxis(full, 0, 1).reshape(state.shape)

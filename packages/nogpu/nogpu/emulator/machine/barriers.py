@@ -1,0 +1,330 @@
+"""Barriers of a block: who waits at which, when they open, and what is wrong if they never do.
+
+A barrier holds its threads until nothing else can run, then opens for every block that is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import sync
+from nogpu.emulator.machine.grouping import (
+    Group,
+    Pool,
+    Running,
+    Stop,
+    Waiting,
+    answer,
+    everywhere,
+    go_on,
+    push,
+)
+from nogpu.emulator.ptx.ends import CLUSTER
+from nogpu.errors import EmulationError
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i4 = np.dtype("i4")
+BARRIERS = 16
+"""Barriers of a block (PTX ISA, barrier)."""
+
+
+def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, result: Any) -> None:
+    """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on.
+
+    result: the number of the barrier, the threads that it takes (None: all of the block), whether this is
+    bar.arrive, what bar.red combines, and whether all lanes of a warp name one barrier (.aligned). Numbers and
+    threads may differ between warps, as where each warpgroup waits for its turn; who names another barrier
+    waits apart. Source: PTX ISA, barrier.
+    """
+    number, expected, arrive, reduce, aligned = result
+    if isinstance(number, int):  # of the cluster
+        running.waiting.append(Waiting(number, running, stop, mask, None))
+        return
+    parts = _parts(state, stop, mask, number, expected)
+    if aligned and len(parts) > 1:
+        _judge_warps(state, stop, [group for _, _, group in parts])
+    for barrier, threads, group in parts:
+        if arrive:
+            warps = state.warps_active(state.within(group)).sum(axis=0)
+            warps = warps.reshape(1, 1, state.p, state.q) * 32
+            state.arrived[barrier] = state.arrived.get(barrier, 0) + warps
+            sync.left(state, barrier, group)
+            push(state, pool, stop.resume, group)
+        else:
+            running.waiting.append(Waiting(barrier, running, stop, group, threads, reduce))
+
+
+def _parts(
+    state: State, stop: Stop, mask: Group, number: Array, expected: Array | None
+) -> list[tuple[int, Array | None, Group]]:
+    """(number of the barrier, threads that it takes, who comes) of each barrier that some threads name."""
+    if number.size == 1 and (expected is None or expected.shape[:2] == (1, 1)):
+        return [(_checked(stop, number.item()), expected, mask)]
+    base = state.within(mask)
+    apart = [number] if expected is None else [number, expected]
+    full = np.broadcast_arrays(*apart, np.ones((1, 1, 1, 1), bool) if base is None else base.arr)
+    named = np.unique(np.stack([v[full[-1]] for v in full[:-1]]), axis=1).T
+    if len(named) == 1:
+        groups = [mask]
+    else:
+        groups = [
+            state.narrowed(base, np.all([v == n for v, n in zip(full, row, strict=False)], axis=0))
+            for row in named
+        ]
+    return [
+        (
+            _checked(stop, row[0]),
+            None if expected is None else np.full((1, 1, 1, 1), row[1], expected.dtype),
+            group,
+        )
+        for row, group in zip(named.tolist(), groups, strict=True)
+    ]
+
+
+def _checked(stop: Stop, number: int) -> int:
+    """The number of a barrier, one of those that a block has."""
+    if not 0 <= number < BARRIERS:
+        raise EmulationError(
+            f"line {stop.line}: a barrier with the number {number}: a block has {BARRIERS}, 0 to {BARRIERS - 1}. "
+            "Count them from 0 on, and give the number of a barrier before the number of its threads"
+        )
+    return int(number)
+
+
+def _judge_warps(state: State, stop: Stop, groups: list[Group]) -> None:
+    """Lanes of one warp may not name different barriers at once."""
+    often = sum(
+        (state.warps_active(group).astype("i4") for group in groups),
+        start=np.zeros((state.warp_shape.warps, state.blocks), "i4"),
+    )
+    wrong = often > 1
+    if wrong.any():
+        column = int(np.flatnonzero(wrong.any(axis=0))[0])
+        warp = int(np.flatnonzero(wrong[:, column])[0])
+        _diverged(
+            state,
+            stop.line,
+            wrong.any(axis=0).reshape(1, 1, state.p, state.q),
+            f"lanes of warp {warp} of block {state.block_tuple(column)} name different barriers, or different "
+            "numbers of threads. All lanes of a warp must name one (bar.sync, barrier.sync.aligned); compute the "
+            "number from threadIdx.x / 32, not from the lane",
+        )
+
+
+def _waiting(state: State) -> list[Waiting]:
+    """All that wait at barriers of their block, in the kernel and in the functions that it calls."""
+    return [w for f in everywhere(state) for w in f.waiting if w.barrier != CLUSTER]
+
+
+def open_complete(state: State) -> bool:
+    """Open the barriers whose threads have all come; false if there are none."""
+    waiting = _waiting(state)
+    if len(waiting) == 1 and waiting[0].threads is None and waiting[0].expected is None:
+        waiting[0].running.waiting = []
+        _open(state, waiting, None)
+        return True
+    ready: list[Waiting] = []
+    opened = np.zeros((1, 1, state.p, state.q), bool)
+    partial = False
+    everyone = state.by_block(state.alive)
+    for barrier in sorted({w.barrier for w in waiting}):
+        here = [w for w in waiting if w.barrier == barrier]
+        arrived, needed = _counted(state, barrier, here)
+        done = (arrived >= needed) & (arrived > 0)
+        if done.any():
+            ready += take(state, here, done)
+            opened |= done
+            partial = partial or bool((needed < everyone)[done].any())
+            if barrier in state.arrived:
+                partial = partial or bool(state.arrived[barrier][done].any())
+                state.arrived[barrier] = np.where(done, 0, state.arrived[barrier])
+    if not ready:
+        return False
+    _judge_lines(state, ready)
+    if partial:
+        sync.join(state, ready)
+        opened = np.zeros_like(opened)
+    _open(state, ready, opened)
+    return True
+
+
+def _counted(state: State, barrier: int, here: list[Waiting]) -> tuple[Array, Array]:
+    """(threads that have come to a barrier, threads that it takes), by block: (1, 1, p, q)."""
+    arrived = _together(state, here)
+    needed = state.by_block(state.alive)
+    for w in here:
+        if w.expected is not None:
+            needed = np.broadcast_to(w.expected, arrived.shape)
+            warps = sum(
+                (state.warps_active(v.threads) for v in here),
+                start=np.zeros((state.warp_shape.warps, state.blocks), bool),
+            )
+            # bar counts whole warps: a warp that arrives adds all of its threads.
+            arrived = (warps > 0).sum(axis=0).reshape(arrived.shape) * 32
+            arrived = arrived + state.arrived.get(barrier, 0)
+    return arrived, needed
+
+
+def _together(state: State, here: list[Waiting]) -> Array:
+    """Threads of all these, by block: int64 (1, 1, p, q)."""
+    return sum(
+        (state.by_block(w.threads) for w in here),
+        start=np.zeros((1, 1, state.p, state.q), np.int64),
+    )
+
+
+def give_up(state: State) -> bool:
+    """Some threads wait for others that never come: say so, and let them go on; false if there are none."""
+    ready = _waiting(state)
+    if not ready:
+        return False
+    for w in ready:
+        waits = state.by_block(w.threads)
+        column = _first(waits > 0)
+        _diverged(
+            state,
+            w.stop.line,
+            waits > 0,
+            f"{waits.reshape(-1)[column]} of {state.threads} threads of block "
+            f"{state.block_tuple(column)} wait at this barrier; the others wait elsewhere or never "
+            "come. Every thread of the block must reach the same barrier",
+        )
+        w.running.waiting.remove(w)
+    _open(state, ready, None)
+    return True
+
+
+def take(state: State, here: list[Waiting], done: Array) -> list[Waiting]:
+    """Remove those threads from their barrier that may go on; return them as groups.
+
+    done: bool, by block (1, 1, p, q) or by thread (four axes).
+    """
+    out = []
+    for w in here:
+        if done.all():
+            out.append(w)
+            w.running.waiting.remove(w)
+            continue
+        base = w.threads
+        go, stay = state.narrowed(base, done), state.narrowed(base, ~done)
+        if go is not None and go.n == 0:
+            continue
+        w.running.waiting.remove(w)
+        out.append(replace(w, mask=go))
+        if stay is None or stay.n:
+            w.running.waiting.append(replace(w, mask=stay))
+    return out
+
+
+def _judge_lines(state: State, ready: list[Waiting]) -> None:
+    """Barriers that opened: all threads of a block should have come, to the same one.
+
+    CUDA asks for the same __syncthreads() of the source; which of its copies the compiler made
+    (by unrolling a loop, say) does not matter. So barriers are told apart by their place there.
+    """
+    whole = [w for w in ready if w.expected is None]
+    for barrier in sorted({w.barrier for w in whole}):
+        here = [w for w in whole if w.barrier == barrier]
+        counts: dict[tuple[int, tuple[str, ...]], Array] = {}
+        for w in here:
+            n = state.by_block(w.threads)
+            key = (w.stop.line, w.stop.place + w.running.place)
+            counts[key] = counts.get(key, np.zeros_like(n)) + n
+        _judge_meeting(state, counts)
+
+
+def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array]) -> None:
+    """Judge one barrier number. counts: threads by block (1, 1, p, q), by line and place."""
+    (first, _), *others = sorted(counts)
+    total = sum(counts.values(), start=np.zeros((1, 1, state.p, state.q), np.int64))
+    for line, place in others:
+        n = counts[line, place]
+        mixed = (n > 0) & (n < total)
+        if not mixed.any():
+            continue
+        where = f"at line {first}" if line != first else "at another one of this line"
+        _diverged(
+            state,
+            line,
+            mixed,
+            f"threads of block {state.block_tuple(_first(mixed))} meet here and {where}: they wait at "
+            "different barriers. Every thread of the block must reach the same one",
+            other_line=first,
+        )
+    gone = (total > 0) & (total < state.threads)
+    if gone.any():
+        column = _first(gone)
+        _diverged(
+            state,
+            first,
+            gone,
+            f"{state.threads - total.reshape(-1)[column]} of {state.threads} threads of block "
+            f"{state.block_tuple(column)} have returned and never reach this barrier. Keep every "
+            "thread of the block to the end, and guard its loads and stores instead",
+        )
+
+
+def _first(blocks: Array) -> int:
+    """The first true one of some blocks (1, 1, p, q), as its place in the batch."""
+    return int(np.flatnonzero(blocks.reshape(-1))[0])
+
+
+def _diverged(state: State, line: int, blocks: Array, message: str, other_line: int = 0) -> None:
+    """A finding about some blocks, bool (1, 1, p, q)."""
+    state.find(
+        "divergent-barrier",
+        line,
+        message,
+        int(np.count_nonzero(blocks)),
+        other_line=other_line,
+        block=state.block_tuple(_first(blocks)),
+    )
+
+
+def _open(state: State, ready: list[Waiting], opened: Array | None) -> None:
+    """Resume the threads of open barriers. opened: blocks whose interval ends (None: all)."""
+    state.fruitless = 0
+    frames = everywhere(state)
+    if opened is None or opened.any():
+        sync.interval(state, opened, any(f.waiting or f.parked or f.held for f in frames))
+    for w in ready:
+        if w.reduce is not None:
+            _reduce(state, ready, w)
+    resume(state, ready)
+
+
+def resume(state: State, ready: list[Waiting]) -> None:
+    """Let groups that have waited go on behind their barrier."""
+    state.fruitless = 0
+    for running in everywhere(state):
+        groups = [(w.stop.resume, w.mask) for w in ready if w.running is running]
+        if groups:
+            go_on(state, running, groups)
+
+
+def _reduce(state: State, ready: list[Waiting], w: Waiting) -> None:
+    """bar.red: combine the predicates of all threads of each block at this barrier."""
+    assert w.reduce is not None
+    operation, register, _ = w.reduce
+    together = [v for v in ready if v.barrier == w.barrier and v.reduce is not None]
+    total = np.zeros((1, 1, state.p, state.q), np.int64)
+    for v in together:
+        base = v.threads
+        assert v.reduce is not None
+        pred = v.reduce[2] if base is None else base.arr & v.reduce[2]
+        pred = np.broadcast_to(pred, state.shape)
+        total = total + np.count_nonzero(pred, axis=(0, 1), keepdims=True)
+    every = _together(state, together)
+    value: Array
+    if operation == "popc":
+        value = total.astype(i4)
+    else:
+        value = total == every if operation == "and" else total > 0
+    answer(w.running, register, w.mask, value)

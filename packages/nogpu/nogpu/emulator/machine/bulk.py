@@ -1,0 +1,705 @@
+"""The copy engine of Hopper (TMA): boxes of tensors, and rows of bytes, between global and shared memory, and rows
+between the shared memories of a cluster.
+
+One thread asks; the engine copies. The bytes move when the instruction runs; that they are under way until
+they have been waited for is for those who watch to say. A copy to shared memory counts its bytes at an
+mbarrier, whose phase it keeps open; a copy from shared memory belongs to a group of its thread, which waits
+for it. Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy, bulk and tensor".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import clusters, faults, mbarrier
+from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.atomics import apply
+from nogpu.emulator.machine.events import Bulk, Stage
+from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.machine.tensor_maps import Placed, map_at
+from nogpu.emulator.ptx import words as words_ptx
+from nogpu.emulator.ptx.layout import RANK_SHIFT, SHARED_WINDOW
+from nogpu.errors import EmulationError
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.memory import Buffer
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+PIECE = 16
+"""Bytes of the chunks in which the engine moves memory: a swizzle keeps them whole."""
+_ALIGNED = 128  # bytes: where a box may begin in shared memory
+ROW_BITS = {0: 0, 32: 1, 64: 3, 128: 7}
+"""By the bytes of a swizzle: which bits of (address / 128) are added to the chunk's number, modulo 2."""
+
+
+def swizzled(address: Array, swizzle: int) -> Array:
+    """Where the byte at an address lies in a pattern of `swizzle` bytes: the chunk's number changes.
+
+    Source: PTX ISA, "Tensor swizzling modes": of 128 bytes, bits 4 to 6 take bits 7 to 9 by exclusive or; of
+    64, bits 4 and 5 bits 7 and 8; of 32, bit 4 bit 7.
+    """
+    return address ^ ((address >> 7 & ROW_BITS[swizzle]) << 4)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Threads that ask for a copy: flat arrays, and for each of them its values."""
+
+    thread: Array
+    column: Array
+    values: tuple[Array, ...]
+
+    def only(self, chosen: Array) -> _Asked:
+        """Some of them."""
+        return _Asked(
+            self.thread[chosen], self.column[chosen], tuple(v[chosen] for v in self.values)
+        )
+
+
+def _asked(state: State, mask: Mask | None, *values: Array) -> _Asked:
+    chosen = np.broadcast_to(array_of(mask), state.shape)
+
+    def flat(value: Array) -> Array:
+        return np.broadcast_to(value, state.shape)[chosen].astype(np.int64)
+
+    return _Asked(flat(state.thread), flat(state.block_index), tuple(flat(v) for v in values))
+
+
+def _in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, Array]:
+    """Bytes from the start of a block's shared memory, absolute address, and rank + 1 of the block (0: own)."""
+    at = address + site.offset
+    if site.space == "generic":
+        at = at - SHARED_WINDOW
+    code = clusters.code_of(at)
+    within = at - (code << RANK_SHIFT)
+    return within - state.launch.program.shared_base, within, code
+
+
+def receivers(
+    state: State, site: Site, asked: _Asked, code: Array, targets: Array, several: bool
+) -> tuple[Array, Array]:
+    """(which request, whose shared memory) of each copy that requests make: flat.
+
+    code: the block's rank in the cluster + 1, 0 for the own block. several: to every block of the cluster
+    whose bit is set in `targets`. A block that the cluster does not have is a finding, and gets nothing.
+    """
+    request, rank = np.arange(len(code)), code - 1
+    if several:
+        bits = targets[:, None] >> np.arange(16) & 1
+        request, rank = np.nonzero(bits)
+    if not several and not code.any():
+        return request, asked.column
+    size = clusters.of(state).size
+    nobody = rank >= size
+    if nobody.any():
+        i = int(request[int(np.argmax(nobody))])
+        lane = Who(state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(nobody)))
+        accuse(
+            "out-of-bounds",
+            site.line,
+            lane,
+            f"{lane} copies to the block of rank {int(rank[np.argmax(nobody)])} of its cluster, which has {size} blocks",
+        )
+        request, rank = request[~nobody], rank[~nobody]
+    column = asked.column[request]
+    owner = clusters.column_of(state, column, rank)
+    return request, np.where(rank < 0, column, owner)
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Open:
+    """Copies from shared memory that still read it, and the groups that their threads had closed before."""
+
+    event: Bulk
+    group: Array
+
+
+class Stores:
+    """Copies from shared memory under way in a batch of blocks, by group of the thread that asked."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.open: list[_Open] = []
+        self.commits = np.zeros((state.threads, state.blocks), np.int64)
+
+    def start(self, event: Bulk) -> None:
+        """Copies begin."""
+        self.open.append(_Open(event, self.commits[event.thread, event.column]))
+
+    def commit(self, chosen: Array) -> None:
+        """Threads (bool, threads x blocks) close a group."""
+        self.commits = self.commits + chosen
+
+    def wait(self, left: int, chosen: Array) -> None:
+        """All but the latest `left` groups of these threads have read their shared memory."""
+        for copy in list(self.open):
+            e = copy.event
+            now = self.commits[e.thread, e.column]
+            done = chosen[e.thread, e.column] & (copy.group < now - left)
+            if not done.any():
+                continue
+            self.state.publish_bulk(_rows_of(e, done, Stage.WAITED))
+            if done.all():
+                self.open.remove(copy)
+            else:
+                copy.event, copy.group = _rows_of(e, ~done, e.stage), copy.group[~done]
+
+    def never_waited(self) -> None:
+        """The blocks end: what still reads their shared memory may read what is no longer theirs."""
+        for copy in self.open:
+            e, s = copy.event, self.state
+            lane = Who(s, int(e.thread[0]), int(e.column[0]), len(e.thread))
+            closed = bool((copy.group < self.commits[e.thread, e.column]).any())
+            what = (
+                "waited for it (cp.async.bulk.wait_group)"
+                if closed
+                else "closed its group (cp.async.bulk.commit_group)"
+            )
+            accuse(
+                "race",
+                e.site.line,
+                lane,
+                f"{lane} ends while the copy engine still reads shared memory for it: nobody has {what}. The "
+                "shared memory of a block that has ended is another's. Wait for the group before the end",
+            )
+
+
+def _rows_of(event: Bulk, chosen: Array, stage: Stage) -> Bulk:
+    """Some requests of an event."""
+
+    def part(a: Array | None) -> Array | None:
+        return None if a is None else a[chosen]
+
+    return replace(
+        event,
+        thread=event.thread[chosen],
+        column=event.column[chosen],
+        owner=event.owner[chosen],
+        offset=event.offset[chosen],
+        there=part(event.there),
+        barrier=part(event.barrier),
+        receiver=part(event.receiver),
+        stage=stage,
+    )
+
+
+def _chosen(state: State, mask: Mask | None) -> Array:
+    """bool (threads, blocks) of a mask."""
+    full = np.broadcast_to(array_of(mask), state.shape)
+    return np.asarray(full.reshape(state.threads, state.blocks))
+
+
+def commit_bulk(state: State, mask: Mask | None) -> None:
+    """cp.async.bulk.commit_group."""
+    if state.stores is not None:
+        state.stores.commit(_chosen(state, state.within(mask)))
+
+
+def wait_bulk(state: State, left: int, mask: Mask | None) -> None:
+    """cp.async.bulk.wait_group and its form .read: the sources of all but the latest groups are read."""
+    if state.stores is not None:
+        state.stores.wait(left, _chosen(state, state.within(mask)))
+
+
+# -- boxes of tensors ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """Where the elements of boxes lie: of `n` requests, boxes of `rows` rows of `chunks` pieces.
+
+    element: byte offset in the array of each element, (n, rows, columns); inside: whether it is one of the
+    tensor. shared: byte offset of each piece in the shared memory of a block, (n, rows * chunks).
+    """
+
+    element: Array
+    inside: Array
+    shared: Array
+
+
+def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array) -> _Boxes:
+    """start: first element along each axis, the fastest first. base, absolute: where in shared memory."""
+    m, n = placed.described, len(base)
+    axes = [
+        s[:, None] + np.arange(b) for s, b in zip(start[::-1], m.box, strict=True)
+    ]  # slowest axis first, as in NumPy
+    offset, inside = np.zeros((n, 1), np.int64), np.ones((n, 1), bool)
+    for at, size, stride in zip(axes, m.sizes, m.array.strides, strict=True):
+        offset = (offset[:, :, None] + at[:, None, :] * stride).reshape(n, -1)
+        inside = (inside[:, :, None] & ((at >= 0) & (at < size))[:, None, :]).reshape(n, -1)
+    columns = m.box[-1]
+    row = columns * placed.itemsize
+    pitch = m.swizzle or row
+    rows = int(np.prod(m.box[:-1]))
+    piece = (np.arange(rows)[:, None] * pitch + np.arange(0, row, PIECE)).reshape(-1)
+    linear = absolute[:, None] + piece
+    shared = swizzled(linear, m.swizzle) - absolute[:, None] + base[:, None]
+    shape = n, rows, columns
+    return _Boxes(offset.reshape(shape), inside.reshape(shape), shared)
+
+
+def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
+    """Byte offset of each piece of the array, and whether any of its elements is inside: (n, pieces)."""
+    each = PIECE // itemsize
+    n = len(boxes.element)
+    first = boxes.element.reshape(n, -1, each)[..., 0]
+    there = np.asarray(boxes.inside.reshape(n, -1, each).any(axis=2))
+    return first // PIECE * PIECE, there
+
+
+def _fits(
+    state: State, site: Site, asked: _Asked, base: Array, absolute: Array, size: int
+) -> Array:
+    """Which boxes lie in a block's shared memory and begin where they may; the others are findings."""
+    total = state.launch.shared_bytes
+    outside = (base < 0) | (base + size > total)
+    crooked = ~outside & (absolute % _ALIGNED != 0)
+    for kind, bad, what in (
+        (
+            "out-of-bounds",
+            outside,
+            f"reaches outside the {total} bytes of shared memory of the block",
+        ),
+        ("misaligned", crooked, f"does not begin at a multiple of {_ALIGNED} bytes"),
+    ):
+        if not bad.any():
+            continue
+        i = int(np.argmax(bad))
+        lane = Who(state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(bad)))
+        name, where = state.shared_name(int(base[i]))
+        accuse(
+            kind, site.line, lane, f"{lane} copies a box of {size} bytes at {where}: it {what}",
+            array=name, index=where,
+        )  # fmt: skip
+    return np.asarray(~(outside | crooked))
+
+
+def _by_map(state: State, line: int, asked: _Asked) -> list[tuple[Placed, _Asked]]:
+    """Requests by the tensor map that they name, their first value."""
+    address = asked.values[0]
+    return [
+        (map_at(state.launch, int(a), line), asked.only(address == a)) for a in np.unique(address)
+    ]
+
+
+def load_box(
+    state: State,
+    number: int,
+    to: Array,
+    tensor_map: Array,
+    start: tuple[Array, ...],
+    barrier_number: int,
+    barrier: Array,
+    targets: Array | None,
+    mask: Mask | None,
+) -> None:
+    """cp.async.bulk.tensor from global to shared memory: a box, counted at an mbarrier.
+
+    start: first element along each axis, the fastest first. targets: blocks of the cluster, a bit each; None: the
+    own one. What lies outside the tensor arrives as the map's fill, and counts.
+    """
+    base = state.within(mask)
+    if base is not None and not base.n:
+        return
+    site, at_barrier = state.sites[number], state.sites[barrier_number]
+    everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
+    every = _asked(state, base, tensor_map, to, barrier, everyone, *start)
+    for placed, asked in _by_map(state, site.line, every):
+        _right_axes(placed, len(start), site)
+        into, absolute, code = _in_shared(state, site, asked.values[1])
+        fits = _fits(state, site, asked, into, absolute, placed.box_bytes)
+        boxes = _boxes(placed, asked.values[4:], into, absolute)
+        values = _taken(placed, boxes)
+        offset, there = _pieces(boxes, placed.itemsize)
+        state.publish_bulk(
+            Bulk(site.as_(space="global", op="load"), "global", placed.buffer, False, asked.thread,
+                 asked.column, asked.column, offset, PIECE, there)
+        )  # fmt: skip
+        at, _, at_code = _in_shared(state, at_barrier, asked.values[2])
+        request, owner = receivers(state, site, asked, code, asked.values[3], targets is not None)
+        if targets is None and (at_code != code).any():
+            raise EmulationError(
+                f"line {site.line}: the box goes to one block of the cluster and its bytes are counted in another: the "
+                "mbarrier lies in the shared memory that the box is copied to"
+            )
+        sound = fits[request]
+        event = Bulk(
+            site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread[request][sound],
+            asked.column[request][sound], owner[sound], boxes.shared[request][sound], PIECE, None, Stage.BEGUN,
+            barrier=at[request][sound],
+        )  # fmt: skip
+        _put_shared(state, event, values[request][sound])
+        mbarrier.complete_bytes(
+            state, at_barrier, at[request], owner, np.full(len(request), placed.box_bytes), asked.thread[request],
+            asked.column[request],
+        )  # fmt: skip
+
+
+def _right_axes(placed: Placed, given: int, site: Site) -> None:
+    have = len(placed.described.box)
+    if given != have:
+        raise EmulationError(
+            f"line {site.line}: the copy names a place by {given} coordinates, and its tensor map describes "
+            f"an array of {have} axes ({placed.buffer.name})"
+        )
+
+
+def _taken(placed: Placed, boxes: _Boxes) -> Array:
+    """The words of boxes, piece after piece: uint32 (n, pieces, 4)."""
+    unit = np.dtype(f"u{placed.itemsize}")
+    data = placed.buffer.view(unit)
+    got = data.take(boxes.element // placed.itemsize, mode="clip")
+    got = np.where(boxes.inside, got, unit.type(placed.blank))
+    return np.ascontiguousarray(got.reshape(len(got), -1)).view(np.uint32).reshape(len(got), -1, 4)
+
+
+def _put_shared(state: State, event: Bulk, words: Array) -> None:
+    """Tell of a copy into shared memory, and make it. words: uint32 (requests, pieces, 4)."""
+    if not len(event.thread):
+        return
+    state.publish_bulk(event)
+    state.launch.stored(event.site)
+    row = (event.offset >> 2)[:, :, None] + np.arange(4)
+    state.shared.data[row, event.owner[:, None, None]] = words
+
+
+def _read_shared(state: State, event: Bulk) -> Array:
+    """Words that a copy reads: uint32 (requests, pieces, 4)."""
+    row = (event.offset >> 2)[:, :, None] + np.arange(4)
+    return np.asarray(state.shared.data[row, event.owner[:, None, None]])
+
+
+def _begin_store(state: State, event: Bulk) -> None:
+    """Tell of a copy that reads shared memory; from here on it is under way."""
+    state.publish_bulk(event)
+    if state.stores is None:
+        state.stores = Stores(state)
+    state.stores.start(event)
+
+
+_KINDS = {
+    "f2": "f16",
+    "u2": "bf16",
+    "f4": "f32",
+    "f8": "f64",
+    "i4": "s32",
+    "u4": "u32",
+    "i8": "s64",
+    "u8": "u64",
+}
+"""By NumPy's type of an array: that of its elements in a reduction. Two bytes that are no float16 are bfloat16."""
+_FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def _kind_of(placed: Placed, site: Site, operation: str) -> str:
+    """PTX's type of a tensor's elements, in which a reduction works; "" for a copy."""
+    if not operation:
+        return ""
+    dtype = placed.described.array.dtype
+    kind = _KINDS.get(dtype.str[1:], "")
+    sums, floats = operation == "add", kind in _FLOATS
+    fits = kind and (
+        not floats or sums or (operation in ("min", "max") and kind in ("f16", "bf16"))
+    )
+    if not fits or (operation in ("inc", "dec") and kind != "u32"):
+        raise EmulationError(
+            f"line {site.line}: the copy engine does not do .{operation} with {dtype} ({placed.buffer.name}). Floats "
+            "take .add, those of two bytes .min and .max too, whole numbers of four or eight bytes all but .inc and "
+            ".dec, which take uint32"
+        )
+    return kind
+
+
+def _written_by(site: Site, operation: str) -> Site:
+    """What a copy or a reduction does to global memory."""
+    if operation:
+        return site.as_(space="global", op="atomic", strong=True)
+    return site.as_(space="global", op="store")
+
+
+def _combine(data: Array, at: Array, values: Array, operation: str, kind: str) -> None:
+    """A reduction of one request: the elements at `at` and its values become one."""
+    data[at] = apply(operation, kind, data[at], values, values)
+
+
+def store_box(
+    state: State,
+    number: int,
+    tensor_map: Array,
+    start: tuple[Array, ...],
+    source: Array,
+    mask: Mask | None,
+    operation: str,
+) -> None:
+    """cp.async.bulk.tensor from shared to global memory: a box; what lies outside the tensor is not written.
+
+    operation: of cp.reduce.async.bulk.tensor, what becomes of what lies there; "": it is overwritten.
+    """
+    base = state.within(mask)
+    if base is not None and not base.n:
+        return
+    site = state.sites[number]
+    for placed, every in _by_map(state, site.line, _asked(state, base, tensor_map, source, *start)):
+        _right_axes(placed, len(start), site)
+        if placed.buffer.read_only:
+            faults.report_read_only(state, site, placed.buffer)
+            continue
+        at, absolute, _ = _in_shared(state, site, every.values[1])
+        fits = _fits(state, site, every, at, absolute, placed.box_bytes)
+        asked, at, absolute = every.only(fits), at[fits], absolute[fits]
+        if not len(at):
+            continue
+        boxes = _boxes(placed, asked.values[2:], at, absolute)
+        event = Bulk(
+            site.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
+            asked.column, boxes.shared, PIECE, None, Stage.BEGUN,
+        )  # fmt: skip
+        _begin_store(state, event)
+        words = _read_shared(state, event)
+        offset, there = _pieces(boxes, placed.itemsize)
+        state.publish_bulk(
+            Bulk(_written_by(site, operation), "global", placed.buffer, True, asked.thread,
+                 asked.column, asked.column, offset, PIECE, there)
+        )  # fmt: skip
+        state.launch.stored(site)
+        kind = _kind_of(placed, site, operation)
+        unit = words_ptx.NUMPY[kind] if kind else f"u{placed.itemsize}"
+        values = np.ascontiguousarray(words).reshape(len(words), -1).view(unit)
+        values = values.reshape(boxes.element.shape)
+        data = placed.buffer.view(np.dtype(unit))
+        at = boxes.element // placed.itemsize
+        if not operation:
+            data[at[boxes.inside]] = values[boxes.inside]
+            continue
+        for places, value, inside in zip(at, values, boxes.inside, strict=True):
+            _combine(data, places[inside], value[inside], operation, kind)
+
+
+# -- rows of bytes -------------------------------------------------------------------------------
+
+
+def _rows(
+    state: State, site: Site, asked: _Asked, shared: Array, size: Array
+) -> list[tuple[int, Array]]:
+    """Requests by their size in bytes; sizes and places that do not fit are findings and are left out."""
+    total = state.launch.shared_bytes
+    crooked = (size % PIECE != 0) | (shared % PIECE != 0)
+    outside = ~crooked & ((shared < 0) | (shared + size > total))
+    for kind, bad, what in (
+        ("misaligned", crooked, f"size and address are multiples of {PIECE}"),
+        ("out-of-bounds", outside, f"a block has {total} bytes of shared memory"),
+    ):
+        if bad.any():
+            i = int(np.argmax(bad))
+            lane = Who(
+                state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(bad))
+            )
+            name, where = state.shared_name(int(shared[i]))
+            accuse(kind, site.line, lane, f"{lane} copies {size[i]} bytes at {where}: {what}",
+                   array=name, index=where)  # fmt: skip
+    sound = ~(crooked | outside) & (size > 0)
+    return [(int(n), np.flatnonzero(sound & (size == n))) for n in np.unique(size[sound])]
+
+
+def _buffers(
+    state: State, site: Site, asked: _Asked, address: Array, size: int
+) -> list[tuple[Buffer, Array, Array]]:
+    """[(array, which requests mean it, byte offsets)]; what lies outside an array is a finding."""
+    found = []
+    slots = np.array([id(state.launch.heap.at(int(a))) for a in address])
+    for slot in np.unique(slots):
+        here = np.flatnonzero(slots == slot)
+        buffer = state.launch.heap.at(int(address[here[0]]))
+        offset = address[here] - (buffer.base if buffer else 0)
+        bad = np.ones(len(here), bool)
+        if buffer is not None:
+            bad = (offset < 0) | (offset + size > buffer.nbytes) | (offset % PIECE != 0)
+        if bad.any():
+            i = here[int(np.argmax(bad))]
+            lane = Who(
+                state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(bad))
+            )
+            name = buffer.name if buffer else ""
+            index = buffer.index_text(int(address[i]) - buffer.base) if buffer else ""
+            accuse(
+                "out-of-bounds", site.line, lane,
+                f"{lane} copies {size} bytes from or to {index or hex(int(address[i]))}, which "
+                + (f"do not lie in {name} ({buffer.nbytes} bytes) at a multiple of {PIECE}"
+                   if buffer else "belongs to no array"),
+                array=name, index=index,
+            )  # fmt: skip
+        if buffer is not None and not bad.all():
+            found.append((buffer, here[~bad], offset[~bad]))
+    return found
+
+
+def load_row(
+    state: State,
+    number: int,
+    to: Array,
+    from_number: int,
+    source: Array,
+    size: Array,
+    barrier_number: int,
+    barrier: Array,
+    targets: Array | None,
+    mask: Mask | None,
+) -> None:
+    """cp.async.bulk from global to shared memory: `size` bytes that lie side by side, counted at an mbarrier."""
+    base = state.within(mask)
+    if base is not None and not base.n:
+        return
+    site, at_barrier = state.sites[number], state.sites[barrier_number]
+    everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
+    every = _asked(state, base, source, to, size, barrier, everyone)
+    into = _in_shared(state, site, every.values[1])[0]
+    offset_of = state.sites[from_number].offset
+    for count, which in _rows(state, site, every, into, every.values[2]):
+        piece = np.arange(0, count, PIECE)
+        part, at = every.only(which), into[which]
+        for buffer, here, offset in _buffers(state, site, part, part.values[0] + offset_of, count):
+            asked = part.only(here)
+            state.publish_bulk(
+                Bulk(site.as_(space="global", op="load"), "global", buffer, False, asked.thread,
+                     asked.column, asked.column, offset[:, None] + piece, PIECE)
+            )  # fmt: skip
+            words = buffer.view(np.dtype("u1")).take(offset[:, None] + np.arange(count))
+            words = np.ascontiguousarray(words).view(np.uint32).reshape(len(here), -1, 4)
+            counts_at, _, code = _in_shared(state, at_barrier, asked.values[3])
+            request, owner = receivers(
+                state, site, asked, code, asked.values[4], targets is not None
+            )
+            event = Bulk(
+                site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread[request],
+                asked.column[request], owner, (at[here][:, None] + piece)[request], PIECE, None, Stage.BEGUN,
+                barrier=counts_at[request],
+            )  # fmt: skip
+            _put_shared(state, event, words[request])
+            mbarrier.complete_bytes(
+                state, at_barrier, counts_at[request], owner, np.full(len(request), count),
+                asked.thread[request], asked.column[request],
+            )  # fmt: skip
+
+
+def store_row(
+    state: State,
+    number: int,
+    to: Array,
+    from_number: int,
+    source: Array,
+    size: Array,
+    mask: Mask | None,
+    operation: str,
+    kind: str,
+) -> None:
+    """cp.async.bulk from shared to global memory: `size` bytes that lie side by side.
+
+    operation, kind: of cp.reduce.async.bulk, what becomes of what lies there, and the type; "": it is overwritten.
+    """
+    base = state.within(mask)
+    if base is not None and not base.n:
+        return
+    site, reads = state.sites[number], state.sites[from_number]
+    every = _asked(state, base, to, source, size)
+    at = _in_shared(state, reads, every.values[1])[0]
+    for count, which in _rows(state, site, every, at, every.values[2]):
+        piece = np.arange(0, count, PIECE)
+        part = every.only(which)
+        for buffer, here, offset in _buffers(
+            state, site, part, part.values[0] + site.offset, count
+        ):
+            asked = part.only(here)
+            event = Bulk(
+                site.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
+                asked.column, at[which][here][:, None] + piece, PIECE, None, Stage.BEGUN,
+            )  # fmt: skip
+            _begin_store(state, event)
+            words = _read_shared(state, event)
+            state.publish_bulk(
+                Bulk(_written_by(site, operation), "global", buffer, True, asked.thread,
+                     asked.column, asked.column, offset[:, None] + piece, PIECE)
+            )  # fmt: skip
+            state.launch.stored(site)
+            unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
+            values = np.ascontiguousarray(words).reshape(len(here), -1).view(unit)
+            data, each = buffer.view(unit), np.arange(count // unit.itemsize)
+            for first, value in zip(offset // unit.itemsize, values, strict=True):
+                if operation:
+                    _combine(data, first + each, value, operation, kind)
+                else:
+                    data[first + each] = value
+
+
+def pass_row(
+    state: State,
+    number: int,
+    to: Array,
+    from_number: int,
+    source: Array,
+    size: Array,
+    barrier_number: int,
+    barrier: Array,
+    mask: Mask | None,
+) -> None:
+    """cp.async.bulk from a block's shared memory to that of a block of its cluster, counted at an mbarrier there."""
+    base = state.within(mask)
+    if base is not None and not base.n:
+        return
+    site, reads, at_barrier = (state.sites[n] for n in (number, from_number, barrier_number))
+    every = _asked(state, base, source, to, size, barrier)
+    away = _in_shared(state, reads, every.values[0])[0]
+    into, _, code = _in_shared(state, site, every.values[1])
+    counts_at, _, counted_in = _in_shared(state, at_barrier, every.values[3])
+    if (counted_in != code).any():
+        raise EmulationError(
+            f"line {site.line}: the bytes go to one block of the cluster and are counted in another: the mbarrier "
+            "lies in the shared memory that they are copied to. Take both addresses from mapa with the same rank"
+        )
+    fits = {int(i) for _, which in _rows(state, site, every, into, every.values[2]) for i in which}
+    nowhere = np.zeros_like(code)
+    for count, sound in _rows(state, site, every, away, every.values[2]):
+        which = np.array([i for i in sound if int(i) in fits], np.int64)
+        asked = every.only(which)
+        request, owner = receivers(state, site, asked, code[which], nowhere, False)
+        if not len(request):
+            continue
+        asked, which = asked.only(request), which[request]
+        piece = np.arange(0, count, PIECE)
+        read = Bulk(
+            reads.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
+            asked.column, away[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
+            receiver=owner,
+        )  # fmt: skip
+        state.publish_bulk(read)
+        words = _read_shared(state, read)
+        event = Bulk(
+            site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread, asked.column,
+            owner, into[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
+        )  # fmt: skip
+        _put_shared(state, event, words)
+        mbarrier.complete_bytes(
+            state, at_barrier, counts_at[which], owner, np.full(len(which), count), asked.thread, asked.column
+        )  # fmt: skip
+
+
+def init_fence(state: State, mask: Mask | None) -> None:
+    """fence.mbarrier_init: the engines, and peers, may use the mbarriers that these threads have set up."""
+    for o in state.observers:
+        o.inits(state.within(mask))
+
+
+def proxy_fence(state: State, mask: Mask | None) -> None:
+    """fence.proxy.async: what threads know to be written, the engines may read."""
+    for o in state.observers:
+        o.proxy(state.within(mask))

@@ -1,0 +1,134 @@
+"""Clusters: which blocks are peers, and which of them an address of shared memory means.
+
+Blocks of a cluster are numbered by their ranks, x first. An address of a peer's shared memory is that of the
+same place in the own block, with the peer's rank plus one from bit `RANK_SHIFT` on; generic addresses carry
+it too. Own addresses carry nothing, whichever way they came about. Source: PTX ISA, Cluster of Cooperative
+Thread Arrays; State Spaces, shared; mapa; getctarank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.ptx.layout import RANK_SHIFT, RANKS
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i4, i8 = np.dtype("i4"), np.dtype("i8")
+_HALF = 1 << (
+    RANK_SHIFT - 1
+)  # addresses a little below the start of a block's memory still are its own
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Who is whose peer among the blocks of a batch, which holds whole clusters only.
+
+    size: blocks a cluster. rank, number: int64 (blocks,): each block's rank, and its cluster's place among
+    those of the batch. members: int64 (clusters, ranks): the blocks of each, as columns. linear: int64
+    (clusters,): the number of each in the grid.
+    """
+
+    size: int
+    rank: Array
+    number: Array
+    members: Array
+    linear: Array
+
+
+def of(state: State) -> Peers:
+    """The peers of a batch of blocks, found when first asked for."""
+    if state.peers is None:
+        state.peers = _found(state)
+    return state.peers
+
+
+def _found(state: State) -> Peers:
+    shape = (1, 1, state.p, state.q)
+    x, y, z = (
+        np.broadcast_to(b, shape).reshape(-1).astype(i8) for b in (state.bx, state.by, state.bz)
+    )
+    cx, cy, cz = state.launch.cluster
+    across, down, _ = in_clusters(state)
+    rank = (z % cz * cy + y % cy) * cx + x % cx
+    linear, number = np.unique((z // cz * down + y // cy) * across + x // cx, return_inverse=True)
+    size = cx * cy * cz
+    members = np.empty((len(linear), size), i8)
+    members[number, rank] = np.arange(state.blocks)
+    return Peers(size, rank, number, members, linear)
+
+
+def in_clusters(state: State) -> tuple[int, int, int]:
+    """The grid in clusters: along x, y and z."""
+    (gx, gy, gz), (cx, cy, cz) = state.grid, state.launch.cluster
+    return gx // cx, gy // cy, gz // cz
+
+
+def column_of(state: State, column: Array, rank: Array) -> Array:
+    """The block of a rank in the cluster of another block. All int64, flat, blocks by column in the batch.
+
+    A rank that the cluster does not have stands for the one nearest to it: check it first.
+    """
+    peers = of(state)
+    return np.asarray(peers.members[peers.number[column], np.clip(rank, 0, peers.size - 1)])
+
+
+# -- addresses -----------------------------------------------------------------------------------
+
+
+def code_of(address: Array) -> Array:
+    """What an address within shared memory (or a generic one of it) says of the block: rank + 1, or 0."""
+    return np.asarray((address.astype(i8) + _HALF) >> RANK_SHIFT & 0xFF)
+
+
+def map_rank(state: State, address: Array, rank: Array) -> Array:
+    """mapa: the address of the same place in the block of a rank. address: uint32, or uint64 if generic."""
+    peers = of(state)
+    wide = address.astype(i8)
+    own = wide - (code_of(address) << RANK_SHIFT)
+    named = np.minimum(rank.view("u4").astype(i8), RANKS - 1)
+    mine = named == peers.rank.reshape(1, 1, state.p, state.q)
+    return np.where(mine, own, own + (named + 1 << RANK_SHIFT)).astype(address.dtype)
+
+
+def rank_of(state: State, address: Array) -> Array:
+    """getctarank: the rank of the block in whose shared memory an address lies, int32."""
+    code = code_of(address)
+    own = of(state).rank.reshape(1, 1, state.p, state.q)
+    return np.where(code == 0, own, code - 1).astype(i4)
+
+
+# -- special registers ---------------------------------------------------------------------------
+
+
+def special(state: State, name: str) -> Array | None:
+    """The value of a special register about clusters, int32 (is_explicit_cluster: bool); None for others."""
+    base, _, axis = name.partition(".")
+    which = "xyz".find(axis)
+
+    def one(value: Any) -> Array:
+        return np.array(value, i4).reshape(1, 1, 1, 1)
+
+    size = state.launch.cluster
+    if base in ("cluster_ctaid", "clusterid"):
+        if which < 0:
+            return one(0)
+        index = (state.bx, state.by, state.bz)[which]
+        return np.asarray(index % size[which] if base == "cluster_ctaid" else index // size[which])
+    if base == "cluster_nctaid":
+        return one((*size, 1)[which])
+    if base == "nclusterid":
+        return one((*in_clusters(state), 1)[which])
+    if base == "cluster_ctarank":
+        return of(state).rank.astype(i4).reshape(1, 1, state.p, state.q)
+    if base == "cluster_nctarank":
+        return one(of(state).size)
+    if base == "is_explicit_cluster":
+        return np.array(state.launch.explicit_cluster).reshape(1, 1, 1, 1)
+    return None

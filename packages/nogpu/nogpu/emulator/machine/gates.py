@@ -1,0 +1,125 @@
+"""Gates: lanes wait where their whole warp acts together, for those of it that they name.
+
+Where a warpgroup acts together, its warps wait for each other, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import warp
+from nogpu.emulator.machine.grouping import (
+    Group,
+    Held,
+    Pool,
+    Running,
+    Stop,
+    enter,
+    everywhere,
+    push,
+)
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i8 = np.dtype("i8")
+
+
+def come(
+    state: State,
+    running: Running,
+    pool: Pool,
+    stop: Stop,
+    mask: Group,
+    member: Array,
+    together: int = 1,
+) -> None:
+    """Lanes come to a gate: hold them until those that they name come. stop: the gate.
+
+    together: consecutive warps that wait for each other.
+    """
+    if running.caller is not None:
+        mask = state.within(mask)  # others of the warp may yet come into the function
+    if mask is None or (mask.n == mask.warps * 32 and _whole(state, mask, together)):
+        push(state, pool, stop.resume, mask)
+        return
+    named = warp.warps(state, member).astype(i8) & 0xFFFFFFFF
+    shape = (state.warp_shape.warps, 32, state.blocks)
+    held = Held(stop, mask, np.broadcast_to(named, shape), together)
+    go = _complete(state, held, [held])
+    stay, part = state.narrowed(mask, ~go), state.narrowed(mask, go)
+    if stay is None or stay.n:
+        held.mask = stay
+        running.held.append(held)
+    if part is None or part.n:
+        push(state, pool, stop.resume, part)
+
+
+def _whole(state: State, mask: Mask, together: int) -> bool:
+    """Whether whole warps are whole sets of so many consecutive warps, too."""
+    if together == 1:
+        return True
+    here = state.warps_active(mask)
+    return bool((here == warp.of_any(here, together)).all())
+
+
+def _complete(state: State, held: Held, together: list[Held]) -> Array:
+    """bool (four axes): held lanes that name no living lane but those that are held together."""
+    away = warp.active_lanes(state, state.alive)
+    for other in together:
+        away = away & ~warp.active_lanes(state, other.mask)
+    bit = np.int64(1) << np.arange(32, dtype=i8).reshape(1, 32, 1)
+    absent = (away * bit).sum(axis=1, keepdims=True)
+    if held.together > 1:
+        missing = warp.of_any(absent[:, 0] != 0, held.together)
+        return warp.threads(state, np.broadcast_to(~missing[:, None], held.member.shape))
+    return warp.threads(state, (held.member & absent) == 0)
+
+
+def open_complete(state: State) -> bool:
+    """Let go on whose warps have come together; false if none have."""
+    opened = False
+    for running in everywhere(state):
+        if running.held:
+            enter(state, running)
+            opened = _open(state, running) or opened
+    return opened
+
+
+def _open(state: State, running: Running) -> bool:
+    pool: Pool = {}
+    waiting, keep = running.held, []
+    for held, go in [
+        (h, _complete(state, h, [o for o in waiting if o.stop.resume == h.stop.resume]))
+        for h in waiting
+    ]:
+        part, stay = state.narrowed(held.mask, go), state.narrowed(held.mask, ~go)
+        if part is None or part.n:
+            push(state, pool, held.stop.resume, part)
+        if part is not None and (stay is None or stay.n):
+            held.mask = stay
+            keep.append(held)
+    running.held = keep
+    if pool:
+        running.pools.append(pool)
+    return bool(pool)
+
+
+def give_up(state: State) -> None:
+    """Lanes wait for others of their warp that never come: they go on without them.
+
+    The operation that they come to says so.
+    """
+    for running in everywhere(state):
+        if running.held:
+            enter(state, running)
+            pool: Pool = {}
+            for held in running.held:
+                push(state, pool, held.stop.resume, held.mask)
+            running.held = []
+            running.pools.append(pool)

@@ -1,0 +1,513 @@
+"""mbarrier: barriers in shared memory that count arrivals and go from phase to phase.
+
+A barrier is two words of shared memory: arrivals still missing in this phase, and the arrivals that
+a phase takes together with the number of the phase. Beside them stands how many bytes a phase still waits
+for (`State.announced`): those announced less those that copies have brought, which may come first. A phase is complete
+when nothing is missing of either. A thread that asks whether a phase is complete
+is set aside while it is not, as a slow thread would be; it learns "no" only when nothing else can run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import sync
+from nogpu.emulator.machine.access import Move, perform
+from nogpu.emulator.machine.accused import Who, accuse, who
+from nogpu.emulator.machine.events import Access, Where
+from nogpu.emulator.machine.grouping import (
+    Asking,
+    Group,
+    Pool,
+    Running,
+    Stop,
+    answer,
+    enter,
+    everywhere,
+    push,
+    same_values,
+)
+from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.machine.memory import load_words, store_words
+from nogpu.emulator.ptx.layout import SHARED_WINDOW
+from nogpu.errors import EmulationError
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i8, u4 = np.dtype("i8"), np.dtype("u4")
+_COUNT_BITS = 29  # of PTX's 20; nvcuda::experimental counts each arrival 2^15 + 1 times
+_COUNT = (1 << _COUNT_BITS) - 1
+_PHASES = 1 << (32 - _COUNT_BITS)
+_POLLS = 64  # fruitless questions after which a phase counts as never complete
+_COUNTED_POLLS = 2000  # the same where something changes from one to the next
+
+
+def _touch(
+    state: State, number: int, address: Array, mask: Mask | None, op: str, move: Move
+) -> Any:
+    """Access barriers: all but an initialisation need one that is set up. Gives what `move` gives."""
+    site = state.sites[number]
+    if site.space == "generic":
+        address = address - SHARED_WINDOW
+    meant = site.as_(space="shared", op=op, strong=op != "store")
+    return perform(state, meant, address, mask, move=move)
+
+
+def init_barrier(
+    state: State, number: int, address: Array, count: Array, mask: Mask | None
+) -> None:
+    """mbarrier.init: the first phase, `count` arrivals a phase."""
+    if mask is not None and mask.n == 0:
+        return
+    _touch(state, number, address, mask, "store", partial(_init, state, count))
+
+
+def _init(state: State, count: Array, access: Access) -> None:
+    where = access.where
+    arr = None if where.mask is None else where.mask.arr
+    expected = count.view(u4) & u4.type(_COUNT)
+    wrong = count.view(u4) != expected
+    wrong = wrong | (expected == 0)
+    if (wrong if arr is None else wrong & arr).any():
+        raise EmulationError(
+            f"line {access.site.line}: mbarrier.init with a count of "
+            f"{int(count[wrong].reshape(-1)[0])}: give 1 to {_COUNT} arrivals"
+        )
+    store_words(state.shared, where.offset, expected, arr)
+    store_words(state.shared, where.offset + 4, expected, arr)
+    if state.announced is not None:
+        at, block = _flat(state, where, where.offset, state.block_index)
+        state.announced[(at >> 2) * state.shared.ncolumns + block] = 0
+    sync.set_up(state, where, access.site.line)
+
+
+def end_barrier(state: State, number: int, address: Array, mask: Mask | None) -> None:
+    """mbarrier.inval: the memory may be used for something else; nothing is checked."""
+
+
+def _owner(state: State, where: Where) -> Array:
+    """Whose barriers are meant: a peer's, or each the own block's."""
+    return state.block_index if where.owner is None else where.owner
+
+
+def _flat(state: State, where: Where, *values: Array) -> list[Array]:
+    """Values of the sound lanes, thread after thread."""
+    full = (np.broadcast_to(v, state.shape) for v in values)
+    if where.mask is None:
+        return [v.reshape(-1) for v in full]
+    chosen = np.broadcast_to(where.mask.arr, state.shape)
+    return [v[chosen] for v in full]
+
+
+def arrive(
+    state: State,
+    number: int,
+    address: Array,
+    count: Array,
+    drop: bool,
+    mask: Mask | None,
+) -> Array:
+    """mbarrier.arrive and arrive_drop: the token of the phase that each thread arrived at."""
+    if mask is not None and mask.n == 0:
+        return np.zeros((1, 1, 1, 1), i8)
+    move = partial(_arrive, state, count, drop)
+    token: Array = _touch(state, number, address, mask, "barrier", move)
+    return token
+
+
+def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
+    where = access.where
+    full = np.zeros(state.shape, i8)
+    at, block, n = _flat(state, where, where.offset, _owner(state, where), count.astype(i8))
+    if not len(at):
+        return full
+    sync.arrived(state, where)
+    memory = state.shared
+    place = (at >> 2) * memory.ncolumns + block
+    order = np.argsort(place, kind="stable")  # barrier by barrier, thread by thread
+    fresh = np.r_[True, place[order][1:] != place[order][:-1]]
+    first, group = np.flatnonzero(fresh), np.cumsum(fresh) - 1
+    barrier = place[order][first]
+    amount = n[order]
+    before = np.cumsum(amount) - amount
+    before -= before[first][group]
+    pending = memory.flat[barrier].astype(i8)
+    state_word = memory.flat[barrier + memory.ncolumns].astype(i8)
+    expected, phase = state_word & _COUNT, state_word >> _COUNT_BITS
+    total = np.add.reduceat(amount, first)
+    if drop:
+        expected = np.maximum(expected - total, 0)
+    whole = np.maximum(expected, 1)
+    done = np.where(total < pending, 0, 1 + (total - pending) // whole)
+    left = np.where(done > 0, expected - (total - pending) % whole, pending - total)
+    if state.announced is not None:
+        # All have arrived and bytes are missing: the phase waits for them with no arrival left to come.
+        waits = (state.announced[barrier] != 0) & (total >= pending)
+        _too_many(state, access, waits & (total > pending), order[first], where)
+        done, left = np.where(waits, 0, done), np.where(waits, 0, left)
+    mine = before - pending[group]
+    own = phase[group] + np.where(mine < 0, 0, 1 + mine // whole[group])
+    memory.flat[barrier] = left.astype(u4)
+    memory.flat[barrier + memory.ncolumns] = (
+        expected | ((phase + done) % _PHASES << _COUNT_BITS)
+    ).astype(u4)
+    # What was missing before each arrival: of those past the end of a phase, in the one that follows.
+    missing = np.where(mine < 0, -mine, whole[group] - mine % whole[group])
+    token = np.empty(len(order), i8)
+    token[order] = (own % _PHASES) << 32 | missing
+    if done.any():
+        _over(state, barrier[done > 0])
+    if where.mask is None:
+        full[...] = token.reshape(state.shape)
+    else:
+        full[np.broadcast_to(where.mask.arr, state.shape)] = token
+    return full
+
+
+def _over(state: State, places: Array) -> None:
+    """Phases of barriers (flat places of their first words) are complete: those who wait may look again."""
+    complete = np.zeros(state.shared.flat.shape, bool)
+    complete[places] = True
+    state.completed = True
+    sync.completed(state, complete.reshape(state.shared.data.shape))
+
+
+def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Where) -> None:
+    """More threads arrive in a phase than the barrier was initialised with, while bytes are missing."""
+    if not bad.any():
+        return
+    thread, column, at = _flat(state, where, state.thread, state.block_index, where.offset)
+    i = int(lane[int(np.argmax(bad))])
+    one = Who(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+    name, place = state.shared_name(int(at[i]))
+    accuse(
+        "divergent-barrier",
+        access.site.line,
+        one,
+        f"{one} arrives at {place} although all arrivals of this phase have come and bytes that were announced have "
+        "not: a phase takes as many arrivals as mbarrier.init said. Wait for the phase before you arrive again",
+        array=name,
+        index=place,
+    )
+
+
+# -- bytes ---------------------------------------------------------------------------------------
+
+_MOST_BYTES = (1 << 20) - 1
+"""What the count of bytes of a phase may reach (PTX ISA, mbarrier: Tracking asynchronous operations, tx-count)."""
+
+
+def _bytes_of(state: State) -> Array:
+    if state.announced is None:
+        state.announced = np.zeros(state.shared.flat.shape, i8)
+    return state.announced
+
+
+def expect_bytes(
+    state: State, number: int, address: Array, count: Array, mask: Mask | None
+) -> None:
+    """mbarrier.expect_tx: the phase waits for so many more bytes."""
+    if mask is None or mask.n:
+        _touch(state, number, address, mask, "barrier", partial(_expect, state, count))
+
+
+def arrive_expecting(
+    state: State, number: int, address: Array, count: Array, mask: Mask | None
+) -> Array:
+    """mbarrier.arrive.expect_tx: announces bytes, then arrives once; the token of the phase."""
+    if mask is not None and mask.n == 0:
+        return np.zeros((1, 1, 1, 1), i8)
+    one = np.ones((1, 1, 1, 1), "i4")
+
+    def move(access: Access) -> Array:
+        _expect(state, count, access)
+        return _arrive(state, one, False, access)
+
+    token: Array = _touch(state, number, address, mask, "barrier", move)
+    return token
+
+
+def _expect(state: State, count: Array, access: Access) -> None:
+    where = access.where
+    at, block, n, thread, column = _flat(
+        state, where, where.offset, _owner(state, where), count.view(u4).astype(i8), state.thread,
+        state.block_index,
+    )  # fmt: skip
+    if not len(at):
+        return
+    place, waiting = (at >> 2) * state.shared.ncolumns + block, _bytes_of(state)
+    np.add.at(waiting, place, n)
+    state.announcing |= dict.fromkeys(at.tolist(), access.site.line)
+    bad = (n > _MOST_BYTES) | (np.abs(waiting[place]) > _MOST_BYTES)
+    if bad.any():
+        i = int(np.argmax(bad))
+        lane = Who(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+        name, index = state.shared_name(int(at[i]))
+        accuse(
+            "divergent-barrier",
+            access.site.line,
+            lane,
+            f"{lane} announces {n[i]} bytes at {index}, which makes {waiting[place[i]]} in this phase: the count of "
+            f"a barrier holds at most {_MOST_BYTES}. Announce the bytes of one slot a phase",
+            array=name,
+            index=index,
+        )
+
+
+def complete_bytes(
+    state: State,
+    site: Site,
+    at: Array,
+    block: Array,
+    count: Array,
+    thread: Array,
+    column: Array,
+) -> None:
+    """Copies have brought bytes: flat arrays of the barriers' offsets and blocks, the bytes, and who asked.
+
+    Phases of which nothing is missing any more are complete.
+    """
+    bad = (at < 0) | (at + 8 > state.launch.shared_bytes) | (at % 8 != 0)
+    if bad.any():
+        i = int(np.argmax(bad))
+        lane = Who(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+        accuse(
+            "out-of-bounds",
+            site.line,
+            lane,
+            f"{lane} names an mbarrier at byte {at[i]} of shared memory: one lies at a multiple of 8 bytes inside the "
+            f"{state.launch.shared_bytes} of the block",
+        )
+        at, block, count = at[~bad], block[~bad], count[~bad]
+    memory, waiting = state.shared, _bytes_of(state)
+    place = (at >> 2) * memory.ncolumns + block
+    np.subtract.at(waiting, place, count)
+    place = np.unique(place)
+    takes = memory.flat[place + memory.ncolumns].astype(i8) & _COUNT
+    done = place[(waiting[place] == 0) & (memory.flat[place] == 0) & (takes > 0)]
+    if not len(done):
+        return
+    words = memory.flat[done + memory.ncolumns].astype(i8)
+    expected, phase = words & _COUNT, words >> _COUNT_BITS
+    memory.flat[done] = expected.astype(u4)
+    memory.flat[done + memory.ncolumns] = (
+        expected | ((phase + 1) % _PHASES << _COUNT_BITS)
+    ).astype(u4)
+    _over(state, done)
+
+
+def complete_tx(state: State, number: int, address: Array, count: Array, mask: Mask | None) -> None:
+    """mbarrier.complete_tx: as if a copy had brought so many bytes."""
+    if mask is not None and mask.n == 0:
+        return
+
+    def move(access: Access) -> None:
+        where = access.where
+        at, block, n, thread, column = _flat(
+            state, where, where.offset, _owner(state, where), count.view(u4).astype(i8), state.thread,
+            state.block_index,
+        )  # fmt: skip
+        sync.arrived(state, where)
+        complete_bytes(state, access.site, at, block, n, thread, column)
+
+    _touch(state, number, address, mask, "barrier", move)
+
+
+def bytes_left(state: State) -> None:
+    """The blocks end: a count of bytes that is not zero was announced wrongly, which is a finding."""
+    if state.announced is None or not state.announced.any():
+        return
+    for place in np.flatnonzero(state.announced):
+        row, column = divmod(int(place), state.shared.ncolumns)
+        at, left = 4 * row, int(state.announced[place])
+        line = state.announcing.get(at, 0)
+        name, index = state.shared_name(at)
+        what = (
+            f"{-left} bytes more have come than were announced: a phase ended before all its bytes had landed"
+            if left < 0
+            else f"{left} bytes that were announced have not come"
+        )
+        state.find(
+            "divergent-barrier",
+            line,
+            f"{index} of block {state.block_tuple(column)}: at the end of the block {what}. Announce the bytes of "
+            "the copies that name this barrier, no more and no fewer (mbarrier.expect_tx)",
+            1,
+            array=name,
+            index=index,
+            block=state.block_tuple(column),
+        )
+
+
+def pending_count(token: Array) -> Array:
+    """mbarrier.pending_count: arrivals that were missing when the token was given."""
+    return (token & 0xFFFFFFFF).astype("i4")
+
+
+def async_arrive(
+    state: State, number: int, address: Array, counted: bool, mask: Mask | None
+) -> None:
+    """cp.async.mbarrier.arrive: the phase is not complete before the thread's copies are.
+
+    counted: .noinc, the arrival is one of those that the barrier counts; else it comes on top of
+    them, and the phase waits for it.
+    """
+    if mask is not None and mask.n == 0:
+        return
+    one = np.ones((1, 1, 1, 1), "i4")
+    _touch(state, number, address, mask, "barrier", partial(_track, state, one, counted))
+
+
+def _track(state: State, one: Array, counted: bool, access: Access) -> None:
+    where = access.where
+    if counted:
+        phase = _arrive(state, one, False, access) >> 32
+    else:
+        phase = _phase(state, where.offset)
+        sync.arrived(state, where)
+    if state.copies is not None:
+        state.copies.track(where.offset, phase, where.mask)
+
+
+def _phase(state: State, offset: Array) -> Array:
+    word = load_words(state.shared, offset + 4, u4)
+    return word.astype(i8) >> _COUNT_BITS
+
+
+def _complete(state: State, asking: Asking) -> Array:
+    now = _phase(state, asking.offset)
+    if asking.parity:
+        return np.asarray((now & 1) != (asking.want & 1))
+    return np.asarray(now != (asking.want >> 32))
+
+
+def poll(
+    state: State,
+    running: Running,
+    pool: Pool,
+    stop: Stop,
+    mask: Group,
+    result: tuple[int, Array, Array, bool, int],
+) -> None:
+    """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are set aside."""
+    number, address, want, parity, register = result
+    offset: Array = _touch(
+        state, number, address, state.within(mask), "barrier", lambda a: a.where.offset
+    )
+    _sort(state, running, pool, Asking(stop, mask, offset, want.astype(i8), parity, register))
+
+
+def _sort(state: State, running: Running, pool: Pool, asking: Asking) -> None:
+    base = state.within(asking.mask)
+    done = _complete(state, asking)
+    go = state.narrowed(base, done)
+    if go is not None and go.n == 0:
+        running.asking.append(asking)
+        return
+    if state.count(go) == state.count(base):
+        _resume(state, running, pool, asking, asking.mask)
+        return
+    _resume(state, running, pool, asking, go)
+    running.asking.append(replace(asking, mask=state.narrowed(base, ~done)))
+
+
+def _resume(state: State, running: Running, pool: Pool, asking: Asking, mask: Group) -> None:
+    """Threads learn that their phase is complete."""
+    base = state.within(mask)
+    if state.copies is not None:
+        state.copies.phase_over(asking.offset, base, _phase)
+    sync.acquired(state, asking.offset, base)
+    answer(running, asking.register, mask, np.ones((1, 1, 1, 1), bool))
+    push(state, pool, asking.stop.resume, mask)
+
+
+def wake(state: State) -> bool:
+    """A phase was completed: threads that waited for it go on; false if none did."""
+    state.completed = False
+    woken = False
+    for running in everywhere(state):
+        if running.asking:
+            enter(state, running)
+            asking, running.asking = running.asking, []
+            if not running.pools:
+                running.pools.append({})
+            pool = running.pools[-1]
+            for p in asking:
+                _sort(state, running, pool, p)
+            woken = woken or bool(pool)
+    if woken:
+        state.fruitless = 0
+    return woken
+
+
+def time_out(state: State) -> None:
+    """Nothing else can run: threads that wait learn that their phase is not complete.
+
+    If they come back again and again as they were it never will be: that is a finding, and they go on.
+    Threads that count how often they asked have more patience.
+    """
+    registers = [value for running in everywhere(state) for value in running.registers]
+    changed = state.fruitless == 0 or not same_values(state.asked_with, registers)
+    state.asked_with = registers
+    state.fruitless += 1
+    state.alike = 1 if changed else state.alike + 1
+    never = state.alike > _POLLS or state.fruitless > _COUNTED_POLLS
+    if never:
+        state.fruitless = 0
+    dismiss(state, never)
+
+
+def dismiss(state: State, never: bool = False) -> None:
+    """Threads that wait go on as if their phase were not complete; or as if it were, with a finding."""
+    for running in everywhere(state):
+        if not running.asking:
+            continue
+        enter(state, running)
+        asking, running.asking = running.asking, []
+        pool: Pool = {}
+        for p in asking:
+            if never:
+                _report(state, p)
+            answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
+            push(state, pool, p.stop.resume, p.mask)
+        running.pools.append(pool)
+
+
+def _report(state: State, asking: Asking) -> None:
+    lane = who(state, array_of(state.within(asking.mask)))
+    at = lane.value(asking.offset)
+    words = state.shared.data[at >> 2 : (at >> 2) + 2, lane.column]
+    name, where = state.shared_name(at)
+    missing, takes = int(words[0]), int(words[1]) & _COUNT
+    bytes_missing = 0
+    if state.announced is not None:
+        bytes_missing = int(state.announced[(at >> 2) * state.shared.ncolumns + lane.column])
+    cure = "Let as many threads arrive as the barrier was initialised with, before they wait for others"
+    lacks = f"{missing} of its {takes} arrivals are missing"
+    if bytes_missing:
+        lacks += (
+            f", and {bytes_missing} bytes that were announced have not come"
+            if bytes_missing > 0
+            else f", and {-bytes_missing} bytes more have come than were announced"
+        )
+        cure = (
+            "Announce in each phase the bytes that the copies naming this barrier bring: of whole boxes, also where "
+            "they reach over the edge"
+        )
+    accuse(
+        "divergent-barrier",
+        asking.stop.line,
+        lane,
+        f"{lane} waits at {where} for a phase that never completes: {lacks}. {cure}",
+        array=name,
+        index=where,
+    )

@@ -1,0 +1,349 @@
+"""The facts of the machine: what a launch shares, and one batch of its blocks.
+
+Every value has four axes: (rows, x, p, q), where rows counts threadIdx.y and z, x threadIdx.x,
+p blockIdx.y and z, and q blockIdx.x of the blocks that run together. An axis along which a value
+does not vary has size one, so a loop counter costs one element and a row index one per row. The
+blocks are the inner axes: what all blocks read at one shared address is one contiguous row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import specials
+from nogpu.emulator.machine.events import Access, Bulk, Observer, Served
+from nogpu.emulator.machine.lanes import WarpShape
+from nogpu.emulator.machine.masks import Mask
+from nogpu.emulator.machine.memory import Buffer, Heap, Words
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.access import Checked
+    from nogpu.emulator.machine.cluster_barriers import Meetings
+    from nogpu.emulator.machine.clusters import Peers
+    from nogpu.emulator.machine.grouping import Call, Running
+    from nogpu.emulator.ptx.program import Program, SharedSymbol
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i4, i8 = np.dtype("i4"), np.dtype("i8")
+
+
+@dataclass
+class Fault:
+    """A finding in the making."""
+
+    kind: str
+    line: int
+    message: str
+    count: int
+    details: dict[str, Any] = field(default_factory=dict)
+    weight: int = 0  # of equal faults the weightiest is described
+
+
+class StepBudgetError(Exception):
+    """The step budget of the launch is used up."""
+
+
+class Launch:
+    """What all batches of one launch share: memory, sums, findings."""
+
+    def __init__(self, program: Program, heap: Heap) -> None:
+        self.program = program
+        self.heap = heap
+        self.observers: Sequence[Observer] = ()
+        self.nearest: dict[int, Buffer] = {}  # array that each instruction accessed last
+        self.counts: dict[int, int] = {}  # warp instructions by basic block id
+        self.faults: dict[tuple[Any, ...], Fault] = {}
+        self.output: list[str] = []
+        self.params: bytes = b""
+        self.shared_bytes = 0
+        self.static_shared = 0
+        self.cluster = (1, 1, 1)  # blocks a cluster, by axis
+        self.explicit_cluster = False  # the launch or the kernel says so
+        self.dynamic_shared = 0  # bytes of these that the launch asked for
+        self.max_steps = 0
+        self.deadline = float("inf")
+        self.steps = 0
+        self.chip = specials.Chip(sms=1, warps=32, mhz=1000)
+        self.before = 0  # steps of the batches that have ended
+        self.readings = 0  # of clocks
+        self.flagged = False  # a value that others may wait for was just written
+        self.writes = 0  # stores and atomics that changed memory
+        self.remaining = 0  # blocks that have not been started
+        self.sampled = False
+        self.together = ""  # why no more blocks run together, in words
+        self.schedule = "ascending"
+        self.rng = np.random.default_rng(0)
+        self.notes: list[str] = []
+
+    def stored(self, site: Site) -> None:
+        """Note that memory was written: those who wait may find what they wait for."""
+        self.writes += 1
+        if site.strong:
+            self.flagged = True
+
+
+class State:
+    """One batch of blocks: their registers, shared memory, masks and barriers."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        bx: Array,
+        by: Array,
+        bz: Array,
+    ) -> None:
+        """bx, by, bz: block indices, int32, broadcast over the axes (1, 1, p, q)."""
+        self.launch = launch
+        self.sites: list[Site] = launch.program.sites
+        self.grid, self.block = grid, block
+        tx, ty, tz = block
+        self.rows, self.x = ty * tz, tx
+        self.threads = tx * ty * tz
+        shape = np.broadcast_shapes(bx.shape, by.shape, bz.shape)
+        self.p, self.q = shape[2], shape[3]
+        self.blocks = self.p * self.q
+        self.shape = (self.rows, self.x, self.p, self.q)
+        self.lanes = self.threads * self.blocks
+        self.warp_shape = WarpShape(self.rows, self.x)
+        self.total_warps = self.warp_shape.warps * self.blocks
+        self.bx, self.by, self.bz = bx, by, bz
+        row = np.arange(self.rows, dtype=i4).reshape(-1, 1, 1, 1)
+        self.tid_x = np.arange(tx, dtype=i4).reshape(1, -1, 1, 1)
+        self.tid_y = row % ty if ty > 1 else row[:1] * 0
+        self.tid_z = row // ty if tz > 1 else row[:1] * 0
+        self.thread = row.astype(i8) * tx + self.tid_x
+        self.block_index = np.arange(self.blocks, dtype=i8).reshape(1, 1, self.p, self.q)
+        gx, gy, _ = grid
+        linear = (bz.astype(i8) * gy + by) * gx + bx
+        self.linear_block = np.broadcast_to(linear, (1, 1, self.p, self.q))
+        self._global_thread: Array | None = None
+        self.live: Mask | None = None
+        self.shared = Words(max(launch.shared_bytes, 4), self.block_index)
+        self.checked: dict[int, Checked] = {}  # the last shared access of each instruction
+        self.local: Words | None = None
+        self.local_base = 0
+        self.completed = False  # a phase of an mbarrier was completed
+        self.fruitless = 0  # questions after such a phase since the last one was completed
+        self.alike = 0  # of these, the last ones between which no register changed
+        self.asked_with: list[Array] = []  # all registers when threads last learnt "no"
+        self.idle = 0  # rounds of loops that wait in which nothing else happened
+        self.still: Any = None  # all there was when threads last went round such loops
+        self.moved = False  # a barrier or a gate has opened since
+        self.peers: Peers | None = None  # the clusters of its blocks: see `clusters.of`
+        self.meetings: Meetings | None = None  # their barriers: see `cluster_barriers.of`
+        self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
+        self.copies: Any = None  # pending cp.async, made on first use
+        self.stores: Any = None  # copies of TMA that still read shared memory, made on first use
+        # Bytes that phases of mbarriers wait for, by place, on first use; and the line that announced last.
+        self.announced: Array | None = None
+        self.announcing: dict[int, int] = {}  # by offset of the mbarrier
+        self.products: Any = None  # of wgmma, made on first use
+        self._constants: dict[str, Array] = {}
+        self._first_lanes: dict[tuple[int, int], tuple[Mask | None, Mask | None]] = {}
+        self.frames: list[Running] = []  # the functions that are run, callers first
+        self.current: Running | None = None  # the one that runs now
+        self.calls: list[Call] = []  # that the block which runs now has come to
+        self.steps = 0
+        self.observers = launch.observers
+        self._watching = [o.access for o in self.observers if type(o).access is not Observer.access]
+        for o in self.observers:
+            o.begin(self)
+
+    # -- those who watch -------------------------------------------------------------------------
+
+    def publish(self, access: Access) -> None:
+        """Tell of an access that is about to be made."""
+        for watch in self._watching:
+            watch(access)
+
+    def publish_bulk(self, bulk: Bulk) -> None:
+        """Tell of what an engine is about to do, or of what has been waited for."""
+        for o in self.observers:
+            o.bulk(bulk)
+
+    def publish_served(self, served: Served) -> None:
+        """Tell of atomics that have been performed."""
+        for o in self.observers:
+            o.served(served)
+
+    # -- masks -----------------------------------------------------------------------------------
+
+    def mask(self, arr: Array) -> Mask | None:
+        """A mask of a bool array; None if it holds every thread of the batch."""
+        n = int(np.count_nonzero(arr)) * (self.lanes // arr.size)
+        return None if n == self.lanes else Mask(self, arr, n)
+
+    def narrowed(self, base: Mask | None, pred: Array) -> Mask | None:
+        """The threads of base whose predicate holds."""
+        return self.mask(pred if base is None else base.arr & pred)
+
+    def first_lanes(self, mask: Mask | None, count: int) -> Mask | None:
+        """The threads of a mask among the first `count` lanes of their warps."""
+        if count >= 32:
+            return mask
+        key = (id(mask), count)
+        found = self._first_lanes.get(key)
+        if found is None or found[0] is not mask:
+            found = self._first_lanes[key] = (mask, self.narrowed(mask, self.thread % 32 < count))
+        return found[1]
+
+    def warps_active(self, mask: Mask | None) -> Array:
+        """bool (warps, blocks): which warps have a thread in the mask."""
+        if mask is None:
+            return np.ones((self.warp_shape.warps, self.blocks), bool)
+        arr = np.broadcast_to(mask.arr, self.shape).reshape(self.threads, self.blocks)
+        pad = -self.threads % 32
+        if pad:
+            arr = np.concatenate([arr, np.zeros((pad, self.blocks), bool)])
+        return np.asarray(arr.reshape(-1, 32, self.blocks).any(axis=1))
+
+    @property
+    def alive(self) -> Mask | None:
+        """The threads that have not left the kernel; `live` are those of the function that runs now."""
+        entry = self.frames[0]
+        return self.live if entry is self.current else entry.live
+
+    def within(self, mask: Mask | None) -> Mask | None:
+        """The threads of a group: those of its mask, or all that live."""
+        return self.live if mask is None else mask
+
+    def count(self, mask: Mask | None) -> int:
+        """Threads in the mask."""
+        return self.lanes if mask is None else mask.n
+
+    def count_warps(self, mask: Mask | None) -> int:
+        """Warps with at least one thread in the mask."""
+        return self.total_warps if mask is None else mask.warps
+
+    def by_block(self, mask: Mask | None) -> Array:
+        """Threads of a mask in each block: int64 (1, 1, p, q)."""
+        if mask is None:
+            return np.full((1, 1, self.p, self.q), self.threads, np.int64)
+        arr = mask.arr
+        scale = (self.rows // arr.shape[0]) * (self.x // arr.shape[1])
+        return np.broadcast_to(
+            np.count_nonzero(arr, axis=(0, 1), keepdims=True) * scale, (1, 1, self.p, self.q)
+        )
+
+    # -- special registers -----------------------------------------------------------------------
+
+    def special(self, name: str) -> Array:
+        """The value of a special register such as tid.x or clock64."""
+        if name in specials.TIMED:
+            return specials.now(self, name)
+        found = self._constants.get(name)
+        if found is None:
+            found = self._constants[name] = specials.value(self, name)
+        return found
+
+    # -- words about places ----------------------------------------------------------------------
+
+    def thread_tuple(self, thread: int) -> tuple[int, int, int]:
+        """threadIdx of a linear thread number."""
+        tx, ty, _ = self.block
+        return thread % tx, thread // tx % ty, thread // (tx * ty)
+
+    def thread_text(self, thread: int) -> str:
+        """threadIdx as text."""
+        return "({}, {}, {})".format(*self.thread_tuple(thread))
+
+    def block_of(self, linear: int) -> tuple[int, int, int]:
+        """blockIdx of a linear block number."""
+        gx, gy, _ = self.grid
+        return linear % gx, linear // gx % gy, linear // (gx * gy)
+
+    def block_tuple(self, column: int) -> tuple[int, int, int]:
+        """blockIdx of a block of this batch."""
+        return self.block_of(int(self.linear_block.reshape(-1)[column]))
+
+    @property
+    def global_thread(self) -> Array:
+        """Number of each thread in the whole launch: block number times threads, plus thread."""
+        if self._global_thread is None:
+            self._global_thread = self.linear_block * self.threads + self.thread
+        return self._global_thread
+
+    def global_thread_text(self, gid: int) -> str:
+        """threadIdx and blockIdx of a thread of the launch."""
+        block = self.block_of(gid // self.threads)
+        return f"{self.thread_text(gid % self.threads)} of block {block}"
+
+    def shared_symbol(self, address: int) -> SharedSymbol | None:
+        """The variable at a byte address of shared memory."""
+        for symbol in self.launch.program.shared_symbols:
+            end = symbol.start + symbol.size if symbol.size else self.launch.shared_bytes
+            if symbol.start <= address < max(end, symbol.start + 1):
+                return symbol
+        return None
+
+    def shared_name(self, address: int) -> tuple[str, str]:
+        """(variable, variable[element]) at a byte address of shared memory."""
+        symbol = self.shared_symbol(address)
+        if symbol is None:
+            return "shared", f"shared memory byte {address}"
+        return symbol.name, symbol.index_text(address - symbol.start)
+
+    def find(
+        self,
+        kind: str,
+        line: int,
+        message: str,
+        count: int,
+        *,
+        array: str = "",
+        index: str = "",
+        threads: tuple[int, ...] = (),
+        other_line: int = 0,
+        block: tuple[int, int, int] | None = None,
+        weight: int = 0,
+    ) -> None:
+        """Enter a fault; equal ones are counted, and the first of the highest weight is described."""
+        key = (kind, line, array, other_line)
+        found = self.launch.faults.get(key)
+        if found is not None:
+            found.count += count
+            if weight <= found.weight:
+                return
+            count = found.count
+        self.launch.faults[key] = Fault(
+            kind,
+            line,
+            message,
+            count,
+            {
+                "array": array,
+                "index": index,
+                "block": block,
+                "threads": tuple(self.thread_tuple(t) for t in threads),
+                "other_line": other_line,
+            },
+            weight,
+        )
+
+    def waited_in_vain(self) -> bool:
+        """Whether threads of this launch waited for what never came, and were let go."""
+        return any(kind == "divergent-barrier" for kind, *_ in self.launch.faults)
+
+    def first_lane(self, chosen: Array) -> tuple[int, int]:
+        """(thread, column) of the lowest block's first true lane of a bool array."""
+        full = np.broadcast_to(chosen, self.shape).reshape(self.threads, self.blocks)
+        column = int(np.flatnonzero(full.any(axis=0))[0])
+        return int(np.flatnonzero(full[:, column])[0]), column
+
+    # -- local memory ----------------------------------------------------------------------------
+
+    def local_memory(self) -> Words:
+        """Local memory of all threads, made when first touched."""
+        if self.local is None:
+            columns = np.arange(self.lanes, dtype=i8).reshape(self.shape)
+            size = max(self.launch.program.local_bytes, 16)
+            self.local = Words(size, columns)
+        return self.local

@@ -1,0 +1,102 @@
+"""How a Tensor Core adds the products of one instruction to a sum, as an H200 does it, to the bit.
+
+The products are exact. All of them and the sum are shifted to the largest exponent among them (that of a product
+is the sum of its factors' exponents), cut off KEPT bits below it, and added exactly; the total is cut off to
+float32. So the order of the products does not matter, and small ones lose bits toward zero. Of 8-bit floats
+wgmma keeps EIGHT_KEPT bits, of the total too where it is float32. mma.sync has no such products there: it
+multiplies their values as float16, in each group of four k the first two, then the others, and adds
+the old sum at the end, rounded to nearest.
+
+All this was found by comparing bits with an H200's (tests/sums_on_a_gpu.py, data/validation/sums_h200.json,
+tests/test_sums.py). That low bits are cut off, and how many earlier GPUs keep: Fasi, Higham, Mikaitis and
+Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021). One rule stands here for all architectures.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nogpu.emulator.machine import arith
+
+Array = np.ndarray[Any, np.dtype[Any]]
+f4, f8 = np.dtype("f4"), np.dtype("f8")
+
+KEPT = 25
+"""Bits below the largest exponent that a shifted product keeps."""
+EIGHT_KEPT = 13
+"""The same of wgmma's products of 8-bit floats."""
+FLOATS = frozenset({"f16", "bf16", "tf32", "e4m3", "e5m2"})
+"""Types of A and B whose products are added so."""
+EIGHT = frozenset({"e4m3", "e5m2"})
+_NARROW = EIGHT | {"f16"}  # products, and what KEPT makes of them, fit float32
+_AT_ONCE = 1 << 17  # products that are formed together: they should fit the processor's cache
+
+
+def added(
+    a: Array, b: Array, c: Array, kinds: tuple[str, str], *, asynchronous: bool = False
+) -> Array:
+    """a b + c: (..., m, n), float64 that hold float32 values (or what is yet to be rounded to float16).
+
+    a: (..., m, k); b: (..., k, n); c: (..., m, n) of float32 values; all float64. kinds: PTX's types of the
+    result and of a and b, the latter one of FLOATS. asynchronous: wgmma, not mma.sync or wmma. Where a factor
+    or the sum is not finite, the result is that of a float64 sum.
+    """
+    kind, factor = kinds
+    work = f4 if factor in _NARROW else f8
+    if factor not in EIGHT:
+        out = arith.directed(_shifted(a, b, c, KEPT, work), "rz").astype(f8)
+    elif asynchronous:
+        out = _shifted(a, b, c, EIGHT_KEPT, work)
+        if kind == "f32":
+            grain = _power(out, f8) * 2.0**-EIGHT_KEPT
+            out = np.trunc(out / np.where(grain == 0, 1.0, grain)) * grain
+    else:
+        late = np.arange(a.shape[-1]) % 4 >= 2
+        half = np.zeros_like(c)
+        for part in (~late, late):
+            half = arith.directed(
+                _shifted(a[..., part], b[..., part, :], half, KEPT, work), "rz"
+            ).astype(f8)
+        out = (half + c).astype(f4).astype(f8)
+    with np.errstate(invalid="ignore"):
+        plain = np.matmul(a, b) + c
+    finite = np.isfinite(plain)
+    return out if finite.all() else np.where(finite, out, plain)
+
+
+def _power(x: Array, work: np.dtype[Any]) -> Array:
+    """The power of two at or below |x|, 0 for 0."""
+    _, exponent = np.frexp(x)
+    return np.where(x == 0, 0, np.ldexp(np.ones((), work), exponent - 1)).astype(work)
+
+
+def _shifted(a: Array, b: Array, c: Array, kept: int, work: np.dtype[Any]) -> Array:
+    """The exact total of products and sum that were cut off `kept` bits below the largest exponent."""
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
+    a3, b3, c3 = (
+        np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in (a, b, c)
+    )
+    out = np.empty((len(a3), m, n), f8)
+    each = max(1, _AT_ONCE // (m * n * k))
+    with np.errstate(all="ignore"):  # what is not finite is replaced
+        for at in range(0, len(a3), each):
+            part = slice(at, at + each)
+            out[part] = _piece(a3[part], b3[part], c3[part], kept, work)
+    return out.reshape(*lead, m, n)
+
+
+def _piece(a: Array, b: Array, c: Array, kept: int, work: np.dtype[Any]) -> Array:
+    """The same of a (t, m, k), b (t, k, n), c (t, m, n)."""
+    turned = b.transpose(0, 2, 1)[:, None]  # (t, 1, n, k)
+    largest = (_power(a, work)[:, :, None] * _power(turned, work)).max(axis=-1)
+    largest = np.maximum(largest.astype(f8), _power(c, f8))
+    scale = np.ldexp(1.0, kept) / np.where(largest == 0, 1.0, largest)
+    terms = a.astype(work)[:, :, None] * turned.astype(work)  # exact
+    # Nonzero products of narrow types need far less: this keeps 0 times the scale a number.
+    terms *= np.minimum(scale, 2.0**100).astype(work)[..., None]
+    np.trunc(terms, out=terms)
+    total: Array = terms.sum(axis=-1, dtype=f8) + np.trunc(c * scale)
+    return total / scale

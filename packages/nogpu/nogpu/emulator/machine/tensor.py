@@ -1,0 +1,578 @@
+"""Matrix instructions of a warp: ldmatrix, stmatrix, mma.sync, wmma.
+
+Fragments follow the PTX ISA's layouts for mma.sync; wmma, whose layout is open, uses the same
+ones, as ptxas does. Sums of floats are formed as an H200 forms them, to the bit (`sums`); those of integers
+and of float64 in NumPy.
+
+How wmma reaches memory is what ptxas makes of it: 8- and 16-bit matrices are read in blocks of 8
+rows of 16 bytes, one 4-byte load a lane for each block (global memory) or one ldmatrix for up to
+four blocks (shared memory); accumulators move two neighbours at a time where they are contiguous.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import arith, sums
+from nogpu.emulator.machine.access import by_space, perform
+from nogpu.emulator.machine.warp import threads, warps
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i1, i2, i4, i8, u1, u4 = (np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u4"))
+f2, f4, f8 = (np.dtype(t) for t in ("f2", "f4", "f8"))
+
+LANE = np.arange(32)
+GROUP, MEMBER = LANE >> 2, LANE & 3
+
+_UNIT = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "tf32": 1, "f64": 1}
+_BYTES = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f64": 8, "f32": 4, "s32": 4}
+
+
+# -- layouts -------------------------------------------------------------------------------------
+
+
+@lru_cache
+def a_layout(m: int, k: int, kind: str) -> tuple[Array, Array]:
+    """(row, column) of element i of lane l of A: arrays (elements, 32)."""
+    unit = _UNIT[kind]
+    step = 4 * unit
+    rows, cols = [], []
+    for tile in range(max(m // 16, 1)):
+        for chunk in range(k // step):
+            for half in range(2 if m >= 16 else 1):
+                for e in range(unit):
+                    rows.append(GROUP + 8 * half + 16 * tile)
+                    cols.append(MEMBER * unit + e + chunk * step)
+    return np.array(rows), np.array(cols)
+
+
+@lru_cache
+def _b_layout(k: int, n: int, kind: str) -> tuple[Array, Array]:
+    """(row, column) of element i of lane l of B."""
+    unit = _UNIT[kind]
+    step = 4 * unit
+    rows, cols = [], []
+    for tile in range(n // 8):
+        for chunk in range(k // step):
+            for e in range(unit):
+                rows.append(MEMBER * unit + e + chunk * step)
+                cols.append(GROUP + 8 * tile)
+    return np.array(rows), np.array(cols)
+
+
+@lru_cache
+def c_layout(m: int, n: int) -> tuple[Array, Array]:
+    """(row, column) of element i of lane l of C and D."""
+    rows, cols = [], []
+    for tile in range(max(m // 16, 1)):
+        for column in range(n // 8):
+            for half in range(2 if m >= 16 else 1):
+                for e in range(2):
+                    rows.append(GROUP + 8 * half + 16 * tile)
+                    cols.append(MEMBER * 2 + e + 8 * column)
+    return np.array(rows), np.array(cols)
+
+
+# -- registers and matrices ----------------------------------------------------------------------
+
+
+def values_in(words: Array, kind: str) -> list[Array]:
+    """The elements that words hold, the lowest first: arrays of the words' shape, float64 or int64.
+
+    words: int32, or float32 and float64 for elements of those types. kind: PTX's name of the type.
+    """
+    if kind == "f16":
+        halves = arith.half2(words).astype(f8)
+        return [halves[..., 0], halves[..., 1]]
+    if kind == "bf16":
+        halves = arith.bf16_value(arith.unpack16(words)).astype(f8)
+        return [halves[..., 0], halves[..., 1]]
+    if kind == "tf32":
+        return [arith.tf32_value(words).astype(f8)]
+    if kind in ("s8", "u8"):
+        part = i1 if kind == "s8" else u1
+        return [(words >> i4.type(8 * e)).astype(part).astype(i8) for e in range(4)]
+    if kind in ("e4m3", "e5m2"):
+        values = arith.fp8_value(np.arange(256, dtype=u1), kind).astype(f8)
+        return [values[(words >> i4.type(8 * e)).astype(u1)] for e in range(4)]
+    return [words.astype(i8 if kind == "s32" else f8)]
+
+
+def elements_of(state: State, registers: tuple[Array, ...], kind: str, repeat: int) -> Array:
+    """Values held in fragment registers: (elements, warps, 32, blocks), float64 or int64.
+
+    repeat: registers after this many are copies and left out.
+    """
+    return np.stack([v for r in registers[:repeat] for v in values_in(warps(state, r), kind)])
+
+
+def matrix_of(elements: Array, layout: tuple[Array, Array], shape: tuple[int, int]) -> Array:
+    """Fragment elements to matrices: (warps, blocks, rows, columns)."""
+    rows, cols = layout
+    _, w, _, b = elements.shape
+    out = np.zeros((w, b, *shape), elements.dtype)
+    out[:, :, rows, cols] = elements.transpose(1, 3, 0, 2)
+    return out
+
+
+def registers_of(
+    state: State, matrix: Array, layout: tuple[Array, Array], kind: str
+) -> list[Array]:
+    """Matrices back to fragment registers of four axes."""
+    rows, cols = layout
+    values = matrix[:, :, rows, cols].transpose(2, 0, 3, 1)  # (elements, w, 32, b)
+    if kind == "f16":
+        halves = values.astype(f2)
+        words = [
+            arith.pack16(np.stack([halves[i], halves[i + 1]], axis=-1))
+            for i in range(0, len(halves), 2)
+        ]
+    elif kind == "s32":
+        words = [v.astype(i4) for v in values]
+    else:
+        words = [v.astype(f8 if kind == "f64" else f4) for v in values]
+    return [threads(state, w) for w in words]
+
+
+def summed(
+    a: Array,
+    b: Array,
+    c: Array,
+    kinds: tuple[str, str],
+    saturate: bool,
+    asynchronous: bool = False,
+) -> Array:
+    """a b + c of matrices (..., rows, columns). kinds: PTX's types of the result and of a. asynchronous: wgmma."""
+    kind, factor = kinds
+    if factor in sums.FLOATS:
+        return sums.added(a, b, c, kinds, asynchronous=asynchronous)
+    total: Array = np.matmul(a, b) + c
+    if kind == "s32":
+        whole = total.astype(i8)
+        return np.clip(whole, -(2**31), 2**31 - 1) if saturate else whole.astype(i4).astype(i8)
+    return total
+
+
+def _dims(shape: str) -> tuple[int, int, int]:
+    m, rest = shape[1:].split("n")
+    n, k = rest.split("k")
+    return int(m), int(n), int(k)
+
+
+def mma(
+    state: State,
+    shape: str,
+    types: tuple[str, ...],
+    layouts: tuple[str, ...],
+    a: tuple[Array, ...],
+    b: tuple[Array, ...],
+    c: tuple[Array, ...],
+    saturate: bool,
+    mask: Mask | None,
+) -> list[Array]:
+    """mma.sync: the registers of D."""
+    m, n, k = _dims(shape)
+    if shape == "m8n8k4" and types[1] == "f16":
+        return _mma_quads(state, types, layouts, a, b, c)
+    ea = elements_of(state, a, types[1], len(a))
+    eb = elements_of(state, b, types[2], len(b))
+    ec = elements_of(state, c, types[3], len(c))
+    ma = matrix_of(ea, a_layout(m, k, types[1]), (m, k))
+    mb = matrix_of(eb, _b_layout(k, n, types[2]), (k, n))
+    mc = matrix_of(ec, c_layout(m, n), (m, n))
+    total = summed(ma, mb, mc, (types[0], types[1]), saturate)
+    return registers_of(state, total, c_layout(m, n), types[0])
+
+
+def _mma_quads(
+    state: State,
+    types: tuple[str, ...],
+    layouts: tuple[str, ...],
+    a: tuple[Array, ...],
+    b: tuple[Array, ...],
+    c: tuple[Array, ...],
+) -> list[Array]:
+    """mma.m8n8k4 of float16: four products a warp, each by lanes 4q..4q+3 and 16+4q..16+4q+3."""
+    quad, high = LANE // 4 % 4, LANE // 16
+    four = np.arange(4)[:, None]
+    eight = np.arange(8)[:, None]
+    own = LANE % 4 + 4 * high
+    if layouts[0] == "row":
+        ra, ca = own + 0 * four, four + 0 * LANE
+    else:
+        ra, ca = four + 4 * high, LANE % 4 + 0 * four
+    if layouts[1] == "row":
+        rb, cb = LANE % 4 + 0 * four, four + 4 * high
+    else:
+        rb, cb = four + 0 * LANE, own + 0 * four
+
+    def accumulator(kind: str) -> tuple[Array, Array]:
+        if kind == "f16":
+            return own + 0 * eight, eight + 0 * LANE
+        row = (LANE & 1) + (eight & 2) + 4 * high
+        return row, (eight & 4) + (LANE & 2) + (eight & 1)
+
+    def fill(e: Array, rows: Array, cols: Array, shape: tuple[int, int]) -> Array:
+        _, w, _, blocks = e.shape
+        out = np.zeros((w, blocks, 4, *shape), e.dtype)
+        out[:, :, np.broadcast_to(quad, rows.shape), rows, cols] = e.transpose(1, 3, 0, 2)
+        return out
+
+    ma = fill(elements_of(state, a, "f16", 2), ra, ca, (8, 4))
+    mb = fill(elements_of(state, b, "f16", 2), rb, cb, (4, 8))
+    mc = fill(elements_of(state, c, types[3], len(c)), *accumulator(types[3]), (8, 8))
+    total = sums.added(ma, mb, mc, ("f32", "f16"))
+    rows, cols = accumulator(types[0])
+    values = total[:, :, np.broadcast_to(quad, rows.shape), rows, cols].transpose(2, 0, 3, 1)
+    if types[0] == "f16":
+        halves = values.astype(f2)
+        words = [
+            arith.pack16(np.stack([halves[i], halves[i + 1]], axis=-1)) for i in range(0, 8, 2)
+        ]
+        return [threads(state, w) for w in words]
+    return [threads(state, v.astype(f4)) for v in values]
+
+
+# -- wmma ----------------------------------------------------------------------------------------
+
+
+def _wmma_layout(matrix: str, shape: str, kind: str) -> tuple[tuple[Array, Array], tuple[int, int]]:
+    m, n, k = _dims(shape)
+    if matrix == "a":
+        return a_layout(m, k, kind), (m, k)
+    if matrix == "b":
+        return _b_layout(k, n, kind), (k, n)
+    return c_layout(m, n), (m, n)
+
+
+def wmma_mma(
+    state: State,
+    shape: str,
+    types: tuple[str, ...],
+    layouts: tuple[str, ...],
+    a: tuple[Array, ...],
+    b: tuple[Array, ...],
+    c: tuple[Array, ...],
+    saturate: bool,
+    mask: Mask | None,
+) -> list[Array]:
+    """wmma.mma: the registers of D."""
+    result = []
+    for matrix, registers, kind in (("a", a, types[1]), ("b", b, types[2]), ("c", c, types[3])):
+        layout, size = _wmma_layout(matrix, shape, kind)
+        per_register = _UNIT[kind] if matrix in "ab" else (2 if kind == "f16" else 1)
+        needed = len(layout[0]) // per_register
+        elements = elements_of(state, registers, kind, needed)
+        result.append(matrix_of(elements, layout, size))
+    ma, mb, mc = result
+    total = summed(ma, mb, mc, (types[0], types[1]), saturate)
+    return registers_of(state, total, _wmma_layout("d", shape, types[0])[0], types[0])
+
+
+@lru_cache
+def _requests(rows: int, cols: int, kind: str, is_row: bool, accumulator: bool) -> list[Any]:
+    """The loads or stores of a wmma matrix: [(row by lane, column by lane, elements, along rows)].
+
+    Elements of one lane follow each other along the contiguous dimension.
+    """
+    size = _BYTES[kind]
+    out = []
+    if accumulator:
+        r, c = c_layout(rows, cols)
+        if is_row:
+            return [(r[i], c[i], 2, False) for i in range(0, len(r), 2)]
+        return [(r[i], c[i], 1, False) for i in range(len(r))]
+    per_word = max(4 // size, 1)
+    width = 4 * per_word  # elements in a row of 16 bytes (f64: 4 elements of 8 bytes)
+    long, short = (cols, rows) if is_row else (rows, cols)
+    for outer in range(0, short, 8):
+        for inner in range(0, long, width):
+            # A matrix whose rows are shorter than 16 bytes: lanes repeat.
+            across, along = GROUP + outer, (MEMBER * per_word + inner) % long
+            r, c = (across, along) if is_row else (along, across)
+            out.append((r, c, per_word, not is_row))
+    return out
+
+
+def _lane_table(state: State, table: Array) -> Array:
+    return table[state.thread % 32]
+
+
+def _spaces(
+    state: State, site: Site, base: Array, mask: Mask | None
+) -> list[tuple[Site, Array, Mask | None]]:
+    """The active lanes of a wmma by the space that their address means."""
+    if site.space != "generic":
+        return [(site, base, mask)]
+    return [(site.as_(space=s), at, lanes) for s, at, lanes in by_space(state, site, base, mask)]
+
+
+def wmma_load(
+    state: State,
+    number: int,
+    matrix: str,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    stride: Array | None,
+    count: int,
+    mask: Mask | None,
+) -> list[Array]:
+    """wmma.load: the registers of a fragment."""
+    words: list[Array] = []
+    for site, at, lanes in _spaces(state, state.sites[number], base, mask):
+        got = _wmma_load(state, site, matrix, shape, layout, kind, at, stride, count, lanes)
+        if words and lanes is not None:
+            got = [np.where(lanes.arr, g, w) for g, w in zip(got, words, strict=True)]
+        words = got
+    none = np.zeros((1, 1, 1, 1), {"f32": f4, "f64": f8}.get(kind, i4))
+    return words or [none] * count
+
+
+def _wmma_load(
+    state: State,
+    site: Site,
+    matrix: str,
+    shape: str,
+    layout: str,
+    kind: str,
+    base: Array,
+    stride: Array | None,
+    count: int,
+    mask: Mask | None,
+) -> list[Array]:
+    """The same of lanes that mean one space, shared or global."""
+    fragment, (rows, cols) = _wmma_layout(matrix, shape, kind)
+    is_row = layout == "row"
+    size = _BYTES[kind]
+    step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
+    step = step.astype(i8)
+    accumulator = matrix in ("c", "d")
+    raw = np.zeros((state.warp_shape.warps, state.blocks, rows, cols), _raw_kind(size))
+    requests = _requests(rows, cols, kind, is_row, accumulator)
+    fused = site.space == "shared" and not accumulator and size <= 2
+    lines: list[Array] = []  # of a fused load: the words of its rows
+    for index, (r, c, elements, down) in enumerate(requests):
+        if fused:
+            if index % 4 == 0:
+                group = requests[index : index + 4]
+                lines = _blocks(state, site, base, step, size, is_row, group, mask)
+            along = (c - c[::4][GROUP] if is_row else r - r[::4][GROUP]) * size // 4
+            words = np.stack(lines)[along, :, 8 * (index % 4) + GROUP].transpose(1, 0, 2)
+            value: tuple[Array, ...] = (words.view(u4),)
+        else:
+            lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
+            place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
+            value = _fetch(state, site, base + place * size, elements * size, mask)
+        for e, part in enumerate(_cut(value, size, elements)):
+            rr, cc = (r + e, c) if down else (r, c + e)
+            raw[:, :, rr, cc] = part.transpose(0, 2, 1)
+    return _raw_fragment(state, raw, fragment, kind, count)
+
+
+def _raw_kind(size: int) -> np.dtype[Any]:
+    return np.dtype(f"u{size}")
+
+
+def _fetch(
+    state: State, site: Site, address: Array, width: int, mask: Mask | None
+) -> tuple[Array, ...]:
+    """`width` bytes a lane, as 32-bit words or one narrower value: (warps, 32, blocks) each."""
+    kind = u4 if width >= 4 else np.dtype(f"u{width}")
+    value = perform(state, site.as_(kind=kind, count=max(width // 4, 1)), address, mask)
+    return tuple(warps(state, v) for v in (value if isinstance(value, tuple) else (value,)))
+
+
+def _cut(whole: tuple[Array, ...], size: int, elements: int) -> list[Array]:
+    """Elements of each lane out of what it loaded: (warps, 32, blocks) each."""
+    if size == 4:
+        return [w.view(u4) for w in whole]
+    if size == 8:
+        out = []
+        for i in range(0, len(whole), 2):
+            out.append(arith.join32(whole[i].view(i4), whole[i + 1].view(i4)).view("u8"))
+        return out
+    if len(whole) == 1 and whole[0].dtype.itemsize == size:
+        return [whole[0]]
+    per_word = 4 // size
+    return [
+        (w >> u4.type(8 * size * e)).astype(_raw_kind(size))
+        for w in whole
+        for e in range(min(per_word, elements))
+    ]
+
+
+def _raw_fragment(
+    state: State, raw: Array, layout: tuple[Array, Array], kind: str, count: int
+) -> list[Array]:
+    rows, cols = layout
+    values = raw[:, :, rows, cols].transpose(2, 0, 3, 1)
+    size = raw.dtype.itemsize
+    if size >= 4:
+        own = {"f32": f4, "f64": f8}.get(kind, i4)
+        words = [threads(state, np.ascontiguousarray(v).view(own)) for v in values]
+    else:
+        per_word = 4 // size
+        words = []
+        for i in range(0, len(values), per_word):
+            word = np.zeros(values[0].shape, u4)
+            for e in range(per_word):
+                word |= values[i + e].astype(u4) << u4.type(8 * size * e)
+            words.append(threads(state, word.view(i4)))
+    return [words[i % len(words)] for i in range(count)]
+
+
+def _blocks(
+    state: State,
+    site: Site,
+    base: Array,
+    step: Array,
+    size: int,
+    is_row: bool,
+    group: list[Any],
+    mask: Mask | None,
+) -> list[Array]:
+    """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j, gets its words."""
+    rows = np.zeros(32, np.int64)
+    cols = np.zeros(32, np.int64)
+    for j, (r, c, _, _) in enumerate(group):
+        rows[8 * j : 8 * j + 8] = r[::4]
+        cols[8 * j : 8 * j + 8] = c[::4]
+    lane_r, lane_c = _lane_table(state, rows), _lane_table(state, cols)
+    place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
+    return _rows(state, site, base + place * size, len(group), mask)
+
+
+def _rows(state: State, site: Site, address: Array, count: int, mask: Mask | None) -> list[Array]:
+    """The 16-byte rows that the first 8 * count lanes address: four words, (warps, 32, blocks)."""
+    lanes = state.first_lanes(mask, 8 * count)
+    words = perform(state, site.as_(kind=i4, count=4), address, lanes)
+    return [warps(state, w) for w in words]
+
+
+def wmma_store(
+    state: State,
+    number: int,
+    shape: str,
+    layout: str,
+    kind: str,
+    space: str,
+    base: Array,
+    values: tuple[Array, ...],
+    stride: Array | None,
+    mask: Mask | None,
+) -> None:
+    """wmma.store of an accumulator."""
+    for site, at, lanes in _spaces(state, state.sites[number], base, mask):
+        _wmma_store(state, site, shape, layout, kind, at, values, stride, lanes)
+
+
+def _wmma_store(
+    state: State,
+    site: Site,
+    shape: str,
+    layout: str,
+    kind: str,
+    base: Array,
+    values: tuple[Array, ...],
+    stride: Array | None,
+    mask: Mask | None,
+) -> None:
+    """The same of lanes that mean one space, shared or global."""
+    _, (rows, cols) = _wmma_layout("d", shape, kind)
+    is_row = layout == "row"
+    size = _BYTES[kind]
+    step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
+    step = step.astype(i8)
+    held: list[Array] = []
+    for v in values:
+        w = warps(state, v)
+        if kind == "f16":
+            halves = arith.unpack16(w)
+            held += [halves[..., 0], halves[..., 1]]
+        else:
+            held.append(w)
+    at = 0
+    for r, c, elements, _ in _requests(rows, cols, kind, is_row, True):
+        lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
+        place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
+        parts = tuple(threads(state, held[at + e]) for e in range(elements))
+        at += elements
+        if kind == "f16" and elements == 2:
+            parts = (arith.join16(parts[0], parts[1]),)
+        narrow = site.as_(kind=parts[0].dtype, count=len(parts))
+        perform(state, narrow, base + place * size, mask, parts)
+
+
+# -- ldmatrix ------------------------------------------------------------------------------------
+
+
+def _by_lane(words: list[Array], first: int) -> Array:
+    """Word m of row g of the matrix that lanes first..first+7 address: (warps, 32, blocks)."""
+    rows = np.stack(words)  # (4, w, 32, b)
+    return rows[MEMBER, :, first + GROUP].transpose(1, 0, 2)
+
+
+def load_matrix(
+    state: State, number: int, address: Array, count: int, transposed: bool, mask: Mask | None
+) -> list[Array]:
+    """ldmatrix.x1, .x2, .x4, optionally .trans."""
+    words = _rows(state, state.sites[number], address, count, mask)
+    out = []
+    for j in range(count):
+        if not transposed:
+            value = _by_lane(words, 8 * j)
+        else:
+            halves = arith.unpack16(np.stack(words))  # (4, w, 32, b, 2)
+            low = halves[GROUP >> 1, :, 8 * j + 2 * MEMBER, :, GROUP & 1]
+            high = halves[GROUP >> 1, :, 8 * j + 2 * MEMBER + 1, :, GROUP & 1]
+            value = arith.join16(low, high).transpose(1, 0, 2)
+        out.append(threads(state, np.ascontiguousarray(value)))
+    return out
+
+
+def store_matrix(
+    state: State,
+    number: int,
+    address: Array,
+    values: tuple[Array, ...],
+    transposed: bool,
+    mask: Mask | None,
+) -> None:
+    """stmatrix.x1, .x2, .x4, optionally .trans."""
+    row, word = LANE % 8, [np.zeros((state.warp_shape.warps, 32, state.blocks), i4)] * 4
+    for j, value in enumerate(values):
+        held = warps(state, value)
+        mine = (LANE // 8 == j).reshape(1, 32, 1)
+        halves = arith.unpack16(held)  # (w, 32, b, 2)
+        for m in range(4):
+            if not transposed:  # element 2m of row r is in lane 4r + m
+                part = held[:, 4 * row + m]
+            else:  # element c of row r is in lane 4c + r / 2, half r & 1
+                low = halves[:, 8 * m + (row >> 1), :, row & 1]
+                high = halves[:, 8 * m + 4 + (row >> 1), :, row & 1]
+                part = arith.join16(low, high).transpose(1, 0, 2)
+            word[m] = np.where(mine, part, word[m])
+    lanes = state.first_lanes(mask, 8 * len(values))
+    site = state.sites[number].as_(kind=i4, count=4)
+    perform(state, site, address, lanes, tuple(threads(state, w) for w in word))
+
+
+def transpose_matrix(state: State, a: Array, mask: Mask | None) -> Array:
+    """movmatrix.trans of an 8x8 matrix of 16-bit elements."""
+    halves = arith.unpack16(warps(state, a))  # (w, 32, b, 2): lane 4r + c/2, half c & 1
+    low = halves[:, 4 * 2 * MEMBER + (GROUP >> 1), :, GROUP & 1]
+    high = halves[:, 4 * (2 * MEMBER + 1) + (GROUP >> 1), :, GROUP & 1]
+    value = arith.join16(low, high)  # (32, w, b)
+    return threads(state, np.ascontiguousarray(value.transpose(1, 0, 2)))

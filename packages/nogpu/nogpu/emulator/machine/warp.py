@@ -1,0 +1,325 @@
+"""Operations between the 32 lanes of a warp: shuffle, vote, match, redux; and who takes part.
+
+Lanes that name the same member mask act together. Lanes that are not there, and threads that do not
+exist, take no part; a shuffle from such a lane gives 0, as an H200 does. Findings are: a lane that the
+mask names and that runs elsewhere, a caller that its own mask leaves out, and a shuffle from a lane that
+is not there or that the mask does not name.
+
+Source: PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync and bar.warp.sync: the behaviour is
+undefined for a thread outside its membermask, and so is a value from an inactive thread or from one that
+is not in the membermask.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import sync
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i4, i8, u4 = np.dtype("i4"), np.dtype("i8"), np.dtype("u4")
+_ALL = 0xFFFFFFFF
+
+
+def warps(state: State, a: Array) -> Array:
+    """A value of four axes as (warps, 32, blocks)."""
+    return state.warp_shape.full(a, (state.p, state.q))
+
+
+def threads(state: State, a: Array) -> Array:
+    """Inverse of `warps`."""
+    return state.warp_shape.back(a, (state.p, state.q))
+
+
+def of_any(flags: Array, together: int) -> Array:
+    """bool (warps, blocks): whether a flag holds for any warp of a set of so many consecutive warps."""
+    first = np.arange(0, len(flags), together)
+    return np.logical_or.reduceat(flags, first, axis=0).repeat(together, axis=0)[: len(flags)]
+
+
+def active_lanes(state: State, mask: Mask | None) -> Array:
+    """bool (warps, 32, blocks): lanes that take part."""
+    shape = (state.warp_shape.warps, 32, state.blocks)
+    if mask is None:
+        arr = np.ones((1, 1, 1, 1), bool)
+    else:
+        arr = mask.arr
+    full = np.broadcast_to(arr, state.shape).reshape(state.threads, state.blocks)
+    pad = -state.threads % 32
+    if pad:
+        full = np.concatenate([full, np.zeros((pad, state.blocks), bool)])
+    return full.reshape(shape)
+
+
+def _groups(
+    state: State, member: Array | None, mask: Mask | None, line: int
+) -> list[tuple[int, Array]]:
+    """Member masks, and the active lanes of each: bool (warps, 32, blocks).
+
+    member None: whoever is there (activemask).
+    """
+    here = active_lanes(state, mask)
+    if member is None:
+        return [(_ALL, here)]
+    if member.size == 1:
+        number = int(member.reshape(())) & _ALL
+        groups = [(number, here)]
+    else:
+        named = warps(state, member).astype(i8) & _ALL
+        groups = [(int(m), here & (named == m)) for m in np.unique(named[here])]
+    bit = np.arange(32).reshape(1, 32, 1)
+    partial = mask is not None and mask is not state.alive
+    out = []
+    for number, lanes in groups:
+        inside = (number >> bit) & 1 == 1
+        if number != _ALL and (left_out := lanes & ~inside).any():
+            _left_out(state, number, left_out, line)
+        if partial or len(groups) > 1:
+            alive = active_lanes(state, state.alive)
+            missing = inside & alive & ~lanes & lanes.any(axis=1, keepdims=True)
+            if missing.any():
+                _absent(state, number, missing, line)
+        out.append((number, lanes & inside if number != _ALL else lanes))
+    return out
+
+
+def _absent(state: State, number: int, missing: Array, line: int) -> None:
+    place, listed, column = _where(state, missing)
+    _diverged(
+        state,
+        line,
+        column,
+        f"{place}: the mask 0x{number:08x} names lanes that are not here ({listed}). On a GPU the warp "
+        "waits for them, or what it reads is undefined. Let every lane that the mask names come here, "
+        "or name only those that do",
+        int(np.count_nonzero(missing.any(axis=1))),
+    )
+
+
+def _where(state: State, lanes: Array) -> tuple[str, str, int]:
+    """The first true lane's warp and block, the lanes of that warp, both in words; the block's column."""
+    warp, _, column = (int(i[0]) for i in np.nonzero(lanes))
+    listed = ", ".join(str(int(lane)) for lane in np.flatnonzero(lanes[warp, :, column]))
+    return f"warp {warp} of block {state.block_tuple(column)}", listed, column
+
+
+def _diverged(state: State, line: int, column: int, message: str, count: int) -> None:
+    """A finding about warps, of which one of this column is described."""
+    block = state.block_tuple(column)
+    state.find("divergent-barrier", line, message, count, block=block)
+
+
+def _left_out(state: State, number: int, lanes: Array, line: int) -> None:
+    """Lanes call with a mask that does not name them."""
+    place, listed, column = _where(state, lanes)
+    _diverged(
+        state,
+        line,
+        column,
+        f"{place}: lanes {listed} come here, and their own mask 0x{number:08x} does not name them. What "
+        "they get, and whether they wait for others, is undefined. Name every lane that comes here",
+        int(np.count_nonzero(lanes.any(axis=1))),
+    )
+
+
+def sync_lanes(state: State, member: Array, mask: Mask | None, line: int) -> None:
+    """bar.warp.sync. Lanes that it names may come to it elsewhere in the text, so they are not missed."""
+    if member.size > 1 or int(member.reshape(())) & _ALL != _ALL:
+        named = warps(state, member).astype(i8) & _ALL
+        bit = np.arange(32).reshape(1, 32, 1)
+        left_out = active_lanes(state, mask) & ((named >> bit) & 1 == 0)
+        if left_out.any():
+            number = int(np.broadcast_to(named, left_out.shape)[left_out][0])
+            _left_out(state, number, left_out, line)
+    sync.warp_sync(state, mask)
+
+
+def _judge_sources(
+    state: State, member: Array | None, mask: Mask | None, source: Array, there: Array, line: int
+) -> None:
+    """Report lanes that read from one that has ended, does not exist, or is not in their mask.
+
+    source, there: (warps, 32, blocks), the lane that each reads from and whether it is active. Lanes
+    that are named and run elsewhere have been reported.
+    """
+    here = active_lanes(state, mask)
+    own = np.arange(32).reshape(1, 32, 1)
+    if member is None:
+        named = np.ones((1, 1, 1), bool)
+    else:
+        named = ((warps(state, member).astype(i8) & _ALL) >> source) & 1 == 1
+    if there.all() and named.all():
+        return
+    alive = np.take_along_axis(active_lanes(state, state.alive), source, axis=1)
+    bad = here & (source != own) & (~named | ~alive)
+    if not bad.any():
+        return
+    place, _, _ = _where(state, bad)
+    warp, lane, column = (int(i[0]) for i in np.nonzero(bad))
+    wanted = int(source[warp, lane, column])
+    if not np.broadcast_to(named, bad.shape)[warp, lane, column]:
+        why = "which its own mask does not name"
+    elif 32 * warp + wanted >= state.threads:
+        why = f"which does not exist: the block has {state.threads} threads"
+    else:
+        why = "which has ended"
+    _diverged(
+        state,
+        line,
+        column,
+        f"{place}: lane {lane} reads from lane {wanted}, {why}. The value is undefined (an H200 gives "
+        "0 for a lane that is not active). Keep every lane to the end of the shuffles, and give those "
+        "that have nothing a neutral value",
+        int(np.count_nonzero(bad)),
+    )
+
+
+def whole_warps(state: State, what: str, line: int, mask: Mask | None) -> None:
+    """Report warps of which only some lanes come to a matrix instruction, which takes all 32."""
+    if (mask is None and state.threads % 32 == 0) or (mask is not None and mask.whole):
+        return
+    here = active_lanes(state, mask)
+    count = here.sum(axis=1)
+    partial = (count > 0) & (count < 32)
+    if mask is not None:
+        mask.whole = not partial.any()
+    if not partial.any():
+        return
+    warp, column = (int(i[0]) for i in np.nonzero(partial))
+    _diverged(
+        state,
+        line,
+        column,
+        f"{int(count[warp, column])} of 32 lanes of warp {warp} of block {state.block_tuple(column)} "
+        f"come to {what}, which a whole warp executes together. Keep its lanes together here, and "
+        "give the block a multiple of 32 threads",
+        int(np.count_nonzero(partial)),
+    )
+
+
+def shuffle(
+    state: State,
+    mode: str,
+    a: Array,
+    b: Array,
+    c: Array,
+    member: Array | None,
+    mask: Mask | None,
+    line: int,
+) -> tuple[Array, Array]:
+    """shfl.sync: (value from the other lane, whether that lane was in range)."""
+    value = warps(state, a)
+    offset = warps(state, b).astype(i8) & 31
+    control = warps(state, c).astype(i8)
+    lane = np.arange(32).reshape(1, 32, 1)
+    clamp, segment = control & 31, (control >> 8) & 31
+    top = (lane & segment) | (clamp & ~segment)
+    low = lane & segment
+    if mode == "up":
+        source = lane - offset
+        good = source >= top
+    elif mode == "down":
+        source = lane + offset
+        good = source <= top
+    elif mode == "bfly":
+        source = lane ^ offset
+        good = source <= top
+    else:
+        source = low | (offset & ~segment)
+        good = source <= top
+    source = np.where(good, source, lane)
+    source = np.broadcast_to(source, value.shape)
+    took = np.take_along_axis(value, source & 31, axis=1)
+    there = np.take_along_axis(active_lanes(state, mask), source & 31, axis=1)
+    _groups(state, member, mask, line)
+    _judge_sources(state, member, mask, source & 31, there, line)
+    sync.warp_sync(state, mask)
+    result = np.where(there, took, np.zeros_like(took))
+    good = np.broadcast_to(good, value.shape)
+    return threads(state, result), threads(state, good)
+
+
+def vote(
+    state: State, mode: str, p: Array, member: Array | None, mask: Mask | None, line: int
+) -> Array:
+    """vote.sync, and activemask (member None)."""
+    bit = (np.int64(1) << np.arange(32)).reshape(1, 32, 1)
+    parts = []
+    for _, here in _groups(state, member, mask, line):
+        true = warps(state, p) & here
+        if mode == "ballot":
+            out = (true * bit).sum(axis=1, keepdims=True).astype(i4)
+        elif mode == "any":
+            out = true.any(axis=1, keepdims=True)
+        elif mode == "all":
+            out = (true | ~here).all(axis=1, keepdims=True)
+        else:
+            count, total = true.sum(axis=1, keepdims=True), here.sum(axis=1, keepdims=True)
+            out = (count == 0) | (count == total)
+        parts.append((here, out))
+    sync.warp_sync(state, mask)
+    return threads(state, _joined(parts))
+
+
+def _joined(parts: list[tuple[Array, Array]]) -> Array:
+    """Each group's result at its lanes; (warps, 32, blocks)."""
+    here, out = parts[0]
+    total = np.broadcast_to(out, here.shape)
+    for here, out in parts[1:]:
+        total = np.where(here, out, total)
+    return total
+
+
+def match_lanes(
+    state: State, mode: str, a: Array, member: Array, mask: Mask | None, line: int
+) -> tuple[Array, Array]:
+    """match.sync: (lanes with an equal value, whether all are equal)."""
+    value = warps(state, a)
+    bit = (np.int64(1) << np.arange(32)).reshape(1, 1, 32, 1)
+    lanes, equals = [], []
+    for _, here in _groups(state, member, mask, line):
+        equal = (value[:, :, None, :] == value[:, None, :, :]) & here[:, None, :, :]
+        bits = (equal * bit).sum(axis=2)
+        everyone = (here * bit[0]).sum(axis=1, keepdims=True)
+        same = ((bits == everyone) | ~here).all(axis=1, keepdims=True)
+        lanes.append((here, (bits if mode == "any" else np.where(same, everyone, 0)).astype(i4)))
+        equals.append((here, same))
+    sync.warp_sync(state, mask)
+    return threads(state, _joined(lanes)), threads(state, _joined(equals))
+
+
+def elect_lane(state: State, member: Array, mask: Mask | None, line: int) -> tuple[Array, Array]:
+    """elect.sync: (the lane elected, whether it is this one); the lowest of those named."""
+    leaders = []
+    for _, here in _groups(state, member, mask, line):
+        leaders.append((here, here.argmax(axis=1, keepdims=True).astype(i4)))
+    sync.warp_sync(state, mask)
+    leader = threads(state, _joined(leaders))
+    return leader, leader == state.thread % 32
+
+
+def reduce_lanes(
+    state: State, operation: str, a: Array, member: Array, mask: Mask | None, line: int
+) -> Array:
+    """redux.sync."""
+    value = warps(state, a)
+    info = np.iinfo(value.dtype)
+    identity = {"add": 0, "or": 0, "xor": 0, "and": -1, "min": info.max, "max": info.min}[operation]
+    function: Any = {
+        "add": np.add, "or": np.bitwise_or, "xor": np.bitwise_xor, "and": np.bitwise_and,
+        "min": np.minimum, "max": np.maximum,
+    }[operation]  # fmt: skip
+    parts = []
+    for _, here in _groups(state, member, mask, line):
+        filled = np.where(here, value, np.array(identity).astype(value.dtype))
+        out = function.reduce(filled, axis=1, keepdims=True, dtype=value.dtype)
+        parts.append((here, out))
+    sync.warp_sync(state, mask)
+    return threads(state, _joined(parts))

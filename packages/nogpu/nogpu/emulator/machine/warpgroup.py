@@ -1,0 +1,386 @@
+"""wgmma: the four warps of a warpgroup multiply matrices that lie in shared memory.
+
+A matrix in shared memory is told by a descriptor of 64 bits: where it begins, two strides, and how rows are
+swizzled. The element (row r, byte b of a row of k) of a K-major matrix lies, from the start, at
+
+  no swizzle   16 (r % 8) + SBO (r // 8) + LBO (b // 16) + b % 16
+  S bytes      S (r % 8) + SBO (r // 8) + b
+
+and (byte b of a column of m or n, k) of an MN-major one at
+
+  no swizzle   b % 16 + SBO (b // 16) + 16 (k % 8) + LBO (k // 8)
+  S bytes      b % S + LBO (b // S) + S (k % 8) + SBO (k // 8)
+
+with the leading byte offset LBO and the stride byte offset SBO; a swizzle then changes bits 4 to 6 (128 bytes),
+4 to 5 (64) or 4 (32) of the address in shared memory by exclusive or with as many bits from bit 7 on. Source:
+PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": shared memory matrix layout, strides, matrix
+descriptor format, register fragments. The numbers are as for mma.sync (see `tensor`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import tensor
+from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.bulk import PIECE, ROW_BITS
+from nogpu.emulator.machine.events import Bulk, Stage
+from nogpu.emulator.machine.products import under_way
+from nogpu.emulator.machine.warp import active_lanes, of_any, warps
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+i4, i8, f8 = np.dtype("i4"), np.dtype("i8"), np.dtype("f8")
+
+WARPS = 4  # of a warpgroup
+ROWS = 64  # of A, and of the sums
+K_BYTES = 32  # of a row of k
+_SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}  # bytes, by the descriptor's top bits
+_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "u8": 1, "e4m3": 1, "e5m2": 1}
+_RESERVED = 0b11 << 14 | 0b11 << 30 | 0b111 << 46 | 0x3FF << 52
+"""Bits of a descriptor that mean nothing: what stands there was too wide for the field below."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A matrix of one product. name: A or B; count: its rows or columns; kind: PTX's type of its elements.
+
+    major: "K", where neighbours in memory are neighbours along k, or "MN".
+    """
+
+    name: str
+    count: int
+    kind: str
+    major: str
+
+    @property
+    def k(self) -> int:
+        """Elements along k."""
+        return K_BYTES // _BYTES[self.kind]
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """What the words and numbers of one wgmma.mma_async say.
+
+    kinds: PTX's types of D, A and B. negated: whether A, B are taken with the other sign. transposed: whether
+    A, B are MN-major. sums, factors: the names of the registers of D and, if it is in registers, of A.
+    """
+
+    n: int
+    kinds: tuple[str, str, str]
+    negated: tuple[bool, bool]
+    transposed: tuple[bool, bool]
+    saturate: bool
+    line: int
+    sums: tuple[str, ...]
+    factors: tuple[str, ...]
+
+    @property
+    def shape(self) -> str:
+        """What products that add to the same sums have in common."""
+        return f"n{self.n} {self.kinds}"
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The warpgroups that execute an instruction, one element each: its number in the block, and the block."""
+
+    number: Array
+    column: Array
+
+    def first(self, state: State, index: int, count: int = 1) -> Who:
+        """The first thread of one of them, for `count` warpgroups."""
+        thread = int(self.number[index]) * WARPS * 32
+        return Who(state, thread, int(self.column[index]), count * WARPS * 32)
+
+
+def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> None:
+    """Report warpgroups of which only some threads come to an instruction that takes all 128."""
+    products = under_way(state)
+    if (mask is None and state.threads % (32 * WARPS) == 0) or (
+        mask is not None and products.whole is mask
+    ):
+        return
+    count = active_lanes(state, mask).sum(axis=1)  # (warps, blocks)
+    count = np.concatenate([count, np.zeros((-len(count) % WARPS, state.blocks), count.dtype)])
+    count = count.reshape(-1, WARPS, state.blocks).sum(axis=1)
+    partial = (count > 0) & (count < 32 * WARPS)
+    if not partial.any():
+        products.whole = mask
+        return
+    group, column = (int(i[0]) for i in np.nonzero(partial))
+    block = state.block_tuple(column)
+    state.find(
+        "divergent-barrier",
+        line,
+        f"{int(count[group, column])} of 128 threads of warps {WARPS * group} to {WARPS * group + 3} of block "
+        f"{block} come to {what}, which the four warps of a warpgroup execute together. Keep them together "
+        "here, and give the block a multiple of 128 threads",
+        int(np.count_nonzero(partial)),
+        block=block,
+    )
+
+
+# -- matrices in shared memory -------------------------------------------------------------------
+
+
+@lru_cache
+def _places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
+    """Of each piece of a matrix: its distance from the start without strides, and how often LBO and SBO count.
+
+    int64, (rows, pieces of k) of a K-major matrix, (k, pieces along m or n) of an MN-major one.
+    """
+    if operand.major == "K":
+        r = np.arange(operand.count)[:, None]
+        j = np.arange(K_BYTES // PIECE)[None, :]
+        if swizzle:
+            return r % 8 * swizzle + PIECE * j, 0 * r + 0 * j, r // 8 + 0 * j
+        return r % 8 * PIECE + 0 * j, 0 * r + j, r // 8 + 0 * j
+    k = np.arange(operand.k)[:, None]
+    j = np.arange(operand.count * _BYTES[operand.kind] // PIECE)[None, :]
+    if swizzle:
+        b = PIECE * j
+        return b % swizzle + k % 8 * swizzle, b // swizzle + 0 * k, k // 8 + 0 * j
+    return k % 8 * PIECE + 0 * j, k // 8 + 0 * j, j + 0 * k
+
+
+def _addresses(descriptor: int, operand: Operand) -> Array:
+    """Addresses in shared memory of the pieces of a matrix: int64, flat, in the order of `_places`."""
+    start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+    swizzle = _SWIZZLE[descriptor >> 62 & 3]
+    fixed, leads, strides = _places(operand, swizzle)
+    address = (start + fixed + leads * leading + strides * stride).reshape(-1)
+    row = (address >> 7) - (descriptor >> 49 & 7)
+    return np.asarray(address ^ (row & ROW_BITS[swizzle]) << 4)
+
+
+def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Who) -> None:
+    """Report a descriptor that cannot be meant. lane: who has it."""
+    swizzle = _SWIZZLE[descriptor >> 62 & 3]
+    start, base = (descriptor & 0x3FFF) << 4, descriptor >> 49 & 7
+    row = start >> 7 & ROW_BITS[swizzle]
+    if descriptor & _RESERVED:
+        accuse(
+            "out-of-bounds",
+            site.line,
+            lane,
+            f"{lane} describes matrix {operand.name} by {descriptor:#018x}, in which bits are set that "
+            "belong to no field: the start address and the two byte offsets have 14 bits each, and hold bits "
+            "4 to 17 of a number of bytes. Write ((bytes & 0x3FFFF) >> 4) into each",
+            array="shared",
+        )
+    elif row != base & ROW_BITS[swizzle]:
+        accuse(
+            "misaligned",
+            site.line,
+            lane,
+            f"{lane} describes matrix {operand.name} with a swizzle of {swizzle} bytes from address {start} "
+            f"of shared memory on: the pattern repeats every {8 * swizzle} bytes, and the matrix begins in "
+            f"the middle of it, with a base offset of {base}. Begin at a multiple of {8 * swizzle} bytes, and "
+            "step within a row only",
+            array="shared",
+        )
+
+
+def _descriptors(
+    state: State, site: Site, operand: Operand, value: Array, here: Array, groups: Groups
+) -> Array:
+    """The descriptor of each warpgroup, uint64; threads that have another one are reported.
+
+    value: int64, four axes. here: bool (warps, 32, blocks).
+    """
+    if value.size == 1:
+        return np.broadcast_to(value.reshape(-1).view("u8"), groups.number.shape)
+    full = warps(state, value).view("u8")
+    first = full[groups.number * WARPS, 0, groups.column]
+    count = len(full)
+    mine = np.zeros((-(-count // WARPS), state.blocks), "u8")
+    mine[groups.number, groups.column] = first
+    other = here & (full != np.repeat(mine, WARPS, axis=0)[:count, None])
+    if other.any():
+        warp, lane, column = (int(i[0]) for i in np.nonzero(other))
+        who = Who(state, 32 * warp + lane, column, int(np.count_nonzero(other)))
+        accuse(
+            "divergent-barrier",
+            site.line,
+            who,
+            f"{who} describes matrix {operand.name} by {int(full[warp, lane, column]):#018x}, and the first "
+            f"thread of its warpgroup by {int(mine[warp // WARPS, column]):#018x}: all 128 threads must give "
+            "one descriptor. Compute it from what they have in common, such as threadIdx.x / 128",
+        )
+    return np.asarray(first)
+
+
+def _matrix(
+    state: State, number: int, operand: Operand, value: Array, here: Array, groups: Groups
+) -> tuple[Array, Bulk | None]:
+    """A matrix in shared memory, float64 (warpgroups, m or n, k), and what tells of its being read."""
+    site = state.sites[number]
+    descriptors = _descriptors(state, site, operand, value, here, groups)
+    distinct, which = np.unique(descriptors, return_inverse=True)
+    base, total = state.launch.program.shared_base, state.launch.shared_bytes
+    offset = np.stack([_addresses(int(d), operand) for d in distinct]) - base
+    for i, descriptor in enumerate(distinct):
+        at = np.flatnonzero(which == i)
+        _judge(state, site, operand, int(descriptor), groups.first(state, int(at[0]), len(at)))
+    outside = (offset < 0) | (offset > total - PIECE)
+    for i in (int(i) for i in np.flatnonzero(outside.any(axis=1))):
+        at = np.flatnonzero(which == i)
+        lane = groups.first(state, int(at[0]), len(at))
+        _report_outside(state, site, operand, int(distinct[i]), offset[i], lane)
+    offset = np.where(outside, 0, offset)
+    bulk = _told(state, site, offset[which], ~outside[which], groups) if state.observers else None
+    words = state.shared.data[
+        (offset >> 2)[which][:, :, None] + np.arange(4), groups.column[:, None, None]
+    ]  # (warpgroups, pieces, 4)
+    if outside.any():
+        words = np.where(outside[which][:, :, None], np.uint32(0), words)
+    values = np.stack(tensor.values_in(words.view(i4), operand.kind), axis=-1).astype(f8)
+    if operand.major == "K":
+        return values.reshape(len(which), operand.count, operand.k), bulk
+    return values.reshape(len(which), operand.k, operand.count).transpose(0, 2, 1), bulk
+
+
+def _report_outside(
+    state: State, site: Site, operand: Operand, descriptor: int, offset: Array, lane: Who
+) -> None:
+    """A matrix reaches outside shared memory. offset: of its pieces."""
+    total = state.launch.shared_bytes
+    low, high = int(offset.min()), int(offset.max()) + PIECE
+    far = (
+        f"{high - total} byte(s) past its end"
+        if high > total
+        else f"{-low} byte(s) before its start"
+    )
+    leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (16, 32))
+    accuse(
+        "out-of-bounds",
+        site.line,
+        lane,
+        f"{lane} multiplies by a matrix {operand.name} that lies in bytes {low} to {high - 1} of shared memory, "
+        f"{far}: the block has {total} bytes. Its descriptor says a leading byte offset of {leading} and a stride "
+        f"byte offset of {stride}. Compare them with how the tile was stored",
+        array="shared",
+    )
+
+
+def _told(state: State, site: Site, offset: Array, there: Array, groups: Groups) -> Bulk:
+    """What tells that the four warps of each warpgroup read pieces; those named twice count once."""
+    order = np.argsort(offset, axis=1, kind="stable")
+    offset = np.take_along_axis(offset, order, axis=1)
+    there = np.take_along_axis(there, order, axis=1)
+    # A piece outside stands at 0, where another one may be: the sound one of two equal ones comes to count.
+    fresh = np.ones_like(there)
+    fresh[:, 1:] = (offset[:, 1:] != offset[:, :-1]) | (there[:, 1:] & ~there[:, :-1])
+    there = there & fresh
+    warp = (groups.number[:, None] * WARPS + np.arange(WARPS)).reshape(-1)
+    column = np.repeat(groups.column, WARPS)
+    exists = warp < state.warp_shape.warps
+    everything = bool(there.all())
+    return Bulk(
+        site=site,
+        space="shared",
+        target=state.shared,
+        writes=False,
+        thread=32 * warp[exists],
+        column=column[exists],
+        owner=column[exists],
+        offset=np.repeat(offset, WARPS, axis=0)[exists],
+        width=PIECE,
+        there=None if everything else np.repeat(there, WARPS, axis=0)[exists],
+        stage=Stage.BEGUN,
+        by="product",
+    )
+
+
+# -- the product ---------------------------------------------------------------------------------
+
+
+def wgmma(
+    state: State,
+    meant: tuple[Any, ...],
+    sites: tuple[int, int],
+    a: tuple[Array, ...],
+    b: Array,
+    add: Array,
+    d: tuple[Array, ...],
+    mask: Mask | None,
+) -> list[Array]:
+    """wgmma.mma_async: the registers of D, for warpgroups that take no part as they were.
+
+    meant: the fields of `Multiply`. sites: of A (-1: in registers) and of B. a: A's registers, or its
+    descriptor; b: B's descriptor; int64, four axes. add: bool, whether D is added to the product.
+    """
+    m = Multiply(*meant)
+    here = active_lanes(state, mask)
+    at = np.asarray(here.any(axis=1))  # (warps, blocks)
+    if not at.any():  # under a guard that holds for nobody
+        return list(d)
+    together = of_any(at, WARPS)[::WARPS]
+    groups = Groups(*np.nonzero(together))
+    told: list[Bulk] = []
+    n, (kind, a_kind, b_kind) = m.n, m.kinds
+    b_operand = Operand("B", n, b_kind, "MN" if m.transposed[1] else "K")
+    if sites[0] >= 0:
+        a_operand = Operand("A", ROWS, a_kind, "MN" if m.transposed[0] else "K")
+        left, bulk = _matrix(state, sites[0], a_operand, a[0], here, groups)
+        told += [bulk] if bulk is not None else []
+    else:
+        left = _rows_in_registers(state, a, a_kind, groups)
+    right, bulk = _matrix(state, sites[1], b_operand, b, here, groups)
+    told += [bulk] if bulk is not None else []
+    for bulk in told:
+        state.publish_bulk(bulk)
+    under_way(state).start(m.line, m.shape, at, m.sums, m.factors, told)
+    left = -left if m.negated[0] else left
+    right = -right if m.negated[1] else right
+    layout = tensor.c_layout(16, n)
+    before = tensor.matrix_of(tensor.elements_of(state, d, kind, len(d)), layout, (16, n))
+    keep = _keeps(state, add)
+    if keep is not True:
+        before = np.where(keep[:, :, None, None], before, np.zeros((), before.dtype))
+    missing = -len(at) % WARPS
+    if missing:
+        before = np.concatenate([before, np.zeros((missing, *before.shape[1:]), before.dtype)])
+    by_group = before.reshape(-1, WARPS, state.blocks, 16, n)
+    total = by_group.copy()
+    made_of = tensor.summed(
+        left, right.transpose(0, 2, 1),
+        by_group[groups.number, :, groups.column].reshape(-1, ROWS, n), (kind, a_kind), m.saturate, True,
+    )  # fmt: skip
+    total[groups.number, :, groups.column] = made_of.reshape(-1, WARPS, 16, n)
+    total = total.reshape(-1, state.blocks, 16, n)[: len(at)]
+    made = tensor.registers_of(state, total, layout, kind)
+    if bool(at.all()):
+        return made
+    arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
+    return [np.where(arr, new, old.view(new.dtype)) for new, old in zip(made, d, strict=True)]
+
+
+def _keeps(state: State, add: Array) -> Any:
+    """Whether each warp adds to its sums, bool (warps, blocks); True: all do."""
+    if add.size == 1:
+        return True if add.item() else np.zeros((state.warp_shape.warps, state.blocks), bool)
+    return warps(state, add)[:, 0]
+
+
+def _rows_in_registers(state: State, a: tuple[Array, ...], kind: str, groups: Groups) -> Array:
+    """A in registers, as float64 (warpgroups, 64, k): warp w of a warpgroup holds rows 16w to 16w + 15."""
+    k = K_BYTES // _BYTES[kind]
+    elements = tensor.elements_of(state, a, kind, len(a))
+    tiles = tensor.matrix_of(elements, tensor.a_layout(16, k, kind), (16, k)).astype(f8)
+    missing = -len(tiles) % WARPS
+    if missing:
+        tiles = np.concatenate([tiles, np.zeros((missing, *tiles.shape[1:]))])
+    by_group = tiles.reshape(-1, WARPS, state.blocks, 16, k)
+    return by_group[groups.number, :, groups.column].reshape(-1, ROWS, k)

@@ -1,0 +1,337 @@
+"""The judge of global memory: the last writer and reader of each granule, for the whole launch.
+
+Only arrays that the kernel may write are looked at. Threads of one block are ordered by what the clock
+knows, without one by its barriers; threads of different blocks by flags and locks alone. A flag that one
+instruction sets for many threads, always to one value, is no race between them.
+
+Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones, volatile loads and
+stores) do not race with each other, only with others; two volatile stores do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine.events import Access, Bulk, Served
+from nogpu.emulator.machine.memory import SLOT_BITS, Buffer
+from nogpu.emulator.observe.clock import SHIFT, Ledger
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.observe.clock import Clock
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Flag = Callable[[], bytes | None]
+"""Tells what a store puts everywhere, if that is one value."""
+
+
+class _Places:
+    """The last accesses to each granule of an array."""
+
+    def __init__(self, buffer: Buffer, flags: bool) -> None:
+        """flags: whether fences may order accesses of blocks, so that old copies of them count."""
+        size = -(-buffer.nbytes // buffer.granule)
+        self.writer = np.full(size, -1, np.int64)  # thread of the launch; -1: nobody
+        self.writer_stamp = np.zeros(size, np.int64)
+        self.writer_site = np.full(size, -1, np.int32)
+        self.reader = np.full(size, -1, np.int64)
+        self.reader_stamp = np.zeros(size, np.int64)
+        self.strong: Array | None = None  # last write: 0 plain, 1 volatile, 2 atomic or relaxed
+        # Places that were loaded before they were last written.
+        self.copied = np.zeros(size, bool) if flags else None
+        self.versions: Array | None = None  # what the value of a place has released (see `clock`)
+
+
+@dataclass
+class _Lanes:
+    """Lanes that access granules from `at` on: flat arrays.
+
+    gid: their threads in the launch. stamp: of what they do. column, thread: their block in the batch and
+    their thread in it, where a clock is kept.
+    """
+
+    at: Array
+    gid: Array
+    stamp: Array
+    column: Array | None = None
+    thread: Array | None = None
+
+    def only(self, chosen: Array) -> _Lanes:
+        """Some of them."""
+        parts = (self.at, self.gid, self.stamp, self.column, self.thread)
+        return _Lanes(*(None if p is None else p[chosen] for p in parts))  # type: ignore[arg-type]
+
+
+class ArrayJudge:
+    """Judges accesses to global memory, batch after batch."""
+
+    def __init__(self, writable: set[int] | None, flags: bool) -> None:
+        """writable: slots of the arrays that the kernel may write; None: all. flags: fences, flags
+        and locks may order threads."""
+        self.writable, self.flags = writable, flags
+        self.ledger = Ledger()
+        self.places: dict[int, _Places] = {}
+
+    def begin(self, state: State, epoch: Array, clock: Clock | None) -> None:
+        """A batch of blocks begins, or something else than barriers orders it from here on."""
+        self.state, self.clock = state, clock
+        self.epoch = epoch
+
+    def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
+        """malloc orders those that call it."""
+        last = self.places.get(id(target))
+        if last is not None:
+            given = slice(first // target.granule, (first + nbytes) // target.granule)
+            last.writer[given] = last.reader[given] = -1
+
+    def note(self, access: Access) -> None:
+        """Judge a load or a store and enter it."""
+        site, buffer = access.site, access.where.target
+        assert isinstance(buffer, Buffer)
+        if site.op != "store" and not site.strong and not self._written(buffer):
+            return
+        s, mask = self.state, access.where.mask
+        chosen: Any = ... if mask is None else np.broadcast_to(mask.arr, s.shape)
+
+        def flat(a: Array) -> Array:
+            return np.broadcast_to(a, s.shape)[chosen].reshape(-1)
+
+        at, gid = flat(access.where.offset // buffer.granule), flat(s.global_thread)
+        if self.clock is None:
+            epoch = self.epoch.reshape(1, 1, s.p, s.q)
+            lanes = _Lanes(at, gid, flat(epoch << SHIFT))
+        else:
+            lanes = self._timed(at, gid, flat(s.block_index), flat(s.thread), site)
+        # Not of volatile stores: `*count += 1` with a volatile count stores one value for all, and
+        # loses what the others added, though such loads and stores are no race with each other.
+        flag = None
+        if access.values and not site.strong:
+            flag = partial(_one_value, access.values, mask, s.shape)
+        length = None if access.length is None else flat(access.length)
+        self._enter(site, buffer, lanes, site.op == "store", flag, length)
+        if not self.flags or self.clock is None or length is not None:
+            return
+        assert lanes.column is not None
+        assert lanes.thread is not None
+        last, who = self.places[id(buffer)], (lanes.column, lanes.thread >> 5)
+        if site.op == "store" and (site.strong or last.versions is not None):
+            self.clock.write(self._versions(buffer), at, *who, site.release, site.strong)
+        elif site.op == "load" and site.strong and last.versions is not None:
+            self.clock.read(last.versions, at, *who, site.acquire)
+
+    def bulk(self, bulk: Bulk) -> None:
+        """Judge what a copy engine loads or stores for threads, as if they did so."""
+        buffer, s = bulk.target, self.state
+        assert isinstance(buffer, Buffer)
+        if self.clock is None or (not bulk.writes and not self._written(buffer)):
+            return
+        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        at = bulk.offset[there] // buffer.granule
+        thread, column = (
+            np.broadcast_to(a[:, None], there.shape)[there] for a in (bulk.thread, bulk.column)
+        )
+        gid = s.linear_block.reshape(-1)[column] * s.threads + thread
+        self._enter(bulk.site, buffer, self._timed(at, gid, column, thread, bulk.site), bulk.writes)
+
+    def served(self, served: Served) -> None:
+        """Judge and enter atomics in the order in which they were served, in a kernel with fences."""
+        site, buffer = served.access.site, served.access.where.target
+        assert isinstance(buffer, Buffer)
+        if not self.flags or self.clock is None:
+            return
+        s, at = self.state, served.at // buffer.granule
+        gid = s.linear_block.reshape(-1)[served.column] * s.threads + served.thread
+        lanes = self._timed(at, gid, served.column, served.thread, site)
+        self._enter(site, buffer, lanes, True)
+        self.clock.update(
+            self._versions(buffer),
+            at,
+            served.column,
+            served.thread >> 5,
+            served.changed,
+            (site.acquire, site.release),
+        )
+
+    def _written(self, buffer: Buffer) -> bool:
+        slot = buffer.base >> SLOT_BITS
+        return self.writable is None or slot in self.writable or buffer.owned is not None
+
+    def _versions(self, buffer: Buffer) -> Array:
+        """What the values in an array have released, by granule."""
+        last = self.places[id(buffer)]
+        if last.versions is None:
+            last.versions = self.ledger.places(len(last.writer))
+        return last.versions
+
+    def _timed(self, at: Array, gid: Array, column: Array, thread: Array, site: Site) -> _Lanes:
+        assert self.clock is not None
+        times = self.clock.strong_stamp() if site.strong else self.clock.stamp()
+        return _Lanes(at, gid, times[column, thread >> 5], column, thread)
+
+    def _enter(
+        self,
+        site: Site,
+        buffer: Buffer,
+        every: _Lanes,
+        store: bool,
+        flag: Flag | None = None,
+        length: Array | None = None,
+    ) -> None:
+        """Check accesses and enter them. length: bytes that each lane touches; None: the width.
+
+        Where the same instruction of another thread has put already what `flag` tells, nobody can
+        tell who was last: no race, as in shared memory.
+        """
+        strong = site.strong
+        last = self.places.get(id(buffer))
+        if last is None:
+            last = self.places[id(buffer)] = _Places(buffer, self.flags)
+        if strong and last.strong is None:
+            last.strong = np.zeros(len(last.writer), np.int8)
+        kind = 0 if not strong else 1 if site.volatile else 2
+        for j in range(max(site.width // buffer.granule, 1)):
+            lanes = every if length is None else every.only(length > j * buffer.granule)
+            place = lanes.at + j
+            before, then = last.writer[place], last.writer_stamp[place]
+            fresh = None if last.copied is None or strong else ~last.copied[place]
+            bad = self._unordered(before, then, lanes, fresh)
+            if strong and last.strong is not None:
+                # Two volatile stores: the one that comes first is lost.
+                bad = bad & ((last.strong[place] == 0) | (store & (last.strong[place] + kind == 2)))
+            put = flag() if flag is not None and bad.any() else None
+            if put is not None:
+                same = last.writer_site[place] == site.index
+                bad = bad & ~(same & _holds(buffer, place, put, j))
+            self._report(site, buffer, place, before, then, lanes, bad, "writes", store)
+            if store:
+                self._overwrite(site, buffer, last, place, lanes, flag, kind)
+            elif not strong:
+                last.reader[place] = lanes.gid
+                last.reader_stamp[place] = lanes.stamp
+
+    def _overwrite(
+        self,
+        site: Site,
+        buffer: Buffer,
+        last: _Places,
+        place: Array,
+        lanes: _Lanes,
+        flag: Flag | None,
+        kind: int,
+    ) -> None:
+        """Check a store against the last reads, and against other lanes of itself; enter it."""
+        reader, then = last.reader[place], last.reader_stamp[place]
+        bad = self._unordered(reader, then, lanes, None)
+        if last.copied is not None:
+            last.copied[place] |= reader >= 0
+        self._report(site, buffer, place, reader, then, lanes, bad, "reads", True)
+        last.writer[place] = lanes.gid
+        last.writer_stamp[place] = lanes.stamp
+        last.writer_site[place] = site.index
+        if last.strong is not None:
+            last.strong[place] = kind
+        if site.op != "atomic":
+            after = last.writer[place]
+            bad = after != lanes.gid
+            if flag is not None and bad.any() and flag() is not None:
+                bad = np.zeros_like(bad)
+            self._report(site, buffer, place, after, lanes.stamp, lanes, bad, "writes", True)
+
+    def _unordered(self, before: Array, then: Array, lanes: _Lanes, fresh: Array | None) -> Array:
+        """Lanes that do not know of the accesses of threads `before` at stamps `then`."""
+        other = (before >= 0) & (before != lanes.gid)
+        if not other.any():
+            return other
+        if self.clock is None:
+            threads = self.state.threads
+            elsewhere = before // threads != lanes.gid // threads
+            same_warp = before % threads >> 5 == lanes.gid % threads >> 5
+            return other & (elsewhere | ((then == lanes.stamp) & ~same_warp))
+        assert lanes.column is not None
+        assert lanes.thread is not None
+        at = np.flatnonzero(other)
+        other[at] = ~self.clock.before(
+            before[at],
+            then[at],
+            lanes.column[at],
+            lanes.thread[at],
+            None if fresh is None else fresh[at],
+        )
+        return other
+
+    def _report(
+        self,
+        site: Site,
+        buffer: Buffer,
+        place: Array,
+        before: Array,
+        then: Array,
+        lanes: _Lanes,
+        bad: Array,
+        earlier: str,
+        store: bool,
+    ) -> None:
+        if not bad.any():
+            return
+        s = self.state
+        first = int(np.flatnonzero(bad)[0])
+        where = buffer.index_text(int(place[first]) * buffer.granule)
+        a, b = int(before[first]), int(lanes.gid[first])
+        cure = "Give each element to one thread, or use an atomic operation"
+        if self.flags and self.clock is not None:
+            assert lanes.column is not None
+            assert lanes.thread is not None
+            column, warp = int(lanes.column[first]), int(lanes.thread[first]) >> 5
+            cure = f"{self.clock.what_is_missing(a, int(then[first]), column, warp)}. {_HOW}"
+        elif s.launch.program.waits or any(t.op == "atomic" for t in s.sites):
+            cure += (
+                f". The kernel has no __threadfence(), without which no flag orders them. {_HOW}"
+            )
+        s.find(
+            "race",
+            site.line,
+            f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and thread "
+            f"{s.global_thread_text(a)} {earlier} it in the same launch, in no order. {cure}",
+            int(bad.sum()),
+            array=buffer.name,
+            index=where,
+            threads=(b % s.threads, a % s.threads),
+            block=s.block_of(b // s.threads),
+        )
+
+
+def _one_value(
+    values: tuple[Array, ...], mask: Mask | None, shape: tuple[int, ...]
+) -> bytes | None:
+    """The bytes that every lane of a store puts, where they are the same for all; None otherwise."""
+    raw = []
+    for value in values:
+        lanes = value.reshape(-1)
+        if mask is not None and value.size > 1:
+            lanes = np.broadcast_to(value, shape)[np.broadcast_to(mask.arr, shape)]
+        bits = np.ascontiguousarray(lanes).view(f"u{lanes.dtype.itemsize}")
+        if (bits != bits[0]).any():
+            return None
+        raw.append(bits[:1].tobytes())
+    return b"".join(raw)
+
+
+def _holds(buffer: Buffer, place: Array, put: bytes, part: int) -> Array:
+    """Whether granules hold the given part of what a store puts."""
+    kind = np.dtype(f"u{buffer.granule}")
+    wanted = np.frombuffer(put, kind)[part]
+    return np.asarray(buffer.view(kind).take(place, mode="clip") == wanted)
+
+
+_HOW = (
+    "To order blocks by a flag or a lock: store, __syncthreads(), __threadfence() and only then set "
+    "the flag by an atomic or a volatile store; read the flag by an atomic or a volatile load, "
+    "__threadfence(), __syncthreads(), load"
+)

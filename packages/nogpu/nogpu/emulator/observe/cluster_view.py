@@ -1,0 +1,239 @@
+"""A batch of clusters as the judges of races see it: each cluster as one large block.
+
+Threads are numbered through the blocks of a cluster by rank, each block padded to whole warps: so a clock
+that knows what the warps of a block know of each other knows it of the warps of a cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine import clusters
+from nogpu.emulator.machine.barriers import BARRIERS
+from nogpu.emulator.machine.lanes import WARP
+from nogpu.emulator.observe.clock import Clock
+from nogpu.emulator.ptx.layout import RANK_SHIFT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nogpu.emulator.machine.events import Bulk, Served
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.observe.clock import Ledger
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_OFFSET = (1 << RANK_SHIFT) - 1
+
+
+class _Warps:
+    """How the threads of a cluster fall into warps."""
+
+    def __init__(self, warps: int) -> None:
+        self.warps = warps
+
+
+class ClusterView:
+    """What a judge asks of a batch, with clusters in place of blocks; all else the batch itself answers.
+
+    blocks: clusters of the batch. threads: numbers of threads in a cluster, with those that pad its blocks.
+    thread: int64, four axes: each thread's number in its cluster; block_index: its cluster; memory_index: its
+    block's column, by which shared memory is told apart.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.peers = clusters.of(state)
+        peers, warps = self.peers, state.warp_shape.warps
+        self.padded = warps * WARP
+        self.blocks = len(peers.linear)
+        self.threads = peers.size * self.padded
+        self.warp_shape = _Warps(peers.size * warps)
+        self.grid = clusters.in_clusters(state)
+        lanes = (1, 1, state.p, state.q)
+        self.rank = peers.rank.reshape(lanes)
+        self.block_index = peers.number.reshape(lanes)
+        self.memory_index = state.block_index
+        self.memories = state.blocks
+        self.thread = state.thread + self.rank * self.padded
+        self.linear_block = peers.linear  # flat: by cluster, not by place in the batch
+        self.global_thread = peers.linear[peers.number].reshape(lanes) * self.threads + self.thread
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.state, name)
+
+    # -- from blocks to clusters -----------------------------------------------------------------
+
+    def by_cluster(self, values: Array) -> Array:
+        """(blocks, n) to (clusters, ranks * n)."""
+        return np.asarray(values[self.peers.members].reshape(self.blocks, -1))
+
+    def warps_active(self, mask: Mask | None) -> Array:
+        """bool (warps of a cluster, clusters): which warps have a thread in the mask."""
+        return self.by_cluster(self.state.warps_active(mask).T).T
+
+    def coded(self, offset: Array, owner: Array | None) -> Array:
+        """Offsets in shared memory with the rank of the block they lie in; its own for owner None."""
+        rank = self.rank if owner is None else self.peers.rank[owner]
+        return offset + (rank << RANK_SHIFT)
+
+    def bulk(self, bulk: Bulk) -> Bulk:
+        """What an engine does, asked by threads of clusters in place of threads of blocks."""
+        thread = bulk.thread + self.peers.rank[bulk.column] * self.padded
+        return replace(bulk, thread=thread, column=self.peers.number[bulk.column])
+
+    def served(self, served: Served) -> Served:
+        """Atomics with threads and clusters in place of threads and blocks."""
+        thread = served.thread + self.peers.rank[served.column] * self.padded
+        return replace(served, thread=thread, column=self.peers.number[served.column])
+
+    # -- words -----------------------------------------------------------------------------------
+
+    def thread_text(self, thread: int) -> str:
+        """threadIdx, and whose."""
+        inside = self.state.thread_text(thread % self.padded)
+        return f"{inside} of the block of rank {thread // self.padded}"
+
+    def block_of(self, linear: int) -> tuple[int, int, int]:
+        """blockIdx of the first block of a cluster of the grid."""
+        across, down, _ = self.grid
+        cx, cy, cz = self.state.launch.cluster
+        x, y, z = linear % across, linear // across % down, linear // (across * down)
+        return x * cx, y * cy, z * cz
+
+    def block_tuple(self, column: int) -> tuple[int, int, int]:
+        """blockIdx of the first block of a cluster of this batch."""
+        return self.block_of(int(self.peers.linear[column]))
+
+    def global_thread_text(self, gid: int) -> str:
+        """threadIdx and blockIdx of a thread of the launch."""
+        cx, cy, _ = self.state.launch.cluster
+        x, y, z = self.block_of(gid // self.threads)
+        rank, inside = divmod(gid % self.threads, self.padded)
+        block = x + rank % cx, y + rank // cx % cy, z + rank // (cx * cy)
+        return f"{self.state.thread_text(inside)} of block {block}"
+
+    def find(self, *said: Any, threads: tuple[int, ...] = (), **more: Any) -> None:
+        """Enter a fault, as `State.find` does."""
+        self.state.find(*said, threads=tuple(t % self.padded for t in threads), **more)
+
+
+class ClusterClock(Clock):
+    """Who knows what of whom among the warps of clusters: their barrier is one more that threads arrive at.
+
+    The barrier of a block orders the threads of that block alone; so it is one of some warps of the cluster.
+    Relaxed arrivals are taken to hand on what releasing ones do: a fence may stand before them.
+    """
+
+    def __init__(
+        self,
+        view: ClusterView,
+        ledger: Ledger,
+        *,
+        flags: bool,
+        synchronise: Callable[[Mask | None], None],
+    ) -> None:
+        """flags, synchronise: as for `Clock`. Single threads are ordered."""
+        self.view_ = view
+        epoch = np.zeros(view.blocks, np.int64)
+        state: Any = view
+        super().__init__(state, ledger, epoch, threads=True, flags=flags, synchronise=synchronise)
+        lanes = np.arange(view.threads) % view.padded
+        self._always(lanes >= view.state.threads)
+        self.met: Array | None = (
+            None  # what those knew that arrived at the barrier of their cluster
+        )
+        self.opened: Array | None = None  # the same when it opened last
+
+    def _always(self, nobody: Array) -> None:
+        """Threads that do not exist are known of."""
+        for known in (self.known, self.some_know, *self.near_out):
+            if known is not None:
+                known[..., nobody] = 1 << 62
+
+    def threads_of(self, mask: Mask | None) -> Array:
+        s, view = self.view_.state, self.view_
+        arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
+        full = np.zeros((s.blocks, view.padded), bool)
+        full[:, : s.threads] = np.broadcast_to(arr, s.shape).reshape(s.threads, s.blocks).T
+        return view.by_cluster(full).reshape(self.blocks, self.warps, WARP)
+
+    def _by_barrier(self, offset: Array, mask: Mask | None) -> list[tuple[int, Array]]:
+        """As for blocks; offsets carry the ranks of the blocks that they lie in."""
+        s, view, lanes = self.view_.state, self.view_, self.threads_of(mask)
+        full = np.full((s.blocks, view.padded), -1, np.int64)
+        full[:, : s.threads] = np.broadcast_to(offset, s.shape).reshape(s.threads, s.blocks).T
+        at = view.by_cluster(full).reshape(lanes.shape)
+        return [(int(o), lanes & (at == o)) for o in np.unique(at[lanes])]
+
+    def complete(self, barriers: Array) -> None:
+        """Phases are complete: bool (words, blocks), true at the first word of the mbarrier."""
+        for at, arrived in self.arriving.items():
+            columns = self.view_.peers.members[:, at >> RANK_SHIFT]
+            here = barriers[(at & _OFFSET) >> 2][columns]
+            if here.any():
+                self._completed(at, arrived, here)
+
+    def forget(self, offset: Array) -> None:
+        """mbarriers are set up anew, in every block."""
+        ranks = np.arange(self.view_.peers.size) << RANK_SHIFT
+        super().forget(np.add.outer(ranks, np.unique(offset)))
+
+    # -- barriers --------------------------------------------------------------------------------
+
+    def _of_rank(self, which: Array, rank: int) -> Array:
+        """bool (clusters, warps): those of `which` that are warps of the block of a rank."""
+        each = self.warps // self.view_.peers.size
+        out = np.zeros_like(which)
+        here = slice(rank * each, (rank + 1) * each)
+        out[:, here] = which[:, here]
+        return out
+
+    def interval(self, opened: Array | None) -> None:
+        """A barrier of whole blocks opens: bool, of which (None: of all)."""
+        view = self.view_
+        blocks = np.ones(view.memories, bool) if opened is None else opened.reshape(-1)
+        each = self.warps // view.peers.size
+        self._meet_by_rank(view.by_cluster(np.repeat(blocks[:, None], each, axis=1)))
+
+    def leave(self, barrier: int, mask: Mask | None) -> None:
+        """bar.arrive: what threads did and knew stays at a barrier of their block."""
+        which = self._lanes(mask)
+        for rank in range(self.view_.peers.size):
+            self._leave(barrier + BARRIERS * rank, self._of_rank(which, rank))
+
+    def join(self, groups: Sequence[Mask | None], barrier: int) -> None:
+        """A barrier of some warps of blocks: what each did before it is now known to those that waited."""
+        self._meet_by_rank(np.any([self._lanes(m) for m in groups], axis=0), barrier)
+
+    def _meet_by_rank(self, which: Array, barrier: int | None = None) -> None:
+        for rank in range(self.view_.peers.size):
+            here = self._of_rank(which, rank)
+            if here.any():
+                self._meet(here, None if barrier is None else barrier + BARRIERS * rank)
+
+    def cluster_arrive(self, mask: Mask | None) -> None:
+        """Threads arrive at the barrier of their cluster: what they did and knew goes there."""
+        lanes = self.threads_of(mask)
+        self.met = self._give(_CLUSTER, lanes, self.met)
+
+    def cluster_complete(self, blocks: Array) -> None:
+        """Barriers of clusters open: bool (blocks,)."""
+        if self.met is None:
+            return
+        here = blocks[self.view_.peers.members[:, 0]]
+        self.opened = np.where(here[:, None], self.met, -1 if self.opened is None else self.opened)
+        self._completed_far(_CLUSTER, here)
+
+    def cluster_acquire(self, mask: Mask | None) -> None:
+        """Threads have waited: they know what was done before the others arrived."""
+        if self.opened is not None:
+            self._take(_CLUSTER, self.threads_of(mask), self.opened)
+
+
+_CLUSTER = -1
+"""Stands for the barrier of the cluster where mbarriers have offsets."""

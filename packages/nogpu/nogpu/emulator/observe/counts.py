@@ -1,0 +1,249 @@
+"""Sectors and wavefronts of warp requests: what the memory system has to serve.
+
+A request is one warp's execution of a memory instruction with at least one active lane.
+
+Sectors (global memory): the distinct 32-byte sectors that a request touches.
+
+Wavefronts (shared memory): 32 banks of 4 bytes each serve one word a wavefront; lanes that want
+the same word share it. A request of up to 4 bytes a lane takes as many wavefronts as the most
+wanted bank has distinct words. Wider requests are served in phases, each counted by that rule:
+8 bytes a lane in two half-warps, 16 bytes in four quarter-warps. Loads are merged where neighbours
+agree: if every active lane i reads the same address as lane i^1 (or, for all lanes, as lane i^2),
+or that lane is inactive, then the two halves of an 8-byte load, and the two quarters of each half
+of a 16-byte load, are one phase. Source of the merging: NVIDIA developer forum, topic 77228 (CC 7.x).
+
+Arrays have the six axes of `machine.lanes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
+from nogpu.emulator.machine.lanes import WARP, ActiveLanes, WarpShape, by_warp
+from nogpu.emulator.machine.memory import Buffer
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SECTOR = 32  # bytes
+BANKS = 32
+_NONE = np.int64(1) << np.int64(62)  # stands for an inactive lane when lanes are sorted
+
+
+def distinct(shape: WarpShape, keys: Array, active: ActiveLanes | None) -> Array:
+    """Distinct values among the active lanes of each request: int64 (w1, w2, p, q)."""
+    one = keys.shape[2] * keys.shape[3] == 1
+    if active is None:
+        a = by_warp(keys)
+        if one:
+            return np.ones((*a.shape[:2], *a.shape[3:]), np.int64)
+        step = np.diff(a, axis=2)
+        if step.min() < 0:
+            step = np.diff(np.sort(a, axis=2), axis=2)
+        return np.count_nonzero(step, axis=2) + 1
+    if one:
+        # Where keys vary between warps or blocks that the mask does not tell apart, all count.
+        return np.broadcast_to(
+            active.any.astype(np.int64),
+            np.broadcast_shapes(active.any.shape, (*keys.shape[:2], *keys.shape[4:])),
+        )
+    a = by_warp(shape.spread(keys))
+    if active.contiguous:
+        step = np.diff(a, axis=2)
+        if step.min() >= 0:  # in order: a new value shows beside its neighbour
+            return np.count_nonzero((step != 0) & active.pairs, axis=2) + active.any
+    a, full = np.broadcast_arrays(a, active.full)
+    a = np.sort(np.where(full, a, _NONE), axis=2)
+    return np.count_nonzero(np.diff(a, axis=2), axis=2) + (a[:, :, -1] != _NONE)
+
+
+def _bank_depth(words: Array) -> Array:
+    """words: (requests, lanes), _NONE where inactive. Most distinct words in one bank, by request."""
+    n = len(words)
+    ordered = np.sort(words, axis=1)
+    fresh = ordered != _NONE
+    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    slot = (np.arange(n)[:, None] * BANKS + (ordered & (BANKS - 1)))[fresh]
+    return np.bincount(slot, minlength=n * BANKS).reshape(n, BANKS).max(axis=1)
+
+
+def wavefronts(
+    shape: WarpShape, byte_address: Array, width: int, active: ActiveLanes | None, load: bool
+) -> Array:
+    """Wavefronts of each request: int64 (w1, w2, p, q).
+
+    byte_address: int64 from `WarpShape.lanes`. active: None for all lanes. width: bytes a lane.
+    load: loads may merge phases, stores do not.
+    """
+    words = byte_address >> 2
+    if width > 4 or active is not None:
+        words = shape.spread(words)
+    words = by_warp(words)
+    if active is not None:
+        words, full = np.broadcast_arrays(words, active.full)
+        words = np.where(full, words, _NONE)
+    if active is None and width <= 4:
+        narrow = words.shape[2] == 1 or (
+            (words.max(axis=2) - words.min(axis=2)).max(initial=0) < BANKS
+        )
+        if narrow:
+            return np.ones((*words.shape[:2], *words.shape[3:]), np.int64)
+    requests = (*words.shape[:2], *words.shape[3:])
+    lanes = np.moveaxis(words, 2, -1).reshape(-1, words.shape[2])
+    depth = _bank_depth(lanes) if width <= 4 else _wide(lanes, width, load)
+    return depth.reshape(requests)
+
+
+def _wide(lanes: Array, width: int, load: bool) -> Array:
+    """Wavefronts of 8- and 16-byte requests; lanes: (requests, 32) first words."""
+    n = len(lanes)
+    per_lane = width // 4
+    words = np.where(lanes[:, :, None] == _NONE, _NONE, lanes[:, :, None] + np.arange(per_lane))
+    phases = per_lane  # two half-warps, or four quarter-warps
+    depth = _bank_depth(words.reshape(n * phases, -1)).reshape(n, phases // 2, 2).sum(axis=2)
+    if load:
+        groups = lanes.reshape(n, phases // 2, -1)  # the warp, or its halves
+        index = np.arange(groups.shape[2])
+        agree = np.zeros(groups.shape[:2], bool)
+        for distance in (1, 2):
+            other = groups[:, :, index ^ distance]
+            same = (groups == other) | (groups == _NONE) | (other == _NONE)
+            agree |= same.all(axis=2)
+        merged = _bank_depth(words.reshape(n * phases // 2, -1)).reshape(n, phases // 2)
+        depth = np.where(agree, merged, depth)
+    return depth.sum(axis=1)
+
+
+def wide_load(words: Sequence[int]) -> int:
+    """Wavefronts of one 16-byte load by a warp; words: each lane's first, below 0 if inactive."""
+    lanes = np.asarray(words, np.int64).reshape(1, WARP)
+    return int(_wide(np.where(lanes < 0, _NONE, lanes), 16, True)[0])
+
+
+# -- of a launch ---------------------------------------------------------------------------------
+
+
+@dataclass
+class SiteStats:
+    """Running sums of one memory instruction."""
+
+    requests: int = 0
+    sectors: int = 0
+    wavefronts: int = 0
+    lanes: int = 0
+    arrays: list[str] = field(default_factory=list)
+
+
+@dataclass
+class BulkStats:
+    """Running sums of what engines did for one instruction in one space."""
+
+    width: int = 0  # bytes of one: of a box, also where part of it lies outside the tensor
+    requests: int = 0
+    sectors: int = 0
+    bytes: int = 0
+    arrays: list[str] = field(default_factory=list)
+
+
+class Tally(Observer):
+    """Counts what every memory instruction asks of global and of shared memory."""
+
+    def __init__(self, sites: int) -> None:
+        """sites: memory instructions of the program."""
+        self.stats = [SiteStats() for _ in range(sites)]
+        self.engines: dict[tuple[int, str, str], BulkStats] = {}  # by site, space, load or store
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = state
+        # What the last shared access of each instruction took: many go the same way again.
+        self.before: dict[int, tuple[Where, int, int, int]] = {}
+
+    def access(self, access: Access) -> None:
+        """Add up an access, a copy when it begins."""
+        if access.stage not in (Stage.WHOLE, Stage.BEGUN):
+            return
+        if access.space == "global":
+            self._global(access)
+        elif access.space == "shared":
+            self._shared(access)
+
+    def bulk(self, bulk: Bulk) -> None:
+        """Add up what engines do: requests, bytes, and sectors of global memory."""
+        if bulk.stage is Stage.WAITED or not len(bulk.thread):
+            return
+        key = (bulk.site.index, bulk.space, bulk.site.op)
+        stats = self.engines.setdefault(key, BulkStats(bulk.offset.shape[1] * bulk.width))
+        # The four warps of a warpgroup ask for one product together.
+        stats.requests += len(bulk.thread) // 4 if bulk.by == "product" else len(bulk.thread)
+        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        pieces = int(np.count_nonzero(there))
+        stats.bytes += pieces * bulk.width // (4 if bulk.by == "product" else 1)
+        name = ""
+        if isinstance(bulk.target, Buffer):
+            name = bulk.target.name
+            sectors = np.where(there, bulk.offset >> 5, -1)
+            ordered = np.sort(sectors, axis=1)
+            fresh = np.diff(ordered, axis=1, prepend=-1) != 0
+            stats.sectors += int(np.count_nonzero(fresh & (ordered >= 0)))
+        elif (symbol := self.state.shared_symbol(int(bulk.offset[0, 0]))) is not None:
+            name = symbol.name
+        if name and name not in stats.arrays:
+            stats.arrays.append(name)
+
+    def _global(self, access: Access) -> None:
+        state, where = self.state, access.where
+        stats, mask, width = self.stats[access.site.index], where.mask, access.site.width
+        if mask is None:
+            requests, lanes, active = state.total_warps, state.lanes, None
+        else:
+            requests, lanes, active = mask.warps, mask.n, mask.active
+        stats.requests += requests
+        stats.lanes += lanes
+        six = state.warp_shape.lanes(where.offset)
+        if six.shape[2] * six.shape[3] == 1:  # one address a warp
+            stats.sectors += requests * max(width // SECTOR, 1)
+        else:
+            sectors = distinct(state.warp_shape, six >> 5, active)
+            stats.sectors += int(sectors.sum()) * (state.total_warps // sectors.size)
+        assert isinstance(where.target, Buffer)
+        if where.target.name not in stats.arrays:
+            stats.arrays.append(where.target.name)
+
+    def _shared(self, access: Access) -> None:
+        where, index = access.where, access.site.index
+        found = self.before.get(index)
+        if found is None or found[0] is not where:
+            found = self.before[index] = (where, *self._take_shared(access))
+        stats = self.stats[index]
+        stats.requests += found[1]
+        stats.wavefronts += found[2]
+        stats.lanes += found[3]
+
+    def _take_shared(self, access: Access) -> tuple[int, int, int]:
+        """(requests, wavefronts, lanes) of a shared access; its variable is noted."""
+        state, site, where = self.state, access.site, access.where
+        mask, shape = where.mask, state.warp_shape
+        active = None if mask is None else mask.active
+        waves = wavefronts(shape, shape.lanes(where.offset), site.width, active, site.op == "load")
+        requests = state.total_warps if mask is None else mask.warps
+        symbol, arrays = state.shared_symbol(first_offset(where)), self.stats[site.index].arrays
+        if symbol is not None and symbol.name not in arrays:
+            arrays.append(symbol.name)
+        lanes = state.lanes if mask is None else mask.n
+        return requests, int(waves.sum()) * (state.total_warps // waves.size), lanes
+
+
+def first_offset(where: Where) -> int:
+    """Where the first lane of an access goes."""
+    if where.mask is None:
+        return int(where.offset.reshape(-1)[0])
+    a, m = np.broadcast_arrays(where.offset, where.mask.arr)
+    return int(a.reshape(-1)[int(np.argmax(m.reshape(-1)))])

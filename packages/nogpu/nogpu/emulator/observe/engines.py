@@ -1,0 +1,536 @@
+"""The judge of what engines do to shared memory: the copy engine, and the Tensor Cores of wgmma.
+
+An engine works on while its threads go on. Who may touch a place is what those know who waited: for the mbarrier
+that counts a copy's bytes, for the group of a copy that reads, for the group of a product. Each such stream of
+work is a unit with a clock of its own (one for each mbarrier, each thread that stores, each warpgroup that multiplies);
+of each unit every warp knows a time, which mbarriers and barriers hand on. Lanes of a warp count as one here.
+
+Between ordinary stores and an engine that reads what they wrote stands a proxy fence: by who wrote, or by
+whoever knows of it. Source: PTX ISA, "Memory Consistency Model: Proxies" and "fence.proxy.async".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.bulk import PIECE
+from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
+from nogpu.emulator.machine.lanes import WARP
+from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.observe.lasts import LastJudge
+from nogpu.emulator.ptx.layout import RANK_SHIFT
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.observe.initialised import FirstWrites
+    from nogpu.emulator.observe.races import RaceWatch
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_UNITS = 64  # of which more share a clock
+_OFFSET = (1 << RANK_SHIFT) - 1
+
+
+class EngineWatch(Observer):
+    """Judges what engines and threads do to each other's shared memory."""
+
+    def __init__(self, races: RaceWatch, first: FirstWrites) -> None:
+        """races: who judges threads among themselves. first: who knows what is written."""
+        self.races, self.first = races, first
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = s = state
+        self.time = 0
+        self.new: Array | None = None  # lines that set up mbarriers which no fence has shown
+        self.view = self.races.view
+        self.columns = s.blocks
+        self.pieces = -(-s.launch.shared_bytes // PIECE)
+        size = self.pieces * s.blocks
+        self.units: dict[tuple[str, int], int] = {}
+        self.wrote_unit = np.full(size, -1, np.int16)  # of the last copy to each piece; -1: none
+        self.wrote_time = np.zeros(size, np.int64)
+        self.wrote_site = np.zeros(size, np.int32)
+        # The last read of each piece by unit, and those that are under way still.
+        self.read_time: dict[int, Array] = {}
+        self.read_site: dict[int, Array] = {}
+        seen: Any = s if self.view is None else self.view
+        self.counted: dict[
+            tuple[int, int], Array
+        ] = {}  # by barrier and rank: known to those it counted
+        self.known = np.zeros((seen.blocks, seen.warp_shape.warps, _UNITS), np.int64)
+        self.arriving: dict[int, Array] = {}  # by mbarrier: (blocks, units)
+        self.over: dict[int, Array] = {}
+        self.met = np.zeros((seen.blocks, _UNITS), np.int64)  # at the barrier of the cluster
+        self.opened = self.met.copy()
+        self.granule = s.launch.program.granule
+        self.shift = self.granule.bit_length() - 1
+        # Granules that threads wrote and no proxy fence has shown to the engines.
+        self.unfenced = np.zeros(-(-s.launch.shared_bytes // self.granule) * s.blocks, bool)
+
+    # -- a cluster as one large block ------------------------------------------------------------
+
+    def _seen(self, thread: Array, column: Array) -> tuple[Array, Array]:
+        """Threads and blocks as the judges number them: through the blocks of a cluster where there are any."""
+        if self.view is None:
+            return thread, column
+        peers = self.view.peers
+        return thread + peers.rank[column] * self.view.padded, peers.number[column]
+
+    def _coded(self, offset: Array, owner: Array) -> Array:
+        """Offsets of mbarriers with the rank of the block they lie in."""
+        return offset if self.view is None else offset + (self.view.peers.rank[owner] << RANK_SHIFT)
+
+    def _unit(self, kind: str, number: int) -> int:
+        return self.units.setdefault((kind, number), len(self.units) % _UNITS)
+
+    # -- engines ---------------------------------------------------------------------------------
+
+    def bulk(self, bulk: Bulk) -> None:
+        """An engine begins, or has been waited for."""
+        if bulk.space != "shared":
+            return
+        if bulk.stage is Stage.WAITED:
+            self._waited(bulk)
+            return
+        self.time += 1
+        place = self._places(bulk)
+        if bulk.writes:
+            self._write(bulk, place)
+        else:
+            self._read(bulk, place)
+
+    def _places(self, bulk: Bulk) -> Array:
+        """Pieces by request: flat places (requests, pieces)."""
+        return bulk.offset // PIECE * self.columns + bulk.owner[:, None]
+
+    def _granules(self, bulk: Bulk) -> Array:
+        """Granules by request: flat places (requests, pieces, granules of a piece)."""
+        each = np.arange(bulk.width >> self.shift) if bulk.width >> self.shift else np.zeros(1, int)
+        return ((bulk.offset >> self.shift)[:, :, None] + each) * self.columns + bulk.owner[
+            :, None, None
+        ]
+
+    def _write(self, bulk: Bulk, place: Array) -> None:
+        """A copy into shared memory begins."""
+        judge = self.races.shared
+        thread, column = (
+            np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column)
+        )
+        self._against_copies(bulk, place, thread, column, "copies to it")
+        self._against_reads(bulk, place, thread, column, "copies to it")
+        self._against_inits(bulk)
+        granule = self._granules(bulk)
+        if isinstance(judge, LastJudge):
+            judge.engine_writes(bulk.site, granule.reshape(-1), *self._each(bulk, granule))
+        self.unfenced[granule.reshape(-1)] = False
+        assert bulk.barrier is not None
+        coded = self._coded(bulk.barrier, bulk.owner)
+        cluster = self._seen(bulk.thread, bulk.owner)[1]
+        for at in np.unique(coded):
+            chosen = coded == at
+            unit = self._unit("copy", int(at))
+            places = place[chosen].reshape(-1)
+            self.wrote_unit[places] = unit
+            self.wrote_time[places] = self.time
+            self.wrote_site[places] = bulk.site.index
+            into = self.arriving.setdefault(int(at), np.zeros_like(self.met))
+            into[cluster[chosen], unit] = self.time
+        self.first.engine_wrote(bulk)
+
+    def _each(self, bulk: Bulk, granule: Array) -> tuple[Array, Array]:
+        """Thread and block, as the judges number them, of each granule: flat."""
+        n = granule.size // max(len(granule), 1)
+        thread, column = self._seen(bulk.thread, bulk.column)
+        return np.repeat(thread, n), np.repeat(column, n)
+
+    def _read(self, bulk: Bulk, place: Array) -> None:
+        """A product or a copy out of shared memory begins."""
+        judge = self.races.shared
+        thread, column = (
+            np.broadcast_to(a[:, None], place.shape) for a in (bulk.thread, bulk.column)
+        )
+        verb = "multiplies it" if bulk.by == "product" else "copies it"
+        self.first.engine_reads(bulk)
+        self._against_copies(bulk, place, thread, column, verb)
+        granule = self._granules(bulk)
+        if isinstance(judge, LastJudge):
+            judge.engine_reads(bulk.site, granule.reshape(-1), *self._each(bulk, granule))
+            self._proxies(bulk, granule.reshape(len(granule), -1), verb)
+        for unit, rows in self._by_unit(bulk):
+            if unit not in self.read_time:
+                self.read_time[unit] = np.zeros(self.pieces * self.columns, np.int64)
+                self.read_site[unit] = np.zeros(self.pieces * self.columns, np.int32)
+            places = place[rows].reshape(-1)
+            self.read_time[unit][places] = self.time
+            self.read_site[unit][places] = bulk.site.index
+
+    def _by_unit(self, bulk: Bulk) -> list[tuple[int, Array]]:
+        """Requests that read, by their unit: a warpgroup that multiplies, a thread that stores, or the mbarrier that
+        counts what is copied to another block."""
+        if bulk.receiver is not None and bulk.barrier is not None:
+            coded = self._coded(bulk.barrier, bulk.receiver)
+            return [(self._unit("copy", int(c)), coded == c) for c in np.unique(coded)]
+        thread = self._seen(bulk.thread, bulk.column)[0]
+        kind = "product" if bulk.by == "product" else "store"
+        number = thread // 128 if kind == "product" else thread
+        return [(self._unit(kind, int(n)), number == n) for n in np.unique(number)]
+
+    def _waited(self, bulk: Bulk) -> None:
+        """Threads have waited for what read shared memory: their warps know that it is done."""
+        place = self._places(bulk)
+        thread, column = self._seen(bulk.thread, bulk.column)
+        for unit, rows in self._by_unit(bulk):
+            times = self.read_time[unit][place[rows]].max(axis=1)
+            np.maximum.at(self.known[:, :, unit], (column[rows], thread[rows] >> 5), times)
+
+    # -- threads ---------------------------------------------------------------------------------
+
+    def access(self, access: Access) -> None:
+        """A thread touches shared memory that engines work on."""
+        if access.space != "shared" or access.site.op == "barrier":
+            return
+        s, where = self.state, access.where
+        chosen = np.broadcast_to(array_of(where.mask), s.shape)
+        offset = np.broadcast_to(where.offset, s.shape)[chosen]
+        if not len(offset):
+            return
+        column = np.broadcast_to(s.block_index, s.shape)[chosen]
+        owner = column if where.owner is None else np.broadcast_to(where.owner, s.shape)[chosen]
+        thread = np.broadcast_to(s.thread, s.shape)[chosen]
+        place = offset // PIECE * self.columns + owner
+        verb = "reads it" if access.site.op == "load" else "writes it"
+        self._against_copies(access, place, thread, column, verb)
+        if access.site.op == "load":
+            return
+        self._against_reads(access, place, thread, column, verb)
+        self.wrote_unit[place] = -1
+        at = (offset >> self.shift) * self.columns + owner
+        for j in range(max(access.site.width >> self.shift, 1)):
+            self.unfenced[at + j * self.columns] = True
+
+    def inits(self, mask: Mask | None) -> None:
+        """The mbarriers of these threads' blocks may be used: it is not asked which of them set one up."""
+        if self.new is not None:
+            self.new[:, self.state.warps_active(mask).any(axis=0)] = 0
+
+    def proxy(self, mask: Mask | None) -> None:
+        """What these threads know to be written, the engines may read from here on."""
+        self.inits(mask)
+        judge = self.races.shared
+        if not isinstance(judge, LastJudge):
+            return
+        place = np.flatnonzero(self.unfenced)
+        if not len(place):
+            return
+        column = self._seen(place, place % self.columns)[1]
+        lanes = judge.clock.threads_of(mask)  # (blocks, warps, 32)
+        chosen = lanes.reshape(len(lanes), -1)
+        writer, time, _ = judge.written(place)
+        shown = writer < 0
+        left = np.flatnonzero(~shown)
+        shown[left] = chosen[column[left], writer[left]]
+        for warp in np.flatnonzero(lanes.any(axis=(0, 2))):
+            some = np.asarray(lanes[:, warp].any(axis=1))
+            left = np.flatnonzero(~shown & some[column])
+            if len(left):
+                thread = warp * 32 + np.argmax(lanes[:, warp], axis=1)[column[left]]
+                shown[left] = judge.clock.knows(writer[left], time[left], column[left], thread)
+        self.unfenced[place[shown]] = False
+
+    # -- what they may not do --------------------------------------------------------------------
+
+    def _against_copies(
+        self, what: Access | Bulk, place: Array, thread: Array, column: Array, verb: str
+    ) -> None:
+        """Places whose last copy the warp does not know to have landed."""
+        unit = self.wrote_unit[place]
+        bad = np.asarray(unit >= 0)
+        if not bad.any():
+            return
+        who, block = self._seen(thread, column)
+        bad &= self.known[block, who >> 5, unit] < self.wrote_time[place]
+        if bad.any():
+            self._find(
+                what, place, thread, column, bad, self.wrote_site, verb,
+                "the copy engine's copy of line {line} to it may still be under way",
+                "Wait for the phase of the mbarrier that counts its bytes",
+            )  # fmt: skip
+
+    def _against_reads(
+        self, what: Access | Bulk, place: Array, thread: Array, column: Array, verb: str
+    ) -> None:
+        """Places that an engine may still read for others."""
+        who, block = self._seen(thread, column)
+        for (kind, _), unit in self.units.items():
+            times = self.read_time.get(unit)
+            if times is None:
+                continue
+            bad = np.asarray(times[place] > self.known[block, who >> 5, unit])
+            if not bad.any():
+                continue
+            if kind == "product":
+                said = "the product of line {line} may still read it"
+                cure = (
+                    "Let the warpgroup wait for its products (wgmma.wait_group), then arrive at a barrier that the "
+                    "writer waits for"
+                )
+            elif kind == "copy":
+                said = "the copy engine may still read it for the copy of line {line}"
+                cure = (
+                    "The mbarrier of the block that receives it counts its bytes: let that block wait for the phase and "
+                    "then arrive at a barrier that the writer waits for"
+                )
+            else:
+                said = "the copy engine may still read it for the copy of line {line}"
+                cure = "Wait for the group of that copy first (cp.async.bulk.wait_group.read)"
+            self._find(what, place, thread, column, bad, self.read_site[unit], verb, said, cure)
+
+    def _against_inits(self, bulk: Bulk) -> None:
+        """An engine may count at an mbarrier only after a fence has shown it that there is one."""
+        if self.new is None or bulk.barrier is None:
+            return
+        lines = self.new[bulk.barrier >> 3, bulk.owner]
+        if not lines.any():
+            return
+        request = int(np.flatnonzero(lines)[0])
+        line, s = int(lines[request]), self.state
+        lane = Who(
+            s, int(bulk.thread[request]), int(bulk.column[request]), int(np.count_nonzero(lines))
+        )
+        accuse(
+            "race",
+            bulk.site.line,
+            lane,
+            f"the bytes of this copy of {lane} are counted at an mbarrier that line {line} has initialised, and no "
+            "fence stands between: the engine may not see it yet. Put fence.mbarrier_init or fence.proxy.async after "
+            "mbarrier.init, before the barrier of the block",
+            other_line=line,
+        )
+        self.new[bulk.barrier >> 3, bulk.owner] = 0  # said once
+
+    def _proxies(self, bulk: Bulk, granule: Array, verb: str) -> None:
+        """Places that threads wrote without a fence that shows it to the engines."""
+        bad = np.asarray(self.unfenced[granule], bool)
+        if not bad.any():
+            return
+        request, i = (int(x) for x in np.argwhere(bad)[0])
+        s, place = self.state, int(granule[request, i])
+        judge = self.races.shared
+        line = 0
+        if isinstance(judge, LastJudge):
+            writer, _, wrote = (int(x[0]) for x in judge.written(np.array([place])))
+            line = s.sites[wrote].line if writer >= 0 else 0
+        name, where = s.shared_name(place // self.columns * self.granule)
+        lane = Who(
+            s, int(bulk.thread[request]), int(bulk.column[request]), int(np.count_nonzero(bad))
+        )
+        accuse(
+            "race",
+            bulk.site.line,
+            lane,
+            f"{where}: an engine {verb} for {lane}, and an ordinary store wrote it (line {line}) without a fence "
+            "between the two ways to memory: the engine may see what was there before. Put fence.proxy.async after the "
+            "stores, before the barrier",
+            array=name,
+            index=where,
+            other_line=line,
+            weight=1,
+        )
+        self.unfenced[granule[bad]] = False  # said once
+
+    def _find(
+        self,
+        what: Access | Bulk,
+        place: Array,
+        thread: Array,
+        column: Array,
+        bad: Array,
+        sites: Array,
+        verb: str,
+        said: str,
+        cure: str,
+    ) -> None:
+        s = self.state
+        at = tuple(int(x) for x in np.argwhere(bad)[0])
+        there = int(place[at])
+        line = s.sites[int(sites[there])].line
+        lane = Who(s, int(thread[at]), int(column[at]), int(np.count_nonzero(bad)))
+        name, where = s.shared_name(there // self.columns * PIECE)
+        by = f"{lane} " if isinstance(what, Access) else f"an engine, asked by {lane}, "
+        accuse(
+            "race",
+            what.site.line,
+            lane,
+            f"{where}: {by}{verb} while {said.format(line=line)}. {cure}",
+            array=name,
+            index=where,
+            other_line=line,
+            weight=2,
+        )
+
+    # -- what orders -----------------------------------------------------------------------------
+
+    def _warps(self, mask: Mask | None) -> Array:
+        """bool (blocks, warps)."""
+        seen: Any = self.state if self.view is None else self.view
+        return np.asarray(seen.warps_active(mask).T)
+
+    def _by_barrier(
+        self, offset: Array, owner: Array | None, mask: Mask | None
+    ) -> list[tuple[int, Array]]:
+        """Each mbarrier that is meant, and which warps mean it: bool (blocks, warps)."""
+        if offset.size == 1 and self.view is None:
+            return [(int(offset.reshape(())), self._warps(mask))]
+        s = self.state
+        chosen = np.broadcast_to(array_of(mask), s.shape)
+        column = np.broadcast_to(s.block_index, s.shape)[chosen]
+        whose = column if owner is None else np.broadcast_to(owner, s.shape)[chosen]
+        at = self._coded(np.broadcast_to(offset, s.shape)[chosen], whose)
+        thread, block = self._seen(np.broadcast_to(s.thread, s.shape)[chosen], column)
+        out = []
+        for one in np.unique(at):
+            which = np.zeros(self.known.shape[:2], bool)
+            here = at == one
+            which[block[here], thread[here] >> 5] = True
+            out.append((int(one), which))
+        return out
+
+    def set_up(self, where: Where, line: int) -> None:
+        """mbarriers are initialised."""
+        s = self.state
+        if self.new is None:
+            self.new = np.zeros((s.launch.shared_bytes // 8 + 1, s.blocks), np.int32)
+        place, block = (np.broadcast_to(x, s.shape) for x in (where.offset >> 3, s.block_index))
+        here = slice(None) if where.mask is None else np.broadcast_to(where.mask.arr, s.shape)
+        self.new[place[here], block[here]] = line
+        for at in (int(at) for at in np.unique(where.offset)):
+            for kept in (self.arriving, self.over):
+                for key in [k for k in kept if k & _OFFSET == at]:
+                    del kept[key]
+
+    def arrive(self, where: Where) -> None:
+        """What warps know goes to the mbarriers that they arrive at."""
+        for at, which in self._by_barrier(where.offset, where.owner, where.mask):
+            given = np.where(which[:, :, None], self.known, 0).max(axis=1)
+            into = self.arriving.setdefault(at, np.zeros_like(given))
+            np.maximum(into, given, out=into)
+
+    def complete(self, barriers: Array) -> None:
+        """Phases are complete: bool (words, blocks)."""
+        for at, arrived in self.arriving.items():
+            here = barriers[(at & _OFFSET) >> 2]
+            if self.view is not None:
+                here = here[self.view.peers.members[:, at >> RANK_SHIFT]]
+            if here.any():
+                old = self.over.setdefault(at, np.zeros_like(arrived))
+                np.maximum(old, np.where(here[:, None], arrived, 0), out=old)
+
+    def acquire(self, offset: Array, mask: Mask | None) -> None:
+        """Warps know what was known when a phase was complete, its copies among it."""
+        for at, which in self._by_barrier(offset, None, mask):
+            got = self.over.get(at)
+            if got is not None:
+                self._learn(which, got)
+
+    def _learn(self, which: Array, what: Array) -> None:
+        """Warps, bool (blocks, warps), know what is known by block and unit."""
+        gain = np.where(which[:, :, None], what[:, None, :], 0)
+        np.maximum(self.known, gain, out=self.known)
+
+    def _meet(self, which: Array) -> None:
+        """Some warps of each block: what one knew, all know."""
+        self._learn(which, np.where(which[:, :, None], self.known, 0).max(axis=1))
+
+    def interval(self, opened: Array | None, others: bool) -> None:
+        """Whole blocks have met."""
+        s, view = self.state, self.view
+        blocks = np.ones(s.blocks, bool) if opened is None else opened.reshape(-1)
+        each = self.known.shape[1] if view is None else view.padded // 32
+        whole = np.repeat(blocks[:, None], each, axis=1)
+        for which in self._by_rank(whole if view is None else view.by_cluster(whole)):
+            self._meet(which)
+
+    def _by_rank(self, which: Array) -> list[Array]:
+        """Warps, bool (blocks, warps), by the block of a cluster that they are of."""
+        if self.view is None:
+            return [which]
+        rank = np.arange(which.shape[1]) // (self.view.padded // 32)
+        return [which & (rank == r) for r in range(self.view.peers.size)]
+
+    def left(self, barrier: int, mask: Mask | None) -> None:
+        """Warps are counted at a barrier, and go on: what they know stays there."""
+        for rank, which in enumerate(self._by_rank(self._warps(mask))):
+            given = np.where(which[:, :, None], self.known, 0).max(axis=1)
+            old = self.counted.get((barrier, rank))
+            self.counted[barrier, rank] = given if old is None else np.maximum(old, given)
+
+    def named(self, groups: Sequence[Mask | None], barrier: int) -> None:
+        """Some warps of blocks have met."""
+        for rank, which in enumerate(
+            self._by_rank(np.any([self._warps(m) for m in groups], axis=0))
+        ):
+            self._meet(which)
+            if (counted := self.counted.get((barrier, rank))) is not None:
+                self._learn(which, counted)
+                counted[which.any(axis=1)] = 0
+
+    def cluster_arrive(self, mask: Mask | None) -> None:
+        """Threads arrive at the barrier of their cluster."""
+        given = np.where(self._warps(mask)[:, :, None], self.known, 0).max(axis=1)
+        np.maximum(self.met, given, out=self.met)
+
+    def cluster_complete(self, blocks: Array) -> None:
+        """Barriers of clusters open: bool (blocks,)."""
+        if self.view is not None:
+            here = blocks[self.view.peers.members[:, 0]]
+            np.maximum(self.opened, np.where(here[:, None], self.met, 0), out=self.opened)
+
+    def cluster_acquire(self, mask: Mask | None) -> None:
+        """Threads have waited for the barrier of their cluster, which has opened."""
+        self._learn(self._warps(mask), self.opened)
+
+    def finish(self) -> None:
+        """The blocks have ended: report copies into their shared memory, or from there to peers, that nobody in them
+        knows to be done. Those that read for threads `Stores.never_waited` reports."""
+        if self.state.waited_in_vain():
+            return
+        place = np.flatnonzero(self.wrote_unit >= 0)
+        self._left(
+            place, self.wrote_unit[place], self.wrote_time[place], self.wrote_site,
+            "may still write it: no thread of the block has waited for the phase of the mbarrier that counts its "
+            "bytes. The shared memory of a block that has ended is another's. Wait for every copy before the end",
+        )  # fmt: skip
+        for (kind, _), unit in self.units.items():
+            times = self.read_time.get(unit)
+            if kind == "copy" and times is not None:
+                place = np.flatnonzero(times)
+                self._left(
+                    place, np.full(len(place), unit), times[place], self.read_site[unit],
+                    "may still read it for another block: nobody has told this one that the bytes are there. Let "
+                    "the blocks of the cluster meet after the wait for them: cluster.sync()",
+                )  # fmt: skip
+
+    def _left(self, place: Array, unit: Array, time: Array, sites: Array, says: str) -> None:
+        """Places that engines still work on when no warp of their block knows better."""
+        s = self.state
+        owner = place % self.columns
+        thread, column = self._seen(np.zeros_like(owner), owner)
+        each = s.warp_shape.warps
+        known = self.known.reshape(len(self.known), -1, each, _UNITS).max(axis=2)
+        late = time > known[column, thread // WARP // each, unit]
+        told = {other for *_, other in s.launch.faults}  # lines of copies that somebody came before
+        for index in np.unique(sites[place[late]]):
+            line = s.sites[int(index)].line
+            if line in told:
+                continue
+            at = np.flatnonzero(late & (sites[place] == index))
+            block = s.block_tuple(int(owner[at[0]]))
+            name, where = s.shared_name(int(place[at[0]]) // self.columns * PIECE)
+            message = f"{where}: block {block} ends while the copy engine {says}"
+            s.find("race", line, message, len(at), array=name, index=where, block=block)

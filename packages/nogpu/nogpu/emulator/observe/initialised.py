@@ -1,0 +1,303 @@
+"""Uninitialised reads: of shared memory, and of arrays whose elements count as never written.
+
+A lane that reads shared memory which nobody has written yet is a suspect. It is judged when the
+interval ends: if another thread writes there before the barrier it is a race, in whatever order the
+emulator ran them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine.accused import Who, accuse, who
+from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
+from nogpu.emulator.machine.memory import Buffer
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.observe.pending import UnderWay
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class FirstWrites(Observer):
+    """Knows which granules hold something, and reports reads of those that do not."""
+
+    def __init__(self, pending: UnderWay, uninitialised: list[Buffer]) -> None:
+        """pending: places that a copy is on its way to are a race, which it reports.
+
+        uninitialised: the arrays whose elements count as never written.
+        """
+        self.pending = pending
+        self.written = {id(b): np.zeros(-(-b.nbytes // b.granule), bool) for b in uninitialised}
+        self.suspects: list[tuple[int, Array, Array, int]] = []  # site, lanes, granule, granules
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = state
+        self.granule = state.launch.program.granule
+        self.shift = self.granule.bit_length() - 1
+        size = -(-state.launch.shared_bytes // self.granule)
+        self.initialised = np.zeros((size, 1), bool)
+        self.all_initialised = size == 0
+        self.suspects = []
+        self.sound: dict[int, Where] = {}  # accesses whose places are known to be written
+
+    def access(self, access: Access) -> None:
+        """Check what is read, mark what is written."""
+        if access.space == "shared":
+            self._shared(access)
+        elif access.space == "global" and self.written:
+            self._global(access)
+
+    def bulk(self, bulk: Bulk) -> None:
+        """Mark what a copy engine writes to arrays; what it reads there is looked at piece by piece."""
+        if bulk.space != "global" or not self.written or bulk.stage is not Stage.WHOLE:
+            return
+        assert isinstance(bulk.target, Buffer)
+        have = self.written.get(id(bulk.target))
+        if have is None:
+            return
+        size = bulk.target.granule
+        each = np.arange(max(bulk.width // size, 1))
+        there = np.ones(bulk.offset.shape, bool) if bulk.there is None else bulk.there
+        at = np.minimum((bulk.offset // size)[:, :, None] + each, len(have) - 1)
+        missing = there & ~have[at].any(axis=2)  # a piece at the edge may hold what nobody means
+        if bulk.writes:
+            have[at[there]] = True
+            if have.all() and bulk.target.owned is None:
+                del self.written[id(bulk.target)]
+        if missing.any() and bulk.site.op != "store":
+            i = tuple(int(x[0]) for x in np.nonzero(missing))
+            lane = Who(
+                self.state,
+                int(bulk.thread[i[0]]),
+                int(bulk.column[i[0]]),
+                int(np.count_nonzero(missing)),
+            )
+            where = bulk.target.index_text(int(bulk.offset[i]))
+            accuse(
+                "uninitialised",
+                bulk.site.line,
+                lane,
+                f"{where} is {'added to' if bulk.writes else 'copied'} for {lane}, but nobody has written it. Set it first",
+                array=bulk.target.name,
+                index=where,
+            )
+
+    def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
+        """What malloc gives out holds nothing."""
+        have = self.written.setdefault(id(target), np.zeros(target.nbytes // target.granule, bool))
+        have[first // target.granule : (first + nbytes) // target.granule] = False
+
+    # -- shared memory ---------------------------------------------------------------------------
+
+    def _shared(self, access: Access) -> None:
+        if self.all_initialised or access.stage in (Stage.WAITED, Stage.ARRIVED):
+            return
+        site, where = access.site, access.where
+        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        if site.op != "store" and self.sound.get(site.index) is not where:
+            missing = self._missing(granule, span, where.owner)
+            if missing is None:
+                self.sound[site.index] = where
+            else:
+                self._suspect(access, missing, granule, span)
+        if site.op in ("store", "atomic"):
+            self.mark(granule, span, None if where.mask is None else where.mask.arr, where.owner)
+
+    def _by_block(self, bulk: Bulk) -> tuple[Array, Array]:
+        """Granules of an engine's pieces: (rows of `initialised`, blocks), one column for each block from here on."""
+        if self.initialised.shape[1] == 1 and self.state.blocks > 1:
+            self.initialised = np.repeat(self.initialised, self.state.blocks, axis=1)
+        each = np.arange(max(bulk.width >> self.shift, 1))
+        granule = (bulk.offset >> self.shift)[:, :, None] + each
+        return granule, np.broadcast_to(bulk.owner[:, None, None], granule.shape)
+
+    def engine_wrote(self, bulk: Bulk) -> None:
+        """A copy engine writes shared memory."""
+        if not self.all_initialised:
+            granule, block = self._by_block(bulk)
+            self.initialised[granule, block] = True
+            self.all_initialised = bool(self.initialised.all())
+
+    def engine_reads(self, bulk: Bulk) -> None:
+        """An engine reads shared memory: what nobody wrote is a finding at once."""
+        if self.all_initialised:
+            return
+        granule, block = self._by_block(bulk)
+        missing = ~self.initialised[granule, block]
+        if not missing.any():
+            return
+        at = tuple(int(x[0]) for x in np.nonzero(missing))
+        lane = Who(
+            self.state,
+            int(bulk.thread[at[0]]),
+            int(bulk.column[at[0]]),
+            int(np.count_nonzero(missing)),
+        )
+        name, where = self.state.shared_name(int(granule[at]) * self.granule)
+        accuse(
+            "uninitialised",
+            bulk.site.line,
+            lane,
+            f"{where} is read by an engine for {lane}, but nobody has written it. Set it, or copy to it, first",
+            array=name,
+            index=where,
+        )
+        self.initialised[granule[missing], block[missing]] = True  # said once
+
+    def _suspect(self, access: Access, missing: Array, granule: Array, span: int) -> None:
+        mask = access.where.mask
+        if mask is not None:
+            missing = missing & mask.arr
+        if missing.any():
+            missing = self.pending.not_under_way(granule, span, missing)
+        if missing.any():
+            self.suspects.append((access.site.index, missing, granule, span))
+
+    def mark(
+        self, granule: Array, count: int, mask: Array | None, owner: Array | None = None
+    ) -> None:
+        """Note that lanes wrote `count` granules each from `granule` on. owner: as of a `Where`."""
+        if self.all_initialised:
+            return
+        blocks = self.state.blocks
+        varies = granule.shape[2] * granule.shape[3] > 1 or (
+            mask is not None and mask.shape[2] * mask.shape[3] > 1
+        )
+        varies = varies or owner is not None
+        if varies and self.initialised.shape[1] == 1 and blocks > 1:
+            self.initialised = np.repeat(self.initialised, blocks, axis=1)
+        columns = self.initialised.shape[1]
+        if columns == 1:
+            at = granule
+            if mask is not None:
+                shape = _both(granule, mask)
+                at = np.broadcast_to(granule, shape)[np.broadcast_to(mask, shape)]
+            at = at.reshape(-1)
+            for j in range(count):
+                self.initialised[at + j, 0] = True
+        else:
+            at = granule * columns + (self.state.block_index if owner is None else owner)
+            if mask is not None:
+                shape = _both(at, mask)
+                at = np.broadcast_to(at, shape)[np.broadcast_to(mask, shape)]
+            flat = self.initialised.reshape(-1)
+            for j in range(count):
+                flat[at + j * columns] = True
+        self.all_initialised = bool(self.initialised.all())
+
+    def _missing(self, granule: Array, count: int, owner: Array | None) -> Array | None:
+        """Lanes that read a granule nobody wrote (bool, four axes), or None if there are none."""
+        if self.all_initialised:
+            return None
+        columns = self.initialised.shape[1]
+        if columns == 1:
+            have = self.initialised[:, 0]
+            ok = have[granule]
+            for j in range(1, count):
+                ok &= have[granule + j]
+        else:
+            flat = self.initialised.reshape(-1)
+            at = granule * columns + (self.state.block_index if owner is None else owner)
+            ok = flat[at]
+            for j in range(1, count):
+                ok &= flat[at + j * columns]
+        return None if ok.all() else ~ok
+
+    def judge(
+        self,
+        low: Array | None,
+        high: Array | None,
+        columns: int,
+        racing_lines: set[int] | None = None,
+    ) -> None:
+        """The interval ends: report the suspects, but those that a race explains.
+
+        low, high: the first and last thread that wrote each place in this interval. racing_lines:
+        those with a race, None if they are not known. A write that a warp barrier keeps after the
+        read is no race, and no excuse for the read.
+        """
+        s = self.state
+        for site, lanes, granule, count in self.suspects:
+            bad = np.broadcast_to(lanes, s.shape)
+            explained = racing_lines is None or s.sites[site].line in racing_lines
+            if low is not None and high is not None and explained:
+                at = np.broadcast_to(granule, s.shape) * columns
+                if columns > 1:
+                    at = at + s.block_index
+                tid = s.thread.astype(np.int32)
+                raced = np.zeros(s.shape, bool)
+                for j in range(count):
+                    place = np.minimum(at + j * columns, len(low) - 1)
+                    raced |= (high[place] >= 0) & ((low[place] != tid) | (high[place] != tid))
+                bad = bad & ~raced
+            if not bad.any():
+                continue
+            lane = who(s, bad)
+            name, where = s.shared_name(lane.value(granule) * self.granule)
+            accuse(
+                "uninitialised",
+                s.sites[site].line,
+                lane,
+                f"{where} is read by {lane}, but no thread of the block has written it. Set it first",
+                array=name,
+                index=where,
+            )
+        self.suspects = []
+
+    def hand_on(self, blocks: Array) -> list[tuple[int, Array, Array, int]]:
+        """Take away and give back the suspects of blocks (bool, four axes) whose interval goes on."""
+        kept = [(s, a & blocks, g, c) for s, a, g, c in self.suspects if (a & blocks).any()]
+        self.suspects = [(s, a & ~blocks, g, c) for s, a, g, c in self.suspects]
+        return kept
+
+    # -- global memory ---------------------------------------------------------------------------
+
+    def _global(self, access: Access) -> None:
+        where, site = access.where, access.site
+        assert isinstance(where.target, Buffer)
+        have = self.written.get(id(where.target))
+        if have is None:
+            return
+        granule = where.target.granule
+        span = max(site.width // granule, 1)
+        arr = np.ones((1, 1, 1, 1), bool) if where.mask is None else where.mask.arr
+        shape = _both(where.offset, arr)
+        offset, sound = np.broadcast_to(where.offset, shape), np.broadcast_to(arr, shape)
+        if site.op != "store":
+            at = np.where(sound, offset, 0) // granule
+            absent = [~have[np.minimum(at + j, len(have) - 1)] for j in range(span)]
+            if access.length is None:
+                absent = [np.any(absent, axis=0)]
+            for j, missing in enumerate(absent):  # of a ragged load granule by granule
+                missing = sound & missing
+                if access.length is not None:
+                    missing = missing & (access.length > j * granule)
+                if missing.any():
+                    self._report(access, where.target, offset + j * granule, missing)
+        if site.op == "store":
+            at = offset[sound] // granule
+            for j in range(span):
+                have[at + j] = True
+            if have.all() and where.target.owned is None:
+                del self.written[id(where.target)]
+
+    def _report(self, access: Access, buffer: Buffer, offset: Array, missing: Array) -> None:
+        lane = who(self.state, missing)
+        where = buffer.index_text(lane.value(offset))
+        accuse(
+            "uninitialised",
+            access.site.line,
+            lane,
+            f"{where} is read by {lane}, but nobody has written it. Set it first",
+            array=buffer.name,
+            index=where,
+        )
+
+
+def _both(a: Array, b: Array) -> tuple[int, ...]:
+    return np.broadcast_shapes(a.shape, b.shape)

@@ -1,0 +1,557 @@
+"""The judge of shared memory in kernels whose barriers are of whole blocks, and of what fences order.
+
+When an interval ends (from one barrier of the block to the next), every granule's lowest and highest
+writing and reading thread are formed; they tell whether two threads met there, at least one of them
+writing, in whatever order the emulator ran them. Only then are the accesses looked at one by one: two
+threads of one warp are ordered by a warp synchronisation between them, threads of different warps by
+nothing, or by what the clock says where named barriers or fences order them. An interval with the same
+accesses as one already found clean is not repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine.events import Access, Stage
+from nogpu.emulator.observe.clock import SHIFT
+from nogpu.emulator.observe.log import (
+    ATOMIC,
+    CONFLICTS,
+    FLAG,
+    READ,
+    WARP_SYNC,
+    WRITE,
+    Entry,
+    Log,
+    kind_of,
+    lanes_of,
+)
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.observe.clock import Clock
+    from nogpu.emulator.observe.initialised import FirstWrites
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_MEMO = 64  # clean intervals remembered
+_MAX_MEMO = 1 << 20  # bytes of the largest of them
+_MAX_EXAMINED = 64  # intervals with races that are looked at in detail
+MAX_LOG = 1 << 26
+"""Bytes that the log of an interval may keep alive before it is summarised."""
+_NO_THREAD = np.int32(2**31 - 1)
+_SAMPLE = 32  # granules looked at one by one when a race is reported
+
+
+@dataclass(frozen=True)
+class _Race:
+    """Conflicts of an interval between two source lines."""
+
+    lines: tuple[int, int]
+    example: tuple[int, int, int, int]  # place, writing thread, other thread, whether it writes too
+    count: int
+    column: int
+    columns: int
+
+
+class IntervalJudge:
+    """Judges the accesses of a batch of blocks, interval by interval."""
+
+    def __init__(self, state: State, first: FirstWrites) -> None:
+        """first: told when an interval ends, and who wrote where in it."""
+        self.state, self.first = state, first
+        self.clock: Clock | None = None  # once more than barriers of the block orders threads
+        self.granule = state.launch.program.granule
+        self.shift = self.granule.bit_length() - 1
+        self.size = -(-state.launch.shared_bytes // self.granule)
+        self.log = Log()
+        # Intervals seen before: their log (its arrays stay alive, so their ids stay theirs) and
+        # the races found in them.
+        self.seen: dict[tuple[tuple[int, int, int], ...], tuple[list[Entry], list[_Race]]] = {}
+        self.examined = 0
+        self.forgiven = False
+        self.summarised = False
+        self.ordered = False  # the last interval was judged by the clock
+
+    def note(self, access: Access) -> None:
+        """Log an access; a copy when it begins, and once more when it has been waited for."""
+        site, where = access.site, access.where
+        copied = access.stage is not Stage.WHOLE
+        kind = WRITE if copied else kind_of(site)
+        self.log.written = self.log.written or site.op in ("store", "atomic")
+        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        view = None if self.clock is None else self.clock.view()
+        self.log.add(
+            Entry(site.index, kind, granule, span, where.mask, access.values, view, copied)
+        )
+        if self.log.held > MAX_LOG:
+            if self.clock is None:
+                self._summarise()
+            else:
+                self._judge_early()
+
+    def warp(self, mask: Mask | None) -> None:
+        """Lanes of warps synchronise."""
+        if self.log.entries:
+            self.log.add(Entry(-1, WARP_SYNC, None, 0, mask, None))
+
+    def _judge_early(self) -> None:
+        """A very long interval with a clock: judge what there is, and go on with an empty log."""
+        unset, self.first.suspects = self.first.suspects, []
+        entries, *_ = self.log.take()
+        for race in self._judge(entries):
+            self._finding(race)
+        self.first.suspects = unset
+
+    def _summarise(self) -> None:
+        """A very long interval: keep the lowest and highest thread of each place, by instruction."""
+        columns = self.state.blocks
+        synced = any(a.kind == WARP_SYNC or a.synced for a in self.log.entries)
+        sums: dict[tuple[int, int], tuple[Array, Array]] = {}
+        for access in self.log.entries:
+            if access.kind == WARP_SYNC:
+                continue
+            key = (access.site, access.kind)
+            if key not in sums:
+                sums[key] = (
+                    np.full(self.size * columns, _NO_THREAD, np.int32),
+                    np.full(self.size * columns, -1, np.int32),
+                )
+            self._spread(access, columns, *sums[key])
+        written = self.log.written
+        self.log.take()
+        self.log.written = written
+        self.log.entries = [
+            Entry(site, kind, None, 1, None, None, bounds=bounds, synced=synced)
+            for (site, kind), bounds in sums.items()
+        ]
+
+    def end(self, but: Array | None = None) -> None:
+        """A barrier of the whole block: judge the log and start a new one.
+
+        but: blocks (bool, four axes) that have not come to it: their interval goes on.
+        """
+        if but is None:
+            self._end()
+            return
+        entries, unset = self.log.of(self.state, but), self.first.hand_on(but)
+        self._end()
+        self.first.suspects = unset
+        for entry in entries:
+            self.log.add(entry)
+            self.log.written = self.log.written or entry.kind in (WRITE, FLAG, ATOMIC)
+
+    def _end(self) -> None:
+        entries, written, held = self.log.take()
+        if not written:
+            self.first.judge(None, None, 1)
+            return
+        key = tuple((a.site, id(a.granule), id(a.mask)) for a in entries)
+        known = self.seen.get(key) if self.clock is None else None
+        if known is not None and not self.first.suspects:
+            for race in known[1]:
+                self._finding(race)
+            return
+        self.forgiven = self.ordered = False
+        races = self._judge(entries)
+        for race in races:
+            self._finding(race)
+        if held < _MAX_MEMO and not self.forgiven and not self.ordered:
+            for access in entries:
+                access.values = None
+            if len(self.seen) >= _MEMO:
+                self.seen.pop(next(iter(self.seen)))
+            self.seen[key] = (entries, races)
+
+    def _judge(self, log: list[Entry]) -> list[_Race]:
+        """The places of an interval at which two threads conflict, by pair of lines."""
+        varies = any(
+            a.bounds is not None
+            or (a.granule is not None and a.granule.shape[2] * a.granule.shape[3] > 1)
+            or (a.mask is not None and a.mask.arr.shape[2] * a.mask.arr.shape[3] > 1)
+            for a in log
+        )
+        columns = self.state.blocks if varies else 1
+        bounds = [
+            (
+                np.full(self.size * columns, _NO_THREAD, np.int32),
+                np.full(self.size * columns, -1, np.int32),
+            )
+            for _ in range(3)
+        ]
+        for access in log:
+            if access.kind != WARP_SYNC:
+                kind = WRITE if access.kind == FLAG else access.kind
+                self._spread(access, columns, *bounds[kind])
+        (w0, w1), (a0, a1) = bounds[WRITE], bounds[ATOMIC]
+        r0, r1 = bounds[READ]
+        written = w1 >= 0
+        conflict = written & (w0 != w1)
+        conflict |= written & (r1 >= 0) & ((r0 != w0) | (r1 != w1))
+        if (a1 >= 0).any():
+            conflict |= written & (a1 >= 0) & ((a0 != w0) | (a1 != w1))
+            conflict |= (a1 >= 0) & (r1 >= 0) & ((r0 != a0) | (r1 != a1) | (a0 != a1))
+        examined = self.examined < _MAX_EXAMINED
+        races = self._report(log, np.flatnonzero(conflict), columns) if conflict.any() else []
+        if self.first.suspects:
+            lines = {line for race in races for line in race.lines}
+            self.first.judge(w0, w1, columns, lines if examined else None)
+        return races
+
+    def _spread(self, access: Entry, columns: int, low: Array, high: Array) -> None:
+        """Enter the threads of an access into the lowest and highest thread of each granule."""
+        s = self.state
+        if access.bounds is not None:
+            np.minimum(low, access.bounds[0], out=low)
+            np.maximum(high, access.bounds[1], out=high)
+            return
+        granule = access.granule
+        assert granule is not None
+        if access.mask is None and granule.shape[2] * granule.shape[3] == 1 and columns == 1:
+            r, x = granule.shape[:2]
+            first = (np.arange(r)[:, None] * s.x + np.arange(x)).reshape(-1).astype(np.int32)
+            last = first + np.int32((s.x - 1 if x == 1 else 0) + (s.rows - 1) * s.x * (r == 1))
+            at = granule.reshape(-1)
+        else:
+            at, first = lanes_of(self.state, access, columns)[:2]
+            last = first
+        for j in range(access.count):
+            place = at + j * columns
+            smallest = np.minimum(low[place], first)
+            low[place[::-1]] = smallest[::-1]  # of equal places the last assignment stands
+            high[place] = np.maximum(high[place], last)
+
+    @staticmethod
+    def _timed(log: list[Entry]) -> bool:
+        """Whether a clock was kept in this interval."""
+        return any(a.view is not None for a in log)
+
+    def _first_view(self) -> tuple[Array, Array]:
+        """Before anything but barriers of the block ordered threads: nobody knew of anybody."""
+        assert self.clock is not None
+        nb, nw = self.clock.blocks, self.clock.warps
+        return (self.clock.epoch.reshape(-1, 1) << SHIFT) * np.ones((1, nw), np.int64), np.full(
+            (nb, nw, nw), -1, np.int64
+        )
+
+    def _report(self, log: list[Entry], places: Array, columns: int) -> list[_Race]:
+        """Look at the accesses to conflicting places one by one: which are races?"""
+        if self.examined >= _MAX_EXAMINED:
+            return []  # the same lines have been reported many times by now
+        if self._timed(log):
+            self.ordered = True
+            found = self._examine(log, places, columns)
+            self.examined += bool(found)
+            scale = self.state.blocks if columns == 1 else 1
+            return [
+                _Race(pair, example, hits * scale, example[0] % columns, columns)
+                for pair, example, hits in found
+            ]
+        by_column = places % columns
+        for column in np.unique(by_column):
+            here = places[by_column == column]
+            found = self._examine(log, here, columns)
+            if found:
+                self.examined += 1
+                # The blocks that are not looked at do what this one did.
+                scale = self.state.blocks if columns == 1 else len(places) / len(here)
+                return [
+                    _Race(pair, example, int(hits * scale), int(column), columns)
+                    for pair, example, hits in found
+                ]
+        return []
+
+    def _examine(
+        self, log: list[Entry], places: Array, columns: int
+    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+        """[((write line, other line), (place, writer, other, same instruction), places)]."""
+        wanted = np.zeros(self.size * columns, bool)
+        wanted[places] = True
+        nwarps = self.state.warp_shape.warps
+        epoch = np.zeros((nwarps, columns), np.int32)
+        rows: list[Array] = []
+        for sequence, access in enumerate(log):
+            if access.kind == WARP_SYNC:
+                active = self.state.warps_active(access.mask)
+                epoch += active[:, :columns] if columns > 1 else active[:, :1]
+                continue
+            at, tid = lanes_of(self.state, access, columns)
+            for j in range(access.count):
+                place = at + j * columns
+                sel = wanted[place]
+                if sel.any():
+                    p, t = place[sel], tid[sel]
+                    warp = t // 32
+                    rows.append(
+                        np.stack(
+                            [
+                                p,
+                                np.full(len(p), sequence),
+                                t,
+                                np.full(len(p), access.kind),
+                                warp,
+                                epoch[warp, p % columns],
+                            ]
+                        )
+                    )
+        table = np.concatenate(rows, axis=1)
+        self._read_flags(table, log)
+        if self._timed(log):
+            return self._unordered_by_clock(table, log, columns)
+        self.summarised = any(a.synced for a in log)
+        across, within = self._unordered(table)
+        racing = self._not_harmless(table, np.union1d(across, within), log, columns)
+        if not len(racing):
+            return []
+        return self._pairs(table, racing, racing[np.isin(racing, across)], log)
+
+    def _read_flags(self, table: Array, log: list[Entry]) -> None:
+        """Volatile reads of what others wait for are made for synchronisation too (ATOMIC)."""
+        sites = [self.state.sites[a.site] for a in log]
+        strong = np.array([s.strong and s.op == "load" for s in sites])
+        if strong.any():
+            place, sequence, _, kind = table[:4]
+            waits = strong[sequence] & (kind == ATOMIC)
+            kind[strong[sequence] & (kind == READ) & np.isin(place, place[waits])] = ATOMIC
+
+    def _not_harmless(self, table: Array, racing: Array, log: list[Entry], columns: int) -> Array:
+        """Leave out places where one instruction of several threads wrote one and the same value."""
+        if not len(racing):
+            return racing
+        keep = []
+        order = np.argsort(table[0], kind="stable")
+        places = table[0][order]
+        for place in racing[: _SAMPLE * 64]:
+            rows = order[np.searchsorted(places, place) : np.searchsorted(places, place, "right")]
+            written = np.isin(table[3][rows], (WRITE, FLAG))
+            writes = [log[q] for q in np.unique(table[1][rows[written]])]
+            others = (~written).any() and len(np.unique(table[2][rows])) > 1
+            # A copy is entered twice, when it begins and when it is complete.
+            once = len(writes) == 1 or (len(writes) == 2 and all(w.copied for w in writes))
+            if once and not others and self._same(writes, place, columns):
+                self.forgiven = True  # for these values: the next may differ
+                continue
+            keep.append(place)
+        return np.array([*keep, *racing[_SAMPLE * 64 :]], np.int64) if keep else racing[:0]
+
+    def _same(self, writes: list[Entry], place: int, columns: int) -> bool:
+        """Whether all lanes of writes put the same value at a place."""
+        s = self.state
+        granule, column = place // columns, place % columns
+        seen: dict[int, set[bytes]] = {}  # values by block
+        for access in writes:
+            if access.values is None or access.granule is None or access.bounds is not None:
+                return False
+            size = access.values[0].dtype.itemsize
+            arr = np.ones((1, 1, 1, 1), bool) if access.mask is None else access.mask.arr
+            for j in range(access.count):
+                here = np.broadcast_to(access.granule + j == granule, s.shape) & arr
+                value = np.broadcast_to(access.values[j * self.granule // size], s.shape)[here]
+                where = np.broadcast_to(s.block_index, s.shape)[here]
+                if columns > 1:
+                    value = value[where == column]
+                    where = where[where == column]
+                for block in np.unique(where)[:4]:
+                    mine = seen.setdefault(int(block), set())
+                    mine |= {v.tobytes() for v in value[where == block]}
+                    if len(mine) > 1:
+                        return False
+        return True
+
+    def _unordered(self, table: Array) -> tuple[Array, Array]:
+        """Places at which two threads truly meet unordered (order-free over the interval).
+
+        First those where they are of two warps, then those where they are of one.
+        """
+        place, _, tid, kind, warp, epoch = table
+
+        def mixed(key: Array, who: Array) -> Array:
+            """Keys whose accesses conflict, told by who made them."""
+            order = np.argsort(key, kind="stable")
+            k = key[order]
+            start = np.flatnonzero(np.r_[True, k[1:] != k[:-1]])
+            out = np.zeros(len(start), bool)
+            lows, highs = {}, {}
+            for what in (READ, WRITE, ATOMIC, FLAG):
+                mine = kind[order] == what
+                lows[what] = np.minimum.reduceat(np.where(mine, who[order], 1 << 40), start)
+                highs[what] = np.maximum.reduceat(np.where(mine, who[order], -1), start)
+            for a, b in CONFLICTS:
+                both = (highs[a] >= 0) & (highs[b] >= 0)
+                differ = (lows[a] != highs[b]) | (highs[a] != lows[b])
+                out |= both & differ
+            return k[start[out]]
+
+        across = mixed(place, warp)
+        if self.summarised:
+            return across, across[:0]  # which synchronisation came first is no longer known
+        stride = int(max(warp.max(), epoch.max())) + 1
+        fine = (place * stride + warp) * stride + epoch
+        within = mixed(fine, tid) // (stride * stride)
+        return across, within
+
+    def _unordered_by_clock(
+        self, table: Array, log: list[Entry], columns: int
+    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+        """Pairs of accesses that neither a warp's order nor the clock keeps apart, by lines.
+
+        Each access is held against the last write before it and the first one after it, in the
+        order in which the emulator ran them: if all these are ordered, then all accesses are.
+        """
+        t = table[:, np.lexsort((table[2], table[1], table[0]))]
+        place, sequence, tid, kind, warp, epoch = t
+        n = len(place)
+        at = np.arange(n)
+        start = np.maximum.accumulate(np.where(np.r_[True, place[1:] != place[:-1]], at, 0))
+        last = np.r_[place[1:] != place[:-1], True]
+        end = np.minimum.accumulate(np.where(last, at, n)[::-1])[::-1]
+        earlier: list[Array] = []
+        later: list[Array] = []
+        for target in (np.isin(kind, (WRITE, FLAG)), kind == ATOMIC):
+            before = np.r_[-1, np.maximum.accumulate(np.where(target, at, -1))[:-1]]
+            after = np.r_[np.minimum.accumulate(np.where(target, at, n)[::-1])[::-1][1:], n]
+            some = before >= start
+            earlier.append(before[some])
+            later.append(at[some])
+            some = after <= end
+            earlier.append(at[some])
+            later.append(after[some])
+        i, j = np.concatenate(earlier), np.concatenate(later)
+        conflicts = np.zeros((5, 5), bool)
+        for a, b in CONFLICTS:
+            conflicts[a, b] = conflicts[b, a] = True
+        keep = conflicts[kind[i], kind[j]] & (tid[i] != tid[j])
+        i, j = i[keep], j[keep]
+        stamps, column = np.zeros(n, np.int64), place % columns
+        begun = self._first_view()
+        held = [begun if a.view is None else a.view for a in log]
+        views = {id(v): v for v in held}
+        of = np.array([id(v) for v in held])[sequence]
+        for number, view in views.items():
+            sel = of == number
+            stamps[sel] = view[0][column[sel], warp[sel]]
+        ordered = (warp[i] == warp[j]) & (epoch[i] != epoch[j])
+        for number, view in views.items():
+            sel = (of[j] == number) & (warp[i] != warp[j])
+            a, b = i[sel], j[sel]
+            ordered[sel] = stamps[a] <= view[1][column[b], warp[b], warp[a]]
+        i, j = i[~ordered], j[~ordered]
+        racing = self._not_harmless(t, np.unique(place[i]), log, columns)
+        keep = np.isin(place[i], racing)
+        found: dict[tuple[int, int], tuple[tuple[int, int, int, int], set[int]]] = {}
+        lines = np.array([self.state.sites[a.site].line for a in log])
+        for a, b in zip(i[keep], j[keep], strict=True):
+            if (int(kind[a]), int(kind[b])) not in CONFLICTS:
+                a, b = b, a  # the writing one first
+            pair = (int(lines[sequence[a]]), int(lines[sequence[b]]))
+            both = kind[b] in (WRITE, FLAG)
+            if both:
+                pair = (max(pair), min(pair))
+            example = (int(place[a]), int(tid[a]), int(tid[b]), int(both))
+            old, where = found.get(pair, (example, set()))
+            where.add(int(place[a]))
+            better = _one_warp(old) and not _one_warp(example)
+            found[pair] = (example if better else old, where)
+        return [(pair, example, len(where)) for pair, (example, where) in sorted(found.items())]
+
+    def _pairs(
+        self, table: Array, racing: Array, across: Array, log: list[Entry]
+    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+        """Group the races by the two source lines, with one example each.
+
+        across: the places where two warps meet. They are looked at too, for their examples, so that
+        the advice is never one for a single warp where that would not do.
+        """
+        lines = np.array([self.state.sites[a.site].line for a in log])
+        found: dict[tuple[int, int], list[Any]] = {}
+        sample = _spread_sample(racing)
+        for place in sample:
+            for pair, example in self._meetings(table, int(place), lines).items():
+                entry = found.setdefault(pair, [example, 0])
+                entry[1] += 1
+                if _one_warp(entry[0]) and not _one_warp(example):
+                    entry[0] = example
+        for place in np.setdiff1d(_spread_sample(across), sample):
+            for pair, example in self._meetings(table, int(place), lines).items():
+                entry = found.setdefault(pair, [example, 0])
+                if _one_warp(entry[0]) and not _one_warp(example):
+                    entry[0] = example
+        return [
+            (pair, example, max(hits * len(racing) // len(sample), 1))
+            for pair, (example, hits) in sorted(found.items())
+        ]
+
+    def _meetings(
+        self, table: Array, place: int, lines: Array
+    ) -> dict[tuple[int, int], tuple[int, int, int, int]]:
+        """Who meets whom at a place, by pair of lines: (place, writer, other, whether it writes too)."""
+        rows = table[:, table[0] == place].T
+        # One access a thread, line, kind and epoch is enough to tell who met whom.
+        items = sorted(
+            {(int(lines[r[1]]), int(r[3]), int(r[2]), int(r[4]), int(r[5])) for r in rows}
+        )
+        here: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+        for w in [i for i in items if i[1] != READ][:128]:
+            for o in items:
+                if o[2] == w[2] or (w[1], o[1]) not in CONFLICTS:
+                    continue  # no conflict, or reported from the other side
+                if o[3] == w[3] and o[4] != w[4]:
+                    continue  # one warp, synchronised in between
+                pair = (w[0], o[0])
+                both = o[1] in (WRITE, FLAG)
+                if both:
+                    pair = (max(pair), min(pair))
+                example = (place, w[2], o[2], int(both))
+                old = here.get(pair)
+                if old is None or (o[3] != w[3] and _one_warp(old)):
+                    here[pair] = example  # threads of two warps make the better example
+        return here
+
+    def _finding(self, race: _Race) -> None:
+        s = self.state
+        place, writer, other, both_write = race.example
+        pair, count, column = race.lines, race.count, race.column
+        address = (place // race.columns) * self.granule
+        name, where = s.shared_name(address)
+        verb = "writes" if both_write else "accesses"
+        warp = writer // 32 == other // 32
+        cure = (
+            "The two threads are of one warp: put __syncwarp() between the accesses"
+            if warp
+            else "Put __syncthreads() between the accesses"
+        )
+        program = s.launch.program
+        if not warp and program.waits:
+            cure += (
+                ", or let the second wait for a volatile flag or a lock that the first sets, with "
+                "__threadfence_block() before it is set and after it is read"
+            )
+        s.find(
+            "race",
+            pair[0],
+            f"{where}: thread {s.thread_text(writer)} writes it and thread "
+            f"{s.thread_text(other)} {verb} it (line {pair[1]}) with no barrier in between. {cure}",
+            count,
+            array=name,
+            index=where,
+            threads=(writer, other),
+            other_line=pair[1],
+            block=s.block_tuple(column),
+            weight=int(not warp),  # __syncwarp() would not help threads of two warps
+        )
+
+
+def _one_warp(example: tuple[int, int, int, int]) -> bool:
+    """Whether the two threads of an example are of one warp."""
+    return example[1] // 32 == example[2] // 32
+
+
+def _spread_sample(places: Array) -> Array:
+    """A few places, from first to last."""
+    if not len(places):
+        return places
+    return places[np.unique(np.linspace(0, len(places) - 1, _SAMPLE).astype(np.int64))]

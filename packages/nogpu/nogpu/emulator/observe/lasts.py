@@ -1,0 +1,274 @@
+"""The judge of accesses one by one: the last ones to each place, and what the clock says of them.
+
+Shared memory in kernels with mbarriers, which order single threads, and of clusters: every access is judged
+when it is made, against the last write and the last reads of the same place. Global memory: the last writer
+and reader of each granule are kept for the whole launch, for the arrays that the kernel may write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine.events import Access, Stage
+from nogpu.emulator.observe.log import ATOMIC, READ, WRITE, kind_of
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.observe.clock import Clock
+    from nogpu.emulator.observe.initialised import FirstWrites
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+_CHUNK = 256
+
+
+class _Last:
+    """The last accesses of a kind to each place: thread, its time, the instruction; in rows, one for each warp.
+
+    Places are kept by chunks, those that somebody has used: engines fill most of the shared memory of the kernels
+    that have the most of it, and threads touch little.
+    """
+
+    def __init__(self, rows: int, places: int) -> None:
+        self.each = -(-places // _CHUNK)  # chunks of a row
+        self.slot = np.zeros(rows * self.each, np.int32)  # of each chunk; 0: nobody was there
+        self.used = np.zeros(rows, bool)
+        self.count = 1
+        self.thread = np.full(_CHUNK, -1, np.int16)
+        self.time = np.zeros(_CHUNK, np.int64)
+        self.site = np.zeros(_CHUNK, np.int32)
+
+    def at(self, place: Array, row: Array | int = 0) -> Array:
+        """Where places of rows stand in `thread`, `time` and `site`: below _CHUNK for those that nobody used."""
+        chunk = place // _CHUNK
+        return self.slot[row * self.each + chunk] * _CHUNK + (place - chunk * _CHUNK)
+
+    def enter(self, place: Array, row: Array | int, thread: Array, time: Array, site: int) -> None:
+        """These threads come to places at these times."""
+        chunk = row * self.each + place // _CHUNK
+        fresh = np.unique(chunk[self.slot[chunk] == 0])
+        if len(fresh):
+            self._grow(fresh)
+        at = self.at(place, row)
+        self.thread[at], self.time[at], self.site[at] = thread, time, site
+
+    def _grow(self, chunks: Array) -> None:
+        self.slot[chunks] = np.arange(self.count, self.count + len(chunks))
+        self.used[chunks // self.each] = True
+        self.count += len(chunks)
+        if self.count * _CHUNK > len(self.thread):
+            more = max(self.count * _CHUNK, 2 * len(self.thread)) - len(self.thread)
+            self.thread = np.append(self.thread, np.full(more, -1, np.int16))
+            self.time = np.append(self.time, np.zeros(more, np.int64))
+            self.site = np.append(self.site, np.zeros(more, np.int32))
+
+    def forget(self, place: Array) -> None:
+        """Nobody was at these places, in no row."""
+        for row in np.flatnonzero(self.used):
+            at = self.at(place, int(row))
+            self.thread[at[at >= _CHUNK]] = -1
+
+
+class LastJudge:
+    """Judges accesses to the shared memory of a batch of blocks as they come."""
+
+    def __init__(
+        self,
+        state: State,
+        first: FirstWrites,
+        clock: Clock,
+        memory: Array,
+        memories: int,
+        each: int = 0,
+    ) -> None:
+        """first: told when an interval ends. memory: int64 (1, 1, p, q): whose shared memory each block's is,
+        one of so many. The state may be a view of clusters, whose blocks have more than one. each: then the
+        numbers of threads that one block of a cluster takes."""
+        self.state, self.first, self.clock = state, first, clock
+        self.granule = state.launch.program.granule
+        self.shift = self.granule.bit_length() - 1
+        self.places = -(-state.launch.shared_bytes // self.granule) * memories
+        self.memory, self.memories, self.each = memory, memories, each
+        self.nwarps = state.warp_shape.warps
+        self.writes = _Last(1, self.places)
+        self.reads = _Last(self.nwarps, self.places)
+        self.atomics: _Last | None = None
+
+    def warp(self, mask: Mask | None) -> None:
+        """Lanes of warps synchronise: the clock knows."""
+
+    def end(self, but: Array | None = None) -> None:
+        """A barrier of the whole block."""
+        self.first.judge(None, None, 1)
+
+    def note(self, access: Access) -> None:
+        """Judge an access and enter it."""
+        site, where, s = access.site, access.where, self.state
+        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        kind = kind_of(site)
+        kind = (
+            WRITE
+            if access.stage is not Stage.WHOLE
+            else kind
+            if kind == READ
+            else (WRITE if kind == WRITE else ATOMIC)
+        )
+        at, thread, column, chosen = self._flat(granule, where.mask, where.owner)
+        values = access.values
+        for j in range(span if len(at) else 0):
+            place = at + j * self.memories
+            if access.stage is Stage.WAITED:
+                # Where its own beginning was the last write, several lanes may copy the same bytes.
+                new = self.writes.site[self.writes.at(place)] != site.index
+                self._compare(site, WRITE, place[new], thread[new], column[new])
+                self._enter(site, WRITE, place, thread, column)
+                continue
+            self._compare(site, kind, place, thread, column)
+            self._enter(site, kind, place, thread, column)
+            if kind == WRITE and values is not None:
+                met = self.writes.thread[self.writes.at(place)] != thread
+                if met.any():
+                    value = values[j * self.granule // values[0].dtype.itemsize]
+                    full = np.broadcast_to(value, s.shape)
+                    flat = full.reshape(-1) if chosen is None else full[chosen]
+                    self._collision(site, place, thread, column, met, flat)
+
+    def engine_writes(self, site: Site, place: Array, thread: Array, column: Array) -> None:
+        """A copy engine writes granules for threads: flat arrays. From here on it is the last writer, and this judge
+        does not know it."""
+        self._compare(site, WRITE, place, thread, column)
+        for last in (self.writes, self.reads, self.atomics):
+            if last is not None:
+                last.forget(place)
+
+    def engine_reads(self, site: Site, place: Array, thread: Array, column: Array) -> None:
+        """An engine reads granules for threads: flat arrays."""
+        self._against(self.writes, 0, site, READ, WRITE, place, thread, column)
+
+    def written(self, place: Array) -> tuple[Array, Array, Array]:
+        """Of each place the thread that wrote it last (-1: none, or an engine), its time, and its instruction."""
+        at, last = self.writes.at(place), self.writes
+        return last.thread[at].astype(np.int64), last.time[at], last.site[at]
+
+    def _flat(
+        self, granule: Array, mask: Mask | None, owner: Array | None
+    ) -> tuple[Array, Array, Array, Array | None]:
+        """Places, threads and blocks of the active lanes, and which lanes they are (None: all)."""
+        s = self.state
+        column = np.broadcast_to(s.block_index, s.shape)
+        at = np.broadcast_to(granule, s.shape) * self.memories + (
+            self.memory if owner is None else owner
+        )
+        thread = np.broadcast_to(s.thread, s.shape)
+        if mask is None:
+            return at.reshape(-1), thread.reshape(-1), column.reshape(-1), None
+        chosen = np.broadcast_to(mask.arr, s.shape)
+        return at[chosen], thread[chosen], column[chosen], chosen
+
+    def _compare(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
+        self._against(self.writes, 0, site, kind, WRITE, place, thread, column)
+        if kind != READ:
+            for warp in np.flatnonzero(self.reads.used):
+                self._against(self.reads, int(warp), site, kind, READ, place, thread, column)
+        if kind != ATOMIC and self.atomics is not None:
+            for warp in np.flatnonzero(self.atomics.used):
+                self._against(self.atomics, int(warp), site, kind, ATOMIC, place, thread, column)
+
+    def _against(
+        self,
+        last: _Last,
+        row: int,
+        site: Site,
+        kind: int,
+        other_kind: int,
+        place: Array,
+        thread: Array,
+        column: Array,
+    ) -> None:
+        """Earlier accesses of others that this thread does not know of. row: of `last`, a warp's."""
+        index = last.at(place, row)
+        other = last.thread[index]
+        open_ = (other >= 0) & (other != thread)
+        if not open_.any():
+            return
+        at = np.flatnonzero(open_)
+        stamp = last.time[index[at]]
+        who = other[at].astype(np.int64)
+        open_[at] = ~self.clock.knows(who, stamp, column[at], thread[at])
+        if open_.any():
+            self._race(last, index, site, kind, other_kind, place, thread, column, open_)
+
+    def _race(
+        self,
+        last: _Last,
+        index: Array,
+        site: Site,
+        kind: int,
+        other_kind: int,
+        place: Array,
+        thread: Array,
+        column: Array,
+        bad: Array,
+    ) -> None:
+        s = self.state
+        others = last.thread[index].astype(np.int64)
+        apart = bad & (others >> 5 != thread >> 5)  # of two warps: the better example
+        i = int(np.flatnonzero(apart if apart.any() else bad)[0])
+        mine, other = int(thread[i]), int(others[i])
+        before = s.sites[int(last.site[index[i]])].line
+        name, where = s.shared_name(int(place[i]) // self.memories * self.granule)
+        verbs = {READ: "reads", WRITE: "writes", ATOMIC: "updates"}
+        line = site.line
+        same = mine // 32 == other // 32
+        cure = (
+            "The two threads are of one warp: put __syncwarp() between the accesses"
+            if same
+            else "Let the first arrive at a barrier after its access, and the second wait for it"
+        )
+        if self.each and mine // self.each != other // self.each:
+            cure += (
+                ". All threads of both blocks meet at the barrier of their cluster: cluster.sync()"
+            )
+        s.find(
+            "race",
+            line,
+            f"{where}: thread {s.thread_text(mine)} {verbs[kind]} it and thread "
+            f"{s.thread_text(other)} {verbs[other_kind]} it (line {before}), and neither knows that "
+            f"the other has done so: no barrier that both used lies in between. {cure}",
+            int(np.count_nonzero(bad)),
+            array=name,
+            index=where,
+            threads=(mine, other),
+            other_line=before,
+            block=s.block_tuple(int(column[i])),
+            weight=int(not same),
+        )
+
+    def _collision(
+        self, site: Site, place: Array, thread: Array, column: Array, met: Array, value: Array
+    ) -> None:
+        """Threads of one store met: a race, unless they stored the same value."""
+        bits = value.view(f"u{value.dtype.itemsize}") if value.dtype.kind == "f" else value
+        stands = np.zeros(self.places, bits.dtype)
+        stands[place] = bits
+        met = met & (stands[place] != bits)
+        if met.any():
+            at = self.writes.at(place)
+            self._race(self.writes, at, site, WRITE, WRITE, place, thread, column, met)
+
+    def _enter(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
+        time = self.clock.stamp()[column, thread >> 5]
+        row: Array | int = 0
+        if kind == WRITE:
+            last = self.writes
+        else:
+            if kind == ATOMIC and self.atomics is None:
+                self.atomics = _Last(self.nwarps, self.places)
+            last = self.reads if kind == READ else self.atomics  # type: ignore[assignment]
+            row = thread >> 5
+        last.enter(place, row, thread, time, site.index)

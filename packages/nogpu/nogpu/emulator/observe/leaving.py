@@ -1,0 +1,94 @@
+"""Blocks that may have ended while others of their cluster still use their shared memory.
+
+A block's shared memory is there until its last thread leaves. An access to it by another block is safe if one of
+its own threads knows of it before the end: by a barrier of the cluster, an mbarrier, or a flag with its fences.
+Source: CUDA C++ Programming Guide, Distributed Shared Memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.events import Access, Observer, Stage
+from nogpu.emulator.machine.lanes import WARP
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.observe.races import RaceWatch
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Leaving(Observer):
+    """Keeps of each block when the threads of its peers used its shared memory last."""
+
+    def __init__(self, races: RaceWatch) -> None:
+        """races: whose clock says what a block knows of its peers. Is told of events after this one."""
+        self.races = races
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = state
+        self.stamp: Array | None = None  # (clusters, ranks of the owner, threads); -1: never
+        self.site = np.zeros(0, np.int32)  # of that access, the same shape
+        self.sites: dict[int, Site] = {}
+
+    def access(self, access: Access) -> None:
+        """Note who uses the shared memory of another block."""
+        s, where, view, clock = self.state, access.where, self.races.view, self.races.clock
+        if where.owner is None or access.stage is not Stage.WHOLE or view is None or clock is None:
+            return
+        column = np.broadcast_to(s.block_index, s.shape)
+        owner = np.broadcast_to(where.owner, s.shape)
+        chosen = owner != column
+        if where.mask is not None:
+            chosen = chosen & where.mask.arr
+        if not chosen.any():
+            return
+        if self.stamp is None:
+            self.stamp = np.full((view.blocks, view.peers.size, view.threads), -1, np.int64)
+            self.site = np.zeros(self.stamp.shape, np.int32)
+        cluster = view.peers.number[column[chosen]]
+        thread = np.broadcast_to(view.thread, s.shape)[chosen]
+        at = cluster, view.peers.rank[owner[chosen]], thread
+        # What a fence before it has handed on may be all that its peer gets to know.
+        handed = access.site.strong and access.site.op in ("store", "atomic")
+        stamp = clock.strong_stamp() if handed else clock.stamp()
+        self.stamp[at] = stamp[cluster, thread // WARP]
+        self.site[at] = access.site.index
+        self.sites[access.site.index] = access.site
+
+    def finish(self) -> None:
+        """The blocks have ended: report those that did not wait for the last access of their peers."""
+        s, view, clock = self.state, self.races.view, self.races.clock
+        if self.stamp is None or view is None or clock is None:
+            return
+        if s.waited_in_vain():
+            return  # nothing says when these blocks would have ended
+        each = view.padded // WARP
+        knows = (
+            clock.known_of_each()
+            .reshape(view.blocks, view.peers.size, each, view.threads)
+            .max(axis=2)
+        )
+        early = self.stamp > knows
+        for index in np.unique(self.site[early]):
+            cluster, rank, thread = np.nonzero(early & (self.site == index))
+            whose, inside = divmod(int(thread[0]), view.padded)
+            members = view.peers.members[cluster[0]]
+            lane = Who(s, inside, int(members[whose]), len(cluster))
+            site = self.sites[int(index)]
+            verb = {"load": "reads", "store": "writes", "barrier": "arrives at an mbarrier in"}
+            accuse(
+                "race",
+                site.line,
+                lane,
+                f"{lane} {verb.get(site.op, 'updates')} shared memory of block "
+                f"{s.block_tuple(int(members[rank[0]]))}, which may have ended by then: it waits for nothing that "
+                "comes after. Let all blocks of the cluster meet once more before the kernel ends: cluster.sync()",
+                array="shared",
+            )

@@ -1,0 +1,101 @@
+"""The log of shared memory: what was done between two barriers of a block, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+READ, WRITE, ATOMIC, WARP_SYNC, FLAG = range(5)
+"""Kinds of accesses. FLAG: a volatile write, a race with all but those who wait for it (ATOMIC)."""
+CONFLICTS = (
+    (WRITE, WRITE), (WRITE, READ), (WRITE, ATOMIC), (ATOMIC, READ),
+    (FLAG, FLAG), (FLAG, WRITE), (FLAG, READ),
+)  # fmt: skip
+
+
+def kind_of(site: Site) -> int:
+    """What an access is to the judges."""
+    if site.op == "load":
+        return ATOMIC if site.strong and (site.waits or not site.volatile) else READ
+    if site.op == "store":
+        return WRITE if not site.strong else FLAG if site.volatile else ATOMIC
+    return ATOMIC
+
+
+@dataclass
+class Entry:
+    """One execution of one shared-memory instruction by all lanes of a mask."""
+
+    site: int
+    kind: int
+    granule: Array | None  # first granule of each lane
+    count: int  # granules a lane
+    mask: Mask | None
+    values: tuple[Array, ...] | None  # what a write stored, to tell harmless duplicates
+    view: tuple[Array, Array] | None = None  # stamps and knowledge of the warps, if a clock is kept
+    copied: bool = False  # by a cp.async
+    bounds: tuple[Array, Array] | None = None  # of many accesses: first and last thread by place
+    synced: bool = False  # there were warp synchronisations among these many
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that this entry keeps alive, about."""
+        held = (self.granule, *(self.values or ()))
+        return 200 + sum(a.nbytes for a in held if a is not None)
+
+
+class Log:
+    """The accesses of an interval."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.written = False  # there is a store or an atomic among them
+        self.held = 0  # bytes that they keep alive
+
+    def add(self, entry: Entry) -> None:
+        """Append an access, or a synchronisation of warps."""
+        self.entries.append(entry)
+        self.held += entry.nbytes
+
+    def take(self) -> tuple[list[Entry], bool, int]:
+        """Empty the log: what it held, whether there was a store, and how many bytes."""
+        taken = self.entries, self.written, self.held
+        self.entries, self.written, self.held = [], False, 0
+        return taken
+
+    def of(self, state: State, blocks: Array) -> list[Entry]:
+        """Copies of the entries of some blocks (bool, four axes)."""
+        out = []
+        for a in self.entries:
+            mask = state.narrowed(a.mask, blocks)
+            if a.bounds is None and (mask is None or mask.n):
+                out.append(Entry(a.site, a.kind, a.granule, a.count, mask, a.values, a.view))
+        return out
+
+
+def lanes_of(state: State, entry: Entry, columns: int) -> tuple[Array, Array]:
+    """Flat (granule, block) places and threads of the active lanes, in thread order."""
+    if entry.bounds is not None:
+        low, high = entry.bounds
+        at = np.flatnonzero(high >= 0)
+        return np.concatenate([at, at]), np.concatenate([low[at], high[at]]).astype(np.int64)
+    assert entry.granule is not None
+    at = entry.granule * columns
+    if columns > 1:
+        at = at + state.block_index
+    shape = (state.rows, state.x, *((state.p, state.q) if columns > 1 else (1, 1)))
+    at = np.broadcast_to(at, shape)
+    tid = np.broadcast_to(state.thread, shape)
+    if entry.mask is None:
+        return at.reshape(-1), tid.reshape(-1)
+    chosen = np.broadcast_to(entry.mask.arr, shape)
+    return at[chosen], tid[chosen]

@@ -1,0 +1,120 @@
+"""cp.async: touching a place in shared memory while a copy to it is under way is a race.
+
+For the copying thread too. When the copy has been waited for it is an ordinary write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine.accused import accuse, who
+from nogpu.emulator.machine.events import Access, Observer, Stage
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.masks import Mask
+    from nogpu.emulator.machine.state import State
+    from nogpu.emulator.ptx.sites import Site
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class UnderWay(Observer):
+    """Counts the copies on their way to each granule of shared memory."""
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = state
+        self.granule = state.launch.program.granule
+        self.shift = self.granule.bit_length() - 1
+        self.pending = np.zeros((-(-state.launch.shared_bytes // self.granule), 1), np.int32)
+
+    def access(self, access: Access) -> None:
+        """Report those who touch a pending place; enter copies that begin or end."""
+        if self.state.copies is None and access.stage is Stage.WHOLE:
+            return
+        if access.space != "shared" or access.site.op == "barrier":
+            return
+        if access.where.owner is not None:
+            return  # of another block, whose copies nobody here waits for: the judges of races see it
+        site, where = access.site, access.where
+        granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
+        if access.stage is Stage.WHOLE or access.stage is Stage.BEGUN:
+            if self.state.copies is not None and self.state.copies.open:
+                self._check(site, granule, span, where.mask)
+            if access.stage is Stage.BEGUN:
+                places = self._places(granule, span, where.mask)
+                self.pending.reshape(-1)[places] += 1
+            return
+        places = np.unique(self._places(granule, span, where.mask))
+        flat = self.pending.reshape(-1)
+        flat[places] = np.maximum(flat[places] - 1, 0)
+
+    def _places(self, granule: Array, span: int, mask: Mask | None) -> Array:
+        """Flat places in `pending` of the active lanes' granules."""
+        state = self.state
+        varies = granule.shape[2] * granule.shape[3] > 1 or (
+            mask is not None and mask.arr.shape[2] * mask.arr.shape[3] > 1
+        )
+        if varies and self.pending.shape[1] == 1 and state.blocks > 1:
+            self.pending = np.repeat(self.pending, state.blocks, axis=1)
+        columns = self.pending.shape[1]
+        at = granule * columns
+        if columns > 1:
+            at = at + state.block_index
+        if mask is not None:
+            shape = np.broadcast_shapes(at.shape, mask.arr.shape)
+            at = np.broadcast_to(at, shape)[np.broadcast_to(mask.arr, shape)]
+        at = at.reshape(-1)
+        return np.concatenate([at + j * columns for j in range(span)])
+
+    def _check(self, site: Site, granule: Array, span: int, mask: Mask | None) -> None:
+        """Report lanes that touch a place whose copy is still under way."""
+        flat = self._lookup(granule, span)
+        if not flat.any():
+            return
+        if mask is not None:
+            flat = flat & mask.arr
+            if not flat.any():
+                return
+        state = self.state
+        lane = who(state, flat)
+        place = lane.value(granule)
+        name, where = state.shared_name(place * self.granule)
+        line = self._line_of(place)
+        accuse(
+            "race",
+            site.line,
+            lane,
+            f"{where}: {lane} {'reads' if site.op == 'load' else 'writes'} it while the cp.async of line "
+            f"{line} is still under way. Wait for its group (cp.async.wait_group), then __syncthreads()",
+            array=name,
+            index=where,
+            other_line=line,
+            weight=2,  # what to do about it is to wait for the copy first of all
+        )
+
+    def _lookup(self, granule: Array, span: int) -> Array:
+        columns = self.pending.shape[1]
+        flat = self.pending.reshape(-1)
+        at = granule * columns
+        if columns > 1:
+            at = at + self.state.block_index
+        hit = flat[at] > 0
+        for j in range(1, span):
+            hit = hit | (flat[at + j * columns] > 0)
+        return hit
+
+    def _line_of(self, granule: int) -> int:
+        for copy in self.state.copies.open:
+            begun = copy.begun
+            at, span = begun.where.granule(self.shift), max(begun.site.width >> self.shift, 1)
+            for j in range(span):
+                if (at + j == granule).any():
+                    return int(begun.site.line)
+        return 0
+
+    def not_under_way(self, granule: Array, span: int, missing: Array) -> Array:
+        """Lanes of `missing` that do not wait for a copy: those are reported as races."""
+        return missing if self.state.copies is None else missing & ~self._lookup(granule, span)

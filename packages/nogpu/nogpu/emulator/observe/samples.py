@@ -1,0 +1,96 @@
+"""What access maps show: the lanes of each line's first requests, and what they would need at best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.machine.events import Access, Observer, Stage, Where
+from nogpu.emulator.machine.lanes import ActiveLanes
+from nogpu.emulator.machine.memory import Buffer
+from nogpu.emulator.observe import counts
+
+if TYPE_CHECKING:
+    from nogpu.emulator.machine.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_MOST = 256  # requests of an instruction that are kept
+
+
+@dataclass
+class Sample:
+    """Of one memory instruction: its first requests, and the least that all of them need."""
+
+    # (array, itemsize, byte offsets by warp and lane)
+    rows: list[tuple[str, int, Array]] = field(default_factory=list)
+    kept: int = 0
+    ideal_sectors: int = 0
+    ideal_wavefronts: int = 0
+
+
+class Sampler(Observer):
+    """Keeps the first requests of the first block, and counts them all as if elements lay side by side."""
+
+    def __init__(self, sites: int) -> None:
+        """sites: memory instructions of the program."""
+        self.samples = [Sample() for _ in range(sites)]
+
+    def begin(self, state: State) -> None:
+        """A batch of blocks begins."""
+        self.state = state
+        self.before: dict[int, tuple[Where, int]] = {}
+        self.first = int(state.linear_block.reshape(-1)[0]) == 0  # the first block is here
+
+    def access(self, access: Access) -> None:
+        """Note an access, a copy when it begins."""
+        if access.stage not in (Stage.WHOLE, Stage.BEGUN) or access.space == "local":
+            return
+        sample, where = self.samples[access.site.index], access.where
+        if access.space == "global":
+            sample.ideal_sectors += self._ideal(access, counts.SECTOR)
+        else:
+            found = self.before.get(access.site.index)
+            if found is None or found[0] is not where:
+                found = (where, self._ideal(access, counts.BANKS * 4))
+                self.before[access.site.index] = found
+            sample.ideal_wavefronts += found[1]
+        if self.first and sample.kept < _MOST:
+            self._keep(sample, where)
+
+    def _ideal(self, access: Access, room: int) -> int:
+        """Units of `room` bytes that the distinct elements of each request fill, summed."""
+        state, where, width = self.state, access.where, access.site.width
+        mask = where.mask
+        active: ActiveLanes | None = None if mask is None else mask.active
+        six = state.warp_shape.lanes(where.offset)
+        if room == counts.SECTOR and six.shape[2] * six.shape[3] == 1:  # one address a warp
+            requests = state.total_warps if mask is None else mask.warps
+            return requests * max(width // room, 1)
+        keys = six >> (width.bit_length() - 1) if width > 1 else six
+        elements = counts.distinct(state.warp_shape, keys, active)
+        units = -(-elements * width // room)
+        return int(units.sum()) * (state.total_warps // elements.size)
+
+    def _keep(self, sample: Sample, where: Where) -> None:
+        """The lanes of the first block's requests."""
+        state, target, offset = self.state, where.target, where.offset
+        if isinstance(target, Buffer):
+            name, itemsize = target.name, target.itemsize
+        else:
+            symbol = state.shared_symbol(counts.first_offset(where))
+            if symbol is None:
+                return
+            name, itemsize, offset = symbol.name, symbol.itemsize, offset - symbol.start
+        shape = (state.rows, state.x)
+        at = np.broadcast_to(offset[:, :, 0, 0], shape).reshape(-1)
+        if where.mask is not None:
+            there = np.broadcast_to(where.mask.arr[:, :, 0, 0], shape).reshape(-1)
+            at = np.where(there, at, -1)
+        rows = np.concatenate([at, np.full(-state.threads % 32, -1, np.int64)]).reshape(-1, 32)
+        rows = rows[(rows >= 0).any(axis=1)]
+        if len(rows):
+            sample.rows.append((name, itemsize, rows))
+            sample.kept += len(rows)

@@ -1,0 +1,190 @@
+"""Loads, stores, atomics, asynchronous copies and mbarriers, as Python."""
+
+from __future__ import annotations
+
+from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx.emit import OPERATIONS, Emitter, lowers, own_kind
+from nogpu.emulator.ptx.words import NUMPY, items, space_of, types_of, variable_at
+
+
+@lowers("ld", "ldu")
+def _load(e: Emitter, ins: P.Instruction) -> None:
+    kind = types_of(ins)[-1]
+    numpy = NUMPY[kind]
+    target, address = ins.operands[:2]
+    targets = items(target)
+    space = space_of(ins)
+    held = [e.kinds[t.name] for t in targets if isinstance(t, P.Register)]
+    if kind[0] == "b" and any(k[1] > numpy[1] for k in held):
+        numpy = "u" + numpy[1]  # PTX ISA, ld: bits are extended with zeros, only .s with the sign
+    if space == "param" and (at := variable_at(address)):
+        _load_params(e, targets, *at, numpy)
+        return
+    base, offset = e.address(address)
+    if isinstance(address, P.Address) and isinstance(address.base, P.Register) and numpy[1] == "4":
+        # Load as the destination's own type.
+        numpy = own_kind(e, targets[0], numpy)
+    number = e.site(space, "load", numpy, len(targets), offset)
+    call = f"load(S, {number}, {base}, {e.active()})"
+    if len(targets) == 1:
+        e.write(targets[0], call, numpy)
+        return
+    value = e.temporary(call)
+    for i, item in enumerate(targets):
+        if item is not None:
+            e.write(item, f"{value}[{i}]", numpy)
+
+
+def _load_params(
+    e: Emitter, targets: tuple[P.Operand | None, ...], name: str, offset: int, numpy: str
+) -> None:
+    """Parameters of the kernel or of a device function, from a byte offset on."""
+    entry = name in e.program.param_offsets and e.function.is_entry
+    for i, item in enumerate(targets):
+        at = offset + i * int(numpy[1])
+        if entry:
+            at += e.program.param_offsets[name]
+            e.write(item, f"entry_param(S, {at}, {numpy})", numpy)
+        else:
+            e.write(item, f"load_param(F, {name!r}, {at}, {numpy})", numpy)
+
+
+@lowers("st")
+def _store(e: Emitter, ins: P.Instruction) -> None:
+    numpy = NUMPY[types_of(ins)[-1]]
+    address, source = ins.operands[:2]
+    sources = items(source)
+    space = space_of(ins)
+    if numpy[1] == "4" and isinstance(sources[0], P.Register):
+        numpy = own_kind(e, sources[0], numpy)
+    values = [e.read(o, numpy) for o in sources]
+    if space == "param":
+        formal = variable_at(address)
+        assert formal is not None
+        for i, value in enumerate(values):
+            at = formal[1] + i * int(numpy[1])
+            e.emit(f"store_param(F, {formal[0]!r}, {at}, {value})")
+        return
+    if space == "const":
+        raise e.fail("constant memory cannot be written by a kernel")
+    base, offset = e.address(address)
+    number = e.site(space, "store", numpy, len(sources), offset)
+    e.emit(f"store(S, {number}, {base}, ({', '.join(values)},), {e.active()})")
+
+
+@lowers("atom", "red")
+def _atomic(e: Emitter, ins: P.Instruction) -> None:
+    operation = next((p for p in ins.parts if p in OPERATIONS), "")
+    if not operation:
+        raise e.fail("it does not say which operation, and so is not emulated")
+    kind = types_of(ins)[-1]
+    space = space_of(ins)
+    operands = list(ins.operands)
+    target = None if ins.root == "red" else operands.pop(0)
+    address, *sources = operands
+    if isinstance(target, P.Vector) or (sources and isinstance(sources[0], P.Vector)):
+        raise e.fail("vector atomics are not emulated; use one atomic per element")
+    numpy = NUMPY[kind]
+    base, offset = e.address(address)
+    number = e.site(space, "atomic", numpy, 1, offset)
+    values = [e.read(o, numpy) for o in sources]
+    while len(values) < 2:
+        values.append("None")
+    call = (
+        f"atomic(S, {number}, {operation!r}, {kind!r}, {base}, {values[0]}, {values[1]}, "
+        f"{e.active()}, {target is not None})"
+    )
+    e.write(target, call, numpy)
+
+
+# -- asynchronous copies -------------------------------------------------------------------------
+
+
+@lowers("cp.mbarrier")
+def _copies_arrive(e: Emitter, ins: P.Instruction) -> None:
+    number, base = _barrier_at(e, ins, ins.operands[0])
+    e.emit(f"async_arrive(S, {number}, {base}, {'noinc' in ins.parts}, {e.active()})")
+
+
+@lowers("cp.wait_group")
+def _wait_for_copies(e: Emitter, ins: P.Instruction) -> None:
+    count = ins.operands[0]
+    assert isinstance(count, P.Immediate)
+    e.emit(f"wait_group(S, {count.value}, False, {e.active()})")
+
+
+@lowers("cp")
+def _copy(e: Emitter, ins: P.Instruction) -> None:
+    to, frm, size, *rest = ins.operands
+    assert isinstance(size, P.Immediate)
+    to_base, to_offset = e.address(to)
+    from_base, from_offset = e.address(frm)
+    rest = [o for o in rest if not (isinstance(o, P.Register) and e.kinds[o.name] == "i8")]
+    limit = "None"
+    if rest:
+        operand = rest[0]
+        if isinstance(operand, P.Register) and e.kinds[operand.name] == "b1":
+            nothing, whole = e.constant(0, "i4"), e.constant(size.value, "i4")
+            limit = f"select({e.read(operand, 'b1')}, {nothing}, {whole})"
+        else:
+            limit = e.read(operand, "i4")
+    words = size.value // 4
+    reads = e.site("global", "load", "u4", words, from_offset)
+    writes = e.site("shared", "store", "u4", words, to_offset)
+    e.emit(f"copy_async(S, {reads}, {writes}, {from_base}, {to_base}, {limit}, {e.active()})")
+
+
+# -- mbarriers -----------------------------------------------------------------------------------
+
+
+def _barrier_at(e: Emitter, ins: P.Instruction, operand: P.Operand | None) -> tuple[int, str]:
+    """(number of the access, expression of the address) of an mbarrier."""
+    base, offset = e.address(operand)
+    return e.site(space_of(ins), "atomic", "i8", 1, offset), base
+
+
+@lowers("mbarrier")
+def _mbarrier(e: Emitter, ins: P.Instruction) -> None:
+    what = ins.parts[1]
+    operands = list(ins.operands)
+    target = None if isinstance(operands[0], P.Address) else operands.pop(0)
+    number, base = _barrier_at(e, ins, operands[0])
+    count = e.read(operands[1], "i4") if len(operands) > 1 else e.constant(1, "i4")
+    if what in ("init", "inval") and "shared::cluster" in ins.parts:
+        raise e.fail(
+            "a block sets up the mbarriers of its own shared memory alone: use .shared::cta"
+        )
+    if what == "expect_tx":
+        e.emit(f"expect_bytes(S, {number}, {base}, {count}, {e.active()})")
+    elif what == "complete_tx":
+        e.emit(f"complete_tx(S, {number}, {base}, {count}, {e.active()})")
+    elif "expect_tx" in ins.parts:
+        if what != "arrive":
+            raise e.fail(
+                "only mbarrier.arrive announces bytes here. Use mbarrier.expect_tx before it"
+            )
+        e.write(target, f"arrive_expecting(S, {number}, {base}, {count}, {e.active()})", "i8")
+    elif what == "init":
+        e.emit(f"init_barrier(S, {number}, {base}, {count}, {e.active()})")
+    elif what == "inval":
+        e.emit(f"end_barrier(S, {number}, {base}, {e.active()})")
+    elif what in ("arrive", "arrive_drop"):
+        call = f"arrive(S, {number}, {base}, {count}, {what == 'arrive_drop'}, {e.active()})"
+        e.write(target, call, "i8")
+    else:
+        raise e.fail("it is not among the operations on mbarriers that the emulator knows")
+
+
+def poll_barrier(e: Emitter, ins: P.Instruction) -> str:
+    """The result of a block that ends by asking whether a phase is complete."""
+    target, address, want = ins.operands[:3]
+    if ins.guard is not None or not isinstance(target, P.Register):
+        raise e.fail("a question after an mbarrier under a predicate is not emulated")
+    if "shared::cluster" in ins.parts:
+        raise e.fail(
+            "a block waits at the mbarriers of its own shared memory alone: use .shared::cta"
+        )
+    number, base = _barrier_at(e, ins, address)
+    parity = "parity" in ins.parts
+    value = e.read(want, "i4" if parity else "i8")
+    return f"({number}, {base}, {value}, {parity}, {e.numbers[target.name]})"

@@ -1,0 +1,124 @@
+"""Which instructions may touch the registers of a wgmma that is under way: found in the text.
+
+Few do in a kernel: those that set sums to zero, copies that the compiler puts around assembly, and what
+uses the sums before everything has been waited for. Only these tell the machine, which knows what is
+under way (see `machine.products`); all others run as if there were no such registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx import waits
+from nogpu.emulator.ptx.words import items
+
+NUMBER = "#"
+"""Stands for a literal that a mov puts into a register."""
+_IN_NO_GROUP, _IN_A_GROUP = 1, 2  # where products that may be under way are
+
+
+@dataclass(frozen=True)
+class Touch:
+    """What an instruction does to such registers. reads: their names.
+
+    writes: names, each with the register that is copied into it, NUMBER, or "" for any other value.
+    """
+
+    reads: tuple[str, ...]
+    writes: tuple[tuple[str, str], ...]
+
+
+def touches(function: P.Function, spans: Sequence[waits.Span]) -> dict[int, Touch]:
+    """What instructions do to registers of wgmma, by place. spans: as for `waits.loops`."""
+    code = function.code
+    watched = _watched(code)
+    if not watched:
+        return {}
+    found: dict[int, Touch] = {}
+    for start, end, state in _under_way(function, spans):
+        for i in range(start, end):
+            ins = code[i]
+            if not _multiplies(ins) and not ins.op.ends:
+                source = NUMBER if _sets(ins) else _copied(ins)
+                kept = set() if not ins.guard else set(ins.writes)
+                read = [n for n in ins.reads if n in watched and n not in kept]
+                reads = tuple(read) if state and source is None else ()
+                writes = tuple((n, source or "") for n in ins.writes if n in watched)
+                if reads or writes:
+                    found[i] = Touch(reads, writes)
+            state = _after(ins, state)
+    return found
+
+
+def _multiplies(ins: P.Instruction) -> bool:
+    return ins.root == "wgmma" and "mma_async" in ins.parts
+
+
+def _copied(ins: P.Instruction) -> str | None:
+    """The register that a mov copies whole into another; None for other instructions."""
+    if ins.root != "mov" or len(ins.operands) != 2:
+        return None
+    to, source = ins.operands
+    return source.name if isinstance(to, P.Register) and isinstance(source, P.Register) else None
+
+
+def _sets(ins: P.Instruction) -> bool:
+    """Whether a mov puts a literal into a register."""
+    return ins.root == "mov" and isinstance(ins.operands[-1], P.Immediate)
+
+
+def _watched(code: Sequence[P.Instruction]) -> set[str]:
+    """The registers of products, those that are copied into them, and their copies."""
+    found: set[str] = set()
+    for ins in code:
+        if _multiplies(ins):
+            for operand in ins.operands[:2]:
+                if isinstance(operand, P.Vector):
+                    found |= {o.name for o in items(operand) if isinstance(o, P.Register)}
+    if not found:
+        return found
+    copies = [(ins.writes[0], s) for ins in code if (s := _copied(ins)) and ins.writes]
+    for into, out_of in ((0, 1), (1, 0)):
+        while fresh := {c[out_of] for c in copies if c[into] in found} - found:
+            found |= fresh
+    return found
+
+
+def _after(ins: P.Instruction, state: int) -> int:
+    """Where products may be under way after an instruction."""
+    if ins.root != "wgmma":
+        return state
+    if "mma_async" in ins.parts:
+        return state | _IN_NO_GROUP
+    if ins.guard:  # some threads may not execute it
+        return state | (_IN_A_GROUP if state and "commit_group" in ins.parts else 0)
+    if "commit_group" in ins.parts:
+        return _IN_A_GROUP if state else 0
+    count = ins.operands[0] if "wait_group" in ins.parts else None
+    if isinstance(count, P.Immediate) and count.value == 0:
+        return state & ~_IN_A_GROUP
+    return state
+
+
+def _under_way(function: P.Function, spans: Sequence[waits.Span]) -> Iterator[tuple[int, int, int]]:
+    """Blocks, and where products may be under way when they begin."""
+    place = {start: i for i, (start, _) in enumerate(spans)}
+    state = [0] * len(spans)
+    seen = [False] * len(spans)
+    todo = [0]
+    seen[0] = True
+    while todo:
+        at = todo.pop()
+        now = state[at]
+        for ins in function.code[slice(*spans[at])]:
+            now = _after(ins, now)
+        for start in waits.followers(function, spans, at):
+            to = place[start]
+            if not seen[to] or now | state[to] != state[to]:
+                seen[to] = True
+                state[to] |= now
+                todo.append(to)
+    for (start, end), now in zip(spans, state, strict=True):
+        yield start, end, now

@@ -1,0 +1,498 @@
+"""The writer of Python: registers become variables, operands expressions, rows of the table lines."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nogpu.emulator.ptx import opcodes
+from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx.layout import PARAM_BASE, symbol_address
+from nogpu.emulator.ptx.sites import Site
+from nogpu.emulator.ptx.words import NUMPY, STRONG, space_of, types_of
+from nogpu.errors import EmulationError
+
+if TYPE_CHECKING:
+    from nogpu.emulator.ptx.program import Program
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
+"""Words of atomics and reductions that say what is done."""
+_CONSTANT = re.compile(r"c_([a-z]\d)_([0-9a-f]+)")
+
+
+def constant_name(value: int | float, kind: str) -> str:
+    """The name of a one-element array of a NumPy type: it holds the element's bits."""
+    if kind == "b1":
+        array = np.array(bool(value))
+    elif kind[0] == "f":
+        array = np.array(value, kind)
+    else:
+        bits = int(kind[1]) * 8
+        array = np.array(int(value) & ((1 << bits) - 1), f"u{kind[1]}").view(kind)
+    return f"c_{kind}_{array.tobytes().hex()}"
+
+
+def constant_of_name(name: str) -> Array | None:
+    """The array that `constant_name` named so, or None for another name."""
+    found = _CONSTANT.fullmatch(name)
+    if found is None:
+        return None
+    return np.frombuffer(bytes.fromhex(found[2]), found[1]).reshape(1, 1, 1, 1)  # read-only
+
+
+class Emitter:
+    """Writes the Python of one basic block."""
+
+    def __init__(
+        self,
+        program: Program,
+        function: P.Function,
+        kinds: dict[str, str],
+        numbers: dict[str, int],
+        local_at: dict[str, int],
+        locals_size: int,
+    ) -> None:
+        self.program = program
+        self.function = function
+        self.kinds = kinds
+        self.numbers = numbers
+        self.local_at = local_at
+        self.locals_size = locals_size
+        self.lines: list[str] = []
+        self.where: dict[str, str] = {}  # register -> Python variable
+        self.dirty: set[str] = set()
+        self.free: list[str] = []
+        self.slots = 0
+        self.last: dict[str, int] = {}
+        self.ending: list[list[str]] = []
+        self.position = 0
+        self.waiting: frozenset[int] = frozenset()  # positions of reads that decide over a wait
+        self.ins: P.Instruction | None = None
+        self.temporaries = 0
+        self.told: list[tuple[str, str]] = []  # writes to registers of wgmma that wait to be told
+        self.told_line = 0
+        self._guard: str | None = None
+        self._active = ""
+
+    # -- structure -------------------------------------------------------------------------------
+
+    def plan(self, code: Sequence[P.Instruction]) -> None:
+        """Find the last use of every block-local register, so that its variable can be reused."""
+        last: dict[str, int] = {}
+        for i, ins in enumerate(code):
+            for name in (*ins.reads, *ins.writes):
+                if name not in self.numbers:
+                    last[name] = i
+        self.ending = [[] for _ in code]
+        for name, i in last.items():
+            self.ending[i].append(name)
+
+    def begin(self, ins: P.Instruction, position: int) -> None:
+        """Start an instruction."""
+        if position:
+            # Free variables as early as possible: big arrays are then reused while in cache.
+            for name in self.ending[position - 1]:
+                if variable := self.where.pop(name, ""):
+                    self.free.append(variable)
+        self.ins = ins
+        self.position = position
+        self._guard = None
+        self._active = "active"
+        if ins.guard is not None and ins.op.ends not in ("jump", "table", "exit", "barrier"):
+            predicate = self.guard()
+            self._guard = self.temporary(predicate or "")
+
+    def guard(self) -> str | None:
+        """Expression of the instruction's guard, or None."""
+        assert self.ins is not None
+        if self.ins.guard is None:
+            return None
+        value = self.variable(self.ins.guard)
+        return f"~{value}" if self.ins.guard_negated else value
+
+    def active(self) -> str:
+        """Expression of the mask under which this instruction accesses memory."""
+        if self._guard is None:
+            return "active"
+        if self._active == "active":
+            self._active = self.temporary(f"S.narrowed(active, {self._guard})")
+        return self._active
+
+    def emit(self, line: str) -> None:
+        """Append a line of Python."""
+        self.lines.append(line)
+
+    def temporary(self, expression: str) -> str:
+        """Keep an expression in a new variable."""
+        self.temporaries += 1
+        name = f"x{self.temporaries % 64}" if self.temporaries > 64 else f"x{self.temporaries}"
+        self.emit(f"{name} = {expression}")
+        return name
+
+    def finish(self, result: str) -> None:
+        """Store the registers that other blocks use, and return."""
+        stored = sorted(self.dirty)
+        if stored:
+            result_line = f"result = {result}"
+            self.emit(result_line)
+            self.emit("if m is None:")
+            for name in stored:
+                self.emit(f"    R[{self.numbers[name]}] = {self.where[name]}")
+            self.emit("else:")
+            self.emit("    a = m.arr")
+            for name in stored:
+                n = self.numbers[name]
+                self.emit(f"    R[{n}] = np.where(a, {self.where[name]}, R[{n}])")
+            self.emit("return result")
+        else:
+            self.emit(f"return {result}")
+
+    def source(self, name: str) -> str:
+        """The block as a Python function."""
+        body = "\n".join("    " + line for line in self.lines) or "    pass"
+        return f"def {name}(S, R, F, m, active):\n{body}\n"
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def variable(self, register: str) -> str:
+        """The Python variable that holds a register, loaded if need be."""
+        found = self.where.get(register)
+        if found is None:
+            number = self.numbers.get(register)
+            if number is None:
+                # Written under a guard before it is read: starts as zero.
+                found = self._slot()
+                self.emit(f"{found} = {self.constant(0, self.kinds[register])}")
+            else:
+                found = f"r{number}"
+                self.emit(f"{found} = R[{number}]")
+            self.where[register] = found
+        return found
+
+    def _slot(self) -> str:
+        if self.free:
+            return self.free.pop()
+        self.slots += 1
+        return f"t{self.slots}"
+
+    def constant(self, value: int | float, kind: str) -> str:
+        """Name of a one-element array."""
+        return constant_name(value, kind)
+
+    def read(self, operand: P.Operand | None, kind: str) -> str:
+        """Expression of an operand as a NumPy type."""
+        if isinstance(operand, P.Register):
+            return self._convert(self.variable(operand.name), self.kinds[operand.name], kind)
+        if isinstance(operand, P.Immediate):
+            return self.constant_of(operand, kind)
+        if isinstance(operand, P.Negated):
+            return f"~{self.read(operand.operand, kind)}"
+        if isinstance(operand, P.Symbol):
+            return self._symbol(operand, kind)
+        raise EmulationError(self._complain(f"cannot use {operand!r} as a value"))
+
+    def constant_of(self, operand: P.Immediate, kind: str) -> str:
+        """A literal as a NumPy type: integers by value, floats by bits."""
+        size = int(kind[1])
+        if operand.kind == "int":
+            if kind[0] == "f":
+                # An integer literal for a floating-point register gives its bits.
+                bits = operand.value & ((1 << 8 * size) - 1)
+                return self.constant(np.frombuffer(bits.to_bytes(size, "little"), kind)[0], kind)
+            return self.constant(operand.value, kind)
+        raw = operand.value.to_bytes(8 if operand.kind == "f64" else 4, "little")
+        if len(raw) == 8 and size == 4 and kind[0] == "f":
+            raw = struct.pack("<f", struct.unpack("<d", raw)[0])
+        if kind == "f2":
+            value = np.frombuffer(raw, "f4" if len(raw) == 4 else "f8")[0]
+            return self.constant(float(value), kind)
+        if kind[0] == "f":
+            return self.constant(np.frombuffer(raw[:size], kind)[0], kind)
+        return self.constant(int.from_bytes(raw[:size], "little"), kind)
+
+    def _symbol(self, symbol: P.Symbol, kind: str) -> str:
+        name = symbol.name
+        if name.startswith("%"):
+            special = name[1:]
+            if special.startswith("envreg"):
+                self.program.cooperative = True
+                return self.constant(0, kind)  # no cooperative grid
+            if special.startswith("reserved"):
+                raise EmulationError(
+                    self._complain(
+                        f"{name} is not emulated: cooperative groups need it for tiles of more than "
+                        "32 threads. Use tiled_partition<32> and add up the warps in shared memory"
+                    )
+                )
+            if special.startswith("pm"):
+                raise EmulationError(self._complain(f"{name} is not emulated; remove it"))
+            if special == "WARP_SZ":
+                return self.constant(32, kind)
+            own = "i8" if special in ("clock64", "globaltimer", "gridid") else "i4"
+            own = "b1" if special == "is_explicit_cluster" else own
+            return self._convert(f"S.special({special!r})", own, kind)
+        if name == "WARP_SZ":
+            return self.constant(32, kind)
+        address = self.address_of(name)
+        if address is None:
+            raise EmulationError(self._complain(f"unknown symbol {name!r}"))
+        constant = self.constant(address + symbol.offset, kind)
+        if name in self.local_at and not self.function.is_entry:
+            return f"({constant} + {kind}.type(S.local_base))"  # the caller's locals lie below
+        return constant
+
+    def address_of(self, name: str) -> int | None:
+        """Address of a variable in its own space."""
+        program = self.program
+        if name in program.shared_offsets:
+            return program.shared_base + program.shared_offsets[name]
+        if name in self.local_at:
+            return self.local_at[name]
+        if name in program.global_symbols:
+            return symbol_address(program.global_symbols[name][0])
+        if name in program.param_offsets:
+            return PARAM_BASE + program.param_offsets[name]
+        if name in program.pointed:
+            return program.function_address(name)
+        return None
+
+    def _convert(self, expression: str, have: str, want: str) -> str:
+        if have == want:
+            return expression
+        if have == "b1" or want == "b1":
+            raise EmulationError(self._complain("a predicate is used as a number"))
+        if have[1] == want[1]:
+            return f"{expression}.view({want})"
+        # Other widths: the bits are cut or zero-extended (ld, st and cvt take wider registers).
+        if have[0] == "f" or (have[0] == "i" and int(want[1]) > int(have[1]) and want[0] != "i"):
+            expression = f"{expression}.view(u{have[1]})"
+        if want[0] == "f":
+            return f"{expression}.astype(u{want[1]}).view({want})"
+        return f"{expression}.astype({want})"
+
+    def write(self, operand: P.Operand | None, expression: str, kind: str) -> None:
+        """Put a value of a NumPy type into a register (None: the sink)."""
+        if operand is None:
+            self.emit(expression)
+            return
+        if not isinstance(operand, P.Register):
+            raise EmulationError(self._complain(f"cannot write to {operand!r}"))
+        name = operand.name
+        own = self.kinds[name]
+        if own != kind:
+            if own == "b1" or kind == "b1":
+                raise EmulationError(self._complain("a predicate is mixed with a number"))
+            if own[1] == kind[1]:
+                expression = f"({expression}).view({own})"
+            elif own[0] == "f":
+                expression = f"({expression}).astype(u{own[1]}).view({own})"
+            elif kind[0] == "f":
+                expression = f"({expression}).view(u{kind[1]}).astype({own})"
+            else:
+                expression = f"({expression}).astype({own})"
+        if self._guard is not None:
+            expression = f"select({self._guard}, {expression}, {self.variable(name)})"
+        variable = self.where.get(name)
+        if variable is None:
+            number = self.numbers.get(name)
+            variable = f"r{number}" if number is not None else self._slot()
+            self.where[name] = variable
+        self.emit(f"{variable} = {expression}")
+        if name in self.numbers:
+            self.dirty.add(name)
+
+    def site(self, space: str, op: str, kind: str, count: int, offset: int) -> int:
+        """Register a memory instruction; returns its number."""
+        assert self.ins is not None
+        number, ins = len(self.program.sites), self.ins
+        parts = set(ins.parts)
+        scope = 0 if "cta" in parts else 1
+        self.program.sites.append(
+            Site(
+                number, ins.line, ins.text, space, op, np.dtype(kind), count, offset,
+                bool(STRONG & parts) or op == "atomic",
+                scope if {"acquire", "acq_rel"} & parts else None,
+                scope if {"release", "acq_rel"} & parts else None,
+                self.position in self.waiting,
+                "volatile" in parts,
+            )
+        )  # fmt: skip
+        return number
+
+    def address(self, operand: P.Operand | None) -> tuple[str, int]:
+        """(expression of the int64 base, constant offset) of an address operand."""
+        if not isinstance(operand, P.Address):
+            raise EmulationError(self._complain("an address in brackets is expected"))
+        base = operand.base
+        if isinstance(base, P.Register):
+            if self.kinds[base.name] == "i8":
+                return self.variable(base.name), operand.offset
+            return self.read(base, "u8") + ".view(i8)", operand.offset
+        if isinstance(base, P.Symbol):
+            return self._symbol(base, "i8"), operand.offset
+        return self.constant(base.value, "i8"), operand.offset
+
+    def _complain(self, what: str) -> str:
+        assert self.ins is not None
+        return f"line {self.ins.line}: PTX instruction {self.ins.text!r}: {what}"
+
+    def fail(self, what: str) -> EmulationError:
+        """An error about the current instruction."""
+        return EmulationError(self._complain(what))
+
+
+# -- from an instruction to its lines ------------------------------------------------------------
+
+Lower = Callable[[Emitter, P.Instruction], None]
+LOWER: dict[str, Lower] = {}
+
+
+def lowers(*keys: str) -> Callable[[Lower], Lower]:
+    """Register the function that emits the opcodes of these rows of the table."""
+
+    def keep(function: Lower) -> Lower:
+        LOWER.update(dict.fromkeys(keys, function))
+        return function
+
+    return keep
+
+
+def lower(e: Emitter, ins: P.Instruction) -> None:
+    """Emit an instruction. Raises EmulationError for one that is not emulated, or not with a word."""
+    refuse(e, ins)
+    op = ins.op
+    try:
+        if op.whole_warp:
+            what = ".".join(ins.parts[:2])
+            e.emit(f"whole_warps(S, {what!r}, {ins.line}, {e.active()})")
+        if op.warpgroup:
+            what = ".".join(ins.parts[:2])
+            e.emit(f"whole_warpgroups(S, {what!r}, {ins.line}, {e.active()})")
+        if op.emit is None:
+            LOWER[opcodes.key_of(ins.parts)](e, ins)
+        elif op.emit:
+            _from_row(e, ins, op)
+    except (IndexError, KeyError, ValueError, AttributeError, TypeError, AssertionError) as error:
+        check_words(ins)
+        raise EmulationError(
+            f"line {ins.line}: cannot translate the PTX instruction {ins.text!r} "
+            f"({type(error).__name__}: {error}). Rewrite that line with plainer operations"
+        ) from error
+    check_words(ins)  # after the lowering, which says of some words what to use instead
+
+
+def refuse(e: Emitter, ins: P.Instruction) -> None:
+    """Raise EmulationError for an opcode, or a word of it, that the table refuses."""
+    if ins.op.refused:
+        check_words(ins)
+    for word in ins.parts[1:]:
+        if word in ins.op.instead:
+            raise e.fail(ins.op.instead[word])
+
+
+def check_words(ins: P.Instruction) -> None:
+    """Raise EmulationError if the instruction has a word that its lowering would ignore."""
+    if reason := opcodes.unknown(ins.parts):
+        raise EmulationError(
+            f"line {ins.line}: the PTX instruction {ins.opcode!r} is not emulated: {reason}"
+        )
+
+
+def _from_row(e: Emitter, ins: P.Instruction, op: opcodes.Op) -> None:
+    assert op.emit is not None
+    fields = Fields(e, ins, op)
+    python = op.emit.format_map(fields)
+    if op.writes:
+        e.write(ins.operands[0], python, fields.kind_of("d"))
+    else:
+        e.emit(python)
+
+
+class Fields(Mapping[str, Any]):
+    """What a row's `emit` may name in braces.
+
+    Operands; kind: NumPy's name of the instruction's type; word, mode: its second and third word;
+    operation: its first word that is one of an atomic or a reduction; space; scope: 0 for .cta, else 1;
+    line; active: the mask; has[w]: whether it has a word; signed[i]: whether its type i is; i4[n] (or
+    another NumPy type): a constant.
+    """
+
+    def __init__(self, e: Emitter, ins: P.Instruction, op: opcodes.Op) -> None:
+        self.e, self.ins = e, ins
+        named = [name.partition(":") for name in op.args.split()]
+        self.place = {name: i for i, (name, _, _) in enumerate(named)}
+        self.kinds = {name: kind for name, _, kind in named if kind}
+
+    def kind_of(self, name: str) -> str:
+        """NumPy's name of the type of an operand."""
+        return self.kinds.get(name) or NUMPY[types_of(self.ins)[-1]]
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.place:
+            return self.e.read(self.ins.operands[self.place[name]], self.kind_of(name))
+        if name in NUMPY.values():
+            return _Asked(lambda value: self.e.constant(int(value), name))
+        return self._facts[name](self.e, self.ins)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self.place, *self._facts))
+
+    def __len__(self) -> int:
+        return len(self.place) + len(self._facts)
+
+    _facts: Mapping[str, Callable[[Emitter, P.Instruction], Any]] = {
+        "kind": lambda e, ins: NUMPY[types_of(ins)[-1]],
+        "word": lambda e, ins: ins.parts[1],
+        "mode": lambda e, ins: ins.parts[2] if len(ins.parts) > 2 else "",
+        "operation": lambda e, ins: next(p for p in ins.parts if p in OPERATIONS),
+        "space": lambda e, ins: space_of(ins),
+        "scope": lambda e, ins: 0 if "cta" in ins.parts else 1,
+        "line": lambda e, ins: ins.line,
+        "active": lambda e, ins: e.active(),
+        "has": lambda e, ins: _Asked(lambda word: word in ins.parts),
+        "signed": lambda e, ins: [kind.startswith("s") for kind in types_of(ins)],
+    }
+
+
+class _Asked:
+    """Answers `x[word]` in a format."""
+
+    def __init__(self, answer: Callable[[str], Any]) -> None:
+        self.answer = answer
+
+    def __getitem__(self, word: str) -> Any:
+        return self.answer(word)
+
+
+# -- what several subjects do --------------------------------------------------------------------
+
+
+def limited(ins: P.Instruction, expression: str) -> str:
+    """Apply .sat and .ftz to a float result."""
+    if "ftz" in ins.parts:
+        expression = f"flush({expression})"
+    if "sat" in ins.parts:
+        expression = f"saturate({expression})"
+    return expression
+
+
+def flushed(e: Emitter, ins: P.Instruction, operand: P.Operand | None, kind: str) -> str:
+    """A source; .ftz flushes it, float16 too, but for cvt, which looks at float32 alone."""
+    value = e.read(operand, kind)
+    if "ftz" in ins.parts and kind in ("f4", "f2", "f8") and (kind == "f4" or ins.root != "cvt"):
+        return f"flush({value})"
+    return value
+
+
+def own_kind(e: Emitter, d: P.Operand | None, numpy: str) -> str:
+    """For bit copies: the destination's own type, if as wide, saves a reinterpretation."""
+    if isinstance(d, P.Register) and e.kinds[d.name][1] == numpy[1] and numpy != "b1":
+        return e.kinds[d.name]
+    return numpy

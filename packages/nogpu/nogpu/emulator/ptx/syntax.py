@@ -1,0 +1,738 @@
+"""PTX text to data: functions, instructions with their source lines, variables.
+
+The grammar is the part of the PTX ISA that NVRTC writes, inline assembly included. Every
+instruction keeps the line of the main source file that it belongs to: code inlined from a header
+is attributed to the line that called it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePath
+
+from nogpu.emulator.ptx import opcodes
+from nogpu.errors import EmulationError
+
+BITS = {
+    "pred": 1,
+    **{f"{kind}{bits}": bits for kind in "bsu" for bits in (8, 16, 32, 64, 128)},
+    "f16": 16,
+    "bf16": 16,
+    "f16x2": 32,
+    "bf16x2": 32,
+    "tf32": 32,
+    "f32": 32,
+    "f64": 64,
+}
+"""Width of the PTX types in bits."""
+
+
+@dataclass(frozen=True)
+class Register:
+    """A register name, unique within its function."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Immediate:
+    """A literal: an integer, or the bits of a floating-point value (`kind` "f32" or "f64")."""
+
+    value: int
+    kind: str = "int"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A variable, parameter, label or special register, plus a byte offset."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Address:
+    """`[base+offset]`: base is a register, a symbol or an absolute number."""
+
+    base: Register | Symbol | Immediate
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Box:
+    """`[map, {x, y}]`: a tensor map, and where a box of the tensor begins, the fastest axis first."""
+
+    base: Address
+    start: tuple[Operand | None, ...]
+
+
+@dataclass(frozen=True)
+class Vector:
+    """`{a, b, ...}`; None stands for the sink `_`."""
+
+    items: tuple[Operand | None, ...]
+
+
+@dataclass(frozen=True)
+class Negated:
+    """`!p` as an operand, or `a|b` has no place here: see `Pair`."""
+
+    operand: Register
+
+
+@dataclass(frozen=True)
+class Pair:
+    """`p|q`: the two destinations of setp, shfl and match."""
+
+    first: Operand | None
+    second: Operand | None
+
+
+Operand = Register | Immediate | Symbol | Address | Box | Vector | Negated | Pair
+
+
+@dataclass
+class Instruction:
+    """One PTX instruction: `parts` is the opcode split at its dots.
+
+    place: file, line and column of its .loc, and the same of the call where it was inlined. unread:
+    why the operands are missing, for opcodes that are refused anyway.
+    """
+
+    opcode: str
+    parts: tuple[str, ...]
+    operands: tuple[Operand | None, ...]
+    line: int
+    guard: str | None = None
+    guard_negated: bool = False
+    # (returns, function, arguments); through a register: no name, and the register is the operand
+    call: tuple[tuple[str, ...], str, tuple[str, ...]] | None = None
+    text: str = ""
+    place: tuple[str, ...] = ()
+    unread: str = ""
+
+    @cached_property
+    def root(self) -> str:
+        """The opcode's first word."""
+        return self.parts[0]
+
+    @cached_property
+    def op(self) -> opcodes.Op:
+        """The opcode's row of the table."""
+        return opcodes.row(self.parts)
+
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """Registers that it reads; a write under a guard keeps what was there, and so reads it."""
+        first, *rest = self._registers or [[]]
+        kept = first if not self._has_target or self.guard or self.op.keeps else []
+        guard = [self.guard] if self.guard else []
+        return (*guard, *kept, *(name for names in rest for name in names))
+
+    @cached_property
+    def writes(self) -> tuple[str, ...]:
+        """Registers that it writes."""
+        return tuple(self._registers[0]) if self._has_target else ()
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Variables, functions and labels that its operands name."""
+        return tuple(o.name for o in _leaves(self.operands) if type(o) is Symbol)
+
+    @property
+    def _has_target(self) -> bool:
+        first = self.operands[0] if self.operands else None
+        return self.op.writes and first is not None and type(first) not in (Address, Box)
+
+    @cached_property
+    def _registers(self) -> list[list[str]]:
+        """Names of the registers of each operand."""
+        found = []
+        for o in self.operands:
+            if type(o) is Register:
+                found.append([o.name])
+            else:
+                found.append([x.name for x in _leaves((o,)) if type(x) is Register])
+        return found
+
+
+def _leaves(operands: tuple[Operand | None, ...]) -> list[Operand | None]:
+    """The registers, numbers and symbols that operands are made of."""
+    out: list[Operand | None] = []
+    for o in operands:
+        kind = type(o)
+        if kind is Register or kind is Immediate or kind is Symbol:
+            out.append(o)
+        elif isinstance(o, Address):
+            out.append(o.base)
+        elif isinstance(o, Box):
+            out += _leaves((o.base, *o.start))
+        elif isinstance(o, Vector):
+            out += _leaves(o.items)
+        elif isinstance(o, Pair):
+            out += _leaves((o.first, o.second))
+        elif isinstance(o, Negated):
+            out.append(o.operand)
+    return out
+
+
+@dataclass
+class Variable:
+    """A module or function variable. `data` holds initial bytes; size None means dynamic shared."""
+
+    name: str
+    space: str
+    align: int
+    size: int | None
+    data: bytes = b""
+    links: tuple[tuple[int, str, int], ...] = ()  # (byte position, symbol, offset)
+
+
+@dataclass
+class Parameter:
+    """A formal parameter: PTX type, and bytes for one given as an array of bytes."""
+
+    name: str
+    type: str
+    align: int
+    size: int
+
+
+@dataclass
+class Function:
+    """A kernel entry or a device function."""
+
+    name: str
+    is_entry: bool
+    params: list[Parameter]
+    returns: list[Parameter]
+    registers: dict[str, str] = field(default_factory=dict)  # name -> PTX type
+    variables: list[Variable] = field(default_factory=list)
+    code: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)  # label -> instruction index
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)  # .branchtargets
+    limits: dict[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # .maxntid, .reqntid, .reqnctapercluster ...
+    has_body: bool = True
+
+
+@dataclass
+class Module:
+    """A parsed PTX module."""
+
+    version: str
+    target: str
+    functions: dict[str, Function]
+    variables: dict[str, Variable]
+    files: dict[int, str]
+
+
+_TOKEN = re.compile(
+    r"""\s+ | //[^\n]* | /\*.*?\*/ """,
+    re.VERBOSE | re.DOTALL,
+)
+_LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)")
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
+_FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"[^\n]*')
+_FUNC = re.compile(r"((?:\.(?:visible|extern|weak|common|noreturn)\s+)*)\.(entry|func)\b")
+_INT = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
+_NAME = re.compile(r"[A-Za-z_$%][\w$.]*$")
+_SPECIAL = re.compile(
+    r"%(?:tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|clock_hi|clock64"
+    r"|lanemask_(?:eq|le|lt|ge|gt)|globaltimer|globaltimer_lo|globaltimer_hi"
+    r"|dynamic_smem_size|total_smem_size|aggr_smem_size|envreg\d+|pm\d+(?:_64)?"
+    r"|reserved_smem_\w+|is_explicit_cluster|clusterid|nclusterid|cluster_(?:ctaid|nctaid|ctarank|nctarank))(?:\.[xyzw])?$"
+)
+_DECLARED = re.compile(
+    r"\.(reg|local|shared|global|const|param)\b((?:\s*\.(?:align\s+\d+|v[248]|[a-z]+\d*(?:x2)?"
+    r"(?:::\w+)?|ptr|attribute\([^)]*\)))*)\s*(.*)$",
+    re.DOTALL,
+)
+
+
+class _Scanner:
+    """Walks over PTX text and hands out statements."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def skip(self) -> None:
+        while match := _TOKEN.match(self.text, self.at):
+            self.at = match.end()
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        if found := pattern.match(self.text, self.at):
+            self.at = found.end()
+        return found
+
+    def starts(self, word: str) -> bool:
+        return self.text.startswith(word, self.at)
+
+    def until(self, stop: str) -> str:
+        """Text up to `stop`, which is consumed; comments within it are removed."""
+        end = self.text.find(stop, self.at)
+        if end < 0:
+            raise EmulationError(
+                f"the PTX ends within a statement that begins {self.text[self.at : self.at + 60]!r}; "
+                f"expected {stop!r}. Give PTX as NVRTC writes it"
+            )
+        chunk = self.text[self.at : end]
+        self.at = end + len(stop)
+        if "//" in chunk:
+            chunk = re.sub(r"//[^\n]*", "", chunk)
+        return chunk
+
+    def block(self) -> str:
+        """Text between a brace pair that begins here."""
+        depth, start = 0, self.at
+        for match in re.compile(r"[{}]").finditer(self.text, start):
+            depth += 1 if match.group() == "{" else -1
+            if depth == 0:
+                self.at = match.end()
+                return self.text[start + 1 : match.start()]
+        raise EmulationError("the PTX has a '{' without its '}'; give PTX as NVRTC writes it")
+
+
+def parse(text: str, main_file: str = "") -> Module:
+    """Parse a PTX module. main_file: name under which the main source was compiled.
+
+    Raises EmulationError on text that is not PTX.
+    """
+    scan = _Scanner(text)
+    files = {int(m.group(1)): m.group(2) for m in _FILE.finditer(text)}
+    main = _main_index(files, main_file)
+    module = Module("", "", {}, {}, files)
+    while True:
+        scan.skip()
+        if scan.at >= len(text):
+            return module
+        if scan.match(_FILE) or scan.match(_LOC):
+            continue
+        if scan.starts(".section"):
+            scan.at = text.find("{", scan.at)
+            if scan.at < 0:
+                raise EmulationError("the PTX has a .section without a body")
+            scan.block()
+        elif scan.starts(".version"):
+            module.version = _line(scan).split()[-1]
+        elif scan.starts(".target"):
+            module.target = _line(scan).split(None, 1)[-1].split(",")[0].strip()
+        elif scan.starts(".address_size"):
+            _line(scan)
+        elif scan.match(_FUNC):
+            function = _function(scan, scan.text[scan.at - 4 : scan.at] != "func", main)
+            old = module.functions.get(function.name)
+            if old is None or not old.has_body:
+                module.functions[function.name] = function
+        elif scan.starts(".pragma") or scan.starts(".alias"):
+            scan.until(";")
+        else:
+            for variable in _variables(scan.until(";")):
+                old_var = module.variables.get(variable.name)
+                if old_var is None or not old_var.data:
+                    module.variables[variable.name] = variable
+
+
+def _line(scan: _Scanner) -> str:
+    end = scan.text.find("\n", scan.at)
+    end = len(scan.text) if end < 0 else end
+    line = scan.text[scan.at : end]
+    scan.at = end
+    return line
+
+
+def _main_index(files: dict[int, str], main_file: str) -> int:
+    for index, path in files.items():
+        if main_file and (path == main_file or path.endswith("/" + main_file)):
+            return index
+    wanted = PurePath(main_file).name if main_file else ""
+    for index, path in files.items():
+        if wanted and PurePath(path).name == wanted:
+            return index
+    return min(files, default=1)
+
+
+def _parameters(text: str) -> list[Parameter]:
+    result = []
+    for chunk in text.split(","):
+        chunk = chunk.strip()
+        if not chunk:
+            continue
+        found = re.match(
+            r"\.(?:param|reg)\s+(.*?)([A-Za-z_$%][\w$]*)\s*(?:\[(\d*)\])?$", chunk, re.DOTALL
+        )
+        if not found:
+            raise EmulationError(f"cannot read the PTX parameter {chunk!r}")
+        qualifiers, name, count = found.groups()
+        aligned = re.search(r"\.align\s+(\d+)", qualifiers.split(".ptr")[0])
+        types = [t for t in re.findall(r"\.(\w+)", qualifiers) if t in BITS]
+        if not types:
+            raise EmulationError(f"the PTX parameter {chunk!r} has no type")
+        width = max(BITS[types[0]] // 8, 1)
+        size = width * int(count or 1) if count is not None else width
+        align = int(aligned.group(1)) if aligned else width
+        result.append(Parameter(name, types[0] if count is None else "bytes", align, size))
+    return result
+
+
+def _function(scan: _Scanner, is_entry: bool, main: int) -> Function:
+    scan.skip()
+    returns: list[Parameter] = []
+    if not is_entry and scan.starts("("):
+        scan.at += 1
+        returns = _parameters(scan.until(")"))
+        scan.skip()
+    name = scan.match(re.compile(r"[\w$]+"))
+    if not name:
+        raise EmulationError("a PTX function has no name")
+    scan.skip()
+    params: list[Parameter] = []
+    if scan.starts("("):
+        scan.at += 1
+        params = _parameters(scan.until(")"))
+    function = Function(name.group(), is_entry, params, returns)
+    while True:
+        scan.skip()
+        if scan.starts(";"):
+            scan.at += 1
+            function.has_body = False
+            return function
+        if scan.starts("{"):
+            _Body(scan, function, main).read()
+            return function
+        directive = scan.match(re.compile(r"\.(\w+)\s*([\d,\s]*)"))
+        if not directive:
+            near = scan.text[scan.at : scan.at + 40]
+            raise EmulationError(f"the PTX function {function.name} has no body near {near!r}")
+        numbers = tuple(int(n) for n in re.findall(r"\d+", directive.group(2)))
+        function.limits[directive.group(1)] = numbers
+
+
+class _Body:
+    """Reads one function body; scopes are flattened, a register or a label declared twice gets two names."""
+
+    def __init__(self, scan: _Scanner, function: Function, main: int) -> None:
+        self.scan = scan
+        self.function = function
+        self.main = main
+        self.line = 0
+        self.place: tuple[str, ...] = ()
+        self.scopes: list[dict[str, str]] = []
+        # Of each scope: where its instructions begin, and what its own labels are called in the function.
+        self.labels: list[tuple[int, dict[str, str]]] = []
+        self.families: list[tuple[str, str]] = []  # (prefix, type) of %r<12>
+        self.renamed = 0
+        self.places: dict[tuple[str, ...], int] = {}  # (file, line, column): line of the main file
+
+    def read(self) -> None:
+        scan = self.scan
+        scan.at += 1
+        self._open()
+        pending_label = ""
+        while self.scopes:
+            scan.skip()
+            if scan.at >= len(scan.text):
+                raise EmulationError(f"the PTX of {self.function.name} ends before its last '}}'")
+            if scan.starts("}"):
+                scan.at += 1
+                self._close()
+            elif scan.starts("{"):
+                scan.at += 1
+                self._open()
+            elif scan.starts(";"):
+                scan.at += 1
+            elif loc := scan.match(_LOC):
+                self._locate(loc)
+            elif scan.match(_FILE):
+                pass
+            elif label := scan.match(_LABEL):
+                pending_label = self._label(label.group(1))
+            elif scan.starts("."):
+                self._directive(scan.until(";"), pending_label)
+            else:
+                self._instruction(scan.until(";"))
+
+    def _open(self) -> None:
+        self.scopes.append({})
+        self.labels.append((len(self.function.code), {}))
+
+    def _close(self) -> None:
+        """End a scope: branches in it mean its own labels, which may come after them."""
+        self.scopes.pop()
+        start, own = self.labels.pop()
+        for ins in self.function.code[start:] if own else ():
+            if ins.op.ends == "jump":
+                ins.operands = tuple(
+                    Symbol(own.get(o.name, o.name)) if type(o) is Symbol else o
+                    for o in ins.operands
+                )
+
+    def _label(self, name: str) -> str:
+        """Enter a label; one that another scope has, too, gets a name of its own."""
+        unique, known = name, self.function.labels
+        while unique in known:
+            self.renamed += 1
+            unique = f"{name}#{self.renamed}"
+        if unique != name:
+            self.labels[-1][1][name] = unique
+        known[unique] = len(self.function.code)
+        return unique
+
+    def _locate(self, loc: re.Match[str]) -> None:
+        file, line = int(loc.group(1)), int(loc.group(2))
+        inlined = _INLINED.search(loc.group(4))
+        self.place = (*loc.groups()[:3], *(inlined.groups() if inlined else ()))
+        if file == self.main:
+            # Line 0 means "no line": keep the last one, or the function's own.
+            self.line = line or self.line
+        elif inlined and int(inlined.group(1)) == self.main:
+            self.line = int(inlined.group(2)) or self.line
+        elif inlined:
+            # A header inside a header: where that place was last inlined to.
+            self.line = self.places.get(inlined.groups(), self.line)
+        self.places[loc.groups()[:3]] = self.line
+
+    def _directive(self, text: str, label: str) -> None:
+        if text.startswith(".reg"):
+            found = re.match(r"\.reg\s*((?:\.\w+\s*)+)(.*)$", text, re.DOTALL)
+            types = (
+                [t for t in re.findall(r"\.(\w+)", found.group(1)) if t in BITS] if found else []
+            )
+            if not found or not types:
+                raise EmulationError(f"cannot read the PTX declaration {text.strip()!r}")
+            for item in found.group(2).split(","):
+                self._declare(item.strip(), types[-1])
+        elif text.startswith(".branchtargets"):
+            names = tuple(n.strip() for n in text[len(".branchtargets") :].split(","))
+            self.function.tables[label] = names
+        elif text.startswith((".pragma", ".calltargets", ".callprototype")):
+            pass
+        elif text.startswith((".local", ".shared", ".param", ".global", ".const")):
+            for variable in _variables(text):
+                if not any(v.name == variable.name for v in self.function.variables):
+                    self.function.variables.append(variable)
+        else:
+            raise EmulationError(
+                f"unknown PTX directive {text.split()[0]!r} in {self.function.name}"
+            )
+
+    def _declare(self, item: str, kind: str) -> None:
+        family = re.match(r"([\w$%]+)<(\d+)>$", item)
+        if family:
+            self.families.append((family.group(1), kind))
+            return
+        unique = item
+        if item in self.function.registers:
+            self.renamed += 1
+            unique = f"{item}#{self.renamed}"
+        self.scopes[-1][item] = unique
+        self.function.registers[unique] = kind
+
+    def _register(self, name: str) -> Register | None:
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return Register(scope[name])
+        if name in self.function.registers:
+            return Register(name)
+        family = re.match(r"(%?[A-Za-z_$]+)\d+$", name)
+        if family:
+            for prefix, kind in self.families:
+                if prefix == family.group(1):
+                    self.function.registers[name] = kind
+                    return Register(name)
+        return None
+
+    def _instruction(self, text: str) -> None:
+        source = " ".join(text.split())
+        guard, negated = None, False
+        body = source
+        if body.startswith("@"):
+            found = re.match(r"@(!?)\s*([\w$%]+)\s+(.*)$", body)
+            if not found:
+                raise EmulationError(f"cannot read the PTX instruction {source!r}")
+            register = self._register(found.group(2))
+            if register is None:
+                raise EmulationError(f"unknown predicate {found.group(2)!r} in {source!r}")
+            guard, negated, body = register.name, bool(found.group(1)), found.group(3)
+        head, _, rest = body.partition(" ")
+        # setp.eq.s32 p, a, b may be written "setp.eq.s32p": never by NVRTC.
+        parts = tuple(re.sub(r"::", "@", head).split("."))
+        parts = tuple(p.replace("@", "::") for p in parts)
+        ins = Instruction(head, parts, (), self.line, guard, negated, text=source, place=self.place)
+        if parts[0] == "call":
+            returns, name, arguments = self._call(rest, source)
+            if register := self._register(name):
+                name, ins.operands = "", (register,)
+            ins.call = (returns, name, arguments)
+        else:
+            try:
+                ins.operands = tuple(self._operand(item, source) for item in _split(rest))
+            except EmulationError as error:
+                if opcodes.known(parts[0]):
+                    raise
+                ins.unread = str(error)  # such as [t, {x, y}] of a texture: refused by its name
+        self.function.code.append(ins)
+
+    def _call(self, rest: str, source: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+        groups = re.match(r"(?:\(([^)]*)\)\s*,\s*)?([\w$%]+)\s*(?:,\s*\(([^)]*)\))?(.*)$", rest)
+        if not groups:
+            raise EmulationError(f"cannot read the PTX call {source!r}")
+        names = [
+            tuple(n.strip() for n in (groups.group(i) or "").split(",") if n.strip())
+            for i in (1, 3)
+        ]
+        return names[0], groups.group(2), names[1]
+
+    def _operand(self, text: str, source: str) -> Operand | None:
+        text = text.strip()
+        if text == "_":
+            return None
+        if text.startswith("{"):
+            return Vector(tuple(self._operand(t, source) for t in _split(text[1:-1])))
+        if text.startswith("["):
+            return self._place(text[1:-1], source)
+        if text.startswith("!"):
+            inner = self._operand(text[1:], source)
+            if not isinstance(inner, Register):
+                raise EmulationError(f"'!' needs a predicate in {source!r}")
+            return Negated(inner)
+        if "|" in text:
+            first, second = text.split("|", 1)
+            return Pair(self._operand(first, source), self._operand(second, source))
+        number = literal(text)
+        if number is not None:
+            return number
+        register = self._register(text)
+        if register is not None:
+            return register
+        if text.startswith("%") and not _SPECIAL.match(text):
+            component = re.match(r"(%[\w$]+)\.[xyzwrgba]$", text)
+            if component and self._register(component.group(1)):
+                raise EmulationError(f"vector registers are not supported: {source!r}")
+            raise EmulationError(f"unknown register {text!r} in {source!r}")
+        plus = re.match(r"([A-Za-z_$][\w$]*)\s*\+\s*([+-]?\w+)$", text)
+        if plus and (offset := literal(plus.group(2))) is not None:
+            return Symbol(plus.group(1), offset.value)
+        if _NAME.match(text):
+            return Symbol(text)
+        raise EmulationError(f"cannot read the operand {text!r} of the PTX instruction {source!r}")
+
+    def _place(self, text: str, source: str) -> Address | Box:
+        base, *start = _split(text)
+        if not start:
+            return self._address(text, source)
+        where = self._operand(start[0], source)
+        if len(start) > 1 or not isinstance(where, Vector):
+            raise EmulationError(f"cannot read the address [{text}] of {source!r}")
+        return Box(self._address(base, source), where.items)
+
+    def _address(self, text: str, source: str) -> Address:
+        text = text.strip()
+        found = re.match(r"([\w$%.]+)\s*(?:\+\s*([+-]?\w+)|(-\s*\w+))?$", text)
+        if not found:
+            raise EmulationError(f"cannot read the address [{text}] of {source!r}")
+        offset_text = (found.group(2) or found.group(3) or "0").replace(" ", "")
+        offset = literal(offset_text)
+        if offset is None:
+            raise EmulationError(f"cannot read the address [{text}] of {source!r}")
+        base = self._operand(found.group(1), source)
+        if not isinstance(base, Register | Symbol | Immediate):
+            raise EmulationError(f"cannot read the address [{text}] of {source!r}")
+        return Address(base, offset.value)
+
+
+def literal(text: str) -> Immediate | None:
+    """The number that a PTX literal stands for, or None."""
+    if _INT.match(text):
+        digits = text.rstrip("U")
+        sign = -1 if digits.startswith("-") else 1
+        digits = digits.lstrip("+-")
+        base = 16 if digits[:2].lower() == "0x" else 2 if digits[:2].lower() == "0b" else 10
+        if base == 10 and len(digits) > 1 and digits[0] == "0" and re.fullmatch(r"[0-7]+", digits):
+            base = 8
+        return Immediate(sign * int(digits, base))
+    if re.match(r"0[fF][0-9a-fA-F]{8}$", text):
+        return Immediate(int(text[2:], 16), "f32")
+    if re.match(r"0[dD][0-9a-fA-F]{16}$", text):
+        return Immediate(int(text[2:], 16), "f64")
+    if re.match(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?$", text):
+        return Immediate(int.from_bytes(struct.pack("<d", float(text)), "little"), "f64")
+    return None
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas that stand outside braces, brackets and parentheses."""
+    if "{" not in text and "(" not in text and "[" not in text:
+        return [t for t in (p.strip() for p in text.split(",")) if t]
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        if c in "{[(":
+            depth += 1
+        elif c in "}])":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    parts.append(text[start:].strip())
+    return [p for p in parts if p]
+
+
+def _variables(text: str) -> list[Variable]:
+    """Variables of one declaration such as `.shared .align 4 .b8 A_tile[4096]`."""
+    text = re.sub(r"^(?:\s*\.(?:visible|extern|weak|common)\b)+", "", text.strip()).strip()
+    found = _DECLARED.match(text)
+    if not found:
+        raise EmulationError(f"cannot read the PTX statement {text[:80]!r}")
+    space, qualifiers, rest = found.groups()
+    types = [t for t in re.findall(r"\.(\w+)", qualifiers) if t in BITS]
+    if not types:
+        kind = re.findall(r"\.(\w+)", qualifiers)
+        raise EmulationError(
+            f"PTX variables of type {kind[-1] if kind else '?'} are not emulated: {text[:80]!r}. "
+            "Use plain arrays"
+        )
+    lanes = re.search(r"\.v([248])", qualifiers)
+    width = max(BITS[types[-1]] // 8, 1) * (int(lanes.group(1)) if lanes else 1)
+    aligned = re.search(r"\.align\s+(\d+)", qualifiers)
+    align = int(aligned.group(1)) if aligned else width
+    result = []
+    for item in _split(rest):
+        declared, _, initial = item.partition("=")
+        match = re.match(r"([\w$%]+)\s*((?:\[\s*\d*\s*\]\s*)*)$", declared.strip())
+        if not match:
+            raise EmulationError(f"cannot read the PTX variable {item!r}")
+        size: int | None = width
+        for count in re.findall(r"\[\s*(\d*)\s*\]", match.group(2)):
+            size = None if count == "" or size is None else size * int(count)
+        data, links = _initial(initial.strip(), types[-1], width) if initial.strip() else (b"", ())
+        if size is None and data:
+            size = len(data)
+        result.append(Variable(match.group(1), space, align, size, data, links))
+    return result
+
+
+def _initial(text: str, kind: str, width: int) -> tuple[bytes, tuple[tuple[int, str, int], ...]]:
+    items = _split(text.replace("{", " ").replace("}", " "))
+    out, links = bytearray(), []
+    for item in items:
+        number = literal(item)
+        if number is None:
+            linked = re.match(r"(?:generic\(\s*([\w$]+)\s*\)|([\w$]+))\s*(?:\+\s*(\d+))?$", item)
+            if not linked:
+                raise EmulationError(f"cannot read the PTX initial value {item!r}")
+            links.append((len(out), linked.group(1) or linked.group(2), int(linked.group(3) or 0)))
+            out += bytes(width)
+        elif number.kind == "int" and kind.startswith("f"):
+            out += struct.pack("<d" if width == 8 else "<f", float(number.value))
+        elif number.kind == "f64" and kind == "f32":
+            value = struct.unpack("<d", number.value.to_bytes(8, "little"))[0]
+            out += struct.pack("<f", value)
+        else:
+            out += (number.value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+    return bytes(out), tuple(links)

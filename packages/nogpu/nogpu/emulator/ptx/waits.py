@@ -1,0 +1,222 @@
+"""Loops that wait for other threads: found in the text, so that their threads let others run.
+
+Such a loop can end because of what another thread does: the condition of a branch that leaves it
+depends on a value that it reads from memory, or the condition of any branch in it on an atomic
+operation or on a volatile, relaxed or acquiring load. Threads that go round one of these without
+change are set aside by the machine until nothing else can run.
+
+A function with such a loop also gets a gate before every instruction that the lanes of a warp
+execute together: lanes that go there while others of their warp still wait must not run ahead. What
+a warpgroup executes together has a gate in every function: its four warps may come one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nogpu.emulator.ptx import flow
+from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx.words import STRONG
+
+Span = tuple[int, int]
+
+_PRIVATE = {"param", "local", "const", "nc"}
+_ALL = P.Immediate(0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A loop that waits. head: the place of its first block; latches: of those that go back to it.
+
+    strong: it reads what only synchronisation reads. reads: the instructions whose values decide;
+    none if it has no end. line: of the first. registers: names of those that it writes.
+    """
+
+    head: int
+    latches: frozenset[int]
+    strong: bool
+    line: int
+    reads: frozenset[int]
+    registers: frozenset[str]
+
+
+def loops(function: P.Function, spans: Sequence[Span]) -> list[Wait]:
+    """The loops of a function that wait. spans: first and last + 1 instruction of each block."""
+    ends = dict(spans)
+    after = {a: followers(function, spans, i) for i, (a, _) in enumerate(spans)}
+    rank = {start: i for i, start in enumerate(flow.order(after, spans[0][0]))}
+    latches: dict[int, set[int]] = {}
+    for start, nexts in after.items():
+        for n in nexts:
+            if n in rank and rank[n] <= rank[start]:
+                latches.setdefault(n, set()).add(start)
+    into: dict[int, list[int]] = {}
+    for start, nexts in after.items():
+        for n in nexts:
+            into.setdefault(n, []).append(start)
+    out = []
+    for head, tails in sorted(latches.items()):
+        body, todo = {head}, list(tails)
+        while todo:
+            node = todo.pop()
+            if node not in body:
+                body.add(node)
+                todo += into.get(node, ())
+        strong, plain = _what_it_reads(function, body, ends, after)
+        reads = strong or plain
+        if reads or _has_no_end(function, body, ends, after):
+            written = frozenset(
+                r for a in body for i in range(a, ends[a]) for r in function.code[i].writes
+            )
+            line = function.code[min(reads, default=head)].line
+            out.append(Wait(head, frozenset(tails), bool(strong), line, frozenset(reads), written))
+    return out
+
+
+def followers(function: P.Function, spans: Sequence[Span], at: int) -> tuple[int, ...]:
+    """The first instructions of the blocks that may run after the block at a place of `spans`."""
+    start, end = spans[at]
+    nxt = (spans[at + 1][0],) if at + 1 < len(spans) else ()
+    last = function.code[end - 1] if start < end else None
+    if last is None:
+        return nxt
+    if last.op.ends == "jump":
+        name = getattr(last.operands[0], "name", "")
+        target = (function.labels[name],) if name in function.labels else ()
+        return target + (nxt if last.guard else ())
+    if last.op.ends == "table":
+        table = getattr(last.operands[1], "name", "")
+        names = function.tables.get(table, ())
+        return tuple(function.labels[n] for n in names if n in function.labels)
+    if last.op.ends in ("exit", "trap"):
+        return nxt if last.guard else ()
+    return nxt
+
+
+def _has_no_end(
+    function: P.Function, body: set[int], ends: dict[int, int], after: dict[int, tuple[int, ...]]
+) -> bool:
+    """Whether nothing leads out of a loop."""
+    ways = ("exit", "trap", "call")
+    return all(n in body for a in body for n in after[a]) and not any(
+        function.code[i].op.ends in ways for a in body for i in range(a, ends[a])
+    )
+
+
+def _what_it_reads(
+    function: P.Function,
+    body: set[int],
+    ends: dict[int, int],
+    after: dict[int, tuple[int, ...]],
+) -> tuple[set[int], set[int]]:
+    """Reads that decide over the loop: those made for synchronisation, and others."""
+    code = function.code
+    strong: set[int] = set()
+    plain: set[int] = set()
+    inside = [i for start in body for i in range(start, ends[start])]
+    if not any(_read_kind(function, code[i]) for i in inside):
+        return strong, plain
+    writers: dict[str, list[int]] = {}
+    for i in inside:
+        for name in code[i].writes:
+            writers.setdefault(name, []).append(i)
+    for start in body:
+        last = ends[start] - 1
+        if last < start or code[last].op.ends not in ("jump", "table", "exit"):
+            continue
+        leaves = code[last].op.ends == "exit" or any(n not in body for n in after[start])
+        guard = code[last].guard
+        todo = [guard] if guard else list(code[last].reads)
+        seen: set[str] = set()
+        while todo:
+            name = todo.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for i in writers.get(name, ()):
+                kind = _read_kind(function, code[i])
+                if kind == "strong":
+                    strong.add(i)
+                elif kind == "plain" and leaves:
+                    plain.add(i)
+                todo += code[i].reads
+    return strong, plain
+
+
+def _read_kind(function: P.Function, ins: P.Instruction) -> str:
+    """Whether an instruction reads what others may change: "strong", "plain" or ""."""
+    if ins.op.touches == "call" or (ins.op.touches == "atomic" and ins.op.writes):
+        return "strong"
+    if _is_load(ins):
+        if STRONG & set(ins.parts):
+            return "strong"
+        if "param" in ins.parts:
+            address = ins.operands[1]
+            base = getattr(getattr(address, "base", None), "name", "")
+            own = not base or any(p.name == base for p in function.params)
+            return "" if own else "strong"  # what a called function returned
+        return "" if _PRIVATE & set(ins.parts) else "plain"
+    return ""
+
+
+def _is_load(ins: P.Instruction) -> bool:
+    """Whether it reads for one thread what others may write."""
+    return ins.op.touches == "load" and not ins.op.whole_warp
+
+
+def same_reads(function: P.Function, found: Sequence[Wait]) -> frozenset[int]:
+    """The deciding reads of loops, and others like them: compilers put one before the loop."""
+    code = function.code
+    decide = frozenset(i for w in found for i in w.reads)
+    lines = {code[i].line for i in decide}
+    places = [code[i].operands[1] for i in decide if _is_load(code[i])]
+    return decide | {
+        i
+        for i, ins in enumerate(code)
+        if _is_load(ins)
+        and STRONG & set(ins.parts)
+        and (ins.line in lines or ins.operands[1] in places)
+    }
+
+
+def gated(function: P.Function, warps: bool) -> P.Function:
+    """The function with a gate before every instruction that threads execute together.
+
+    A warpgroup stays together from its gate to the end of the basic block. warps: whether what the lanes
+    of one warp execute together has gates, too.
+    """
+    code: list[P.Instruction] = []
+    moved: dict[int, int] = {}
+    places = frozenset(function.labels.values())
+    together = False  # whether warpgroups are, since the last gate
+    for i, ins in enumerate(function.code):
+        moved[i] = len(code)
+        if i in places:
+            together = False
+        member = _member(ins) if warps else None
+        if ins.op.warpgroup and not together and ins.guard is None:
+            parts = ("gate", "warpgroup")
+            code.append(P.Instruction("gate", parts, (_ALL,), ins.line, text="gate"))
+            together = True
+        elif member is not None and ins.guard is None:
+            code.append(P.Instruction("gate", ("gate",), (member,), ins.line, text="gate"))
+            together = False
+        code.append(ins)
+        if ins.op.ends:
+            together = False
+    moved[len(function.code)] = len(code)
+    if len(code) == len(function.code):
+        return function
+    labels = {name: moved[i] for name, i in function.labels.items()}
+    return replace(function, code=code, labels=labels)
+
+
+def _member(ins: P.Instruction) -> P.Operand | None:
+    """The operand that names the lanes, for instructions of a whole warp; None for others."""
+    if ins.op.whole_warp:
+        return _ALL
+    at = ins.op.member
+    if at is None or "sync" not in ins.parts:
+        return None
+    return ins.operands[at] if at < len(ins.operands) else _ALL

@@ -1,0 +1,237 @@
+"""What the lanes of a warp do together: shuffles, votes and matrices, as Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nogpu.emulator.ptx import syntax as P
+from nogpu.emulator.ptx.emit import Emitter, lowers
+from nogpu.emulator.ptx.layout import SHARED_WINDOW
+from nogpu.emulator.ptx.words import NUMPY, items, space_of, types_of
+
+# -- warps ---------------------------------------------------------------------------------------
+
+
+@lowers("shfl")
+def _shfl(e: Emitter, ins: P.Instruction) -> None:
+    mode = next(p for p in ins.parts if p in ("up", "down", "bfly", "idx"))
+    target, a, b, c = ins.operands[:4]
+    member = e.read(ins.operands[4], "i4") if len(ins.operands) > 4 else "None"
+    result = e.temporary(
+        f"shuffle(S, {mode!r}, {e.read(a, 'i4')}, {e.read(b, 'i4')}, {e.read(c, 'i4')}, "
+        f"{member}, {e.active()}, {ins.line})"
+    )
+    _write_both(e, target, result)
+
+
+def _write_both(e: Emitter, target: P.Operand | None, result: str) -> None:
+    """A value and, for `d|p`, a predicate beside it."""
+    if isinstance(target, P.Pair):
+        e.write(target.first, f"{result}[0]", "i4")
+        if target.second is not None:
+            e.write(target.second, f"{result}[1]", "b1")
+    else:
+        e.write(target, f"{result}[0]", "i4")
+
+
+@lowers("vote")
+def _vote(e: Emitter, ins: P.Instruction) -> None:
+    mode = next(p for p in ins.parts if p in ("all", "any", "uni", "ballot"))
+    d, a = ins.operands[:2]
+    member = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
+    call = f"vote(S, {mode!r}, {e.read(a, 'b1')}, {member}, {e.active()}, {ins.line})"
+    e.write(d, call, "i4" if mode == "ballot" else "b1")
+
+
+@lowers("match")
+def _match(e: Emitter, ins: P.Instruction) -> None:
+    mode = next(p for p in ins.parts if p in ("any", "all"))
+    kind = "i" + NUMPY[types_of(ins)[-1]][1]
+    target, a, member = ins.operands[:3]
+    result = e.temporary(
+        f"match_lanes(S, {mode!r}, {e.read(a, kind)}, {e.read(member, 'i4')}, {e.active()}, "
+        f"{ins.line})"
+    )
+    _write_both(e, target, result)
+
+
+@lowers("elect")
+def _elect(e: Emitter, ins: P.Instruction) -> None:
+    target, member = ins.operands[:2]
+    call = f"elect_lane(S, {e.read(member, 'i4')}, {e.active()}, {ins.line})"
+    result = e.temporary(call)
+    if not isinstance(target, P.Pair):
+        target = P.Pair(target, None)
+    if target.first is not None:
+        e.write(target.first, f"{result}[0]", "i4")
+    if target.second is not None:
+        e.write(target.second, f"{result}[1]", "b1")
+
+
+@lowers("bar.warp", "barrier.warp")
+def _warp_barrier(e: Emitter, ins: P.Instruction) -> None:
+    member = e.read(ins.operands[0], "i4") if ins.operands else e.constant(-1, "i4")
+    e.emit(f"sync_lanes(S, {member}, {e.active()}, {ins.line})")
+
+
+# -- matrices ------------------------------------------------------------------------------------
+
+_MMA = {
+    "m16n8k8": {"f16", "bf16", "tf32"},
+    "m16n8k16": {"f16", "bf16", "s8", "u8"},
+    "m16n8k4": {"tf32"},
+    "m16n8k32": {"s8", "u8", "e4m3", "e5m2"},
+    "m8n8k16": {"s8", "u8"},
+    "m8n8k4": {"f16", "f64"},
+}
+_WMMA = {
+    "m16n16k16": {"f16", "bf16", "s8", "u8"},
+    "m32n8k16": {"f16", "bf16", "s8", "u8"},
+    "m8n32k16": {"f16", "bf16", "s8", "u8"},
+    "m16n16k8": {"tf32"},
+    "m8n8k4": {"f64"},
+}
+_MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # types that may be multiplied with each other
+
+
+def _mma_refusal(shape: str, types: Sequence[str], parts: tuple[str, ...]) -> str:
+    """Why an mma instruction is not emulated, or an empty text."""
+    if "sp" in parts or any(p.startswith("sp::") for p in parts):
+        return "sparse matrices are not emulated; use the dense instruction"
+    a, b = types[1:3] if len(types) > 3 else ("", "")
+    if a not in _MMA.get(shape, set()) or not (a == b or any({a, b} == m for m in _MIXED)):
+        known = ", ".join(f"{s} {'/'.join(sorted(t))}" for s, t in _MMA.items())
+        return f"this shape and type are not emulated. Emulated are {known}"
+    return ""
+
+
+def _wmma_refusal(shape: str, parts: tuple[str, ...]) -> str:
+    """Why a wmma instruction is not emulated, or an empty text."""
+    known = _WMMA.get(shape)
+    if known is None or {"b1", "s4", "u4"} & set(parts):
+        return "this shape or type is not emulated. Emulated are " + ", ".join(
+            f"{s} {'/'.join(sorted(t))}" for s, t in _WMMA.items()
+        )
+    return ""
+
+
+def _shape(ins: P.Instruction) -> str:
+    return next((p for p in ins.parts if p.startswith("m") and "n" in p and "k" in p), "")
+
+
+def _fragment_kind(kind: str) -> str:
+    """NumPy type of a register of a fragment, and of what one lane moves at a time."""
+    return {"f32": "f4", "f64": "f8"}.get(kind, "i4")
+
+
+@lowers("ldmatrix")
+def _ldmatrix(e: Emitter, ins: P.Instruction) -> None:
+    if "b16" not in ins.parts or "m8n8" not in ins.parts:
+        raise e.fail("only ldmatrix.m8n8 of b16 is emulated")
+    targets = items(ins.operands[0])
+    base, offset = e.address(ins.operands[1])
+    if space_of(ins) == "generic":
+        base = f"({base} - {e.constant(SHARED_WINDOW, 'i8')})"
+    number = e.site("shared", "load", "i4", 4, offset)
+    result = e.temporary(
+        f"load_matrix(S, {number}, {base}, {len(targets)}, {'trans' in ins.parts}, {e.active()})"
+    )
+    for i, target in enumerate(targets):
+        e.write(target, f"{result}[{i}]", "i4")
+
+
+@lowers("stmatrix")
+def _stmatrix(e: Emitter, ins: P.Instruction) -> None:
+    if "b16" not in ins.parts or "m8n8" not in ins.parts:
+        raise e.fail("only stmatrix.m8n8 of b16 is emulated")
+    base, offset = e.address(ins.operands[0])
+    if space_of(ins) == "generic":
+        base = f"({base} - {e.constant(SHARED_WINDOW, 'i8')})"
+    values = [e.read(o, "i4") for o in items(ins.operands[1])]
+    number = e.site("shared", "store", "i4", 4, offset)
+    e.emit(
+        f"store_matrix(S, {number}, {base}, ({', '.join(values)},), {'trans' in ins.parts}, "
+        f"{e.active()})"
+    )
+
+
+@lowers("mma")
+def _mma(e: Emitter, ins: P.Instruction) -> None:
+    parts = ins.parts
+    shape = _shape(ins)
+    types = [p for p in parts[1:] if p in P.BITS or p in ("e4m3", "e5m2")]
+    reason = _mma_refusal(shape, types, parts)
+    if reason:
+        raise e.fail(reason)
+    d, a, b, c = (items(o) for o in ins.operands[:4])
+    layouts = [p for p in parts if p in ("row", "col")]
+    names = [
+        ", ".join(e.read(o, _fragment_kind(t)) for o in group)
+        for group, t in zip((a, b, c), (types[1], types[2], types[3]), strict=True)
+    ]
+    result = e.temporary(
+        f"mma(S, {shape!r}, {tuple(types[:4])!r}, {tuple(layouts)!r}, ({names[0]},), "
+        f"({names[1]},), ({names[2]},), {'satfinite' in parts}, {e.active()})"
+    )
+    kind = _fragment_kind(types[0])
+    for i, target in enumerate(d):
+        e.write(target, f"{result}[{i}]", kind)
+
+
+def _wmma_words(e: Emitter, ins: P.Instruction) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """(shape, types, layouts) of a wmma instruction."""
+    shape = _shape(ins)
+    types = types_of(ins)
+    if reason := _wmma_refusal(shape, ins.parts):
+        raise e.fail(reason)
+    return shape, types, tuple(p for p in ins.parts if p in ("row", "col"))
+
+
+@lowers("wmma.mma")
+def _wmma_mma(e: Emitter, ins: P.Instruction) -> None:
+    shape, types, layouts = _wmma_words(e, ins)
+    d, a, b, c = (items(o) for o in ins.operands[:4])
+    if len(types) == 2:  # f16 inputs: only the accumulators are named
+        dt, at, bt, ct = types[0], "f16", "f16", types[1]
+    else:
+        dt, at, bt, ct = types[:4]
+    groups = [
+        ", ".join(e.read(o, _fragment_kind(t)) for o in group)
+        for group, t in ((a, at), (b, bt), (c, ct))
+    ]
+    result = e.temporary(
+        f"wmma_mma(S, {shape!r}, {(dt, at, bt, ct)!r}, {layouts!r}, ({groups[0]},), "
+        f"({groups[1]},), ({groups[2]},), {'satfinite' in ins.parts}, {e.active()})"
+    )
+    for i, target in enumerate(d):
+        e.write(target, f"{result}[{i}]", _fragment_kind(dt))
+
+
+@lowers("wmma.load")
+def _wmma_load(e: Emitter, ins: P.Instruction) -> None:
+    shape, types, layouts = _wmma_words(e, ins)
+    matrix, space, kind = ins.parts[2], space_of(ins), types[-1]
+    targets = items(ins.operands[0])
+    base, offset = e.address(ins.operands[1])
+    stride = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
+    number = e.site(space, "load", _fragment_kind(kind), 1, offset)
+    result = e.temporary(
+        f"wmma_load(S, {number}, {matrix!r}, {shape!r}, {layouts[0]!r}, {kind!r}, {space!r}, "
+        f"{base}, {stride}, {len(targets)}, {e.active()})"
+    )
+    for i, target in enumerate(targets):
+        e.write(target, f"{result}[{i}]", _fragment_kind(kind))
+
+
+@lowers("wmma.store")
+def _wmma_store(e: Emitter, ins: P.Instruction) -> None:
+    shape, types, layouts = _wmma_words(e, ins)
+    space, kind = space_of(ins), types[-1]
+    base, offset = e.address(ins.operands[0])
+    values = ", ".join(e.read(o, _fragment_kind(kind)) for o in items(ins.operands[1]))
+    stride = e.read(ins.operands[2], "i4") if len(ins.operands) > 2 else "None"
+    number = e.site(space, "store", _fragment_kind(kind), 1, offset)
+    e.emit(
+        f"wmma_store(S, {number}, {shape!r}, {layouts[0]!r}, {kind!r}, {space!r}, {base}, "
+        f"({values},), {stride}, {e.active()})"
+    )
