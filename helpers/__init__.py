@@ -16,13 +16,13 @@ _PACKAGES = Path(__file__).resolve().parent.parent / "packages"
 if _PACKAGES.is_dir():  # a checkout: its own packages, installed or not
     sys.path[:0] = [str(p) for p in sorted(_PACKAGES.iterdir()) if str(p) not in sys.path]
 
-from helpers.ladder import model
-from helpers.ladder.kernel import Kernel
-from helpers.ladder.launch import matmul, trace
-from helpers.ladder.rungs import catalog
-from helpers.ladder.usage import instruction_mix, resources
-from helpers.record.plans import Plan, choose, plan
-from nogpu import device
+from helpers.ladder import model  # noqa: E402
+from helpers.ladder.kernel import Kernel  # noqa: E402
+from helpers.ladder.launch import matmul, trace  # noqa: E402
+from helpers.ladder.rungs import catalog  # noqa: E402
+from helpers.ladder.usage import instruction_mix, resources  # noqa: E402
+from helpers.record.plans import Plan, choose, plan  # noqa: E402
+from nogpu import device  # noqa: E402
 
 _PARTS = {
     "costs": "helpers.record.costs",

@@ -14,10 +14,9 @@ module inside IPython (Jupyter, Colab, VS Code) brings `%%cuda`.
 from __future__ import annotations
 
 import ast
-import html
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
