@@ -18,7 +18,9 @@ from helpers.ladder.rungs import catalog, lay_out
 from helpers.page.exercises import results
 from nogpu import clang, compiled, emulator, toolchain
 from nogpu.errors import CompileError, ConfigError, ToolchainError
-from tests import compilers, foreign_kernels, mutants, test_emulator_calls, test_mutants
+import foreign_kernels
+import test_emulator_calls
+from tests import compilers, mutants, test_mutants
 
 SHAPES = ((64, 64, 64), (45, 83, 75))
 SCALE = 'extern "C" __global__ void k(const float* x, float* y) { y[threadIdx.x] = %s; }'

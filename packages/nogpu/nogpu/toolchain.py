@@ -300,7 +300,7 @@ def _kernel_resources(log: str) -> dict[str, KernelResources]:
 
 def _header_hint(log: str, tool: Nvrtc) -> str:
     """One line on a header that the compiler does not find or cannot read, or nothing."""
-    missing = re.search(r'cannot open source file "([^"]+)"', log)
+    missing = re.search(r'c(?:annot|ould not) open source file "([^"]+)"', log)
     for mark, pattern, *wheels in _HEADERS:
         here = any((Path(folder) / mark).is_file() for folder in tool.includes)
         if missing and not here and re.fullmatch(pattern, missing[1]):

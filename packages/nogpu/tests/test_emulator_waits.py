@@ -8,7 +8,7 @@ import pytest
 from nogpu import emulator
 from nogpu.emulator.launching import run
 from nogpu.emulator.ptx import ends
-from tests.foreign_waits import KERNELS
+from foreign_waits import KERNELS
 
 CHAIN = """
 extern "C" __global__ void chain(volatile int* turn, int* seen, int step)

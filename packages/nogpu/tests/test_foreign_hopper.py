@@ -9,7 +9,7 @@ import pytest
 
 from nogpu import emulator
 from nogpu.emulator import Report, TensorMap
-from tests.test_emulator_warpgroups import fp8, mma
+from test_emulator_warpgroups import fp8, mma
 
 RNG = np.random.default_rng(5)
 

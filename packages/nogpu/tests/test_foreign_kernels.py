@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.foreign_kernels import KERNELS
+from foreign_kernels import KERNELS
 
 CASES = [(name, shape) for name, k in KERNELS.items() for shape in k.shapes]
 

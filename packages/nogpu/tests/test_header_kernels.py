@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.header_kernels import KERNELS, SHAPES
+from header_kernels import KERNELS, SHAPES
 
 pytestmark = pytest.mark.xdist_group("headers")  # one worker compiles their sources once
 TWINS = [(name, i + 1) for name, k in KERNELS.items() for i in range(len(k.twins))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.foreign_waits import KERNELS, SHAPES
+from foreign_waits import KERNELS, SHAPES
 
 SCHEDULES = ("ascending", "permuted")
 TWINS = [

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nogpu import emulator
-from tests.foreign_kernels import Outcome, Shape, cdiv, empty, ints
+from foreign_kernels import Outcome, Shape, cdiv, empty, ints
 
 SHAPES: tuple[Shape, ...] = ((1, 1, 1), (17, 19, 33), (16, 40, 70))
 
