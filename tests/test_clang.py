@@ -8,8 +8,10 @@ import shutil
 from dataclasses import replace
 from typing import Any
 
+import foreign_kernels
 import numpy as np
 import pytest
+import test_emulator_calls
 
 from helpers import resources, trace
 from helpers.ladder import usage
@@ -18,8 +20,6 @@ from helpers.ladder.rungs import catalog, lay_out
 from helpers.page.exercises import results
 from nogpu import clang, compiled, emulator, toolchain
 from nogpu.errors import CompileError, ConfigError, ToolchainError
-import foreign_kernels
-import test_emulator_calls
 from tests import compilers, mutants, test_mutants
 
 SHAPES = ((64, 64, 64), (45, 83, 75))

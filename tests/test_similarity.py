@@ -8,10 +8,10 @@ import stat
 from pathlib import Path
 
 import pytest
+from test_grading import TWO, hand_in
 
 from helpers import __main__ as cli
 from tests.hostile import HONEST
-from tests.test_grading import TWO, hand_in
 from tilelabs.grading import similarity
 from tilelabs.grading.collecting import Submission
 from tilelabs.grading.similarity import GRAM, pieces, ranked, tokens

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from foreign_kernels import Outcome, Shape, cdiv, empty, ints
 
 from nogpu import emulator
-from foreign_kernels import Outcome, Shape, cdiv, empty, ints
 
 SHAPES: tuple[Shape, ...] = ((1, 1, 1), (17, 19, 33), (16, 40, 70))
 

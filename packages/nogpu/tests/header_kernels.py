@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from foreign_kernels import Outcome, Shape, cdiv, empty, ints
 
 from nogpu import emulator
-from foreign_kernels import Outcome, Shape, cdiv, empty, ints
 
 SHAPES: tuple[Shape, ...] = ((1, 1, 1), (17, 33, 19), (40, 35, 70))
 

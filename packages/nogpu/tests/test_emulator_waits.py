@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from foreign_waits import KERNELS
 
 from nogpu import emulator
 from nogpu.emulator.launching import run
 from nogpu.emulator.ptx import ends
-from foreign_waits import KERNELS
 
 CHAIN = """
 extern "C" __global__ void chain(volatile int* turn, int* seen, int step)

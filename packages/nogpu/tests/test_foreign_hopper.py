@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_emulator_warpgroups import fp8, mma
 
 from nogpu import emulator
 from nogpu.emulator import Report, TensorMap
-from test_emulator_warpgroups import fp8, mma
 
 RNG = np.random.default_rng(5)
 

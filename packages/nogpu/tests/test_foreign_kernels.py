@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from foreign_kernels import KERNELS
 
 CASES = [(name, shape) for name, k in KERNELS.items() for shape in k.shapes]

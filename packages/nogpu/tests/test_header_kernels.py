@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from header_kernels import KERNELS, SHAPES
 
 pytestmark = pytest.mark.xdist_group("headers")  # one worker compiles their sources once

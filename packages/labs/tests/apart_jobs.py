@@ -1,4 +1,4 @@
-"""Jobs for tests/test_apart.py: what a child process may try."""
+"""Jobs for test_apart.py: what a child process may try."""
 
 from __future__ import annotations
 

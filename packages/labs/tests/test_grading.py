@@ -14,13 +14,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from test_labs import CONFLICT
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError, DataError, SourceError
 from tests import hostile
 from tests.conftest import ROOT
 from tests.hostile import HONEST
-from tests.test_labs import CONFLICT
 from tilelabs import apart, labs
 from tilelabs.grading import Row, collect, collecting, feedback_zip, fill, grade, judging, report
 from tilelabs.grading.collecting import kernel_of, whose

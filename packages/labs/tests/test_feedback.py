@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from test_policy import BANKS, RIGHT, TWO
 
-from tests.test_policy import BANKS, RIGHT, TWO
 from tilelabs.grading.feedback import MOST_FEEDBACK, Given, Told, page, text
 from tilelabs.judging.marking import Marked, Run
 from tilelabs.labs.checking import judged

@@ -8,12 +8,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from test_grading import notebook
+from test_policy import BANKS, RIGHT, TWO
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError, DataError
 from tests.hostile import HONEST
-from tests.test_grading import notebook
-from tests.test_policy import BANKS, RIGHT, TWO
 from tilelabs import apart
 from tilelabs.grading import judging, report
 from tilelabs.grading.collecting import collect, read_notebook

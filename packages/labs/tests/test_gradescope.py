@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_policy import BANKS, RIGHT, TWO, made, write
 
 from helpers import __main__ as cli
 from helpers.record.protocol import Spread
 from nogpu.errors import DataError
 from tests.hostile import HONEST, SECRET
-from tests.test_policy import BANKS, RIGHT, TWO, made, write
 from tilelabs import apart
 from tilelabs.grading import judging, report
 from tilelabs.grading.gradescope import Whose, results_json, whose_is

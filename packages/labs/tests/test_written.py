@@ -9,12 +9,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from test_grading import notebook
+from test_policy import RIGHT, TWO, G, made, write
 
 from helpers import __main__ as cli
 from nogpu.errors import DataError
 from tests.hostile import HONEST
-from tests.test_grading import notebook
-from tests.test_policy import RIGHT, TWO, G, made, write
 from tilelabs import labs
 from tilelabs.grading import judging, report
 from tilelabs.grading.answers import MOST_ANSWER, answers_in

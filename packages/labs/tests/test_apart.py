@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tilelabs import apart
 from tilelabs.apart import Limits, run
 
-JOBS = "tests.apart_jobs:"
+JOBS = "apart_jobs:"
 SMALL = Limits(memory=1 << 30, seconds=2, wall=20)
 
 
@@ -65,7 +65,7 @@ def test_a_job_that_sleeps_is_ended_with_all_that_it_started() -> None:
 
 def test_a_call_is_a_module_and_a_function() -> None:
     with pytest.raises(ConfigError, match="module:function"):
-        run("tests.apart_jobs.echo", {})
+        run("apart_jobs.echo", {})
 
 
 STOPPED = """
@@ -74,7 +74,7 @@ from tilelabs.apart import run
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may have turned it off
 print("ready", flush=True)
 try:
-    run("tests.apart_jobs:sleep", {})
+    run("apart_jobs:sleep", {})
 except KeyboardInterrupt:
     print("stopped", flush=True)
 """

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_grading import notebook
+from test_labs import CONFLICT
+from test_policy import TWO, made, write
 
 from nogpu.errors import DataError, TileError
 from tests.hostile import HEADS, HONEST
-from tests.test_grading import notebook
-from tests.test_labs import CONFLICT
-from tests.test_policy import TWO, made, write
 from tilelabs import apart
 from tilelabs.grading import report
 from tilelabs.grading.collecting import Submission, collect

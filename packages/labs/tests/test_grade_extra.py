@@ -9,11 +9,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from test_grading import hand_in
 
 from tests.conftest import ROOT
 from tests.environments import NoEnvironmentError, environment
 from tests.hostile import HONEST
-from tests.test_grading import hand_in
 from tilelabs import apart
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

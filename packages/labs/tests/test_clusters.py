@@ -17,13 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_grading import CLASS, LOCK, TWO, files, hand_in
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError
 from tests import hostile
 from tests.conftest import ROOT
 from tests.hostile import HONEST
-from tests.test_grading import CLASS, LOCK, TWO, files, hand_in
 from tilelabs import apart
 from tilelabs.grading import clusters, collect, grade, judging, report
 from tilelabs.grading.collecting import Submission

@@ -1,0 +1,3 @@
+"""What the class's tests share with the book's: its pages and the browser that opens them."""
+
+from tests.conftest import browser, html, root, site  # noqa: F401
