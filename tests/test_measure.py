@@ -857,7 +857,7 @@ def test_times_of_other_code_are_known_as_stale(
     recorded: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert stale("h200") == []
-    held = load("h200")
+    held = store.read(store.FOLDER / "h200.json")
     points = held.of(Point)
     points[1:2] = [replace(points[1], source="0123")]
     held.data["points"] = [*points, replace(points[1], kernel="gone")]
@@ -1031,7 +1031,7 @@ def test_a_plain_record_finishes_what_was_begun_and_no_more(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(sections=("accuracy",))
-    held = load("h200")
+    held = store.read(store.FOLDER / "h200.json")
     held.data["accuracy"] = held.data["accuracy"][:3]
     held.write()
     record(finish=True)
@@ -1173,7 +1173,7 @@ def test_stalls_are_recorded_as_shares_of_a_warps_time(
     assert "Tensor Cores" not in shown  # nobody waits for them, nor has their clocks
     assert "FMA pipe" not in shown  # it was not read
     assert "tiled_8" not in shown
-    held = load("h200")
+    held = store.read(store.FOLDER / "h200.json")
     held.data["stalls"][0] = replace(held.data["stalls"][0], source="other code")
     held.write()
     assert [r["kernel"] for r in stalls(["naive", "tiled_32"])] == ["tiled_32"]

@@ -261,3 +261,40 @@ def test_the_order_of_the_sections_is_points_first_and_ncu_alone_at_the_end() ->
     assert ours[-2:] == ["counters", "stalls"]
     assert json.dumps(list(sections.OPTIONS)) and "points" not in sections.OPTIONS
     assert SimpleNamespace(**dict.fromkeys(taken))  # names that are options, too
+
+
+def test_a_record_is_read_once_and_anew_when_its_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(store.FOLDER / "h200.json", tmp_path / "mine.json")
+    monkeypatch.setattr(store, "FOLDER", tmp_path)
+    checked: list[Path] = []
+    read = store.read
+    monkeypatch.setattr(store, "read", lambda path: checked.append(path) or read(path))
+    first = load("mine")
+    assert load("mine") is first and len(checked) == 1
+    own = read(tmp_path / "mine.json")
+    own.set_head(note="changed")
+    own.write()
+    assert load("mine").head["note"] == "changed" and len(checked) == 2
+
+
+def test_a_shared_record_refuses_to_be_changed() -> None:
+    shared, own = load("h200"), store.read(store.FOLDER / "h200.json")
+    [entry, *_] = own.of(Point)
+    own.merge(entry)
+    assert own.changed
+    for change in (lambda: shared.merge(entry), lambda: shared.set_head(note="x")):
+        with pytest.raises(DataError, match="store.read"):
+            change()
+    with pytest.raises(AttributeError):
+        shared.points.append(entry)
+    assert load("h200").find("points") == store.read(store.FOLDER / "h200.json").find("points")
+
+
+def test_an_entry_of_a_file_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    unfit = store.unfit
+    monkeypatch.setattr(store, "unfit", lambda kind, given: calls.append(0) or unfit(kind, given))
+    found = store.read(store.FOLDER / "h200.json")
+    assert len(calls) == sum(map(len, found.data.values()))

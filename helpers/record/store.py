@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
@@ -213,7 +213,8 @@ def unfit(kind: type[Entry], given: Mapping[str, Any]) -> str:
 class Record:
     """One file, checked: its head, and the entries of each section (data) in the file's order.
 
-    kinds: the class of each section. changed: whether there is something to write.
+    kinds: the class of each section. changed: whether there is something to write. shared: it is handed
+    to whoever reads this file (`load`), so its lists are tuples and nothing may be put into it.
     """
 
     path: Path
@@ -221,6 +222,7 @@ class Record:
     data: dict[str, list[Any]]
     kinds: Mapping[str, type[Entry]]
     changed: bool = False
+    shared: bool = False
 
     @property
     def key(self) -> str:
@@ -243,7 +245,13 @@ class Record:
 
     def find(self, section: str, **wanted: Any) -> list[Any]:
         """The same by the section's name."""
-        return [e for e in self.data[section] if all(e.get(n) == v for n, v in wanted.items())]
+        found, rules = list(self.data[section]), form(self.kinds[section]).rules
+        for name, value in wanted.items():
+            if name in rules:
+                found = [e for e in found if getattr(e, name) == value]
+            elif value is not None:
+                return []
+        return found
 
     def label(self, entries: Iterable[Any] | None = None) -> str:
         """Where, when and with what these entries (default: all points) were recorded, in words."""
@@ -258,6 +266,7 @@ class Record:
 
         A measured point also removes the note that it was skipped, and the other way round.
         """
+        self._writable()
         section = section or entry.section
         same = entry.about
         for name in filter(None, (section, entry.clears)):
@@ -267,11 +276,19 @@ class Record:
 
     def set_head(self, **values: Any) -> None:
         """Say something in the head of the file."""
+        self._writable()
         self.changed = self.changed or any(self.head.get(n) != v for n, v in values.items())
         self.head |= values
 
+    def _writable(self) -> None:
+        if self.shared:
+            raise DataError(
+                f"{self.path.name} was loaded to be read by all: read it with store.read to change it"
+            )
+
     def write(self) -> None:
         """Write the file whole or not at all: one entry a line, so that a diff shows what changed."""
+        self._writable()
         head = rounded(self.head) if "gpu" in self.head else self.head
         lines = [f"{json.dumps(n)}: {json.dumps(v, allow_nan=False)}" for n, v in head.items()]
         for name, entries in self.data.items():
@@ -318,7 +335,9 @@ def _entries(
                 raise DataError(f"{where} is not an object. {again}")
             if fault := unfit(kind, entry):
                 raise DataError(f"{where} {fault}. {again}")
-            entries.append(kind(**entry))
+            made = object.__new__(kind)
+            made.__dict__.update(entry)  # checked above: its own check would be the second
+            entries.append(made)
     return found
 
 
@@ -421,9 +440,9 @@ def known_gpus() -> list[str]:
 
 
 def load(gpu: str) -> Record:
-    """The measurements of a GPU, such as "h200".
+    """The measurements of a GPU, such as "h200": read and checked once, anew when the file changes.
 
-    Raises UnknownNameError listing the GPUs that have a file, DataError if the file is damaged or of
+    The record is shared by all who ask, and refuses to be changed; `read` gives one of one's own. Raises UnknownNameError listing the GPUs that have a file, DataError if the file is damaged or of
     another version.
     """
     path = FOLDER / f"{gpu}.json"
@@ -434,4 +453,12 @@ def load(gpu: str) -> Record:
             f"there are no measurements of a GPU called {gpu!r} in data/measurements. {what} "
             "Record a GPU with: python -m helpers record"
         )
-    return read(path)
+    state = path.stat()
+    return _shared(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=8)
+def _shared(path: Path, _mtime_ns: int, _size: int) -> Record:
+    record = read(path)
+    data: dict[str, Any] = {name: tuple(entries) for name, entries in record.data.items()}
+    return replace(record, data=data, shared=True)
