@@ -401,10 +401,8 @@ def test_machine_code_that_is_not_stored_is_refused(by_clang):
 @pytest.mark.nvrtc
 def test_the_table_is_of_todays_kernels_and_compiler():
     """Whoever changes a kernel, or a page's question, writes it again: python -m tests.compiled."""
-    table = compiled.table()
-    assert table.compiler == toolchain.compiler()
-    held = json.loads((ROOT / "data" / "compiled.json").read_text(encoding="utf-8"))
-    assert set(held) == {"compiler", "rows", "sass"} and len(table.rows) == len(held["rows"])
+    tables = [json.loads(path.read_text()) for path in (ROOT / "data" / "compiled").glob("*.json")]
+    assert {table["compiler"] for table in tables} == {toolchain.compiler()}
     for name, kernel in catalog.items():
         arch = "sm_90a" if kernel.min_arch == "sm_90a" else "sm_90"
         launch = lay_out(kernel, 4096, 4096, 4096)

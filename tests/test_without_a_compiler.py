@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from helpers import matmul, trace
-from helpers.ladder.rungs import cores
+from helpers.ladder import usage
+from helpers.ladder.rungs import cores, lay_out
 from helpers.page.workbench import cell_magic, mine
-from nogpu import clang, compiled, emulator, toolchain
+from nogpu import clang, compiled, emulator, project, toolchain
 from nogpu.errors import CompileError, DataError, ToolchainError
+from tests import compiled as writer
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -82,25 +87,105 @@ def test_a_refused_source_is_refused_alike(tmp_path: Path, bare: pytest.MonkeyPa
     source = "__global__ void k() { oops }"
     key = compiled.program_key(source, "kernel.cu", "sm_75", (), (), ())
     row = compiled.Program("", {}, "", ("kernel.cu does not compile", "kernel.cu(1): error", ""))
-    compiled.write_programs({key: row}, tmp_path / "some.xz")
-    held = compiled.programs(tmp_path / "some.xz")
-    bare.setattr(compiled, "programs", lambda: held)
+    writer.write(tmp_path, "k", writer.Stored(programs={key: (row, None)}), "NVRTC 13.0")
+    bare.setattr(project, "stored", tmp_path)
     with pytest.raises(CompileError) as told:
         toolchain.compile(source)
     assert told.value.log == "kernel.cu(1): error"
 
 
 def test_no_file_and_a_damaged_one(tmp_path: Path, bare: pytest.MonkeyPatch) -> None:
-    assert compiled.programs(tmp_path / "none.xz") == {}
-    (tmp_path / "bad.xz").write_bytes(b"no archive")
-    with pytest.raises(DataError, match=r"damaged.*tests\.compiled"):
-        compiled.programs(tmp_path / "bad.xz")
+    asked = ("__global__ void k() {}", "k.cu", "sm_75", (), (), ())
+    for folder in (None, tmp_path):
+        bare.setattr(project, "stored", folder)
+        assert compiled.program(*asked) is None and compiled.compiler() == ""
+    for name in ("k.xz", "k.json"):
+        (tmp_path / name).write_bytes(b"no archive")
+    compiled._table.cache_clear(), compiled._archive.cache_clear()
+    with pytest.raises(DataError, match=r"k\.xz is damaged.*tests\.compiled"):
+        compiled.program(*asked)
+    with pytest.raises(DataError, match=r"k\.json is damaged.*tests\.compiled"):
+        compiled.find("__global__ void k() {}", "sm_75", (), ())
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ('extern "C" __global__ void Wide_2(int* x) {}', "wide_2"),
+        (
+            "// __global__ void no(\ntemplate <int N> __global__\nvoid tile(float (&x)[N]) {}",
+            "tile",
+        ),
+        ("__global__ void __launch_bounds__(f((BM / 2) * g(1)), 2)\n fast(int) {}", "fast"),
+        ("__launch_bounds__(64) __global__ void first() {}\n__global__ void second() {}", "first"),
+        ("__device__ int f(int) { return 1; }", "nameless"),
+    ],
+)
+def test_a_source_is_filed_under_its_first_kernel(source: str, name: str) -> None:
+    assert compiled.file_of(source) == name
+
+
+def test_only_the_files_asked_for_are_read(bare: pytest.MonkeyPatch) -> None:
+    compiled._table.cache_clear(), compiled._archive.cache_clear()
+    read = []
+    load = Path.read_bytes
+    bare.setattr(Path, "read_bytes", lambda path: read.append(path.name) or load(path))
+    assert usage.compile_launch(lay_out("tiled_32", 32, 32, 32)).ptx
+    assert [name for name in read if name.endswith(".xz")] == ["tiled.xz"]
+
+
+def test_the_reader_needs_no_lzma_until_it_unpacks() -> None:
+    program = (
+        "import sys; sys.modules['lzma'] = None\nfrom helpers import catalog, compiled\n"
+        "assert compiled.find(catalog['tiled_32'].source, 'sm_90', (('T', 'float'),), ()) is None\n"
+        "assert compiled.compiler()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of kernels with one in it, compiled and stored beside it."""
+    kernel = tmp_path / "kernels" / "one.cu"
+    kernel.parent.mkdir()
+    kernel.write_text("__global__ void one(int* x) { x[0] = 1; }\n")
+    monkeypatch.setattr(writer, "KERNELS", kernel.parent)
+    monkeypatch.setattr(project, "stored", tmp_path / "stored")
+    notes = writer.Notes()
+    with writer.noting(notes):
+        toolchain.compile(kernel.read_text()).kernels["_Z3onePi"]
+        toolchain.compile("__global__ void two(int* x) { x[0] = 2; }")
+    assert writer.save(writer.content(notes), tmp_path / "stored", "NVRTC 13.0") == ["one", "two"]
+    return kernel
+
+
+@pytest.mark.nvrtc
+def test_a_changed_kernel_changes_its_own_files_alone(shelf: Path) -> None:
+    folder = shelf.parent.parent / "stored"
+    held = writer.read(folder)
+    assert writer.stale(held) == {} and writer.save(held, folder, "NVRTC 13.0") == []
+    shelf.write_text("// another\n__global__ void one(int* x) { x[0] = 1; }\n")
+    old = writer.stale(held)  # PTX says the lines of its source; registers are still those
+    assert {name: len(keys) for name, keys in old.items()} == {"one": 1}
+    shelf.write_text("__global__ void one(int* x) { x[0] = 11; }\n")
+    old, notes = writer.stale(held), writer.Notes()
+    assert {name: len(keys) for name, keys in old.items()} == {"one": 2}
+    with writer.noting(notes):
+        writer.compile_again(held, old, notes)
+    made = writer.content(notes)
+    assert list(made) == ["one"] and writer.stale(held | made) == {}
+    assert (len(made["one"].rows), len(made["one"].programs)) == (1, 1)
+    assert writer.save(held | made, folder, "NVRTC 13.0") == ["one"]
+    assert "11;" in made["one"].programs.popitem()[1][0].ptx
+    shelf.unlink()
+    assert set(writer.stale(writer.read(folder))) == {"one"}
 
 
 def test_no_path_of_a_machine_is_stored() -> None:
-    text = "\n".join(p.ptx + p.log for p in compiled.programs().values())
+    held = writer.read(ROOT / "data" / "compiled")
+    text = "\n".join(p.ptx + p.log for s in held.values() for p, _ in s.programs.values())
     assert [
         name for name in re.findall(r'\.file\s+\d+\s+"([^"]*)"', text) if name.startswith("/")
     ] == []
-    assert "site-packages" not in text and str(Path.home()) not in text
-    assert compiled._placeless('.file 1 "/some/where/kernels/06.cu"') == '.file 1 "kernels/06.cu"'
+    assert len(text) > 10**7 and "site-packages" not in text and str(Path.home()) not in text
+    assert writer.placeless('.file 1 "/some/where/kernels/06.cu"') == '.file 1 "kernels/06.cu"'

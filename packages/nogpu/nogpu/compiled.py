@@ -1,25 +1,23 @@
-"""What NVRTC made of the sources that the pages ask about, stored for machines that have no NVRTC.
+"""What NVRTC made of a project's sources, stored for machines that have no NVRTC.
 
-Registers, spills and machine code are NVIDIA's compiler's alone. `data/compiled.json` holds them for the
-kernels of the catalog with their own tiles, and for every other source that a page compiles to look at
-its machine code. A row is found by the text that was compiled (comments aside), its headers, its macros,
+Registers, spills and machine code are NVIDIA's compiler's alone. The folder that the project registers holds two
+files for each source, by the name of its kernel: `NAME.json` has registers and spills, of the sources whose machine
+code somebody looks at too; a row is found by the text that was compiled (comments aside), its headers, its macros,
 its options and the architecture: where one of them differs there is no row.
 
-`data/compiled_ptx.xz` holds the PTX itself of all that the pages compile, for machines with no compiler at
-all: there the emulator runs it. PTX says the lines of its source, so such a row is found by the exact text.
-`python -m tests.compiled` writes both files, and tests hold them to what NVRTC says.
+`NAME.xz` has the disassemblies, and the PTX itself of all that is to run on machines with no compiler at all:
+there the emulator runs it. PTX says the lines of its source, so it is found by the exact text.
+`python -m tests.compiled` writes both, and tests hold them to what NVRTC says.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import lzma
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +25,21 @@ from nogpu import project
 from nogpu.errors import DataError
 from nogpu.text import PRELUDE, headers
 
-ROOT = Path(__file__).resolve().parent.parent
-FILE = ROOT / "data" / "compiled.json"
-PROGRAMS = ROOT / "data" / "compiled_ptx.xz"
 MARK = b"disassembled before: "
-"""What stands in place of machine code: this, and the key of the row. No GPU takes it."""
+"""What stands in place of machine code: this, the file and the key of the row. No GPU takes it."""
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r'#include\s+"([^"]+)"')
+
+
+_ATTRIBUTE = re.compile(r"\b__(?!global__)\w+__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+_KERNEL = re.compile(r"\b__global__\b[^(){};]*?\b(\w{1,60})\s*\(", re.ASCII)
+
+
+def file_of(source: str) -> str:
+    """The stem of the files of a source: the name of its first kernel in small letters, else "nameless"."""
+    found = _KERNEL.search(_ATTRIBUTE.sub(" ", _COMMENT.sub(" ", source)))
+    return found[1].lower() if found else "nameless"
 
 
 @dataclass(frozen=True)
@@ -44,18 +49,15 @@ class Row:
     sass: the number of its disassembly, or None where nobody asked for it.
     """
 
+    file: str
     key: str
     kernels: Mapping[str, tuple[int, int, int, int, int]]
     sass: int | None
 
-
-@dataclass(frozen=True)
-class Table:
-    """The stored compilations, and the version of the compiler that made them."""
-
-    compiler: str
-    rows: Mapping[str, Row]
-    packed: str
+    @property
+    def cubin(self) -> bytes:
+        """What stands in place of its machine code."""
+        return MARK + f"{self.file}/{self.key}".encode()
 
 
 def key(
@@ -77,46 +79,68 @@ def key(
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
-@cache
-def table(path: Path = FILE) -> Table:
-    """The file, read once; empty if there is none. Raises DataError if it is damaged."""
+@lru_cache(maxsize=256)
+def _table(path: Path) -> tuple[str, Mapping[str, Row]]:
+    """The compiler and the rows of a NAME.json; none if there is no file."""
     if not path.is_file():
-        return Table("", {}, "")
+        return "", {}
     try:
         held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         rows = {
-            k: Row(k, {n: tuple(r) for n, r in row["kernels"].items()}, row.get("sass"))
+            k: Row(path.stem, k, {n: tuple(r) for n, r in row["kernels"].items()}, row.get("sass"))
             for k, row in held["rows"].items()
         }
-        return Table(held["compiler"], rows, held["sass"])
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(
-            f"{path} is damaged ({error}); get it anew, or write it on a machine with "
-            "NVRTC: python -m tests.compiled"
-        ) from None
+        return held["compiler"], rows
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path, error) from None
 
 
-def find(*asked: Any) -> Row | None:
+@lru_cache(maxsize=8)
+def _archive(path: Path) -> tuple[tuple[str, ...], Mapping[str, Program]]:
+    """The disassemblies and the programs of a NAME.xz; none if there is no file."""
+    if not path.is_file():
+        return (), {}
+    import lzma  # Python in a browser may lack it
+
+    try:
+        held = json.loads(lzma.decompress(path.read_bytes()))
+        programs = {
+            k: Program(p, n, log, tuple(r)) for k, (p, n, log, r) in held["programs"].items()
+        }
+        return tuple(held["sass"]), programs
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, lzma.LZMAError) as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{path} is damaged ({error}); get it anew, or write it on a machine with "
+        "NVRTC: python -m tests.compiled"
+    )
+
+
+def compiler() -> str:
+    """The compiler that made what is stored, such as "NVRTC 13.0"; empty where nothing is stored."""
+    files = sorted(project.stored.glob("*.json")) if project.stored else []
+    return _table(files[0])[0] if files else ""
+
+
+def find(source: str, *asked: Any) -> Row | None:
     """The row of a compilation (the arguments of `key`), or None."""
-    return table().rows.get(key(*asked))
-
-
-@cache
-def _disassemblies(packed: str) -> tuple[str, ...]:
-    return tuple(json.loads(lzma.decompress(base64.b85decode(packed))))
-
-
-def pack(texts: Sequence[str]) -> str:
-    """Disassemblies as one text for the file."""
-    return base64.b85encode(lzma.compress(json.dumps(texts).encode(), preset=9)).decode()
+    if not project.stored:
+        return None
+    return _table(project.stored / f"{file_of(source)}.json")[1].get(key(source, *asked))
 
 
 def sass(cubin: bytes) -> str | None:
     """The stored disassembly that stands for this machine code; None if it is none, or not kept."""
-    if not cubin.startswith(MARK):
+    if not project.stored or not cubin.startswith(MARK):
         return None
-    row = table().rows.get(cubin[len(MARK) :].decode())
-    return None if row is None or row.sass is None else _disassemblies(table().packed)[row.sass]
+    name, _, row_key = cubin[len(MARK) :].decode().partition("/")
+    row = _table(project.stored / f"{name}.json")[1].get(row_key)
+    if row is None or row.sass is None:
+        return None
+    return _archive(project.stored / f"{name}.xz")[0][row.sass]
 
 
 _LINE = re.compile(
@@ -165,44 +189,9 @@ def program_key(
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:20]
 
 
-@cache
-def programs(path: Path = PROGRAMS) -> Mapping[str, Program]:
-    """The stored programs by key; none if there is no file. Raises DataError if it is damaged."""
-    if not path.is_file():
-        return {}
-    try:
-        held = json.loads(lzma.decompress(path.read_bytes()))
-        return {key: Program(p, n, log, tuple(r)) for key, (p, n, log, r) in held.items()}
-    except (OSError, ValueError, lzma.LZMAError) as error:
-        raise DataError(
-            f"{path} is damaged ({error}); get it anew, or write it on a machine with "
-            "NVRTC: python -m tests.compiled"
-        ) from None
-
-
-def program(*asked: Any) -> Program | None:
+def program(source: str, *asked: Any) -> Program | None:
     """The program of a compilation (the arguments of `program_key`), or None."""
-    held = programs()
-    return held.get(program_key(*asked)) if held else None
-
-
-def write_programs(rows: Mapping[str, Program], path: Path = PROGRAMS) -> None:
-    """The file, the same bytes for the same rows; paths of this machine are left out."""
-    held = {
-        key: [
-            _placeless(p.ptx),
-            dict(p.names),
-            _placeless(p.log),
-            [_placeless(r) for r in p.refused],
-        ]
-        for key, p in sorted(rows.items())
-    }
-    path.write_bytes(lzma.compress(json.dumps(held).encode(), preset=9))
-
-
-_FOLDER = re.compile(r"/[^\s\"']*/((?:nvidia|include|kernels|cores|your_cores)/)")
-
-
-def _placeless(text: str) -> str:
-    """A text in which files below a folder of this machine are named from kernels/, cores/ or include/ on."""
-    return _FOLDER.sub(r"\1", text.replace(str(ROOT) + "/", ""))
+    if not project.stored:
+        return None
+    held = _archive(project.stored / f"{file_of(source)}.xz")[1]
+    return held.get(program_key(source, *asked)) if held else None

@@ -250,7 +250,7 @@ def available() -> bool:
 
 def stored() -> bool:
     """Whether nothing compiles here and the stored programs of the book's pages take the compiler's place."""
-    return not available() and bool(compiled.programs())
+    return not available() and bool(compiled.compiler())
 
 
 def compiler() -> str:
@@ -260,7 +260,7 @@ def compiler() -> str:
     if uses_clang():
         return clang.version()
     if stored():
-        return f"{compiled.table().compiler} (stored)"
+        return f"{compiled.compiler()} (stored)"
     return "NVRTC {}.{}".format(*nvrtc().version)
 
 
@@ -354,7 +354,7 @@ def compile(
         if not has_tool("nvdisasm") and (
             row := compiled.find(source, arch, macros, tuple(options))
         ):
-            _STORED[built.cubin] = compiled.MARK + row.key.encode()
+            _STORED[built.cubin] = row.cubin
         return built
     if by_clang:
         made = clang.translate(*asked)
@@ -399,7 +399,7 @@ def _program_before(
     expressions: tuple[str, ...],
 ) -> tuple[str, str, Mapping[str, str]]:
     """PTX, log and names of a source that NVRTC compiled elsewhere. Raises what it raised, or ToolchainError."""
-    if not compiled.programs():
+    if not compiled.compiler():
         nvrtc()  # raises ToolchainError with what to install
     held = compiled.program(source, name, arch, macros, options, expressions)
     if held is None:
@@ -421,8 +421,8 @@ def _assembled_before(
     if row is None:
         return reports, b"", ""
     reports.update({name: KernelResources(name, *numbers) for name, numbers in row.kernels.items()})
-    cubin = b"" if row.sass is None else compiled.MARK + row.key.encode()
-    return reports, cubin, f"{compiled.table().compiler} (stored)"
+    cubin = b"" if row.sass is None else row.cubin
+    return reports, cubin, f"{compiled.compiler()} (stored)"
 
 
 def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
