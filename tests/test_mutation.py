@@ -1,0 +1,56 @@
+"""The mutation gate itself, on a package of one function: a test that sees its edge, and one that does not."""
+
+import json
+
+import pytest
+
+from tools import mutation
+
+AREAS = {("fake",): ("tests/test_edge.py",)}
+SEES = "from fake.edge import inside\ndef test_edge(): assert inside(3) and not inside(4)\n"
+BLIND = "from fake.edge import inside\ndef test_edge(): assert inside(0)\n"
+
+
+def judged(folder, test, same=()):
+    """(part killed, verdicts) of the four mutants of `return n < 4`."""
+    for name, text in {
+        "fake/__init__.py": "",
+        "fake/edge.py": "def inside(n: int) -> bool:\n    return n < 4\n",
+        "tests/test_edge.py": test,
+        "same.json": json.dumps(list(same)),
+    }.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    record = folder / "out" / "record.jsonl"
+    part = mutation.gate(folder, AREAS, 1, 9, record, folder / "same.json")
+    return part, {e["mutation"]: e["verdict"] for e in map(json.loads, record.open())}
+
+
+def test_an_edge_that_is_tested_is_held_and_the_source_stays(tmp_path):
+    part, verdicts = judged(tmp_path, SEES)
+    assert part == 1 and set(verdicts.values()) == {"killed"}
+    assert {"n < 4 -> (n <= 4)", "4 -> 5", "4 -> 3", "return n < 4 -> return None"} == set(verdicts)
+    assert "n < 4" in (tmp_path / "fake/edge.py").read_text()
+    assert judged(tmp_path, SEES)[0] == 1  # from the record: nothing was judged again
+    assert len((tmp_path / "out/record.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_blind_test_lets_mutants_live_and_a_reason_takes_one_out(tmp_path):
+    part, verdicts = judged(tmp_path, BLIND)
+    assert part == 1 / 4 < mutation.LEAST
+    assert verdicts["n < 4 -> (n <= 4)"] == "survived"
+    entry = {"file": "edge.py", "line": "return n < 4", "mutation": "4 -> 5", "reason": "a trial"}
+    assert judged(tmp_path, BLIND, [entry])[0] == 1 / 3
+
+
+def test_tests_that_fail_anyway_and_folders_that_moved_judge_nothing(tmp_path):
+    with pytest.raises(RuntimeError, match="fail before any mutation"):
+        judged(tmp_path, "def test_edge(): assert False\n")
+    with pytest.raises(ValueError, match=r"no mutant can be drawn.*gone"):
+        mutation.draw(tmp_path, {("gone",): ()}, 1, 1)
+
+
+def test_every_area_of_the_project_has_mutants_and_tests():
+    drawn = mutation.draw(mutation.ROOT, mutation.AREAS, 1, len(mutation.AREAS))
+    assert {tests for _, tests in drawn} == set(mutation.AREAS.values())
+    assert drawn == mutation.draw(mutation.ROOT, mutation.AREAS, 1, len(mutation.AREAS))

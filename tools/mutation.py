@@ -1,0 +1,336 @@
+"""Do the tests hold? One-line mutants, drawn by seed, against the tests nearest to them.
+
+`python -m tools.mutation --seed 1 --count 60` writes each verdict to `_build/mutation.jsonl` and ends with 1 where
+fewer than 90 % of the mutants that change anything are killed. Called again it goes on: a verdict counts as
+long as neither the mutated file nor its tests change. Mutants live in copies under a temporary folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import hashlib
+import itertools
+import json
+import os
+import queue
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LEAST = 0.9
+_NEAR = "machine faults findings instructions"
+Areas = Mapping[tuple[str, ...], tuple[str, ...]]
+"""Files or folders, and the test files nearest to them, the fastest first; mutants come from each in turn."""
+
+
+def _tests(words: str, start: str = "test_") -> tuple[str, ...]:
+    return tuple(f"tests/{start}{word}.py" for word in words.split())
+
+
+AREAS: Areas = {
+    ("packages/nogpu/nogpu/emulator/ptx",): _tests(f"{_NEAR} calls warps waits", "test_emulator_"),
+    ("packages/nogpu/nogpu/emulator/machine",): _tests(
+        f"{_NEAR} warps mbarriers bulk cluster tensor warpgroups", "test_emulator_"
+    ),
+    ("packages/nogpu/nogpu/emulator/observe",): _tests(
+        f"{_NEAR} counts mbarriers bulk cluster", "test_emulator_"
+    ),
+    ("packages/nogpu/nogpu/emulator/launching",): _tests(
+        f"{_NEAR} requests link", "test_emulator_"
+    ),
+    ("helpers/page/judging",): _tests("marking timing"),
+    tuple(
+        f"helpers/record/{name}.py"
+        for name in ["store", "protocol", "trials", "reading", "turns", "measurement"]
+    ): _tests("trials measure sections store"),
+    ("helpers/record/costs", "helpers/ladder/model.py", "helpers/ladder/cuts.py"): _tests(
+        "model cuts costs"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed line of a file. lineno: from 1; line: its text; mutation: `old -> new`, the part that changed."""
+
+    file: str
+    lineno: int
+    line: str
+    mutation: str
+    changed: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What names it wherever its file may move."""
+        return Path(self.file).name, self.line.strip(), self.mutation
+
+
+SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,  # codespell:ignore notin
+    ast.NotIn: ast.In,  # codespell:ignore notin
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+ENDS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"}
+
+
+def _swapped(operator: ast.AST) -> ast.AST | None:
+    return SWAPS[type(operator)]() if type(operator) in SWAPS else None
+
+
+def changes(node: ast.AST) -> Iterator[ast.AST]:
+    """What a node may become, one fault each."""
+    new = copy.deepcopy(node)
+    if isinstance(new, ast.Compare) and (other := _swapped(new.ops[0])):
+        new.ops[0] = other  # type: ignore[call-overload]
+        yield new
+    elif isinstance(new, (ast.BinOp, ast.BoolOp, ast.AugAssign)) and (other := _swapped(new.op)):
+        new.op = other  # type: ignore[assignment]
+        yield new
+    elif isinstance(new, ast.UnaryOp) and isinstance(new.op, (ast.Not, ast.Invert)):
+        yield new.operand
+    elif isinstance(new, ast.Constant) and isinstance(new.value, bool):
+        yield ast.Constant(not new.value)
+    elif isinstance(new, ast.Constant) and isinstance(new.value, int):
+        yield ast.Constant(new.value + 1)
+        yield ast.Constant(new.value - 1)
+    elif isinstance(new, ast.Name) and new.id in ENDS:
+        yield ast.Name(ENDS[new.id])
+    elif isinstance(new, ast.Attribute) and new.attr in ENDS:
+        yield ast.Attribute(new.value, ENDS[new.attr])
+    elif isinstance(new, ast.Slice):
+        for bound in ("lower", "upper"):
+            if getattr(new, bound) is not None:
+                yield ast.Slice(**{**vars(new), bound: None})
+    elif isinstance(new, ast.Return) and new.value is not None:
+        if not (isinstance(new.value, ast.Constant) and new.value.value is None):
+            yield ast.Return(ast.Constant(None))
+    elif (isinstance(new, ast.Expr) and isinstance(new.value, ast.Call)) or (
+        isinstance(new, ast.Assign) and isinstance(new.targets[0], (ast.Attribute, ast.Subscript))
+    ):
+        yield ast.Pass()
+
+
+def _nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Nodes that run; no annotation, and none of a message, which is for people to judge."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not isinstance(child, (ast.JoinedStr, ast.Raise)):
+                yield from _nodes(child)
+
+
+def mutants(file: str, source: str) -> list[Mutant]:
+    """All one-line mutants of a file, in the order of its text."""
+    lines, found = source.splitlines(), {}
+    for node in _nodes(ast.parse(source)):
+        at = getattr(node, "lineno", None)
+        if at is None or at != node.end_lineno:  # type: ignore[attr-defined]
+            continue
+        raw = lines[at - 1].encode()
+        start, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+        for new in changes(node):
+            text = ast.unparse(ast.fix_missing_locations(new))
+            bare = isinstance(new, (ast.stmt, ast.Slice, ast.Constant, ast.Name, ast.Attribute))
+            text = text if bare else f"({text})"
+            line = (raw[:start] + text.encode() + raw[end:]).decode()
+            mutation = f"{raw[start:end].decode()} -> {text}"
+            found[at, start, mutation] = Mutant(file, at, lines[at - 1], mutation, line)
+    return [found[place] for place in sorted(found)]
+
+
+def draw(root: Path, areas: Areas, seed: int, count: int) -> list[tuple[Mutant, tuple[str, ...]]]:
+    """`count` mutants and their tests, from each area in turn; the same for the same seed and sources.
+
+    Raises ValueError if an area has no mutant: its folder moved, or nothing is in it.
+    """
+    rng, pools = random.Random(seed), []
+    for places, tests in areas.items():
+        files = sorted(
+            {
+                f
+                for p in places
+                for f in ((root / p).rglob("*.py") if (root / p).is_dir() else [root / p])
+            }
+        )
+        missing = [name for name in (*places, *tests) if not (root / name).exists()]
+        pool = (
+            []
+            if missing
+            else [
+                m
+                for f in files
+                for m in mutants(f.relative_to(root).as_posix(), f.read_text("utf-8"))
+            ]
+        )
+        if not pool:
+            raise ValueError(
+                f"{places}: no mutant can be drawn ({missing or 'no code'}); mend AREAS in {__file__}"
+            )
+        rng.shuffle(pool)
+        pools.append([(mutant, tests) for mutant in pool])
+    turns = (pool[i] for i in range(max(map(len, pools))) for pool in pools if i < len(pool))
+    return list(itertools.islice((one for one in turns if compiles(root, one[0])), count))
+
+
+def changed(text: str, mutant: Mutant) -> str:
+    """The text of a file with the mutant's line in it."""
+    lines = text.splitlines()
+    lines[mutant.lineno - 1] = mutant.changed
+    return "\n".join(lines) + "\n"
+
+
+def compiles(root: Path, mutant: Mutant) -> bool:
+    """Whether Python reads the mutant at all."""
+    try:
+        ast.parse(changed((root / mutant.file).read_text("utf-8"), mutant))
+    except SyntaxError:
+        return False
+    return True
+
+
+def copied(root: Path, areas: Areas, to: Path) -> Path:
+    """A copy of what is mutated and of its tests; the rest is linked."""
+    own = {Path(name).parts[0] for places, tests in areas.items() for name in (*places, *tests)}
+    for entry in root.iterdir():
+        if entry.name in own:
+            shutil.copytree(entry, to / entry.name, symlinks=True)
+        elif not entry.name.startswith((".", "_build")):
+            (to / entry.name).symlink_to(entry)
+    return to
+
+
+def passes(where: Path, tests: Sequence[str], limit: float) -> bool | None:
+    """Whether the tests pass in a copy; None: they ran past `limit` seconds."""
+    command = [sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    env = {**os.environ, "PYTHONPATH": str(where), "PYTHONDONTWRITEBYTECODE": "1"}
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(
+        [*command, *tests], cwd=where, env=env, stdout=quiet, stderr=quiet, start_new_session=True
+    ) as job:
+        try:
+            return job.wait(limit) == 0
+        except subprocess.TimeoutExpired:
+            os.killpg(job.pid, signal.SIGKILL)
+            return None
+
+
+def verdict(where: Path, mutant: Mutant, tests: Sequence[str], limit: float) -> str:
+    """killed, timeout or survived; the copy is whole again afterwards."""
+    path = where / mutant.file
+    whole = path.read_bytes()
+    for stale in path.parent.glob(f"__pycache__/{path.stem}.*"):
+        stale.unlink()
+    try:
+        path.write_text(changed(whole.decode(), mutant), "utf-8")
+        return {True: "survived", False: "killed", None: "timeout"}[passes(where, tests, limit)]
+    finally:
+        path.write_bytes(whole)
+
+
+def gate(
+    root: Path, areas: Areas, seed: int, count: int, record: Path, same: Path, jobs: int = 1
+) -> float:
+    """Judge mutants, report, and return the part that was killed of those that change anything.
+
+    Raises RuntimeError if the tests fail on the code as it is.
+    """
+    equivalent = {
+        (e["file"], e["line"], e["mutation"]) for e in json.loads(same.read_text("utf-8"))
+    }
+    drawn = draw(root, areas, seed, count)
+    kept = record.read_text("utf-8").splitlines() if record.exists() else []
+    before = {e["id"]: e["verdict"] for e in map(json.loads, kept)}
+    record.parent.mkdir(parents=True, exist_ok=True)
+
+    def identity(mutant: Mutant, tests: Sequence[str]) -> str:
+        texts = b"".join((root / name).read_bytes() for name in (mutant.file, *tests))
+        return hashlib.sha256(repr(mutant).encode() + texts).hexdigest()[:20]
+
+    with tempfile.TemporaryDirectory() as folder:
+        free: queue.Queue[Path] = queue.Queue()
+        for j in range(jobs):
+            (Path(folder) / str(j)).mkdir()
+            free.put(copied(root, areas, Path(folder) / str(j)))
+        limits: dict[Sequence[str], float] = {}
+
+        def judge(one: tuple[Mutant, tuple[str, ...]]) -> str:
+            mutant, tests = one
+            name = identity(mutant, tests)
+            if mutant.key in equivalent:
+                return "equivalent"
+            if name in before:
+                return before[name]
+            where = free.get()
+            try:
+                if tests not in limits:
+                    start = time.monotonic()
+                    if not passes(where, tests, 3600):
+                        raise RuntimeError(f"these tests fail before any mutation: {tests}")
+                    limits[tests] = 60 + 3 * (time.monotonic() - start)
+                found = verdict(where, mutant, tests, limits[tests])
+            finally:
+                free.put(where)
+            with record.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"id": name, "verdict": found, **asdict(mutant)}) + "\n")
+            print(f"{found:9} {mutant.file}:{mutant.lineno}  {mutant.mutation}", flush=True)
+            return found
+
+        with ThreadPoolExecutor(jobs) as pool:
+            found = list(pool.map(judge, drawn))
+    for (mutant, _), said in zip(drawn, found, strict=True):
+        if said == "survived":
+            print(
+                f"survived: {mutant.file}:{mutant.lineno}\n  - {mutant.line}\n  + {mutant.changed}"
+            )
+    counts = {name: found.count(name) for name in ("killed", "timeout", "survived", "equivalent")}
+    part = (counts["killed"] + counts["timeout"]) / max(
+        1, count_of := len(found) - counts["equivalent"]
+    )
+    print(f"{counts}: {part:.0%} of {count_of} killed; {LEAST:.0%} are needed")
+    return part
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument("--record", type=Path, default=ROOT / "_build" / "mutation.jsonl")
+    given = parser.parse_args()
+    same = Path(__file__).with_name("equivalent.json")
+    return int(gate(ROOT, AREAS, given.seed, given.count, given.record, same, given.jobs) < LEAST)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
