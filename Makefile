@@ -137,7 +137,7 @@ lint: $(VENV)/.lint ## ruff, codespell, mypy, whether notebooks follow their cha
 	@$(BIN)/codespell
 	@$(BIN)/mypy
 	@$(BIN)/python -m helpers notebooks --check
-	@$(BIN)/python -m tests.essays --check
+	@$(BIN)/python -m tools.essays --check
 
 format: $(VENV)/.lint ## let ruff rewrite the Python files
 	@$(BIN)/ruff check --fix .

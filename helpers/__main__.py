@@ -328,9 +328,8 @@ def conclude(outcome: Any, counts: str, again: str = "", kind: str = "refused") 
 
 def run_record(args: argparse.Namespace) -> int:
     """Measure on this machine's GPU and merge the points into a measurement file."""
-    from helpers.measuring import campaign
-    from helpers.measuring.sections import OPTIONS
-    from helpers.record import host
+    from helpers.record import campaign, host
+    from helpers.record.sections import OPTIONS
 
     asked = [name for name in OPTIONS if getattr(args, name) or args.all]
     request = requested(
@@ -371,9 +370,8 @@ def run_add_record(args: argparse.Namespace) -> int:
 def run_sweep(args: argparse.Namespace) -> int:
     """Time every legal tile of one or more kernels on this machine's GPU."""
     from helpers.ladder.model import merit
-    from helpers.measuring import campaign
-    from helpers.measuring.sections import sweeping
-    from helpers.record import DEFAULT_GPU, tiles
+    from helpers.record import DEFAULT_GPU, campaign, tiles
+    from helpers.record.sections import sweeping
 
     request = requested(args, sections=("sweep",))
     if args.list:
@@ -401,7 +399,7 @@ def run_sweep(args: argparse.Namespace) -> int:
 
 def run_tune(args: argparse.Namespace) -> int:
     """Find a kernel's best tile on this GPU and confirm it, or measure the choice on ragged shapes."""
-    from helpers.measuring import campaign
+    from helpers.record import campaign
 
     request = requested(args, sections=("ragged",) if args.shapes == "ragged" else ("tuned",))
     outcome = campaign.tune(request, say)
@@ -411,7 +409,7 @@ def run_tune(args: argparse.Namespace) -> int:
 
 def run_verify(args: argparse.Namespace) -> int:
     """Check every kernel on this machine's GPU: under compute-sanitizer, and over many shapes."""
-    from helpers.measuring import campaign
+    from helpers.record import campaign
 
     both = args.sanitizer == args.shapes
     chosen = [name for name in ("shapes", "sanitizer") if both or getattr(args, name)]
@@ -432,14 +430,14 @@ def run_verify(args: argparse.Namespace) -> int:
 
 def configure_notebooks(command: argparse.ArgumentParser) -> None:
     """Arguments of `notebooks`, from the exporter."""
-    from helpers.notebooks import commands
+    from tools.notebooks import commands
 
     commands.configure(command)
 
 
 def run_notebooks(args: argparse.Namespace) -> int:
     """Make book/*.ipynb from the chapters."""
-    from helpers.notebooks import commands
+    from tools.notebooks import commands
 
     return commands.run(args)
 
@@ -484,7 +482,7 @@ RECORDING = ("gpu", "out", "commit", "seconds", "again")
 
 def configure_record(command: argparse.ArgumentParser) -> None:
     """Arguments of `record`."""
-    from helpers.measuring.sections import OPTIONS
+    from helpers.record.sections import OPTIONS
 
     add = command.add_argument
     add_fields(command, *RECORDING, "sizes", "kernels", "skip_above")

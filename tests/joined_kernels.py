@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.measuring import ncu
+from helpers.record import ncu
 from nogpu import device, emulator, toolchain
 
 N = 128

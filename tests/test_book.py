@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from helpers.notebook.addresses import repository
-from helpers.notebooks.books import read_book, term_anchor
 from tests import pages_check as check
 from tests.conftest import ROOT, serve
+from tools.notebooks.books import read_book, term_anchor
 
 pytestmark = pytest.mark.book
 

@@ -12,9 +12,9 @@ import pytest
 from helpers.ladder import choosing, launch, model, numbers, usage
 from helpers.ladder.kernel import Geometry, geometry
 from helpers.ladder.rungs import catalog
-from helpers.measuring.sections import picking
 from helpers.record import everywhere
 from helpers.record.plans import choose, plan
+from helpers.record.sections import picking
 from nogpu import bfloat16, device
 from nogpu.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
 

@@ -17,8 +17,8 @@ import pytest
 from helpers.page import claims
 from helpers.page.claims import FalseSentenceError, holds, place
 from nogpu.errors import ConfigError
-from tests import reading
 from tests.conftest import ROOT
+from tools import reading
 
 PAGE = """# A page
 

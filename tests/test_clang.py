@@ -20,7 +20,8 @@ from helpers.ladder.rungs import catalog, lay_out
 from helpers.page.exercises import results
 from nogpu import clang, compiled, emulator, toolchain
 from nogpu.errors import CompileError, ConfigError, ToolchainError
-from tests import compilers, mutants, test_mutants
+from tests import test_mutants
+from tools import compilers, mutants
 
 SHAPES = ((64, 64, 64), (45, 83, 75))
 SCALE = 'extern "C" __global__ void k(const float* x, float* y) { y[threadIdx.x] = %s; }'
@@ -400,7 +401,7 @@ def test_machine_code_that_is_not_stored_is_refused(by_clang):
 
 @pytest.mark.nvrtc
 def test_the_table_is_of_todays_kernels_and_compiler():
-    """Whoever changes a kernel, or a page's question, writes it again: python -m tests.compiled."""
+    """Whoever changes a kernel, or a page's question, writes it again: python -m tools.compiled."""
     tables = [json.loads(path.read_text()) for path in (ROOT / "data" / "compiled").glob("*.json")]
     assert {table["compiler"] for table in tables} == {toolchain.compiler()}
     for name, kernel in catalog.items():

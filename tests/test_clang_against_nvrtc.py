@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests import clang_against_nvrtc as compared
-from tests import compilers, mutants, test_mutants
+from tests import test_mutants
+from tools import clang_against_nvrtc as compared
+from tools import compilers, mutants
 
 
 @cache
@@ -24,7 +25,7 @@ def row(section: str, name: str) -> dict[str, Any]:
 
 
 def test_the_record_is_of_every_kernel_mutant_and_exercise_of_today():
-    """Whoever changes one writes it again: python -m tests.clang_against_nvrtc."""
+    """Whoever changes one writes it again: python -m tools.clang_against_nvrtc."""
     assert compared.stale(record()) == []
 
 

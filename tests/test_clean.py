@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from helpers.ladder.rungs import catalog
-from tests import clean
 from tests.conftest import ROOT
+from tools import clean
 
 CHAPTERS = {k.chapter for k in catalog.values() if k.host in ("plain", "tma")}
 
@@ -23,7 +23,7 @@ def record() -> dict[str, Any]:
 
 
 def test_the_record_is_of_every_kernel_as_it_is_today():
-    """Whoever changes a kernel writes it again: python -m tests.clean --out."""
+    """Whoever changes a kernel writes it again: python -m tools.clean --out."""
     assert clean.stale(record()) == []
 
 

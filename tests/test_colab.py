@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests import colab
-from tests.environments import NoEnvironmentError
+from tools import colab
+from tools.environments import NoEnvironmentError
 
 pytestmark = pytest.mark.slow
 

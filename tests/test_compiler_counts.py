@@ -2,7 +2,7 @@
 
 Every number is compared, and none differs, registers and spills among them: of each kernel of the catalog
 (at 96 x 96 x 96), and of every lab's solutions (on a counted case, in both orders of warps) also each finding and the points of each part. The labs' starters, twins and exploits come out the same, too
-(`python -m tests.compiler_counts starter twin exploit` under each); they are left out here, for they take three times
+(`python -m tools.compiler_counts starter twin exploit` under each); they are left out here, for they take three times
 as long.
 """
 
@@ -20,12 +20,12 @@ import pytest
 
 from helpers import catalog
 from nogpu import toolchain
-from tests import colab
-from tests.compiler_counts import KINDS
 from tests.conftest import ROOT
-from tests.environments import NoEnvironmentError
 from tilelabs import labs
 from tilelabs.labs.rehearsing import sources
+from tools import colab
+from tools.compiler_counts import KINDS
+from tools.environments import NoEnvironmentError
 
 pytestmark = [pytest.mark.slow, pytest.mark.nvrtc, pytest.mark.xdist_group("compiler counts")]
 
@@ -43,7 +43,7 @@ def told() -> dict[str, dict[str, Any]]:
     env = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "TILE_CACHE": "0", "LC_ALL": "C.UTF-8"}
     runs = {
         name: subprocess.Popen(
-            [python, "-m", "tests.compiler_counts"], env=env, cwd=ROOT, text=True,
+            [python, "-m", "tools.compiler_counts"], env=env, cwd=ROOT, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
         for name, python in pythons.items()

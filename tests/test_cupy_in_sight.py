@@ -22,8 +22,8 @@ import pytest
 
 from nogpu import device, emulator
 from tests.conftest import ROOT
-from tests.reading import run_cell, steps
 from tests.test_measure import H200
+from tools.reading import run_cell, steps
 
 
 class DeviceArray:

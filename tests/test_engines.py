@@ -8,7 +8,7 @@ import pytest
 
 from helpers import trace
 from helpers.ladder.kernel import ROOT
-from tests import bench_engines
+from tools import bench_engines
 
 
 def recorded():

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests import essays
-from tests.essays import Essay, essay, faults, hidden_share, lowered, prose_words, unexcused
+from tools import essays
+from tools.essays import Essay, essay, faults, hidden_share, lowered, prose_words, unexcused
 
 FRONT = "---\nkernelspec:\n  name: python3\n---\n\n"
 PAGE = (

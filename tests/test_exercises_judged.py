@@ -9,8 +9,8 @@ import pytest
 
 from helpers.page.exercises import KernelTask, check, check_kernel_source, kernels
 from helpers.page.exercises.kernels import AWKWARD, drawn_shapes, fractions_problem
-from tests import hostile
 from tests.test_exercises import KERNEL, SOUND, TILES_16
+from tools import hostile
 
 NAIVE = KERNEL.replace("void mine", "void f")
 TASK = KernelTask("f", block=(16, 16), grid=("cdiv(N, 16)", "cdiv(M, 16)"))

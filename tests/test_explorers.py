@@ -19,8 +19,6 @@ from helpers.ladder import model
 from helpers.ladder.jobs import duties
 from helpers.ladder.kernel import broken_rules
 from helpers.ladder.rungs import catalog
-from helpers.measuring.sections.sweeping import Swept
-from helpers.measuring.sections.timing import Point
 from helpers.page import explorers
 from helpers.page.explorers import _banks as bank_room
 from helpers.page.explorers import _coalescing as sector_room
@@ -28,6 +26,8 @@ from helpers.page.explorers import _stepper as step_room
 from helpers.page.explorers import _tile as tile_room
 from helpers.page.explorers.core import Control, Explorer, script, significant, text
 from helpers.record import load, store
+from helpers.record.sections.sweeping import Swept
+from helpers.record.sections.timing import Point
 from nogpu import device, emulator
 from nogpu.errors import ConfigError
 from tests.conftest import ROOT, serve

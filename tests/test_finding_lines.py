@@ -12,7 +12,7 @@ from helpers.ladder import launch
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.numbers import STORAGE, operands
 from nogpu import emulator
-from tests.mutants import TILES
+from tools.mutants import TILES
 
 BARRIER = "__syncthreads();"
 SMALL = {"mma_naive": TILES["mma_ldmatrix"], "mma_turing": TILES["mma_ldmatrix"]}

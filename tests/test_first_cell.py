@@ -17,10 +17,10 @@ from helpers.ladder import fitting
 from helpers.notebook import starting
 from helpers.notebook.addresses import Repository
 from helpers.notebook.first_cell import setup_cell, welcome_cell
-from helpers.notebooks.markdown import Page
 from nogpu import clang, device, toolchain
 from nogpu.errors import ToolchainError
 from tests.test_fitting import T4
+from tools.notebooks.markdown import Page
 
 HERE = Repository("https://github.com/someone/a-book", "main")
 PAGE = Page(Path("x.md"), "")

@@ -18,12 +18,12 @@ from helpers.ladder import hopper, launch, numbers
 from helpers.ladder.kernel import Kernel, cdiv
 from helpers.ladder.launch import Trace, trace, trace_of
 from helpers.ladder.rungs import catalog, fingerprint
-from helpers.measuring.sections import counting
 from helpers.record import DEFAULT_GPU, agree, counters, load
+from helpers.record.sections import counting
 from nogpu.emulator.launching import grids
 from nogpu.errors import EmulationError
-from tests import hopper_on_a_gpu
 from tests.conftest import ROOT
+from tools import hopper_on_a_gpu
 
 HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
 STEPS = [name for name in HOPPER if not name.endswith("_fp16")]
@@ -192,7 +192,7 @@ def test_an_untouched_padding_is_what_it_was() -> None:
 
 
 def test_of_every_kernel_no_bit_is_another_on_the_gpu() -> None:
-    """Whoever changes a TMA kernel records it again: python -m tests.hopper_on_a_gpu --out."""
+    """Whoever changes a TMA kernel records it again: python -m tools.hopper_on_a_gpu --out."""
     rows = json.loads((ROOT / "data" / "validation" / "hopper_h200.json").read_text())["rows"]
     assert {(r["kernel"], (r["m"], r["n"], r["k"])) for r in rows} == {
         (name, shape) for name in HOPPER for shape in hopper_on_a_gpu.SHAPES

@@ -20,11 +20,6 @@ import pytest
 from helpers.ladder import kernel as kernel_room
 from helpers.ladder import rungs, usage
 from helpers.ladder.rungs import catalog
-from helpers.measuring import campaign as recording
-from helpers.measuring import ncu as counter_tool
-from helpers.measuring.sections import asking, building, counting, leaving_out, timing
-from helpers.measuring.sections.processor import HostTime
-from helpers.measuring.sections.timing import Point
 from helpers.record import (
     ImplausibleError,
     accuracy,
@@ -45,9 +40,14 @@ from helpers.record import (
     telemetry,
     transfers,
 )
+from helpers.record import campaign as recording
 from helpers.record import gpu as gpu_room
+from helpers.record import ncu as counter_tool
 from helpers.record import sources as replaying
 from helpers.record.measurement import COLUMNS
+from helpers.record.sections import asking, building, counting, leaving_out, timing
+from helpers.record.sections.processor import HostTime
+from helpers.record.sections.timing import Point
 from helpers.record.steps import Budget, Job, Outcome, Request
 from nogpu import device, disk
 from nogpu.errors import (
@@ -931,7 +931,7 @@ def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone() -> None
     assert line[line.index("--clock-control") + 1] == "none"
     assert line[line.index("--kernel-name") + 1] == "regex:^(naive|tiled)$"
     assert line[line.index("--metrics") + 1] == "a,b"
-    assert line[-2:] == ["helpers.measuring.one", "jobs.json"]
+    assert line[-2:] == ["helpers.record.one", "jobs.json"]
 
 
 def test_counters_are_recorded_and_replayed(
@@ -1374,7 +1374,7 @@ def test_the_shipped_ladder_stands_where_the_book_says() -> None:
 
 def test_measuring_is_imported_without_a_gpu_library_or_pandas() -> None:
     code = (
-        "import sys, helpers.record, helpers.record.host, helpers.measuring.campaign;"
+        "import sys, helpers.record, helpers.record.host, helpers.record.campaign;"
         "print([m for m in ('cupy', 'pandas', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

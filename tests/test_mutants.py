@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests import mutants
 from tests.conftest import ROOT
+from tools import mutants
 
 RECORD = ROOT / "data" / "validation" / "mutants.json"
 
@@ -37,7 +37,7 @@ def sample() -> list[mutants.Mutant]:
 
 
 def test_the_record_holds_the_mutants_of_today():
-    """Whoever changes a kernel or a rule writes the record again: python -m tests.mutants --out."""
+    """Whoever changes a kernel or a rule writes the record again: python -m tools.mutants --out."""
     made = {m.name: (m.fault, m.kernel, m.line, m.old, m.new) for m in mutants.mutants()}
     held = {
         name: (r["fault"], r["kernel"], r["line"], r["old"], r["new"]) for name, r in rows().items()

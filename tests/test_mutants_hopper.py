@@ -10,8 +10,8 @@ import pytest
 
 from helpers.ladder import hopper, launch
 from helpers.ladder.rungs import catalog
-from tests import mutants_hopper
 from tests.test_hopper_kernels import sound
+from tools import mutants_hopper
 
 AGAIN = (
     "no wait for a filled slot",
@@ -34,7 +34,7 @@ def rows() -> dict[str, dict[str, Any]]:
 
 
 def test_the_record_is_of_todays_kernels_and_rules() -> None:
-    """Whoever changes a kernel or a rule writes it again: python -m tests.mutants_hopper --out."""
+    """Whoever changes a kernel or a rule writes it again: python -m tools.mutants_hopper --out."""
     now = mutants_hopper.identity()
     assert {name: record()[name] for name in now} == now
     assert set(rows()) == set(now["made"])

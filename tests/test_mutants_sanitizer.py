@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from helpers import page as pages
-from helpers.measuring import sanitizer
-from helpers.measuring.sanitizer import CHECKS, Task, Verdict
-from helpers.measuring.sections.watching import Controlled, Mutated
-from helpers.record import evidence, store
+from helpers.record import evidence, sanitizer, store
+from helpers.record.sanitizer import CHECKS, Task, Verdict
+from helpers.record.sections.watching import Controlled, Mutated
 from nogpu.errors import ToolchainError
-from tests import mutants
-from tests import mutants_sanitizer as ms
 from tests.conftest import ROOT
 from tests.test_verify import calls
+from tools import mutants
+from tools import mutants_sanitizer as ms
 
 __all__ = ["calls"]  # a fixture
 

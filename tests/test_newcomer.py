@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests import newcomer
 from tests.conftest import ROOT
+from tools import newcomer
 
 RECORD = ROOT / "data" / "validation" / "newcomer.json"
 

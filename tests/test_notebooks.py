@@ -21,13 +21,13 @@ from helpers.notebook import first_cell as first
 from helpers.notebook import starting
 from helpers.notebook.addresses import Repository, set_repository
 from helpers.notebook.first_cell import setup_cell
-from helpers.notebooks import commands, exporting, running
-from helpers.notebooks.books import read_book
-from helpers.notebooks.markdown import Page
 from nogpu import toolchain
 from nogpu.errors import ConfigError, ExportError, UnknownNameError
-from tests import reading
 from tests.conftest import ROOT
+from tools import reading
+from tools.notebooks import commands, exporting, running
+from tools.notebooks.books import read_book
+from tools.notebooks.markdown import Page
 
 FRONT = """\
 ---

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from helpers.ladder.rungs import catalog
-from helpers.notebooks.books import read_book
-from tests import on_a_gpu
 from tests.conftest import ROOT
+from tools import on_a_gpu
+from tools.notebooks.books import read_book
 
 RECORD = json.loads((ROOT / "data" / "validation" / "live_h200.json").read_text(encoding="utf-8"))
 TILED = catalog["tiled_32"].source.splitlines()

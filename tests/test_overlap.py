@@ -25,11 +25,10 @@ from helpers import catalog, matmul, plan
 from helpers import draw as plots
 from helpers.ladder import binding, numbers, rungs, streams
 from helpers.ladder.streams import Operation, Step, Variant
-from helpers.measuring import campaign
-from helpers.measuring.sections import overlapping
-from helpers.measuring.sections.overlapping import Overlapped, Runner
 from helpers.page import exercises
-from helpers.record import ImplausibleError, load, overlap, protocol, sources, store
+from helpers.record import ImplausibleError, campaign, load, overlap, protocol, sources, store
+from helpers.record.sections import overlapping
+from helpers.record.sections.overlapping import Overlapped, Runner
 from helpers.record.steps import Outcome, Request
 from nogpu import device
 from nogpu.errors import ConfigError, DataError

@@ -19,19 +19,19 @@ import pytest
 from helpers import __main__ as cli
 from helpers import draw as plots
 from helpers.ladder.rungs import catalog
-from helpers.measuring import campaign as recording
 from helpers.page import explorers, format_glued, provenance
 from helpers.page.explorers import points as explored
 from helpers.record import Measurement, known_gpus, load, measure, protocol, sources, store
+from helpers.record import campaign as recording
 from helpers.record.adding import add_record
 from helpers.record.telemetry import Reading
 from nogpu import device, disk
 from nogpu.errors import ConfigError, DataError
 from nogpu.toolchain import runs
-from tests import reading
 from tests.conftest import ROOT
 from tests.test_measure import H200, QUICK, FakeBench, FakeSession
 from tests.test_measure import gpu as pretend_gpu
+from tools import reading
 
 gpu = pretend_gpu
 BOOK = store.FOLDER

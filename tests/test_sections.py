@@ -11,7 +11,7 @@ from helpers.ladder.kernel import ROOT
 from helpers.page.claims import prose
 from helpers.record import published
 from nogpu.errors import DataError
-from tests import reading
+from tools import reading
 
 PAGES = ("five_documents", "published_bugs")
 

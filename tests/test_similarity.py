@@ -11,11 +11,11 @@ import pytest
 from test_grading import TWO, hand_in
 
 from helpers import __main__ as cli
-from tests.hostile import HONEST
 from tilelabs.grading import similarity
 from tilelabs.grading.collecting import Submission
 from tilelabs.grading.similarity import GRAM, pieces, ranked, tokens
 from tilelabs.labs.rehearsing import sources
+from tools.hostile import HONEST
 
 OTHER = """\
 // Bt is N x K. One warp row of the block fetches along K, the threads are numbered by hand.

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from helpers.measuring import campaign, sections
-from helpers.measuring.sections.counting import Counted
-from helpers.measuring.sections.overlapping import Overlapped
-from helpers.measuring.sections.timing import Point, Skipped
-from helpers.record import load, store
+from helpers.record import campaign, load, sections, store
+from helpers.record.sections.counting import Counted
+from helpers.record.sections.overlapping import Overlapped
+from helpers.record.sections.timing import Point, Skipped
 from helpers.record.steps import Job, Outcome, Request, Section, Step
 from helpers.record.store import Count, Entry, Key, Maybe, Note, Positive, Text
 from nogpu.errors import ConfigError, DataError
@@ -203,7 +202,7 @@ def test_a_new_section_takes_one_file(tmp_path: Path) -> None:
 
     asked = ("record", "--no-points", "--power-cap", "--plan")
     assert "unrecognized arguments: --power-cap" in helpers(*asked)[1]  # there is no such section
-    (tmp_path / "helpers/measuring/sections/capping.py").write_text(POWER_CAP, encoding="utf-8")
+    (tmp_path / "helpers/record/sections/capping.py").write_text(POWER_CAP, encoding="utf-8")
     status, said = helpers(*asked)
     assert status == 0 and "1.0 s  power cap of naive" in said
     assert "the power that a kernel draws" in helpers("record", "--help")[1]
@@ -285,7 +284,7 @@ def test_a_shared_record_refuses_to_be_changed() -> None:
     own.merge(entry)
     assert own.changed
     for change in (lambda: shared.merge(entry), lambda: shared.set_head(note="x")):
-        with pytest.raises(DataError, match="store.read"):
+        with pytest.raises(DataError, match=r"store\.read"):
             change()
     with pytest.raises(AttributeError):
         shared.points.append(entry)

@@ -1,6 +1,6 @@
 """Sums of Tensor Cores: the emulator's bits are an H200's, for every kind of matrix instruction.
 
-The record holds what one instruction of each kind made of operands that NumPy draws (tests/sums_on_a_gpu.py).
+The record holds what one instruction of each kind made of operands that NumPy draws (tools/sums_on_a_gpu.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nogpu.emulator.machine import sums
-from tests import sums_on_a_gpu as asked
+from tools import sums_on_a_gpu as asked
 
 BY_NAME = {i.name: i for i in asked.INSTRUCTIONS}
 

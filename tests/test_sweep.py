@@ -14,10 +14,9 @@ from helpers.ladder import usage
 from helpers.ladder.kernel import broken_rules, geometry
 from helpers.ladder.model import merit
 from helpers.ladder.rungs import catalog
-from helpers.measuring import campaign
-from helpers.measuring.sections import sweeping
-from helpers.measuring.sections.sweeping import Swept
-from helpers.record import protocol, store, tiles
+from helpers.record import campaign, protocol, store, tiles
+from helpers.record.sections import sweeping
+from helpers.record.sections.sweeping import Swept
 from helpers.record.steps import Outcome, Request
 from nogpu import device
 from nogpu.errors import (

@@ -12,12 +12,11 @@ import pytest
 
 from helpers import page as pages
 from helpers.ladder.rungs import catalog, fingerprint
-from helpers.measuring import campaign
-from helpers.measuring.sections import confirming, sweeping
-from helpers.measuring.sections.confirming import Tuned
-from helpers.measuring.sections.sweeping import Swept
 from helpers.page.explorers import _tile
-from helpers.record import protocol, reading, store, tiles
+from helpers.record import campaign, protocol, reading, store, tiles
+from helpers.record.sections import confirming, sweeping
+from helpers.record.sections.confirming import Tuned
+from helpers.record.sections.sweeping import Swept
 from helpers.record.steps import Outcome, Request
 from nogpu import device
 from nogpu.errors import ConfigError, NoGPUError

@@ -23,12 +23,11 @@ from helpers.ladder import hopper, launch, numbers
 from helpers.ladder import kernel as kernel_room
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
-from helpers.measuring import campaign, one, sanitizer
-from helpers.measuring.sanitizer import CHECKS, Task, Verdict
-from helpers.measuring.sections import shaping, watching
-from helpers.measuring.sections.shaping import Shaped
-from helpers.measuring.sections.watching import Watched
-from helpers.record import evidence, protocol, store
+from helpers.record import campaign, evidence, one, protocol, sanitizer, store
+from helpers.record.sanitizer import CHECKS, Task, Verdict
+from helpers.record.sections import shaping, watching
+from helpers.record.sections.shaping import Shaped
+from helpers.record.sections.watching import Watched
 from helpers.record.steps import Outcome, Request
 from nogpu import bfloat16, device
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownKernelError

@@ -16,8 +16,8 @@ from helpers.ladder.rungs import cores, lay_out
 from helpers.page.workbench import cell_magic, mine
 from nogpu import clang, compiled, emulator, project, toolchain
 from nogpu.errors import CompileError, DataError, ToolchainError
-from tests import compiled as writer
 from tests.conftest import ROOT
+from tools import compiled as writer
 
 
 @pytest.fixture

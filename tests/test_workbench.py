@@ -32,7 +32,7 @@ FIRST = "__syncthreads();  // both tiles are complete"
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tested here is the same on every machine; tests.on_a_gpu runs the loop on a GPU."""
+    """What is tested here is the same on every machine; tools.on_a_gpu runs the loop on a GPU."""
     monkeypatch.setattr(device, "current", lambda: None)
 
 

@@ -35,7 +35,10 @@ Areas = Mapping[tuple[str, ...], tuple[str, ...]]
 
 
 def _tests(words: str, start: str = "test_") -> tuple[str, ...]:
-    return tuple(f"tests/{start}{word}.py" for word in words.split())
+    """The files of these names, in whichever package's tests they lie."""
+    folders = ("tests", "packages/nogpu/tests", "packages/labs/tests")
+    found = ([f"{d}/{start}{w}.py" for d in folders] for w in words.split())
+    return tuple(next(f for f in files if (ROOT / f).exists()) for files in found)
 
 
 AREAS: Areas = {
@@ -49,7 +52,7 @@ AREAS: Areas = {
     ("packages/nogpu/nogpu/emulator/launching",): _tests(
         f"{_NEAR} requests link", "test_emulator_"
     ),
-    ("helpers/page/judging",): _tests("marking timing"),
+    ("packages/labs/tilelabs/judging",): _tests("marking timing"),
     tuple(
         f"helpers/record/{name}.py"
         for name in ["store", "protocol", "trials", "reading", "turns", "measurement"]

@@ -7,7 +7,6 @@ from typing import Any
 
 from helpers.notebook.addresses import Repository
 from helpers.notebook.cells import cell, code_cell
-from helpers.notebooks.markdown import Page
 
 WELCOME = """\
 **Everything below can be read as it stands. To work with it, run all cells first.** On Colab: Runtime > \
@@ -73,17 +72,17 @@ from helpers.page import say
 start()"""
 
 
-def setup_cell(where: Repository, page: Page) -> dict[str, Any]:
+def setup_cell(where: Repository, page: str) -> dict[str, Any]:
     """The first code cell of every notebook."""
     rest = SETUP.format(name=where.name, branch=where.branch, url=where.url)
     source = f"{TITLE}\n{IMPORTS}\n\n\n{FETCH}\n\n\n{rest}"
     return code_cell(source, _id(page, "setup"), ["hide-input"])
 
 
-def welcome_cell(page: Page) -> dict[str, Any]:
+def welcome_cell(page: str) -> dict[str, Any]:
     """The line above it."""
     return cell("markdown", WELCOME, _id(page, "welcome"))
 
 
-def _id(page: Page, what: str) -> str:
-    return hashlib.sha256(f"{page.path.name}\n{what}".encode()).hexdigest()[:12]
+def _id(page: str, what: str) -> str:
+    return hashlib.sha256(f"{page}\n{what}".encode()).hexdigest()[:12]

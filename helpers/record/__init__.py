@@ -1,13 +1,12 @@
 """Time kernels on a GPU, record the times, replay them elsewhere.
 
 `measure(kernels, sizes)` measures where there is a GPU and replays data/measurements/<gpu>.json where
-there is none (helpers.record.sources). helpers.measuring.campaign makes those files, section by section
-(helpers.measuring.sections); helpers.record.reading only reads them. `published` reads what the five
+there is none (helpers.record.sources). helpers.record.campaign makes those files, section by section
+(helpers.record.sections); helpers.record.reading only reads them. `published` reads what the five
 documents print.
 """
 
 from helpers.ladder.rungs import fingerprint
-from helpers.measuring.sections.confirming import ragged_shapes
 from helpers.record.documents import published, published_frame
 from helpers.record.measurement import DEFAULT_GPU, Measurement
 from helpers.record.protocol import ImplausibleError
@@ -26,6 +25,7 @@ from helpers.record.reading import (
     transfers,
     tuned,
 )
+from helpers.record.sections.confirming import ragged_shapes
 from helpers.record.sources import measure, overlap
 from helpers.record.store import Record, known_gpus, load
 

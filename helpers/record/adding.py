@@ -16,12 +16,12 @@ from typing import Any
 
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
-from helpers.measuring.campaign import PROTOCOL, slug
-from helpers.measuring.sections.timing import Point
 from helpers.record import protocol, store
+from helpers.record.campaign import PROTOCOL, slug
 from helpers.record.gpu import BASELINES
 from helpers.record.measurement import DEFAULT_GPU, Measurement
 from helpers.record.reading import outdated
+from helpers.record.sections.timing import Point
 from helpers.record.store import Entry, Record, shape
 from helpers.record.trials import PRECISION
 from nogpu import device

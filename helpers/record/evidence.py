@@ -1,6 +1,6 @@
 """Tables of what a GPU said of the kernels beside their times: the files data/validation/*.json, read.
 
-Sections "sanitizer" and "shapes" and tests/mutants_sanitizer.py write them. A page shows nothing of a
+Sections "sanitizer" and "shapes" and tools/mutants_sanitizer.py write them. A page shows nothing of a
 file that is not there.
 """
 
@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from helpers.ladder import rungs
 from helpers.ladder.rungs import catalog
-from helpers.measuring.sanitizer import CHECKS
-from helpers.measuring.sections.shaping import Shaped
-from helpers.measuring.sections.watching import Mutated, Watched, believed
 from helpers.record import store
 from helpers.record.measurement import DEFAULT_GPU
+from helpers.record.sanitizer import CHECKS
+from helpers.record.sections.shaping import Shaped
+from helpers.record.sections.watching import Mutated, Watched, believed
 from helpers.record.store import Record
 
 Row = dict[str, Any]

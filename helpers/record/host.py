@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from helpers.ladder.kernel import KERNELS, ROOT
-from helpers.measuring.campaign import stamp
-from helpers.measuring.sections.processor import HostTime
 from helpers.record import protocol, store
+from helpers.record.campaign import stamp
+from helpers.record.sections.processor import HostTime
 from nogpu import disk
 from nogpu.errors import (
     CompileError,

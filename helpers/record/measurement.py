@@ -19,7 +19,7 @@ from nogpu.errors import ConfigError, DataError, UnknownKernelError, near_matche
 if TYPE_CHECKING:
     import pandas
 
-    from helpers.measuring.sections.timing import Point
+    from helpers.record.sections.timing import Point
 
 DEFAULT_GPU = "h200"
 """The record that is replayed when a chapter does not name one."""

@@ -8,21 +8,21 @@ from typing import Any
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog, find
-from helpers.measuring.ncu import WAITS
-from helpers.measuring.sections import picking
-from helpers.measuring.sections.asking import Asked
-from helpers.measuring.sections.building import Build
-from helpers.measuring.sections.confirming import Ragged, Tuned, current, describe, ragged_result
-from helpers.measuring.sections.copying import Transfer
-from helpers.measuring.sections.counting import Counted, Stalled
-from helpers.measuring.sections.leaving_out import LeftOut
-from helpers.measuring.sections.library import Accuracy
-from helpers.measuring.sections.overlapping import Overlapped
-from helpers.measuring.sections.picking import Everywhere
-from helpers.measuring.sections.timing import Point, Skipped
 from helpers.record import store
 from helpers.record.gpu import BASELINES
 from helpers.record.measurement import DEFAULT_GPU, Rows, listing, size_of, wanted_of
+from helpers.record.ncu import WAITS
+from helpers.record.sections import picking
+from helpers.record.sections.asking import Asked
+from helpers.record.sections.building import Build
+from helpers.record.sections.confirming import Ragged, Tuned, current, describe, ragged_result
+from helpers.record.sections.copying import Transfer
+from helpers.record.sections.counting import Counted, Stalled
+from helpers.record.sections.leaving_out import LeftOut
+from helpers.record.sections.library import Accuracy
+from helpers.record.sections.overlapping import Overlapped
+from helpers.record.sections.picking import Everywhere
+from helpers.record.sections.timing import Point, Skipped
 from helpers.record.store import Size, shape
 from nogpu.errors import DataError, UnknownNameError
 
@@ -102,7 +102,7 @@ def counters(
     """Recorded hardware counters (ncu) of kernels with their default tiles: one dict a launch.
 
     size: one recorded shape; None: the largest that is recorded of each kernel. Keys kernel, m, n, k,
-    those of `helpers.measuring.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
+    those of `helpers.record.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
     wavefronts a request. Raises UnknownNameError for gpu, DataError listing what was counted.
     """
     record, rows = store.load(gpu), []
@@ -129,7 +129,7 @@ def stalls(
     recorded of other code, left out.
 
     Keys kernel, m, n, k; issue_percent, the clocks in which a scheduler issues, and warps, how many it
-    holds; and waits, the percent of a warp's time by `helpers.measuring.ncu.WAITS`, and "issues". ncu
+    holds; and waits, the percent of a warp's time by `helpers.record.ncu.WAITS`, and "issues". ncu
     counts waiting warps in the clocks that issue; all of them together hold warps / issue clocks.
     eligible, tensor_percent, fma_percent and shared_percent stand there where the GPU counts them. Raises
     UnknownNameError for gpu.

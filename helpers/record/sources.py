@@ -15,11 +15,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog, find
-from helpers.measuring.campaign import commit, gpu_facts, stamp
-from helpers.measuring.sections import overlapping
-from helpers.measuring.sections.overlapping import Overlapped
-from helpers.measuring.sections.timing import Point, Skipped, point
 from helpers.record import protocol, store
+from helpers.record.campaign import commit, gpu_facts, stamp
 from helpers.record.gpu import BASELINES, Session
 from helpers.record.measurement import (
     DEFAULT_GPU,
@@ -33,6 +30,9 @@ from helpers.record.measurement import (
     wanted_of,
 )
 from helpers.record.reading import outdated, rung
+from helpers.record.sections import overlapping
+from helpers.record.sections.overlapping import Overlapped
+from helpers.record.sections.timing import Point, Skipped, point
 from helpers.record.steps import names
 from helpers.record.store import Record, Size, shape
 from helpers.record.telemetry import Telemetry

@@ -11,8 +11,8 @@ from helpers.chapters.facts import Facts
 from helpers.ladder import hopper
 from helpers.ladder.kernel import ITEM_BYTES
 from helpers.ladder.rungs import catalog
-from helpers.measuring.sections.asking import CASES
 from helpers.record import Measurement, launches, load, measure, published
+from helpers.record.sections.asking import CASES
 from nogpu import device
 from nogpu.errors import DataError
 

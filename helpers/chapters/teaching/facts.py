@@ -45,7 +45,7 @@ def times_table() -> dict[str, Any]:
     ]  # fmt: skip
     said = (
         f"{on['gpu']}, driver {on['driver']}, CUDA {on['cuda']}, cuBLAS {on['cublas']}, {on['date']}, commit "
-        f"{', '.join(sorted({row['commit'] for row in held['rows']}))}, by python -m tests.labs_on_a_gpu. "
+        f"{', '.join(sorted({row['commit'] for row in held['rows']}))}, by python -m tools.labs_on_a_gpu. "
         f"Points without the written part; of each lab one variant, {len(_timed(held))} kernels in all."
     )
     return {
@@ -95,7 +95,7 @@ def class_table() -> dict[str, Any]:
     ]  # fmt: skip
     said = (
         f"{held['cores']} cores ({held['cpu']}), {held['workers']} workers, load {held['load']:g}, {held['compiler']}, "
-        f"{held['date']}, by python -m tests.classroom."
+        f"{held['date']}, by python -m tools.classroom."
     )
     return {"rows": rows, "caption": f"A class graded in lab {held['lab']}.", "note": said}
 
@@ -115,7 +115,7 @@ def exploits_table() -> dict[str, Any]:
     controls = [row["control"] for row in held["rows"] if row["control"] is not None]
     said = (
         f"{len(rows)} of {len(held['rows'])} are held, and with the one defence switched off {sum(controls)} of "
-        f"{len(controls)} pass. {held['compiler']}, {held['date']}, commit {held['commit']}, by python -m tests.exploits."
+        f"{len(controls)} pass. {held['compiler']}, {held['date']}, commit {held['commit']}, by python -m tools.exploits."
     )
     return {
         "rows": rows,

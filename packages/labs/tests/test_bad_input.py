@@ -19,7 +19,6 @@ from test_labs import CONFLICT
 from test_policy import TWO, made, write
 
 from nogpu.errors import DataError, TileError
-from tests.hostile import HEADS, HONEST
 from tilelabs import apart
 from tilelabs.grading import report
 from tilelabs.grading.collecting import Submission, collect
@@ -32,6 +31,7 @@ from tilelabs.grading.reporting import overrides
 from tilelabs.judging import marking
 from tilelabs.judging.marking import tidy
 from tilelabs.labs import courses
+from tools.hostile import HEADS, HONEST
 
 LOCK = None if apart.landlock() else False
 CELL = f"%%cuda lab2\n{HONEST}"

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.canaries import FIXED, FORMS, OWNER, PLACES, canary, numbers
 from tests.conftest import ROOT
 from tilelabs import apart
+from tools.canaries import FIXED, FORMS, OWNER, PLACES, canary, numbers
 
 pytestmark = [pytest.mark.slow, pytest.mark.nvrtc]
 
@@ -99,7 +99,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory):
             "LC_ALL": "C.UTF-8", "TILE_CACHE": "0",
         }  # fmt: skip
         done = subprocess.run(
-            [sys.executable, "-m", "tests.canaries", str(folder), *defences],
+            [sys.executable, "-m", "tools.canaries", str(folder), *defences],
             env=env, cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, ""), done.stderr

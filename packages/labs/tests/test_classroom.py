@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import classroom
-from tests.classroom import LAB, changed, download, facts, graded_by_killed_runs, students
 from tests.conftest import ROOT
 from tilelabs.grading import collect, judging
 from tilelabs.labs import courses
+from tools import classroom
+from tools.classroom import LAB, changed, download, facts, graded_by_killed_runs, students
 
 pytestmark = pytest.mark.nvrtc
 
@@ -84,7 +84,7 @@ def test_runs_that_are_killed_at_every_result_end_with_the_same_bytes(tmp_path: 
 
 
 def test_the_record_is_of_a_whole_class_and_nobody_was_changed() -> None:
-    """Whoever changes what lab 2 asks writes it again: python -m tests.classroom --out."""
+    """Whoever changes what lab 2 asks writes it again: python -m tools.classroom --out."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     assert (record["lab"], record["version"]) == (LAB.number, LAB.version)
     assert (

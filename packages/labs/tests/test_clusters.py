@@ -21,13 +21,13 @@ from test_grading import CLASS, LOCK, TWO, files, hand_in
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError
-from tests import hostile
 from tests.conftest import ROOT
-from tests.hostile import HONEST
 from tilelabs import apart
 from tilelabs.grading import clusters, collect, grade, judging, report
 from tilelabs.grading.collecting import Submission
 from tilelabs.labs import courses
+from tools import hostile
+from tools.hostile import HONEST
 
 pytestmark = pytest.mark.nvrtc
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests import hostile
-from tests.exploits import off
 from tilelabs import labs
 from tilelabs.judging import marking, running
 from tilelabs.judging.marking import cases
 from tilelabs.labs import rehearsing
+from tools import hostile
+from tools.exploits import off
 
 pytestmark = pytest.mark.nvrtc
 

@@ -13,7 +13,6 @@ from test_policy import BANKS, RIGHT, TWO
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError, DataError
-from tests.hostile import HONEST
 from tilelabs import apart
 from tilelabs.grading import judging, report
 from tilelabs.grading.collecting import collect, read_notebook
@@ -23,6 +22,7 @@ from tilelabs.grading.judging import Result, grade, results
 from tilelabs.grading.preparing import only, prepared
 from tilelabs.judging.marking import Marked
 from tilelabs.labs import courses, handout
+from tools.hostile import HONEST
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from test_grading import hand_in
 
 from tests.conftest import ROOT
-from tests.environments import NoEnvironmentError, environment
-from tests.hostile import HONEST
 from tilelabs import apart
+from tools.environments import NoEnvironmentError, environment
+from tools.hostile import HONEST
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRA: list[str] = PROJECT["optional-dependencies"]["grade"]

@@ -15,7 +15,6 @@ from test_policy import BANKS, RIGHT, TWO, made, write
 from helpers import __main__ as cli
 from helpers.record.protocol import Spread
 from nogpu.errors import DataError
-from tests.hostile import HONEST, SECRET
 from tilelabs import apart
 from tilelabs.grading import judging, report
 from tilelabs.grading.gradescope import Whose, results_json, whose_is
@@ -24,6 +23,7 @@ from tilelabs.grading.timings import FOLDER
 from tilelabs.judging.marking import Marked
 from tilelabs.judging.timing import Timed
 from tilelabs.labs import courses
+from tools.hostile import HONEST, SECRET
 
 LOCK = [] if apart.landlock() else ["--without-landlock"]
 TELLS = {

@@ -18,14 +18,14 @@ from test_labs import CONFLICT
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError, DataError, SourceError
-from tests import hostile
 from tests.conftest import ROOT
-from tests.hostile import HONEST
 from tilelabs import apart, labs
 from tilelabs.grading import Row, collect, collecting, feedback_zip, fill, grade, judging, report
 from tilelabs.grading.collecting import kernel_of, whose
 from tilelabs.grading.tables import inert
 from tilelabs.labs import courses
+from tools import hostile
+from tools.hostile import HONEST
 
 pytestmark = pytest.mark.nvrtc
 

@@ -24,7 +24,6 @@ from jupyter_client.manager import start_new_kernel
 from helpers import __main__ as cli
 from helpers.notebook.addresses import repository
 from helpers.notebook.first_cell import AWAY
-from helpers.notebooks.running import executed
 from helpers.page import workbench
 from nogpu.errors import (
     ConfigError,
@@ -34,13 +33,14 @@ from nogpu.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
-from tests import colab
 from tests.conftest import ROOT
-from tests.hostile import BOMBS, HONEST
 from tilelabs import labs
 from tilelabs.grading import collect
 from tilelabs.grading.judging import judged
 from tilelabs.labs import checking, courses, rehearsing, working
+from tools import colab
+from tools.hostile import BOMBS, HONEST
+from tools.notebooks.running import executed
 
 pytestmark = pytest.mark.nvrtc
 

@@ -13,11 +13,11 @@ from helpers.ladder.rungs import catalog
 from nogpu import clang
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownNameError
 from tests.conftest import ROOT
-from tests.hostile import HONEST
 from tilelabs import apart, labs
 from tilelabs.apart import Done
 from tilelabs.judging.marking import cases, mark
 from tilelabs.labs import checking, courses, rehearsing, rubrics
+from tools.hostile import HONEST
 
 pytestmark = pytest.mark.nvrtc
 

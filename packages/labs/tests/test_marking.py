@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from nogpu.errors import ConfigError
-from tests import hostile
-from tests.hostile import HONEST
 from tilelabs import apart
 from tilelabs.judging import marking, running
 from tilelabs.judging.marking import Asked, cases, mark
+from tools import hostile
+from tools.hostile import HONEST
 
 pytestmark = pytest.mark.nvrtc
 

@@ -22,7 +22,6 @@ from helpers.record import gpu as measuring_gpu
 from helpers.record.protocol import Effort, Spread
 from nogpu import device
 from nogpu.errors import DataError, NoGPUError
-from tests.hostile import HONEST
 from tilelabs import labs
 from tilelabs.grading import collect, grade, report
 from tilelabs.grading.timings import time_class, times
@@ -30,6 +29,7 @@ from tilelabs.judging import timing
 from tilelabs.judging.marking import Asked
 from tilelabs.judging.timing import Timed, time_on_gpu, told, words
 from tilelabs.labs import checking, courses
+from tools.hostile import HONEST
 
 Launch = Callable[..., None]
 TWO = labs.lab("2")

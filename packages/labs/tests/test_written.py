@@ -14,7 +14,6 @@ from test_policy import RIGHT, TWO, G, made, write
 
 from helpers import __main__ as cli
 from nogpu.errors import DataError
-from tests.hostile import HONEST
 from tilelabs import labs
 from tilelabs.grading import judging, report
 from tilelabs.grading.answers import MOST_ANSWER, answers_in
@@ -25,6 +24,7 @@ from tilelabs.grading.tables import unknown_student
 from tilelabs.labs import courses
 from tilelabs.labs.handing_out import handout
 from tilelabs.labs.working import UNANSWERED
+from tools.hostile import HONEST
 
 HEAD = "student,lab,part,points,reason\n"
 NAMED = "id,name\ns1,Ada\ns2,Bo\ns3,=Cy\n"

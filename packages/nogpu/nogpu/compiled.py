@@ -7,7 +7,7 @@ its options and the architecture: where one of them differs there is no row.
 
 `NAME.xz` has the disassemblies, and the PTX itself of all that is to run on machines with no compiler at all:
 there the emulator runs it. PTX says the lines of its source, so it is found by the exact text.
-`python -m tests.compiled` writes both, and tests hold them to what NVRTC says.
+`python -m tools.compiled` writes both, and tests hold them to what NVRTC says.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _archive(path: Path) -> tuple[tuple[str, ...], Mapping[str, Program]]:
 def _damaged(path: Path, error: Exception) -> DataError:
     return DataError(
         f"{path} is damaged ({error}); get it anew, or write it on a machine with "
-        "NVRTC: python -m tests.compiled"
+        "NVRTC: python -m tools.compiled"
     )
 
 

@@ -7,7 +7,7 @@ wgmma keeps EIGHT_KEPT bits, of the total too where it is float32. mma.sync has 
 multiplies their values as float16, in each group of four k the first two, then the others, and adds
 the old sum at the end, rounded to nearest.
 
-All this was found by comparing bits with an H200's (tests/sums_on_a_gpu.py, data/validation/sums_h200.json,
+All this was found by comparing bits with an H200's (tools/sums_on_a_gpu.py, data/validation/sums_h200.json,
 tests/test_sums.py). That low bits are cut off, and how many earlier GPUs keep: Fasi, Higham, Mikaitis and
 Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021). One rule stands here for all architectures.
 """

@@ -1,0 +1,304 @@
+"""The campaign: fill the sections of a GPU's record that a request names, step by step, within its time.
+
+One loop for points, sweeps, tuning, checks and counters. What is in a file already, measured with the
+code as it is now, is not measured again, so a campaign that was cut off goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from helpers.ladder.kernel import ROOT
+from helpers.ladder.rungs import catalog
+from helpers.record import sections, store
+from helpers.record.gpu import BASELINES, Session
+from helpers.record.steps import Budget, Done, Job, Outcome, Request, Section, Step
+from helpers.record.store import Record
+from helpers.record.telemetry import number, query
+from nogpu import device, toolchain
+from nogpu.errors import (
+    ConfigError,
+    GpuFaultError,
+    NoGPUError,
+    TileError,
+    UnknownKernelError,
+    near_matches,
+)
+
+PROTOCOL = {
+    "clock": "CUDA events on one stream; the host queues ahead behind a spinning kernel",
+    "order": "kernel and cuBLAS of the same precision in random order, pair by pair, after warm-up",
+    "statistics": "median and quartiles of samples; cublas_ratio is the median of paired ratios",
+    "data": "N(0, 1), or integers from -99 to 99 for int32; the same operands for every kernel",
+    "cache": "warm: operands that fit in L2 stay there from one launch to the next",
+    "check": "output poisoned before, compared after with a float64 product; see helpers.record",
+    "copies": "pageable host memory, cudaMemcpy, by the host's clock, median of three",
+    "overlap": "host arrays to host result by the host's clock, variants in random order, round by round",
+    "first_ms": "compile, load and launch with empty caches; CUDA itself already initialised",
+}
+
+# -- where a number comes from ---------------------------------------------------------------------
+
+
+def commit(given: str | None = None) -> str:
+    """The commit that is measured: as given, TILE_COMMIT, or git's; "unknown" where none says."""
+    told = given or os.environ.get("TILE_COMMIT")
+    if told:
+        return told
+
+    def git(*line: str) -> str:
+        command = ["git", "-C", str(ROOT), *line]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        head = git("rev-parse", "--short=12", "HEAD")
+        dirty = git("status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head + ("-dirty" if dirty else "")
+
+
+def stamp(versions: Mapping[str, str | None], commit_id: str) -> dict[str, str | None]:
+    """Where a number comes from: date (UTC), commit and versions."""
+    return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit_id, **versions}
+
+
+# -- the GPU and its file --------------------------------------------------------------------------
+
+
+def slug(name: str) -> str:
+    """A file name for a GPU that is not in the table: "NVIDIA RTX A6000" -> "rtx_a6000"."""
+    words = re.findall(r"[a-z0-9]+", name.lower().replace("nvidia", "").replace("geforce", ""))
+    return "_".join(words) or "gpu"
+
+
+def gpu_key(live: device.LiveGpu, given: str | None) -> str:
+    """The record's name for the GPU at hand. Raises ConfigError if another GPU's name is given."""
+    known = live.known
+    own = known.key if known else slug(live.name)
+    if given is not None and given in device.TABLED and given != own:
+        raise ConfigError(
+            f"--gpu {given} was asked for, and this machine has a {live.name}: its times would "
+            f"stand under the wrong name. Use --gpu {own}, or leave --gpu out"
+        )
+    if given is not None and not re.fullmatch(r"[a-z0-9_]+", given):
+        raise ConfigError(f"--gpu {given!r}: use lower-case letters, digits and _ (a file name)")
+    return given or own
+
+
+def check_names(wanted: Sequence[str]) -> None:
+    """Raise UnknownKernelError, with near matches, unless each is a kernel or a baseline."""
+    known = [*BASELINES, *catalog]
+    for name in wanted:
+        if name not in known:
+            raise UnknownKernelError(f"no kernel is called {name!r}. {near_matches(name, known)}")
+
+
+def gpu_facts(session: Session) -> dict[str, Any]:
+    """What the file says about its GPU."""
+    live = session.gpu
+    limit = query("power.limit", session.bus_id)
+    return {
+        "name": live.name,
+        "arch": live.arch,
+        "sms": live.sms,
+        "max_clock_mhz": session.boost_mhz(),
+        "memory_bytes": live.memory_bytes,
+        "l2_bytes": live.l2_bytes,
+        "power_limit_w": number(limit[0]) if limit else None,
+        "bandwidth_gbs": live.bandwidth_gbs,
+        "fp32_peak_gflops": session.peak_gflops("fp32"),
+    }
+
+
+def require_gpu() -> device.LiveGpu:
+    """The GPU at hand. Raises NoGPUError, saying what to do, before anything is read or written."""
+    found = device.current()
+    if found is None:
+        raise NoGPUError(
+            "recording needs an NVIDIA GPU, its driver and CuPy, and none answers on this machine. "
+            "Nothing was written. Run the same command on one (in Colab: Runtime, Change runtime "
+            "type, T4 GPU), or see what is recorded with: python -m helpers ladder --gpu h200"
+        )
+    return found
+
+
+def begun(path: Path, key: str) -> Record | None:
+    """The record to go on with: the file at path, else the book's own of this GPU, else None."""
+    for there in (path, store.FOLDER / f"{key}.json"):
+        if there.exists():
+            found = store.read(there)
+            found.path, found.changed = path, there != path
+            return found
+    return None
+
+
+# -- the loop --------------------------------------------------------------------------------------
+
+
+def run(
+    request: Request, say: Callable[[str], None] = print, started: float | None = None
+) -> Outcome:
+    """Measure what a request asks for and merge it into its files.
+
+    started: by time.monotonic, where its time counts from; default now. Raises NoGPUError, DataError (a
+    file that is there is damaged), ConfigError, UnknownKernelError, ToolchainError, GpuFaultError (the
+    GPU stopped). A step that is wrong or impossible is listed in the outcome, and the others go on.
+    """
+    key = gpu_key(require_gpu(), request.gpu)
+    check_names([*request.kernels, *request.skip_above])
+    budget = Budget(time.monotonic() if started is None else started, request.seconds)
+    path, found = _measurements(request, key)  # a damaged file is told before the GPU is opened
+    session = Session()
+    measured = _of_this_gpu(found, path, session) if path else None
+    chosen = _chosen(request, measured)
+    note: dict[str, Any] = stamp(session.versions(), commit(request.commit))
+    outcome = Outcome(path or request.out or store.VALIDATION)
+    say(
+        f"{session.gpu.name}, driver {note['driver']}, CUDA {note['cuda']}, cuBLAS "
+        f"{note['cublas']}, NVRTC {note['nvrtc']}, commit {note['commit']} -> {outcome.path}"
+    )
+    for section in chosen:
+        record = _record_of(section, request, key, measured)
+        budget.learn_from(record)
+        job = Job(request, record, session.gpu.arch, session.supports, budget, outcome)
+        job.stamp = {**note, "gpu": session.gpu.name} if section.kind else note
+        job.opened, job.say = session, say
+        _take(section, job)
+    if measured is not None and measured.changed:
+        measured.write()
+    return outcome
+
+
+def _measurements(request: Request, key: str) -> tuple[Path | None, Record | None]:
+    """Where the measurement file lies, and what is in it; nothing where none is asked for."""
+    if request.sections and all(_section(name).kind for name in request.sections):
+        return None, None
+    path = request.out or store.FOLDER / f"{key}.json"
+    return path, begun(path, key)
+
+
+def _section(name: str) -> Section:
+    if name not in sections.ALL:
+        known = near_matches(name, sections.ALL)
+        raise ConfigError(f"no section of a record is called {name!r}. {known}")
+    return sections.ALL[name]
+
+
+def _chosen(request: Request, measured: Record | None) -> list[Section]:
+    """The sections that were asked for, or are to be finished, in order."""
+    wanted = {_section(name).title for name in request.sections}
+    if request.finish and measured is not None:
+        wanted |= {name for name in sections.OPTIONS if measured.data[name]}
+    return [section for name, section in sections.ALL.items() if name in wanted]
+
+
+def _of_this_gpu(found: Record | None, path: Path, session: Session) -> Record:
+    """The record with the facts of the GPU at hand, or an empty one. Raises ConfigError for another's."""
+    if found is None:
+        return store.empty(path, gpu_facts(session), PROTOCOL)
+    if found.gpu["name"] != session.gpu.name:
+        raise ConfigError(
+            f"{path} holds times of a {found.gpu['name']}, and this machine has a "
+            f"{session.gpu.name}: give another file with --out"
+        )
+    found.set_head(gpu=gpu_facts(session), protocol=PROTOCOL)
+    return found
+
+
+def _record_of(section: Section, request: Request, key: str, measured: Record | None) -> Record:
+    """The file of a section, to go on with. --out names one of measurements, a folder of others."""
+    if measured is not None and not section.kind:
+        return measured
+    folder = request.out or store.VALIDATION
+    return store.start_validation(folder / section.file.format(key), section.kind)
+
+
+def _take(section: Section, job: Job) -> None:
+    """Take the steps that a section lacks, as far as the time goes; one that fails stops no other."""
+    wrote = time.monotonic()
+    try:
+        with closing(section.lacking(job)) as steps:  # type: ignore[type-var]
+            for step in steps:
+                if not job.budget.allows(step.seconds):
+                    job.outcome.left += step.rest() if step.rest else [step.what]
+                    if step.rest:
+                        break
+                    continue
+                _try(step, job)
+                if time.monotonic() - wrote >= section.write_every:
+                    job.record.write()
+                    wrote = time.monotonic()
+    finally:
+        if job.record.changed:
+            job.record.write()
+
+
+def _try(step: Step, job: Job) -> None:
+    """Run one step, count what came of it and say so. Raises GpuFaultError."""
+    head = step.head or f"{step.what}:"
+    try:
+        done = step.run()
+    except TileError as fault:
+        text = " ".join(str(fault).split())
+        told = text if text.startswith(step.what) else f"{step.what}: {text}"
+        job.outcome.refused.append(told)
+        job.say(f"{head} REFUSED: {fault}")
+        if isinstance(fault, GpuFaultError):
+            raise
+        return
+    if isinstance(done, Done):
+        setattr(job.outcome, done.tally, getattr(job.outcome, done.tally) + done.count)
+    job.say(f"{head} {done.text if isinstance(done, Done) else done}")
+
+
+def planned(request: Request) -> list[tuple[str, float]]:
+    """What a campaign would measure on the GPU that a record names, and seconds for each, by estimate.
+
+    Needs no GPU: whose record it is says request.gpu, or is the H200. Raises the errors of `run`.
+    """
+    key = request.gpu or "h200"
+    check_names([*request.kernels, *request.skip_above])
+    path, measured = _measurements(request, key)
+    if path is not None and measured is None:
+        measured = store.empty(path, {"name": key, "arch": device.gpu(key).arch})
+    arch = measured.gpu["arch"] if measured else device.gpu(key).arch
+    budget = Budget(0.0, None)
+
+    def supports(least: str) -> bool:
+        return toolchain.runs(arch, least)
+
+    def steps(section: Section) -> Iterator[tuple[str, float]]:
+        record = _record_of(section, request, key, measured)
+        budget.learn_from(record)
+        job = Job(request, record, arch, supports, budget, Outcome(record.path))
+        if section.plan is not None:
+            return section.plan(job)
+        return ((step.what, step.seconds) for step in section.lacking(job))
+
+    return [step for section in _chosen(request, measured) for step in steps(section)]
+
+
+# -- tuning: two campaigns -------------------------------------------------------------------------
+
+
+def tune(request: Request, say: Callable[[str], None] = print) -> Outcome:
+    """Confirm tiles: of a size the best of a sweep, which goes before (what is in the file is not timed
+    again); of the ragged shapes the chosen ones.
+
+    The last fifth of the time is for confirming. Raises as `run`.
+    """
+    started = time.monotonic()
+    if request.sections == ("tuned",):
+        share = None if request.seconds is None else 0.8 * request.seconds
+        run(replace(request, sections=("sweep",), seconds=share, again=False), say, started)
+    return run(request, say, started)

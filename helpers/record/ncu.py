@@ -1,0 +1,247 @@
+"""Hardware counters of single launches, read by Nsight Compute (ncu) in a process of its own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from helpers.ladder.kernel import ROOT, geometry
+from helpers.ladder.rungs import find
+from nogpu.errors import DataError, ToolchainError
+
+METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+        "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+        "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+        "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+        "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+        "shared_load_instructions": "smsp__inst_executed_op_shared_ld.sum",
+        "shared_store_instructions": "smsp__inst_executed_op_shared_st.sum",
+        "instructions": "smsp__inst_executed.sum",
+        "dram_read_bytes": "dram__bytes_read.sum",
+        "dram_write_bytes": "dram__bytes_write.sum",
+        "occupancy_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    }
+)
+"""Our name of a counter: ncu's. Instructions are warp instructions; occupancy is the achieved one."""
+
+OPTIONAL: Mapping[str, str] = MappingProxyType(
+    {
+        "ffma_thread_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+        "l1_wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
+        "l1_hit_percent": "l1tex__t_sector_hit_rate.pct",
+        "l2_hit_percent": "lts__t_sector_hit_rate.pct",
+        "l2_bytes": "lts__t_bytes.sum",
+        "l1_fetched_bytes": "l1tex__m_xbar2l1tex_read_bytes.sum",
+        "l1_sent_bytes": "l1tex__m_l1tex2xbar_write_bytes.sum",
+    }
+)
+"""Counters that some GPUs or versions of ncu lack: the run is repeated without them if ncu refuses."""
+
+ISSUE: Mapping[str, str] = MappingProxyType(
+    {
+        "issue_percent": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+        "warps": "smsp__warps_active.avg.per_cycle_active",
+    }
+)
+"""Clocks in which a scheduler issues (percent), and the warps that it holds, while its SM works."""
+WAITS = (
+    "long_scoreboard", "short_scoreboard", "barrier", "mio_throttle", "lg_throttle",
+    "math_pipe_throttle", "wait", "not_selected", "dispatch_stall", "no_instruction", "membar",
+    "branch_resolving", "imc_miss", "drain", "gmma",
+)  # fmt: skip
+"""What a warp that does not issue waits for, by ncu's names (Nsight Compute, Profiling Guide, "Warp
+Stall Reasons"); gmma is Hopper's."""
+STALLS: Mapping[str, str] = MappingProxyType(
+    {name: f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio" for name in WAITS}
+    | {
+        "eligible": "smsp__warps_eligible.avg.per_cycle_active",
+        "tensor_percent": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+        "fma_percent": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+        "shared_percent": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
+    }
+)
+"""Warps that wait for each reason, in clocks that issue; warps that could issue; how busy (percent)
+the Tensor Cores are, the FMA pipe (of what it could issue), and the path of L1 and shared memory."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """A set of counters to read together: ours -> ncu's. required: their absence is an error."""
+
+    required: Mapping[str, str]
+    optional: Mapping[str, str]
+
+
+TRAFFIC = Counters(METRICS, OPTIONAL)
+WAITING = Counters(ISSUE, STALLS)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One launch to count: a kernel of the catalog at a shape."""
+
+    kernel: str
+    M: int
+    N: int
+    K: int
+    params: Mapping[str, int] = field(default_factory=dict)
+
+
+def command(jobs: Sequence[Job], job_file: Path, metrics: Sequence[str], tool: str) -> list[str]:
+    """The ncu command line: one process, every job launched once, only our kernels profiled.
+
+    --clock-control none leaves the clocks alone; counts do not depend on them.
+    """
+    entries = sorted({find(job.kernel).entry for job in jobs})
+    return [
+        tool,
+        "--clock-control",
+        "none",
+        "--target-processes",
+        "all",
+        "--metrics",
+        ",".join(metrics),
+        "--kernel-name",
+        f"regex:^({'|'.join(map(re.escape, entries))})$",
+        "--csv",
+        "--print-units",
+        "base",
+        sys.executable,
+        "-m",
+        "helpers.record.one",
+        str(job_file),
+    ]
+
+
+def parse(text: str) -> list[tuple[str, dict[str, float]]]:
+    """ncu's CSV output: for each profiled launch, in order, the kernel's name and metric -> value.
+
+    Lines before the table (==PROF== and what the program printed) are skipped. Raises DataError if
+    there is no table.
+    """
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        raise DataError(f"ncu printed no table of counters. It said:\n{text.strip()[-2000:]}")
+    launches: dict[str, tuple[str, dict[str, float]]] = {}
+    table = [line for line in lines[start:] if line.startswith('"')]
+    for row in csv.DictReader(io.StringIO("\n".join(table))):
+        name = row["Kernel Name"].split("(")[0].split("<")[0].strip()
+        values = launches.setdefault(row["ID"], (name, {}))[1]
+        try:
+            values[row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
+        except ValueError:  # "n/a": this GPU does not count it
+            continue
+    return list(launches.values())
+
+
+def assign(
+    jobs: Sequence[Job],
+    launches: Sequence[tuple[str, Mapping[str, float]]],
+    what: Counters = TRAFFIC,
+) -> list[dict[str, float]]:
+    """Counters of each job under our names. Raises DataError unless the launches are the jobs'."""
+    wanted = [find(job.kernel).entry for job in jobs]
+    found = [name for name, _ in launches]
+    if found != wanted:
+        raise DataError(
+            f"ncu profiled {len(found)} launches ({', '.join(found[:5])} ...), and the jobs are "
+            f"{len(wanted)} ({', '.join(wanted[:5])} ...): they cannot be told apart"
+        )
+    names = {metric: name for name, metric in {**what.required, **what.optional}.items()}
+    counted = [
+        {names[metric]: value for metric, value in values.items() if metric in names}
+        for _, values in launches
+    ]
+    for job, values in zip(jobs, counted, strict=True):
+        absent = [name for name in what.required if name not in values]
+        if absent:
+            raise DataError(
+                f"ncu gave no value of {', '.join(absent)} for {job.kernel}; the GPU may not allow "
+                "its counters to be read (see ERR_NVGPUCTRPERM in NVIDIA's documentation)"
+            )
+    return counted
+
+
+def tool_path() -> str:
+    """The path of ncu. Raises ToolchainError where there is none."""
+    found = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
+    if not found:
+        raise ToolchainError(
+            "hardware counters need Nsight Compute, and ncu is not on the PATH. Install it with the "
+            "CUDA toolkit, or record without --counters"
+        )
+    return found
+
+
+def version(tool: str) -> str | None:
+    """ncu's version, such as "2025.3.1.0"."""
+    done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"Version (\S+)", done.stdout)
+    return match[1] if match else None
+
+
+def _refused(what: Counters, said: str) -> dict[str, str]:
+    """The optional counters that are left after a refusal: without those it names, or none."""
+    named = {n for n, metric in what.optional.items() if re.search(rf"{re.escape(metric)}\b", said)}
+    return {n: m for n, m in what.optional.items() if n not in named} if named else {}
+
+
+def count(
+    jobs: Sequence[Job], seconds: float = 300.0, what: Counters = TRAFFIC
+) -> list[dict[str, float]]:
+    """Run every job once under ncu on this machine's GPU and return its counters, in order.
+
+    Optional counters that ncu refuses by name are left out, all of them if it names none. Raises
+    ToolchainError where ncu is missing or fails, DataError if its output is not as expected.
+    """
+    tool = tool_path()
+    for job in jobs:  # an illegal launch is an error here, not in the profiled process
+        geometry(find(job.kernel), job.M, job.N, job.K, **job.params)
+    environment = {**os.environ, "PYTHONPATH": _python_path()}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "jobs.json"
+        file.write_text(json.dumps([asdict(job) for job in jobs]), encoding="utf-8")
+        optional: Mapping[str, str] | None = what.optional
+        while optional is not None:
+            line = command(jobs, file, [*what.required.values(), *optional.values()], tool)
+            try:
+                done = subprocess.run(
+                    line,
+                    capture_output=True,
+                    text=True,
+                    timeout=seconds,
+                    cwd=ROOT,
+                    env=environment,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as late:
+                raise ToolchainError(
+                    f"ncu did not finish {len(jobs)} launches in {seconds:.0f} s; count fewer"
+                ) from late
+            if done.returncode == 0 and '"ID"' in done.stdout:
+                return assign(jobs, parse(done.stdout), what)
+            said = done.stdout + done.stderr
+            optional = _refused(Counters(what.required, optional), said) if optional else None
+    raise ToolchainError(f"ncu failed (exit {done.returncode}). It said:\n{said.strip()[-3000:]}")
+
+
+def _python_path() -> str:
+    inherited = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(ROOT), *([inherited] if inherited else [])])

@@ -1,0 +1,266 @@
+"""Every kernel of the catalog over many shapes on a GPU: data/validation/shapes_<gpu>.json.
+
+Resumable: what is in the file, of the code as it is now, is not run again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from helpers.ladder import hopper, launch, numbers, rungs
+from helpers.ladder.kernel import Kernel, cdiv, geometry
+from helpers.ladder.rungs import catalog, find
+from helpers.record import protocol, sanitizer
+from helpers.record.gpu import Problem, Session
+from helpers.record.sanitizer import Task, Verdict
+from helpers.record.sections.watching import START_SECONDS, Controlled, last_line
+from helpers.record.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
+from helpers.record.store import (
+    KINDS,
+    Entry,
+    Key,
+    Listed,
+    MaybeText,
+    MaybeZero,
+    Note,
+    Params,
+    Size,
+    Tally,
+    Text,
+)
+from nogpu.errors import ConfigError
+
+LIMIT = 180.0
+"""Seconds from its first launch after which one process counts as endless; CuPy compiles what
+compares the shapes when it is first used."""
+COUNT = 120
+SEED = 2026
+
+
+@dataclass(frozen=True)
+class Shaped(Entry):
+    """A kernel over many shapes, with operands aligned, and beginning one element into their memory.
+
+    worst: the largest error over its bound, null where an element was never written. wrong: elements;
+    wrong_at: shapes. largest: of the shapes. shifted: which operands are, then.
+    """
+
+    kernel: Key[Text]
+    params: Params
+    state: Text
+    seed: Tally
+    shapes: Tally
+    largest: Listed
+    worst: MaybeZero
+    wrong: Tally
+    wrong_at: Listed
+    shifted: Text
+    shifted_shapes: Tally
+    shifted_worst: MaybeZero
+    shifted_wrong: Tally
+    source: MaybeText
+    recorded: Note
+
+
+KINDS["shapes"] = {"controls": Controlled, "rows": Shaped}
+
+# -- in a process of its own -----------------------------------------------------------------------
+
+
+def shapes(k: Kernel, count: int = COUNT, seed: int = SEED) -> list[Size]:
+    """Awkward shapes (M, N, K) for a kernel, no two alike: 1 and primes; one beside its own tile in
+    each dimension; a few large; then random up to 600. Where its rules ask for whole tiles, all are
+    rounded up to them. The same seed gives the same list. Raises ConfigError if it takes too few.
+    """
+    rng = Random(f"{k.name} {seed}")
+    p = geometry(k, 4096, 4096, 4096)
+    step = p.params.get("BK", p.params.get("TILE", 32))
+    beside = (-1, 0, 1)
+    first: list[Size] = [(1, 1, 1), (1, 1, 257), (257, 1, 1), (1, 257, 1), (2, 3, 5), (31, 37, 41)]
+    first += [(127, 131, 113), (251, 1, 509), (1025, 1023, 1027), (2049, 129, 77), (65, 4097, 255)]
+    first += [
+        (p.tile[0] + m, p.tile[1] + n, step + kk) for m in beside for n in beside for kk in beside
+    ]
+
+    def drawn() -> Size:
+        return tuple(int(math.exp(rng.uniform(0.0, math.log(600.0)))) for _ in range(3))  # type: ignore[return-value]
+
+    found: dict[Size, None] = {}
+    for tried in range(50 * count):
+        size = first[tried] if tried < len(first) else drawn()
+        size = tuple(max(1, n) for n in size)  # type: ignore[assignment]
+        if not takes(k, size):
+            size = tuple(cdiv(n, step) * step for n in size)  # type: ignore[assignment]
+        if takes(k, size):
+            found[size] = None
+        if len(found) == count:
+            return list(found)
+    raise ConfigError(f"{k.name} takes only {len(found)} of the shapes drawn; ask for fewer")
+
+
+def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Launch a kernel on every shape of a task and compare with float64: runs in a process of its own.
+
+    task: {kernel, shapes, seed, shifted}. shifted: the operands begin one element into their memory,
+    so that nothing is aligned to more than an element; and C, unless a tensor-map kernel stores to it
+    directly. Returns the largest error over its bound (null where an element was never written), how
+    many elements are wrong, and at which shapes.
+    """
+    k, session = find(task["kernel"]), Session()
+    worst, wrong, wrong_at, done = 0.0, 0, [], 0
+    for M, N, K in task["shapes"]:
+        p = geometry(k, M, N, K)
+        with session.faults(f"{k.name} at {M}x{N}x{K}"):
+            problem = session.problem(k.dtype, M, N, K, task["seed"] + done)
+            A, B, C = problem.A, problem.B, session.output(k.out_dtype, M, N)
+            if task["shifted"]:
+                A, B = (_shifted(session, x) for x in (A, B))
+                C = _shifted(session, C) if _any_output(k) else C
+            with session.on_stream():
+                launch.cuda_launch(p, A, B, C)
+            _, ratio = session.error(problem, C, k.out_dtype)
+        worst = ratio if math.isnan(ratio) or ratio > worst else worst  # and NaN stays
+        if not ratio <= 1.0:
+            wrong += count_wrong(problem, C, k.out_dtype)
+            wrong_at.append([M, N, K])
+        done += 1
+    return {
+        "kernel": k.name,
+        "shapes": done,
+        "worst": worst if math.isfinite(worst) else None,
+        "wrong": wrong,
+        "wrong_at": wrong_at,
+    }
+
+
+def _any_output(k: Kernel) -> bool:
+    """Whether C, too, may begin anywhere: not where a tensor-map kernel stores pairs to it itself."""
+    return k.host == "plain" or "C_map" in hopper.parameters(k)
+
+
+def _shifted(session: Session, x: Any) -> Any:
+    """The same matrix, beginning one element into its memory."""
+    with session.on_stream():
+        flat = session.cupy.empty(x.size + 1, x.dtype)[1:]
+        flat[...] = x.ravel()
+        return flat.reshape(x.shape)
+
+
+def _host(x: Any) -> np.ndarray:
+    return x.get() if hasattr(x, "get") else np.asarray(x)
+
+
+def count_wrong(problem: Problem, C: Any, out_dtype: str) -> int:
+    """Elements of C outside the bound of `protocol.tolerance`; one that is not a number always is."""
+    found = numbers.values(out_dtype, _host(C))
+    if problem.rows is not None:
+        found = found[_host(problem.rows)]
+    wanted = _host(problem.reference)
+    norms = _host(problem.row_norms), _host(problem.column_norms)
+    allowed = protocol.tolerance(problem.dtype, *norms)
+    if out_dtype in ("float16", "bfloat16"):
+        allowed = allowed + numbers.UNIT_ROUNDOFF[out_dtype] * np.abs(wanted)
+        allowed = allowed + numbers.UNDERFLOW.get(out_dtype, 0.0)
+    return int(np.count_nonzero(~(np.abs(found - wanted) <= allowed)))
+
+
+# -- what a file lacks -----------------------------------------------------------------------------
+
+
+def missing_shapes(job: Job) -> list[Kernel]:
+    """Kernels whose row is missing, of other code, of fewer shapes, or not right."""
+    held: Mapping[str, Shaped] = {r.kernel: r for r in job.record.data["rows"]}
+    count = job.request.count or COUNT
+
+    def lacks(k: Kernel) -> bool:
+        r = held.get(k.name)
+        if r is None or job.request.again or r.source != rungs.fingerprint(k):
+            return True
+        whole = min(r.shapes, r.shifted_shapes) >= count and r.state == "ran"
+        return not whole or bool(r.wrong or r.shifted_wrong)
+
+    return [k for k in checked_kernels(job) if lacks(k)]
+
+
+def lacking(job: Job) -> Iterator[Step]:
+    """Each kernel in a process of its own; a step takes what one of them said."""
+    lacks, count = missing_shapes(job), job.request.count or COUNT
+    present = len(checked_kernels(job)) - len(lacks)
+    job.outcome.present += present
+    if not lacks:
+        job.say(f"shapes: all {present} kernels are in {job.record.path} already")
+        return
+    workers = sanitizer.workers(job.request.workers)
+    job.say(
+        f"shapes: {len(lacks)} kernels over {count} shapes each, {workers} at a time -> "
+        f"{job.record.path}"
+    )
+    tasks = {}
+    for k in lacks:
+        given = {"kernel": k.name, "shapes": shapes(k, count), "seed": SEED}
+        jobs = tuple({**given, "shifted": shifted} for shifted in (False, True))
+        tasks[k.name] = Task(f"shapes of {k.name}", "", jobs, given)
+    limit = max(job.request.limit or 0.0, LIMIT)
+    for t, found in sanitizer.side_by_side(
+        list(tasks.values()), workers=workers, limit=limit, left=job.budget.left
+    ):
+        del tasks[t.row["kernel"]]
+        yield Step(t.what, TAKEN, partial(_keep, job, t, found))
+    job.outcome.left += [t.what for t in tasks.values()]
+
+
+def _keep(job: Job, task: Task, found: Verdict) -> Done:
+    row = shapes_row(task, found, job.stamp)
+    job.record.merge(row, "rows")
+    text = f"{row.wrong} + {row.shifted_wrong} wrong, worst {row.worst} of the bound"
+    if row.state != "ran" or row.wrong or row.shifted_wrong:
+        fault = f"{task.what}: {row.state}, {text}. {last_line(found.log)}"
+        job.outcome.faults.append(fault)
+    return Done(f"{row.state}, {row.shapes} + {row.shifted_shapes} shapes, {text}")
+
+
+def shapes_row(task: Task, found: Verdict, stamp: Mapping[str, Any]) -> Shaped:
+    """The row of a kernel's shapes; what a process that stopped did not come to is 0 shapes."""
+    k = catalog[task.row["kernel"]]
+    nothing: dict[str, Any] = {"shapes": 0, "worst": None, "wrong": 0, "wrong_at": []}
+    plain, shifted = (*found.launches, nothing, nothing)[:2]
+    return Shaped(
+        kernel=k.name,
+        params=dict(k.params),
+        state=found.state,
+        seed=task.row["seed"],
+        shapes=plain["shapes"],
+        largest=list(max(task.row["shapes"], key=math.prod)),
+        worst=plain["worst"],
+        wrong=plain["wrong"],
+        wrong_at=[*plain["wrong_at"], *shifted["wrong_at"]][:20],
+        shifted="A, B and C" if _any_output(k) else "A and B",
+        shifted_shapes=shifted["shapes"],
+        shifted_worst=shifted["worst"],
+        shifted_wrong=shifted["wrong"],
+        source=rungs.fingerprint(k),
+        recorded=dict(stamp),
+    )
+
+
+def planned(job: Job) -> Iterator[tuple[str, float]]:
+    """How many kernels a run would take over the shapes, and about how long that takes."""
+    lacks, workers = missing_shapes(job), sanitizer.workers(job.request.workers)
+    if lacks:
+        each = START_SECONDS + 0.02 * (job.request.count or COUNT)
+        yield (
+            f"shapes of {len(lacks)} kernels, {workers} at a time",
+            20 + each * cdiv(len(lacks), workers),
+        )
+
+
+SECTIONS = (
+    Section(Shaped, lacking, "shapes", rank=90, kind="shapes", file="shapes_{}.json", plan=planned),
+)

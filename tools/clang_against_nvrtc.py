@@ -1,0 +1,290 @@
+"""What clang's PTX gives beside NVRTC's: kernels, mutants and exercises; each difference by its line.
+
+    nice python -m tools.clang_against_nvrtc                    what data/validation/clang.json lacks
+    nice python -m tools.clang_against_nvrtc --only mutants
+
+Needs both compilers. Every row says of which code it is; rows of other code, of other compilers or of
+another emulator's findings are made anew. The file is written after each row, so that a run that was
+stopped goes on. About ten minutes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from helpers.ladder import launch
+from helpers.ladder.kernel import ROOT, geometry
+from helpers.ladder.rungs import catalog, fingerprint
+from helpers.page import exercises
+from helpers.record import campaign
+from nogpu import toolchain
+from nogpu.emulator.observe import oracle
+from tests import test_exercises
+from tools import compilers, mutants
+
+FILE = ROOT / "data" / "validation" / "clang.json"
+BOTH = ("nvrtc", "clang")
+Row = dict[str, Any]
+
+
+def versions() -> dict[str, str]:
+    """The two compilers of this machine, in words."""
+    said = {}
+    for compiler in BOTH:
+        with compilers.using(compiler):
+            said[compiler] = toolchain.compiler()
+    return said
+
+
+# -- kernels ---------------------------------------------------------------------------------------
+
+
+def launches(name: str) -> list[tuple[tuple[int, int, int], Mapping[str, int]]]:
+    """Shapes and tiles: four shapes with a kernel's own, and those of its mutants with theirs."""
+    small = mutants.TILES.get(name)
+    shapes = [mutants.SHAPES[s] for s in mutants.shapes(name)] if small else []
+    own: Mapping[str, int] = {}
+    return [*((s, own) for s in compilers.shapes(name)), *((s, small or own) for s in shapes)]
+
+
+def kernel_identity(name: str) -> Row:
+    """What a kernel's row is about: the code, its architecture, its shapes and its macros."""
+    k, todo = catalog[name], launches(name)
+    return {
+        "kernel": name,
+        "code": fingerprint(k),
+        "arch": launch.emulator_arch(k),
+        "shapes": ["x".join(map(str, shape)) for shape, _ in todo],
+        "defines": [dict(geometry(k, *shape, **tiles).defines) for shape, tiles in todo],
+    }
+
+
+def kernel_row(name: str, todo: Sequence[tuple[Any, Mapping[str, int]]] | None = None) -> Row:
+    """A kernel by both compilers: bits, and counts by line.
+
+    todo: other launches than `launches`. bits, right: launches whose C is the same to the bit; that are
+    right and clean by both. lines, counts: how many lines with memory accesses and how many counts were
+    compared. differences: every count that is not equal, with both numbers.
+    """
+    row: Row = {"launches": 0, "bits": 0, "right": 0, "lines": 0, "counts": 0, "differences": []}
+    for shape, tiles in launches(name) if todo is None else todo:
+        pair = compilers.both(name, shape, **tiles)
+        assert pair is not None, f"{name} refuses {shape}"
+        row["launches"] += 1
+        row["bits"] += pair[0].C == pair[1].C
+        row["right"] += pair[0].ok and pair[1].ok
+        row["lines"] += len({line for line, *_ in pair[0].counts if line})
+        row["counts"] += len({*pair[0].counts, *pair[1].counts})
+        at = {"shape": "x".join(map(str, shape)), **({"tiles": dict(tiles)} if tiles else {})}
+        for found in compilers.unequal(*pair):
+            numbers = {"nvrtc": found.pop("one"), "clang": found.pop("other")}
+            row["differences"].append({**at, **found, **numbers})
+    return kernel_identity(name) | row
+
+
+# -- mutants ---------------------------------------------------------------------------------------
+
+
+def mutant_identity(mutant: mutants.Mutant) -> Row:
+    """What a mutant's row is about: the kernel's code with the fault in it, and its tiles."""
+    code = fingerprint(catalog[mutant.kernel].with_source(mutant.source))
+    tiles = json.dumps(dict(mutants.TILES[mutant.kernel]), sort_keys=True)
+    return {
+        "mutant": mutant.name,
+        "fault": mutant.fault,
+        "code": hashlib.sha256(f"{code} {tiles}".encode()).hexdigest()[:12],
+    }
+
+
+def judged(mutant: mutants.Mutant) -> tuple[Row, dict[str, list[str]]]:
+    """By the compiler of the moment: the judgements, and the findings of each launch by kind and line.
+
+    "race 42/48": between the statements that begin in lines 42 and 48, for compilers differ in which line of
+    a longer one they name. A line of a header stands behind the header's name.
+    """
+    seen: dict[str, list[str]] = {}
+    own = Path(catalog[mutant.kernel].file).name  # a changed text is called your_ and this
+    starts = compilers.statements(mutant.source)
+
+    def see(shape: str, schedule: str, trace: launch.Trace) -> None:
+        said = set()
+        for f in trace.report.findings:
+            here = Path(f.file).name.removeprefix("your_") == own
+            where, first = ("", starts) if here else (f"{f.file}:", {})
+            apart = f.other_line if f.kind != oracle.KIND else 0
+            other = f"/{first.get(apart, apart)}" if apart else ""
+            said.add(f"{f.kind} {where}{first.get(f.line, f.line)}{other}")
+        seen[f"{shape} {schedule}"] = sorted(said)
+
+    row = mutants.run(mutant, see)
+    return {what: row[what] for what in (*mutants.JUDGED, "wrong")}, seen
+
+
+def mutant_row(mutant: mutants.Mutant) -> Row:
+    """A mutant by both compilers: what is found, by kind and line.
+
+    findings: of each launch, by NVRTC. differences: what clang's gives otherwise, both written out.
+    wrong elements are no judgement: in a race they hang on the order in which loads and stores stand.
+    """
+    said = {}
+    for compiler in BOTH:
+        with compilers.using(compiler):
+            said[compiler] = judged(mutant)
+    (ours, found), (theirs, also) = said["nvrtc"], said["clang"]
+    differences = [
+        {"what": what, "nvrtc": ours[what], "clang": theirs[what]}
+        for what in mutants.JUDGED
+        if ours[what] != theirs[what]
+    ]
+    differences += [
+        {"what": f"findings, {one}", "nvrtc": found.get(one), "clang": also.get(one)}
+        for one in sorted({*found, *also})
+        if found.get(one) != also.get(one)
+    ]
+    return mutant_identity(mutant) | {
+        "state": ours["state"],
+        "wrong_elements_equal": ours["wrong"] == theirs["wrong"],
+        "findings": found,
+        "differences": differences,
+    }
+
+
+# -- exercises -------------------------------------------------------------------------------------
+
+
+@cache
+def answers() -> Mapping[str, tuple[str, str, str]]:
+    """Of each exercise its chapter's first cell, the starter and the solution, by "NN.k"."""
+    found = {}
+    for path in sorted((ROOT / "book").glob("[0-9][0-9]_*.md")):
+        text = path.read_text(encoding="utf-8")
+        for section in test_exercises.sections(text):
+            for cell in section.cells:
+                for name in test_exercises.CALL.findall(cell):
+                    first = test_exercises.preamble(text)
+                    found[name] = (first, cell, section.solutions[0])
+    return found
+
+
+def exercise_identity(name: str) -> Row:
+    """What an exercise's row is about: the text of its starter and of its solution."""
+    text = "\n".join(answers()[name])
+    return {"exercise": name, "code": hashlib.sha256(text.encode()).hexdigest()[:12]}
+
+
+def exercise_row(name: str) -> Row:
+    """Starter and solution as they are judged by both compilers; every line of the verdict is compared."""
+    row: Row = {"kind": exercises.find(name).kind, "lines": 0, "differences": []}
+    first, *cells = answers()[name]
+    for what, cell in zip(("starter", "solution"), cells, strict=True):
+        said = {}
+        for compiler in BOTH:
+            with compilers.using(compiler):
+                names: Row = {"__name__": "__main__"}
+                exec(compile(first, "<chapter>", "exec"), names)
+                result = test_exercises.value_of(cell, names)
+            said[compiler] = repr(result).splitlines()
+            row[what] = {**row.get(what, {}), compiler: result.passed}
+        row["lines"] += len(said["nvrtc"])
+        for ours, theirs in zip_longest(said["nvrtc"], said["clang"], fillvalue=""):
+            if ours != theirs:
+                row["differences"].append({"of": what, "nvrtc": ours, "clang": theirs})
+    return exercise_identity(name) | row
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+Todo = tuple[Row, Callable[[], Row]]
+
+
+def todo() -> dict[str, list[Todo]]:
+    """By section of the file: what each row is about, and how it is made."""
+    return {
+        "kernels": [(kernel_identity(k), partial(kernel_row, k)) for k in compilers.KERNELS],
+        "exercises": [(exercise_identity(e), partial(exercise_row, e)) for e in answers()],
+        "mutants": [(mutant_identity(m), partial(mutant_row, m)) for m in mutants.mutants()],
+    }
+
+
+def stale(record: Mapping[str, Any]) -> list[str]:
+    """What of a record is missing, or is not of today's kernels, mutants and exercises."""
+    faults = []
+    for section, wanted in todo().items():
+        held = {str(next(iter(row.values()))): row for row in record.get(section, ())}
+        for identity, _ in wanted:
+            name = str(next(iter(identity.values())))
+            row = held.pop(name, None)
+            if row is None:
+                faults.append(f"{section}: {name} is not in the record")
+                continue
+            faults += [
+                f"{section}: {name}: its {what} changed"
+                for what, value in identity.items()
+                if row[what] != value
+            ]
+        faults += [f"{section}: there is no {name}" for name in held]
+    return faults
+
+
+def kept(record: Mapping[str, Any], section: str, identity: Row) -> Row | None:
+    """The row of a record that is about this, if there is one."""
+    return next((r for r in record.get(section, ()) if identity.items() <= r.items()), None)
+
+
+def write(path: Path, record: Row, wanted: Mapping[str, list[Todo]]) -> None:
+    """The record with its rows in order and those of other code left out."""
+    rows = {s: [kept(record, s, identity) for identity, _ in wanted[s]] for s in wanted}
+    whole = {**record, **{s: [r for r in rows[s] if r is not None] for s in rows}}
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.clang_against_nvrtc",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, default=FILE)
+    parser.add_argument("--only", choices=("kernels", "exercises", "mutants"), action="append")
+    parser.add_argument("--anew", action="store_true", help="keep no row of an earlier run")
+    given = parser.parse_args()
+    record: Row = {}
+    if given.out.is_file() and not given.anew:
+        record = json.loads(given.out.read_text(encoding="utf-8"))
+    if record.get("versions") != versions():
+        record = {}
+    record |= {**campaign.stamp({}, campaign.commit()), "versions": versions()}
+    wanted = todo()
+    for section in given.only or wanted:
+        for number, (identity, make) in enumerate(wanted[section], 1):
+            if kept(record, section, identity):
+                continue
+            row = make()
+            record.setdefault(section, []).append(row)
+            write(given.out, record, wanted)
+            name = next(iter(identity.values()))
+            print(f"{section} {number}/{len(wanted[section])} {name}", flush=True)
+            for found in row["differences"]:
+                print(f"    {found}", flush=True)
+    write(given.out, record, wanted)
+    for section in record:
+        if section in wanted:
+            todays = [
+                row for identity, _ in wanted[section] if (row := kept(record, section, identity))
+            ]
+            other = sum(bool(row["differences"]) for row in todays)
+            print(f"{section}: {len(todays)} of {len(wanted[section])}, {other} with differences")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""A whole class, graded: what it costs, and that nobody's result is changed by who sits beside them.
+
+    python -m tools.classroom --students 200 --out data/validation/classroom.json
+
+makes a class out of what lab 2 is tried on (solutions, twins, starters, careless bytes; a tenth is hostile), under
+Canvas's file names, and grades it at the terminal with two workers. Then the same class without the hostile ones
+is graded by runs that are killed (kill -9) after every ninth result and go on: each result is compared to the
+byte with the one from the noisy class, and each line of the marks. About 13 minutes on two cores of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from helpers.ladder.kernel import ROOT
+from helpers.record.host import cpu_name
+from nogpu import toolchain
+from tilelabs import apart, labs
+from tilelabs.grading import judging
+from tilelabs.labs import courses
+from tilelabs.labs.rehearsing import sources
+from tools import hostile
+
+LAB = labs.lab("2")
+VARIANT = "A transposed"
+LOCK = [] if apart.landlock() else ["--without-landlock"]
+
+
+@dataclass(frozen=True)
+class Student:
+    """One of the class. kind: "hostile", or what of the lab's rehearsal they hand in, or "careless"."""
+
+    id: str
+    kind: str
+    file: str
+    raw: bytes
+
+
+def notebook(text: str) -> bytes:
+    """The student's notebook with this kernel, and outputs that are longer than it."""
+    cell = {
+        "cell_type": "code",
+        "metadata": {},
+        "source": "%%cuda lab2\n" + text,
+        "outputs": ["x" * 100_000],
+    }
+    return json.dumps({"cells": [cell], "nbformat": 4}).encode()
+
+
+def careless(text: str) -> list[bytes]:
+    """Bytes that students hand in without thinking of bytes."""
+    return [
+        b"\xef\xbb\xbf" + text.encode(), text.replace("\n", "\r\n").encode(), text.replace("\n", "\r").encode(),
+        text.encode("utf-16"), ("// für\n" + text).encode("latin-1"), text.encode() + b"\0", b"", b"{",
+        *(head.encode() for head, _ in hostile.HEADS.values()),
+    ]  # fmt: skip
+
+
+def students(count: int, secret: Path) -> list[Student]:
+    """A class, the same every time; every tenth is hostile. secret: a file that some of those try to read."""
+    rng = Random(count)
+    solution = next(s.text for s in sources(LAB) if s.kind == "solution" and s.variant == VARIANT)
+    bad = [*hostile.BOMBS.values(), *hostile.NO_BARRIER.values(), hostile.DILUTED,
+           *(text.replace("FILE", str(secret)) for text in hostile.READS.values())]  # fmt: skip
+    good = {
+        kind: [s.text.encode() for s in sources(LAB) if s.kind == kind and s.variant == VARIANT]
+        for kind in ("solution", "twin", "starter")
+    } | {"careless": careless(solution)}
+    found = []
+    for i in range(count):
+        if i % 10 == 7:
+            kind, raw = "hostile", bad[i // 10 % len(bad)].encode()
+        else:
+            kind = rng.choice(("solution", "solution", "twin", "twin", "careless", "starter"))
+            raw = rng.choice(good[kind])
+        id_, end = str(10_000 + 7 * i), ".cu"
+        if raw.startswith((b"extern", b"//")) and kind != "hostile":
+            raw = f"// {id_}\n".encode() + raw  # no two the same
+            if kind != "careless" and i % 3 == 0:
+                raw, end = notebook(raw.decode()), ".ipynb"
+        late = "LATE_" * (i % 11 == 0)
+        found.append(Student(id_, kind, f"student{i}_{late}{id_}_{90_000 + i}_lab2{end}", raw))
+    return found
+
+
+def download(of: Sequence[Student], path: Path) -> Path:
+    """The zip that Canvas would hand out."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as held:
+        for student in of:
+            held.writestr(student.file, student.raw)
+    return path
+
+
+# -- grading ---------------------------------------------------------------------------------------
+
+
+def helpers(*arguments: object) -> list[str]:
+    """A command line of the book's."""
+    return [sys.executable, "-m", "helpers", *map(str, arguments)]
+
+
+def command(archive: Path, course: Path, out: Path, workers: int) -> list[str]:
+    """What a teacher types to grade."""
+    return helpers(
+        "grade", "2", archive, "--course", course, "--out", out, "--workers", workers, *LOCK
+    )
+
+
+def family(pid: int) -> Iterator[int]:
+    """A process and all below it."""
+    below: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+        below.setdefault(parent, []).append(int(stat.parent.name))
+    todo = [pid]
+    while todo:
+        yield (one := todo.pop())
+        todo += below.get(one, [])
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process and all below it have now; what they share is counted in each."""
+    total = 0
+    for one in family(pid):
+        try:
+            total += int(Path(f"/proc/{one}/statm").read_text().split()[1])
+        except OSError:
+            continue
+    return total * resource.getpagesize()
+
+
+def graded(archive: Path, course: Path, out: Path, workers: int) -> dict[str, float]:
+    """Grade, and what that took: minutes, processor seconds, megabytes at most at a time (looked at five times
+    a second; Linux alone tells) and of the largest process."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    most, done = [0], threading.Event()
+    run = subprocess.Popen(
+        command(archive, course, out, workers), cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+
+    def watch() -> None:
+        while not done.wait(0.2):
+            most[0] = max(most[0], resident(run.pid))
+
+    threading.Thread(target=watch, daemon=True).start()
+    said = run.communicate()[0]
+    done.set()
+    assert run.returncode == 0, said
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "minutes": round((time.monotonic() - began) / 60, 2),
+        "cpu_seconds": round(cpu, 1),
+        "peak_mb": round(most[0] / 1e6),
+        "largest_process_mb": round(after.ru_maxrss * 1024 / 1e6),
+    }
+
+
+def graded_by_killed_runs(
+    archive: Path, course: Path, out: Path, workers: int, after: Sequence[int] | int
+) -> int:
+    """Grade by runs that are killed after so many new results each, then one to the end; how many were killed.
+
+    after: the same each time, or one number for each run.
+    """
+    killed = 0
+    while True:
+        run = subprocess.Popen(
+            command(archive, course, out, workers), cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        assert run.stdout is not None
+        stop = after if isinstance(after, int) else after[killed] if killed < len(after) else 0
+        try:
+            for line in run.stdout:
+                if stop and line.startswith(f"{stop}/"):
+                    os.kill(run.pid, signal.SIGKILL)
+                    break
+        finally:
+            run.stdout.close()
+        if run.wait() == 0:
+            return killed
+        assert run.returncode == -signal.SIGKILL, f"a run ended with {run.returncode}"
+        killed += 1
+
+
+def marks(course: Path, out: Path) -> dict[str, str]:
+    """The lines of the table of marks, by student."""
+    subprocess.run(helpers("report", "2", "--course", course, "--out", out), cwd=ROOT, check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    lines = (out / "lab-2-marks.csv").read_text(encoding="utf-8").splitlines()
+    return {line.split(",")[0]: line for line in lines}
+
+
+def facts(out: Path) -> dict[str, bytes]:
+    """The bytes of each result, by file; what a killed run left half-written has another name."""
+    return {p.name: p.read_bytes() for p in (out / "lab-2").glob("*.json") if p.name[0] != "."}
+
+
+def changed(of: Sequence[Student], course: Path, one: Path, other: Path) -> list[str]:
+    """Students of whom a byte of the result, or of their line of marks, differs between two folders."""
+    results, lines = (facts(one), facts(other)), (marks(course, one), marks(course, other))
+
+    def same(held: tuple[dict[str, Any], dict[str, Any]], name: str) -> bool:
+        return name in held[0] and held[0][name] == held[1].get(name)
+
+    return [s.id for s in of if not (same(results, judging.file_name(s.id)) and same(lines, s.id))]
+
+
+def new_course(folder: Path) -> Path:
+    """A course with the variant that the class works on."""
+    made = courses.new(folder)
+    with (made.folder / courses.FILE).open("a", encoding="utf-8") as file:
+        file.write(f'2 = "{VARIANT}"\n')
+    return made.folder
+
+
+def leaks(course: Path, out: Path) -> list[str]:
+    """Files of results, marks and feedback that hold the course's secret."""
+    secret = courses.read(course).secret.hex().encode()
+    return [str(p) for p in out.rglob("*") if p.is_file() and secret in p.read_bytes()]
+
+
+def run(count: int, place: Path, workers: int = 2, every: int = 9) -> dict[str, Any]:
+    """Grade a class in a folder as above; the record of it."""
+    course = new_course(place / "course")
+    everybody = students(count, course / courses.FILE)
+    honest = [s for s in everybody if s.kind != "hostile"]
+    load = os.getloadavg()[0]
+    took = graded(download(everybody, place / "all.zip"), course, place / "all", workers)
+    load = max(load, os.getloadavg()[0])
+    print(f"{count} students: {took}", file=sys.stderr, flush=True)
+    killed = graded_by_killed_runs(
+        download(honest, place / "honest.zip"), course, place / "quiet", workers, every
+    )
+    return {
+        "date": date.today().isoformat(),
+        "cpu": cpu_name(), "cores": len(os.sched_getaffinity(0)), "python": platform.python_version(),
+        "compiler": toolchain.compiler(), "landlock": apart.landlock(), "book": judging.book()[:12],
+        "lab": LAB.number, "version": LAB.version, "workers": workers,
+        "students": count, "kinds": dict(sorted(Counter(s.kind for s in everybody).items())),
+        **took,
+        "cpu_seconds_a_submission": round(took["cpu_seconds"] / count, 2),
+        "load": round(load, 1),
+        "killed": killed, "every": every,
+        "changed": changed(honest, course, place / "all", place / "quiet"),
+        "leaks": leaks(course, place / "all"),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--students", type=int, default=200, help="how many (default: 200)")
+    parser.add_argument("--workers", type=int, default=2, help="submissions at a time (default: 2)")
+    parser.add_argument("--out", type=Path, required=True, help="where to write the record (JSON)")
+    args = parser.parse_args()
+    place = Path(tempfile.mkdtemp(prefix="classroom-"))
+    try:
+        record = run(args.students, place, args.workers)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    main()

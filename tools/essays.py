@@ -1,0 +1,561 @@
+"""How a chapter reads, as numbers: words, minutes, hidden code, long lines, new lines from rung to rung.
+
+    python -m tools.essays             one table of all chapters, one of the rungs
+    python -m tools.essays --check     faults, for `make lint`: what is above its limit, and not let be
+    python -m tools.essays --lower     write lower ceilings where a page has become better
+    python -m tools.essays --begin 12  let a page that has no ceilings yet be as it is
+    python -m tools.essays --minutes   write the minutes by count into the boxes that are far off
+
+A page that is still above a limit has its ceiling in tools/essays.json. It goes down only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+CEILINGS = Path(__file__).with_name("essays.json")
+
+WORDS_A_MINUTE = 170
+SECONDS = {"listing": 7, "code": 5}
+"""To read a line of a listing, and of a code cell, that stands open."""
+FIGURE_MINUTES = 0.8
+# A repair is a kernel that is there, of which the findings name the lines at fault.
+EXERCISE_MINUTES = {"number": 3, "choice": 3, "python": 6, "repair": 8, "kernel": 15}
+
+LIMITS: Mapping[str, float] = {"words": 2200, "minutes": 52, "off": 15, "hidden": 12, "widest": 84}
+"""Of a chapter: words of prose (2,000 and a tenth), minutes (45 and 15 %), how far the minutes that it
+states are from those computed (%), hidden code (% of its characters), columns of its longest line of code.
+"""
+NEW_LINES = 25
+"""Percent of a rung's lines of code that the rung before it does not have."""
+
+CELL = re.compile(r"(?ms)^```\{code-cell\} ipython3\n((?::[\w-]+:[^\n]*\n)*)(.*?)^```$")
+FENCE = re.compile(r"(?ms)^```(?:python|cuda|cpp|c|bash)\n(.*?)^```$")
+DIRECTIVE = re.compile(r"(?ms)^:::+\{(quiz|kernel)\}[ \t]*([^\n]*)\n(.*?)^:::+$")
+DROPDOWN = re.compile(r"(?ms)^(:::+)\{dropdown\}[^\n]*\n(.*?)^\1$")
+TABLE = re.compile(r"(?m)^\|[ :|-]*-[ :|-]*\|$")
+STATED = re.compile(r"Time: about (\d+) minutes")
+NO_FIGURE = frozenset(
+    ("glue", "holds", "check", "print", "provenance", "tuned_note", "say", "quiz", "show_kernel")
+)
+
+
+@dataclass(frozen=True)
+class Essay:
+    """The measures of one chapter. listing, code: lines that stand open; stated: its own minutes, 0 if none."""
+
+    page: str
+    words: int
+    listing: int
+    code: int
+    figures: int
+    exercises: tuple[str, ...]
+    stated: int
+    hidden: float
+    widest_line: str
+
+    @property
+    def widest(self) -> int:
+        """Columns of the longest line of code."""
+        return len(self.widest_line)
+
+    @property
+    def minutes(self) -> float:
+        """The time that a reader takes."""
+        lines = (SECONDS["listing"] * self.listing + SECONDS["code"] * self.code) / 60
+        tasks = sum(EXERCISE_MINUTES.get(kind, 0) for kind in self.exercises)
+        return self.words / WORDS_A_MINUTE + lines + FIGURE_MINUTES * self.figures + tasks
+
+    @property
+    def off(self) -> float:
+        """How far the stated minutes are from the computed ones, in percent of these."""
+        return 100 * abs(self.stated / self.minutes - 1) if self.minutes else 0.0
+
+
+def body(text: str) -> str:
+    """A page without its front matter."""
+    return re.sub(r"(?s)\A---\n.*?\n---\n", "", text)
+
+
+def tags_of(options: str) -> set[str]:
+    """The tags of a code cell."""
+    found = re.search(r"(?m)^:tags:\s*\[(.*)\]", options)
+    return {tag.strip() for tag in found[1].split(",")} if found else set()
+
+
+def is_hidden(options: str) -> bool:
+    """Whether a reader of the book does not see the code of a cell."""
+    return bool(tags_of(options) & {"hide-input", "remove-input"})
+
+
+def hidden_share(text: str) -> float:
+    """Characters of hidden code cells, in percent of the page without its front matter."""
+    page = body(text)
+    hidden = sum(len(cell[2]) for cell in CELL.finditer(page) if is_hidden(cell[1]))
+    return 100 * hidden / max(len(page), 1)
+
+
+def prose_words(text: str) -> int:
+    """Words that stand in sight: no code, no closed box, no exercise; the questions of quizzes count."""
+    page = CELL.sub("", body(text))
+    page = re.sub(r"(?ms)^## Exercises\n.*?(?=^## |\Z)", "", page)
+    page = DROPDOWN.sub("", FENCE.sub("", page))
+    page = DIRECTIVE.sub(lambda m: m[2] if m[1] == "quiz" else "", page)
+    page = re.sub(r"(?s)<!--.*?-->", "", page)
+    page = re.sub(r"(?m)^:::.*$|^\([\w-]+\)=$|^```.*$", "", page)
+    page = re.sub(r"\{cite\}`[^`]*`", "", page)
+    page = re.sub(r"\{glue:text\}`[^`]*`", "1", page)
+    page = re.sub(r"\{\w+\}`([^`<]*?)\s*(?:<[^`]*>)?`", r"\1", page)
+    return len(re.findall(r"\w[\w.,'’-]*", page))
+
+
+def source_of(kernel: str) -> str:
+    """The text of a kernel or of a file below kernels/; "" for what there is not."""
+    from helpers.ladder.kernel import KERNELS
+    from helpers.ladder.rungs import find
+    from nogpu.errors import TileError
+
+    if (KERNELS / kernel).is_file():
+        return (KERNELS / kernel).read_text(encoding="utf-8")
+    try:
+        return find(kernel).source
+    except TileError:
+        return ""
+
+
+def listings(text: str) -> Iterator[tuple[str, int, bool]]:
+    """Source, lines shown and whether it stands open, of each listing of a page."""
+    from helpers.ladder.rungs import cores
+    from helpers.notebook.cells import kernel_of
+    from helpers.page import show_kernel
+    from helpers.page.directives import read_kernel
+
+    page = body(text)
+    for made in DIRECTIVE.finditer(page):
+        if made[1] == "kernel":
+            asked = read_kernel(made[2], made[3].splitlines())
+            *shown, _ = show_kernel(asked.kernel, **asked.keywords).text.splitlines()
+            yield "\n".join(shown), len(shown), "folded" not in asked.keywords
+    for cell in CELL.finditer(page):
+        if name := kernel_of(cell[2].rstrip("\n")):
+            source = source_of(name)
+            yield source, len(source.splitlines()), name in cores
+        elif call := re.search(r"(?m)^show_kernel\((.*)", cell[2]):
+            literal = re.match(r"\"([\w/.]+)\"", call[1])
+            source = source_of(literal[1]) if literal else ""
+            ends = re.search(r"lines=\(\"(.*?)\", \"(.*?)\"\)", cell[2])
+            if literal and source and ends:
+                *cut, _ = show_kernel(literal[1], lines=(ends[1], ends[2])).text.splitlines()
+                source = "\n".join(cut)
+            yield source, len(source.splitlines()), "hide-output" not in tags_of(cell[1])
+
+
+def is_figure(options: str, code: str) -> bool:
+    """Whether a cell ends in a call that shows a figure or a table."""
+    if "remove-output" in tags_of(options):
+        return False
+    if code.startswith("%%"):
+        return True  # what was tried, and what the memory saw
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        return False
+    last = tree.body[-1] if tree.body else None
+    if not (isinstance(last, ast.Expr) and isinstance(last.value, ast.Call)):
+        return False
+    return ast.unparse(last.value.func) not in NO_FIGURE
+
+
+def exercise_kinds(text: str) -> tuple[str, ...]:
+    """What kind of answer each exercise of a page takes; "?" of one that is registered nowhere."""
+    from helpers.page.exercises.registry import find as find_exercise
+    from nogpu.errors import TileError
+
+    kinds = []
+    for number in re.findall(r"(?m)^### Exercise (\d\d\.\d+)", text):
+        try:
+            kinds.append(find_exercise(number).kind)
+        except TileError:
+            kinds.append("?")
+    return tuple(kinds)
+
+
+def essay(page: str, text: str) -> Essay:
+    """The measures of a page."""
+    main = re.sub(r"(?ms)^## Exercises\n.*?(?=^## |\Z)", "", body(text))
+    shown = list(listings(text))
+    cells = [(c[1], c[2]) for c in CELL.finditer(main)]
+    seen = [
+        line
+        for options, code in cells
+        if not is_hidden(options) and not code.startswith("%%")
+        for line in code.splitlines()
+        if line.strip()
+    ]
+    bare = DROPDOWN.sub("", CELL.sub("", main))
+    fenced = [line for m in FENCE.finditer(bare) for line in m[1].splitlines() if line.strip()]
+    every = [
+        line for c in CELL.finditer(body(text)) if not is_hidden(c[1]) for line in c[2].splitlines()
+    ]
+    every += [line for m in FENCE.finditer(body(text)) for line in m[1].splitlines()]
+    every += [
+        re.sub(r"^ *\d+ [+ ] ", "", line) for source, _, _ in shown for line in source.splitlines()
+    ]
+    stated = STATED.search(text)
+    return Essay(
+        page,
+        prose_words(text),
+        sum(lines for _, lines, is_open in shown if is_open),
+        len(seen) + len(fenced),
+        sum(is_figure(*cell) for cell in cells) + len(TABLE.findall(bare)),
+        exercise_kinds(text),
+        int(stated[1]) if stated else 0,
+        hidden_share(text),
+        max(every, key=len, default=""),
+    )
+
+
+# --- rungs ---------------------------------------------------------------------------------------
+
+BEFORE: Mapping[str, str] = {
+    "coalesced": "naive",
+    "tiled_32": "coalesced",
+    "block_1d": "tiled_32",
+    "block_2d": "block_1d",
+    "vectorised": "block_2d",
+    "prefetch": "vectorised",
+    "double_buffer": "prefetch",
+    "cp_async": "double_buffer",
+    "lane_map": "double_buffer",
+    "warp_tiled": "lane_map",
+    "fp32_best": "warp_tiled",
+    "fp32_sliced": "fp32_best",
+    "fp32_turing": "warp_tiled",
+    "wmma_shared": "wmma",
+    "wmma_tiled": "wmma_shared",
+    "mma_naive": "wmma_tiled",
+    "mma_ldmatrix": "mma_naive",
+    "mma_swizzle": "mma_ldmatrix",
+    "mma_pipelined": "mma_swizzle",
+    "mma_turing": "mma_swizzle",
+    "mma_tma": "mma_pipelined",
+    "hopper_1": "mma_tma",
+    "hopper_2": "hopper_1",
+    "hopper_3": "hopper_2",
+    "hopper_4": "hopper_3",
+    "hopper_5": "hopper_4",
+    "hopper_6": "hopper_5",
+}
+"""Each rung and the one that its chapter compares it with. `naive` and `wmma` begin."""
+
+
+class Excuse(NamedTuple):
+    """Where a page says why a rung has more new lines than NEW_LINES: the sentence, and the percent it allows."""
+
+    page: str
+    sentence: str
+    low: float
+    high: float
+
+
+EXCUSED: Mapping[str, Excuse] = {
+    "tiled_32": Excuse("06_tiling", "Three quarters of its lines are new, since a tile", 70, 80),
+    "block_1d": Excuse(
+        "08_block_1d", "Hardly a line of the tiled kernel is left, since four things", 85, 100
+    ),
+    "block_2d": Excuse(
+        "09_block_2d", "More than half of its lines are new, since a second operand", 50, 60
+    ),
+    "vectorised": Excuse(
+        "10_vectorised", "Nearly two thirds of its lines are new, since sixteen bytes", 60, 66
+    ),
+    "cp_async": Excuse(
+        "11_pipelining", "Nearly a third of the file's lines are new, for four changes", 29, 33
+    ),
+    "warp_tiled": Excuse(
+        "13_loop_registers", "a third of new lines, since four parts come together", 30, 37
+    ),
+    "fp32_best": Excuse(
+        "14_ring_of_tiles", "two fifths of the file's lines, since the ring changes", 37, 43
+    ),
+    "fp32_sliced": Excuse(
+        "16_slices_of_k",
+        "Nearly half of its lines are new, since blocks that share a tile have to meet and rows",
+        40,
+        50,
+    ),
+    "wmma_shared": Excuse(
+        "17_tensor_cores", "Nearly all of its lines are new, since `wmma` has no tile", 88, 100
+    ),
+    "wmma_tiled": Excuse(
+        "17_tensor_cores", "Almost half of its lines are new, for four changes", 43, 50
+    ),
+    "mma_naive": Excuse(
+        "18_who_holds_what", "Half of the first one is new, since nothing of WMMA's", 45, 55
+    ),
+    "mma_pipelined": Excuse(
+        "19_feeding", "Most of the file's lines are new since `mma_swizzle`, and not all", 60, 90
+    ),
+    "mma_turing": Excuse(
+        "19_feeding", "Most lines of this file are new as well: it is the tiles of", 55, 90
+    ),
+    "mma_tma": Excuse(
+        "20_copy_engine", "Two of three lines of the file are new since `mma_pipelined`", 63, 70
+    ),
+    "hopper_1": Excuse("21_wgmma", "The first starts again from the simplest form", 25, 75),
+    "hopper_2": Excuse("21_wgmma", "the second takes the loop of the first apart into", 25, 75),
+    "hopper_3": Excuse("21_wgmma", "the tile, its warpgroups and their registers come", 25, 75),
+    "hopper_4": Excuse(
+        "22_last_ten_percent", "A third of the lines of steps 4 and 5 is new, more than", 30, 40
+    ),
+    "hopper_5": Excuse(
+        "22_last_ten_percent", "A third of the lines of steps 4 and 5 is new, more than", 30, 40
+    ),
+}
+"""Rungs with more new lines than NEW_LINES. A change that leaves the range makes the sentence untrue."""
+
+BESIDE = frozenset(
+    {
+        "naive", "wmma", "naive_int", "coalesced_int", "unrolled", "coarsened", "tiled_8", "tiled_16",
+        "tiled_int_32", "tiled_padded", "tiled_rect", "tiled_pad_rows", "privatised_2", "privatised_4",
+        "wmma_launch_l", "mma_pipelined_bf16", "mma_sliced", "mma_sliced_bf16", "hopper_5_fp16",
+        "hopper_6_fp16",
+        "thin_rows", "thin_rows_bf16", "thin_rows_fp16", "thin_columns",
+        "thin_columns_bf16", "thin_columns_fp16",
+    }
+)  # fmt: skip
+"""What no rung's step is counted for: the two first ones, and kernels beside the ladder."""
+
+
+def code_lines(source: str) -> int:
+    """Lines of code: no comments, no blank lines, no braces alone."""
+    from helpers.page import new_lines
+
+    return len(new_lines(source, ""))
+
+
+def share_new(source: str, before: str) -> float:
+    """Lines that `before` does not have, in percent of a source's lines of code."""
+    from helpers.page import new_lines
+
+    return 100 * len(new_lines(source, before)) / max(code_lines(source), 1)
+
+
+def rungs() -> dict[str, float]:
+    """The share of new lines of every rung. Raises UnknownKernelError for one that is not in the catalog."""
+    from helpers.ladder.rungs import catalog
+
+    return {
+        name: share_new(catalog[name].source, catalog[before].source)
+        for name, before in BEFORE.items()
+    }
+
+
+def unexcused(excused: Mapping[str, Excuse], pages: Mapping[str, str]) -> list[str]:
+    """Excuses whose sentence does not stand in the page that they name."""
+    return [
+        f"EXCUSED[{name!r}]: book/{page}.md does not say {sentence!r}. Say there why the rung has so many "
+        "new lines"
+        for name, (page, sentence, _, _) in excused.items()
+        if len(sentence.split()) < 4 or sentence not in pages.get(page, "")
+    ]
+
+
+# --- limits and ceilings -------------------------------------------------------------------------
+
+Ceilings = dict[str, dict[str, float]]
+
+
+def above(value: float, limit: float, ceiling: float | None) -> bool:
+    """Whether a value is above its limit, and above the ceiling that lets it be."""
+    return value > limit and (ceiling is None or value > ceiling + 0.05)
+
+
+def faults(
+    essays: Sequence[Essay], new: Mapping[str, float], ceilings: Mapping[str, Mapping[str, float]],
+    excused: Mapping[str, Excuse] = EXCUSED,
+) -> list[str]:  # fmt: skip
+    """What is above its limit and above its ceiling, and ceilings that nothing needs."""
+    found = []
+    for one in essays:
+        let = ceilings.get(one.page, {})
+        for what, limit in LIMITS.items():
+            value = getattr(one, what)
+            if above(value, limit, let.get(what)):
+                allowed = f"at most {limit:g}" + (f", now {let[what]:g}" if what in let else "")
+                line = f": {one.widest_line.strip()!r}" if what == "widest" else ""
+                found.append(f"{one.page}: {TOLD[what]} {value:.1f}; {allowed}{line}")
+            elif what in let and value <= limit:
+                found.append(
+                    f"{one.page}: {TOLD[what]} keep to {limit:g}; drop the ceiling: --lower"
+                )
+        if "?" in one.exercises:
+            found.append(f"{one.page}: an exercise is registered in no chapter")
+    for name, share in new.items():
+        since = f"{share:.1f} % of its lines are new since {BEFORE.get(name, '')}"
+        if name not in excused and share > NEW_LINES:
+            found.append(
+                f"{name}: {since}; at most {NEW_LINES}. Make the step smaller, or say in the chapter why, and name "
+                "that sentence in EXCUSED"
+            )
+        elif name in excused and not excused[name].low <= share <= excused[name].high:
+            page, sentence, low, high = excused[name]
+            found.append(
+                f"{name}: {since}, and {page} says {sentence!r}, which allows {low:g} to {high:g}: mend the sentence"
+            )
+    known = {one.page for one in essays}
+    found += [
+        f"essays.json: there is no page {page!r}; drop it" for page in ceilings if page not in known
+    ]
+    return found
+
+
+TOLD = {
+    "words": "words of prose",
+    "minutes": "minutes by count",
+    "off": "the minutes that it states are off (%) by",
+    "hidden": "hidden code, % of its characters,",
+    "widest": "columns of its longest line of code",
+}
+
+
+def lowered(
+    essays: Sequence[Essay],
+    ceilings: Mapping[str, Mapping[str, float]],
+    begin: Sequence[str] = (),
+) -> Ceilings:
+    """Ceilings as the measures allow: each the lower of old and now, gone where the limit is kept.
+
+    begin: pages that have none yet and get them.
+    """
+    made: Ceilings = {}
+    for one in essays:
+        for what, limit in LIMITS.items():
+            value, old = getattr(one, what), ceilings.get(one.page, {}).get(what)
+            if value > limit and (old is not None or one.page in begin):
+                rounded = -(-value * 10 // 1) / 10
+                made.setdefault(one.page, {})[what] = min(rounded, old) if old else rounded
+    return made
+
+
+def with_minutes(text: str, made: Essay) -> str:
+    """The page with the minutes by count in its box, to five, where it states others that are far off."""
+    if made.off <= LIMITS["off"]:
+        return text
+    return STATED.sub(f"Time: about {max(5, 5 * round(made.minutes / 5))} minutes", text, count=1)
+
+
+def measured(pages: Mapping[str, str]) -> tuple[list[Essay], list[str]]:
+    """The measures of pages, and what stands in those that cannot be measured."""
+    from nogpu.errors import TileError
+
+    made, broken = [], []
+    for page, text in pages.items():
+        try:
+            made.append(essay(page, text))
+        except TileError as error:
+            broken.append(f"{page}: {error}")
+    return made, broken
+
+
+def chapters() -> dict[str, str]:
+    """The numbered chapters: text by name."""
+    paths = sorted((ROOT / "book").glob("[0-9][0-9]_*.md"))
+    return {path.stem: path.read_text(encoding="utf-8") for path in paths}
+
+
+def read_ceilings() -> Ceilings:
+    """What tools/essays.json lets be."""
+    return dict(json.loads(CEILINGS.read_text(encoding="utf-8"))) if CEILINGS.is_file() else {}
+
+
+def told(essays: Sequence[Essay], new: Mapping[str, float], ceilings: Ceilings) -> str:
+    """Both tables; a star marks what is above its limit."""
+
+    def cell(page: str, what: str, value: float, form: str, limit: float) -> str:
+        mark = (
+            ""
+            if value <= limit
+            else "*"
+            if above(value, limit, ceilings.get(page, {}).get(what))
+            else "+"
+        )
+        return f"{format(value, form)}{mark}"
+
+    columns: dict[str, Callable[[Essay], str]] = {
+        "chapter": lambda e: e.page,
+        "words": lambda e: cell(e.page, "words", e.words, ",d", LIMITS["words"]),
+        "listing": lambda e: str(e.listing),
+        "code": lambda e: str(e.code),
+        "figures": lambda e: str(e.figures),
+        "exercises": lambda e: " ".join(kind[0] for kind in e.exercises),
+        "minutes": lambda e: cell(e.page, "minutes", e.minutes, ".0f", LIMITS["minutes"]),
+        "stated": lambda e: cell(e.page, "off", e.off, ".0f", LIMITS["off"]).join(
+            (f"{e.stated} (", " %)")
+        ),
+        "hidden %": lambda e: cell(e.page, "hidden", e.hidden, ".1f", LIMITS["hidden"]),
+        "widest": lambda e: cell(e.page, "widest", e.widest, "d", LIMITS["widest"]),
+    }
+    rows = [list(columns), *([show(e) for show in columns.values()] for e in essays)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    lines = [
+        "  ".join(
+            f"{c:>{w}}" if i else f"{c:<{w}}"
+            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    lines += ["", "rung: new lines of code since the one before, %"]
+    for name, share in new.items():
+        mark = "excused" if name in EXCUSED else ""
+        lines.append(
+            f"{name:<15} {cell('rungs', name, share, '5.1f', NEW_LINES):<7} since {BEFORE[name]} {mark}".rstrip()
+        )
+    lines += ["", "* above its limit; + above it, and let be by tools/essays.json for now"]
+    return "\n".join(lines)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """The command line; 1 where --check finds faults."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--check", action="store_true", help="faults only")
+    parser.add_argument("--lower", action="store_true", help="lower the ceilings")
+    parser.add_argument(
+        "--begin", nargs="+", default=[], metavar="PAGE", help="first ceilings of a page"
+    )
+    parser.add_argument("--minutes", action="store_true", help="mend the minutes that pages state")
+    options = parser.parse_args(given)
+    pages = chapters()
+    if options.minutes:
+        for page, text in pages.items():
+            pages[page] = with_minutes(text, essay(page, text))
+            (ROOT / "book" / f"{page}.md").write_text(pages[page], encoding="utf-8")
+    essays, broken = measured(pages)
+    new, ceilings = rungs(), read_ceilings()
+    if options.lower or options.begin:
+        begin = [p for p in pages if any(p.startswith(name) for name in options.begin)]
+        if again := [p for p in begin if p in ceilings]:
+            print(f"{', '.join(again)}: there are ceilings, and they only go down", file=sys.stderr)
+            return 1
+        made = lowered(essays, ceilings, begin)
+        CEILINGS.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        ceilings = made
+    if options.check:
+        wrong = broken + faults(essays, new, ceilings) + unexcused(EXCUSED, pages)
+        print("\n".join(wrong), end="\n" if wrong else "")
+        return 1 if wrong else 0
+    print("\n".join([told(essays, new, ceilings), *broken]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""Run the cells of a page and print it as it will read: prose with its numbers, outputs as text.
+
+    python -m tools.reading 13            chapter 13, without its setup cells' code
+    python -m tools.reading intro --prose only the prose
+
+With --record FILE the page is run on another record of the H200, as the tests of holds() do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+FENCE = re.compile(r"(?ms)^```\{code-cell\}[^\n]*\n(.*?)^```$")
+DIRECTIVE = re.compile(r"(?ms)^:::+\{(quiz|kernel)\}[ \t]*([^\n]*)\n(.*?)^:::+$")
+GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
+
+
+def page(name: str) -> Path:
+    """The source of a page by its name or by the number of its chapter."""
+    found = sorted((ROOT / "book").glob(f"{name}*.md"))
+    if not found:
+        raise SystemExit(f"book/ has no page {name!r}")
+    return found[0]
+
+
+def run_cell(code: str, names: dict[str, Any], where: str) -> tuple[str, Any]:
+    """What a cell prints, and the value of its last expression or of its magic, as in a notebook."""
+    if code.startswith("%%cuda"):
+        from helpers.page.workbench import cell_magic
+
+        line, _, body = code.partition("\n")
+        with contextlib.redirect_stdout(io.StringIO()) as told:
+            shown = cell_magic(line.removeprefix("%%cuda").strip(), body, names)
+        return told.getvalue(), shown
+    tree = ast.parse(code)
+    last = None
+    if tree.body and isinstance(tree.body[-1], ast.Expr):
+        last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined]
+    out = io.StringIO()
+    value = None
+    with contextlib.redirect_stdout(out):
+        exec(compile(tree, where, "exec"), names)
+        if last is not None:
+            value = eval(compile(last, where, "eval"), names)
+    return out.getvalue(), value
+
+
+def steps(source: str) -> Iterator[tuple[str, str, str]]:
+    """The page in pieces: ("prose", text, ""), ("code", code, tags), ("quiz" or "kernel", body, title)."""
+    at = 0
+    for match in FENCE.finditer(source):
+        yield from directives(source[at : match.start()])
+        tags = "".join(re.findall(r"(?m)^:tags:(.*)$", match[1]))
+        code = re.sub(r"\A(?::[\w-]+:[^\n]*\n)+", "", match[1])
+        yield "code", code, tags
+        at = match.end()
+    yield from directives(source[at:])
+
+
+def directives(prose: str) -> Iterator[tuple[str, str, str]]:
+    """Prose with the quizzes and listings that stand in it cut out."""
+    at = 0
+    for match in DIRECTIVE.finditer(prose):
+        yield "prose", prose[at : match.start()], ""
+        yield match[1], match[3], match[2]
+        at = match.end()
+    yield "prose", prose[at:], ""
+
+
+def as_read(kind: str, title: str, body: str) -> str:
+    """A quiz with its reasons, or a listing, as plain text."""
+    from helpers import page as pages
+    from helpers.page.directives import read_kernel, read_quiz
+
+    if kind == "kernel":
+        listing = read_kernel(title, body.splitlines())
+        return pages.show_kernel(listing.kernel, **listing.keywords).text
+    asked = read_quiz(title, body.splitlines())
+    shown = pages.quiz(asked.question, asked.options, answer=asked.answer)
+    reasons = [
+        f"  {'right' if option in asked.answer else 'wrong'}: {why}"
+        for option, why in asked.options.items()
+    ]
+    return "\n".join([shown.text, *reasons])
+
+
+@contextlib.contextmanager
+def record_of(data: Mapping[str, Any] | None) -> Iterator[None]:
+    """Let every reader of the record see this one in place of data/measurements/h200.json."""
+    from helpers.record import store
+
+    if data is None:
+        yield
+        return
+    with mock.patch.object(store, "read", lambda path: store.parsed(path, dict(data))):
+        yield
+
+
+def run(name: str, record: Mapping[str, Any] | None = None) -> list[tuple[str, str]]:
+    """Run a page as the book's build does; its pieces as (kind, text). Raises what a cell raises."""
+    from helpers import page as pages
+
+    path = page(name)
+    source = re.sub(r"(?s)\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {"__name__": "__page__"}
+    done: list[tuple[str, str]] = []
+    kept = os.getcwd()
+    os.chdir(ROOT / "book")
+    try:
+        with record_of(record), mock.patch.dict(os.environ, {"TILE_BOOK_BUILD": "1"}):
+            for number, (kind, text, tags) in enumerate(steps(source)):
+                if kind == "prose":
+                    done.append((kind, text))
+                    continue
+                if kind in ("quiz", "kernel"):
+                    done.append((kind, as_read(kind, tags, text)))
+                    continue
+                printed, value = run_cell(text, names, f"{path.name}[{number}]")
+                shown = printed + ("" if value is None else _text(value))
+                hidden = "remove-output" in tags
+                done.append(("code", "" if tags else text))
+                done.append(("output", "" if hidden else shown))
+    finally:
+        os.chdir(kept)
+    said = [
+        (kind, _filled(text, pages) if kind in ("prose", "quiz") else text) for kind, text in done
+    ]
+    return [(kind, text) for kind, text in said if text.strip()]
+
+
+def _text(value: Any) -> str:
+    for name in ("alt", "text", "markdown"):
+        if isinstance(found := getattr(value, name, None), str):
+            return "\n".join(filter(None, (found, getattr(value, "source", ""))))
+    return repr(value)
+
+
+def _filled(text: str, pages: Any) -> str:
+    """Prose with each glued number in its place."""
+    return GLUED.sub(lambda m: pages.format_glued(pages.glued(m[1]), m[2]), text)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("page")
+    parser.add_argument("--prose", action="store_true", help="only the prose")
+    parser.add_argument(
+        "--record", type=Path, help="another record than data/measurements/h200.json"
+    )
+    given = parser.parse_args()
+    record = json.loads(given.record.read_text()) if given.record else None
+    for kind, text in run(given.page, record):
+        if kind == "prose":
+            print(text.strip() + "\n")
+        elif not given.prose:
+            print(
+                "\n".join(f"    {kind[:3]}| {line}" for line in text.rstrip().splitlines()) + "\n"
+            )
+
+
+if __name__ == "__main__":
+    main()
