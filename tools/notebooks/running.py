@@ -61,6 +61,8 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
         timeout=TIMEOUT,
         resources={"metadata": {"path": str(folder)}},
         store_widget_state=False,
+        iopub_timeout=TIMEOUT,  # of a slow machine no output is dropped: a loss is an error
+        raise_on_iopub_timeout=True,
         record_timing=False,
         extra_arguments=["--IPKernelApp.log_level=40"],  # not that it talks to localhost
     )
