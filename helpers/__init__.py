@@ -25,6 +25,11 @@ from helpers.record.plans import Plan, choose, plan  # noqa: E402
 from nogpu import device  # noqa: E402
 
 _PARTS = {
+    "streams": "helpers.ladder.streams",
+    "hopper": "helpers.ladder.hopper",
+    "fitting": "helpers.ladder.fitting",
+    "cuts": "helpers.ladder.cuts",
+    "choosing": "helpers.ladder.choosing",
     "costs": "helpers.record.costs",
     "emulator": "helpers.emulator",
     "explorers": "helpers.page.explorers",

@@ -31,7 +31,8 @@ HEADER = "__device__ float scale(int i) { return 2.0f * i; }\n"
 RUN = """
 import json, sys
 import numpy as np
-from helpers import disk, emulator
+from helpers import emulator
+from nogpu import disk
 asked = json.loads(sys.argv[1])
 out = np.zeros(32, np.float32)
 emulator.launch(asked["source"], "k", 1, 32, [out], defines={"FACTOR": asked["factor"]},
@@ -110,7 +111,7 @@ def test_a_header_behind_a_header_counts(own_folder: Path) -> None:
 
 def test_a_header_of_the_kernels_counts(tmp_path: Path) -> None:
     house = tmp_path / "house"
-    for name in ("helpers", "kernels", "data"):
+    for name in ("helpers", "packages", "kernels", "data"):
         shutil.copytree(ROOT / name, house / name, ignore=shutil.ignore_patterns("__pycache__"))
     source = SOURCE.replace("scale.cuh", "common/vector.cuh").replace("scale(", "(")
     assert process(house, source=source)[1] == BOTH
@@ -133,10 +134,10 @@ def test_the_code_that_makes_programs_counts(
     file: str, missed: dict[str, int], tmp_path: Path
 ) -> None:
     house = tmp_path / "house"
-    for name in ("helpers", "kernels", "data"):
+    for name in ("helpers", "packages", "kernels", "data"):
         shutil.copytree(ROOT / name, house / name, ignore=shutil.ignore_patterns("__pycache__"))
     assert process(house)[1] == BOTH
-    changed = house / "helpers" / file
+    changed = house / "packages" / "nogpu" / "nogpu" / file
     changed.write_text(changed.read_text() + "\n# another line\n")
     assert process(house)[1] == missed
 

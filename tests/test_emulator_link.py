@@ -155,7 +155,7 @@ def called(source: str) -> set[str]:
 
 def test_no_lowering_has_a_name_up_its_sleeve() -> None:
     """Every path, also those that no kernel takes."""
-    room = ROOT / "helpers" / "emulator" / "ptx"
+    room = ROOT / "packages" / "nogpu" / "nogpu" / "emulator" / "ptx"
     files = [Path(str(module.__file__)) for module in blocks.SUBJECTS]
     for path in (*files, room / "emit.py", room / "opcodes.py"):
         emitted = called(path.read_text(encoding="utf-8")) - set(dir(builtins))

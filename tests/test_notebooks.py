@@ -611,7 +611,7 @@ def test_a_notebook_is_run_in_a_kernel_of_its_own(book: Path) -> None:
     """As where there is no GPU, in the folder of the chapter, nothing timed; twice the same bytes."""
     code = (
         'import os\nprint(os.path.basename(os.getcwd()), os.environ["CUDA_VISIBLE_DEVICES"] == "")\n'
-        "from helpers import device, host, live\nprint(device.current(), host.cpu_loops(512).live)\n"
+        "from helpers import device, live\nfrom helpers.record import host\nprint(device.current(), host.cpu_loops(512).live)\n"
         'live.tile("tiled_32")'
     )
     path = chapter(book, "01_here", code=code)

@@ -283,7 +283,7 @@ def test_another_attempt_and_another_student_have_other_cases(course: courses.Co
 CUT = """
 import sys
 from pathlib import Path
-from helpers import labs
+from tilelabs import labs
 from tilelabs.grading import collect, grade
 from tilelabs.labs import courses
 folder, course, out, lock = sys.argv[1:]

@@ -426,7 +426,7 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 def test_stop_ends_the_check_and_not_the_notebook(kernel: Kernel) -> None:
     """While a source compiles that would take all its time: the cell ends, the kernel and its names stay."""
-    assert kernel.run('from helpers import labs\nlabs.begin("2")\nkept = 41')["status"] == "ok"
+    assert kernel.run('from tilelabs import labs\nlabs.begin("2")\nkept = 41')["status"] == "ok"
     cell = f"%%cuda lab2\n{BOMBS['macros']}"
     assert kernel.stopped(cell, lambda: children(kernel.pid)) == "KeyboardInterrupt"
     assert kernel.run("assert kept == 41")["status"] == "ok" and children(kernel.pid) == []
