@@ -203,7 +203,7 @@ def test_tiles_are_legal_as_the_catalog_says() -> None:
 def test_the_tile_says_what_was_not_timed_and_takes_up_a_sweep(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    record = load("h200")
+    record = store.read(store.FOLDER / "h200.json")
     record.data["sweep"] = []
     own = next(p for p in record.of(Point, kernel="block_1d", m=4096) if p.params["BM"] == 64)
     monkeypatch.setattr(store, "FOLDER", tmp_path)
