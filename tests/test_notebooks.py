@@ -750,7 +750,9 @@ def late_workbench(text: str) -> bool:
     brings = [
         n
         for n, cell in enumerate(body)
-        if re.search(r"(?m)^(from helpers\.workbench import|import helpers\.workbench\b)", cell)
+        if re.search(
+            r"(?m)^(from helpers\.page\.workbench import|import helpers\.page\.workbench\b)", cell
+        )
     ]
     return bool(magic) and (not brings or brings[0] >= magic[0])
 
@@ -806,7 +808,7 @@ def test_code_cells_are_those_of_the_chapter(chapter: Path) -> None:
     assert code[0].startswith("#@title Run all")
     made = [with_its_kernel(w.rstrip("\n")) for w in written]
     shown = re.compile(
-        r"from helpers\.pages import (quiz|show_kernel)\n\n\1\("
+        r"from helpers\.page import (quiz|show_kernel)\n\n\1\("
     )  # a directive's cell
     kept = [c for c in code[1:] if not c.startswith("say(") and not shown.match(c)]
     assert kept == made

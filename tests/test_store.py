@@ -186,7 +186,7 @@ def test_a_new_section_takes_one_file(tmp_path: Path) -> None:
     shutil.copytree(
         ROOT / "helpers", tmp_path / "helpers", ignore=shutil.ignore_patterns("__pycache__")
     )
-    for folder in ("data", "kernels"):
+    for folder in ("data", "kernels", "packages", "tools"):
         (tmp_path / folder).symlink_to(ROOT / folder)
 
     def helpers(*line: str) -> tuple[int, str]:
@@ -287,7 +287,7 @@ def test_a_shared_record_refuses_to_be_changed() -> None:
         with pytest.raises(DataError, match=r"store\.read"):
             change()
     with pytest.raises(AttributeError):
-        shared.points.append(entry)
+        shared.data["points"].append(entry)
     assert load("h200").find("points") == store.read(store.FOLDER / "h200.json").find("points")
 
 

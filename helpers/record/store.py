@@ -236,7 +236,7 @@ class Record:
 
     def __getattr__(self, name: str) -> list[Any]:
         if name in (data := self.__dict__.get("data", {})):
-            return data[name]  # type: ignore[no-any-return]
+            return list(data[name]) if self.shared else data[name]
         raise AttributeError(f"a Record has {', '.join(data)}, and no {name!r}")
 
     def of(self, kind: type[E], **wanted: Any) -> list[E]:
