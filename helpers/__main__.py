@@ -631,15 +631,18 @@ COMMANDS: tuple[
 )
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+def make_parser(only: str = "") -> argparse.ArgumentParser:
+    """The parser of the whole command line; of one command, where it is named, alone its arguments.
+
+    So a command imports what it needs itself, and works where what others need is not there.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m helpers", description="Tile by Tile: CUDA matrix multiplication, measured."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text, run, configure, has_json in COMMANDS:
         command = commands.add_parser(name, help=text, description=(run.__doc__ or text))
-        if configure is not None:
+        if configure is not None and only in ("", name):
             configure(command)
         if has_json:
             command.add_argument("--json", action="store_true", help="print JSON and nothing else")
@@ -649,7 +652,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
-    args = make_parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    args = make_parser(given[0] if given else "").parse_args(given)
     try:
         status: int = args.run(args)
         sys.stdout.flush()

@@ -470,7 +470,7 @@ def test_another_process_sees_it_by_the_command_alone(at_hand: Any, tmp_path: Pa
     path = saved(at_hand, tmp_path / "mine.json", card=L4)
     copy = tmp_path / "copy"
     away = shutil.ignore_patterns("__pycache__")
-    for part in ("helpers", "kernels", "data"):
+    for part in ("helpers", "packages", "kernels", "data"):
         shutil.copytree(ROOT / part, copy / part, ignore=away)
 
     def ask(*line: str) -> str:

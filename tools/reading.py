@@ -106,8 +106,12 @@ def record_of(data: Mapping[str, Any] | None) -> Iterator[None]:
     if data is None:
         yield
         return
-    with mock.patch.object(store, "read", lambda path: store.parsed(path, dict(data))):
-        yield
+    store.forget()
+    try:
+        with mock.patch.object(store, "read", lambda path: store.parsed(path, dict(data))):
+            yield
+    finally:
+        store.forget()
 
 
 def run(name: str, record: Mapping[str, Any] | None = None) -> list[tuple[str, str]]:

@@ -462,3 +462,8 @@ def _shared(path: Path, _mtime_ns: int, _size: int) -> Record:
     record = read(path)
     data: dict[str, Any] = {name: tuple(entries) for name, entries in record.data.items()}
     return replace(record, data=data, shared=True)
+
+
+def forget() -> None:
+    """Let `load` read every file anew."""
+    _shared.cache_clear()
