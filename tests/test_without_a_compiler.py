@@ -102,9 +102,9 @@ def test_no_file_and_a_damaged_one(tmp_path: Path, bare: pytest.MonkeyPatch) -> 
     for name in ("k.xz", "k.json"):
         (tmp_path / name).write_bytes(b"no archive")
     compiled._table.cache_clear(), compiled._archive.cache_clear()
-    with pytest.raises(DataError, match=r"k\.xz is damaged.*tests\.compiled"):
+    with pytest.raises(DataError, match=r"k\.xz is damaged.*tools\.compiled"):
         compiled.program(*asked)
-    with pytest.raises(DataError, match=r"k\.json is damaged.*tests\.compiled"):
+    with pytest.raises(DataError, match=r"k\.json is damaged.*tools\.compiled"):
         compiled.find("__global__ void k() {}", "sm_75", (), ())
 
 

@@ -14,8 +14,8 @@ Run all, or Ctrl+F9. In JupyterLab: Run > Run All Cells. With an NVIDIA GPU (on 
 runtime type offers a T4) kernels run on it and are timed on it. Without one they run in an emulator, and \
 times are replayed from the book's record."""
 
-AWAY = ("labs/*/rehearsal", "tests")
-"""What is not fetched: what the labs of a class are tried on, their solutions among it, and tests."""
+AWAY = ("labs/*/rehearsal", "tests", "packages/*/tests", "tools")
+"""What is not fetched: what the labs of a class are tried on, their solutions among it, tests and tools."""
 
 FETCH = """\
 class NoBook(RuntimeError):

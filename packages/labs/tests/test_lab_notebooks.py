@@ -72,7 +72,9 @@ def shown(notebook: dict[str, Any], id_: str) -> str:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A student's folder, no notebook, and nothing taken yet."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(workbench, "TAKERS", {})
+    taken: dict[str, Any] = {}
+    for module in (workbench, working):
+        monkeypatch.setattr(module, "TAKERS", taken)
     return tmp_path
 
 

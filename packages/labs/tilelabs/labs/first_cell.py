@@ -18,9 +18,9 @@ if os.path.isdir("{name}"):
 if importlib.util.find_spec("helpers") is None:
     raise NoBook("the book is not here: git clone {url} into this folder, and install its requirements.txt")
 
-from tilelabs.labs import answer, begin, check, submit
 from helpers.notebook import start
 from helpers.page.workbench import mine
+from tilelabs.labs import answer, begin, check, submit
 
 start()
 begin("{lab}", version={version}, variant={variant}, tag={tag})"""
