@@ -76,34 +76,36 @@ $(VENV)/.lint: $(VENV)/.book
 
 # --- the book ------------------------------------------------------------------------------------
 
-# What a notebook carries is what its cells tell where there is no GPU. Those whose code changed run;
-# `python -m helpers notebooks --again` runs them all.
-notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md, with their outputs
-	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m helpers notebooks
+# A page runs once, for its notebook and for the book, where its code or what it reads has changed
+# since; RUN=all runs every page, and RUN="06 intro" those whose names begin so.
+AGAIN := $(if $(RUN),--again $(filter-out all,$(RUN)))
 
-# A chapter's outputs are cached by its code cells. They also follow from what the cells import and
-# read: when any of that changes, the cache goes.
+notebooks: $(VENV)/.book ## book/*.ipynb from book/*.md, with their outputs (RUN=all: of new runs)
+	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m helpers notebooks $(AGAIN)
+
+# Listings, quizzes and colours follow from helpers and kernels: when any of these changes, every page
+# is read anew. No page runs for that.
 inputs:
 	@mkdir -p _build
 	@find helpers packages kernels data book/_ext requirements.txt requirements -type f ! -name '*.pyc' | LC_ALL=C sort | \
 	  xargs cksum > _build/inputs.new
-	@cmp -s _build/inputs.new _build/inputs || { \
-	  if [ -f _build/inputs ]; then \
-	    echo "[book] helpers, kernels, data, extensions or requirements changed: every chapter runs again"; fi; \
-	  rm -rf _build/.jupyter_cache _build/.doctrees; }
+	@cmp -s _build/inputs.new _build/inputs || rm -rf _build/.doctrees
 	@mv _build/inputs.new _build/inputs
 
 # After a failure the pages are read anew, or the next call would not repeat the warning, and there
-# is no index.html, so that nobody takes the rest for a book.
-# In the book live sliders are a sentence: a page that nobody runs may hold no widget. Who writes a chapter
-# sees the whole traceback of an error.
+# is no index.html, so that nobody takes the rest for a book. How Sphinx is set up is of no interest
+# where it succeeds; its whole log is in _build/sphinx.log.
 book: export TILE_BOOK_BUILD := 1
 book: export TILE_TRACEBACK := 1
-book: $(VENV)/.book inputs ## run every chapter, write _build/html/index.html
-	@echo "[book] $(words $(CHAPTERS)) pages; those whose code changed are executed"
+book: $(VENV)/.book inputs ## write _build/html/index.html; pages that changed run first (RUN=all: every page)
 	@rm -f _build/emulator.log; touch _build/emulator.log; date +%s > _build/started
-	@PATH="$(CURDIR)/$(BIN):$$PATH" TILE_EMULATOR_LOG="$(CURDIR)/_build/emulator.log" \
-	  $(BIN)/jupyter-book build -W -n --keep-going . || { \
+	@JUPYTER_PREFER_ENV_PATH=1 TILE_EMULATOR_LOG="$(CURDIR)/_build/emulator.log" \
+	  $(BIN)/python -m helpers notebooks --book $(AGAIN) || { rm -f _build/html/index.html; exit 1; }
+	@echo "[book] Sphinx writes $(words $(CHAPTERS)) pages"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build -W -n --keep-going . >_build/sphinx.log 2>&1 || { \
+	  grep -E 'WARNING|ERROR|Error|rror:' _build/sphinx.log || tail -n 40 _build/sphinx.log; \
+	  echo "[book] Sphinx failed: mend what is named above and call make book again; the pages' runs" \
+	    "are kept. All that it said is in _build/sphinx.log." >&2; \
 	  rm -rf _build/.doctrees _build/html/index.html; exit 1; }
 	@touch _build/html/index.html
 	@awk -v s=$$(cat _build/started) -v e=$$(date +%s) '{ t += $$1 } END { printf \

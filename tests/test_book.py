@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from helpers.notebook.addresses import repository
 from tests import pages_check as check
-from tests.conftest import ROOT, serve
+from tests.common import ROOT, serve
 from tools.notebooks.books import read_book, term_anchor
 
 pytestmark = pytest.mark.book
@@ -96,12 +95,6 @@ def test_notebook_links_into_the_book_resolve(html: Path, pages: dict[Path, chec
         shown = page.soup.find(id=f"equation-{label}")
         assert shown is not None, label
         assert f"({target.text})" in shown.get_text()
-
-
-def test_stderr_of_a_chapter_fails_the_build() -> None:
-    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-    assert config["execute"]["stderr_output"] == "warn"
-    assert config["execute"]["allow_errors"] is False
 
 
 # --- in a browser, network off -----------------------------------------------------------------

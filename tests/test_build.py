@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,15 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "book").mkdir()
     for name in ("Makefile", "pyproject.toml", "requirements.txt", "_config.yml"):
         shutil.copy2(ROOT / name, folder / name)
-    for name in ("helpers", "requirements", "book/_static", "book/_templates", "book/_ext"):
+    for name in (
+        "helpers",
+        "packages",
+        "tools",
+        "requirements",
+        "book/_static",
+        "book/_templates",
+        "book/_ext",
+    ):
         shutil.copytree(
             ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
         )
@@ -56,14 +64,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make_book(folder: Path) -> tuple[int, set[str], str]:
+def make_book(folder: Path, goal: str = "book", **more: str) -> tuple[int, set[str], str]:
     """Exit status of `make book`, the chapters that it executed, and all it printed."""
     # -o: the environment is there; whatever the stamps say, this test installs nothing.
-    command = ["make", "-o", ".venv/.book", "book"]
-    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["make", "-o", ".venv/.book", goal]
+    environment = os.environ | more | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     printed = ran.stdout + ran.stderr
-    return ran.returncode, set(re.findall(r"(\w+)\.md: Executed", printed)), printed
+    return ran.returncode, set(re.findall(r"(\w+) (?:ran in|FAILED)", printed)), printed
 
 
 def write(folder: Path, stem: str, code: str, title: str = "Title") -> None:
@@ -90,16 +98,57 @@ def test_what_is_executed_again(small: Path) -> None:
     assert make_book(small)[:2] == (0, set())
     assert "Another title" in (small / "_build/html/book/01_one.html").read_text()
 
-    for name in ("packages/nogpu/nogpu/device.py", "kernels/a", "data/a"):
+    write(small, "01_one", 'print(open("../kernels/a").read())')
+    assert make_book(small)[:2] == (0, {"01_one"})
+    (small / "kernels" / "a").write_text("a word of the file")
+    assert make_book(small)[:2] == (0, {"01_one"})  # it alone reads that
+    assert "a word of the file" in (small / "_build/html/book/01_one.html").read_text()
+    for name in ("helpers/notebook/starting.py", "requirements.txt"):
         with (small / name).open("a") as file:
             file.write("\n")
         assert make_book(small)[:2] == (0, {"intro", "01_one"}), name
+    for name in ("kernels/b", "data/measurements/new.json"):
+        (small / name).parent.mkdir(exist_ok=True)
+        (small / name).write_text("1")
+        assert make_book(small)[:2] == (0, {"intro", "01_one"} if "data" in name else set()), name
+    assert make_book(small, RUN="all")[:2] == (0, {"intro", "01_one"})
+    assert make_book(small, RUN="01")[:2] == (0, {"01_one"})
+
+
+def test_a_fresh_clone_runs_nothing(small: Path) -> None:
+    """The notebooks carry the book's outputs; one that does not fit its page is not used."""
+    write(small, "intro", "1 + 1")
+    write(small, "01_one", 'from helpers.page import glue\nglue("n", 42)\nprint("told")')
+    with (small / "book" / "01_one.md").open("a") as page:
+        page.write("\n{glue:text}`n:.1f` lanes.\n")
+    assert make_book(small)[0] == 0
+    page = (small / "_build/html/book/01_one.html").read_text()
+    assert "42.0 lanes" in page and "told" in page
+    status, executed, printed = make_book(small, goal="notebooks")
+    assert (status, executed) == (0, set()), printed  # one run makes both
+    shutil.rmtree(small / "_build")
+    assert make_book(small)[:2] == (0, set())
+    assert (small / "_build/html/book/01_one.html").read_text() == page
+    shutil.rmtree(small / "_build")
+    notebook = small / "book" / "01_one.ipynb"
+    notebook.write_text(notebook.read_text().replace('"told', '"said'))
+    assert make_book(small)[:2] == (
+        0,
+        set(),
+    )  # its text is what is shown: a test compares it with a run
+    notebook.unlink()
+    assert make_book(small)[:2] == (0, set())
+    shutil.rmtree(small / "_build")
+    assert make_book(small)[:2] == (0, {"01_one"})
+    for path in (small / "book").glob("*.ipynb"):
+        path.unlink()
+    (small / "book" / "runs.json").unlink()
 
 
 @pytest.mark.parametrize(
     ("code", "complaint"),
     [
-        ("import sys; print('a word', file=sys.stderr)", "stderr was found"),
+        ("import sys; print('a word', file=sys.stderr)", "writes to stderr"),
         ("1 / 0", "ZeroDivisionError"),
     ],
 )
@@ -133,5 +182,8 @@ def test_an_older_python_is_named(tmp_path: Path) -> None:
 def test_continuous_integration_runs_the_three_in_order() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    called = re.findall(r"^make (\w+)$", script.read_text(encoding="utf-8"), re.MULTILINE)
+    called = re.findall(
+        r"^(?:RUN=all )?make (\w+)$", script.read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert called == ["lint", "book", "test"]
+    assert "RUN=all make book" in script.read_text(encoding="utf-8")  # no output on trust

@@ -17,7 +17,7 @@ import pytest
 from helpers.page import claims
 from helpers.page.claims import FalseSentenceError, holds, place
 from nogpu.errors import ConfigError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools import reading
 
 PAGE = """# A page

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from helpers.ladder.rungs import catalog
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools import clean
 
 CHAPTERS = {k.chapter for k in catalog.values() if k.host in ("plain", "tma")}

@@ -16,7 +16,7 @@ from helpers.ladder.rungs import catalog
 from helpers.record import store
 from nogpu import device
 from nogpu.errors import ConfigError, UnknownKernelError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tests.test_measure import FakeSession, gpu, record, recorded
 
 __all__ = ["gpu", "recorded"]  # fixtures

@@ -20,7 +20,7 @@ import pytest
 
 from helpers import catalog
 from nogpu import toolchain
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs import labs
 from tilelabs.labs.rehearsing import sources
 from tools import colab

@@ -14,7 +14,7 @@ from helpers.ladder.rungs import catalog, cores, find, fingerprint
 from nogpu import device
 from nogpu.errors import ConfigError, NoGPUError, UnknownKernelError
 from nogpu.text import headers, read_source, without_comments
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 LINES = {**dict.fromkeys(cores, 40), "naive_core": 10, "coalesced_core": 10, "tiled_32_core": 20}
 LINES |= {"block_1d_core": 25, "block_2d_core": 30}

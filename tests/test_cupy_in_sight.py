@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from nogpu import device, emulator
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tests.test_measure import H200
 from tools.reading import run_cell, steps
 

@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 
 from helpers.page import quiz, show_kernel
 from helpers.page.directives import DirectiveTextError, read_kernel, read_quiz
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools.reading import as_read
 
 BODY = ["- [ ] One.", "  No, it is", "  more.", "", "- [x] Thirty-two.", "  Yes."]

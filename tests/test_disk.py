@@ -20,7 +20,7 @@ import pytest
 from helpers import __main__ as cli
 from nogpu import disk, toolchain
 from nogpu.errors import CompileError
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 SOURCE = """
 #include "scale.cuh"

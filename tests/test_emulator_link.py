@@ -22,7 +22,7 @@ from nogpu.emulator.ptx import blocks, opcodes
 from nogpu.emulator.ptx import syntax as P
 from nogpu.emulator.ptx.program import Program
 from nogpu.errors import EmulationError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tests.test_emulator_faults import SAMPLES
 
 LINES = (

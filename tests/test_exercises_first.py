@@ -306,7 +306,7 @@ def test_an_odd_answer_to_the_sets_is_no_mistake_of_the_list() -> None:
 
 
 def test_the_sets_that_the_page_names_are_the_right_ones() -> None:
-    from tests.conftest import ROOT
+    from tests.common import ROOT
 
     page = (ROOT / "book" / "03_cpu.md").read_text(encoding="utf-8")
     assert "256 uses four sets" in page and "512 uses two and 1024 one" in page

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from helpers.page.exercises import check
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 
 def solution(number: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from helpers.ladder.hopper import wgmma_descriptor
 from helpers.page import exercises
 from helpers.page.exercises import Result
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 
 def solution(number: str) -> str:

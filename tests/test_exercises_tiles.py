@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers.page.exercises import check
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 PAGES = {"05": "05_coalescing", "06": "06_tiling", "07": "07_latency"}
 

@@ -12,7 +12,7 @@ from helpers import trace
 from helpers.chapters.ch14 import turing
 from helpers.page.exercises import check
 from helpers.record import costs
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 
 def said(id: str, answer: Any) -> str:

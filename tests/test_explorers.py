@@ -30,7 +30,7 @@ from helpers.record.sections.sweeping import Swept
 from helpers.record.sections.timing import Point
 from nogpu import device, emulator
 from nogpu.errors import ConfigError
-from tests.conftest import ROOT, serve
+from tests.common import ROOT, serve
 from tests.pages_check import FIND_CRAMPED
 
 STEPPED = (

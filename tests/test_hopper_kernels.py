@@ -22,7 +22,7 @@ from helpers.record import DEFAULT_GPU, agree, counters, load
 from helpers.record.sections import counting
 from nogpu.emulator.launching import grids
 from nogpu.errors import EmulationError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools import hopper_on_a_gpu
 
 HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]

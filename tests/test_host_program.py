@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nogpu import device
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 FILE = ROOT / "kernels" / "host" / "04_multiply.cu"
 NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")

@@ -22,7 +22,7 @@ import nogpu
 import tilelabs
 from helpers import colours
 from helpers.notebook.addresses import repository
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools.notebooks.books import chapter_numbers, read_book
 
 ROOMS = (

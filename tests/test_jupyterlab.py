@@ -19,7 +19,7 @@ import pytest
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog
 from helpers.page import explorers, judging, live
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: this test did not run")
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

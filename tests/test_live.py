@@ -22,7 +22,7 @@ from helpers.record import sources as replaying
 from nogpu import device
 from nogpu.emulator import Finding
 from nogpu.errors import CompileError, ConfigError, UnknownKernelError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tests.test_measure import H200, QUICK, FakeSession
 
 PLACED = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools import mutants
 
 RECORD = ROOT / "data" / "validation" / "mutants.json"

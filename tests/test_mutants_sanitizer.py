@@ -15,7 +15,7 @@ from helpers.record import evidence, sanitizer, store
 from helpers.record.sanitizer import CHECKS, Task, Verdict
 from helpers.record.sections.watching import Controlled, Mutated
 from nogpu.errors import ToolchainError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tests.test_verify import calls
 from tools import mutants
 from tools import mutants_sanitizer as ms

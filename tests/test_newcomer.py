@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools import newcomer
 
 RECORD = ROOT / "data" / "validation" / "newcomer.json"

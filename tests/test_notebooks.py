@@ -7,8 +7,10 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 import types
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,9 @@ from helpers.notebook.addresses import Repository, set_repository
 from helpers.notebook.first_cell import setup_cell
 from nogpu import toolchain
 from nogpu.errors import ConfigError, ExportError, UnknownNameError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools import reading
-from tools.notebooks import commands, exporting, running
+from tools.notebooks import commands, exporting, running, storing, watching
 from tools.notebooks.books import read_book
 from tools.notebooks.markdown import Page
 
@@ -417,7 +419,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     """The notebooks that were run, by name: a stand-in runs them, and each run tells its number."""
     names: Runs = []
 
-    def executed(notebook: dict[str, Any], folder: Path) -> dict[str, Any]:
+    def run(notebook: dict[str, Any], folder: Path) -> running.Run:
         stem = Path(running.source_of(notebook)).stem
         names.append(stem)
         made = running.without_outputs(notebook)
@@ -427,9 +429,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
                 raise ExportError(f"{stem} fails")
             told = f"ran {code} {names.count(stem) if 'count' in code else ''}\n"
             cell["outputs"] = [{"name": "stdout", "output_type": "stream", "text": [told]}]
-        return made
+        return running.Run(made, {"n": "2"}, ["requirements.txt"], 1)
 
-    monkeypatch.setattr(running, "executed", executed)
+    monkeypatch.setattr(running, "run", run)
     return names
 
 
@@ -442,7 +444,8 @@ def chapter(book: Path, stem: str, text: str = "Text.", code: str = "x = 1") -> 
 
 def quietly(book: Path, again: tuple[str, ...] = ()) -> list[str]:
     """What `update` writes or removes, by file name."""
-    return [path.name for path in commands.update(book, again, say=lambda _: None)]
+    changed = [path.name for path in commands.update(book, again, say=lambda _: None)]
+    return [name for name in changed if name != "runs.json"]
 
 
 def outputs(path: Path) -> list[str]:
@@ -562,6 +565,110 @@ def test_a_chapter_that_fails_keeps_its_notebook(book: Path, runs: Runs) -> None
     with pytest.raises(ExportError, match="01_here fails"):
         quietly(book)
     assert path.read_text() == before and other.exists()
+
+
+def test_what_a_page_reads_is_part_of_its_key(
+    book: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change of an input runs the page again; one elsewhere does not, nor a second command."""
+    read = book / "a" / "b.txt"
+    read.parent.mkdir()
+    read.write_text("1")
+    plain = running.run
+
+    def reading(notebook: dict[str, Any], folder: Path) -> running.Run:
+        given = plain(notebook, folder)
+        of_it = ["a/b.txt"] if "01_here" in running.source_of(notebook) else []
+        return running.Run(given.notebook, given.glued, of_it, 1)
+
+    monkeypatch.setattr(running, "run", reading)
+    for name in ("tools.notebooks.storing.ROOT", "tools.notebooks.commands.ROOT"):
+        monkeypatch.setattr(name, book)
+    chapter(book, "01_here")
+    commands.outputs_for_book(book, say=lambda _: None)
+    assert sorted(runs) == ["01_here", "02_other"]
+    assert not list((book / "book").glob("*.ipynb"))  # the book's pages alone are written
+    assert (
+        quietly(book) == ["01_here.ipynb", "02_other.ipynb"] and len(runs) == 2
+    )  # one run for both
+    shutil.rmtree(book / "_build")  # as in a fresh clone
+    assert quietly(book) == [] and len(runs) == 2
+    (book / "a" / "other.txt").write_text("1")
+    assert quietly(book) == [] and len(runs) == 2
+    read.write_text("2")
+    assert quietly(book) == [] and runs[2:] == ["01_here"]  # told the same
+    assert quietly(book) == [] and len(runs) == 3
+    (book / "book" / "runs.json").write_text("{")
+    shutil.rmtree(book / "_build")
+    assert quietly(book) == [] and len(runs) == 5  # nothing is taken on trust
+
+
+def test_a_run_without_a_glued_value_is_not_kept(book: Path, runs: Runs) -> None:
+    """The stand-in glues n; the text shows m, too, as if that was lost on its way."""
+    path = chapter(book, "01_here", code='glue("n", 2)\nglue("m", 3)', text="Text.")
+    with (book / "book" / "01_here.md").open("a") as page:
+        page.write("\n{glue:text}`n` lanes, {glue:text}`m:.0f` warps.\n")
+    for _ in range(2):
+        runs.clear()
+        with pytest.raises(ExportError, match=r"shows 'm', which no output.*not kept"):
+            commands.outputs_for_book(book, ("01",), say=lambda _: None)
+        assert runs[0] == "01_here" and not path.exists()
+        assert not (book / "_build" / "runs" / "01_here.json").exists()
+
+
+def test_what_a_page_reads_is_seen(book: Path) -> None:
+    """A module, a file and a folder; not what the import system lists; a process that may read all."""
+    code = (
+        "from helpers import wording\nfrom helpers.ladder.kernel import ROOT\n"
+        '_ = (ROOT / "kernels" / "06_tiled_32.cu").exists(), (ROOT / "CITATION.cff").read_text()\n'
+        '_ = list((ROOT / "kernels" / "host").iterdir())'
+    )
+    path = chapter(book, "01_here", code=code)
+    seen = running.run(commands.export(book)[path], path.parent).inputs
+    assert {"helpers/wording.py", "CITATION.cff", "kernels/host/"} <= set(seen)
+    assert "helpers/" not in seen and "kernels/06_tiled_32.cu" not in seen
+    assert watching.EVERYTHING not in seen
+    chapter(
+        book,
+        "01_here",
+        code="import subprocess, sys\n_ = subprocess.run([sys.executable, '-c', ''])",
+    )
+    seen = running.run(commands.export(book)[path], path.parent).inputs
+    assert watching.EVERYTHING in seen and "helpers/wording.py" not in seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lossy", [False, True])
+def test_no_output_is_lost_on_a_slow_machine(
+    book: Path, monkeypatch: pytest.MonkeyPatch, lossy: bool
+) -> None:
+    """510 glued values, each message arriving late; nbclient as it comes (the wrong twin) drops some."""
+    from nbclient import NotebookClient
+
+    plain = NotebookClient.process_message
+
+    def late(self: Any, message: Any, cell: Any, index: int) -> Any:
+        if message["msg_type"] == "display_data":
+            time.sleep(0.01)  # 5 s for all: longer than the 4 s that nbclient waits
+        return plain(self, message, cell, index)
+
+    monkeypatch.setattr(NotebookClient, "process_message", late)
+    if lossy:
+        made = NotebookClient.__init__
+
+        def as_it_comes(self: Any, *args: Any, **options: Any) -> None:
+            for name in ("iopub_timeout", "raise_on_iopub_timeout"):
+                del options[name]
+            made(self, *args, **options)
+
+        monkeypatch.setattr(NotebookClient, "__init__", as_it_comes)
+    path = chapter(
+        book,
+        "01_here",
+        code='from helpers.page import glue\nglue(**{f"n{i}": i for i in range(510)})',
+    )
+    run = running.run(commands.export(book)[path], path.parent)
+    assert (len(run.glued) == 510) is not lossy
 
 
 def streamed(name: str, text: str) -> dict[str, Any]:
@@ -844,7 +951,11 @@ def test_a_notebook_runs_from_top_to_bottom(chapter: Path) -> None:
     """
     path = chapter.with_suffix(".ipynb")
     carried = json.loads(path.read_text(encoding="utf-8"))
-    made = running.executed(running.without_outputs(carried), path.parent)
+    bare = running.without_outputs(carried)
+    run = storing.kept(
+        ROOT, path.stem, bare
+    )  # `RUN=all make book` ran it, with what it reads as it is
+    made = run.notebook if run else running.executed(bare, path.parent)
     cells = [cell for (cell,) in running.code_cells(made)]
     assert cells[0]["outputs"][0]["text"] == [running.NOT_YET]
     said = [cell for cell in cells if "".join(cell["source"]).startswith("say(")]

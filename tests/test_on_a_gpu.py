@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from helpers.ladder.rungs import catalog
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools import on_a_gpu
 from tools.notebooks.books import read_book
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nogpu import toolchain
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tests.pretended import labels, running
 from tests.pretended.machines import MACHINES
 from tests.pretended.running import Ran

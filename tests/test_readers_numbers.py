@@ -28,7 +28,7 @@ from helpers.record.telemetry import Reading
 from nogpu import device, disk
 from nogpu.errors import ConfigError, DataError
 from nogpu.toolchain import runs
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tests.test_measure import H200, QUICK, FakeBench, FakeSession
 from tests.test_measure import gpu as pretend_gpu
 from tools import reading

@@ -12,7 +12,7 @@ import pytest
 from helpers.chapters.ch17 import checks
 from helpers.page import Markdown, exercises
 from helpers.page.claims import FalseSentenceError, holds
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 
 def cell(page: str, words: str) -> str:

@@ -21,7 +21,7 @@ from helpers.record.sections.timing import Point, Skipped
 from helpers.record.steps import Job, Outcome, Request, Section, Step
 from helpers.record.store import Count, Entry, Key, Maybe, Note, Positive, Text
 from nogpu.errors import ConfigError, DataError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tests.test_measure import FakeSession, gpu, record
 
 __all__ = ["gpu"]  # a fixture

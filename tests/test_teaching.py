@@ -16,7 +16,7 @@ import pytest
 
 from helpers.chapters.teaching import facts
 from nogpu.errors import DataError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs import apart
 from tilelabs.labs import courses, lab, rehearsing
 

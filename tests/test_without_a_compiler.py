@@ -16,7 +16,7 @@ from helpers.ladder.rungs import cores, lay_out
 from helpers.page.workbench import cell_magic, mine
 from nogpu import clang, compiled, emulator, project, toolchain
 from nogpu.errors import CompileError, DataError, ToolchainError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tools import compiled as writer
 
 

@@ -24,7 +24,7 @@ from nogpu.errors import (
     ToolchainError,
     UnknownKernelError,
 )
-from tests.conftest import ROOT
+from tests.common import ROOT
 
 TILED = catalog["tiled_32"].source
 FIRST = "__syncthreads();  // both tiles are complete"

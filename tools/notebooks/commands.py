@@ -12,20 +12,19 @@ import json
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from helpers.ladder.kernel import ROOT
 from helpers.notebook.addresses import checked_address, repository, set_repository
 from nogpu.disk import replace_file
 from nogpu.errors import ExportError, UnknownNameError
-from tools.notebooks import running
-from tools.notebooks.books import read_book
+from tools.notebooks import running, storing, watching
+from tools.notebooks.books import Book, read_book
 from tools.notebooks.exporting import Exporter
-from tools.notebooks.running import Notebook
+from tools.notebooks.running import Notebook, Run
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -116,63 +115,135 @@ def chosen(names: Collection[str], paths: Collection[Path]) -> set[Path]:
     return found
 
 
+def fresh(
+    root: Path = ROOT,
+    again: Collection[str] = (),
+    say: Callable[[str], None] = print,
+) -> tuple[dict[Path, Run], list[str]]:
+    """A run of every page, as its code and its inputs are now, and what went wrong with others.
+
+    Taken from what the book carries, or this folder keeps, where that is of the same code and inputs;
+    else made, JOBS at a time, the longest first, and kept at once. `again` names chapters that run
+    anyway (the beginning of a name; "" is all of them).
+    """
+    watching.freeze(ROOT)
+    book = read_book(root)
+    made = export(root)
+    held = storing.records(root)
+    wanted = chosen(again, made)
+    found: dict[Path, Run] = {}
+    for path, bare in made.items():
+        if path in wanted:
+            continue
+        page = held.get(path.stem)
+        old = carried(bare, committed(path)) if storing.is_of(page, bare) else None
+        if old is not None and page is not None:
+            found[path] = Run(old, page["glued"], page["inputs"], page["seconds"])
+        elif (run := storing.kept(root, path.stem, bare)) is not None:
+            found[path] = replace(run, notebook=carried(bare, run.notebook) or run.notebook)
+    waiting = [path for path in made if path not in found]
+    seconds = {path: held.get(path.stem, {}).get("seconds", TYPICAL) for path in waiting}
+    waiting.sort(key=lambda path: -seconds[path])
+    failures = []
+    if waiting:
+        say(
+            f"{len(waiting)} of {len(made)} pages run, {JOBS} at a time, about {left(seconds)}: "
+            + ", ".join(path.stem for path in waiting)
+        )
+    with ThreadPoolExecutor(JOBS) as pool:
+        running_now = {pool.submit(ran, path, made[path], book, root): path for path in waiting}
+        for done in as_completed(running_now):
+            path, outcome = running_now[done], done.result()
+            del seconds[path]
+            after = f"{len(seconds)} left, about {left(seconds)}" if seconds else "the last one"
+            if isinstance(outcome, ExportError):
+                failures.append(str(outcome))
+                say(f"{path.stem} FAILED; {after}")
+            else:
+                found[path] = outcome
+                say(f"{path.stem} ran in {outcome.seconds} s; {after}")
+    return {path: found[path] for path in made if path in found}, failures
+
+
+TYPICAL = 20
+"""Seconds that a page takes of which no run is known."""
+
+
+def left(seconds: Mapping[Path, int]) -> str:
+    """How long these pages take here, in words."""
+    whole = max([sum(seconds.values()) / JOBS, *seconds.values()])
+    return f"{whole:.0f} s" if whole < 100 else f"{whole / 60:.0f} min"
+
+
+def ran(path: Path, bare: Notebook, book: Book, root: Path) -> Run | ExportError:
+    """A run of this page, which is kept, or what went wrong."""
+    try:
+        found = storing.whole(running.run(bare, path.parent), book.pages[path.stem].text)
+    except ExportError as error:
+        return error
+    storing.keep(root, path.stem, found)
+    return found
+
+
 def update(
     root: Path = ROOT,
     again: Collection[str] = (),
     say: Callable[[str], None] = print,
 ) -> list[Path]:
-    """Write every notebook that changed and remove those without a chapter; return both.
+    """Write every notebook that changed, and book/runs.json, and remove those without a chapter; return them.
 
-    A chapter runs if its code changed or if `again` names it (the beginning of its name; "" is all
-    of them). Run anew, a notebook whose outputs are those it had stays as it is to the byte. All
+    A chapter runs if its code or its inputs changed and `make book` has not run it since, or if `again`
+    names it. Run anew, a notebook whose outputs are those it had stays as it is to the byte. All
     chapters are exported before the first one runs; one that fails leaves its file as it was, and
     ExportError is raised when the others are written.
     """
+    runs, failures = fresh(root, again, say)
     made = export(root)
-    wanted = chosen(again, made)
+    held = {
+        stem: page
+        for stem, page in storing.records(root).items()
+        if root / "book" / f"{stem}.ipynb" in made
+    }
     changed = []
-    waiting = []
-    for path, bare in made.items():
-        old = committed(path)
-        new = None if path in wanted else carried(bare, old)
-        if new is None:
-            waiting.append(path)
-        elif new != old:
-            replace_file(path, text_of(new))
-            changed.append(path)
     for path in orphans(made, root):
         path.unlink()
         changed.append(path)
-    failures = []
-    with ThreadPoolExecutor(JOBS) as pool:
-        for path, outcome in zip(
-            waiting, pool.map(partial(ran, made=made, say=say), waiting), strict=True
-        ):
-            if isinstance(outcome, ExportError):
-                failures.append(str(outcome))
-                continue
-            kept = carried(made[path], committed(path))
-            if kept is not None and not running.differences(kept, outcome):
-                outcome = kept
-            if outcome != committed(path):
-                replace_file(path, text_of(outcome))
-                changed.append(path)
+    for path, run in runs.items():
+        old = committed(path)
+        same = carried(made[path], old)
+        new = run.notebook if same is None or running.differences(same, run.notebook) else same
+        if new != old:
+            replace_file(path, text_of(new))
+            changed.append(path)
+        now = storing.record(run)
+        before = held.get(path.stem, {})
+        if {**now, "seconds": 0} != {**before, "seconds": 0}:
+            held[path.stem] = now
+    if storing.write_records(root, held):
+        changed.append(root / "book" / "runs.json")
     if failures:
         raise ExportError("\n\n".join(failures))
     return changed
 
 
-def ran(
-    path: Path, made: Mapping[Path, Notebook], say: Callable[[str], None]
-) -> Notebook | ExportError:
-    """The notebook of this path with the outputs of a run, or what went wrong."""
-    began = perf_counter()
-    try:
-        found = running.executed(made[path], path.parent)
-    except ExportError as error:
-        return error
-    say(f"ran {path.name} in {perf_counter() - began:.0f} s")
-    return found
+def outputs_for_book(
+    root: Path = ROOT, again: Collection[str] = (), say: Callable[[str], None] = print
+) -> None:
+    """Write _build/outputs/, from which the built book's pages take their outputs.
+
+    Raises ExportError if a page fails; the others are kept, and the next call runs that page alone.
+    """
+    runs, failures = fresh(root, again, say)
+    book = read_book(root)
+    for path, run in runs.items():
+        storing.write_outputs(book, root, path.stem, run)
+    if failures:
+        failed = "1 page" if len(failures) == 1 else f"{len(failures)} pages"
+        raise ExportError(
+            "\n\n".join(failures)
+            + f"\n\n{failed} failed, and the book is not built. The other pages' runs are kept: mend what is "
+            "named above and call `make book` again; it runs what failed and what changed, and no more."
+        )
 
 
 def move(url: str, root: Path = ROOT) -> list[Path]:
@@ -204,6 +275,9 @@ def move(url: str, root: Path = ROOT) -> list[Path]:
 
 def configure(command: ArgumentParser) -> None:
     """Arguments of `python -m helpers notebooks`."""
+    command.add_argument(
+        "--book", action="store_true", help="write _build/outputs/ for `make book`, and no notebook"
+    )
     either = command.add_mutually_exclusive_group()
     either.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if a notebook is out of date"
@@ -228,10 +302,11 @@ def run(args: Namespace) -> int:
         for fault in faults:
             print(f"{fault}. Run `make notebooks`.", file=sys.stderr)
         return 1 if faults else 0
-    if args.repository:
-        changed = move(args.repository)
-    else:
-        changed = update(again=() if args.again is None else args.again or ("",))
+    again = () if args.again is None else args.again or ("",)
+    if args.book:
+        outputs_for_book(again=again, say=lambda line: print(f"[book] {line}", flush=True))
+        return 0
+    changed = move(args.repository) if args.repository else update(again=again)
     print(f"{len(changed)} file{'' if len(changed) == 1 else 's'} changed")
     for path in changed:
         print(f"  {path.relative_to(ROOT)}")

@@ -11,12 +11,16 @@ import copy
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from helpers.ladder.kernel import ROOT
 from nogpu.errors import ExportError
+from tools.notebooks import watching
 
 Notebook = dict[str, Any]
 
@@ -25,8 +29,9 @@ SHOWN = ("text/html", "text/markdown", "image/svg+xml", "image/png", "text/latex
 PLAIN = "text/plain"
 UNSEEN = ("application/papermill.record/",)
 """Forms that only the book's build reads: glued values."""
-TIMEOUT = 900
-"""Seconds that one cell may take."""
+GLUED = "application/papermill.record/text/plain"
+TIMEOUT = 3600
+"""Seconds that one cell may take, and its outputs after it: a slow machine is no fault of a page."""
 NOT_YET = (
     "Not run here yet. The cells below show what they tell where there is no GPU, with times from the "
     "record. Run all cells, and what they tell here takes its place.\n"
@@ -43,37 +48,69 @@ def environment() -> dict[str, str]:
     return {**os.environ, **dict.fromkeys(own, "1"), "CUDA_VISIBLE_DEVICES": ""}
 
 
+@dataclass(frozen=True)
+class Run:
+    """What one run of a page gave.
+
+    notebook: it, with what a page shows of its outputs.
+    glued: the values that its code cells glued, by name, as Python writes them.
+    inputs: what it read below ROOT (`watching`).
+    seconds: how long it took.
+    """
+
+    notebook: Notebook
+    glued: dict[str, str]
+    inputs: list[str]
+    seconds: int
+
+
 def executed(notebook: Notebook, folder: Path) -> Notebook:
+    """The notebook of `run`."""
+    return run(notebook, folder).notebook
+
+
+def run(notebook: Notebook, folder: Path) -> Run:
     """The same notebook with the outputs of a run in a fresh kernel in this folder.
 
     The first cell, which sets up the machine that runs it, carries NOT_YET.
     Raises ExportError, naming chapter and cell, if a cell raises, writes to stderr, shows a form of
-    output that is not in SHOWN, or prints a path of this machine.
+    output that is not in SHOWN, or prints a path of this machine; and if outputs were lost on their
+    way, which nbclient by itself only logs.
     """
     import nbformat
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
+    began = perf_counter()
     made = copy.deepcopy(notebook)
     ran = nbformat.reads(json.dumps(notebook), as_version=4)
-    client = NotebookClient(
-        ran,
-        timeout=TIMEOUT,
-        resources={"metadata": {"path": str(folder)}},
-        store_widget_state=False,
-        iopub_timeout=TIMEOUT,  # of a slow machine no output is dropped: a loss is an error
-        raise_on_iopub_timeout=True,
-        record_timing=False,
-        extra_arguments=["--IPKernelApp.log_level=40"],  # not that it talks to localhost
-    )
-    try:
-        client.execute(env=environment())
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        done = sum(1 for (cell,) in code_cells(ran) if cell["execution_count"])
-        raise ExportError(
-            f"{source_of(notebook)}: code cell {done} fails in the notebook "
-            f"({type(error).__name__}). Mend it and run `make notebooks` again.\n{COLOUR.sub('', str(error))}"
-        ) from None
+    with tempfile.TemporaryDirectory(prefix="page-") as away:
+        log = Path(away) / "inputs"
+        watch = f"__import__('runpy').run_path({watching.__file__!r})['watch']({str(ROOT)!r}, {str(log)!r})"
+        client = NotebookClient(
+            ran,
+            timeout=TIMEOUT,
+            startup_timeout=TIMEOUT,
+            iopub_timeout=TIMEOUT,  # 4 s unless told, and then outputs are dropped
+            raise_on_iopub_timeout=True,
+            resources={"metadata": {"path": str(folder)}},
+            store_widget_state=False,
+            record_timing=False,
+            extra_arguments=[
+                "--IPKernelApp.log_level=40",  # not that it talks to localhost
+                f"--InteractiveShellApp.exec_lines={watch}",
+            ],
+        )
+        try:
+            client.execute(env=environment())
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            done = sum(1 for (cell,) in code_cells(ran) if cell["execution_count"])
+            raise ExportError(
+                f"{source_of(notebook)}: code cell {done} fails in the notebook "
+                f"({type(error).__name__}). Mend it and run `make notebooks` again.\n"
+                f"{COLOUR.sub('', str(error))}"
+            ) from None
+        read = watching.inputs(log)
     for number, (cell, after) in enumerate(code_cells(made, ran), 1):
         try:
             cell["outputs"] = kept(after["outputs"])
@@ -84,7 +121,17 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
             ) from None
     first = next(code_cells(made))[0]
     first["outputs"] = [{"name": "stdout", "output_type": "stream", "text": [NOT_YET]}]
-    return made
+    return Run(made, glued(ran), read, round(perf_counter() - began))
+
+
+def glued(ran: Mapping[str, Any]) -> dict[str, str]:
+    """The values that the cells of a notebook glued, by name, as Python writes them."""
+    outputs = (output for (cell,) in code_cells(ran) for output in cell["outputs"])
+    return {
+        output["metadata"]["scrapbook"]["name"]: output["data"][GLUED]
+        for output in outputs
+        if GLUED in output.get("data", {})
+    }
 
 
 def kept(outputs: list[Mapping[str, Any]]) -> list[dict[str, Any]]:

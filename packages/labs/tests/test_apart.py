@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nogpu.errors import ConfigError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs import apart
 from tilelabs.apart import Limits, run
 
@@ -69,8 +69,9 @@ def test_a_call_is_a_module_and_a_function() -> None:
 
 
 STOPPED = """
-import signal
+import signal, sys
 from tilelabs.apart import run
+sys.path.insert(0, "packages/labs/tests")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may have turned it off
 print("ready", flush=True)
 try:

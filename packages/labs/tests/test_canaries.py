@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs import apart
 from tools.canaries import FIXED, FORMS, OWNER, PLACES, canary, numbers
 

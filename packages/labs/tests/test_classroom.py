@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs.grading import collect, judging
 from tilelabs.labs import courses
 from tools import classroom

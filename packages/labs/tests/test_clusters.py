@@ -21,7 +21,7 @@ from test_grading import CLASS, LOCK, TWO, files, hand_in
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs import apart
 from tilelabs.grading import clusters, collect, grade, judging, report
 from tilelabs.grading.collecting import Submission

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_grading import hand_in
 
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs import apart
 from tools.environments import NoEnvironmentError, environment
 from tools.hostile import HONEST

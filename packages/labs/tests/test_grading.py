@@ -18,7 +18,7 @@ from test_labs import CONFLICT
 
 from helpers import __main__ as cli
 from nogpu.errors import ConfigError, DataError, SourceError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs import apart, labs
 from tilelabs.grading import Row, collect, collecting, feedback_zip, fill, grade, judging, report
 from tilelabs.grading.collecting import kernel_of, whose

@@ -33,7 +33,7 @@ from nogpu.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs import labs
 from tilelabs.grading import collect
 from tilelabs.grading.judging import judged
@@ -428,7 +428,12 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 def test_stop_ends_the_check_and_not_the_notebook(kernel: Kernel) -> None:
     """While a source compiles that would take all its time: the cell ends, the kernel and its names stay."""
-    assert kernel.run('from tilelabs import labs\nlabs.begin("2")\nkept = 41')["status"] == "ok"
+    assert (
+        kernel.run(
+            'from tilelabs import labs\nfrom helpers.page.workbench import mine\nlabs.begin("2")\nkept = 41'
+        )["status"]
+        == "ok"
+    )
     cell = f"%%cuda lab2\n{BOMBS['macros']}"
     assert kernel.stopped(cell, lambda: children(kernel.pid)) == "KeyboardInterrupt"
     assert kernel.run("assert kept == 41")["status"] == "ok" and children(kernel.pid) == []
@@ -439,10 +444,7 @@ def test_stop_ends_the_check_and_not_the_notebook(kernel: Kernel) -> None:
 @pytest.mark.slow
 def test_a_compiler_in_the_notebooks_own_process_does_not_stop(kernel: Kernel) -> None:
     """The wrong twin: why the compiler has a process of its own."""
-    assert (
-        kernel.run("from helpers.page.judging import compiling\ncompiling.ready()")["status"]
-        == "ok"
-    )
+    assert kernel.run("from tilelabs.judging import compiling\ncompiling.ready()")["status"] == "ok"
     job = {"source": BOMBS["macros"], "arch": "sm_75"}
     assert kernel.stopped(f"compiling.compiled({job!r})", lambda: True) == ""
 

@@ -12,7 +12,7 @@ from helpers import __main__ as cli
 from helpers.ladder.rungs import catalog
 from nogpu import clang
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownNameError
-from tests.conftest import ROOT
+from tests.common import ROOT
 from tilelabs import apart, labs
 from tilelabs.apart import Done
 from tilelabs.judging.marking import cases, mark

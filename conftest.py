@@ -1,0 +1,42 @@
+"""For every test, the packages' too: what they share (tests/common.py), which of them run, and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.common import browser, html, root, site, without_lines_told
+
+__all__ = ["browser", "html", "root", "site", "without_lines_told"]
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the built book run in one worker, and those that share a fixture of their module; others say so
+    where they cannot run.
+    """
+    from nogpu import device, toolchain
+
+    no_gpu = pytest.mark.skip(reason="no NVIDIA GPU here: this test did not run")
+    no_nvrtc = pytest.mark.skip(reason="no NVRTC here: this test did not run")
+    gpu: Any = "not asked yet"
+    for item in items:
+        if item.get_closest_marker("nvrtc") and not toolchain.has_nvrtc():
+            item.add_marker(no_nvrtc)
+        if item.get_closest_marker("book") or item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.xdist_group("book"))
+        elif not item.get_closest_marker("xdist_group") and shares(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if item.get_closest_marker("gpu"):
+            if gpu == "not asked yet":
+                gpu = device.current()
+            if gpu is None:
+                item.add_marker(no_gpu)
+
+
+def shares(item: pytest.Item) -> bool:
+    """Whether a test takes a fixture that is made once for its module."""
+    held = getattr(item, "_fixtureinfo", None)
+    found = held.name2fixturedefs.values() if held else ()
+    return any(one.scope == "module" for defs in found for one in defs)
