@@ -1,4 +1,4 @@
-# Two commands: `make book` writes _build/html/index.html, `make test` runs every test.
+# Two commands: `make book` writes _build/html/index.html, `make test` runs the tests of every push.
 # `make PYTHON=python3.12 book` picks another Python. No GPU, no root, no compiler is needed.
 
 PYTHON ?= python3
@@ -16,10 +16,10 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export IPYTHONDIR := $(CURDIR)/$(VENV)/ipython
 
 .DEFAULT_GOAL := help
-.PHONY: help book lab test lint format notebooks figures serve clean inputs force
+.PHONY: help book lab test test-day test-week lint format notebooks figures serve clean inputs force
 
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- the environment: each stamp says what has been installed ------------------------------------
 
@@ -130,8 +130,18 @@ figures: $(VENV)/.book ## the README's picture of the ladder, from the record
 
 # --- checks --------------------------------------------------------------------------------------
 
-test: $(VENV)/.test ## every test; builds the book if there is none
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+# tests/rings.py says which tests wait for a larger ring, and of which products the smallest takes a slice.
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+test: $(VENV)/.test ## the tests of every push; builds the book if there is none
+	@$(PYTEST) --ring push
+
+test-day: $(VENV)/.test ## also whole products of cases, and pages on pretended GPUs
+	@$(PYTEST) --ring day
+
+test-week: $(VENV)/.test ## every test, and whether the tests find one-line mutants
+	@$(PYTEST)
+	@$(BIN)/python -m tools.mutation --seed $(shell git rev-list --count HEAD) --count 60
 
 lint: $(VENV)/.lint ## ruff, codespell, mypy, whether notebooks follow their chapters and chapters read well
 	@$(BIN)/ruff check .

@@ -6,17 +6,29 @@ from typing import Any
 
 import pytest
 
-from tests.common import browser, html, root, site, without_lines_told
+from tests import rings
+from tests.common import ROOT, browser, html, root, site, without_lines_told
 
 __all__ = ["browser", "html", "root", "site", "without_lines_told"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--ring`: without it every test runs."""
+    parser.addoption("--ring", choices=rings.RINGS, help="leave out what a larger ring runs")
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the built book run in one worker, and those that share a fixture of their module; others say so
-    where they cannot run.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what another ring runs. Tests of the built book run in one worker, and those that share a fixture of
+    their module; others say so where they cannot run.
     """
     from nogpu import device, toolchain
+
+    if ring := config.getoption("--ring"):
+        commit = rings.commit(ROOT)
+        given = [(item, rings.runs(item.nodeid, ring, commit)) for item in items]
+        config.hook.pytest_deselected(items=[item for item, runs in given if not runs])
+        items[:] = [item for item, runs in given if runs]
 
     no_gpu = pytest.mark.skip(reason="no NVIDIA GPU here: this test did not run")
     no_nvrtc = pytest.mark.skip(reason="no NVRTC here: this test did not run")

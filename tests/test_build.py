@@ -123,7 +123,7 @@ def test_a_fresh_clone_runs_nothing(small: Path) -> None:
         page.write("\n{glue:text}`n:.1f` lanes.\n")
     assert make_book(small)[0] == 0
     page = (small / "_build/html/book/01_one.html").read_text()
-    assert "42.0 lanes" in page and "told" in page
+    assert ">42.0</span> lanes" in page and "told" in page
     status, executed, printed = make_book(small, goal="notebooks")
     assert (status, executed) == (0, set()), printed  # one run makes both
     shutil.rmtree(small / "_build")

@@ -429,7 +429,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
                 raise ExportError(f"{stem} fails")
             told = f"ran {code} {names.count(stem) if 'count' in code else ''}\n"
             cell["outputs"] = [{"name": "stdout", "output_type": "stream", "text": [told]}]
-        return running.Run(made, {"n": "2"}, ["requirements.txt"], 1)
+        return running.Run(made, {"n": "2", "x": "1"}, ["requirements.txt"], 1)
 
     monkeypatch.setattr(running, "run", run)
     return names
