@@ -165,16 +165,19 @@ def graded(archive: Path, course: Path, out: Path, workers: int) -> dict[str, fl
             most[0] = max(most[0], resident(run.pid))
 
     threading.Thread(target=watch, daemon=True).start()
-    said = run.communicate()[0]
+    assert run.stdout is not None
+    said = run.stdout.read()
+    _, status, used = os.wait4(
+        run.pid, 0
+    )  # of this process and those below it, and of no other child of ours
+    run.returncode = os.waitstatus_to_exitcode(status)
     done.set()
     assert run.returncode == 0, said
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
         "minutes": round((time.monotonic() - began) / 60, 2),
-        "cpu_seconds": round(cpu, 1),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
         "peak_mb": round(most[0] / 1e6),
-        "largest_process_mb": round(after.ru_maxrss * 1024 / 1e6),
+        "largest_process_mb": round(used.ru_maxrss * 1024 / 1e6),
     }
 
 
