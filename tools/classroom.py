@@ -154,7 +154,7 @@ def resident(pid: int) -> int:
 def graded(archive: Path, course: Path, out: Path, workers: int) -> dict[str, float]:
     """Grade, and what that took: minutes, processor seconds, megabytes at most at a time (looked at five times
     a second; Linux alone tells) and of the largest process."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    began = time.monotonic()
     most, done = [0], threading.Event()
     run = subprocess.Popen(
         command(archive, course, out, workers), cwd=ROOT, stdout=subprocess.PIPE, text=True

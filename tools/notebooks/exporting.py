@@ -35,7 +35,7 @@ SUBSET = (
     "warning, admonition, dropdown, (target)=, the roles ref, doc, term, eq, cite and glue:text, and HTML "
     "comments"
 )
-"""What a chapter may be written in; CONTRIBUTING.md says the same at more length."""
+"""What a chapter may be written in; README.md beside it says the same at more length."""
 ADMONITIONS = {"note": "Note", "tip": "Tip", "important": "Important", "warning": "Warning"}
 LANGUAGES = frozenset({"python", "cuda", "c", "cpp", "bash", "text", "json"})
 CELL_TAGS = frozenset({"hide-input", "remove-input", "hide-output", "remove-output"})
