@@ -28,7 +28,6 @@ LATER = {
     "tests/test_hopper_kernels.py::test_bytes_and_wavefronts_are_those_that_ncu_counts": "day",
     "tests/test_jupyterlab.py": "day",
     "tests/test_mutants_sanitizer.py": "week",
-    "tests/test_mutation.py": "week",
     "tests/test_newcomer.py": "day",
     "tests/test_pretended.py": "day",
 }

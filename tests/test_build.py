@@ -103,7 +103,11 @@ def test_what_is_executed_again(small: Path) -> None:
     (small / "kernels" / "a").write_text("a word of the file")
     assert make_book(small)[:2] == (0, {"01_one"})  # it alone reads that
     assert "a word of the file" in (small / "_build/html/book/01_one.html").read_text()
-    for name in ("helpers/notebook/starting.py", "requirements.txt"):
+    for name in (
+        "helpers/notebook/starting.py",
+        "packages/nogpu/nogpu/errors.py",
+        "requirements.txt",
+    ):
         with (small / name).open("a") as file:
             file.write("\n")
         assert make_book(small)[:2] == (0, {"intro", "01_one"}), name

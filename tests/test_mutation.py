@@ -1,5 +1,6 @@
 """The mutation gate itself, on a package of one function: a test that sees its edge, and one that does not."""
 
+import ast
 import json
 
 import pytest
@@ -54,3 +55,19 @@ def test_every_area_of_the_project_has_mutants_and_tests():
     drawn = mutation.draw(mutation.ROOT, mutation.AREAS, 1, len(mutation.AREAS))
     assert {tests for _, tests in drawn} == set(mutation.AREAS.values())
     assert drawn == mutation.draw(mutation.ROOT, mutation.AREAS, 1, len(mutation.AREAS))
+
+
+def test_what_hangs_on_shared_nodes_is_not_copied_and_the_tree_stays(monkeypatch):
+    """As IPython's tracebacks do: `executing` sets a parent on every node, on those that all trees share, too."""
+
+    class Whole:
+        def __deepcopy__(self, memo):
+            raise AssertionError("the tree of another file was copied")
+
+    text = "if a < b < 4: return min(c[1:], -x + 1)"
+    tree = ast.parse(f"def f():\n    {text}")
+    for node in ast.walk(tree):
+        monkeypatch.setattr(node, "parent", Whole(), raising=False)
+    made = [ast.unparse(new) for node in ast.walk(tree) for new in mutation.changes(node)]
+    assert "a <= b < 4" in made and len(made) >= 8
+    assert ast.unparse(tree).split() == f"def f(): {text}".replace(": return", ": return").split()

@@ -110,10 +110,12 @@ def _swapped(operator: ast.AST) -> ast.AST | None:
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
-    """What a node may become, one fault each."""
-    new = copy.deepcopy(node)
+    """What a node may become, one fault each. The node stays as it is; below it nothing is copied: Python shares the
+    nodes of operators and contexts between all trees, and a debugger may have hung whole trees on them.
+    """
+    new = copy.copy(node)
     if isinstance(new, ast.Compare) and (other := _swapped(new.ops[0])):
-        new.ops[0] = other  # type: ignore[call-overload]
+        new.ops = [other, *new.ops[1:]]  # type: ignore[list-item]
         yield new
     elif isinstance(new, (ast.BinOp, ast.BoolOp, ast.AugAssign)) and (other := _swapped(new.op)):
         new.op = other  # type: ignore[assignment]
