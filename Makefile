@@ -48,7 +48,9 @@ $(VENV)/.book: requirements.txt $(wildcard requirements/*.txt) pyproject.toml
 	  echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu, install python3-venv." >&2; exit 1; }
 	@echo "[environment] installing $(WHEELS): what builds and runs the book (about 1 GB, once)"
 	@$(if $(ODD),$(subst install,uninstall --yes,$(PIP)) $(ODD) 2>/dev/null)
-	@$(PIP) -r $(WHEELS) -e .
+	@$(PIP) -r $(WHEELS) -e . 2>$(VENV)/pip.log || { grep -E '^(ERROR|error)' $(VENV)/pip.log | head -n 3 >&2; \
+	  echo "pip could not install what $(WHEELS) names. If this machine has no network now, that is why: call make" \
+	    "again when it has. All that pip said is in $(VENV)/pip.log." >&2; exit 1; }
 	@$(BIN)/python -c 'import matplotlib.font_manager'
 	@mkdir -p $(IPYTHONDIR)/profile_default
 	@echo '{"IPKernelApp": {"log_level": 40}}' > $(IPYTHONDIR)/profile_default/ipython_kernel_config.json
@@ -118,11 +120,17 @@ serve: book ## the book on http://localhost:8000 (PORT=...)
 	@$(BIN)/python -m http.server --bind localhost --directory _build/html $(PORT)
 
 # The notebooks run in .venv, whatever kernels the user has; kernels/ can be edited beside them.
-# JupyterLab shows the figures that a notebook carries only where its reader trusts it.
-lab: $(VENV)/.lab ## JupyterLab with the book's notebooks, book/intro.ipynb open (LAB=... for its options)
-	@$(BIN)/jupyter-trust book/*.ipynb >/dev/null
+# JupyterLab shows the figures that a notebook carries only where its reader trusts it. Opened are copies in
+# mine/, so that running them changes nothing that git tracks; a copy that its reader changed stays.
+lab: $(VENV)/.lab ## JupyterLab with copies of the book's notebooks in mine/ (LAB=... for its options)
+	@mkdir -p mine/.as_given
+	@new=; for page in book/*.ipynb; do copy=mine/$${page#book/}; given=mine/.as_given/$${page#book/}; \
+	  if ! test -e $$copy || cmp -s $$copy $$given; then cp $$page $$copy && cp $$page $$given && new="$$new $$copy"; \
+	  elif ! cmp -s $$page $$given; then \
+	    echo "[lab] $$copy holds changes of yours and stays; $$page is newer" ; fi; done; \
+	  test -z "$$new" || $(BIN)/jupyter-trust $$new >/dev/null
 	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
-	  --LabApp.default_url=/lab/tree/book/intro.ipynb --LabApp.news_url= \
+	  --LabApp.default_url=/lab/tree/mine/intro.ipynb --LabApp.news_url=None \
 	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB)
 
 figures: $(VENV)/.book ## the README's picture of the ladder, from the record

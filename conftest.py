@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -45,6 +47,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 gpu = device.current()
             if gpu is None:
                 item.add_marker(no_gpu)
+
+
+@pytest.fixture(autouse=True)
+def _environment_stays() -> Iterator[None]:
+    """A test that leaves a variable of the environment changed fails, not the ones after it."""
+    before = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    yield
+    after = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    assert after == before, sorted(after.items() ^ before.items())
 
 
 def shares(item: pytest.Item) -> bool:

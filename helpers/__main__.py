@@ -115,8 +115,8 @@ def run_info(args: argparse.Namespace) -> int:
     for key, record in info["records"].items():
         print(f"record:    {key}: {record['points']} points of {record['kernels']} kernels;")
         print(f"           {record['label']}")
-        for text in record["stale"]:
-            print(f"           to be recorded again: {text}")
+        if stale := sorted({text.split()[0] for text in record["stale"]}):
+            print(f"           measured before their code changed: {', '.join(stale)}")
     if not info["records"]:
         print("record:    none in data/measurements")
     return 0
@@ -193,6 +193,12 @@ def run_trace(args: argparse.Namespace) -> int:
     """Run a kernel in the emulator and show its memory accesses, line by line."""
     from helpers.ladder.launch import trace
 
+    if args.kernel.endswith((".cu", ".cuh")):
+        raise ConfigError(
+            f"trace {args.kernel}: trace knows the book's kernels by name, and no files. For a file of your own: "
+            "from helpers.page.workbench import mine; "
+            f"mine(open({args.kernel!r}).read(), grid=..., block=..., args=(...))"
+        )
     tiles: dict[str, Any] = {**parse_params(args.param)}
     t = trace(args.kernel, args.m, args.n, args.k, seed=args.seed, **tiles)
     rows = [{name: getattr(line, name, None) for name in LINE_FIELDS} for line in t.by_line()]

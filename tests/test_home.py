@@ -137,6 +137,9 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
     (foreign / "kernel.json").write_text(
         json.dumps({"argv": ["elsewhere"], "display_name": "Mine", "language": "python"})
     )
+    (home / "book" / "kept.ipynb").write_text(json.dumps({**page, "nbformat_minor": 5}))
+    (home / "mine").mkdir()
+    (home / "mine" / "kept.ipynb").write_text("what its reader made of it")
     log = (home / "lab.log").open("w")
     server = subprocess.Popen(
         ["make", "-o", ".venv/.lab", "lab", f"LAB={options}"],
@@ -162,12 +165,16 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
                 time.sleep(0.25)
         else:
             pytest.fail(f"JupyterLab does not answer:\n{said}")
-        assert '"intro.ipynb"' in asked("/api/contents/book?token=x")
-        notebook = json.loads(asked("/api/contents/book/intro.ipynb?token=x").split("\n", 1)[1])
+        assert '"intro.ipynb"' in asked("/api/contents/mine?token=x")
+        notebook = json.loads(asked("/api/contents/mine/intro.ipynb?token=x").split("\n", 1)[1])
         (first,) = notebook["content"]["cells"]
         assert first["metadata"]["trusted"]  # or JupyterLab leaves out the figures that it carries
         assert "kernels" in asked("/api/contents?token=x")
-        assert "/lab/tree/book/intro.ipynb" in asked("/?token=x").splitlines()[0]
+        assert "/lab/tree/mine/intro.ipynb" in asked("/?token=x").splitlines()[0]
+        assert (home / "mine" / "kept.ipynb").read_text() == "what its reader made of it"
+        assert "mine/kept.ipynb holds changes of yours" in (home / "lab.log").read_text()
+        config = asked("/lab?token=x").split("jupyter-config-data", 1)[1]
+        assert json.loads(config.split(">", 1)[1].split("<", 1)[0])["news"] == {"disabled": True}
         specs = json.loads(asked("/api/kernelspecs?token=x").split("\n", 1)[1])
         spec = specs["kernelspecs"]["python3"]["spec"]
         assert spec["display_name"] != "Mine"

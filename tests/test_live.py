@@ -108,6 +108,7 @@ def test_a_tile_too_large_for_the_oldest_gpu_is_compiled_for_a_newer() -> None:
     k = catalog["wmma_tiled"]
     large = k.with_params(BM=128, BN=128, BK=64, PAD=24, WM=32)
     assert (judging.roomy_arch(k), judging.roomy_arch(large)) == ("sm_75", "sm_80")
+    assert judging.roomy_arch(catalog["hopper_1"]) == "sm_90a"  # code for it runs nowhere else
     assert "sm_" not in live.emulated(k)
     with pytest.raises(ConfigError, match="shared memory"):
         trace(large, *judging.whole_tiles(large))

@@ -420,3 +420,33 @@ def test_the_magic_is_there_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
     done.raise_error()
     assert isinstance(done.result, Verdict) and done.result.ok
     assert shell.user_ns["verdict"] is done.result and shell.user_ns["x"].sum() == 16
+
+
+def test_what_did_not_run_is_not_called_clean() -> None:
+    """An instruction that the emulator does not know; the twin without it is clean."""
+    text = "__global__ void f(float* x) { BEFORE x[threadIdx.x] = 1; }"
+    x = np.zeros(64, np.float32)
+    good = mine(text.replace("BEFORE", ""), grid=1, block=64, args=(x,))
+    assert good.ok and "othing found" in repr(good)
+    bad = mine(text.replace("BEFORE", 'asm volatile("pmevent 1;");'), grid=1, block=64, args=(x,))
+    assert not bad.ok and "id not run" in repr(bad) and "othing found" not in repr(bad)
+
+
+def test_a_log_holds_errors_alone() -> None:
+    text = "__global__ void f(float* x) { int unused; x[threadIdx.x] = y; }"
+    shown = repr(mine(text, grid=1, block=1, args=(np.zeros(1, np.float32),)))
+    assert 'identifier "y" is undefined' in shown or "undeclared identifier 'y'" in shown
+    assert "Remark" not in shown and "warning" not in shown
+
+
+def test_python_below_the_magic_is_named() -> None:
+    with pytest.raises(ConfigError, match="holds Python"):
+        cell_magic("tiled_32", "import numpy as np\nprint(np)\n")
+    assert cell_magic("tiled_32", "// import nothing\n").ok
+
+
+@pytest.mark.nvrtc
+def test_the_books_own_text_for_hopper_runs_without_a_hopper() -> None:
+    """hopper_1 as it stands, and with a barrier's parity turned."""
+    verdict = cell_magic("hopper_1", catalog["hopper_1"].source)
+    assert verdict.ok and verdict.facts.arch == "sm_90a"

@@ -82,7 +82,7 @@ def laboratory(folder: Path) -> Iterator[str]:
                     f"--port={port}", "--ip=127.0.0.1", "--IdentityProvider.token=",
                     "--ServerApp.disable_check_xsrf=True", f"--ServerApp.root_dir={folder}",
                     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-                    "--LabApp.news_url=",
+                    "--LabApp.news_url=None",
                 ],
                 env={**os.environ, **own, "PYTHONPATH": os.fspath(ROOT)},
                 stdout=out,

@@ -362,8 +362,9 @@ class Catalog(Mapping[str, Kernel]):
 
     def __getitem__(self, name: str) -> Kernel:
         if name not in self._kernels:
+            other = "; `cores` has it" if str(name).endswith("_core") else ""
             raise UnknownKernelError(
-                f"no kernel is called {name!r}. {near_matches(str(name), self._kernels)}"
+                f"no kernel is called {name!r} here{other}. {near_matches(str(name), self._kernels)}"
             )
         return self._kernels[name]
 

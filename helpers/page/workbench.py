@@ -210,8 +210,13 @@ def _spills(r: Any) -> str:
     return f"{spilled} bytes spilled to local memory" if spilled else "no spills"
 
 
+_NO_ERROR = re.compile(r": warning|^Remark: ")
+"""Marks a paragraph of a compiler's log that names no error."""
+
+
 def _refused(fault: CompileError) -> Remark:
-    log = "\n\n".join(b for b in re.split(r"\n\s*\n", fault.log) if ": warning" not in b).strip()
+    parts = re.split(r"\n\s*\n", fault.log)
+    log = "\n\n".join(p for p in parts if not _NO_ERROR.search(p)).strip()
     hint = f" {fault.hint}" if fault.hint else ""
     return Remark(f"it does not compile.{hint}", False, log or str(fault))
 
@@ -391,7 +396,8 @@ def of_program(t: Tried) -> Verdict:
             else f"on the {t.where}; the arrays hold its results"
         )
         said.append(Remark(f"ran {place}"))
-    said += [*_findings(wrong), *_findings(other, "nothing found: no race, every access in bounds")]
+    clean = "nothing found: no race, every access in bounds" if t.report and t.fault is None else ""
+    said += [*_findings(wrong), *_findings(other, clean)]
     said += [Remark(f"on the {t.where}: {words}", False) for words in t.wrong]
     if t.lost:
         said.append(Remark(t.lost, False))
@@ -440,6 +446,11 @@ def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = No
             )
         space["verdict"] = taken = TAKERS[head](f"\n{body.rstrip()}\n")
         return taken
+    if _PYTHON.search(body) and "__global__" not in body:
+        raise ConfigError(
+            f"%%cuda {head}: this cell holds Python. Without its first line it runs as Python; a cell of "
+            "%%cuda holds CUDA C++ alone"
+        )
     empty = not without_comments(body).strip()
     if (head in catalog or head in cores) and "args" not in options:
         text = find(head).source if empty else f"\n{body.rstrip()}\n"
@@ -461,6 +472,10 @@ def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = No
         )
     space["verdict"] = verdict
     return verdict
+
+
+_PYTHON = re.compile(r"^(?:import \w|from [\w.]+ import |def \w+\(.*\):|print\()", re.MULTILINE)
+"""A line as Python has it, and CUDA C++ has not at its left edge."""
 
 
 def _options(line: str, names: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

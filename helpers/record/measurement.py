@@ -111,7 +111,7 @@ class Measurement:
                     )
                 return row
         raise DataError(
-            f"{name} at {shape(wanted)} is not in this measurement. It has: {listing(self.rows)}"
+            f"{name} at {shape(wanted)} is not in this measurement. It has: {listing(self.rows, [name])}"
         )
 
     @property
@@ -227,8 +227,13 @@ def size_of(size: int | Sequence[int]) -> Size:
     return (int(given[0]), int(given[1]), int(given[2]))
 
 
-def listing(rows: Iterable[Any]) -> str:
-    """What a record holds: each kernel with its sizes (an edge alone where the shape is a cube)."""
+def listing(rows: Iterable[Any], names: Sequence[str] = ()) -> str:
+    """What a record holds: each kernel with its sizes (an edge alone where the shape is a cube).
+
+    names: where any of these is held, those alone.
+    """
+    rows = list(rows)
+    rows = [row for row in rows if row["kernel"] in names] or rows
     found: dict[str, list[str]] = {}
     for row in rows:
         m, n, k = row["m"], row["n"], row["k"]

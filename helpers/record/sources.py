@@ -124,7 +124,7 @@ class Recorded:
         edges = ",".join(dict.fromkeys(str(size[0]) for size in sizes))
         return (
             f"{self.record.path.name} has no {what} of {'; '.join(missing) or 'any kernel'}. It has: "
-            f"{listing(self.record.of(kind))}. Record it on that GPU with: python -m helpers record "
+            f"{listing(self.record.of(kind), asked.split(','))}. Record it on that GPU with: python -m helpers record "
             f"--gpu {self.record.key} {options.format(names=asked, sizes=edges)}"
             + (f". {self.why}" if self.why else "")
         )

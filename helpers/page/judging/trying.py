@@ -49,8 +49,10 @@ def _takes(kernel: Kernel, shape: Shape) -> bool:
 def roomy_arch(kernel: Kernel) -> str:
     """The oldest architecture that runs the kernel and whose SM can hold a block of this tile.
 
-    Where none can, the kernel's own, whose error says so.
+    Code for sm_90a runs on that one alone. Where none can, the kernel's own, whose error says so.
     """
+    if kernel.min_arch.endswith("a"):
+        return kernel.min_arch
     least, wanted = arch_number(kernel.min_arch), geometry(kernel, 4096, 4096, 4096).shared_bytes
     able = (
         arch

@@ -1,11 +1,10 @@
-"""One submission in Gradescope's container, and the leaderboard that students choose to be on."""
+"""One submission in Gradescope's container."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,9 @@ from test_policy import BANKS, RIGHT, TWO, made, write
 
 from helpers import __main__ as cli
 from helpers.record.protocol import Spread
-from nogpu.errors import DataError
 from tilelabs import apart
 from tilelabs.grading import judging, report
 from tilelabs.grading.gradescope import Whose, results_json, whose_is
-from tilelabs.grading.leaderboards import leaderboard, pseudonyms
 from tilelabs.grading.timings import FOLDER
 from tilelabs.judging.marking import Marked
 from tilelabs.judging.timing import Timed
@@ -167,55 +164,13 @@ def test_what_is_not_as_documented_is_seen() -> None:
     assert faults(good | {"tests": [good["tests"][0] | {"visibility": "later"}]}) == ["visibility"]
 
 
-# -- leaderboard -------------------------------------------------------------------------------------
+# -- times -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     courses.new(tmp_path / "course")
     return tmp_path
-
-
-def shown(place: Path) -> list[dict[str, str]]:
-    course = courses.read(place / "course")
-    page, n = leaderboard(TWO, course, place / "out", report(TWO, course, place / "out"))
-    with page.with_suffix(".csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    text = page.read_text(encoding="utf-8") + page.with_suffix(".csv").read_text(encoding="utf-8")
-    assert len(rows) == n and not any(word in text for word in ("s1", "s2", "s3", "s4", "Ada"))
-    return rows
-
-
-P = "student,pseudonym\n"
-
-
-def test_only_who_chose_a_pseudonym_is_on_it_and_work_ranks(place: Path) -> None:
-    less = replace(RIGHT, runs=(replace(RIGHT.runs[0], instructions=3000, wavefronts=100),))
-    more = replace(RIGHT, runs=(replace(RIGHT.runs[0], instructions=9000, wavefronts=100),))
-    write(place, made("s1", more), made("s2", less), made("s3", BANKS), made("s4"),
-          roster="id,name\ns1,Ada\ns2,\ns9,Nobody\n",
-          pseudonyms=f"{P}s1,=Hopper\ns2,<b>Wilkes\ns3,Zuse\ns4,\ns9,Turing\n")  # fmt: skip
-    rows = shown(place)
-    assert [r["pseudonym"] for r in rows] == ["<b>Wilkes", "'=Hopper", "Zuse"]
-    assert [r["points"] for r in rows] == ["90", "90", "75"] and rows[0]["rank"] == "1"
-    assert "<b>" not in (place / "out" / "lab-2-leaderboard.html").read_text(encoding="utf-8")
-
-
-def test_times_rank_before_counts(place: Path) -> None:
-    write(place, *(made(f"s{n}") for n in (1, 2, 3, 4)),
-          pseudonyms=f"{P}s1,one\ns2,two\ns3,three\ns4,four\n")  # fmt: skip
-    course = courses.read(place / "course")
-
-    def spread(x: float) -> Spread:
-        return Spread(x, x, x, 1)
-
-    timed = {"s1": Timed(gpu="H200", over_rung=spread(1.5)), "s2": Timed(gpu="H200", over_rung=spread(2.5)),
-             "s3": Timed("no"), "s4": Timed(gpu="H200", wrong=1, over_rung=spread(9.0))}  # fmt: skip
-    rows = [replace(r, timed=timed[r.student]) for r in report(TWO, course, place / "out")]
-    page, _ = leaderboard(TWO, course, place / "out", rows)
-    lines = page.with_suffix(".csv").read_text(encoding="utf-8").splitlines()[1:]
-    assert [line.split(",")[1] for line in lines] == ["two", "one", "four", "three"]
-    assert lines[0].split(",")[2:4] == ["2.5", "H200"] and lines[2].split(",")[2:4] == ["", ""]
 
 
 def test_a_time_of_an_earlier_submission_is_left_out(place: Path) -> None:
@@ -228,29 +183,3 @@ def test_a_time_of_an_earlier_submission_is_left_out(place: Path) -> None:
         (folder / f"{student}.json").write_text(json.dumps(held), encoding="utf-8")
     rows = report(TWO, courses.read(place / "course"), place / "out")
     assert [row.timed is not None for row in rows] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("s1,Ada\n", "'Ada' is somebody's name or id"),
-        ("s2,S1\n", "'S1' is somebody's name or id"),
-        ("s1,x\ns2,X\n", "line 3: 'X' is chosen twice"),
-        ("s1\n", "line 2: no pseudonym"),
-    ],
-)
-def test_a_pseudonym_that_tells_who_it_is_is_refused(text: str, words: str, place: Path) -> None:
-    write(place, pseudonyms=P + text)
-    with pytest.raises(DataError, match=r"pseudonyms\.csv") as refused:
-        pseudonyms(courses.read(place / "course"), {"s1": "Ada", "s2": ""})
-    assert words in str(refused.value)
-
-
-def test_the_leaderboard_is_asked_for_at_the_terminal(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(place, made("s1"), pseudonyms=f"{P}s1,Zuse\n")
-    words = ["report", "2", "--course", str(place / "course"), "--out", str(place / "out")]
-    assert cli.main(words) == 0 and not (place / "out" / "lab-2-leaderboard.csv").exists()
-    assert cli.main([*words, "--leaderboard"]) == 0
-    assert "1 student under a pseudonym" in capsys.readouterr().out

@@ -128,7 +128,11 @@ def check_includes(source: str, allowed: frozenset[str] = HEADERS) -> tuple[str,
         if name not in allowed:
             what = f"includes {name!r}" if name else f"asks for a file, by {word!r}"
             these = ", ".join(f"<{h}>" for h in sorted(allowed))
-            may = f"these, each in a line of its own: {these}" if these else "no header here"
+            may = (
+                f"these, each in a line of its own: {these}"
+                if these
+                else "no header here: take the line out, the kernel alone is compiled"
+            )
             raise SourceError(f"line {_place(source, start)} {what}. A source may include {may}")
         found.append(name)
     return tuple(found)

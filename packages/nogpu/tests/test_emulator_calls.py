@@ -298,9 +298,9 @@ def test_a_function_with_a_barrier_may_call_itself():
     ("changes", "line", "words"),
     [
         ({}, 0, ""),
-        ({"CALL": 40}, 4, "24 of 64 threads of block (0, 0, 0) have returned"),
-        ({"INSIDE": 40}, 4, "24 of 64 threads of block (0, 0, 0) have returned"),
-        ({"FIRST": 40}, 4, "24 of 64 threads of block (0, 0, 0) have returned"),
+        ({"CALL": 40}, 4, "24 of 64 threads of block (0, 0, 0) never reach this barrier"),
+        ({"INSIDE": 40}, 4, "24 of 64 threads of block (0, 0, 0) never reach this barrier"),
+        ({"FIRST": 40}, 4, "24 of 64 threads of block (0, 0, 0) never reach this barrier"),
         ({"CALL": 32, "OTHERWISE": "else __syncthreads();"}, 11, "meet here and at line 4"),
         ({"CALL": 32, "OTHERWISE": "__syncthreads();"}, 11, "meet here and at line 4"),
     ],

@@ -321,7 +321,8 @@ def test_steps_along_k_within_a_swizzled_row():
 @pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_a_sum_is_cut_off_once(kind):
     """To the bits that test_sums.py holds to a GPU's: here, of all k together, and within a float32 of it."""
-    A, B = (RNG.standard_normal((r, 16)).astype("f2") for r in (64, 32))
+    draw = np.random.default_rng(0).standard_normal
+    A, B = (draw((r, 16)).astype("f2") for r in (64, 32))
     report, D, A, B = multiplied((kind, "f16", "f16"), 32, right=32, values=(A, B))
     assert report.ok, report
     exact = A.astype("f8") @ B.astype("f8").T + 1

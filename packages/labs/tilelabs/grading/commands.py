@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -17,12 +16,10 @@ from tilelabs.grading.clusters import dask
 from tilelabs.grading.collecting import collect
 from tilelabs.grading.gradebooks import feedback_zip, fill, folders
 from tilelabs.grading.gradescope import METADATA, Whose, judge_one, whose_is
-from tilelabs.grading.grouping import groups
 from tilelabs.grading.judging import grade, results, retire
-from tilelabs.grading.leaderboards import leaderboard
 from tilelabs.grading.preparing import only, prepared
 from tilelabs.grading.reporting import report
-from tilelabs.grading.similarity import Pair, export
+from tilelabs.grading.similarity import export
 from tilelabs.grading.stamps import keep, timestamps
 from tilelabs.grading.timings import time_class
 from tilelabs.labs import Lab, all_labs, check, courses, handout, lab, rehearse, submit
@@ -285,11 +282,6 @@ def run_report(args: argparse.Namespace) -> int:
     into = folders(rows, files)
     if lacks := [row.student for row in rows if row.file and row.student not in into]:
         print(f"  no folder of their own, so give them theirs yourself: {', '.join(lacks)}")
-    if args.leaderboard:
-        page, shown = leaderboard(one, course, args.out, rows)
-        print(
-            f"{page}: {counted(shown, 'student')} under {'a pseudonym' if shown == 1 else 'their pseudonyms'}"
-        )
     if args.gradebook:
         filled = fill(one, rows, args.gradebook, args.out, column=args.column)
         print(
@@ -314,57 +306,20 @@ def configure_report(command: argparse.ArgumentParser) -> None:
         help="when students handed in, as the platform exports it: student,time, or Moodle's worksheet",
     )
     add("--gradebook", type=Path, help="the platform's export (Canvas, Moodle), to be filled in")
-    add(
-        "--leaderboard",
-        action="store_true",
-        help="a table for all to see, of those who chose a pseudonym (pseudonyms.csv)",
-    )
     add("--column", default="", help="the column of points, by how it begins")
     add("--course", type=Path, required=True, help="the course's folder")
     add("--out", type=Path, required=True, help="the folder of results")
 
 
-MOST_PAIRS = 10
-
-
 def run_similar(args: argparse.Namespace) -> int:
-    """Rank pairs of kernels by how alike they are, for a person to read; write folders for JPlag and Dolos."""
+    """Write folders in which JPlag and Dolos compare the kernels of a class; no part of any mark."""
     one = lab(args.lab)
     before = collect(args.before, one.entry) if args.before else ()
-    members = groups(courses.read(args.course), one) if args.course else {}
-    now = collect(args.submissions, one.entry)
-    folder, found = export(one, now, before, args.out, members)
-    print(
-        f"{folder}: pairs.csv, and how to call JPlag and Dolos in README.txt; no part of any mark"
-    )
-    for words in _identical(found.pairs):
-        print(f"  identical: {words}")
-    for pair in [pair for pair in found.pairs if not pair.identical][:MOST_PAIRS]:
-        of = " of the earlier class" if pair.before else ""
-        print(
-            f"  {pair.share:4.0%} of {pair.shared / pair.share:.0f} pieces: {pair.one}, {pair.other}{of}"
-        )
-    for what, who in (
-        ("too little of their own to compare", found.little),
-        ("half of the class has nearly all that they have", found.everybodys),
-        ("without a text", found.without),
-    ):
-        if who:
-            print(f"  {what}: {', '.join(who)}")
+    folder, without = export(one, collect(args.submissions, one.entry), before, args.out)
+    print(f"{folder}: README.txt says how to call JPlag and Dolos; no part of any mark")
+    if without:
+        print(f"  without a text: {', '.join(without)}")
     return 0
-
-
-def _identical(pairs: Sequence[Pair]) -> list[str]:
-    """Who has the same bytes, a line for each text: the same pairs, gathered."""
-    found: list[dict[str, None]] = []
-    for pair in pairs:
-        if pair.identical:
-            other = f"{pair.other} of the earlier class" if pair.before else pair.other
-            same = next((who for who in found if pair.one in who or other in who), None)
-            if same is None:
-                found.append(same := {})
-            same |= {pair.one: None, other: None}
-    return [", ".join(who) for who in found]
 
 
 def configure_similar(command: argparse.ArgumentParser) -> None:
@@ -372,7 +327,6 @@ def configure_similar(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("lab", help="its number, such as 2")
     add("submissions", type=Path, help="the download of a learning platform: a folder or a zip")
-    add("--course", type=Path, help="the course's folder: members of a group are not compared")
     add("--with", type=Path, dest="before", metavar="EARLIER", help="an earlier class's download")
     add("--out", type=Path, required=True, help="the folder of results")
 
@@ -386,7 +340,7 @@ COMMANDS = (
     ("grade", "judge a folder of submissions, resumable", run_grade, configure_grade, False),
     (
         "similar",
-        "pairs of kernels that are alike, for a person",
+        "folders for JPlag and Dolos, which find kernels that are alike",
         run_similar,
         configure_similar,
         False,

@@ -22,7 +22,6 @@ TABLES = {
     "extensions.csv": "student,lab,due\n",
     "groups.csv": "student,group,lab\n",
     "fixes.csv": "student,lab,old,new,reason\n",
-    "pseudonyms.csv": "student,pseudonym\n",
 }
 """Tables that `new` makes, empty but for their heads."""
 

@@ -266,8 +266,9 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
             first,
             gone,
             f"{state.threads - total.reshape(-1)[column]} of {state.threads} threads of block "
-            f"{state.block_tuple(column)} have returned and never reach this barrier. Keep every "
-            "thread of the block to the end, and guard its loads and stores instead",
+            f"{state.block_tuple(column)} never reach this barrier: they have returned, or an if or the end "
+            "of a loop led them past it. Every thread of the block must reach it: guard its loads and stores "
+            "instead",
         )
 
 

@@ -1,0 +1,49 @@
+"""Folders for JPlag and Dolos: every text in its place, for its owner alone."""
+
+from __future__ import annotations
+
+import csv
+import stat
+from pathlib import Path
+
+import pytest
+from test_grading import TWO, hand_in
+
+from helpers import __main__ as cli
+from tilelabs.grading.similarity import export
+from tilelabs.labs.rehearsing import sources
+from tools.hostile import HONEST
+
+STARTER = TWO.starter(TWO.variants[0])
+
+
+def test_folders_for_jplag_and_dolos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    now = hand_in(tmp_path / "in", ada=HONEST, bob=STARTER)
+    (now / "..%2f=x.cu").write_text(HONEST, encoding="utf-8")
+    (now / "zoe.cu").write_bytes(b"\xff\xfex")
+    old = hand_in(tmp_path / "old", eve=HONEST)
+    asked = ["similar", "2", str(now), "--out", str(tmp_path / "out")]
+    assert cli.main([*asked, "--with", str(old)]) == 0
+    assert "without a text: zoe" in capsys.readouterr().out
+    place = tmp_path / "out" / "lab-2-similar"
+    with (place / "info.csv").open(encoding="utf-8", newline="") as file:
+        rows = {row["full_name"]: row for row in csv.DictReader(file)}
+    assert all((place / row["filename"]).is_file() for row in rows.values())
+    solutions = [s for s in sources(TWO) if s.kind == "solution"]
+    assert solutions and len(rows) == 4 + len(solutions)
+    assert {rows[who]["label"] for who in ("ada", "bob", "..%2f=x")} == {"class"}
+    assert rows["eve"]["label"] == rows[f"solution_{solutions[0].name}"]["label"] == "before"
+    assert (place / "class" / "ada" / "lab2.cpp").read_text(encoding="utf-8") == HONEST
+    base = (place / "base" / "base.cpp").read_text(encoding="utf-8")
+    assert STARTER in base and (cli.ROOT / "kernels" / "06_tiled.cu").read_text() in base
+    assert "-bc base -old before class" in (place / "README.txt").read_text(encoding="utf-8")
+    for path in (place, *(p for p in place.rglob("*") if p.is_file())):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o77 == 0, path
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["lab-2-similar"]
+    assert cli.main(asked) == 0  # again, without the earlier class: nothing of it stays
+    assert not (place / "before" / "eve").exists()
+
+
+def test_a_class_of_nobody_still_has_what_was_given(tmp_path: Path) -> None:
+    folder, without = export(TWO, (), (), tmp_path)
+    assert without == () and not (folder / "class").exists() and (folder / "base").is_dir()
