@@ -428,7 +428,7 @@ def test_what_did_not_run_is_not_called_clean() -> None:
     x = np.zeros(64, np.float32)
     good = mine(text.replace("BEFORE", ""), grid=1, block=64, args=(x,))
     assert good.ok and "othing found" in repr(good)
-    bad = mine(text.replace("BEFORE", 'asm volatile("pmevent 1;");'), grid=1, block=64, args=(x,))
+    bad = mine(text.replace("BEFORE", 'asm volatile("brkpt;");'), grid=1, block=64, args=(x,))
     assert not bad.ok and "id not run" in repr(bad) and "othing found" not in repr(bad)
 
 
