@@ -712,3 +712,24 @@ def test_tests_of_a_group_stay_together(request: pytest.FixtureRequest) -> None:
     """pytest-xdist marks a test's name with its group; a pytest that hides it runs everything twice."""
     if os.environ.get("PYTEST_XDIST_WORKER"):
         assert request.node.nodeid.endswith("@held together")
+
+
+FOLDERS = ("helpers/*", "packages/nogpu/nogpu", "packages/labs/tilelabs", "tools")
+
+
+def introduction(text: str, folder: Path) -> list[str]:
+    """What a folder's docstring lacks of: what comes in, what goes out, three files that are there."""
+    lacks = [words for words in ("Comes in:", "Goes out:", "Read first:") if words not in text]
+    named = re.findall(r"[\w/]+\.(?:py|md)", text.partition("Read first:")[2])
+    return [*lacks, *(n for n in named if not (folder / n).exists()), *["files"] * (len(named) < 3)]
+
+
+def test_each_folder_says_what_comes_in_and_where_to_begin() -> None:
+    folders = [f.parent for pattern in FOLDERS for f in ROOT.glob(f"{pattern}/__init__.py")]
+    assert len(folders) == 9
+    for folder in folders:
+        text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
+        assert introduction(text, folder) == [], folder
+    assert introduction("Comes in: a. Read first: gone.py, tools.py", ROOT) == [
+        "Goes out:", "gone.py", "tools.py", "files",
+    ]  # fmt: skip

@@ -1,8 +1,10 @@
 """The charts and diagrams that any page may draw: SVG with words, light and dark.
 
-Every function returns a Figure, whose alternative text says what the picture shows. A picture that
-serves one chapter lives with it, in `helpers.chapters`, and is drawn on the same canvas: `figures`
-makes the SVG, `surface` is what one draws on, `columns` says how wide it is.
+Every function returns a Figure, whose alternative text says what the picture shows. A picture that serves one
+chapter lives with it, in `helpers.chapters`, and is drawn on the same canvas.
+
+Comes in: rows of measurements, kernels, geometry. Goes out: a `Figure`.
+Read first: figures.py (what makes the SVG), surface.py (what one draws on), bar_charts.py.
 """
 
 from helpers.draw.access_maps import access_map

@@ -1,12 +1,9 @@
-"""book/*.md -> book/*.ipynb: the notebooks that Colab opens, made from the chapters.
+"""What a notebook of the book is made of: its cells, its addresses, its first cell, and `start` for that.
 
-The chapters are MyST Markdown, which Colab does not read. `exporting` knows a written subset of it
-(see `SUBSET`), turns that into plain Markdown and code cells, and raises ExportError, with file,
-line and construct, on anything else. The tokens come from the parser that builds the book, so both
-read a chapter alike. Cell ids depend on the text alone: an unchanged chapter gives the same bytes.
+The tool that makes notebooks of chapters is tools/notebooks; a notebook imports nothing of it.
 
-A notebook imports `start` from here, and nothing of the tool that made it: that is in `addresses`,
-`markdown`, `books`, `cells`, `first_cell`, `exporting` and `commands`.
+Comes in: text and code of a chapter. Goes out: cells of nbformat, whose ids depend on the text alone.
+Read first: cells.py, first_cell.py (what fetches the book on Colab), starting.py (what `start` does).
 """
 
 from helpers.notebook.starting import start

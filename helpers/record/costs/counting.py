@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,7 @@ class Lanes:
     width: int
     at: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
+    @lru_cache(maxsize=1024)  # noqa: B019 (a frozen dataclass: equal ones share their results)
     def wavefronts(self, row_length: int, clocks: float = 1.0) -> float:
         """Wavefronts of a request, the mean, where rows are so many elements long (`model.l1_clocks`).
 

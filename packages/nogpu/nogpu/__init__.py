@@ -1,7 +1,7 @@
 """CUDA without a GPU: compile CUDA C++, run it with NumPy, count what it asks of memory, find its faults.
 
     import nogpu
-    report = nogpu.launch(source, grid=4, block=256, args=[a, b, c, n])
+    report = nogpu.launch(source, "add", grid=4, block=256, args=[a, b, c, n])
     print(report)
 
 Comes in: CUDA C++ (or PTX) and NumPy arrays. Goes out: the arrays, changed, and a `Report`.
