@@ -14,6 +14,8 @@ export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 # Chapters run with no one's own IPython settings, and kernels do not warn about talking to localhost.
 export IPYTHONDIR := $(CURDIR)/$(VENV)/ipython
+# IPython puts the packages of an activated environment before its own, even of another project's.
+unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .PHONY: help book lab test test-day test-week lint format notebooks figures serve clean inputs force
@@ -151,13 +153,14 @@ test-week: $(VENV)/.test ## every test, and whether the tests find one-line muta
 	@$(PYTEST)
 	@$(BIN)/python -m tools.mutation --seed $(shell git rev-list --count HEAD) --count 60
 
-lint: $(VENV)/.lint ## ruff, codespell, mypy, whether notebooks follow their chapters and chapters read well
+lint: $(VENV)/.lint ## ruff, codespell, mypy, whether notebooks follow their chapters, chapters read well and quote themselves
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/codespell
 	@$(BIN)/mypy
 	@$(BIN)/python -m helpers notebooks --check
 	@$(BIN)/python -m tools.essays --check
+	@$(BIN)/python -m tools.quotations
 
 format: $(VENV)/.lint ## let ruff rewrite the Python files
 	@$(BIN)/ruff check --fix .

@@ -3,7 +3,6 @@ stops the book at the sentence that it makes false."""
 
 from __future__ import annotations
 
-import ast
 import copy
 import json
 import re
@@ -19,6 +18,7 @@ from helpers.page.claims import FalseSentenceError, holds, place
 from nogpu.errors import ConfigError
 from tests.common import ROOT
 from tools import reading
+from tools.quotations import faults, main, quotations
 
 PAGE = """# A page
 
@@ -97,35 +97,18 @@ def test_the_call_itself_is_no_place_of_its_words(book: Path) -> None:
 PAGES = sorted((ROOT / "book").glob("*.md"))
 
 
-def quotations(page: str) -> list[tuple[int, str, ast.expr]]:
-    """Line, words and condition of every call of holds() in a page's source."""
-    found = []
-    for first, code in claims.cells(page):
-        if "holds(" not in code:
-            continue
-        for call in claims.calls(ast.parse(code)):
-            says = ast.literal_eval(call.args[0])
-            for quote in (says,) if isinstance(says, str) else says:
-                found.append((first + call.lineno - 1, quote, call.args[1]))
-    return found
-
-
-def faults(page: str) -> list[str]:
-    """Calls whose words are not on the page in one line, or whose condition is a constant."""
-    lines = claims.prose(page).split("\n")
-    found = []
-    for line, quote, condition in quotations(page):
-        if not any(quote in text for text in lines):
-            found.append(f"{line}: {quote!r} is not on the page")
-        names = {node.id for node in ast.walk(condition) if isinstance(node, ast.Name)}
-        if not names:
-            found.append(f"{line}: {quote!r} rests on no value")
-    return found
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_every_page_quotes_its_own_sentences(page: Path) -> None:
     assert faults(page.read_text(encoding="utf-8")) == []
+
+
+def test_lint_names_the_page_of_a_wrong_quotation(
+    book: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(book) == 1
+    assert capsys.readouterr().out == "12_page.md:10: 'Not on this page' is not on the page\n"
+    (book / "12_page.md").write_text(PAGE.replace(', "Not on this page"', ""), encoding="utf-8")
+    assert main(book) == 0 and capsys.readouterr().out == ""
 
 
 def test_wrong_quotations_are_found() -> None:

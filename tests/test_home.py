@@ -183,3 +183,16 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(20)
         log.close()
+
+
+def test_another_projects_environment_is_not_handed_on(home: Path) -> None:
+    """IPython would put that one's packages before its own. The control: a Makefile without that line hands it on."""
+    makefile = home / "Makefile"
+    whole = makefile.read_text(encoding="utf-8")
+    for text, shown in ((whole, "[]"), (whole.replace("unexport VIRTUAL_ENV", ""), "[/else]")):
+        makefile.write_text(f"{text}\nseen:\n\t@echo [$$VIRTUAL_ENV]\n", encoding="utf-8")
+        environment = {**os.environ, "VIRTUAL_ENV": "/else"}
+        ran = subprocess.run(
+            ["make", "seen"], cwd=home, env=environment, capture_output=True, text=True
+        )
+        assert ran.stdout.strip() == shown, ran.stderr

@@ -148,15 +148,15 @@ def _run(python: Path, source: Path, stem: str, folder: Path, more: Sequence[str
         resources={"metadata": {"path": str(content)}},
     )
     began = time.perf_counter()
-    client.execute(env=variables(python, source, where), cleanup_kc=True)
+    home = python.parent.parent.parent / "home"
+    client.execute(env=variables(python, source, where, home), cleanup_kc=True)
     return Ran(time.perf_counter() - began, notebook, content / where.name)
 
 
-def variables(python: Path, source: Path, where: Repository) -> dict[str, str]:
-    """The kernel's environment: this one without what would lead it here, and Colab's mark."""
+def variables(python: Path, source: Path, where: Repository, home: Path) -> dict[str, str]:
+    """The kernel's environment: this one without what would lead it here, and Colab's mark. home: made if need be."""
     away = ("PYTHON", "TILE_", "JUPYTER", "IPYTHON", "MPL", "VIRTUAL_ENV", "GIT_")
     own = {name: text for name, text in os.environ.items() if not name.startswith(away)}
-    home = python.parent.parent.parent / "home"
     home.mkdir(exist_ok=True)
     return {
         **own,

@@ -470,7 +470,8 @@ def fetched(source: Path, folder: Path, code: str = "", lab: labs.Lab = TWO) -> 
     content = folder / "content"
     content.mkdir(exist_ok=True)
     where = repository()
-    env = colab.variables(Path(sys.executable), source, where) | {"PATH": os.environ["PATH"]}
+    env = colab.variables(Path(sys.executable), source, where, folder / "home")
+    env["PATH"] = os.environ["PATH"]
     done = subprocess.run(
         [sys.executable, "-I", "-c", f"{AWAY_FROM_HERE}\n{setup}\n{code}"],
         cwd=content, env=env, capture_output=True, text=True,
