@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from helpers.colours import BLUE, GREEN, VERMILION
-from helpers.record.measurement import Measurement, Rows, provenance_of
+from helpers.record.measurement import Measurement, provenance_of
+from helpers.record.wanted import Rows
 from nogpu import device
 from nogpu.errors import DataError
 

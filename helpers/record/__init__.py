@@ -9,7 +9,7 @@ Read first: measurement.py (what is shown), reading.py (what is recorded), sourc
 
 from helpers.ladder.rungs import fingerprint
 from helpers.record.documents import published, published_frame
-from helpers.record.measurement import DEFAULT_GPU, Measurement
+from helpers.record.measurement import Measurement
 from helpers.record.protocol import ImplausibleError
 from helpers.record.reading import (
     accuracy,
@@ -29,6 +29,7 @@ from helpers.record.reading import (
 from helpers.record.sections.confirming import ragged_shapes
 from helpers.record.sources import measure, overlap
 from helpers.record.store import Record, known_gpus, load
+from helpers.record.wanted import DEFAULT_GPU
 
 __all__ = [
     "DEFAULT_GPU",

@@ -1,4 +1,4 @@
-"""A reader's own measurements: written from a page, and taken into the records of their copy.
+"""A reader's own measurements, taken into the records of their copy.
 
 Both ways out of a GPU make one form of file: `python -m helpers record` and `Measurement.save`. What comes
 in is checked as what is recorded here: its form, whose it is, and whether its numbers can be.
@@ -17,13 +17,14 @@ from typing import Any
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import protocol, store
-from helpers.record.campaign import PROTOCOL, slug
+from helpers.record.campaign import slug
 from helpers.record.gpu import BASELINES
-from helpers.record.measurement import DEFAULT_GPU, Measurement
+from helpers.record.protocol import PROTOCOL
 from helpers.record.reading import outdated
 from helpers.record.sections.timing import Point
 from helpers.record.store import Entry, Record, shape
 from helpers.record.trials import PRECISION
+from helpers.record.wanted import DEFAULT_GPU
 from nogpu import device
 from nogpu.device import Gpu
 from nogpu.errors import ConfigError, DataError, TileError, UnknownNameError, near_matches
@@ -32,38 +33,6 @@ OVERCLOCK = 1.35
 """How far a card's highest clock may lie above the boost clock of the table: cards are sold so."""
 PAIR_SLACK = 1.5
 """How far the median of paired ratios and the ratio of the medians may lie apart."""
-
-
-# -- out of a page ---------------------------------------------------------------------------------
-
-
-def save(m: Measurement, path: Path) -> Path:
-    """`Measurement.save`."""
-    entries = [e for e in m.entries if e.kernel in catalog or e.kernel in BASELINES]
-    if not entries:
-        own = " but text of your own, which no record holds" if m.entries else ""
-        raise ConfigError(
-            f"nothing of the book's kernels was measured here{own} ({m.label}): save() writes times of "
-            'this machine\'s GPU. Every row, whatever it is, goes into a table with m.frame.to_csv("m.csv")'
-        )
-    if path.resolve().parent == store.FOLDER.resolve():
-        raise ConfigError(
-            f"{path} lies among the records, which take only what is checked: save under another "
-            f"name, then run: python -m helpers add-record {path.name}"
-        )
-    record = store.read(path) if path.exists() else store.empty(path, m.facts, PROTOCOL)
-    if record.gpu["name"] != m.gpu:
-        raise ConfigError(
-            f"{path} holds times of a {record.gpu['name']}, and these are of a {m.gpu}: give "
-            "another file"
-        )
-    for entry in entries:
-        record.merge(entry)
-    record.write()
-    return path
-
-
-# -- into the records ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

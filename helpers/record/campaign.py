@@ -20,6 +20,7 @@ from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import catalog
 from helpers.record import sections, store
 from helpers.record.gpu import BASELINES, Session
+from helpers.record.protocol import PROTOCOL
 from helpers.record.steps import Budget, Done, Job, Outcome, Request, Section, Step
 from helpers.record.store import Record
 from helpers.record.telemetry import number, query
@@ -32,18 +33,6 @@ from nogpu.errors import (
     UnknownKernelError,
     near_matches,
 )
-
-PROTOCOL = {
-    "clock": "CUDA events on one stream; the host queues ahead behind a spinning kernel",
-    "order": "kernel and cuBLAS of the same precision in random order, pair by pair, after warm-up",
-    "statistics": "median and quartiles of samples; cublas_ratio is the median of paired ratios",
-    "data": "N(0, 1), or integers from -99 to 99 for int32; the same operands for every kernel",
-    "cache": "warm: operands that fit in L2 stay there from one launch to the next",
-    "check": "output poisoned before, compared after with a float64 product; see helpers.record",
-    "copies": "pageable host memory, cudaMemcpy, by the host's clock, median of three",
-    "overlap": "host arrays to host result by the host's clock, variants in random order, round by round",
-    "first_ms": "compile, load and launch with empty caches; CUDA itself already initialised",
-}
 
 # -- where a number comes from ---------------------------------------------------------------------
 

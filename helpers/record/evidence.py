@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 from helpers.ladder import rungs
 from helpers.ladder.rungs import catalog
 from helpers.record import store
-from helpers.record.measurement import DEFAULT_GPU
 from helpers.record.sanitizer import CHECKS
 from helpers.record.sections.shaping import Shaped
 from helpers.record.sections.watching import Mutated, Watched, believed
 from helpers.record.store import Record
+from helpers.record.wanted import DEFAULT_GPU
 
 Row = dict[str, Any]
 

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helpers.ladder.kernel import Kernel, geometry
+from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog
+from helpers.record import reading, store
 from helpers.record.gpu import BASELINES
+from helpers.record.protocol import PROTOCOL
 from helpers.record.store import Size, shape
+from helpers.record.wanted import DEFAULT_GPU, listing, name_of, size_of
 from helpers.wording import join
-from nogpu.errors import ConfigError, DataError, UnknownKernelError, near_matches
+from nogpu.errors import ConfigError, DataError, near_matches
 
 if TYPE_CHECKING:
     import pandas
 
     from helpers.record.sections.timing import Point
-
-DEFAULT_GPU = "h200"
-"""The record that is replayed when a chapter does not name one."""
-
-Wanted = tuple[str | Kernel, str, dict[str, int]]
-"""A kernel or the name of a baseline, its name, and the tile sizes to run it with."""
 
 COLUMNS = (
     "kernel",
@@ -178,9 +175,29 @@ class Measurement:
         left out: they are in a record. Raises ConfigError if nothing was measured here, or if the
         file holds another GPU's times; DataError if it is damaged.
         """
-        from helpers.record import adding
-
-        return adding.save(self, Path(path))
+        entries = [e for e in self.entries if e.kernel in catalog or e.kernel in BASELINES]
+        if not entries:
+            own = " but text of your own, which no record holds" if self.entries else ""
+            raise ConfigError(
+                f"nothing of the book's kernels was measured here{own} ({self.label}): save() writes times of "
+                'this machine\'s GPU. Every row, whatever it is, goes into a table with m.frame.to_csv("m.csv")'
+            )
+        path = Path(path)
+        if path.resolve().parent == store.FOLDER.resolve():
+            raise ConfigError(
+                f"{path} lies among the records, which take only what is checked: save under another "
+                f"name, then run: python -m helpers add-record {path.name}"
+            )
+        record = store.read(path) if path.exists() else store.empty(path, self.facts, PROTOCOL)
+        if record.gpu["name"] != self.gpu:
+            raise ConfigError(
+                f"{path} holds times of a {record.gpu['name']}, and these are of a {self.gpu}: give "
+                "another file"
+            )
+        for entry in entries:
+            record.merge(entry)
+        record.write()
+        return path
 
     def kernels(self) -> tuple[str, ...]:
         """Names of the kernels, in the order asked for."""
@@ -190,8 +207,6 @@ class Measurement:
         self, kernels: str | Sequence[str] | None = None, size: int | Size | None = None
     ) -> list[dict[str, Any]]:
         """Recorded hardware counters of these kernels; see `reading.counters`."""
-        from helpers.record import reading
-
         return reading.counters(
             kernels or self.kernels(), size, gpu=DEFAULT_GPU if self.live else self.key
         )
@@ -213,51 +228,6 @@ def provenance_of(*measurements: Any) -> str:
             where = "Neither measured here nor in the record" if m.live else "Not in the record"
             said.append(f"{where}: {'; '.join(missing)}.")
     return " ".join(dict.fromkeys(said))
-
-
-def name_of(kernel: str | Kernel) -> str:
-    return kernel.name if isinstance(kernel, Kernel) else kernel
-
-
-def size_of(size: int | Sequence[int]) -> Size:
-    """(M, N, K) of an edge or of three numbers."""
-    given = (size,) * 3 if isinstance(size, int) else tuple(size)
-    if len(given) != 3 or any(isinstance(n, bool) or int(n) != n or n < 1 for n in given):
-        raise ConfigError(f"{size=}: give an edge such as 1024, or M, N, K as (1024, 1024, 768)")
-    return (int(given[0]), int(given[1]), int(given[2]))
-
-
-def listing(rows: Iterable[Any], names: Sequence[str] = ()) -> str:
-    """What a record holds: each kernel with its sizes (an edge alone where the shape is a cube).
-
-    names: where any of these is held, those alone.
-    """
-    rows = list(rows)
-    rows = [row for row in rows if row["kernel"] in names] or rows
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        m, n, k = row["m"], row["n"], row["k"]
-        found.setdefault(row["kernel"], []).append(str(m) if m == n == k else f"{m}x{n}x{k}")
-    texts = (f"{name} at {', '.join(dict.fromkeys(at))}" for name, at in found.items())
-    return "; ".join(texts) or "nothing yet"
-
-
-def wanted_of(
-    kernels: str | Kernel | Sequence[str | Kernel], params: dict[str, int]
-) -> list[Wanted]:
-    """Each kernel or baseline asked for, with its name and the tile sizes that it will run with."""
-    given = [kernels] if isinstance(kernels, str | Kernel) else list(kernels)
-    result: list[Wanted] = []
-    for item in given:
-        if isinstance(item, str) and item in BASELINES:
-            result.append((item, item, {}))
-            continue
-        if isinstance(item, str) and item not in catalog:
-            names = [*catalog, *BASELINES]
-            raise UnknownKernelError(f"no kernel is called {item!r}. {near_matches(item, names)}")
-        k = item if isinstance(item, Kernel) else catalog[item]
-        result.append((k, k.name, dict(geometry(k, 4096, 4096, 4096, **params).params)))
-    return result
 
 
 def _baseline(name: str) -> str:
@@ -299,13 +269,3 @@ def _paired(
     ratios = (mine["cublas_ratio"], other["cublas_ratio"])
     same = mine["baseline"] == other["baseline"] and _output(new) == _output(old)
     return same and all(math.isfinite(ratio) and ratio > 0 for ratio in ratios)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of a record that are no kernel times, with their provenance in words."""
-
-    gpu: str
-    label: str
-    rows: tuple[Any, ...]
-    live: bool = False

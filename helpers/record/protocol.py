@@ -18,6 +18,19 @@ import numpy as np
 from helpers.ladder.model import flops
 from nogpu.errors import TileError
 
+PROTOCOL = {
+    "clock": "CUDA events on one stream; the host queues ahead behind a spinning kernel",
+    "order": "kernel and cuBLAS of the same precision in random order, pair by pair, after warm-up",
+    "statistics": "median and quartiles of samples; cublas_ratio is the median of paired ratios",
+    "data": "N(0, 1), or integers from -99 to 99 for int32; the same operands for every kernel",
+    "cache": "warm: operands that fit in L2 stay there from one launch to the next",
+    "check": "output poisoned before, compared after with a float64 product; see helpers.record",
+    "copies": "pageable host memory, cudaMemcpy, by the host's clock, median of three",
+    "overlap": "host arrays to host result by the host's clock, variants in random order, round by round",
+    "first_ms": "compile, load and launch with empty caches; CUDA itself already initialised",
+}
+"""How the numbers of a record were taken, in its own words."""
+
 PEAK_SLACK = 1.02
 """Rates up to 2 % above the computed peak pass: the clock that peak is computed from is rounded."""
 

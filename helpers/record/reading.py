@@ -10,7 +10,6 @@ from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog, find
 from helpers.record import store
 from helpers.record.gpu import BASELINES
-from helpers.record.measurement import DEFAULT_GPU, Rows, listing, size_of, wanted_of
 from helpers.record.ncu import WAITS
 from helpers.record.sections import picking
 from helpers.record.sections.asking import Asked
@@ -24,6 +23,7 @@ from helpers.record.sections.overlapping import Overlapped
 from helpers.record.sections.picking import Everywhere
 from helpers.record.sections.timing import Point, Skipped
 from helpers.record.store import Size, shape
+from helpers.record.wanted import DEFAULT_GPU, Rows, listing, size_of, wanted_of
 from nogpu.errors import DataError, UnknownNameError
 
 

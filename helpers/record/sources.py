@@ -18,17 +18,7 @@ from helpers.ladder.rungs import catalog, find
 from helpers.record import protocol, store
 from helpers.record.campaign import commit, gpu_facts, stamp
 from helpers.record.gpu import BASELINES, Session
-from helpers.record.measurement import (
-    DEFAULT_GPU,
-    Measurement,
-    Rows,
-    Wanted,
-    gap,
-    listing,
-    row_of,
-    size_of,
-    wanted_of,
-)
+from helpers.record.measurement import Measurement, gap, row_of
 from helpers.record.reading import outdated, rung
 from helpers.record.sections import overlapping
 from helpers.record.sections.overlapping import Overlapped
@@ -36,6 +26,7 @@ from helpers.record.sections.timing import Point, Skipped, point
 from helpers.record.steps import names
 from helpers.record.store import Record, Size, shape
 from helpers.record.telemetry import Telemetry
+from helpers.record.wanted import DEFAULT_GPU, Rows, Wanted, listing, size_of, wanted_of
 from nogpu import device
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownNameError
 from nogpu.toolchain import runs

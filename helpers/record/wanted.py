@@ -1,0 +1,74 @@
+"""What is asked of a record: kernels, sizes, whose GPU; and what it holds, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from helpers.ladder.kernel import Kernel, geometry
+from helpers.ladder.rungs import catalog
+from helpers.record.gpu import BASELINES
+from helpers.record.store import Size
+from nogpu.errors import ConfigError, UnknownKernelError, near_matches
+
+DEFAULT_GPU = "h200"
+"""The record that is replayed when a chapter does not name one."""
+
+Wanted = tuple[str | Kernel, str, dict[str, int]]
+"""A kernel or the name of a baseline, its name, and the tile sizes to run it with."""
+
+
+def name_of(kernel: str | Kernel) -> str:
+    return kernel.name if isinstance(kernel, Kernel) else kernel
+
+
+def size_of(size: int | Sequence[int]) -> Size:
+    """(M, N, K) of an edge or of three numbers."""
+    given = (size,) * 3 if isinstance(size, int) else tuple(size)
+    if len(given) != 3 or any(isinstance(n, bool) or int(n) != n or n < 1 for n in given):
+        raise ConfigError(f"{size=}: give an edge such as 1024, or M, N, K as (1024, 1024, 768)")
+    return (int(given[0]), int(given[1]), int(given[2]))
+
+
+def listing(rows: Iterable[Any], names: Sequence[str] = ()) -> str:
+    """What a record holds: each kernel with its sizes (an edge alone where the shape is a cube).
+
+    names: where any of these is held, those alone.
+    """
+    rows = list(rows)
+    rows = [row for row in rows if row["kernel"] in names] or rows
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        m, n, k = row["m"], row["n"], row["k"]
+        found.setdefault(row["kernel"], []).append(str(m) if m == n == k else f"{m}x{n}x{k}")
+    texts = (f"{name} at {', '.join(dict.fromkeys(at))}" for name, at in found.items())
+    return "; ".join(texts) or "nothing yet"
+
+
+def wanted_of(
+    kernels: str | Kernel | Sequence[str | Kernel], params: dict[str, int]
+) -> list[Wanted]:
+    """Each kernel or baseline asked for, with its name and the tile sizes that it will run with."""
+    given = [kernels] if isinstance(kernels, str | Kernel) else list(kernels)
+    result: list[Wanted] = []
+    for item in given:
+        if isinstance(item, str) and item in BASELINES:
+            result.append((item, item, {}))
+            continue
+        if isinstance(item, str) and item not in catalog:
+            names = [*catalog, *BASELINES]
+            raise UnknownKernelError(f"no kernel is called {item!r}. {near_matches(item, names)}")
+        k = item if isinstance(item, Kernel) else catalog[item]
+        result.append((k, k.name, dict(geometry(k, 4096, 4096, 4096, **params).params)))
+    return result
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a record that are no kernel times, with their provenance in words."""
+
+    gpu: str
+    label: str
+    rows: tuple[Any, ...]
+    live: bool = False
