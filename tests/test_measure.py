@@ -867,6 +867,10 @@ def test_times_of_other_code_are_known_as_stale(
         "gone: not in the catalog any more",
     ]
     assert "code of naive has changed since" in measure("naive", (96, 64, 32), gpu="h200").label
+    whole = rungs.fingerprint("naive")
+    held.data["points"] = [*points, replace(points[1], source=whole, params={"BLOCK": 32})]
+    held.write()
+    assert stale("h200") == []  # a newer one of another tile stands beside it
     assert "changed" not in measure("naive", 64, gpu="h200").label
 
 

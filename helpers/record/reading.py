@@ -80,15 +80,18 @@ def skipped(gpu: str, size: int | Size) -> list[str]:
 
 
 def stale(gpu: str) -> list[str]:
-    """Recorded points of kernels whose code has changed since, or which the catalog no longer has."""
+    """Recorded points of kernels whose code has changed since, or which the catalog no longer has.
+
+    Left out are those in whose place the record has a newer one, of another tile.
+    """
+    points = [e for e in store.load(gpu).of(Point) if e.kernel not in BASELINES]
+    renewed = {(e.kernel, e.size) for e in points if e.kernel in catalog and not outdated(e)}
     found = []
-    for entry in store.load(gpu).of(Point):
+    for entry in points:
         name = entry.kernel
-        if name in BASELINES:
-            continue
         if name not in catalog:
             found.append(f"{name}: not in the catalog any more")
-        elif outdated(entry):
+        elif outdated(entry) and (name, entry.size) not in renewed:
             found.append(f"{name} at {shape(entry.size)}: code has changed")
     return found
 
