@@ -193,6 +193,10 @@ def test_another_projects_environment_is_not_handed_on(home: Path) -> None:
         makefile.write_text(f"{text}\nseen:\n\t@echo [$$VIRTUAL_ENV]\n", encoding="utf-8")
         environment = {**os.environ, "VIRTUAL_ENV": "/else"}
         ran = subprocess.run(
-            ["make", "seen"], cwd=home, env=environment, capture_output=True, text=True
+            ["make", "--no-print-directory", "seen"],
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         assert ran.stdout.strip() == shown, ran.stderr
