@@ -129,7 +129,7 @@ lab: $(VENV)/.lab ## JupyterLab with copies of the book's notebooks in mine/ (LA
 	@new=; for page in book/*.ipynb; do copy=mine/$${page#book/}; given=mine/.as_given/$${page#book/}; \
 	  if ! test -e $$copy || cmp -s $$copy $$given; then cp $$page $$copy && cp $$page $$given && new="$$new $$copy"; \
 	  elif ! cmp -s $$page $$given; then \
-	    echo "[lab] $$copy holds changes of yours and stays; $$page is newer" ; fi; done; \
+	    echo "[lab] $$copy holds changes of yours and stays; $$page is newer: to get that, rename $$copy" ; fi; done; \
 	  test -z "$$new" || $(BIN)/jupyter-trust $$new >/dev/null
 	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
 	  --LabApp.default_url=/lab/tree/mine/intro.ipynb --LabApp.news_url=None \

@@ -51,10 +51,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _environment_stays() -> Iterator[None]:
-    """A test that leaves a variable of the environment changed fails, not the ones after it."""
+    """A test that leaves a variable of the environment changed fails, not the ones after it: they get it back."""
     before = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
     yield
     after = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    for name in after.keys() ^ before.keys() | {n for n, v in after.items() if before.get(n) != v}:
+        os.environ.pop(name, None)
+        if name in before:
+            os.environ[name] = before[name]
     assert after == before, sorted(after.items() ^ before.items())
 
 

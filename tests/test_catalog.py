@@ -5,7 +5,7 @@ import re
 import pytest
 
 from helpers.ladder.kernel import ROOT, Rule, broken_rules, cdiv, geometry
-from helpers.ladder.rungs import catalog
+from helpers.ladder.rungs import catalog, cores
 from nogpu.errors import ConfigError, ShapeError, UnknownKernelError
 
 
@@ -52,6 +52,17 @@ def test_the_grid_covers_c(name, shape):
     persistent = kernel.host == "tma"
     assert persistent or blocks * rows * cols >= M * N
     assert p.threads <= 1024
+
+
+def test_a_core_is_looked_for_where_it_stands() -> None:
+    assert cores["tiled_32_core"].core_of == "tiled_32"
+    with pytest.raises(UnknownKernelError, match=r"'tiled_32_core' in the catalog; .* in `cores`"):
+        catalog["tiled_32_core"]
+    for known in (catalog, cores):
+        with pytest.raises(UnknownKernelError, match=r"called 'tiled_33'[.]"):
+            known["tiled_33"]
+    with pytest.raises(UnknownKernelError, match=r"called 'no_such_core'[.]"):
+        cores["no_such_core"]
 
 
 def test_unknown_kernel_has_near_matches():

@@ -362,9 +362,10 @@ class Catalog(Mapping[str, Kernel]):
 
     def __getitem__(self, name: str) -> Kernel:
         if name not in self._kernels:
-            other = "; `cores` has it" if str(name).endswith("_core") else ""
+            core = str(name).endswith("_core") and not any(k.core_of for k in self.values())
+            where = " in the catalog; the chapters' cores stand in `cores`" if core else ""
             raise UnknownKernelError(
-                f"no kernel is called {name!r} here{other}. {near_matches(str(name), self._kernels)}"
+                f"no kernel is called {name!r}{where}. {near_matches(str(name), self._kernels)}"
             )
         return self._kernels[name]
 

@@ -11,6 +11,7 @@ from test_grading import TWO, hand_in
 
 from helpers import __main__ as cli
 from tilelabs.grading.similarity import export
+from tilelabs.labs import rehearsing
 from tilelabs.labs.rehearsing import sources
 from tools.hostile import HONEST
 
@@ -42,6 +43,18 @@ def test_folders_for_jplag_and_dolos(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["lab-2-similar"]
     assert cli.main(asked) == 0  # again, without the earlier class: nothing of it stays
     assert not (place / "before" / "eve").exists()
+
+
+def test_where_the_published_solutions_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the clone that a notebook makes on Colab: then nothing earlier is named, and nothing is damaged."""
+    monkeypatch.setattr(rehearsing, "FOLDER", "not there")
+    folder, _ = export(TWO, (), (), tmp_path)
+    assert not (folder / "before").exists()
+    assert "before" not in (folder / "README.txt").read_text("utf-8").replace(
+        "before you think", ""
+    )
 
 
 def test_a_class_of_nobody_still_has_what_was_given(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from nogpu.errors import SourceError
 from nogpu.text import decode
 from tilelabs.grading.collecting import Submission
 from tilelabs.grading.tables import PRIVATE, inert, safe_name
-from tilelabs.labs.rehearsing import sources
+from tilelabs.labs import rehearsing
 from tilelabs.labs.rubrics import Lab
 
 HOW = """\
@@ -27,12 +27,11 @@ Lab {lab}: for a person to compare, and no part of any mark. Two short kernels o
 texts before you think anything.
 
 class/         a folder for each student, with the kernel
-before/        the lab's published solutions, and an earlier class
-base/          what everybody was given; base.cpp is all of it
+{earlier}base/          what everybody was given; base.cpp is all of it
 info.csv       for Dolos: whose each file is, by number
 
 JPlag (Java; everything stays on this machine), in this folder:
-    java -jar jplag.jar -l cpp -bc base -old before class
+    java -jar jplag.jar -l cpp -bc base {old}class
 Dolos (Node; everything stays on this machine), in this folder:
     dolos run -f web -l cpp -i base/base.cpp info.csv
 
@@ -63,7 +62,12 @@ def export(
     folder = out / f"lab-{lab.number}-similar"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
-    solutions = {f"solution_{s.name}": s.text for s in sources(lab) if s.kind == "solution"}
+    solutions = {}
+    if (
+        lab.folder / rehearsing.FOLDER
+    ).is_dir():  # the clone that Colab's first cell makes leaves it out
+        tried = rehearsing.sources(lab)
+        solutions = {f"solution_{s.name}": s.text for s in tried if s.kind == "solution"}
     rows, without = [["filename", "label", "full_name"]], []
     for place, name, text in (
         *(("class", s.student, _text(s)) for s in now),
@@ -83,7 +87,10 @@ def export(
     table = io.StringIO()
     csv.writer(table, lineterminator="\n").writerows(rows)
     _write(folder / "info.csv", table.getvalue())
-    _write(folder / "README.txt", HOW.format(lab=lab.number))
+    earlier = any(row[1] == "before" for row in rows)
+    what = "before/        the lab's published solutions, and an earlier class\n" * earlier
+    words = HOW.format(lab=lab.number, earlier=what, old="-old before " * earlier)
+    _write(folder / "README.txt", words)
     return folder, tuple(without)
 
 
