@@ -20,7 +20,8 @@ import threading
 import time
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -65,7 +66,7 @@ def place() -> Path:
 
 def _folder() -> Path | None:
     """The folder of the entries, made if need be; None if there is to be no cache."""
-    if os.environ.get(SWITCH) == "0" or not hasattr(os, "getuid"):
+    if _aside or os.environ.get(SWITCH) == "0" or not hasattr(os, "getuid"):
         return None
     try:
         folder = place()
@@ -74,6 +75,20 @@ def _folder() -> Path | None:
     except (OSError, RuntimeError):  # RuntimeError: no home folder
         return None
     return folder if stat.S_ISDIR(facts.st_mode) and _only_mine(facts) else None
+
+
+_aside: list[None] = []
+"""One for each `set_aside` that is open."""
+
+
+@contextmanager
+def set_aside() -> Iterator[None]:
+    """Within it this process finds nothing in the cache and leaves nothing there."""
+    _aside.append(None)
+    try:
+        yield
+    finally:
+        _aside.pop()
 
 
 def _only_mine(facts: os.stat_result) -> bool:
