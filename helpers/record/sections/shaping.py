@@ -108,9 +108,8 @@ def shapes(k: Kernel, count: int = COUNT, seed: int = SEED) -> list[Size]:
 def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
     """Launch a kernel on every shape of a task and compare with float64: runs in a process of its own.
 
-    task: {kernel, shapes, seed, shifted}. shifted: the operands begin one element into their memory,
-    so that nothing is aligned to more than an element; and C, unless a tensor-map kernel stores to it
-    directly. Returns the largest error over its bound (null where an element was never written), how
+    task: {kernel, shapes, seed, shifted}. shifted: A, B and C begin one element into their memory, so
+    that nothing is aligned to more than an element. Returns the largest error over its bound (null where an element was never written), how
     many elements are wrong, and at which shapes.
     """
     k, session = find(task["kernel"]), Session()
@@ -122,7 +121,7 @@ def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
             A, B, C = problem.A, problem.B, session.output(k.out_dtype, M, N)
             if task["shifted"]:
                 A, B = (_shifted(session, x) for x in (A, B))
-                C = _shifted(session, C) if _any_output(k) else C
+                C = _shifted(session, C)
             with session.on_stream():
                 launch.cuda_launch(p, A, B, C)
             _, ratio = session.error(problem, C, k.out_dtype)
@@ -138,11 +137,6 @@ def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
         "wrong": wrong,
         "wrong_at": wrong_at,
     }
-
-
-def _any_output(k: Kernel) -> bool:
-    """Whether C, too, may begin anywhere: not where a tensor-map kernel stores pairs to it itself."""
-    return k.host == "plain" or "C_map" in hopper.parameters(k)
 
 
 def _shifted(session: Session, x: Any) -> Any:
@@ -241,7 +235,7 @@ def shapes_row(task: Task, found: Verdict, stamp: Mapping[str, Any]) -> Shaped:
         worst=plain["worst"],
         wrong=plain["wrong"],
         wrong_at=[*plain["wrong_at"], *shifted["wrong_at"]][:20],
-        shifted="A, B and C" if _any_output(k) else "A and B",
+        shifted="A, B and C",
         shifted_shapes=shifted["shapes"],
         shifted_worst=shifted["worst"],
         shifted_wrong=shifted["wrong"],
