@@ -1,4 +1,6 @@
-"""For every test, the packages' too: what they share (tests/common.py), which of them run, and where."""
+"""For every test, the packages' too: what they share (tests/common.py), which of them run, and
+where.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what another ring runs. Tests of the built book run in one worker, and those that share a fixture of
-    their module; others say so where they cannot run.
+    """Leave out what another ring runs.
+
+    Tests of the built book run in one worker, and those that share a fixture of their module;
+    others say so where they cannot run.
     """
     from nogpu import device, toolchain
 
@@ -51,7 +55,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _environment_stays() -> Iterator[None]:
-    """A test that leaves a variable of the environment changed fails, not the ones after it: they get it back."""
+    """A test that leaves a variable of the environment changed fails, not the ones after it: they
+    get it back.
+    """
     before = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
     yield
     after = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}

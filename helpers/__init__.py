@@ -1,10 +1,14 @@
 """Tile by Tile: what the chapters import. NumPy is all that importing this needs.
 
-Comes in: kernels/*.cu and data/. Goes out: products, counts, times, pictures and cells for book/*.md.
-Read first: ladder/kernel.py (what a rung is), record/measurement.py (what a time is), page/__init__.py.
+Comes in: kernels/*.cu and data/. Goes out: products, counts, times, pictures and cells for
+book/*.md.
+Read first: ladder/kernel.py (what a rung is), record/measurement.py (what a time is),
+page/__init__.py.
 
-Folders, each importing only those before it: `ladder`, `record`, `draw`, `notebook`, `page`, `chapters`.
-Below them lie `nogpu` (the emulator and the compilers) and beside them `tilelabs` (judging a class), in packages/.
+Folders, each importing only those before it: `ladder`, `record`, `draw`, `notebook`, `page`,
+`chapters`.
+Below them lie `nogpu` (the emulator and the compilers) and beside them `tilelabs` (judging a
+class), in packages/.
 """
 
 import sys

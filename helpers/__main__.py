@@ -49,7 +49,9 @@ def print_table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -
 
 
 def gather_info() -> dict[str, Any]:
-    """The GPU at hand, its driver, the compiler, the packages, what does not fit, and what is recorded."""
+    """The GPU at hand, its driver, the compiler, the packages, what does not fit, and what is
+    recorded.
+    """
     from helpers.record import known_gpus, load, stale
 
     live = device.current()
@@ -358,8 +360,8 @@ def run_record(args: argparse.Namespace) -> int:
 def run_add_record(args: argparse.Namespace) -> int:
     """Check a file of your own measurements and put it into the records of your copy of the book.
 
-    The file is what `python -m helpers record --out FILE` writes on your GPU, or m.save("FILE") in a
-    page, where m is what measure(...) returned.
+    The file is what `python -m helpers record --out FILE` writes on your GPU, or m.save("FILE") in
+    a page, where m is what measure(...) returned.
     """
     from helpers.record.adding import add_record
 

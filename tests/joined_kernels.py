@@ -1,12 +1,13 @@
-"""Kernels whose shared reads ptxas joins, in the ways of published ones, and their counts beside ncu's.
+"""Kernels whose shared reads ptxas joins, in the ways of published ones, and their counts beside
+ncu's.
 
-`python -m tests.joined_kernels` prints, for each, what the emulator counts: wavefronts of the PTX and
-of the machine code. On a machine with an NVIDIA GPU, CuPy and ncu it also runs each under ncu, from the
-very cubin whose machine code was read, and says if the counts agree; its status is 1 if any does not.
---arch: what to compile for where there is no GPU.
+`python -m tests.joined_kernels` prints, for each, what the emulator counts: wavefronts of the PTX
+and of the machine code. On a machine with an NVIDIA GPU, CuPy and ncu it also runs each under ncu,
+from the very cubin whose machine code was read, and says if the counts agree; its status is 1 if
+any does not. --arch: what to compile for where there is no GPU.
 
-Every kernel computes C = A B for square matrices of 128 rows, row-major, but for `neighbours`, which
-adds up elements of A.
+Every kernel computes C = A B for square matrices of 128 rows, row-major, but for `neighbours`,
+which adds up elements of A.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Pretend tools for tests of what runs on a GPU: a compute-sanitizer, and the program that it watches.
+"""Pretend tools for tests of what runs on a GPU: a compute-sanitizer, and the program that it
+watches.
 
-Run as a program with "sanitizer" or "launch" first, it reads a job file as the real ones do, and acts
-by what stands in place of the compiled kernel: {"faulty": bool, "acts": [words]}. Acts: "hang",
-"late" (the program gives up), "stop", "mumble" (an unknown log), "ragged" (only the ragged shape is faulty), "wrong" (the result).
-A tool named in PRETEND_BLIND reports nothing. PRETEND_CALLS is a file that gets a line for each run.
+Run as a program with "sanitizer" or "launch" first, it reads a job file as the real ones do, and
+acts by what stands in place of the compiled kernel: {"faulty": bool, "acts": [words]}. Acts:
+"hang", "late" (the program gives up), "stop", "mumble" (an unknown log), "ragged" (only the ragged
+shape is faulty), "wrong" (the result). A tool named in PRETEND_BLIND reports nothing. PRETEND_CALLS
+is a file that gets a line for each run.
 """
 
 from __future__ import annotations

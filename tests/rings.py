@@ -1,7 +1,9 @@
-"""Which tests run when: the push ring with every `make test`, the day ring and the week ring by their commands.
+"""Which tests run when: the push ring with every `make test`, the day ring and the week ring by
+their commands.
 
-A ring runs what the smaller ones run, too. The push ring takes a slice of each large product of cases; the commit
-says which, so that another commit tries others. Tests that are named on the command line run always.
+A ring runs what the smaller ones run, too. The push ring takes a slice of each large product of
+cases; the commit says which, so that another commit tries others. Tests that are named on the
+command line run always.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ LATER = {
     "tests/test_newcomer.py": "day",
     "tests/test_pretended.py": "day",
 }
-"""The smallest ring that runs a whole file, or one of its tests (file::test), if not the push ring."""
+"""The smallest ring that runs a whole file, or one of its tests (file::test), if not the push ring.
+"""
 
 SLICES = {
     "packages/labs/tests/test_exploits.py": 4,
@@ -57,13 +60,17 @@ SLICES = {
 
 
 def place(nodeid: str, table: Mapping[str, object]) -> str:
-    """The name under which this test stands in a table: its own, or its file's; "" if it stands there not at all."""
+    """The name under which this test stands in a table: its own, or its file's; "" if it stands
+    there not at all.
+    """
     name = nodeid.split("[")[0]
     return next((one for one in (name, name.split("::")[0]) if one in table), "")
 
 
 def runs(nodeid: str, ring: str, commit: int) -> bool:
-    """Whether a ring runs a test. commit: any number; n that follow each other draw all of a slice of n."""
+    """Whether a ring runs a test. commit: any number; n that follow each other draw all of a slice
+    of n.
+    """
     later = LATER.get(place(nodeid, LATER), "push")
     if RINGS.index(later) > RINGS.index(ring):
         return False

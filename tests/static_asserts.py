@@ -2,7 +2,8 @@
 
 Reads the file and the headers that it includes, and turns constants and conditions into one Python
 function of the tile sizes. It knows the C++ that the kernels' heads are made of, whole numbers that
-are not negative above all, and refuses anything else (Unknown): what is not understood must not pass.
+are not negative above all, and refuses anything else (Unknown): what is not understood must not
+pass.
 """
 
 from __future__ import annotations
@@ -469,7 +470,8 @@ INSTANCES: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = {
         "multiply": ({"DEPTH": "MMA_K"},),
     },
 }
-"""With which parameters a file uses the functions that hold conditions of their own; () for unused."""
+"""With which parameters a file uses the functions that hold conditions of their own; () for unused.
+"""
 
 
 @dataclass(frozen=True)
@@ -484,7 +486,10 @@ class Asserts:
 
 
 def read(kernel: Kernel) -> Asserts:
-    """The static_asserts of a kernel's file as one function. Raises Unknown at what it does not know."""
+    """The static_asserts of a kernel's file as one function.
+
+    Raises Unknown at what it does not know.
+    """
     names = tuple(kernel.params)
     macros = {**kernel.defines, "__CUDA_ARCH__": str(10 * arch_number(kernel.min_arch))}
     text = preprocessed(kernel.source, macros, names)

@@ -1,4 +1,6 @@
-"""Bound launches: what reaches the driver, byte by byte; in the emulator, on a pretended GPU, and on a GPU."""
+"""Bound launches: what reaches the driver, byte by byte; in the emulator, on a pretended GPU, and
+on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from nogpu import device
 from nogpu.errors import ConfigError, DtypeError, EmulationError, NoGPUError, ShapeError
 from tests.test_pretended import on, said, stops, written
 
-# -- in the emulator -----------------------------------------------------------------------------------
+# -- in the emulator
+# -----------------------------------------------------------------------------------
 
 
 def given(name: str, M: int, N: int, K: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -90,7 +93,8 @@ def test_a_tma_kernel_is_bound_in_the_emulator_too() -> None:
     assert numbers.beyond(k, C, numbers.reference(k, A, B), numbers.error_bound(k, A, B)) == 0
 
 
-# -- what reaches the driver ---------------------------------------------------------------------------
+# -- what reaches the driver
+# ---------------------------------------------------------------------------
 
 
 class Array:
@@ -119,7 +123,9 @@ class Array:
 
 @dataclass
 class Launched:
-    """One call of the driver: which kernel, how, where, and the bytes behind each argument's pointer."""
+    """One call of the driver: which kernel, how, where, and the bytes behind each argument's
+    pointer.
+    """
 
     kernel: int
     grid: tuple[int, ...]
@@ -252,7 +258,9 @@ def test_the_check_sees_arguments_in_a_wrong_order_or_of_a_wrong_size(
 
 
 def kinds(name: str) -> str:
-    """What each parameter of a Hopper kernel is, by its declaration: a tensor map, an int or a pointer."""
+    """What each parameter of a Hopper kernel is, by its declaration: a tensor map, an int or a
+    pointer.
+    """
     k = catalog[name]
     found = re.search(rf"\b{k.entry}\s*\(([^)]*)\)", k.source)
     assert found
@@ -418,7 +426,9 @@ def test_blocks_that_wait_for_each_other_all_find_an_sm(
 
 
 def test_what_is_kept_for_a_stream_is_not_put_into_a_graph(rooms: Any, driver: list[Any]) -> None:
-    """Zeros would be written when the graph runs, and the next launch would count from what lies there."""
+    """Zeros would be written when the graph runs, and the next launch would count from what lies
+    there.
+    """
     import cupy
 
     stream = cupy.cuda.get_current_stream()
@@ -461,11 +471,14 @@ def test_a_thread_without_a_context_gets_one(
         start()
 
 
-# -- the copies ----------------------------------------------------------------------------------------
+# -- the copies
+# ----------------------------------------------------------------------------------------
 
 
 def run_copy(source: str, rows: int, cols: int, row: int) -> tuple[Any, np.ndarray, np.ndarray]:
-    """The report of a copy in the emulator, from rows of `cols` elements to rows that start `row` apart."""
+    """The report of a copy in the emulator, from rows of `cols` elements to rows that start `row`
+    apart.
+    """
     from nogpu import emulator
 
     here = np.arange(rows * cols, dtype=np.uint16).reshape(rows, cols)
@@ -488,7 +501,8 @@ def test_the_copy_fills_rows_and_leaves_what_is_between_them(shape: tuple[int, i
     assert rows == 1 or not np.array_equal(there[:, :cols], here)
 
 
-# -- on a pretended GPU --------------------------------------------------------------------------------
+# -- on a pretended GPU
+# --------------------------------------------------------------------------------
 
 CELLS = (
     """
@@ -568,7 +582,8 @@ def test_a_kernel_with_room_on_a_pretended_gpu(tmp_path: Path) -> None:
     assert said(cells).count("wrong: 0") == 2
 
 
-# -- on the device -------------------------------------------------------------------------------------
+# -- on the device
+# -------------------------------------------------------------------------------------
 
 ON_A_GPU = (
     "naive",

@@ -1,4 +1,5 @@
-"""The built book: it asks no other host for anything, reads aloud, links right, and renders offline.
+"""The built book: it asks no other host for anything, reads aloud, links right, and renders
+offline.
 
 The checks are in pages_check.py; each is also tried on a page that it must refuse.
 """

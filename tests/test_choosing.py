@@ -300,7 +300,9 @@ def test_a_launch_in_words() -> None:
 
 @pytest.mark.parametrize("name", ["mma_pipelined", "mma_pipelined_bf16"])
 def test_two_bytes_in_are_two_bytes_out(name: str) -> None:
-    """Rounded once: what the float32 of another kernel is, rounded, that adds on Tensor Cores in the same order."""
+    """Rounded once: what the float32 of another kernel is, rounded, that adds on Tensor Cores in
+    the same order.
+    """
     k, shape = catalog[name], (100, 150, 60)
     assert choosing.best(k.dtype, *shape, H200, emulated=True).kernel.entry == "mma_sliced"
     A, B = numbers.operands(k, *shape)
@@ -325,7 +327,9 @@ def test_an_older_kernel_is_weighed_only_where_its_successor_does_not_run() -> N
 # -- the recorded shapes ---------------------------------------------------------------------------
 
 HERE, OF_C = 100_000_000, 2_500_000
-"""Multiply-adds, and elements of C, of the largest recorded shape that is run here, in the emulator: seconds each."""
+"""Multiply-adds, and elements of C, of the largest recorded shape that is run here, in the
+emulator: seconds each.
+"""
 RECORDED = [
     (dtype, size)
     for dtype in picking.NAMED
@@ -345,7 +349,9 @@ def test_what_is_recorded_is_clean_in_the_emulator(dtype: str, shape: tuple[int,
 
 @pytest.mark.parametrize("dtype", picking.NAMED)
 def test_the_record_holds_what_is_picked_today(dtype: str) -> None:
-    """Whoever changes a formula records the shapes anew: python -m helpers record --no-points --auto."""
+    """Whoever changes a formula records the shapes anew: python -m helpers record --no-points
+    --auto.
+    """
     found = everywhere(dtype)
     assert found is not None
     for e in (*found.entries, *found.named):

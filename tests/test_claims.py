@@ -1,5 +1,6 @@
-"""Sentences tied to numbers: what holds() does, that every page quotes itself, and that a changed record
-stops the book at the sentence that it makes false."""
+"""Sentences tied to numbers: what holds() does, that every page quotes itself, and that a changed
+record stops the book at the sentence that it makes false.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def test_the_call_itself_is_no_place_of_its_words(book: Path) -> None:
     assert "Not on this page" not in claims.prose(PAGE)
 
 
-# -- the pages of this book --------------------------------------------------------------------------
+# -- the pages of this book
+# --------------------------------------------------------------------------
 
 PAGES = sorted((ROOT / "book").glob("*.md"))
 
@@ -130,7 +132,8 @@ def test_a_chapter_of_the_climb_ties_its_sentences(page: Path) -> None:
     assert len(tied) >= 8 and 4 * len(tied) >= glued
 
 
-# -- records that make a sentence false ----------------------------------------------------------------
+# -- records that make a sentence false
+# ----------------------------------------------------------------
 
 Record = dict[str, Any]
 

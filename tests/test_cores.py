@@ -23,7 +23,9 @@ LINES |= {"warp_tiled_core": 50}  # two fetches and two sets of fragments are wh
 HOUSE = {"sum", "k0", "a_col", "b_col", "c_row", "c_col", "row", "col", "copy"}
 """Names of the whole climb, which not every file has."""
 WORDS = HOUSE | {"f", "auto", "__align__", "a_four", "b_four", "row_length"}
-"""What a core says and its file or headers do not: an element type in place of T, a copy without a loop."""
+"""What a core says and its file or headers do not: an element type in place of T, a copy without a
+loop.
+"""
 AHEAD = {
     "double_buffer_core": {"shared store": 4},
     "lane_map_core": {"shared store": 4},
@@ -32,8 +34,9 @@ AHEAD = {
     "mma_pipelined_core": {"shared load": 8},
     "wmma_tiled_core": {"shared store": 4, "shared load": 8},
 }
-"""Where a file does once more than its core: zeros put down after the last of four tiles, fragments read
-after the last of eight steps."""
+"""Where a file does once more than its core: zeros put down after the last of four tiles, fragments
+read after the last of eight steps.
+"""
 UNSAID = {"STAGES", "MIN_BLOCKS", "GROUP_M"}
 """Of two stages a core says 2; launch bounds it has none, and no bands."""
 

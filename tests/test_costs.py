@@ -1,4 +1,6 @@
-"""The cost model: bounds that no recorded time beats, their order, their pictures, and what GPUs lack."""
+"""The cost model: bounds that no recorded time beats, their order, their pictures, and what GPUs
+lack.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def test_no_recorded_point_beats_its_bound() -> None:
 
 
 def test_no_recorded_kernel_takes_in_more_of_l2_than_is_said() -> None:
-    """`rates.L2_PORT` is assumed, and says that no kernel of the record takes in more than 3/5 of it."""
+    """`rates.L2_PORT` is assumed, and says that no kernel of the record takes in more than 3/5 of
+    it.
+    """
     taken = [b[costs.L2].ms / (b.measured or math.inf) for b in points()]
     assert max(taken) < 0.6
     need("hopper_2")
@@ -132,7 +136,8 @@ def test_counts_are_those_of_the_hardware() -> None:
         for counted, hardware, least in pairs:
             if hardware:
                 seen += 1
-                # ncu counts up to 2 % fewer deliveries where cp.async copies 4 bytes; why is not known
+                # ncu counts up to 2 % fewer deliveries where cp.async copies 4 bytes; why is not
+                # known
                 most = 1.03 if name in ("cp_async", "fp32_best") else 1.001
                 assert least <= counted / hardware <= most, (name, counted, hardware)
     assert seen > 15

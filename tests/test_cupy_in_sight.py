@@ -1,8 +1,8 @@
 """What the chapters show of CuPy runs: their cells with a GPU at hand, on a CuPy that is pretended.
 
 It refuses what CuPy refuses: an array of the host as an argument, a kernel that the text does not
-have, an event that was not recorded. It refuses a Python integer, too, which CuPy passes as 64 bits.
-Kernels run in the emulator. On a machine with a GPU the same cells run on it.
+have, an event that was not recorded. It refuses a Python integer, too, which CuPy passes as 64
+bits. Kernels run in the emulator. On a machine with a GPU the same cells run on it.
 """
 
 from __future__ import annotations

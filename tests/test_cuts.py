@@ -1,4 +1,5 @@
-"""Tiles cut along k among workers: the walk of the kernels, the protocol of handing sums over, and its clocks.
+"""Tiles cut along k among workers: the walk of the kernels, the protocol of handing sums over, and
+its clocks.
 
 The protocol runs twice: as the kernel's own code in the emulator, and, for many more sizes, as the
 steps of its text here. Each way has twins with one thing wrong, which must be found.
@@ -127,7 +128,8 @@ def test_what_cannot_be_shared_out_is_refused() -> None:
         Walk(4, 5, 8, cuts.even(5, 4, 8)).sharers(5)
 
 
-# -- the protocol, step by step ----------------------------------------------------------------------
+# -- the protocol, step by step
+# ----------------------------------------------------------------------
 
 TWINS = ("waits for one too few", "counts before it leaves", "sets no count back", "waits at once")
 """Faults of a worker: each must be seen under some order of events."""
@@ -223,7 +225,8 @@ def test_a_faulty_worker_is_found(fault: str) -> None:
     assert not any(play(walk, seed=seed) for seed in range(40))
 
 
-# -- the protocol, as the kernel has it --------------------------------------------------------------
+# -- the protocol, as the kernel has it
+# --------------------------------------------------------------
 
 BARRIER = '"r"(1 + threadIdx.x / WARPGROUP)'
 ADD = """
@@ -262,7 +265,9 @@ extern "C" __global__ void add(const float* A, float* C, int* stored, float4* pa
 
 
 def add_up(walk: Walk, old: str = "", new: str = "") -> tuple[bool, emulator.Report]:
-    """Run kernels/common/hand_over.cuh in the emulator, `old` in it replaced: right, and the report."""
+    """Run kernels/common/hand_over.cuh in the emulator, `old` in it replaced: right, and the
+    report.
+    """
     text = (KERNELS / "common" / "hand_over.cuh").read_text(encoding="utf-8")
     assert text.count(BARRIER) == 1 and (not old or text.count(old) == 1), old
     source = text.replace(BARRIER, '"n"(1)').replace(old, new) + ADD  # the emulator wants a literal
@@ -353,11 +358,14 @@ def test_pieces_are_the_kernels(tiles: int, workers: int, steps: int) -> None:
             assert Sharers(*map(int, who[tile])) == walk.sharers(tile)
 
 
-# -- clocks ------------------------------------------------------------------------------------------
+# -- clocks
+# ------------------------------------------------------------------------------------------
 
 
 def counted(walk: Walk, work: cuts.Work) -> tuple[float, float]:
-    """Bytes that the busiest worker leaves and takes, counted over all pieces, shares as equal as they may be."""
+    """Bytes that the busiest worker leaves and takes, counted over all pieces, shares as equal as
+    they may be.
+    """
     leaves: Counter[int] = Counter()
     takes: Counter[int] = Counter()
     for tile in range(walk.division.whole, walk.tiles):

@@ -260,7 +260,8 @@ def test_an_error_in_a_page_names_its_line(tmp_path: Path) -> None:
         assert f"index.md:{above + line}: ERROR: {words}" in complaints
 
 
-# --- CUDA in the built book ------------------------------------------------------------------------
+# --- CUDA in the built book
+# ------------------------------------------------------------------------
 
 
 def coloured(soup: Any, word: str) -> list[str]:

@@ -387,7 +387,9 @@ ROUND = """
 @pytest.mark.parametrize("lanes", [1, 1 << 16])
 @pytest.mark.parametrize("schedule", ["ascending", "permuted"])
 def test_a_block_may_end_when_it_has_waited_for_what_its_peers_did_last(lanes, schedule):
-    """By an mbarrier, which the blocks of a cluster need not meet for; an arrival is such a use, too."""
+    """By an mbarrier, which the blocks of a cluster need not meet for; an arrival is such a use,
+    too.
+    """
     out = np.zeros((2, 64), np.int32)
     defines = {"MEET": "__syncthreads();", "WAIT": "barrier_wait(&full, 0);"}
     ends = HAND.rstrip().removesuffix("}").rstrip().removesuffix("cluster_sync();")

@@ -165,7 +165,8 @@ def test_an_exercise_names_the_line_of_the_barrier() -> None:
     assert all("`__syncthreads();" in text for text in wrong), wrong
 
 
-# -- threads that stay ------------------------------------------------------------------------------
+# -- threads that stay
+# ------------------------------------------------------------------------------
 
 PHASE = """
     __shared__ unsigned long long bar;
@@ -201,7 +202,8 @@ def test_a_phase_may_be_complete_before_the_warp_acts_together(
     np.testing.assert_array_equal(out[:32], want + 1)
 
 
-# -- cp.async of fewer bytes than it is wide --------------------------------------------------------
+# -- cp.async of fewer bytes than it is wide
+# --------------------------------------------------------
 
 COPY = """
 extern "C" __global__ void k({const}float* x, float* out, int bytes, int late)
@@ -298,7 +300,8 @@ def test_bounds_and_alignment_of_a_ragged_copy() -> None:
     assert "a multiple of 16" in found.message and found.count == 32
 
 
-# -- words that an opcode may carry ------------------------------------------------------------------
+# -- words that an opcode may carry
+# ------------------------------------------------------------------
 
 
 def translate(text: str) -> None:
@@ -427,7 +430,8 @@ def test_words_that_change_nothing_are_known() -> None:
         translate(text)
 
 
-# -- advice -----------------------------------------------------------------------------------------
+# -- advice
+# -----------------------------------------------------------------------------------------
 
 KOGGE = """
     s[t] = t;
@@ -475,7 +479,8 @@ def test_a_later_race_of_two_warps_corrects_the_advice() -> None:
     assert "__syncwarp()" in of_kind(within, "race")[0].message
 
 
-# -- flags that many threads set ----------------------------------------------------------------------
+# -- flags that many threads set
+# ----------------------------------------------------------------------
 
 FLAG = """
 extern "C" __global__ void k(const int* x, int* y, int* flag)
@@ -536,7 +541,8 @@ def test_two_threads_that_compute_one_element_are_still_a_race() -> None:
     assert of_kind(emulator.launch(source, "k", 4, 64, args), "race")
 
 
-# -- thread-local arrays ------------------------------------------------------------------------------
+# -- thread-local arrays
+# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -569,7 +575,8 @@ def test_what_was_read_from_a_local_array_does_not_change_with_it(
     np.testing.assert_array_equal(out.reshape(32, 8), np.tile(want, (32, 1)))
 
 
-# -- dynamic shared memory that the launch does not ask for ----------------------------------------------
+# -- dynamic shared memory that the launch does not ask for
+# ----------------------------------------------
 
 DYNAMIC = """extern "C" __global__ void k(const int* x, int* y)
 {
@@ -616,7 +623,8 @@ def test_a_kernel_may_leave_its_dynamic_shared_memory_alone() -> None:
     assert emulator.launch(source.replace("STATIC", ""), "k", 1, 32, args).ok
 
 
-# -- bits loaded into wider registers -----------------------------------------------------------------
+# -- bits loaded into wider registers
+# -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("space", ["global", "shared", "local"])
@@ -644,7 +652,8 @@ def test_bits_are_extended_with_zeros(load: str, want: int, space: str) -> None:
     assert (out[:32].view(np.uint32) == want).all(), hex(int(out.view(np.uint32)[0]))
 
 
-# -- matrices at generic addresses -----------------------------------------------------------------------
+# -- matrices at generic addresses
+# -----------------------------------------------------------------------
 
 WMMA = """
 #include <mma.h>
@@ -710,7 +719,8 @@ def test_atomics_look_only_at_the_addresses_of_active_lanes() -> None:
     np.testing.assert_array_equal(out[:64], want)
 
 
-# -- refused by name ---------------------------------------------------------------------------------------
+# -- refused by name
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

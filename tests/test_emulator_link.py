@@ -66,7 +66,8 @@ LINES = (
     "call (back), device, (given)", "call (back), x, (given)", "call (back), malloc, (given)",
     "call free, (given)", "call (back), vprintf, (given)", "call __assertfail, (given)",
 )  # fmt: skip
-"""With SAMPLES and the kernels of the book: each function that is linked is called in one of these."""
+"""With SAMPLES and the kernels of the book: each function that is linked is called in one of these.
+"""
 
 HEAD = """.version 8.3
 .target sm_90a

@@ -1,4 +1,6 @@
-"""When slots of shared memory are filled and read, as the emulator tells it: order, owners, and faults that show."""
+"""When slots of shared memory are filled and read, as the emulator tells it: order, owners, and
+faults that show.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What an error looks like in a notebook: the reader's line and the message, nothing of the library."""
+"""What an error looks like in a notebook: the reader's line and the message, nothing of the
+library.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How chapters are measured as essays; each measure on a page that keeps its limit and one that does not."""
+"""How chapters are measured as essays; each measure on a page that keeps its limit and one that
+does not.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,8 @@ The end.
 
 
 def test_words_are_those_in_sight() -> None:
-    # One two · Time about 3 minutes · Three four words and 1 says · a b c d · Five six · Summary The end
+    # One two · Time about 3 minutes · Three four words and 1 says · a b c d · Five six · Summary
+    # The end
     assert prose_words(PAGE) == 2 + 4 + 6 + 4 + 2 + 3
     assert prose_words(PAGE.replace("The end.", "The end is long.")) == prose_words(PAGE) + 2
     for closed in ("Closed", "Words of", "eight", "hidden = 1", "fenced", "name: python3"):

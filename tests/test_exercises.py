@@ -1,9 +1,9 @@
 """Exercises: the checkers, and that every chapter's starters fail and solutions pass.
 
 The convention that chapters keep: exercise "NN.i" is a section of book/NN_*.md with one code cell
-that calls check("NN.i", ...) (the starter), at least one dropdown "Hint" and one dropdown "Solution"
-whose Python block ends with the same call. Starter and solution are run after the chapter's first
-code cell.
+that calls check("NN.i", ...) (the starter), at least one dropdown "Hint" and one dropdown
+"Solution" whose Python block ends with the same call. Starter and solution are run after the
+chapter's first code cell.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Exercises of chapters 8 to 11: what is right in the precision shown, wrong twins, and their hints."""
+"""Exercises of chapters 8 to 11: what is right in the precision shown, wrong twins, and their
+hints.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Exercises of chapters 17 to 22: right answers that count, wrong ones, and hints that are true of them."""
+"""Exercises of chapters 17 to 22: right answers that count, wrong ones, and hints that are true of
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Exercises of chapters 05 to 07: right answers pass, each likely mistake gets a hint true of it, and no
-kernel exercise is passed without doing what it asks."""
+"""Exercises of chapters 05 to 07: right answers pass, each likely mistake gets a hint true of it,
+and no kernel exercise is passed without doing what it asks.
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ def test_the_printed_solution_passes(page: str, id: str, name: str) -> None:
     assert check(id, solution(page, id)[name]).passed
 
 
-# -- 12.1 --------------------------------------------------------------------------------------------
+# -- 12.1
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [16, 16.0])
@@ -83,7 +84,8 @@ def test_a_wrong_strip_is_told_why(answer: float, hint: str) -> None:
     assert hint.lower() in said("12.1", answer).lower()
 
 
-# -- 12.2 and 12.3 -------------------------------------------------------------------------------------
+# -- 12.2 and 12.3
+# -------------------------------------------------------------------------------------
 
 
 def quarters(groups: list[int], far: tuple[int, ...] = (1, 2), banks: bool = True) -> int:
@@ -140,7 +142,8 @@ def test_other_lane_maps_are_told_why(place: Callable[..., Any], hint: str) -> N
     assert hint in said("12.3", place)
 
 
-# -- 15.1 --------------------------------------------------------------------------------------------
+# -- 15.1
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [100 * 288 / 396, 72.7, 73, 72.73])
@@ -165,7 +168,8 @@ def test_a_wrong_share_is_told_why(answer: float, hint: str) -> None:
     assert hint.lower() in said("15.1", answer).lower()
 
 
-# -- 15.2 --------------------------------------------------------------------------------------------
+# -- 15.2
+# --------------------------------------------------------------------------------------------
 
 
 def fits(sets: int = 2, rest: int = 32, most: int = 255, file: int = 65536) -> Callable[..., bool]:
@@ -207,7 +211,8 @@ def test_a_wrong_rule_of_registers_is_told_why(answer: Callable[..., Any], hint:
     assert hint in said("15.2", answer)
 
 
-# -- 15.3 --------------------------------------------------------------------------------------------
+# -- 15.3
+# --------------------------------------------------------------------------------------------
 
 
 def up(a: int, b: int) -> int:
@@ -263,7 +268,8 @@ def test_no_place_in_the_list_is_always_the_answer(at: int) -> None:
     assert not check("15.3", lambda t, m, n, s: t[at]).passed
 
 
-# -- 16.1, 16.2 --------------------------------------------------------------------------------------
+# -- 16.1, 16.2
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -300,7 +306,8 @@ def test_other_bytes_handed_over_are_told_why(answer: float, hint: str) -> None:
     assert not check("16.2", answer).passed and hint in said("16.2", answer)
 
 
-# -- 12.4 --------------------------------------------------------------------------------------------
+# -- 12.4
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -322,7 +329,8 @@ def test_squares_along_the_rows_run() -> None:
     assert not check("12.4", "lane / 8").passed
 
 
-# -- 13.1 and 13.2 -----------------------------------------------------------------------------------
+# -- 13.1 and 13.2
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -358,7 +366,8 @@ def test_a_wrong_count_of_banks_is_told_why(parts: Callable[[str], list[str]], h
     assert hint in said("13.2", count)
 
 
-# -- 14.1 and 14.2 -----------------------------------------------------------------------------------
+# -- 14.1 and 14.2
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""A finding names the line that it is about: each barrier of each kernel of chapters 6 to 18, in turn."""
+"""A finding names the line that it is about: each barrier of each kernel of chapters 6 to 18, in
+turn.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,8 @@ def test_a_barrier_that_some_threads_skip_is_named_by_its_own_line(name: str) ->
         source = changed(kernel, line, f"if ((threadIdx.x + threadIdx.y) % 2 == 0) {BARRIER}")
         told = [f for f in findings(kernel, source) if f.kind == "divergent-barrier"]
         # Threads that skip a barrier meet the others at the next one: both lines are named. What a
-        # whole warp must execute together, as a product of Tensor Cores or a shuffle, is told beside it.
+        # whole warp must execute together, as a product of Tensor Cores or a shuffle, is told
+        # beside it.
         whole_warp = [f for f in told if "come to" in f.message or "__shfl" in f.text]
         at_barriers = [f for f in told if f not in whole_warp]
         assert {f.line for f in at_barriers} <= set(lines), (line, at_barriers)

@@ -1,4 +1,6 @@
-"""How a notebook begins: what its first cell says and does, on Colab and elsewhere, and where it fails."""
+"""How a notebook begins: what its first cell says and does, on Colab and elsewhere, and where it
+fails.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,8 @@ def test_a_notebook_without_its_folder_says_so(tmp_path: Path) -> None:
     assert len(shown.splitlines()) == 1
 
 
-# --- what start says -------------------------------------------------------------------------------
+# --- what start says
+# -------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""Rooms of the first pages: what they compute of records and GPUs, and that a changed record is noticed."""
+"""Rooms of the first pages: what they compute of records and GPUs, and that a changed record is
+noticed.
+"""
 
 from __future__ import annotations
 

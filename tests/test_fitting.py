@@ -47,7 +47,8 @@ def driver_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
     sources._session.cache_clear()
 
 
-# --- which NVRTC -----------------------------------------------------------------------------------
+# --- which NVRTC
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.nvrtc
@@ -113,7 +114,8 @@ def test_a_launch_refuses_code_that_the_driver_would_refuse(
     assert launch.cuda_function(p) == "naive" and loaded
 
 
-# --- cuBLAS ----------------------------------------------------------------------------------------
+# --- cuBLAS
+# ----------------------------------------------------------------------------------------
 
 
 def test_without_cublas_times_are_replayed_and_the_label_says_why(
@@ -144,7 +146,8 @@ def test_no_gpu_is_still_that(monkeypatch: pytest.MonkeyPatch) -> None:
         Session()
 
 
-# --- what is said ----------------------------------------------------------------------------------
+# --- what is said
+# ----------------------------------------------------------------------------------
 
 
 def said() -> str:
@@ -240,7 +243,8 @@ def test_the_driver_is_asked_through_its_own_library(monkeypatch: pytest.MonkeyP
     assert (ask(), count()) == (None, 0)
 
 
-# --- nvdisasm --------------------------------------------------------------------------------------
+# --- nvdisasm
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.nvrtc

@@ -29,7 +29,10 @@ def home(tmp_path: Path) -> Path:
 
 
 def chosen(home: Path, driver: str | None, *arguments: str, stamp: str = "") -> str:
-    """What `make book` would install beside a driver of this version; "" if nothing. None: no nvidia-smi."""
+    """What `make book` would install beside a driver of this version; "" if nothing.
+
+    None: no nvidia-smi.
+    """
     tool = home / "bin" / "nvidia-smi"
     tool.write_text("#!/bin/sh\nexit 127\n" if driver is None else f"#!/bin/sh\necho '{driver}'\n")
     tool.chmod(0o755)
@@ -186,7 +189,10 @@ def test_make_lab_starts_jupyterlab_on_the_notebooks(home: Path) -> None:
 
 
 def test_another_projects_environment_is_not_handed_on(home: Path) -> None:
-    """IPython would put that one's packages before its own. The control: a Makefile without that line hands it on."""
+    """IPython would put that one's packages before its own.
+
+    The control: a Makefile without that line hands it on.
+    """
     makefile = home / "Makefile"
     whole = makefile.read_text(encoding="utf-8")
     for text, shown in ((whole, "[]"), (whole.replace("unexport VIRTUAL_ENV", ""), "[/else]")):

@@ -1,7 +1,7 @@
 """The Hopper kernels of chapter 20, without a Hopper: they compile, and the host side is right.
 
-In the emulator `test_hopper_kernels` runs them. What runs on the device is marked gpu and says that it did
-not run where there is none.
+In the emulator `test_hopper_kernels` runs them. What runs on the device is marked gpu and says that
+it did not run where there is none.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def test_rules_and_static_asserts_agree(name: str) -> None:
     assert min(seen.values()) > 0
 
 
-# -- the host side, on stand-ins for CuPy arrays ----------------------------------------------------
+# -- the host side, on stand-ins for CuPy arrays
+# ----------------------------------------------------
 
 
 def matrix(rows: int, cols: int, row_bytes: int | None = None, address: int = 1 << 20) -> Any:
@@ -160,7 +161,8 @@ def test_the_grid_gives_equal_shares() -> None:
             assert p.grid[0] % cluster == 0 and 1 <= p.grid[0] <= kernel.params["SMS"], (name, edge)
 
 
-# -- on the device ----------------------------------------------------------------------------------
+# -- on the device
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.gpu

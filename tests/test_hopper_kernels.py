@@ -1,7 +1,7 @@
 """The Hopper kernels in the emulator: right at awkward shapes, without a finding, and counted.
 
-TMA, wgmma and clusters run here without a GPU. What a kernel asks of memory is held to the closed formulas of
-the cost model, and to what ncu counted on an H200.
+TMA, wgmma and clusters run here without a GPU. What a kernel asks of memory is held to the closed
+formulas of the cost model, and to what ncu counted on an H200.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def test_several_rounds_of_a_ring_and_of_tiles() -> None:
 
 
 def test_stream_k_runs_with_its_own_tile_on_all_sms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its blocks wait for each other, all of one tile: they run together, each with all of an SM's shared memory."""
+    """Its blocks wait for each other, all of one tile: they run together, each with all of an SM's
+    shared memory.
+    """
     found = trace("hopper_6", 1, 18, 1867)
     assert sound(found), found.report
     assert found.report.blocks_total > 50
@@ -127,7 +129,9 @@ def test_a_fault_is_found(fault: str) -> None:
 
 
 def boxes(p: Any) -> int:
-    """Bytes that the copy engine brings into shared memory: every tile's share of A and B, whole boxes."""
+    """Bytes that the copy engine brings into shared memory: every tile's share of A and B, whole
+    boxes.
+    """
     rows, cols = p.tile
     tiles = cdiv(p.M, rows) * cdiv(p.N, cols)
     return tiles * cdiv(p.K, 64) * 64 * (rows + cols) * 2
@@ -218,7 +222,9 @@ def test_neighbouring_floats_are_one_apart() -> None:
 
 
 def test_bytes_and_wavefronts_are_those_that_ncu_counts() -> None:
-    """At four shapes a kernel: where tiles are whole every byte; at edges sectors that are not all of a row more."""
+    """At four shapes a kernel: where tiles are whole every byte; at edges sectors that are not all
+    of a row more.
+    """
     moved = agree.of_engines(load(DEFAULT_GPU).counters, most=300 * 520 * 450)
     assert {(r["kernel"], r["launch"]) for r in moved} >= {
         (name, "x".join(map(str, shape)))

@@ -40,8 +40,11 @@ ROOMS = (
     "helpers",
     "tools",
 )
-"""From the ground floor up; each imports only from those before it. CONTRIBUTING.md shows it. `helpers` itself
-is the face and the command line, which call everything, the exporter in tools/ among it."""
+"""From the ground floor up; each imports only from those before it.
+
+CONTRIBUTING.md shows it. `helpers` itself is the face and the command line, which call everything,
+the exporter in tools/ among it.
+"""
 
 HOMES = {"packages/nogpu/nogpu": "nogpu", "packages/labs/tilelabs": "tilelabs"}
 """Folders of packages, and the names by which they are imported."""
@@ -241,7 +244,9 @@ def test_the_emulator_has_four_rooms_and_each_imports_downwards() -> None:
 
 
 def needed(path: str, source: str) -> set[str]:
-    """Modules of its own room that one of the emulator's imports when it runs; of the record, also for its types."""
+    """Modules of its own room that one of the emulator's imports when it runs; of the record, also
+    for its types.
+    """
     tree = ast.parse(source)
     room, skip = "nogpu.emulator." + path.split("/")[0], hints(tree)
     if path.startswith("record/"):
@@ -373,8 +378,9 @@ def drawn(source: str, room: str) -> set[str]:
 
 
 def homeless(pages: dict[str, str], plotted: set[str], own: dict[str, set[str]]) -> list[str]:
-    """Pictures in the wrong room. pages: source by chapter; plotted: names that plots offers, own: by
-    chapter, those of its pictures.py."""
+    """Pictures in the wrong room. pages: source by chapter; plotted: names that plots offers, own:
+    by chapter, those of its pictures.py.
+    """
     faults = []
     for name in sorted(plotted):
         where = [chapter for chapter, text in pages.items() if name in drawn(text, "plots")]
@@ -499,7 +505,8 @@ def test_the_guard_guards() -> None:
     assert ran.returncode != 0
 
 
-# --- sources ---------------------------------------------------------------------------------------
+# --- sources
+# ---------------------------------------------------------------------------------------
 
 # Put together from parts, so that this file keeps its own rule.
 MACHINE = re.compile("|".join(["/" + "work/", "/" + "home/", "/" + "root/", "/" + "Users/"]))
@@ -547,7 +554,8 @@ def test_links_to_files_resolve(name: str) -> None:
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
-# --- chapters ----------------------------------------------------------------------------------------
+# --- chapters
+# ----------------------------------------------------------------------------------------
 
 UNITS = r"(?:ms|µs|us|ns|s|[GT]FLOP/s|[GT]FLOPS|[GT]B/s|[MG]Hz|W|%)"
 TYPED = re.compile(r"(?<![\w.])\d[\d.,]*\s*" + UNITS + r"(?![\w/])")
@@ -630,8 +638,9 @@ SHOWN = (
     *("table", "quiz", "say", "provenance", "show_kernel", "check"),
     *("evidence", "tuned_note", "Markdown"),
 )
-"""What a cell displays only if it is the cell's last expression, beside plots, pictures, explorers and
-live."""
+"""What a cell displays only if it is the cell's last expression, beside plots, pictures, explorers
+and live.
+"""
 
 
 def page_cells(text: str) -> list[ast.Module]:
@@ -722,7 +731,9 @@ def test_a_typed_number_and_a_thin_chapter_are_refused() -> None:
 
 @pytest.mark.xdist_group("held together")
 def test_tests_of_a_group_stay_together(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist marks a test's name with its group; a pytest that hides it runs everything twice."""
+    """pytest-xdist marks a test's name with its group; a pytest that hides it runs everything
+    twice.
+    """
     if os.environ.get("PYTEST_XDIST_WORKER"):
         assert request.node.nodeid.endswith("@held together")
 

@@ -232,8 +232,8 @@ def test_the_lane_map_reads_both_tiles_in_two_wavefronts():
 
 
 def test_the_squares_and_the_rows_in_pieces_of_four_belong_together():
-    """With squares alone a thread's rows are neighbours: four times 16 of them meet in two banks' fours,
-    four times 8 do not.
+    """With squares alone a thread's rows are neighbours: four times 16 of them meet in two banks'
+    fours, four times 8 do not.
     """
     alone = catalog["lane_map"].source
     for old, new in (

@@ -218,7 +218,8 @@ def test_a_compile_error_is_shown() -> None:
     assert "x.cu(3): error: no &lt;y&gt;" in shown
 
 
-# --- one at a time, the latest wins ----------------------------------------------------------------
+# --- one at a time, the latest wins
+# ----------------------------------------------------------------
 
 
 def test_the_latest_request_wins() -> None:
@@ -257,7 +258,8 @@ def test_a_crash_does_not_stop_the_queue() -> None:
     assert done == ["tiled_8", "tiled_8"]
 
 
-# --- the book ---------------------------------------------------------------------------------------
+# --- the book
+# ---------------------------------------------------------------------------------------
 
 
 def test_the_book_has_a_sentence_and_no_widget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +295,8 @@ def test_a_kernel_without_tiles_is_refused() -> None:
         live.tile("tiled_33")
 
 
-# --- the widgets ------------------------------------------------------------------------------------
+# --- the widgets
+# ------------------------------------------------------------------------------------
 
 
 class Page:

@@ -1,4 +1,6 @@
-"""Slices of K on Tensor Cores: right and quiet wherever rows start, the same to the bit, and chosen where it helps."""
+"""Slices of K on Tensor Cores: right and quiet wherever rows start, the same to the bit, and chosen
+where it helps.
+"""
 
 from __future__ import annotations
 

@@ -131,7 +131,9 @@ H200 = gpu("h200")
 
 
 def test_rounds_by_hand():
-    """512 tiles of 128x256 on 132 SMs: four on the busiest, 2 x 128 multiply-adds and 48 sectors each."""
+    """512 tiles of 128x256 on 132 SMs: four on the busiest, 2 x 128 multiply-adds and 48 sectors
+    each.
+    """
     r = model.rounds("fp32_best", 4096, 4096, 4096, gpu=H200, resident=1)
     assert (r.blocks, r.busiest, r.clocks) == (512, 4, 4 * (256 + 48) * 4096)
     assert r.peak == pytest.approx(4096 * 4096 / (132 * 128) / (4 * 304))

@@ -1,4 +1,6 @@
-"""The record of faults in the Hopper kernels: of today's kernels, enough of them, and true when run again."""
+"""The record of faults in the Hopper kernels: of today's kernels, enough of them, and true when run
+again.
+"""
 
 from __future__ import annotations
 

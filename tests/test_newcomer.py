@@ -1,4 +1,6 @@
-"""A newcomer's path through chapter 6 in JupyterLab: gone again in a browser, and what is recorded of it."""
+"""A newcomer's path through chapter 6 in JupyterLab: gone again in a browser, and what is recorded
+of it.
+"""
 
 from __future__ import annotations
 

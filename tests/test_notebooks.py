@@ -275,7 +275,9 @@ KERNEL_CELL = "# A\n\n```{code-cell} ipython3\n:tags: [hide-output]\n\n%%cuda ti
 def test_a_kernel_cell_carries_the_kernels_text(
     book: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Below the magic line, in sight, in the notebook only; the cell keeps its id as the file changes."""
+    """Below the magic line, in sight, in the notebook only; the cell keeps its id as the file
+    changes.
+    """
     text = (ROOT / "kernels" / "06_tiled.cu").read_text(encoding="utf-8")
     (_, made) = cells(book, KERNEL_CELL)
     assert "".join(made["source"]) == "%%cuda tiled_32 TILE=16\n" + text.rstrip("\n")
@@ -642,7 +644,9 @@ def test_what_a_page_reads_is_seen(book: Path) -> None:
 def test_no_output_is_lost_on_a_slow_machine(
     book: Path, monkeypatch: pytest.MonkeyPatch, lossy: bool
 ) -> None:
-    """510 glued values, each message arriving late; nbclient as it comes (the wrong twin) drops some."""
+    """510 glued values, each message arriving late; nbclient as it comes (the wrong twin) drops
+    some.
+    """
     from nbclient import NotebookClient
 
     plain = NotebookClient.process_message
@@ -833,7 +837,9 @@ def chapters() -> list[Path]:
 
 
 def bare_fences(text: str) -> list[int]:
-    """Lines at which a fence without a language opens a block: as a rule the tail of a cell that was cut."""
+    """Lines at which a fence without a language opens a block: as a rule the tail of a cell that
+    was cut.
+    """
     found, inside = [], ""
     for number, line in enumerate(text.splitlines(), start=1):
         fence = re.match(r"\s*(`{3,})(.*)$", line)
@@ -850,7 +856,9 @@ def bare_fences(text: str) -> list[int]:
 
 
 def late_workbench(text: str) -> bool:
-    """Whether a %%cuda cell comes before the cell that imports helpers.page.workbench, which brings the magic."""
+    """Whether a %%cuda cell comes before the cell that imports helpers.page.workbench, which brings
+    the magic.
+    """
     cells = [m[1] for m in reading.FENCE.finditer(text)]
     body = [re.sub(r"\A(?::[^\n]*\n)*\s*", "", cell) for cell in cells]
     magic = [n for n, cell in enumerate(body) if cell.startswith("%%cuda")]

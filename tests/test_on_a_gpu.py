@@ -1,4 +1,6 @@
-"""What is recorded of notebooks and of the loop on a GPU: whole, without a fault, and as a reader is told."""
+"""What is recorded of notebooks and of the loop on a GPU: whole, without a fault, and as a reader
+is told.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ TILED = catalog["tiled_32"].source.splitlines()
 
 
 def line_of(words: str) -> int:
-    """Number of the line in the cell that holds these words: the kernel stands below the magic's line."""
+    """Number of the line in the cell that holds these words: the kernel stands below the magic's
+    line.
+    """
     return next(i for i, line in enumerate(TILED, 2) if words in line)
 
 

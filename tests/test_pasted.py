@@ -163,7 +163,9 @@ def test_a_program_of_another_style_runs_as_it_stands(name: str) -> None:
 
 @pytest.mark.nvrtc
 def test_a_race_in_a_pasted_program_is_found_on_its_own_line() -> None:
-    """Both loops of this scan use one buffer pair a step too early: the published fault of its kind."""
+    """Both loops of this scan use one buffer pair a step too early: the published fault of its
+    kind.
+    """
     text = source("22_scan_double_buffer")
     x, y = floats(100), floats(100)
     report = emulator.launch(

@@ -1,4 +1,6 @@
-"""Drawings of chapters 13 to 15: a walk through a patch, a ring, tiles dealt to SMs, and counted operands."""
+"""Drawings of chapters 13 to 15: a walk through a patch, a ring, tiles dealt to SMs, and counted
+operands.
+"""
 
 from __future__ import annotations
 

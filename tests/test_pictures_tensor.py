@@ -361,7 +361,8 @@ def test_a_box_lies_as_the_copy_engine_puts_it(swizzle: int) -> None:
     assert emulator.launch(LANDED, "land", 1, 32, given, arch="sm_90").ok
     drawn = [int(w) for w in texts(ch20.box(2).svg) if re.fullmatch("[0-7]", w)]
     rows = y.reshape(8, 64)[:, ::8].tolist()
-    # In the picture stand behind a row's chunks its own number, and before the first row numbers of banks.
+    # In the picture stand behind a row's chunks its own number, and before the first row numbers of
+    # banks.
     told = [c for r, row in enumerate(rows) for c in [*row, r]]
     starts = [i for i in range(len(drawn)) if drawn[i : i + len(told)] == told]
     assert len(starts) == 1, (drawn, told)

@@ -186,7 +186,8 @@ def test_launch_tells_what_the_emulator_found() -> None:
         p.launch(A, B, np.zeros((5, 5), np.float32), backend="emulator")
 
 
-# -- a text of one's own ----------------------------------------------------------------------------
+# -- a text of one's own
+# ----------------------------------------------------------------------------
 
 
 def test_a_text_of_ones_own_is_run_traced_and_compiled() -> None:
@@ -284,7 +285,8 @@ def test_what_nobody_measured_is_not_shown(size: int, tile: dict[str, int]) -> N
         plan(kernel, size, **tile).measure()
 
 
-# -- files that are edited --------------------------------------------------------------------------
+# -- files that are edited
+# --------------------------------------------------------------------------
 
 
 @pytest.fixture

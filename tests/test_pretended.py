@@ -1,4 +1,6 @@
-"""Every notebook on machines that pretend to have another GPU: nothing stops, no number has a wrong name."""
+"""Every notebook on machines that pretend to have another GPU: nothing stops, no number has a wrong
+name.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ MIXED = (
     "08_block_1d",
     "19_feeding",
 )
-"""Pages that say much of two GPUs side by side: run three times, so that each number's origin is known."""
+"""Pages that say much of two GPUs side by side: run three times, so that each number's origin is
+known.
+"""
 
 
 @needs_nvrtc
@@ -143,7 +147,8 @@ def test_a_notebook_runs_where_nothing_compiles(stem: str, tmp_path: Path) -> No
     assert not stops(cells)
 
 
-# -- wrong twins ---------------------------------------------------------------------------------------
+# -- wrong twins
+# ---------------------------------------------------------------------------------------
 
 
 def test_the_checker_tells_what_was_measured_here_and_what_is_recorded() -> None:
@@ -224,7 +229,8 @@ def test_a_cell_that_stops_is_told(tmp_path: Path) -> None:
     assert [float(text) < 1e-3 for text in cells[3].shown] == [True]
 
 
-# -- the pretended CuPy does what the book asks of the real one -----------------------------------------
+# -- the pretended CuPy does what the book asks of the real one
+# -----------------------------------------
 
 CUPY = """
 import cupy, numpy as np

@@ -87,7 +87,9 @@ class Card(FakeSession):
 
 @pytest.fixture
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Card]]:
-    """Makes measure() believe in a pretended card; only measuring does, kernels run in the emulator."""
+    """Makes measure() believe in a pretended card; only measuring does, kernels run in the
+    emulator.
+    """
 
     def plug_in(**about: Any) -> Card:
         session = type("Plugged", (Card,), about)()

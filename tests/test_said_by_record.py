@@ -50,7 +50,8 @@ def test_the_ragged_gain_is_untested_until_it_is_recorded() -> None:
     assert "untested" not in after
 
 
-# -- exercises of chapter 17 that are new with its first kernel --------------------------------------
+# -- exercises of chapter 17 that are new with its first kernel
+# --------------------------------------
 
 
 def solution(number: str) -> str:

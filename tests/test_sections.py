@@ -1,5 +1,6 @@
-"""Nothing of the five documents is missing: each section has a place that names its document, and each
-number that they print is on the page that goes through them."""
+"""Nothing of the five documents is missing: each section has a place that names its document, and
+each number that they print is on the page that goes through them.
+"""
 
 import csv
 import re
@@ -22,7 +23,9 @@ def rows():
 
 
 def names(text, document):
-    """Whether a text cites a document, names it ("document L", "documents B and S") or heads with it."""
+    """Whether a text cites a document, names it ("document L", "documents B and S") or heads with
+    it.
+    """
     cite = r"(?: ?\{cite\}`[^`]*`)?"
     one_of_a_list = rf"\b[Dd]ocuments? (?:[LBNSP]{cite}(?:, and |, | and ))*{document}\b"
     cited = rf"\{{cite\}}`(?:\w+,)*doc{document}(?:,\w+)*`"
@@ -110,7 +113,8 @@ def test_each_measured_section_of_published_csv_is_listed():
         assert found, (document, section)
 
 
-# -- the rows of the page ------------------------------------------------------------------------------
+# -- the rows of the page
+# ------------------------------------------------------------------------------
 
 
 def test_every_row_ends_in_one_of_the_words_that_the_page_explains():

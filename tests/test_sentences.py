@@ -1,4 +1,6 @@
-"""What chapters 7 to 11 say by the record: all of it is true of the record, and of another it is not."""
+"""What chapters 7 to 11 say by the record: all of it is true of the record, and of another it is
+not.
+"""
 
 from __future__ import annotations
 

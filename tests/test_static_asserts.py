@@ -49,7 +49,8 @@ MORE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
 }
-"""Rules that refuse more than the file does, for which tiles, and why: they may only be stricter."""
+"""Rules that refuse more than the file does, for which tiles, and why: they may only be stricter.
+"""
 
 
 def named(expression: str) -> set[str]:
@@ -83,7 +84,9 @@ def rules_of(kernel: Kernel) -> dict[str, Callable[[tuple[int, ...]], bool]]:
 
 
 def values(kernel: Kernel, free: set[str]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Of each tile size its choices, and neighbours outside of them. free: sizes that nobody asks for."""
+    """Of each tile size its choices, and neighbours outside of them. free: sizes that nobody asks
+    for.
+    """
     inside, outside = [], []
     for name, default in kernel.params.items():
         some = (default,) if name in free else tuple(kernel.choices.get(name, (default,)))

@@ -182,7 +182,9 @@ SECTIONS = (Section(PowerCap, lacking, option="the power that a kernel draws", r
 
 
 def test_a_new_section_takes_one_file(tmp_path: Path) -> None:
-    """A copy of the package with one file more plans it and offers it as an option, and reads records."""
+    """A copy of the package with one file more plans it and offers it as an option, and reads
+    records.
+    """
     shutil.copytree(
         ROOT / "helpers", tmp_path / "helpers", ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -215,7 +217,9 @@ def test_a_new_section_takes_one_file(tmp_path: Path) -> None:
 def test_the_loop_leaves_out_what_does_not_fit_and_ends_where_a_step_says_so(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step too long for the time is left and shorter ones follow; one with a `rest` ends its section."""
+    """A step too long for the time is left and shorter ones follow; one with a `rest` ends its
+    section.
+    """
     ran: list[str] = []
 
     def steps(rest: Any) -> Any:

@@ -1,6 +1,7 @@
 """Sums of Tensor Cores: the emulator's bits are an H200's, for every kind of matrix instruction.
 
-The record holds what one instruction of each kind made of operands that NumPy draws (tools/sums_on_a_gpu.py).
+The record holds what one instruction of each kind made of operands that NumPy draws
+(tools/sums_on_a_gpu.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The page on teaching: its commands run in their order, as a new teacher types them; its tables; its container."""
+"""The page on teaching: its commands run in their order, as a new teacher types them; its tables;
+its container.
+"""
 
 from __future__ import annotations
 
@@ -58,12 +60,16 @@ def test_a_table_stands_for_each_record_and_a_missing_one_is_told(
             one()
 
 
-# -- as a new teacher --------------------------------------------------------------------------------
+# -- as a new teacher
+# --------------------------------------------------------------------------------
 
 
 def prepared(folder: Path) -> None:
-    """What a teacher has after a lab: the platform's download and its export. The course draws its variant
-    when the page makes it, so every student handed in the solution of every variant, under a name of its own."""
+    """What a teacher has after a lab: the platform's download and its export.
+
+    The course draws its variant when the page makes it, so every student handed in the solution of
+    every variant, under a name of its own.
+    """
     two = lab("2")
     solved = {s.variant: s.text for s in rehearsing.sources(two) if s.kind == "solution"}
     with zipfile.ZipFile(folder / "DOWNLOAD.zip", "w") as held:
@@ -121,7 +127,8 @@ def test_a_new_teacher_gets_from_the_page_to_marks(tmp_path: Path) -> None:
     )
 
 
-# -- in a container ----------------------------------------------------------------------------------
+# -- in a container
+# ----------------------------------------------------------------------------------
 
 
 def test_the_container_installs_what_the_page_says() -> None:

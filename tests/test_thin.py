@@ -1,4 +1,6 @@
-"""Kernels for few rows of A or few columns of B: right, quiet, the same to the bit, each element read once."""
+"""Kernels for few rows of A or few columns of B: right, quiet, the same to the bit, each element
+read once.
+"""
 
 from __future__ import annotations
 

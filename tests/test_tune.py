@@ -28,7 +28,9 @@ SIZE = (256, 256, 256)
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Session]]:
-    """A pretend H200 and an empty folder for records. lucky: a tile whose first times are too short."""
+    """A pretend H200 and an empty folder for records. lucky: a tile whose first times are too
+    short.
+    """
 
     class Own(Session):
         lucky: dict[str, int] | None = None

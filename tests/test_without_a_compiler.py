@@ -1,4 +1,6 @@
-"""Where neither NVRTC nor clang is: what the pages compile runs from stored PTX, and all else says so."""
+"""Where neither NVRTC nor clang is: what the pages compile runs from stored PTX, and all else says
+so.
+"""
 
 from __future__ import annotations
 

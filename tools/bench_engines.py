@@ -1,4 +1,5 @@
-"""How fast the emulator is, beside two others: taskset -c 0 python -m tools.bench_engines [--out FILE]
+"""How fast the emulator is, beside two others: taskset -c 0 python -m tools.bench_engines [--out
+FILE]
 
 All run the same algorithm on one core, a shared-memory tile of 16x16 on float32: the emulator the
 unmodified 06_tiled.cu with race detection and full traces; Numba's CUDA simulator the kernel below,

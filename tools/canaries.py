@@ -1,10 +1,11 @@
 """A class that tries to read what it should not, graded at the terminal with some of the defences.
 
-`python -m tools.canaries FOLDER [list] [lock]` grades a class under FOLDER with the defences that are named: the
-allow-list of headers, the lock into folders. In each of `PLACES` lies a word that stands nowhere else, and each
-submission tries to get one of them by one of `FORMS`. Whoever starts it (tests/test_canaries.py) has put the one of the
-environment there. Beside the class's results FOLDER then holds `told.txt`, all that was printed, and `handed.json`,
-all that the compile process handed on, PTX included.
+`python -m tools.canaries FOLDER [list] [lock]` grades a class under FOLDER with the defences that
+are named: the allow-list of headers, the lock into folders. In each of `PLACES` lies a word that
+stands nowhere else, and each submission tries to get one of them by one of `FORMS`. Whoever starts
+it (tests/test_canaries.py) has put the one of the environment there. Beside the class's results
+FOLDER then holds `told.txt`, all that was printed, and `handed.json`, all that the compile process
+handed on, PTX included.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from tilelabs.labs import courses
 from tools.hostile import HONEST, READS
 
 PLACES = ("environment", "here", "temporary", "other", "course", "results")
-"""Where the words lie: the grader's environment, its working directory, a temporary file, another student's
-submission, course.toml, the folder of results."""
+"""Where the words lie: the grader's environment, its working directory, a temporary file, another
+student's submission, course.toml, the folder of results.
+"""
 _LIST = 'extern "C" __device__ const char stolen[] = {\n#include "FILE"\n};\n'
 _TEXT = '#define S(...) #__VA_ARGS__\nextern "C" __device__ const char stolen[] = S(\n#include "FILE"\n);\n'
 FORMS = {
@@ -38,7 +40,9 @@ FORMS = {
     "as data that stays": _LIST + HONEST,
     "stringified, and stays": _TEXT + HONEST,
 }
-"""Ways to read FILE: those of `hostile.READS` that name one, and others; what stays can be seen in the PTX."""
+"""Ways to read FILE: those of `hostile.READS` that name one, and others; what stays can be seen in
+the PTX.
+"""
 FIXED = {name: text for name, text in READS.items() if "FILE" not in text}
 OWNER = "900"
 """The student whose submission holds a word of its own, rightly."""
@@ -79,7 +83,9 @@ def lay_out(folder: Path) -> dict[str, Path]:
 
 
 def hand_in(folder: Path, places: dict[str, Path]) -> list[str]:
-    """Write the submissions, and the gradebook's export; the students who are to be graded once more."""
+    """Write the submissions, and the gradebook's export; the students who are to be graded once
+    more.
+    """
     sources = {f"{place}, {form}": (place, form) for place in PLACES for form in FORMS}
     again, rows = [OWNER], [OWNER]
     for n, (place, form) in enumerate([*sources.values(), *(("", form) for form in FIXED)], 1):

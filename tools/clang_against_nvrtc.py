@@ -1,11 +1,12 @@
-"""What clang's PTX gives beside NVRTC's: kernels, mutants and exercises; each difference by its line.
+"""What clang's PTX gives beside NVRTC's: kernels, mutants and exercises; each difference by its
+line.
 
-    nice python -m tools.clang_against_nvrtc                    what data/validation/clang.json lacks
-    nice python -m tools.clang_against_nvrtc --only mutants
+    nice python -m tools.clang_against_nvrtc                    what data/validation/clang.json
+    lacks nice python -m tools.clang_against_nvrtc --only mutants
 
-Needs both compilers. Every row says of which code it is; rows of other code, of other compilers or of
-another emulator's findings are made anew. The file is written after each row, so that a run that was
-stopped goes on. About ten minutes on one core.
+Needs both compilers. Every row says of which code it is; rows of other code, of other compilers or
+of another emulator's findings are made anew. The file is written after each row, so that a run that
+was stopped goes on. About ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ def kernel_identity(name: str) -> Row:
 def kernel_row(name: str, todo: Sequence[tuple[Any, Mapping[str, int]]] | None = None) -> Row:
     """A kernel by both compilers: bits, and counts by line.
 
-    todo: other launches than `launches`. bits, right: launches whose C is the same to the bit; that are
-    right and clean by both. lines, counts: how many lines with memory accesses and how many counts were
-    compared. differences: every count that is not equal, with both numbers.
+    todo: other launches than `launches`. bits, right: launches whose C is the same to the bit; that
+    are right and clean by both. lines, counts: how many lines with memory accesses and how many
+    counts were compared. differences: every count that is not equal, with both numbers.
     """
     row: Row = {"launches": 0, "bits": 0, "right": 0, "lines": 0, "counts": 0, "differences": []}
     for shape, tiles in launches(name) if todo is None else todo:
@@ -104,10 +105,11 @@ def mutant_identity(mutant: mutants.Mutant) -> Row:
 
 
 def judged(mutant: mutants.Mutant) -> tuple[Row, dict[str, list[str]]]:
-    """By the compiler of the moment: the judgements, and the findings of each launch by kind and line.
+    """By the compiler of the moment: the judgements, and the findings of each launch by kind and
+    line.
 
-    "race 42/48": between the statements that begin in lines 42 and 48, for compilers differ in which line of
-    a longer one they name. A line of a header stands behind the header's name.
+    "race 42/48": between the statements that begin in lines 42 and 48, for compilers differ in
+    which line of a longer one they name. A line of a header stands behind the header's name.
     """
     seen: dict[str, list[str]] = {}
     own = Path(catalog[mutant.kernel].file).name  # a changed text is called your_ and this
@@ -131,7 +133,8 @@ def mutant_row(mutant: mutants.Mutant) -> Row:
     """A mutant by both compilers: what is found, by kind and line.
 
     findings: of each launch, by NVRTC. differences: what clang's gives otherwise, both written out.
-    wrong elements are no judgement: in a race they hang on the order in which loads and stores stand.
+    wrong elements are no judgement: in a race they hang on the order in which loads and stores
+    stand.
     """
     said = {}
     for compiler in BOTH:
@@ -180,7 +183,9 @@ def exercise_identity(name: str) -> Row:
 
 
 def exercise_row(name: str) -> Row:
-    """Starter and solution as they are judged by both compilers; every line of the verdict is compared."""
+    """Starter and solution as they are judged by both compilers; every line of the verdict is
+    compared.
+    """
     row: Row = {"kind": exercises.find(name).kind, "lines": 0, "differences": []}
     first, *cells = answers()[name]
     for what, cell in zip(("starter", "solution"), cells, strict=True):

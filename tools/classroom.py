@@ -1,11 +1,13 @@
-"""A whole class, graded: what it costs, and that nobody's result is changed by who sits beside them.
+"""A whole class, graded: what it costs, and that nobody's result is changed by who sits beside
+them.
 
     python -m tools.classroom --students 200 --out data/validation/classroom.json
 
-makes a class out of what lab 2 is tried on (solutions, twins, starters, careless bytes; a tenth is hostile), under
-Canvas's file names, and grades it at the terminal with two workers. Then the same class without the hostile ones
-is graded by runs that are killed (kill -9) after every ninth result and go on: each result is compared to the
-byte with the one from the noisy class, and each line of the marks. About 13 minutes on two cores of their own.
+makes a class out of what lab 2 is tried on (solutions, twins, starters, careless bytes; a tenth is
+hostile), under Canvas's file names, and grades it at the terminal with two workers. Then the same
+class without the hostile ones is graded by runs that are killed (kill -9) after every ninth result
+and go on: each result is compared to the byte with the one from the noisy class, and each line of
+the marks. About 13 minutes on two cores of their own.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ LOCK = [] if apart.landlock() else ["--without-landlock"]
 
 @dataclass(frozen=True)
 class Student:
-    """One of the class. kind: "hostile", or what of the lab's rehearsal they hand in, or "careless"."""
+    """One of the class. kind: "hostile", or what of the lab's rehearsal they hand in, or
+    "careless".
+    """
 
     id: str
     kind: str
@@ -76,7 +80,9 @@ def careless(text: str) -> list[bytes]:
 
 
 def students(count: int, secret: Path) -> list[Student]:
-    """A class, the same every time; every tenth is hostile. secret: a file that some of those try to read."""
+    """A class, the same every time; every tenth is hostile. secret: a file that some of those try
+    to read.
+    """
     rng = Random(count)
     solution = next(s.text for s in sources(LAB) if s.kind == "solution" and s.variant == VARIANT)
     bad = [*hostile.BOMBS.values(), *hostile.NO_BARRIER.values(), hostile.DILUTED,
@@ -152,8 +158,9 @@ def resident(pid: int) -> int:
 
 
 def graded(archive: Path, course: Path, out: Path, workers: int) -> dict[str, float]:
-    """Grade, and what that took: minutes, processor seconds, megabytes at most at a time (looked at five times
-    a second; Linux alone tells) and of the largest process."""
+    """Grade, and what that took: minutes, processor seconds, megabytes at most at a time (looked at
+    five times a second; Linux alone tells) and of the largest process.
+    """
     began = time.monotonic()
     most, done = [0], threading.Event()
     run = subprocess.Popen(
@@ -184,7 +191,8 @@ def graded(archive: Path, course: Path, out: Path, workers: int) -> dict[str, fl
 def graded_by_killed_runs(
     archive: Path, course: Path, out: Path, workers: int, after: Sequence[int] | int
 ) -> int:
-    """Grade by runs that are killed after so many new results each, then one to the end; how many were killed.
+    """Grade by runs that are killed after so many new results each, then one to the end; how many
+    were killed.
 
     after: the same each time, or one number for each run.
     """
@@ -222,7 +230,9 @@ def facts(out: Path) -> dict[str, bytes]:
 
 
 def changed(of: Sequence[Student], course: Path, one: Path, other: Path) -> list[str]:
-    """Students of whom a byte of the result, or of their line of marks, differs between two folders."""
+    """Students of whom a byte of the result, or of their line of marks, differs between two
+    folders.
+    """
     results, lines = (facts(one), facts(other)), (marks(course, one), marks(course, other))
 
     def same(held: tuple[dict[str, Any], dict[str, Any]], name: str) -> bool:

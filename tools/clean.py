@@ -3,8 +3,8 @@
 `taskset -c 0 python -m tools.clean --out data/validation/clean.json` draws the shapes, awkward ones
 first, runs each kernel of the catalog on them and writes how many findings and wrong results there
 were: none is what the kernels deserve. About twelve minutes on one core. A kernel whose tiles are
-large runs every other shape with smaller legal tiles, so that the shapes span several blocks; one whose
-blocks stay, with so few blocks that each takes several tiles.
+large runs every other shape with smaller legal tiles, so that the shapes span several blocks; one
+whose blocks stay, with so few blocks that each takes several tiles.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def kernels() -> tuple[str, ...]:
 
 
 def most(kernel: str) -> tuple[int, int, int]:
-    """M, N and K up to which shapes are drawn: a few tiles, and for stream-K a long K, which it cuts."""
+    """M, N and K up to which shapes are drawn: a few tiles, and for stream-K a long K, which it
+    cuts.
+    """
     k = catalog[kernel]
     if k.host == "plain":
         return 70, 70, 70
@@ -152,7 +154,9 @@ def stale(record: Mapping[str, Any]) -> list[str]:
 
 
 def kept(path: Path) -> dict[str, dict[str, Any]]:
-    """Rows of a record, by kernel, that are of today's code, tiles and shapes: they are not run again."""
+    """Rows of a record, by kernel, that are of today's code, tiles and shapes: they are not run
+    again.
+    """
     found = json.loads(path.read_text(encoding="utf-8"))["kernels"] if path.exists() else []
     rows = {r["kernel"]: r for r in found if r["kernel"] in kernels()}
     return {

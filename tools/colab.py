@@ -1,8 +1,10 @@
-"""Notebooks as Colab runs them: its versions of packages, an empty folder, a clone by the first cell.
+"""Notebooks as Colab runs them: its versions of packages, an empty folder, a clone by the first
+cell.
 
-`python -m tools.colab [NAME ...]` runs all notebooks, or those that begin with a name, from top to bottom
-in a kernel of that environment, and prints the seconds of each. Nothing of this project is installed there;
-the repository's address leads to a copy of the working tree, through git's own `insteadOf`.
+`python -m tools.colab [NAME ...]` runs all notebooks, or those that begin with a name, from top to
+bottom in a kernel of that environment, and prints the seconds of each. Nothing of this project is
+installed there; the repository's address leads to a copy of the working tree, through git's own
+`insteadOf`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ VERSIONS = {
     "ipywidgets": "7.7.1",
     "traitlets": "5.7.1",
 }
-"""What Colab's runtimes hold. Source: github.com/googlecolab/backend-info at a724079 (2026-08-19)."""
+"""What Colab's runtimes hold.
+
+Source: github.com/googlecolab/backend-info at a724079 (2026-08-19).
+"""
 BESIDE = ("jupyter-client>=7.4,<8", "PyYAML>=6")
 """Others that it has and that a kernel or a page imports."""
 COMPILER = {
@@ -51,7 +56,10 @@ def environment() -> Path:
 
 
 def with_compiler() -> Path:
-    """The Python of an environment with Colab's NumPy and NVRTC, and nothing else. Raises NoEnvironmentError."""
+    """The Python of an environment with Colab's NumPy and NVRTC, and nothing else.
+
+    Raises NoEnvironmentError.
+    """
     wanted = {"numpy": VERSIONS["numpy"], **COMPILER}
     return environments.environment("colab-nvrtc", [f"{n}=={v}" for n, v in wanted.items()])
 
@@ -110,9 +118,11 @@ class Ran:
 
 
 def run(python: Path, source: Path, stem: str, folder: Path, *more: str) -> Ran:
-    """Run a notebook of the repository `source` from an empty folder. more: code cells after its own.
+    """Run a notebook of the repository `source` from an empty folder. more: code cells after its
+    own.
 
-    A kernel that dies is started once more: one of this age may lose its ports to another that starts.
+    A kernel that dies is started once more: one of this age may lose its ports to another that
+    starts.
     """
     from nbclient.exceptions import DeadKernelError
 
@@ -154,7 +164,9 @@ def _run(python: Path, source: Path, stem: str, folder: Path, more: Sequence[str
 
 
 def variables(python: Path, source: Path, where: Repository, home: Path) -> dict[str, str]:
-    """The kernel's environment: this one without what would lead it here, and Colab's mark. home: made if need be."""
+    """The kernel's environment: this one without what would lead it here, and Colab's mark. home:
+    made if need be.
+    """
     away = ("PYTHON", "TILE_", "JUPYTER", "IPYTHON", "MPL", "VIRTUAL_ENV", "GIT_")
     own = {name: text for name, text in os.environ.items() if not name.startswith(away)}
     home.mkdir(exist_ok=True)

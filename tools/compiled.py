@@ -1,12 +1,14 @@
-"""Write data/compiled/: what NVRTC makes of what the pages compile, two files for the kernels of one name.
+"""Write data/compiled/: what NVRTC makes of what the pages compile, two files for the kernels of
+one name.
 
     python -m tools.compiled [--check] [--pages [PAGE ...]] [--out FOLDER]
 
-Compiles every kernel of the catalog and every core with its own tiles for every architecture of the book, and of
-what is stored that which was made of another text of its file in kernels/; the rest is taken over. With --pages
-it runs pages as well (all, if none is named), and notes what they compile: all PTX, and of what they look at
-registers or machine code of, those; the kernel cells as a notebook holds them, too. A run of all pages takes
-nothing over. Files whose contents stay are not written. --check only says what is stale. Needs NVRTC and nvdisasm.
+Compiles every kernel of the catalog and every core with its own tiles for every architecture of the
+book, and of what is stored that which was made of another text of its file in kernels/; the rest is
+taken over. With --pages it runs pages as well (all, if none is named), and notes what they compile:
+all PTX, and of what they look at registers or machine code of, those; the kernel cells as a
+notebook holds them, too. A run of all pages takes nothing over. Files whose contents stay are not
+written. --check only says what is stale. Needs NVRTC and nvdisasm.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ from tools import reading
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")
 Recipe = dict[str, Any] | None
-"""How to compile it again: file below kernels/, bare (without its last line end), name, arch, defines. None: its text
-is a page's own."""
+"""How to compile it again: file below kernels/, bare (without its last line end), name, arch,
+defines. None: its text is a page's own.
+"""
 
 
 @dataclass
@@ -148,12 +151,16 @@ _FOLDER = re.compile(r"/[^\s\"']*/((?:nvidia|include|kernels|cores|your_cores)/)
 
 
 def placeless(text: str) -> str:
-    """A text in which files below a folder of this machine are named from kernels/, cores/ or include/ on."""
+    """A text in which files below a folder of this machine are named from kernels/, cores/ or
+    include/ on.
+    """
     return _FOLDER.sub(r"\1", text.replace(str(ROOT) + "/", ""))
 
 
 def write(folder: Path, name: str, stored: Stored, compiler: str) -> None:
-    """The two files of a name, the same bytes for the same content: one line for each row and program."""
+    """The two files of a name, the same bytes for the same content: one line for each row and
+    program.
+    """
 
     def block(rows: dict[str, Any]) -> str:
         lines = (f'"{key}": {json.dumps(rows[key], sort_keys=True)}' for key in sorted(rows))
@@ -199,7 +206,9 @@ def _text(made: dict[str, Any]) -> str | None:
 
 
 def stale(held: dict[str, Stored]) -> dict[str, dict[str, Recipe]]:
-    """Of each file the keys, with their recipes, of what was made of a text that its file has no more."""
+    """Of each file the keys, with their recipes, of what was made of a text that its file has no
+    more.
+    """
     found: dict[str, dict[str, Recipe]] = {}
     for name, stored in held.items():
         recipes = {key: row["of"] for key, row in stored.rows.items()}

@@ -1,8 +1,10 @@
-"""What the emulator counts for the catalog and for all that the labs are tried on, by the compiler that is here.
+"""What the emulator counts for the catalog and for all that the labs are tried on, by the compiler
+that is here.
 
-`python -m tools.compiler_counts [KIND ...]` prints it as JSON: of the catalog every kernel,
-of the labs the sources of these kinds (`rehearsing.KINDS`; default solutions). It needs NumPy and a
-compiler alone, so that it runs wherever a student's does; tests/test_compiler_counts.py compares two of them.
+`python -m tools.compiler_counts [KIND ...]` prints it as JSON: of the catalog every kernel, of the
+labs the sources of these kinds (`rehearsing.KINDS`; default solutions). It needs NumPy and a
+compiler alone, so that it runs wherever a student's does; tests/test_compiler_counts.py compares
+two of them.
 """
 
 from __future__ import annotations

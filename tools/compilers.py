@@ -1,4 +1,5 @@
-"""What two compilers make of one kernel: the same results, the same memory traffic, or by how much not.
+"""What two compilers make of one kernel: the same results, the same memory traffic, or by how much
+not.
 
     python -m tools.compilers                          every kernel that is emulated, at four shapes
     python -m tools.compilers warp_tiled --shape 64x64x64
@@ -43,7 +44,9 @@ COUNTS = ("requests", "sectors", "wavefronts", "bytes")
 
 
 def statements(source: str) -> dict[int, int]:
-    """For each line, the first line of its statement: compilers differ in which of its lines they name."""
+    """For each line, the first line of its statement: compilers differ in which of its lines they
+    name.
+    """
     starts: dict[int, int] = {}
     first = 0
     for number, line in enumerate(source.splitlines(), 1):
@@ -58,8 +61,9 @@ def statements(source: str) -> dict[int, int]:
 class Seen:
     """One launch: C as bytes, whether it was right, and what was counted.
 
-    counts: by the first line of a statement, space, operation, array and one of COUNTS; accesses of a
-    statement that differ in nothing but their width count together. The multiply-adds of all warps stand under line 0.
+    counts: by the first line of a statement, space, operation, array and one of COUNTS; accesses of
+    a statement that differ in nothing but their width count together. The multiply-adds of all
+    warps stand under line 0.
     """
 
     C: bytes
@@ -110,10 +114,11 @@ def unequal(one: Seen, other: Seen) -> list[dict[str, Any]]:
 def unexplained(kernel: str, found: Sequence[Mapping[str, Any]], one: str, other: str) -> list[Any]:
     """Differences that none of three reasons explains.
 
-    Of thin kernels and their reads of shared memory: copies of an unrolled read stand at other lines, and the totals
-    of an array are the same; and NVRTC moves the read of sums behind the test whether they lie in C: of `parts` it reads
-    less, never more. Of mma_sliced: what it calls twice, for A and for B, stands at either of the two calls, and
-    the totals are the same. one, other: the keys under which NVRTC's count and clang's stand.
+    Of thin kernels and their reads of shared memory: copies of an unrolled read stand at other
+    lines, and the totals of an array are the same; and NVRTC moves the read of sums behind the test
+    whether they lie in C: of `parts` it reads less, never more. Of mma_sliced: what it calls twice,
+    for A and for B, stands at either of the two calls, and the totals are the same. one, other: the
+    keys under which NVRTC's count and clang's stand.
     """
     totals: dict[tuple[str, ...], list[int]] = {}
     for d in found:

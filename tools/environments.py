@@ -1,4 +1,6 @@
-"""Fresh environments with some packages and nothing else: made once below _build/, shared by whoever asks."""
+"""Fresh environments with some packages and nothing else: made once below _build/, shared by
+whoever asks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ class NoEnvironmentError(Exception):
 
 
 def environment(name: str, wanted: Sequence[str]) -> Path:
-    """The Python of an environment with what is wanted of pip, and what that needs. Raises NoEnvironmentError."""
+    """The Python of an environment with what is wanted of pip, and what that needs.
+
+    Raises NoEnvironmentError.
+    """
     key = hashlib.sha256(json.dumps([sys.version, *wanted]).encode()).hexdigest()[:8]
     folder = ROOT / "_build" / f"{name}-{key}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,11 @@
-"""How a chapter reads, as numbers: words, minutes, hidden code, long lines, new lines from rung to rung.
+"""How a chapter reads, as numbers: words, minutes, hidden code, long lines, new lines from rung to
+rung.
 
-    python -m tools.essays             one table of all chapters, one of the rungs
-    python -m tools.essays --check     faults, for `make lint`: what is above its limit, and not let be
-    python -m tools.essays --lower     write lower ceilings where a page has become better
-    python -m tools.essays --begin 12  let a page that has no ceilings yet be as it is
-    python -m tools.essays --minutes   write the minutes by count into the boxes that are far off
+    python -m tools.essays             one table of all chapters, one of the rungs python -m
+    tools.essays --check     faults, for `make lint`: what is above its limit, and not let be python
+    -m tools.essays --lower     write lower ceilings where a page has become better python -m
+    tools.essays --begin 12  let a page that has no ceilings yet be as it is python -m tools.essays
+    --minutes   write the minutes by count into the boxes that are far off
 
 A page that is still above a limit has its ceiling in tools/essays.json. It goes down only.
 """
@@ -32,8 +33,9 @@ FIGURE_MINUTES = 0.8
 EXERCISE_MINUTES = {"number": 3, "choice": 3, "python": 6, "repair": 8, "kernel": 15}
 
 LIMITS: Mapping[str, float] = {"words": 2200, "minutes": 52, "off": 15, "hidden": 12, "widest": 84}
-"""Of a chapter: words of prose (2,000 and a tenth), minutes (45 and 15 %), how far the minutes that it
-states are from those computed (%), hidden code (% of its characters), columns of its longest line of code.
+"""Of a chapter: words of prose (2,000 and a tenth), minutes (45 and 15 %), how far the minutes that
+it states are from those computed (%), hidden code (% of its characters), columns of its longest
+line of code.
 """
 NEW_LINES = 25
 """Percent of a rung's lines of code that the rung before it does not have."""
@@ -51,7 +53,9 @@ NO_FIGURE = frozenset(
 
 @dataclass(frozen=True)
 class Essay:
-    """The measures of one chapter. listing, code: lines that stand open; stated: its own minutes, 0 if none."""
+    """The measures of one chapter. listing, code: lines that stand open; stated: its own minutes, 0
+    if none.
+    """
 
     page: str
     words: int
@@ -105,7 +109,9 @@ def hidden_share(text: str) -> float:
 
 
 def prose_words(text: str) -> int:
-    """Words that stand in sight: no code, no closed box, no exercise; the questions of quizzes count."""
+    """Words that stand in sight: no code, no closed box, no exercise; the questions of quizzes
+    count.
+    """
     page = CELL.sub("", body(text))
     page = re.sub(r"(?ms)^## Exercises\n.*?(?=^## |\Z)", "", page)
     page = DROPDOWN.sub("", FENCE.sub("", page))
@@ -259,7 +265,9 @@ BEFORE: Mapping[str, str] = {
 
 
 class Excuse(NamedTuple):
-    """Where a page says why a rung has more new lines than NEW_LINES: the sentence, and the percent it allows."""
+    """Where a page says why a rung has more new lines than NEW_LINES: the sentence, and the percent
+    it allows.
+    """
 
     page: str
     sentence: str
@@ -321,7 +329,10 @@ EXCUSED: Mapping[str, Excuse] = {
         "22_last_ten_percent", "A third of the lines of steps 4 and 5 is new, more than", 30, 40
     ),
 }
-"""Rungs with more new lines than NEW_LINES. A change that leaves the range makes the sentence untrue."""
+"""Rungs with more new lines than NEW_LINES.
+
+A change that leaves the range makes the sentence untrue.
+"""
 
 BESIDE = frozenset(
     {
@@ -351,7 +362,10 @@ def share_new(source: str, before: str) -> float:
 
 
 def rungs() -> dict[str, float]:
-    """The share of new lines of every rung. Raises UnknownKernelError for one that is not in the catalog."""
+    """The share of new lines of every rung.
+
+    Raises UnknownKernelError for one that is not in the catalog.
+    """
     from helpers.ladder.rungs import catalog
 
     return {
@@ -448,7 +462,9 @@ def lowered(
 
 
 def with_minutes(text: str, made: Essay) -> str:
-    """The page with the minutes by count in its box, to five, where it states others that are far off."""
+    """The page with the minutes by count in its box, to five, where it states others that are far
+    off.
+    """
     if made.off <= LIMITS["off"]:
         return text
     return STATED.sub(f"Time: about {max(5, 5 * round(made.minutes / 5))} minutes", text, count=1)

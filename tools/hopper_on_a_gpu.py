@@ -1,10 +1,12 @@
-"""The Hopper kernels on a GPU beside the emulator, element by element: data/validation/hopper_<gpu>.json.
+"""The Hopper kernels on a GPU beside the emulator, element by element:
+data/validation/hopper_<gpu>.json.
 
     python -m tools.hopper_on_a_gpu --out data/validation/hopper_h200.json
 
-Runs every TMA kernel of the catalog at SHAPES, on the GPU and in the emulator under two orders of the warps,
-with the same operands and the same launch, and writes how many elements of C have other bits, by how much they
-differ at most, and what the emulator found. The emulator's runs go on side by side, in processes.
+Runs every TMA kernel of the catalog at SHAPES, on the GPU and in the emulator under two orders of
+the warps, with the same operands and the same launch, and writes how many elements of C have other
+bits, by how much they differ at most, and what the emulator found. The emulator's runs go on side
+by side, in processes.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ SHAPES: tuple[Shape, ...] = (
     (1, 1, 1), (7, 5, 3), (64, 64, 64), (65, 33, 17), (128, 256, 64), (129, 257, 65),
     (200, 312, 136), (256, 512, 128), (300, 520, 330), (1, 640, 96), (640, 1, 96), (130, 70, 3000),
 )  # fmt: skip
-"""M, N, K: one element, less than a tile, whole tiles, edges of each kind, rows that TMA cannot describe, long K."""
+"""M, N, K: one element, less than a tile, whole tiles, edges of each kind, rows that TMA cannot
+describe, long K.
+"""
 ORDERS = ("ascending", "permuted")
 CUT: Mapping[str, int] = {"BM": 128, "BN": 128, "STAGES": 2, "CLUSTER_M": 1, "SMS": 4}
 """For stream-K: a tile of which the emulator holds all blocks that wait for each other."""
@@ -55,7 +59,9 @@ def launched(name: str, shape: Shape) -> Geometry:
 
 @dataclass(frozen=True)
 class Emulated:
-    """What the emulator says: C as the kernel stores it, kinds of findings, wrong elements; or its error."""
+    """What the emulator says: C as the kernel stores it, kinds of findings, wrong elements; or its
+    error.
+    """
 
     C: np.ndarray
     kinds: tuple[str, ...]
@@ -82,8 +88,9 @@ def emulated(name: str, shape: Shape) -> Emulated:
 
 
 def compared(name: str, shape: Shape, here: Emulated) -> dict[str, Any]:
-    """The row of a launch. differ: elements whose bits are others; apart: the largest difference, in units of the
-    last place of the larger of the two; wrong: elements that are beyond the bound on the GPU.
+    """The row of a launch. differ: elements whose bits are others; apart: the largest difference,
+    in units of the last place of the larger of the two; wrong: elements that are beyond the bound
+    on the GPU.
     """
     p = launched(name, shape)
     k = p.kernel

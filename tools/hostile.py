@@ -1,6 +1,8 @@
-"""Sources that are handed in to be marked: an honest one, careless ones, and ones that cheat or attack.
+"""Sources that are handed in to be marked: an honest one, careless ones, and ones that cheat or
+attack.
 
-tools/exploits.py says what may come of the exploits among them, and what would with one defence switched off.
+tools/exploits.py says what may come of the exploits among them, and what would with one defence
+switched off.
 """
 
 from __future__ import annotations

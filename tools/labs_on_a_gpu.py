@@ -1,10 +1,13 @@
-"""Grade labs on a machine with a GPU, as a teacher does, with what they are rehearsed on as the class.
+"""Grade labs on a machine with a GPU, as a teacher does, with what they are rehearsed on as the
+class.
 
-    python -m tools.labs_on_a_gpu --out data/validation/labs_h200.json [--labs 2 4 6] [--seconds 540]
+    python -m tools.labs_on_a_gpu --out data/validation/labs_h200.json [--labs 2 4 6] [--seconds
+    540]
 
-Each variant of a lab is a course of its own; its students hand in the solution, the starter, the wrong twins
-and the exploits of that variant. `grade --gpu` judges and times them, `report` makes the marks, and what is
-written is the table: points, milliseconds, times as fast as the rung and as cuBLAS; versions, date, commit.
+Each variant of a lab is a course of its own; its students hand in the solution, the starter, the
+wrong twins and the exploits of that variant. `grade --gpu` judges and times them, `report` makes
+the marks, and what is written is the table: points, milliseconds, times as fast as the rung and as
+cuBLAS; versions, date, commit.
 """
 
 from __future__ import annotations
@@ -74,7 +77,9 @@ def _plain(t: Any) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Grade these labs, and write them after each variant beside those of other labs that the file holds."""
+    """Grade these labs, and write them after each variant beside those of other labs that the file
+    holds.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -4,8 +4,8 @@
 files, runs each in the emulator on a shape that the tiles divide and on one that they do not, under
 both schedules, and writes what was found. The same sources give the same file.
 
-`python -m tools.mutants --compiler clang --against data/validation/mutants.json` lets another compiler
-make the PTX, and names the mutants of which something else is found.
+`python -m tools.mutants --compiler clang --against data/validation/mutants.json` lets another
+compiler make the PTX, and names the mutants of which something else is found.
 """
 
 from __future__ import annotations
@@ -252,12 +252,12 @@ def run(
 ) -> dict[str, Any]:
     """One row of the record: what the emulator finds, what its oracle and the result check find.
 
-    findings: kinds by shape, those of both schedules together, of memory and barriers alone. oracle:
-    the source lines that the oracle of results names, given float64 NumPy's product; 0: a line of
-    another file. wrong: wrong elements of C by shape and schedule. found, wrong_result: whether
-    there are any findings, any wrong elements. executed: whether anything that was counted, found or computed differs from the
-    clean kernel. state: "equivalent" (the same PTX), "does not compile", or "ran". see: is handed the
-    shape, the schedule and the trace of each launch.
+    findings: kinds by shape, those of both schedules together, of memory and barriers alone.
+    oracle: the source lines that the oracle of results names, given float64 NumPy's product; 0: a
+    line of another file. wrong: wrong elements of C by shape and schedule. found, wrong_result:
+    whether there are any findings, any wrong elements. executed: whether anything that was counted,
+    found or computed differs from the clean kernel. state: "equivalent" (the same PTX), "does not
+    compile", or "ran". see: is handed the shape, the schedule and the trace of each launch.
     """
     row: dict[str, Any] = {n: v for n, v in asdict(mutant).items() if n != "source"}
     row |= {

@@ -1,9 +1,11 @@
-"""Mutants of the Hopper kernels: one fault each in copies, products, clusters or the hand-over, and who notices it.
+"""Mutants of the Hopper kernels: one fault each in copies, products, clusters or the hand-over, and
+who notices it.
 
-`nice python -m tools.mutants_hopper --out data/validation/mutants_hopper.json` makes them by text rules on the .cu
-files (with their headers put into the text where the place lies in one), runs each in the emulator on a
-ragged shape and on one of whole tiles, in both orders of the warps, until memory or barriers give a finding, and
-writes what was found. What compute-sanitizer and an H200 say of the same is not recorded: it takes such a GPU.
+`nice python -m tools.mutants_hopper --out data/validation/mutants_hopper.json` makes them by text
+rules on the .cu files (with their headers put into the text where the place lies in one), runs each
+in the emulator on a ragged shape and on one of whole tiles, in both orders of the warps, until
+memory or barriers give a finding, and writes what was found. What compute-sanitizer and an H200 say
+of the same is not recorded: it takes such a GPU.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from nogpu.errors import EmulationError
 
 FILE = KERNELS.parent / "data" / "validation" / "mutants_hopper.json"
 RAGGED, WHOLE = (200, 312, 330), (256, 512, 320)
-"""M, N, K: edges and rows that fit nothing, and whole tiles; both with more steps than a ring has slots."""
+"""M, N, K: edges and rows that fit nothing, and whole tiles; both with more steps than a ring has
+slots.
+"""
 RUNS = ((RAGGED, "ascending"), (WHOLE, "ascending"), (RAGGED, "permuted"), (WHOLE, "permuted"))
 LONG = (128, 128, 3072), (100, 120, 3016)
 """For stream-K: few tiles with so many steps that they are cut along k; whole, and with edges."""
@@ -42,8 +46,10 @@ INCLUDE = r'#include "common/([\w.]+)"'
 
 @dataclass(frozen=True)
 class Rule:
-    """A fault: what is replaced by what, a regular expression and its replacement. header: of kernels/common, where it lies there and not in
-    the kernel's file. only: kernels that have it. equivalent: why it changes nothing, where it does not."""
+    """A fault: what is replaced by what, a regular expression and its replacement. header: of
+    kernels/common, where it lies there and not in the kernel's file. only: kernels that have it.
+    equivalent: why it changes nothing, where it does not.
+    """
 
     fault: str
     old: str
@@ -182,7 +188,9 @@ def runs(kernel: Kernel) -> tuple[tuple[tuple[int, int, int], str], ...]:
 
 
 def run(mutant: Mutant) -> dict[str, Any]:
-    """Who notices: kinds and lines of findings of memory and barriers, whether elements were wrong, errors."""
+    """Who notices: kinds and lines of findings of memory and barriers, whether elements were wrong,
+    errors.
+    """
     kinds: set[str] = set()
     wrong, errors, ran = False, set[str](), 0
     for shape, schedule in runs(catalog[mutant.kernel]):

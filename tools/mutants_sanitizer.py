@@ -1,9 +1,9 @@
 """The mutants on a GPU: what compute-sanitizer reports of each, and whether its result is wrong.
 
-`python -m tools.mutants_sanitizer --out data/validation/mutants_sanitizer.json` runs every mutant of
-tools/mutants.py at its shapes, in a process of its own for each tool and in one more with no tool; with
-`--of hopper`, into a file of their own, every mutant of tools/mutants_hopper.py.
-The kernels without a fault run the same way: what a tool reports of those counts for nothing. It is
+`python -m tools.mutants_sanitizer --out data/validation/mutants_sanitizer.json` runs every mutant
+of tools/mutants.py at its shapes, in a process of its own for each tool and in one more with no
+tool; with `--of hopper`, into a file of their own, every mutant of tools/mutants_hopper.py. The
+kernels without a fault run the same way: what a tool reports of those counts for nothing. It is
 resumable, and a mutant that no tool has reported yet comes before one that is caught already.
 """
 

@@ -1,8 +1,9 @@
 """Do the tests hold? One-line mutants, drawn by seed, against the tests nearest to them.
 
-`python -m tools.mutation --seed 1 --count 60` writes each verdict to `_build/mutation.jsonl` and ends with 1 where
-fewer than 90 % of the mutants that change anything are killed. Called again it goes on: a verdict counts as
-long as neither the mutated file nor its tests change. Mutants live in copies under a temporary folder.
+`python -m tools.mutation --seed 1 --count 60` writes each verdict to `_build/mutation.jsonl` and
+ends with 1 where fewer than 90 % of the mutants that change anything are killed. Called again it
+goes on: a verdict counts as long as neither the mutated file nor its tests change. Mutants live in
+copies under a temporary folder.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LEAST = 0.9
 _NEAR = "machine faults findings instructions"
 Areas = Mapping[tuple[str, ...], tuple[str, ...]]
-"""Files or folders, and the test files nearest to them, the fastest first; mutants come from each in turn."""
+"""Files or folders, and the test files nearest to them, the fastest first; mutants come from each
+in turn.
+"""
 
 
 def _tests(words: str, start: str = "test_") -> tuple[str, ...]:
@@ -65,7 +68,9 @@ AREAS: Areas = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed line of a file. lineno: from 1; line: its text; mutation: `old -> new`, the part that changed."""
+    """One changed line of a file. lineno: from 1; line: its text; mutation: `old -> new`, the part
+    that changed.
+    """
 
     file: str
     lineno: int
@@ -110,8 +115,10 @@ def _swapped(operator: ast.AST) -> ast.AST | None:
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
-    """What a node may become, one fault each. The node stays as it is; below it nothing is copied: Python shares the
-    nodes of operators and contexts between all trees, and a debugger may have hung whole trees on them.
+    """What a node may become, one fault each.
+
+    The node stays as it is; below it nothing is copied: Python shares the nodes of operators and
+    contexts between all trees, and a debugger may have hung whole trees on them.
     """
     new = copy.copy(node)
     if isinstance(new, ast.Compare) and (other := _swapped(new.ops[0])):
@@ -175,7 +182,8 @@ def mutants(file: str, source: str) -> list[Mutant]:
 
 
 def draw(root: Path, areas: Areas, seed: int, count: int) -> list[tuple[Mutant, tuple[str, ...]]]:
-    """`count` mutants and their tests, from each area in turn; the same for the same seed and sources.
+    """`count` mutants and their tests, from each area in turn; the same for the same seed and
+    sources.
 
     Raises ValueError if an area has no mutant: its folder moved, or nothing is in it.
     """

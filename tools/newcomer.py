@@ -1,10 +1,11 @@
-"""A newcomer's path through chapter 6 in JupyterLab, in a real browser: what it takes, and how long.
+"""A newcomer's path through chapter 6 in JupyterLab, in a real browser: what it takes, and how
+long.
 
     python -m tools.newcomer --out data/validation/newcomer.json
 
-Opens the chapter's notebook, runs all of it, takes a barrier out of the kernel in the cell, runs that cell,
-reads which lines race, puts the barrier back, moves a slider, and saves a figure and the measurements. An
-action is what a person does once: a click, a key, a line typed.
+Opens the chapter's notebook, runs all of it, takes a barrier out of the kernel in the cell, runs
+that cell, reads which lines race, puts the barrier back, moves a slider, and saves a figure and the
+measurements. An action is what a person does once: a click, a key, a line typed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ PATIENCE = 600_000  # milliseconds for all cells of the chapter
 
 @contextmanager
 def laboratory(folder: Path) -> Iterator[str]:
-    """Address of a JupyterLab over a folder, with settings of its own: nobody's are read or changed.
+    """Address of a JupyterLab over a folder, with settings of its own: nobody's are read or
+    changed.
 
     Every cell stays in the page, also one that is scrolled out of it, so that a script finds it.
     """

@@ -1,11 +1,12 @@
-"""Run the notebooks, and the loop of a reader's kernel, in real Jupyter kernels on a machine with a GPU.
+"""Run the notebooks, and the loop of a reader's kernel, in real Jupyter kernels on a machine with a
+GPU.
 
     python -m tools.on_a_gpu --out data/validation/live_h200.json [--seconds 540] [--only loop 06]
 
-Every notebook runs from top to bottom, one after the other, since they time; then a session in which
-somebody writes a right, a slow, a racy and a crashing kernel, moves a slider and runs a program of their
-own. What is written: seconds, errors, what was said, versions, date, commit. It stops before `--seconds`
-and goes on where the file ends. Needs nbclient, ipykernel and ipywidgets.
+Every notebook runs from top to bottom, one after the other, since they time; then a session in
+which somebody writes a right, a slow, a racy and a crashing kernel, moves a slider and runs a
+program of their own. What is written: seconds, errors, what was said, versions, date, commit. It
+stops before `--seconds` and goes on where the file ends. Needs nbclient, ipykernel and ipywidgets.
 """
 
 from __future__ import annotations

@@ -60,7 +60,9 @@ def run_cell(code: str, names: dict[str, Any], where: str) -> tuple[str, Any]:
 
 
 def steps(source: str) -> Iterator[tuple[str, str, str]]:
-    """The page in pieces: ("prose", text, ""), ("code", code, tags), ("quiz" or "kernel", body, title)."""
+    """The page in pieces: ("prose", text, ""), ("code", code, tags), ("quiz" or "kernel", body,
+    title).
+    """
     at = 0
     for match in FENCE.finditer(source):
         yield from directives(source[at : match.start()])
@@ -115,7 +117,10 @@ def record_of(data: Mapping[str, Any] | None) -> Iterator[None]:
 
 
 def run(name: str, record: Mapping[str, Any] | None = None) -> list[tuple[str, str]]:
-    """Run a page as the book's build does; its pieces as (kind, text). Raises what a cell raises."""
+    """Run a page as the book's build does; its pieces as (kind, text).
+
+    Raises what a cell raises.
+    """
     from helpers import page as pages
 
     path = page(name)

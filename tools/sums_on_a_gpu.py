@@ -2,8 +2,8 @@
 
     python -m tools.sums_on_a_gpu --out data/validation/sums_h200.json
 
-Executes one matrix instruction of each kind on operands that NumPy draws, and writes the bits of its results.
-The same launch in the emulator must give the same bits (tests/test_sums.py).
+Executes one matrix instruction of each kind on operands that NumPy draws, and writes the bits of
+its results. The same launch in the emulator must give the same bits (tests/test_sums.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 STORED = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1}
 """Bytes of an element."""
 TINY = {"f16": -14, "bf16": -30, "tf32": -30, "e4m3": -6, "e5m2": -14}
-"""The exponent down to which operands are drawn; of f16 and the 8-bit ones, the least of a normal number."""
+"""The exponent down to which operands are drawn; of f16 and the 8-bit ones, the least of a normal
+number.
+"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ INSTRUCTIONS = (
 
 
 def source(i: Instruction) -> str:
-    """A kernel of one instruction: registers from A, B and C (block after block, lane after lane), and D back.
+    """A kernel of one instruction: registers from A, B and C (block after block, lane after lane),
+    and D back.
 
     Of wgmma A is in registers and B in shared memory, K-major and not swizzled.
     """
@@ -150,8 +153,9 @@ def eight(kind: str) -> Array:
 def drawn(i: Instruction) -> tuple[Array, Array, Array]:
     """A (cases, rows, k), B (cases, k, 8) and C (cases, rows, 8), float64 before they are rounded.
 
-    By cases: normal numbers, C zero; the same with C; exponents apart by 8; by as much as the type has; C far
-    above the products, and far below; products that cancel but for the last bits; one product a sum.
+    By cases: normal numbers, C zero; the same with C; exponents apart by 8; by as much as the type
+    has; C far above the products, and far below; products that cancel but for the last bits; one
+    product a sum.
     """
     rng = np.random.default_rng(sum(map(ord, i.name)))
     A = rng.standard_normal((CASES, i.rows, i.k))

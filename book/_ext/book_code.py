@@ -1,8 +1,9 @@
-"""Sphinx extension: CUDA coloured wherever it stands, and the text of a kernel below its `%%cuda NAME`.
+"""Sphinx extension: CUDA coloured wherever it stands, and the text of a kernel below its `%%cuda
+NAME`.
 
-In Python, a string that holds CUDA is coloured as CUDA; so is what stands below a line `%%cuda ...`. A cell
-that holds that line alone is run on the book's own text of the kernel: the page shows this text, a core's
-whole, a longer file behind its name.
+In Python, a string that holds CUDA is coloured as CUDA; so is what stands below a line `%%cuda
+...`. A cell that holds that line alone is run on the book's own text of the kernel: the page shows
+this text, a core's whole, a longer file behind its name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sphinx extension: quizzes and kernel listings as directives, `:::{quiz}` and `:::{kernel}`.
 
-What a directive holds is read by helpers.page.directives and shown by helpers.page.quiz and show_kernel,
-as a notebook shows it. In a quiz every role works that works in a paragraph. An error names the page and
-the line.
+What a directive holds is read by helpers.page.directives and shown by helpers.page.quiz and
+show_kernel, as a notebook shows it. In a quiz every role works that works in a paragraph. An error
+names the page and the line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Sphinx extension: a page's code cells show the outputs that `python -m helpers notebooks --book` stored.
+"""Sphinx extension: a page's code cells show the outputs that `python -m helpers notebooks --book`
+stored.
 
-Sphinx itself runs no page. `make book` runs the pages that changed beforehand, several at a time, and
-writes _build/outputs/NAME.json; a page is read anew when its file has changed.
+Sphinx itself runs no page. `make book` runs the pages that changed beforehand, several at a time,
+and writes _build/outputs/NAME.json; a page is read anew when its file has changed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ class StoredOutputs(NotebookClientBase):
     """Fills a page's code cells with stored outputs, glued values among them."""
 
     def start_client(self) -> None:
-        """Called before the page is rendered. Raises ExtensionError if the outputs are of other cells."""
+        """Called before the page is rendered.
+
+        Raises ExtensionError if the outputs are of other cells.
+        """
         assert self.path is not None
         file = STORED / f"{self.path.stem}.json"
         cells = [cell for cell in self.notebook.cells if cell["cell_type"] == "code"]

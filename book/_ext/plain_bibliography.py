@@ -1,7 +1,8 @@
 """Sphinx extension: bibliography entries without the ARIA roles that docutils gives them.
 
-docutils writes role="list" around children that are no list items, and role="doc-biblioentry", which
-DPUB-ARIA 1.1 deprecates; axe-core refuses both. Without roles the entries are read as paragraphs.
+docutils writes role="list" around children that are no list items, and role="doc-biblioentry",
+which DPUB-ARIA 1.1 deprecates; axe-core refuses both. Without roles the entries are read as
+paragraphs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Numbers of a page and the conditions of its sentences, from the H200's record where it has them.
 
-A page's own room fills `Facts`; the page glues `numbers` and ties its sentences to `true`. A time that
-the record lacks is NaN. A sentence that rests on it is neither borne out nor refuted, and is left
-standing until there is one.
+A page's own room fills `Facts`; the page glues `numbers` and ties its sentences to `true`. A time
+that the record lacks is NaN. A sentence that rests on it is neither borne out nor refuted, and is
+left standing until there is one.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ def read(file: str) -> str:
 
 
 def numbers(file: str, pattern: str, text: str | None = None) -> tuple[float, ...]:
-    """What the groups of a regular expression (. is any character) match at its first place in the notes.
+    """What the groups of a regular expression (. is any character) match at its first place in the
+    notes.
 
     text: the notes, where they are at hand. Raises DataError where nothing matches.
     """

@@ -1,6 +1,7 @@
 """The charts and diagrams that any page may draw: SVG with words, light and dark.
 
-Every function returns a Figure, whose alternative text says what the picture shows. A picture that serves one
+Every function returns a Figure, whose alternative text says what the picture shows. A picture that
+serves one
 chapter lives with it, in `helpers.chapters`, and is drawn on the same canvas.
 
 Comes in: rows of measurements, kernels, geometry. Goes out: a `Figure`.

@@ -202,7 +202,8 @@ def _bank_map(
 ) -> Figure:  # fmt: skip
     per_bank = [sum(1 for word in words if word % BANKS == bank) for bank in range(BANKS)]
     lines = sorted({word // BANKS for word in words})
-    # more than a word a lane is served in turns of so many lanes (packages/nogpu/nogpu/emulator/observe/counts.py)
+    # more than a word a lane is served in turns of so many lanes
+    # (packages/nogpu/nogpu/emulator/observe/counts.py)
     at_once = WARP * WORD // max(row.width_bytes, WORD)
     turns = [
         [word for word, lanes in words.items() if any(i // at_once == turn for i in lanes)]

@@ -69,9 +69,9 @@ def two_jobs(
 ) -> Figure:
     """What one thread copies of the tiles of A and B, and what it computes of the tile of C.
 
-    Its warp's part is drawn lightly. kernel: one that stages FP32 tiles, such as "block_1d_core". All of it is
-    read off a run in the emulator. Raises ConfigError for another kernel or thread, DataError where the jobs
-    cannot be read off.
+    Its warp's part is drawn lightly. kernel: one that stages FP32 tiles, such as "block_1d_core".
+    All of it is read off a run in the emulator. Raises ConfigError for another kernel or thread,
+    DataError where the jobs cannot be read off.
     """
     d = duties(kernel, **params)
     warp = range(d.check(thread) // WARP * WARP, thread // WARP * WARP + WARP)

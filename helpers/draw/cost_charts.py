@@ -1,4 +1,6 @@
-"""The cost model in pictures: what each resource alone would take, and a roofline with all its roofs."""
+"""The cost model in pictures: what each resource alone would take, and a roofline with all its
+roofs.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,10 @@ def _milliseconds(ms: float) -> str:
 def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> Figure:
     """What each resource alone would take, as bars in ms: the longest is the bound, and is marked.
 
-    of: what `costs.bounds` gives, or several of them, one panel each. The measured time stands as a line
-    across the bars where it is known; the gap to the longest bar is what the bound does not explain. Where
-    nothing is measured the picture says that it is a prediction. Raises ConfigError for none.
+    of: what `costs.bounds` gives, or several of them, one panel each. The measured time stands as a
+    line across the bars where it is known; the gap to the longest bar is what the bound does not
+    explain. Where nothing is measured the picture says that it is a prediction. Raises ConfigError
+    for none.
     """
     every = [of] if isinstance(of, Bounds) else list(of)
     if not every or not all(isinstance(b, Bounds) for b in every):
@@ -158,10 +161,11 @@ def all_roofs(
 ) -> Figure:
     """One roofline with all its roofs: DRAM, L2, L1 and shared memory, and the units that multiply.
 
-    Each kernel is a row of three markers at its rate (measured; predicted where nobody measured it): its FLOP
-    for each byte *at that level*. The level that binds is filled; where none is, issue slots or the units
-    bind, and the name says so. names: kernels of the catalog, or Bounds. Kernels of one precision only.
-    Raises ConfigError for none, or for kernels of two precisions, and what `costs.bounds` raises.
+    Each kernel is a row of three markers at its rate (measured; predicted where nobody measured
+    it): its FLOP for each byte *at that level*. The level that binds is filled; where none is,
+    issue slots or the units bind, and the name says so. names: kernels of the catalog, or Bounds.
+    Kernels of one precision only. Raises ConfigError for none, or for kernels of two precisions,
+    and what `costs.bounds` raises.
     """
     shape = (size, size, size) if isinstance(size, int) else size
     every = [n if isinstance(n, Bounds) else costs.bounds(n, *shape, gpu=gpu) for n in names]

@@ -26,8 +26,9 @@ def dealt(
 ) -> Figure:
     """How many tiles of a size x size product each SM gets, one panel for each (BM, BN) of `tiles`.
 
-    Tiles are dealt one by one, SM after SM. slices: of K that each panel's tiles are cut into; then slices are
-    dealt. Raises ConfigError for a size, a tile or slices below 1, no tile, or slices for some tiles only.
+    Tiles are dealt one by one, SM after SM. slices: of K that each panel's tiles are cut into; then
+    slices are dealt. Raises ConfigError for a size, a tile or slices below 1, no tile, or slices
+    for some tiles only.
     """
     cuts = tuple(slices) or (1,) * len(tiles)
     small = size < 1 or not tiles or any(min(tile) < 1 for tile in tiles) or min(cuts) < 1

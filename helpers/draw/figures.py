@@ -1,4 +1,6 @@
-"""Figure: inline SVG with words, made by matplotlib, cleaned, and drawn twice: for a desk and a phone."""
+"""Figure: inline SVG with words, made by matplotlib, cleaned, and drawn twice: for a desk and a
+phone.
+"""
 
 from __future__ import annotations
 
@@ -101,9 +103,9 @@ class Figure:
     def savefig(self, path: str | Path, *, dpi: float = 200) -> Path:
         """Write the picture to a file and return its path. Its ending says what it becomes.
 
-        .png and .pdf show the wide drawing, dark on white, its 72 pixels as an inch; dpi: of the .png.
-        A .svg stands alone and follows the reader's light or dark setting. Raises ConfigError for
-        another ending.
+        .png and .pdf show the wide drawing, dark on white, its 72 pixels as an inch; dpi: of the
+        .png. A .svg stands alone and follows the reader's light or dark setting. Raises ConfigError
+        for another ending.
         """
         target = Path(path)
         kind = target.suffix.lower()
@@ -129,9 +131,10 @@ class Figure:
     def axes(self, ax: Axes | None = None) -> Axes:
         """The chart in plain Matplotlib: on an Axes of yours, or on a new one. Returns that Axes.
 
-        Its coordinates are those of the data, in the units of its labels: row i of a bar chart lies at
-        y = i, and a roofline has FLOP per byte along x and GFLOP/s along y, both logarithmic. Colours
-        and fonts are those of your own settings. Raises ConfigError for a diagram, which has no axes.
+        Its coordinates are those of the data, in the units of its labels: row i of a bar chart lies
+        at y = i, and a roofline has FLOP per byte along x and GFLOP/s along y, both logarithmic.
+        Colours and fonts are those of your own settings. Raises ConfigError for a diagram, which
+        has no axes.
         """
         if self.chart is None:
             raise ConfigError(
@@ -260,7 +263,8 @@ def both(
 ) -> Figure:
     """The Figure that `draw` makes, once for each column. alt says what it shows, with units.
 
-    chart: draws the same rows on an Axes, where they have axes. source: where its numbers come from.
+    chart: draws the same rows on an Axes, where they have axes. source: where its numbers come
+    from.
     """
     with drawing():
         wide, narrow = (_inline(draw(at).figure, alt) for at in (DESK, PHONE))

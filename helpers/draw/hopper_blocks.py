@@ -143,9 +143,9 @@ def _draw_ring(canvas: Canvas, b: _Block, x: float, y: float, width: float, fres
 def hopper_block(name: str, *, since: str = "", caption: str | None = None) -> Figure:
     """A block of a kernel of chapters 20 to 22: producer, stages with their barriers, consumers, C.
 
-    Sizes come from the kernel's catalog entry. since: the kernel of the step before; parts that it has
-    otherwise are drawn as new. Blocks of a cluster stand side by side. Raises ConfigError for a kernel
-    without TMA.
+    Sizes come from the kernel's catalog entry. since: the kernel of the step before; parts that it
+    has otherwise are drawn as new. Blocks of a cluster stand side by side. Raises ConfigError for a
+    kernel without TMA.
     """
     b = _block(name)
     before = _block(since).parts if since else b.parts

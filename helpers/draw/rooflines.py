@@ -151,10 +151,10 @@ def roofline(
 
     intensity: "compulsory" puts a kernel at the FLOP per byte of reading A and B and writing C once
     each; "kernel" at the FLOP per byte that its tiling asks of L2 (model.arithmetic_intensity).
-    precision: which compute roof ("fp32", "fp16", ...); default: the Tensor Cores' where every kernel
-    drawn multiplies in FP16, or in BF16, and FP32 elsewhere. m: as for bars, or None for the roofs alone.
-    Hollow diamonds are what the roof allows there; filled markers are times. Points that were recorded
-    on another GPU of device.GPUS stand under that GPU's roofs, which are dashed.
+    precision: which compute roof ("fp32", "fp16", ...); default: the Tensor Cores' where every
+    kernel drawn multiplies in FP16, or in BF16, and FP32 elsewhere. m: as for bars, or None for the
+    roofs alone. Hollow diamonds are what the roof allows there; filled markers are times. Points
+    that were recorded on another GPU of device.GPUS stand under that GPU's roofs, which are dashed.
     """
     if intensity not in ("compulsory", "kernel"):
         raise ConfigError(f'{intensity=} is not "compulsory" or "kernel"')

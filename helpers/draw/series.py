@@ -109,7 +109,9 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _key(name: str) -> str:
-    """The key in device.GPUS of a GPU by the name that its driver gives; "" for one that is not there."""
+    """The key in device.GPUS of a GPU by the name that its driver gives; "" for one that is not
+    there.
+    """
     found = device.named(name)
     return found.key if found else ""
 
@@ -169,7 +171,9 @@ def points(data: Any) -> list[Point]:
 
 
 def source_of(data: Any) -> str:
-    """Where the numbers of the measurements in these data come from, in words; "" if there are none."""
+    """Where the numbers of the measurements in these data come from, in words; "" if there are
+    none.
+    """
     return provenance_of(*(part for part in _parts(data) if isinstance(part, Measurement | Rows)))
 
 
@@ -241,7 +245,10 @@ def select(
 
 
 def chosen_size(found: Sequence[Point], size: Size | None) -> tuple[int, int, int]:
-    """The one size of a chart: the one asked for, or the largest. Raises DataError if it is not there."""
+    """The one size of a chart: the one asked for, or the largest.
+
+    Raises DataError if it is not there.
+    """
     if size is not None:
         wanted = (size, size, size) if isinstance(size, int) else tuple(size)
         if all(p.size != wanted for p in found):

@@ -36,7 +36,8 @@ def wrap(words: str, size: float, width: float, weight: str = "normal") -> list[
 
 
 class Canvas:
-    """A drawing surface in pixels for diagrams and charts, y downwards; it grows with what it holds.
+    """A drawing surface in pixels for diagrams and charts, y downwards; it grows with what it
+    holds.
 
     Use inside drawing(). Colours default to the ink of the page.
     """

@@ -164,8 +164,9 @@ def tile_diagram(
 
     kernel: name, Kernel, or a Geometry (then without M, N, K). block: row and column of the block's
     tile in C. step: which slice along K. thread: an element of the block's tile, as (row, column);
-    the thread that computes it is marked. A second drawing magnifies the block's tile where it has parts to show. Sizes come
-    from the catalog. Raises the errors of catalog.plan, and ConfigError for a place outside.
+    the thread that computes it is marked. A second drawing magnifies the block's tile where it has
+    parts to show. Sizes come from the catalog. Raises the errors of catalog.plan, and ConfigError
+    for a place outside.
     """
     if isinstance(kernel, Geometry):
         p = kernel

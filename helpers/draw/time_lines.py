@@ -125,8 +125,8 @@ def gantt(
     """Operations over time: a bar each from start_ms to end_ms in its lane, lanes stacked by group.
 
     rows: dicts with group, lane, kind ("host to device", "kernel", "device to host"), label (drawn
-    where it fits), start_ms and end_ms. All groups share one time axis. source: where the times come
-    from, in words. Raises DataError if there is no row or a bar ends before it begins.
+    where it fits), start_ms and end_ms. All groups share one time axis. source: where the times
+    come from, in words. Raises DataError if there is no row or a bar ends before it begins.
     """
     if not rows:
         raise DataError("no operation to draw: give rows with group, lane, kind, start_ms, end_ms")

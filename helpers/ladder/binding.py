@@ -1,10 +1,12 @@
-"""A launch on arrays that stay where they are: everything is looked up once, and each call only starts the kernel.
+"""A launch on arrays that stay where they are: everything is looked up once, and each call only
+starts the kernel.
 
     start = plan("vectorised", 512, 512, 512).bind(A, B, C)
     for _ in range(100):
         start()
 
-`launch.run` checks, compiles, looks up and packs at every call; here that is done when the arrays are bound.
+`launch.run` checks, compiles, looks up and packs at every call; here that is done when the arrays
+are bound.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from nogpu import toolchain
 from nogpu.errors import ConfigError, NoGPUError
 
 ALIGNED = 64
-"""Each argument starts at a multiple of this, as a tensor map must (CUDA driver API, CUtensorMap)."""
+"""Each argument starts at a multiple of this, as a tensor map must (CUDA driver API, CUtensorMap).
+"""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Arguments of a kernel as cuLaunchKernel takes them: `address` is that of an array of pointers to values.
+    """Arguments of a kernel as cuLaunchKernel takes them: `address` is that of an array of pointers
+    to values.
 
     values: the bytes that the pointers point into. Both must live as long as the address is used.
     """
@@ -43,7 +47,9 @@ class Packed:
 
 
 def packed(arguments: Sequence[Any]) -> Packed:
-    """The arguments of a launch in memory: CuPy arrays as addresses, NumPy scalars and tensor maps as they are."""
+    """The arguments of a launch in memory: CuPy arrays as addresses, NumPy scalars and tensor maps
+    as they are.
+    """
     given = [_bytes_of(x) for x in arguments]
     rooms = [-(-len(value) // ALIGNED) * ALIGNED for value in given]
     values = (ctypes.c_char * (sum(rooms) + ALIGNED))()
@@ -66,11 +72,11 @@ def _bytes_of(x: Any) -> bytes:
 class Bound:
     """A launch with its arrays: calling it writes A B into C once more.
 
-    Called without a stream it runs in CuPy's current one, and is not waited for. What it works in (aligned
-    copies, partial sums) is its own, so two bound launches may run side by side, each in a stream (but of
-    hopper_6 one at a time: its blocks wait for each other, and need every SM that they were counted for); calls
-    of one must follow each other, in one stream or by events. It keeps its arrays: wait for its last launch
-    before you let go of it.
+    Called without a stream it runs in CuPy's current one, and is not waited for. What it works in
+    (aligned copies, partial sums) is its own, so two bound launches may run side by side, each in a
+    stream (but of hopper_6 one at a time: its blocks wait for each other, and need every SM that
+    they were counted for); calls of one must follow each other, in one stream or by events. It
+    keeps its arrays: wait for its last launch before you let go of it.
     """
 
     plan: Geometry
@@ -83,15 +89,17 @@ class Bound:
     def __call__(self, stream: Any = None) -> None:
         """Launch in a CuPy stream; None: the current one.
 
-        In the emulator: run to the end; raises EmulationError after C is written if it finds a fault.
+        In the emulator: run to the end; raises EmulationError after C is written if it finds a
+        fault.
         """
         self._start(stream)
 
     def graph(self, launches: int = 1) -> Captured:
         """So many launches, one after the other, as one CUDA graph, which one call starts.
 
-        Within a capture of your own (`stream.begin_capture()`), call the bound launch as everywhere. Raises
-        ConfigError for fewer than one launch, NoGPUError where the arrays lie in NumPy.
+        Within a capture of your own (`stream.begin_capture()`), call the bound launch as
+        everywhere. Raises ConfigError for fewer than one launch, NoGPUError where the arrays lie in
+        NumPy.
         """
         if launches < 1:
             raise ConfigError(f"{launches=}: a graph needs at least one")
@@ -130,11 +138,13 @@ class Captured:
 
 
 def bind(p: Geometry, A: Any, B: Any, C: Any, *, cubin: bytes = b"") -> Bound:
-    """A planned launch on three arrays that are there: C (M, N) = A (M, K) B (K, N), written in place.
+    """A planned launch on three arrays that are there: C (M, N) = A (M, K) B (K, N), written in
+    place.
 
-    CuPy arrays are bound on the GPU, NumPy arrays in the emulator: nothing goes over the link. cubin: as for
-    `launch.cuda_function`. Raises ShapeError, DtypeError, ConfigError, NoGPUError and ToolchainError where
-    `launch.run` would, and ConfigError for a kernel that this GPU is too old for.
+    CuPy arrays are bound on the GPU, NumPy arrays in the emulator: nothing goes over the link.
+    cubin: as for `launch.cuda_function`. Raises ShapeError, DtypeError, ConfigError, NoGPUError and
+    ToolchainError where `launch.run` would, and ConfigError for a kernel that this GPU is too old
+    for.
     """
     if not launch.existing(p, A, B, C):
         return Bound(p, A, B, C, partial(_emulate, p, A, B, C), False)
@@ -146,7 +156,10 @@ def _emulate(p: Geometry, A: Any, B: Any, C: Any, stream: Any) -> None:
 
 
 def on_gpu(p: Geometry, A: Any, B: Any, C: Any, cubin: bytes = b"") -> Callable[[Any], None]:
-    """What launches a plan on CuPy arrays in a stream (None: the current one). The arrays are not checked."""
+    """What launches a plan on CuPy arrays in a stream (None: the current one).
+
+    The arrays are not checked.
+    """
     import cupy
 
     function = launch.cuda_function(p, cubin) if cubin else launch.cuda_function(p)
@@ -162,7 +175,8 @@ def on_gpu(p: Geometry, A: Any, B: Any, C: Any, cubin: bytes = b"") -> Callable[
         steps[:0] = [partial(_clear, x) for x in counters]
     steps = [*_copies(around[0]), *steps, *_copies(around[1])]
     if room or any(around):
-        # Another stream may begin: counters are zero, and what had this memory before is done with it.
+        # Another stream may begin: counters are zero, and what had this memory before is done with
+        # it.
         cupy.cuda.get_current_stream().synchronize()
     if len(steps) == 1:
         return steps[0]
@@ -205,7 +219,8 @@ def _direct(
     arguments: Sequence[Any],
     keep: tuple[Any, ...],
 ) -> Callable[[Any], None]:
-    """A call that hands a kernel straight to the driver: no more than cuLaunchKernel's own arguments.
+    """A call that hands a kernel straight to the driver: no more than cuLaunchKernel's own
+    arguments.
 
     keep: what must live as long as it may be called, beside the function and the arguments.
     """

@@ -1,7 +1,7 @@
 """Which kernel of the book, which tile and how many slices of K for a product: from counts alone.
 
-Nothing is compiled and nothing is timed: each launch that the catalog names is predicted by a formula of
-`helpers.ladder.model`, and the one with the fewest clocks is taken.
+Nothing is compiled and nothing is timed: each launch that the catalog names is predicted by a
+formula of `helpers.ladder.model`, and the one with the fewest clocks is taken.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ INSTEAD: Mapping[str, str] = {
     "mma_pipelined": "hopper_5_fp16",
     "mma_pipelined_bf16": "hopper_5",
 }
-"""Kernels that are weighed only where another does not run: the formulas do not know what they lack.
+"""Kernels that are weighed only where another does not run: the formulas do not know what they
+lack.
 
-Of fp32_best it is two percent at 2048 and 4096, by the registers of its loop (data/tries/slices.md, run 4).
+Of fp32_best it is two percent at 2048 and 4096, by the registers of its loop (data/tries/slices.md,
+run 4).
 """
 SHORTEST = 2
 """Steps of BK that a slice of K has at least."""
@@ -36,8 +38,11 @@ SHORT_K = 40
 """The largest K for which a ring of two is weighed: with a longer one nobody has measured it."""
 MOST_SLICES = 256
 MOST_PASSES: Mapping[int, int] = {4: 16, 2: 5}
-"""How often a thin kernel may read its large matrix, to be weighed at all, by bytes an element. With two bytes Tensor
-Cores are ahead where it is more often, or as good (data/tries/slices.md, run 3)."""
+"""How often a thin kernel may read its large matrix, to be weighed at all, by bytes an element.
+
+With two bytes Tensor Cores are ahead where it is more often, or as good (data/tries/slices.md, run
+3).
+"""
 SAID = 4
 """Of how many launches `why` tells."""
 
@@ -53,9 +58,12 @@ def _gives(kernel: Kernel) -> bool:
 
 
 def contenders(dtype: str, gpu: device.Gpu, *, emulated: bool = False) -> tuple[Kernel, ...]:
-    """Kernels that take this type, run on this GPU and name tiles to choose from, in the catalog's order.
+    """Kernels that take this type, run on this GPU and name tiles to choose from, in the catalog's
+    order.
 
-    Those of INSTEAD only where the other is not. emulated: only those that the emulator runs, too. Raises DtypeError for a type that no kernel takes, ConfigError where none of them runs on the GPU.
+    Those of INSTEAD only where the other is not. emulated: only those that the emulator runs, too.
+    Raises DtypeError for a type that no kernel takes, ConfigError where none of them runs on the
+    GPU.
     """
     typed = [k for k in catalog.values() if k.dtype == dtype and k.candidates and _gives(k)]
     if dtype not in STORAGE or all(map(model.is_thin, typed)):
@@ -78,10 +86,11 @@ def contenders(dtype: str, gpu: device.Gpu, *, emulated: bool = False) -> tuple[
 def slicings(
     kernel: Kernel, tiles: int, steps: int, resident: int, gpu: device.Gpu
 ) -> Iterator[dict[str, int]]:
-    """Ways to cut the tiles of a launch that are worth a prediction: none, all, or those of the last round.
+    """Ways to cut the tiles of a launch that are worth a prediction: none, all, or those of the
+    last round.
 
-    steps: of k, in a tile. A count of slices is one that gives the SMs, or the blocks that they hold, about half
-    a round to four.
+    steps: of k, in a tile. A count of slices is one that gives the SMs, or the blocks that they
+    hold, about half a round to four.
     """
     yield {}
     if "SLICES" not in kernel.params:
@@ -157,7 +166,8 @@ def best(
 ) -> Geometry:
     """The launch with the fewest predicted clocks of all kernels of the book for this product.
 
-    emulated: of those that the emulator runs. Its `why` tells of it and of the best of the others. Raises ShapeError, DtypeError, ConfigError.
+    emulated: of those that the emulator runs. Its `why` tells of it and of the best of the others.
+    Raises ShapeError, DtypeError, ConfigError.
     """
     return of(contenders(dtype, gpu, emulated=emulated), M, N, K, gpu)
 

@@ -1,4 +1,6 @@
-"""Tiles over workers, whole or cut along k (stream-K): who computes what, and the clocks that it takes."""
+"""Tiles over workers, whole or cut along k (stream-K): who computes what, and the clocks that it
+takes.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Sharers:
-    """The workers with pieces of one tile: `parts` of them from `first` on; the first `owners` store it."""
+    """The workers with pieces of one tile: `parts` of them from `first` on; the first `owners`
+    store it.
+    """
 
     first: int
     parts: int
@@ -39,7 +43,9 @@ class Sharers:
 
 @dataclass(frozen=True)
 class Division:
-    """Tiles 0 to `whole` go round whole; the steps of the others are cut into `ranges`, one a worker."""
+    """Tiles 0 to `whole` go round whole; the steps of the others are cut into `ranges`, one a
+    worker.
+    """
 
     whole: int
     ranges: int
@@ -48,8 +54,9 @@ class Division:
 def even(tiles: int, workers: int, steps: int) -> Division:
     """Every worker gets an equal share, whatever handing sums over costs.
 
-    Whole tiles where they divide evenly; else the last one to two rounds are cut, so that no tile has more
-    than two pieces there; fewer tiles than workers are all cut, into fewer ranges where those would be thin.
+    Whole tiles where they divide evenly; else the last one to two rounds are cut, so that no tile
+    has more than two pieces there; fewer tiles than workers are all cut, into fewer ranges where
+    those would be thin.
     """
     if tiles % workers == 0:
         return Division(tiles, 0)
@@ -61,10 +68,12 @@ def even(tiles: int, workers: int, steps: int) -> Division:
 
 @dataclass(frozen=True)
 class Walk:
-    """Where StreamK in kernels/common/stream_k.cuh cuts, and who shares a tile: the same arithmetic.
+    """Where StreamK in kernels/common/stream_k.cuh cuts, and who shares a tile: the same
+    arithmetic.
 
-    Raises ConfigError if there is no worker, tile or step, for ranges that are no whole tiles and shorter
-    than two of the thinnest pieces, and where 32 bits do not hold the steps times the ranges.
+    Raises ConfigError if there is no worker, tile or step, for ranges that are no whole tiles and
+    shorter than two of the thinnest pieces, and where 32 bits do not hold the steps times the
+    ranges.
     """
 
     workers: int
@@ -151,7 +160,8 @@ def _possible(
 def possible(workers: int, tiles: int, steps: int) -> tuple[Division, ...]:
     """Ways to share tiles out: all whole; the last round cut; the last two rounds cut.
 
-    The last round is cut into equal parts of each tile, or into as many ranges as there are workers.
+    The last round is cut into equal parts of each tile, or into as many ranges as there are
+    workers.
     """
     found, rest = [Division(tiles, 0)], tiles % workers
     if rest:
@@ -165,33 +175,48 @@ def possible(workers: int, tiles: int, steps: int) -> tuple[Division, ...]:
 # -- clocks ----------------------------------------------------------------------------------------
 
 FEED = 50
-"""Bytes of A and B a clock that an SM takes in from L2, multicast or not: a fit to the notes of one run on an
-H200, in which hopper_5 with tiles of 128 x 128 has at 2048 89 % of cuBLAS where 128 x 256 has 95 %
-(data/tries/hopper.md, run 5), and to the recorded hopper_2 at 4096. For other GPUs it is assumed."""
+"""Bytes of A and B a clock that an SM takes in from L2, multicast or not: a fit to the notes of one
+run on an H200, in which hopper_5 with tiles of 128 x 128 has at 2048 89 % of cuBLAS where 128 x 256
+has 95 % (data/tries/hopper.md, run 5), and to the recorded hopper_2 at 4096. For other GPUs it is
+assumed.
+"""
 SHARE_FEED = 10
-"""Bytes of sums a clock that an SM hands over, or takes, while all the others do. hopper_6, as it was first recorded, wrote
-and read 2 x 128 KB an SM at 4096 in what comes to about as much; that has in it what clusters out of step lose
-in L2. A fit, with MEETING and ALIGNING, to 31 launches of hopper_5 and hopper_6 on an H200, 16 of them cut
-(data/tries/slices.md, run 3): root mean square of ln(measured / predicted) 0.16."""
+"""Bytes of sums a clock that an SM hands over, or takes, while all the others do. hopper_6, as it
+was first recorded, wrote and read 2 x 128 KB an SM at 4096 in what comes to about as much; that has
+in it what clusters out of step lose in L2. A fit, with MEETING and ALIGNING, to 31 launches of
+hopper_5 and hopper_6 on an H200, 16 of them cut (data/tries/slices.md, run 3): root mean square of
+ln(measured / predicted) 0.16.
+"""
 MEETING = 4000
-"""Clocks until a part's sums are visible, counted, and seen by the owners. The same launches, which went to the GPU one
-by one, fit 6000; in a CUDA graph it is less: at 128x8192x4096 in BF16 two parts a tile took 26.9 us, whole tiles 34.8.
-Four ways to L2 and back at 263 (helpers/record/costs/rates.py) are a quarter of it."""
+"""Clocks until a part's sums are visible, counted, and seen by the owners.
+
+The same launches, which went to the GPU one by one, fit 6000; in a CUDA graph it is less: at
+128x8192x4096 in BF16 two parts a tile took 26.9 us, whole tiles 34.8. Four ways to L2 and back at
+263 (helpers/record/costs/rates.py) are a quarter of it.
+"""
 START = 8000
-"""Clocks of a launch besides its steps: start, first copies, last store. A fit: what the recorded hopper_5 at 512
-takes beyond half of the difference to 1024, on an H200."""
+"""Clocks of a launch besides its steps: start, first copies, last store.
+
+A fit: what the recorded hopper_5 at 512 takes beyond half of the difference to 1024, on an H200.
+"""
 
 
 ALIGNING = 4500
-"""Clocks of a launch that copies a matrix into one whose rows start on 16 bytes, beside the bytes; a fit to the same
-launches as SHARE_FEED. They went to the GPU one by one: in a CUDA graph it takes less."""
+"""Clocks of a launch that copies a matrix into one whose rows start on 16 bytes, beside the bytes;
+a fit to the same launches as SHARE_FEED. They went to the GPU one by one: in a CUDA graph it takes
+less.
+"""
 ALIGNING_PASSES = 4
-"""How often a copied matrix takes its bytes' time at the memory's bandwidth; a fit to the same launches. To be read and
-written is two: copies run at half of the bandwidth."""
+"""How often a copied matrix takes its bytes' time at the memory's bandwidth; a fit to the same
+launches. To be read and written is two: copies run at half of the bandwidth.
+"""
 
 WORTH = 1.03
-"""A cut is made where it saves this factor at least. At 8192, where it was to save two percent, the recorded
-hopper_6 took longer than hopper_5: at the limit of its power a board with more SMs at work lowers its clock."""
+"""A cut is made where it saves this factor at least.
+
+At 8192, where it was to save two percent, the recorded hopper_6 took longer than hopper_5: at the
+limit of its power a board with more SMs at work lowers its clock.
+"""
 
 
 ALIKE = 1.01
@@ -200,7 +225,9 @@ ALIKE = 1.01
 
 @dataclass(frozen=True)
 class Cost:
-    """SM clocks of a launch by a division: the steps of the busiest worker, handing sums over, and all."""
+    """SM clocks of a launch by a division: the steps of the busiest worker, handing sums over, and
+    all.
+    """
 
     division: Division
     steps: int
@@ -212,9 +239,10 @@ class Cost:
 class Work:
     """A launch as this model sees it.
 
-    tiles: of a worker (a block or a cluster). steps: of k in each. step: clocks of one. least: clocks in which device
-    memory delivers what the product must read and write. sums: bytes of a block's sums that lie in C.
-    shares: into how many shares a tile falls at most. cuts: whether the kernel can cut tiles.
+    tiles: of a worker (a block or a cluster). steps: of k in each. step: clocks of one. least:
+    clocks in which device memory delivers what the product must read and write. sums: bytes of a
+    block's sums that lie in C. shares: into how many shares a tile falls at most. cuts: whether the
+    kernel can cut tiles.
     """
 
     workers: int
@@ -271,7 +299,10 @@ def handed(work: Work, division: Division) -> tuple[float, float]:
 
 
 def cost(work: Work, division: Division) -> Cost:
-    """Clocks by one division. It knows nothing of power, nor of what clusters out of step lose in L2."""
+    """Clocks by one division.
+
+    It knows nothing of power, nor of what clusters out of step lose in L2.
+    """
     steps = cdiv(division.whole, work.workers) * work.steps
     if division.ranges:
         steps += cdiv((work.tiles - division.whole) * work.steps, division.ranges)
@@ -293,7 +324,9 @@ def cheapest(work: Work) -> Cost:
 
 
 def aligning(launch: Geometry, gpu: Gpu) -> float:
-    """Clocks of the copies of matrices whose rows do not start on 16 bytes: A, B, and C where it leaves by TMA."""
+    """Clocks of the copies of matrices whose rows do not start on 16 bytes: A, B, and C where it
+    leaves by TMA.
+    """
     item, clock = ITEM_BYTES[launch.kernel.dtype], gpu.boost_mhz / 1e3 / gpu.bandwidth_gbs
     matrices = [(launch.M, launch.K), (launch.K, launch.N)]
     if "C_map" in launch.kernel.source:
@@ -303,9 +336,11 @@ def aligning(launch: Geometry, gpu: Gpu) -> float:
 
 
 def rounds_of(launch: Geometry, gpu: Gpu, resident: int = 1) -> Rounds:
-    """Predict a product of a persistent Hopper kernel (hopper_3 to hopper_6) by the division that `cheapest` finds.
+    """Predict a product of a persistent Hopper kernel (hopper_3 to hopper_6) by the division that
+    `cheapest` finds.
 
-    As `model.rounds_of` has it for FP32; busiest: tiles of the busiest SM, rounded up; peak: of the Tensor Cores.
+    As `model.rounds_of` has it for FP32; busiest: tiles of the busiest SM, rounded up; peak: of the
+    Tensor Cores.
     """
     work = work_of(launch, gpu)
     found = cheapest(work)

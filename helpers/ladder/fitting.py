@@ -1,4 +1,6 @@
-"""What this machine lacks to run and time kernels on its GPU, and what does not fit its driver: sentences."""
+"""What this machine lacks to run and time kernels on its GPU, and what does not fit its driver:
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def has_cublas() -> bool:
 
 
 def _newer(major: int, driver: tuple[int, int], what: str) -> str:
-    """A sentence where a compiler's machine code is of a later CUDA than the driver takes, or nothing."""
+    """A sentence where a compiler's machine code is of a later CUDA than the driver takes, or
+    nothing.
+    """
     if major <= driver[0]:
         return ""
     needs = OLDEST_DRIVER.get(major)
@@ -84,7 +88,9 @@ def _newer(major: int, driver: tuple[int, int], what: str) -> str:
 
 
 def refuse_unfit_compiler() -> None:
-    """Raise ToolchainError where the compiler makes nothing that this machine's GPU and driver take."""
+    """Raise ToolchainError where the compiler makes nothing that this machine's GPU and driver
+    take.
+    """
     if toolchain.uses_clang():
         raise ToolchainError(
             f"{toolchain.compiler()} compiles here, and it makes no machine code, so nothing that a GPU runs: "

@@ -59,7 +59,8 @@ DESCRIPTOR = (
 )
 """The fields of wgmma's 64-bit matrix descriptor; the other bits are zero.
 
-Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout", Matrix Descriptor Format.
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout", Matrix Descriptor
+Format.
 """
 
 
@@ -161,7 +162,9 @@ PARTS = 2
 
 
 def division(plan: Geometry) -> cuts.Division:
-    """How a launch shares its tiles out: the way of fewest clocks by `cuts.cheapest`, at an H200's rates."""
+    """How a launch shares its tiles out: the way of fewest clocks by `cuts.cheapest`, at an H200's
+    rates.
+    """
     return cuts.cheapest(cuts.work_of(plan, device.gpu("h200"))).division
 
 
@@ -187,8 +190,8 @@ def _hand_over_room(
 class Prepared:
     """What a launch passes to the kernel, and the copies around it.
 
-    before, after: pairs (to, from) of CuPy matrices of one shape, to be copied before and after the kernel.
-    room: the partial sums and the flags, or nothing.
+    before, after: pairs (to, from) of CuPy matrices of one shape, to be copied before and after the
+    kernel. room: the partial sums and the flags, or nothing.
     """
 
     arguments: tuple[Any, ...]
@@ -198,7 +201,10 @@ class Prepared:
 
 
 def _refuse_to_wait(plan: Geometry, shared_out: cuts.Division) -> None:
-    """Blocks with parts of a tile wait for each other, so all of them must find an SM. Raises ConfigError."""
+    """Blocks with parts of a tile wait for each other, so all of them must find an SM.
+
+    Raises ConfigError.
+    """
     gpu = device.current()
     if gpu is not None and shared_out.ranges and plan.grid[0] > gpu.sms:
         raise ConfigError(
@@ -208,14 +214,16 @@ def _refuse_to_wait(plan: Geometry, shared_out: cuts.Division) -> None:
 
 
 def prepare(plan: Geometry, A: Any, B: Any, C: Any, *, shared_room: bool = True) -> Prepared:
-    """The arguments of a launch on CuPy arrays of 2-byte elements, in the order that the kernel declares.
+    """The arguments of a launch on CuPy arrays of 2-byte elements, in the order that the kernel
+    declares.
 
-    An operand whose rows do not start at multiples of 16 bytes is to be copied into one whose rows do;
-    such a C is written by way of a copy, too, where the kernel stores through a tensor map. Nothing is
-    copied here. shared_room: the room for partial sums is that of the current stream (but for a reader's own
-    text, which may not leave the counts zero); else it is new. Raises ConfigError where shared_room is asked for
-    while the stream is captured, and there is room or a copy: the graph would outlive them; and for more blocks
-    that wait for each other than the GPU at hand has SMs.
+    An operand whose rows do not start at multiples of 16 bytes is to be copied into one whose rows
+    do; such a C is written by way of a copy, too, where the kernel stores through a tensor map.
+    Nothing is copied here. shared_room: the room for partial sums is that of the current stream
+    (but for a reader's own text, which may not leave the counts zero); else it is new. Raises
+    ConfigError where shared_room is asked for while the stream is captured, and there is room or a
+    copy: the graph would outlive them; and for more blocks that wait for each other than the GPU at
+    hand has SMs.
     """
     names = parameters(plan.kernel)
     given = {"A_map": A, "B_map": B, "C_map": C}
@@ -258,8 +266,9 @@ def prepare(plan: Geometry, A: Any, B: Any, C: Any, *, shared_room: bool = True)
 class Described:
     """What the emulator launches a TMA kernel with.
 
-    arguments: in the order that the kernel declares. output: the parameter by which it writes C. written: the
-    NumPy array in which C is then, its rows as long as the copy engine needs; columns: of C. counters: those of a hand-over, or None.
+    arguments: in the order that the kernel declares. output: the parameter by which it writes C.
+    written: the NumPy array in which C is then, its rows as long as the copy engine needs; columns:
+    of C. counters: those of a hand-over, or None.
     """
 
     arguments: tuple[Any, ...]
@@ -269,16 +278,20 @@ class Described:
     columns: int
 
     def wide(self, values: Any, filler: float) -> np.ndarray:
-        """Values of the (M, N) elements of C, or one for all, beside `filler` in what its rows are longer."""
+        """Values of the (M, N) elements of C, or one for all, beside `filler` in what its rows are
+        longer.
+        """
         full = np.full(self.written.shape, filler)
         full[:, : self.columns] = values
         return full
 
 
 def described(plan: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> Described:
-    """The arguments of a launch in the emulator on NumPy arrays of 2-byte elements, A (M, K), B (K, N), C (M, N).
+    """The arguments of a launch in the emulator on NumPy arrays of 2-byte elements, A (M, K), B (K,
+    N), C (M, N).
 
-    Where rows do not start at multiples of 16 bytes, a copy with longer rows takes the matrix's place.
+    Where rows do not start at multiples of 16 bytes, a copy with longer rows takes the matrix's
+    place.
     """
     from nogpu import emulator
 
@@ -307,7 +320,9 @@ def described(plan: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> De
 
 
 def _with_longer_rows(matrix: np.ndarray) -> np.ndarray:
-    """The matrix itself if its rows start at multiples of 16 bytes, or a copy whose rows do; NaN behind the columns."""
+    """The matrix itself if its rows start at multiples of 16 bytes, or a copy whose rows do; NaN
+    behind the columns.
+    """
     rows, cols = matrix.shape
     step = ROW_BYTES // ITEM_BYTES
     if cols % step == 0 and matrix.flags.c_contiguous:

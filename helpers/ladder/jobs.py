@@ -3,8 +3,9 @@
     d = duties("block_1d_core")
     d.fetched["A"][37], d.reads["B"][37], d.computes[37]
 
-A thread has two jobs: it copies some elements of A and B into shared memory, and it computes some elements
-of C from others. Both are taken from the addresses of the run; no formula of a kernel is repeated here.
+A thread has two jobs: it copies some elements of A and B into shared memory, and it computes some
+elements of C from others. Both are taken from the addresses of the run; no formula of a kernel is
+repeated here.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ Place = tuple[int, int]
 class Duties:
     """The jobs of all threads of the first block, in a launch of one tile and one step along K.
 
-    launch: that launch. depth: the steps of k of the tiles. By thread, then: fetched: elements (row, column)
-    of A and of B within their tiles, row after row, as (accesses, elements of an access, 2). reads: the
-    rows of A_tile (of "A") and columns of B_tile (of "B") that it needs at each k. computes: elements of C.
-    place: words that a step down and a step right in the tile are apart in shared memory.
+    launch: that launch. depth: the steps of k of the tiles. By thread, then: fetched: elements
+    (row, column) of A and of B within their tiles, row after row, as (accesses, elements of an
+    access, 2). reads: the rows of A_tile (of "A") and columns of B_tile (of "B") that it needs at
+    each k. computes: elements of C. place: words that a step down and a step right in the tile are
+    apart in shared memory.
     """
 
     launch: Geometry
@@ -63,9 +65,11 @@ class Duties:
 
 
 def duties(kernel: Kernel | str, **params: int) -> Duties:
-    """The jobs of the threads of a kernel that stages tiles in shared memory and sums in FP32 registers.
+    """The jobs of the threads of a kernel that stages tiles in shared memory and sums in FP32
+    registers.
 
-    Raises ConfigError for another kernel, or a block that is not whole warps, DataError if its threads do not compute what they read.
+    Raises ConfigError for another kernel, or a block that is not whole warps, DataError if its
+    threads do not compute what they read.
     """
     k = find(kernel)
     depth = next((d for d in DEPTHS if d in k.params), "")

@@ -27,9 +27,12 @@ ITEM_BYTES: Mapping[str, int] = MappingProxyType(
     {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
 )
 MAX_THREADS = 1024
-"""Threads of one block at most, on every compute capability since 2.0 (CUDA C++ Programming Guide)."""
+"""Threads of one block at most, on every compute capability since 2.0 (CUDA C++ Programming Guide).
+"""
 MAX_EDGE = 2**31 - 2**16
-"""Rows or columns of a matrix at most: kernels count them in int, up to the end of the last tile or chunk."""
+"""Rows or columns of a matrix at most: kernels count them in int, up to the end of the last tile or
+chunk.
+"""
 MAX_GRID_YZ = 65535
 """Blocks of a grid in y and in z at most (CUDA C++ Programming Guide)."""
 
@@ -81,8 +84,8 @@ class Rule:
 class Room:
     """An array of global memory that a kernel works in: `count` is an expression as a grid is.
 
-    dtype: "float32" for sums, whose first values mean nothing; "int32" for counters, which are zero before
-    a launch and must be zero again after it.
+    dtype: "float32" for sums, whose first values mean nothing; "int32" for counters, which are zero
+    before a launch and must be zero again after it.
     """
 
     name: str
@@ -118,7 +121,9 @@ class Kernel:
     tile: tuple[str, str] = ("1", "1")
     """Rows and columns of C that one block computes: for traffic models and tile diagrams."""
     reuse: str = "block"
-    """Who shares an element fetched from global memory: "block" (staged in shared memory) or "warp"."""
+    """Who shares an element fetched from global memory: "block" (staged in shared memory) or
+    "warp".
+    """
     warp: tuple[str, str] = ("max(1, 32 // BX)", "min(BX, 32)")
     """Rows and columns of C that one warp computes, where reuse is "warp"."""
     after: int = 0
@@ -131,7 +136,8 @@ class Kernel:
     passed: tuple[str, ...] = ()
     """Those of params that a launch passes as int arguments, after K; the others are -D macros."""
     room: tuple[Room, ...] = ()
-    """Arrays beside A, B and C that a launch brings, in the order of the kernel's last parameters."""
+    """Arrays beside A, B and C that a launch brings, in the order of the kernel's last parameters.
+    """
     text: str | None = None
     """A reader's own source in place of the file's; the name then ends with OWN."""
     core_of: str = ""
@@ -171,10 +177,11 @@ class Kernel:
         return replace(self, params=_merged(self, params))
 
     def with_source(self, text: str) -> Kernel:
-        """The same kernel with this text: same entry, tile sizes, rules and geometry; a marked name.
+        """The same kernel with this text: same entry, tile sizes, rules and geometry; a marked
+        name.
 
-        Of a core the tile sizes are those that the text says. Raises ConfigError if the text has no word that
-        is the entry's name, or a core's does not say a size as a whole number.
+        Of a core the tile sizes are those that the text says. Raises ConfigError if the text has no
+        word that is the entry's name, or a core's does not say a size as a whole number.
         """
         if not re.search(rf"\b{self.entry}\b", text):
             raise ConfigError(
@@ -309,8 +316,8 @@ def _broken(kernel: Kernel, names: Mapping[str, int]) -> list[Rule]:
 def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
     """Grid, block and dynamic shared memory for C (MxN) = A (MxK) B (KxN).
 
-    Raises ShapeError if M, N or K is no whole number from 1 to MAX_EDGE, ConfigError naming the broken rule and
-    its reason.
+    Raises ShapeError if M, N or K is no whole number from 1 to MAX_EDGE, ConfigError naming the
+    broken rule and its reason.
     """
     M, N, K = (_edge(name, value) for name, value in (("M", M), ("N", N), ("K", K)))
     merged = _merged(kernel, params)
@@ -331,7 +338,9 @@ def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
 
 
 def _edge(name: str, value: Any) -> int:
-    """M, N or K as a plain int: NumPy's would overflow in the formulas, and True stand for 1 in caches."""
+    """M, N or K as a plain int: NumPy's would overflow in the formulas, and True stand for 1 in
+    caches.
+    """
     whole = value.is_integer() if isinstance(value, float) else hasattr(value, "__index__")
     if isinstance(value, bool) or not whole:
         raise ShapeError(f"{name}={value!r}: give a whole number of rows or columns")

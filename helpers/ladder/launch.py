@@ -86,10 +86,11 @@ def choose(
 ) -> Geometry:
     """The launch with the fewest predicted clocks among the catalog's candidates for this shape.
 
-    gpu: default the one at hand, or the H200 where none is or it does not run the kernel. Each candidate
-    is compiled once a process, for the blocks that an SM holds; `model.rounds_of` does the rest; slices of K
-    and the Hopper kernels are predicted by `choosing.predicted`, with nothing compiled. Its `why`
-    says what was compared. Raises ConfigError where the catalog names no candidates or the GPU named is too old for the kernel.
+    gpu: default the one at hand, or the H200 where none is or it does not run the kernel. Each
+    candidate is compiled once a process, for the blocks that an SM holds; `model.rounds_of` does
+    the rest; slices of K and the Hopper kernels are predicted by `choosing.predicted`, with nothing
+    compiled. Its `why` says what was compared. Raises ConfigError where the catalog names no
+    candidates or the GPU named is too old for the kernel.
     """
     k = find(kernel)
     if gpu is None:
@@ -128,14 +129,17 @@ def matmul(
     tile: str | None = None,
     **params: int,
 ) -> Any:
-    """C = A B: matmul("tiled_32", A, B), or matmul(A, B, kernel="auto"). NumPy in, NumPy out; CuPy in, CuPy out.
+    """C = A B: matmul("tiled_32", A, B), or matmul(A, B, kernel="auto").
 
-    kernel: a name of the catalog, or "auto" for the best of the book for the shape, the type and the GPU
-    (`choosing.best`). A: (M, K), B: (K, N), both in the kernel's dtype (bfloat16 as uint16 bits); C: (M, N) in
-    its out_dtype, with "auto" in that of A and B. params override tile sizes; tile="auto" takes them from `choose`. backend: "cuda", "emulator", or None for the GPU where
-    there is one that can run the kernel, and the emulator elsewhere. A view that is not contiguous is copied, with
-    a warning. Raises ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and
-    EmulationError if the emulator finds a fault in the kernel.
+    NumPy in, NumPy out; CuPy in, CuPy out.
+
+    kernel: a name of the catalog, or "auto" for the best of the book for the shape, the type and
+    the GPU (`choosing.best`). A: (M, K), B: (K, N), both in the kernel's dtype (bfloat16 as uint16
+    bits); C: (M, N) in its out_dtype, with "auto" in that of A and B. params override tile sizes;
+    tile="auto" takes them from `choose`. backend: "cuda", "emulator", or None for the GPU where
+    there is one that can run the kernel, and the emulator elsewhere. A view that is not contiguous
+    is copied, with a warning. Raises ShapeError, DtypeError, ConfigError, UnknownKernelError,
+    NoGPUError, and EmulationError if the emulator finds a fault in the kernel.
     """
     if kernel is None:
         kernel, given = (given or (None,))[0], given[1:]
@@ -189,7 +193,10 @@ def _rounded(C: Any, dtype: str) -> Any:
 
 
 def product(p: Geometry, A: Any, B: Any, *, backend: str | None = None) -> Any:
-    """`matmul` by a planned launch. Raises its errors, ShapeError if A and B are not of its M, N, K."""
+    """`matmul` by a planned launch.
+
+    Raises its errors, ShapeError if A and B are not of its M, N, K.
+    """
     A, B = _operands(p.kernel, A, B)
     _refuse_other_shapes(p, {"A": A, "B": B})
     return _product(p, A, B, backend)
@@ -250,8 +257,8 @@ def _host(x: Any) -> np.ndarray:
 def run(p: Geometry, A: Any, B: Any, C: Any, *, backend: str | None = None) -> None:
     """Launch on arrays that are there: C (M, N) = A (M, K) B (K, N), written in place.
 
-    All three NumPy or all three CuPy, row-major, of the kernel's types. With CuPy arrays the launch is
-    in the current stream and is not waited for. backend as for `matmul`; where the arrays lie
+    All three NumPy or all three CuPy, row-major, of the kernel's types. With CuPy arrays the launch
+    is in the current stream and is not waited for. backend as for `matmul`; where the arrays lie
     elsewhere they are copied there, and C back. C keeps what the kernel does not write. Raises
     ShapeError, DtypeError, ConfigError, NoGPUError, and EmulationError after C is written if the
     emulator finds a fault.
@@ -388,7 +395,9 @@ def _emulate_tma(
 
 
 def emulator_arguments(p: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> list[Any]:
-    """What the emulator launches a "plain" kernel with: arrays, numbers, room (counters zero, sums NaN)."""
+    """What the emulator launches a "plain" kernel with: arrays, numbers, room (counters zero, sums
+    NaN).
+    """
     rooms = (
         np.zeros(count, dtype) if dtype == "int32" else np.full(count, np.nan, dtype)
         for _, dtype, count in p.rooms
@@ -470,12 +479,12 @@ def trace(
 ) -> Trace:
     """Run a kernel in the emulator on random operands and report its memory accesses.
 
-    arch: what to compile for (default: the kernel's oldest). sass=True: count shared accesses also as
-    that architecture's machine code makes them (`LineAccess.sass_wavefronts`).
-    Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
-    which line and thread wrote them last. samples: keep what access maps and `lanes` show, and count what
-    each line's requests would need at best. engines: keep what `engine_steps` tells. Raises the errors of `matmul`, except that faults are returned
-    in the report.
+    arch: what to compile for (default: the kernel's oldest). sass=True: count shared accesses also
+    as that architecture's machine code makes them (`LineAccess.sass_wavefronts`). Elements of C
+    beyond `error_bound` are findings of the kind "wrong-result": which they are, and which line and
+    thread wrote them last. samples: keep what access maps and `lanes` show, and count what each
+    line's requests would need at best. engines: keep what `engine_steps` tells. Raises the errors
+    of `matmul`, except that faults are returned in the report.
     """
     p = lay_out(kernel, M, N, K, **params)
     return trace_of(
@@ -542,8 +551,9 @@ def _load(cubin: bytes) -> Any:
 def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
     """The compiled kernel of a plan as a CuPy function, ready to launch on the current GPU.
 
-    cubin: the kernel as compiled before for this GPU; empty: compile it now. Raises NoGPUError, ConfigError
-    for a GPU that does not run it, and ToolchainError where the compiler is of a later CUDA than the driver takes.
+    cubin: the kernel as compiled before for this GPU; empty: compile it now. Raises NoGPUError,
+    ConfigError for a GPU that does not run it, and ToolchainError where the compiler is of a later
+    CUDA than the driver takes.
     """
     gpu = device.current()
     if gpu is None:
@@ -564,7 +574,8 @@ def cuda_function(p: Geometry, cubin: bytes = b"") -> Any:
 def cuda_entry(cubin: bytes, entry: str, shared_bytes: int = 0) -> Any:
     """A kernel of a cubin that was compiled here, as a CuPy function, loaded once.
 
-    entry: its name in the machine code. Raises ToolchainError where the compiler does not fit the driver.
+    entry: its name in the machine code. Raises ToolchainError where the compiler does not fit the
+    driver.
     """
     fitting.refuse_unfit_compiler()
     return _kept_function(_module(cubin), entry, shared_bytes)
@@ -630,7 +641,8 @@ def _steps(count: int) -> int:
 def _room(device: int, stream: int, thread: int, name: str, dtype: str, count: int) -> Any:
     """An array that launches of one stream use one after the other; counters are zero, and stay so.
 
-    device, stream, thread: as `device.stream_at_hand` says them; CuPy's pool gives memory back in the same stream.
+    device, stream, thread: as `device.stream_at_hand` says them; CuPy's pool gives memory back in
+    the same stream.
 
     A reader's own text has new ones in every launch: it may not leave its counters so.
     """

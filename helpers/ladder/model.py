@@ -156,9 +156,9 @@ def shared_roof(gpu: Gpu, fma_per_wavefront: float) -> float:
     """GFLOP/s that shared memory can feed: an SM delivers one wavefront a clock.
 
     fma_per_wavefront: warp-level multiply-adds done for each shared-memory wavefront, as counted by
-    the emulator. A warp-level multiply-add is 32 lanes x 2 FLOP.
-    Source: 32 banks of 4 bytes a clock, CUDA C++ Programming Guide, shared memory. On a T4 about half
-    of it was measured (Jia et al., arXiv 1903.07486): there this roof is too high.
+    the emulator. A warp-level multiply-add is 32 lanes x 2 FLOP. Source: 32 banks of 4 bytes a
+    clock, CUDA C++ Programming Guide, shared memory. On a T4 about half of it was measured (Jia et
+    al., arXiv 1903.07486): there this roof is too high.
     """
     if fma_per_wavefront <= 0:
         raise ConfigError(f"{fma_per_wavefront=}: multiply-adds for a wavefront must be above 0")
@@ -175,9 +175,9 @@ def l1_clocks(addresses: Iterable[int]) -> float:
 
     addresses: of the 32-bit words that the lanes read, in bytes. Lines are found four a clock; then
     each bank delivers one word a clock, as in shared memory, with which L1 shares its store. The
-    slower of the two counts. Raises ConfigError if there is no address.
-    Source of the look-up: NVIDIA Developer Forums, 312884 ("4 sets x 4 sectors per cycle"). That the
-    banks hold for L1 as well is inferred from recorded times, not from a document or a counter.
+    slower of the two counts. Raises ConfigError if there is no address. Source of the look-up:
+    NVIDIA Developer Forums, 312884 ("4 sets x 4 sectors per cycle"). That the banks hold for L1 as
+    well is inferred from recorded times, not from a document or a counter.
     """
     words = {address // L1_WORD for address in addresses}
     if not words:
@@ -199,15 +199,17 @@ No data sheet says it. It was read off trial runs of fp32_best on an H200, at 40
 (data/tries/fp32.md), and fits that kernel; for other kernels and GPUs it is assumed.
 """
 SCHEDULERS = 4
-"""Warp schedulers of an SM, on every GPU from compute capability 7.0 on (architecture whitepapers)."""
+"""Warp schedulers of an SM, on every GPU from compute capability 7.0 on (architecture whitepapers).
+"""
 
 
 @dataclass(frozen=True)
 class Rounds:
     """How a grid of tiles falls on a GPU's SMs, and the clocks that follow.
 
-    blocks: of the grid. busiest: of them on the SM that has most. resident: at once on an SM at most.
-    clocks: SM clocks of the whole product, predicted. peak: the share of the FP32 peak that this is.
+    blocks: of the grid. busiest: of them on the SM that has most. resident: at once on an SM at
+    most. clocks: SM clocks of the whole product, predicted. peak: the share of the FP32 peak that
+    this is.
     """
 
     blocks: int
@@ -258,31 +260,41 @@ def rounds_of(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
 START_CLOCKS = 4500
 """SM clocks from the start of a launch that does next to nothing to its end."""
 MEET_CLOCKS = 1300
-"""Clocks for which the last block of a tile waits: a fence, an atomic addition, the first sums of others."""
+"""Clocks for which the last block of a tile waits: a fence, an atomic addition, the first sums of
+others.
+"""
 MEET_BYTES = 20
 """Bytes of sums a clock that a block leaves in global memory, or takes from there."""
 SCALAR_STORES = 4
-"""How much longer C is on its way where its rows do not start on 16 bytes, and sums leave one by one."""
+"""How much longer C is on its way where its rows do not start on 16 bytes, and sums leave one by
+one.
+"""
 TURNED_STORES = 2.5
-"""The same where a warp turns its sums first, and stores neighbours side by side, as fp32_sliced does."""
+"""The same where a warp turns its sums first, and stores neighbours side by side, as fp32_sliced
+does.
+"""
 SHOWN_STORES = 0.4
-"""The share of a round's stores that the next round does not hide, where an SM holds several blocks."""
+"""The share of a round's stores that the next round does not hide, where an SM holds several
+blocks.
+"""
 SHOWN_TURNED = 0.8
 """The same of sums that are turned first.
 
-These were read off trial launches of fp32_sliced on an H200 (data/tries/slices.md): those of stores that are
-turned off run 4, 38 shapes; the others off run 1, 57 shapes, 7 tiles, up to 256 slices. They fit the launches
-near the best of a shape to 11 and 13 % (standard deviation of the logarithm); elsewhere they are assumed.
+These were read off trial launches of fp32_sliced on an H200 (data/tries/slices.md): those of stores
+that are turned off run 4, 38 shapes; the others off run 1, 57 shapes, 7 tiles, up to 256 slices.
+They fit the launches near the best of a shape to 11 and 13 % (standard deviation of the logarithm);
+elsewhere they are assumed.
 """
 
 
 def sliced_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     """Predict a product by fp32_best or fp32_sliced, the launch itself and the slices included.
 
-    resident: blocks that an SM holds. To the rounds of `rounds_of`, for whole tiles and then for slices of
-    K / SLICES steps, both in whole BK, it adds the start of the launch; each round's stores of C, at the SM's
-    share of the memory's bandwidth; and where tiles are cut the meeting of their slices: one tile of sums leaves
-    a block, and the last block takes in SLICES of them. Equation (16.1).
+    resident: blocks that an SM holds. To the rounds of `rounds_of`, for whole tiles and then for
+    slices of K / SLICES steps, both in whole BK, it adds the start of the launch; each round's
+    stores of C, at the SM's share of the memory's bandwidth; and where tiles are cut the meeting of
+    their slices: one tile of sums leaves a block, and the last block takes in SLICES of them.
+    Equation (16.1).
     """
     bm, bn = launch.tile
     tiles = cdiv(launch.M, bm) * cdiv(launch.N, bn)
@@ -322,9 +334,11 @@ def sliced_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
 
 
 def tensor_clocks(launch: Geometry, gpu: Gpu) -> float:
-    """Clocks of a product on Tensor Cores at their peak: those of the SM with most tiles, and the launch.
+    """Clocks of a product on Tensor Cores at their peak: those of the SM with most tiles, and the
+    launch.
 
-    A lower bound, no fit: it knows nothing of the copies. It serves where a type has one kernel of this kind.
+    A lower bound, no fit: it knows nothing of the copies. It serves where a type has one kernel of
+    this kind.
     """
     bm, bn = launch.tile
     busiest = cdiv(cdiv(launch.M, bm) * cdiv(launch.N, bn), gpu.sms)
@@ -334,8 +348,8 @@ def tensor_clocks(launch: Geometry, gpu: Gpu) -> float:
 def held(launch: Geometry, gpu: Gpu) -> int:
     """Blocks that an SM holds, from the catalog alone: MIN_BLOCKS, less where another limit binds.
 
-    MIN_BLOCKS is what the compiler is told to leave registers for; it may leave more. Of an architecture whose
-    limits nobody wrote down it is MIN_BLOCKS.
+    MIN_BLOCKS is what the compiler is told to leave registers for; it may leave more. Of an
+    architecture whose limits nobody wrote down it is MIN_BLOCKS.
     """
     asked = launch.params.get("MIN_BLOCKS", 1)
     try:
@@ -348,19 +362,26 @@ def held(launch: Geometry, gpu: Gpu) -> int:
 
 
 LOAD_CLOCKS = 1200
-"""Clocks from a load that misses L2, while memory is busy, to its value: an assumption, about 0.65 us."""
+"""Clocks from a load that misses L2, while memory is busy, to its value: an assumption, about 0.65
+us.
+"""
 SHOWN = 0.25
-"""The share that the faster of an SM and the memory adds to the time of the slower: an assumption."""
+"""The share that the faster of an SM and the memory adds to the time of the slower: an assumption.
+"""
 THIN_WORK: Mapping[tuple[str, int], float] = {
     ("rows", 4): 3.0,
     ("rows", 2): 3.0,
     ("columns", 4): 6.0,
     ("columns", 2): 5.0,
 }
-"""Clocks for each clock of multiply-adds in a thin kernel, by what is few and by bytes an element: loads of the small
-matrix, conversions, addresses. Read off trial launches on an H200 (data/tries/slices.md, run 2); a fit."""
+"""Clocks for each clock of multiply-adds in a thin kernel, by what is few and by bytes an element:
+loads of the small matrix, conversions, addresses. Read off trial launches on an H200
+(data/tries/slices.md, run 2); a fit.
+"""
 SUM_CLOCKS: Mapping[str, float] = {"rows": 350.0, "columns": 100.0}
-"""Clocks at the end of a thin kernel for each row, or column, that a block has sums of; a fit to the same launches."""
+"""Clocks at the end of a thin kernel for each row, or column, that a block has sums of; a fit to
+the same launches.
+"""
 LANE_BYTES = 16
 """Bytes that a lane of a thin kernel reads of the large matrix for a step: a warp reads 512."""
 
@@ -371,7 +392,9 @@ def is_thin(kernel: Kernel) -> bool:
 
 
 def thin_depth(launch: Geometry) -> int:
-    """Steps of k that a block of a thin kernel takes together: a row of B a warp, or what a warp reads of A's."""
+    """Steps of k that a block of a thin kernel takes together: a row of B a warp, or what a warp
+    reads of A's.
+    """
     if "COLUMNS" in launch.params:
         return WARP * LANE_BYTES // ITEM_BYTES[launch.kernel.dtype]
     return launch.params["WARPS"]
@@ -385,18 +408,20 @@ def thin_passes(launch: Geometry) -> int:
 
 
 def thin_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
-    """Predict a product by thin_rows or thin_columns: each streams one large matrix past a few sums.
+    """Predict a product by thin_rows or thin_columns: each streams one large matrix past a few
+    sums.
 
-    resident: blocks that an SM holds. A round of r blocks waits once for memory (LOAD_CLOCKS) and then takes
-    as long as the slowest of
+    resident: blocks that an SM holds. A round of r blocks waits once for memory (LOAD_CLOCKS) and
+    then takes as long as the slowest of
 
-    - its bytes of A and B, at SM_FEED or, where that is less, at what is under way a LOAD_CLOCKS (Little's law);
+    - its bytes of A and B, at SM_FEED or, where that is less, at what is under way a LOAD_CLOCKS
+      (Little's law);
     - its multiply-adds, also those of rows and columns that C has not;
     - of thin_columns, the reads of B in shared memory, 128 bytes a clock.
 
-    The first wait is in START_CLOCKS. Beside them the memory of the GPU delivers A and B and takes C once; of
-    the shorter of the two times SHOWN is added to the longer. The start of the launch and the meeting of
-    slices are those of `sliced_rounds`. In words in chapter 16.
+    The first wait is in START_CLOCKS. Beside them the memory of the GPU delivers A and B and takes
+    C once; of the shorter of the two times SHOWN is added to the longer. The start of the launch
+    and the meeting of slices are those of `sliced_rounds`. In words in chapter 16.
     """
     p, k = launch.params, launch.kernel
     item, out = ITEM_BYTES[k.dtype], ITEM_BYTES[k.out_dtype]
@@ -438,25 +463,33 @@ def thin_clocks(launch: Geometry, gpu: Gpu) -> float:
 
 
 MMA_START = 4900
-"""As START_CLOCKS, of mma_sliced: its smallest launches take longer than those of the thin kernels."""
+"""As START_CLOCKS, of mma_sliced: its smallest launches take longer than those of the thin kernels.
+"""
 MMA_FEED = 64
 """Bytes of A and B a clock that an SM takes in by cp.async at most."""
 MMA_WAIT = 1500
-"""Clocks from a copy of mma_sliced to its bytes, while all SMs copy: what the rings hold arrives once in them."""
+"""Clocks from a copy of mma_sliced to its bytes, while all SMs copy: what the rings hold arrives
+once in them.
+"""
 STRAIGHT_BYTES = 12
 """Bytes a clock that an SM straightens of tiles whose rows do not start on 16 bytes."""
 MMA_STORES = 4
-"""How much longer C is on its way than its bytes alone, in elements of two bytes from tiles in shared memory."""
+"""How much longer C is on its way than its bytes alone, in elements of two bytes from tiles in
+shared memory.
+"""
 MMA_MEET = 3000
-"""Clocks from the last sums of a tile's slices to the start of their addition: a fence, an atomic addition, a wait."""
+"""Clocks from the last sums of a tile's slices to the start of their addition: a fence, an atomic
+addition, a wait.
+"""
 MMA_MEET_BYTES = 50
 """Bytes of sums a clock that a block of mma_sliced leaves in global memory, or takes from there.
 
-These seven were fitted to one sweep of mma_sliced_bf16 on an H200 (data/tries/slices.md, run 3): 3463 launches that
-spill nothing, of 52 shapes, 24 tiles and up to 7 counts of slices. Over the 1392 within 1.5 times of a shape's least
-time the root mean square of ln(measured / predicted) is 0.14, where 1600 clocks are added to what is predicted: there
-launches went to the GPU one by one, and START_CLOCKS is that of a launch in a CUDA graph. Elsewhere, and for
-mma_pipelined, they are assumed.
+These seven were fitted to one sweep of mma_sliced_bf16 on an H200 (data/tries/slices.md, run 3):
+3463 launches that spill nothing, of 52 shapes, 24 tiles and up to 7 counts of slices. Over the 1392
+within 1.5 times of a shape's least time the root mean square of ln(measured / predicted) is 0.14,
+where 1600 clocks are added to what is predicted: there launches went to the GPU one by one, and
+START_CLOCKS is that of a launch in a CUDA graph. Elsewhere, and for mma_pipelined, they are
+assumed.
 """
 GATHERED_BYTES = 4
 """As STRAIGHT_BYTES, of a kernel that gathers such rows element by element: an assumption."""
@@ -465,17 +498,18 @@ GATHERED_BYTES = 4
 def mma_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
     """Predict a product by mma_pipelined or mma_sliced, the launch itself and the slices included.
 
-    resident: blocks that an SM holds. A round of r blocks waits once for memory (LOAD_CLOCKS); each of its steps
-    takes, one after another,
+    resident: blocks that an SM holds. A round of r blocks waits once for memory (LOAD_CLOCKS); each
+    of its steps takes, one after another,
 
-    - its bytes of A and B, at MMA_FEED or, where that is less, at what the rings hold a MMA_WAIT (Little's law);
-      where rows do not start on 16 bytes a ring of mma_sliced has a slot less;
+    - its bytes of A and B, at MMA_FEED or, where that is less, at what the rings hold a MMA_WAIT
+      (Little's law); where rows do not start on 16 bytes a ring of mma_sliced has a slot less;
     - its products on the Tensor Cores, at their peak, and the straightening of such rows.
 
-    That these add up is part of the fit. Then C leaves, MMA_STORES times as long as at the SM's share of the memory's
-    bandwidth. The first wait is in MMA_START. No product is done before the memory of the GPU has delivered A and B
-    and taken C once. Where tiles are cut, one tile of sums leaves a block, and the last block takes in SLICES of
-    them, as in `sliced_rounds`, by MMA_MEET and MMA_MEET_BYTES.
+    That these add up is part of the fit. Then C leaves, MMA_STORES times as long as at the SM's
+    share of the memory's bandwidth. The first wait is in MMA_START. No product is done before the
+    memory of the GPU has delivered A and B and taken C once. Where tiles are cut, one tile of sums
+    leaves a block, and the last block takes in SLICES of them, as in `sliced_rounds`, by MMA_MEET
+    and MMA_MEET_BYTES.
     """
     p, k = launch.params, launch.kernel
     item, out, depth = ITEM_BYTES[k.dtype], ITEM_BYTES[k.out_dtype], p["BK"]
@@ -543,9 +577,9 @@ def tile_order(
     """Row and column of the tile of C that each block computes, by the block's number.
 
     Blocks are numbered in bands of `group` rows of tiles: down a band's first column of tiles, then
-    down its next one; the last band may be lower. group = 1 is the order of rows. turn: every second
-    band runs back. Source: kernels/14_fp32_best.cu; with turn, kernels/common/tile_order.cuh.
-    Raises ConfigError for a number below 1.
+    down its next one; the last band may be lower. group = 1 is the order of rows. turn: every
+    second band runs back. Source: kernels/14_fp32_best.cu; with turn,
+    kernels/common/tile_order.cuh. Raises ConfigError for a number below 1.
     """
     if min(rows, columns, group) < 1:
         raise ConfigError(f"{rows=}, {columns=}, {group=}: each must be at least 1")

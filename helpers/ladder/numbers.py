@@ -1,4 +1,6 @@
-"""What the elements of a matrix are: how they are stored, rounded and filled, and how far a sum may err."""
+"""What the elements of a matrix are: how they are stored, rounded and filled, and how far a sum may
+err.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ STORAGE: Mapping[str, np.dtype[Any]] = {
 UNIT_ROUNDOFF: Mapping[str, float] = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """Largest relative rounding error of one operation, round to nearest (IEEE 754)."""
 UNDERFLOW: Mapping[str, float] = {"float16": 2.0**-25}
-"""Largest error of rounding to a subnormal number: half of their distance (IEEE 754). In other types too small to see."""
+"""Largest error of rounding to a subnormal number: half of their distance (IEEE 754).
+
+In other types too small to see.
+"""
 
 
 def poison(dtype: str) -> Any:

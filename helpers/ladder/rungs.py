@@ -930,7 +930,8 @@ _TENSOR: tuple[Kernel, ...] = (
     _mma_sliced("bfloat16"),
 )
 
-# -- Hopper, chapters 20 to 22 (add here) ---------------------------------------------------------------
+# -- Hopper, chapters 20 to 22 (add here)
+# ---------------------------------------------------------------
 
 _BF16 = {"ELEMENT": "__nv_bfloat16"}
 _WGMMA_N = Rule("BN in (128, 256)", "common/wgmma.cuh holds the shapes n128 and n256")
@@ -978,7 +979,9 @@ _FEW_TILES: tuple[dict[str, int], ...] = (
     {"BN": 128, "STAGES": 6},
     {"BN": 128, "STAGES": 6, "CLUSTER_M": 1},
 )
-"""Tiles of hopper_5 and hopper_6 to choose from: where C has few rows, the second block of a cluster has none."""
+"""Tiles of hopper_5 and hopper_6 to choose from: where C has few rows, the second block of a
+cluster has none.
+"""
 _TILE_CHOICES = {"BM": (64, 128, 192, 256), "BN": (64, 128, 256), "STAGES": (1, 2, 3, 4, 5, 6, 8)}
 
 _HOPPER_1 = Kernel(
@@ -1161,7 +1164,8 @@ catalog = Catalog(
 def _core(name: str, *more: Rule, depth: str = "", shared: str | None = None) -> Kernel:
     """The entry of a kernel's core: kernels/cores/, the kernel's own launch and rules, whole tiles.
 
-    shared: the bytes that the launch gives a block, where the core declares arrays of its own instead.
+    shared: the bytes that the launch gives a block, where the core declares arrays of its own
+    instead.
     """
     of = catalog[name]
     depth = depth or next((d for d in DEPTHS if d in of.params), "1")
@@ -1271,7 +1275,8 @@ _INCLUDE = re.compile(r'#include\s+"([^"]+)"')
 def fingerprint(kernel: Kernel | str) -> str:
     """Short hash of a kernel's code and of our headers that it includes; comments do not count.
 
-    A measurement keeps it, so that a figure measured with other code than the file now holds is known.
+    A measurement keeps it, so that a figure measured with other code than the file now holds is
+    known.
     """
     k, seen, texts = find(kernel), set(), []
     queue = [k.source]

@@ -1,8 +1,9 @@
-"""Copies overlapped with compute: row panels of C over several streams, and what that gains at best.
+"""Copies overlapped with compute: row panels of C over several streams, and what that gains at
+best.
 
-A panel is a product with fewer rows, so no kernel changes: `panels` cuts the rows, `schedule` says in
-which order the host queues the work, `simulate` what ideal hardware makes of it. Nothing here is measured:
-helpers.record.overlapping runs the same steps on a GPU.
+A panel is a product with fewer rows, so no kernel changes: `panels` cuts the rows, `schedule` says
+in which order the host queues the work, `simulate` what ideal hardware makes of it. Nothing here is
+measured: helpers.record.overlapping runs the same steps on a GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Columns(Protocol):
 
 
 def panels(rows: int, count: int, multiple: int = 1) -> tuple[tuple[int, int], ...]:
-    """First row and number of rows of each of `count` panels that together cover 0 to rows - 1 once.
+    """First row and number of rows of each of `count` panels that together cover 0 to rows - 1
+    once.
 
     Cuts lie on multiples of `multiple` (the rows of a block's tile, so that no tile is split); the
     panels differ by at most one multiple, and the last one ends where the matrix does.
@@ -131,7 +133,9 @@ def bound(ms: Mapping[str, float]) -> float:
 
 
 def parts(operations: Iterable[Operation]) -> dict[str, float]:
-    """Milliseconds spent on each of STEPS: the `ms` of `simulate`, from the operations of a serial run."""
+    """Milliseconds spent on each of STEPS: the `ms` of `simulate`, from the operations of a serial
+    run.
+    """
     spent = dict.fromkeys(STEPS, 0.0)
     for operation in operations:
         spent[operation.what] += operation.end_ms - operation.start_ms
@@ -142,8 +146,8 @@ def busy(operations: Iterable[Operation]) -> tuple[Operation, ...]:
     """The operations as their engines saw them, in order of their ends.
 
     An event before an operation is stamped when its stream gets there, which may be long before the
-    engine does. So an operation begins here no earlier than its engine's last one ended. (Kernels of
-    two streams may in truth share the GPU for a while; then this draws one after the other.)
+    engine does. So an operation begins here no earlier than its engine's last one ended. (Kernels
+    of two streams may in truth share the GPU for a while; then this draws one after the other.)
     """
     last: dict[str, float] = {}
     found = []
@@ -181,8 +185,8 @@ def operations(entry: Columns) -> tuple[Operation, ...]:
 class Variant:
     """A way to do the product end to end.
 
-    how: "serial" (the host waits after each step, as in chapter 02) or "panels" (queued, one wait at
-    the end). memory: "pageable" or "pinned" host arrays.
+    how: "serial" (the host waits after each step, as in chapter 02) or "panels" (queued, one wait
+    at the end). memory: "pageable" or "pinned" host arrays.
     """
 
     how: str
@@ -224,7 +228,8 @@ def variants(rows: int, multiple: int) -> tuple[Variant, ...]:
 
 
 def crossover(rate_gflops: float, link_gbs: float, itemsize: int = 4) -> float:
-    """Columns N from which computing a panel takes longer than copying it in: N = itemsize F / (2 W).
+    """Columns N from which computing a panel takes longer than copying it in: N = itemsize F / (2
+    W).
 
     A panel of m rows takes 2 m N K / F to compute and itemsize m K / W to copy; m and K cancel.
     rate_gflops: F in GFLOP/s. link_gbs: W, of the link, in GB/s.

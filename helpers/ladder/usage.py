@@ -1,4 +1,6 @@
-"""What a compiled kernel of the ladder uses: registers, spills, shared memory, instructions of its loop."""
+"""What a compiled kernel of the ladder uses: registers, spills, shared memory, instructions of its
+loop.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _ANY = (4096, 4096, 4096)
 def compile_launch(launch: Geometry, arch: str = "") -> toolchain.Compiled:
     """Compile the kernel of a launch with its tile sizes for arch (default: its min_arch).
 
-    Raises ConfigError if the source holds no entry under its plain name, and the errors of `toolchain.compile`.
+    Raises ConfigError if the source holds no entry under its plain name, and the errors of
+    `toolchain.compile`.
     """
     k = launch.kernel
     built = toolchain.compile(
@@ -63,7 +66,8 @@ def resources(kernel: Kernel | str, arch: str = "sm_75", **params: int) -> Resou
 def resources_of(launch: Geometry, arch: str) -> Resources:
     """Compile the kernel of a launch for arch and report what a thread and a block of it need.
 
-    Raises ConfigError if the tile is illegal, needs a newer arch, or exceeds a block's shared memory.
+    Raises ConfigError if the tile is illegal, needs a newer arch, or exceeds a block's shared
+    memory.
     """
     k = launch.kernel
     if toolchain.arch_number(arch) < toolchain.arch_number(k.min_arch):

@@ -51,7 +51,10 @@ class Repository:
 
 
 def checked_address(url: str) -> str:
-    """The address without a trailing slash or ".git". Raises ConfigError if Colab cannot open it."""
+    """The address without a trailing slash or ".git".
+
+    Raises ConfigError if Colab cannot open it.
+    """
     short = url.strip().rstrip("/").removesuffix(".git")
     if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", short):
         raise ConfigError(

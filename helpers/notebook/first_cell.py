@@ -1,4 +1,6 @@
-"""How every notebook begins: a line that says what to do, and the cell that on Colab fetches the code."""
+"""How every notebook begins: a line that says what to do, and the cell that on Colab fetches the
+code.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ runtime type offers a T4) kernels run on it and are timed on it. Without one the
 times are replayed from the book's record."""
 
 AWAY = ("labs/*/rehearsal", "tests", "packages/*/tests", "tools")
-"""What is not fetched: what the labs of a class are tried on, their solutions among it, tests and tools."""
+"""What is not fetched: what the labs of a class are tried on, their solutions among it, tests and
+tools.
+"""
 
 FETCH = """\
 class NoBook(RuntimeError):
@@ -44,8 +48,10 @@ def fetch(url, branch, name):
         file.write("WANTED")
     git("-C", half, "checkout", "--quiet")
     os.rename(half, name)""".replace("WANTED", "".join(["/*\\n", *(f"!/{p}/\\n" for p in AWAY)]))
-"""How a first cell gets the book, or nothing at all. A server that knows no filters sends everything, and
-what is away is away from the files alone."""
+"""How a first cell gets the book, or nothing at all.
+
+A server that knows no filters sends everything, and what is away is away from the files alone.
+"""
 
 IMPORTS = "import importlib.util, os, shutil, subprocess, sys"
 

@@ -30,8 +30,9 @@ def as_text(remarks: Iterable[Remark]) -> str:
 
 
 def as_html(remarks: Iterable[Remark], ok: bool, label: str, head: str = "", foot: str = "") -> str:
-    """The same as a list in a group with this label, between two lines of words; what signs and colours say
-    is said in words too."""
+    """The same as a list in a group with this label, between two lines of words; what signs and
+    colours say is said in words too.
+    """
     items = "".join(_item(s) for s in remarks)
     above, below = (f'<p style="margin:.2em 0">{inline(t)}</p>' if t else "" for t in (head, foot))
     return (
@@ -54,4 +55,6 @@ def _item(s: Remark) -> str:
 
 
 TAKERS: dict[str, Callable[[str], Any]] = {}
-"""Kernels that rooms above this one ask for, by name, and who takes the text of a cell that begins with it."""
+"""Kernels that rooms above this one ask for, by name, and who takes the text of a cell that begins
+with it.
+"""

@@ -12,7 +12,8 @@ from helpers.ladder.kernel import ROOT
 from nogpu.errors import ToolchainError
 
 BARE = "No GPU here: kernels run in the emulator, and times are replayed from the record."
-"""What a run says whose outputs are kept for readers (TILE_BOOK_BUILD), whatever machine it is on."""
+"""What a run says whose outputs are kept for readers (TILE_BOOK_BUILD), whatever machine it is on.
+"""
 
 
 def start() -> None:

@@ -1,10 +1,12 @@
 """What a chapter's page is made of: source listings, glued numbers, quizzes, tables, provenance.
 
-Everything here is plain HTML or Markdown with a plain-text repr: it reads the same in the built book, in
+Everything here is plain HTML or Markdown with a plain-text repr: it reads the same in the built
+book, in
 JupyterLab and in Colab, without script, network or widget state.
 
 Comes in: kernels, traces, measurements, a reader's text. Goes out: `Html`, `Markdown`, verdicts.
-Read first: gluing.py (numbers in the text), directives.py (what MyST is taught), workbench.py (a reader's kernel).
+Read first: gluing.py (numbers in the text), directives.py (what MyST is taught), workbench.py (a
+reader's kernel).
 """
 
 from helpers.notebook.pieces import Html, Markdown, inline

@@ -1,9 +1,9 @@
 """Sentences that hold only while a number has a sign, an order or a size: tied to that condition.
 
-A chapter writes holds("the larger thread tile loses", small > large) beside the glue. When the record
-or the compiler changes so that the condition no longer holds, the book does not build, and the error
-names the sentence by page and line. In a notebook on a reader's machine, whose compiler or GPU may
-differ from the book's, nothing stops: a note says which sentence does not hold there.
+A chapter writes holds("the larger thread tile loses", small > large) beside the glue. When the
+record or the compiler changes so that the condition no longer holds, the book does not build, and
+the error names the sentence by page and line. In a notebook on a reader's machine, whose compiler
+or GPU may differ from the book's, nothing stops: a note says which sentence does not hold there.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def holds(says: str | Sequence[str], condition: bool, **numbers: float | str) ->
 
     says: words of the sentence as they stand in the page, or several such quotations; each must be
     found in one line of one page. condition: a bool. numbers: what it was computed from, for the
-    message. Raises FalseSentenceError, naming page and line, if the condition is false while the book
-    is built (TILE_BOOK_BUILD is set); elsewhere a false condition prints a note. Raises ConfigError if
-    condition is no bool, so that a number that happens to be truthy is not taken for one.
+    message. Raises FalseSentenceError, naming page and line, if the condition is false while the
+    book is built (TILE_BOOK_BUILD is set); elsewhere a false condition prints a note. Raises
+    ConfigError if condition is no bool, so that a number that happens to be truthy is not taken for
+    one.
     """
     quotes = tuple(says) if isinstance(says, list | tuple) else (says,)
     if not quotes or not all(isinstance(q, str) and q.strip() for q in quotes):

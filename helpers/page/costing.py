@@ -35,11 +35,12 @@ def costs_table(
     gpu: str | Gpu | None = None,
     caption: str = "",
 ) -> Html:
-    """What each resource alone would take in ms, a row a kernel: the largest is the bound, and named.
+    """What each resource alone would take in ms, a row a kernel: the largest is the bound, and
+    named.
 
-    names: kernels of the catalog, or Bounds. gpu: a key of `device.GPUS`; default the GPU at hand, or the
-    H200. Beside it the measured time and the bound's share of it, where somebody measured it. Raises what
-    `costs.bounds` raises.
+    names: kernels of the catalog, or Bounds. gpu: a key of `device.GPUS`; default the GPU at hand,
+    or the H200. Beside it the measured time and the bound's share of it, where somebody measured
+    it. Raises what `costs.bounds` raises.
     """
     if isinstance(names, str) or not names:
         raise ConfigError(f"{names=}: costs_table() takes a list of kernels, one or more")
@@ -82,9 +83,10 @@ def _three(value: Any) -> str:
 def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Html:
     """The box "On your GPU": the same model for a T4, and for the GPU at hand where there is one.
 
-    For each: which resource binds, the rate that it allows, what the next rung may give (the ratio of the two
-    predictions, or what it lacks there), what is missing or slower. A prediction is called one; for the GPU
-    at hand the measured time stands beside it. Raises what `costs.bounds` raises.
+    For each: which resource binds, the rate that it allows, what the next rung may give (the ratio
+    of the two predictions, or what it lacks there), what is missing or slower. A prediction is
+    called one; for the GPU at hand the measured time stands beside it. Raises what `costs.bounds`
+    raises.
     """
     here = costs.at_hand()
     cards = [device.gpu("t4")] if here is None or here.key != "t4" else []

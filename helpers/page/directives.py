@@ -1,7 +1,8 @@
-"""Quizzes and listings that a page writes as directives: from their lines to what quiz() and show_kernel() take.
+"""Quizzes and listings that a page writes as directives: from their lines to what quiz() and
+show_kernel() take.
 
-The book's build (book/_ext/book_directives.py), the exporter of notebooks and the tests read them by these
-functions, so that a page means the same everywhere.
+The book's build (book/_ext/book_directives.py), the exporter of notebooks and the tests read them
+by these functions, so that a page means the same everywhere.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from nogpu.errors import ConfigError, near_matches
 
 
 class DirectiveTextError(ConfigError):
-    """What a directive holds and may not. line: of its body, counted from 0; -1 is the opening line."""
+    """What a directive holds and may not. line: of its body, counted from 0; -1 is the opening
+    line.
+    """
 
     def __init__(self, message: str, line: int = -1) -> None:
         super().__init__(message)
@@ -57,8 +60,8 @@ QUIZ_FORM = (
 def read_quiz(question: str, body: Sequence[str]) -> Question:
     """The quiz of a directive. question: what stands after `{quiz}`; body: the lines below it.
 
-    Raises DirectiveTextError, with the line, for anything but options with reasons, for fewer than two
-    options, for one given twice, and where none or all are right.
+    Raises DirectiveTextError, with the line, for anything but options with reasons, for fewer than
+    two options, for one given twice, and where none or all are right.
     """
     question = question.strip()
     if not question:
@@ -114,10 +117,12 @@ class Listing:
 
 
 def read_kernel(kernel: str, body: Sequence[str]) -> Listing:
-    """The listing of a directive. kernel: what stands after `{kernel}`; body: its options, one a line.
+    """The listing of a directive. kernel: what stands after `{kernel}`; body: its options, one a
+    line.
 
-    The kernel itself is looked up by show_kernel(). Raises DirectiveTextError, with the line, for an
-    option that there is not, one without a value or with one too many, and for anything but options.
+    The kernel itself is looked up by show_kernel(). Raises DirectiveTextError, with the line, for
+    an option that there is not, one without a value or with one too many, and for anything but
+    options.
     """
     kernel = kernel.strip()
     if not kernel or " " in kernel:
@@ -159,7 +164,9 @@ def read_kernel(kernel: str, body: Sequence[str]) -> Listing:
 
 
 def opened(line: str) -> tuple[str, str] | None:
-    """Name and title of a quiz or listing that an opening line such as `{quiz} Why?` begins; else None."""
+    """Name and title of a quiz or listing that an opening line such as `{quiz} Why?` begins; else
+    None.
+    """
     match = re.fullmatch(r"(?::{3,})?\{(quiz|kernel)\}[ \t]*(.*)", line.strip())
     return (match[1], match[2]) if match else None
 

@@ -35,10 +35,11 @@ _NOTHING = object()
 def glue(name: str = "", value: Any = _NOTHING, /, **values: Any) -> None:
     """Keep values under names for the text of the page; nothing is displayed.
 
-    glue("gain", 1.7) and glue(gain=1.7, share=91.0) keep numbers and words under their names. Of anything
-    else every leaf is kept under a dotted name, by `leaves`: glue(pair=m) for a Measurement gives
-    {glue:text}`pair.block_1d.4096.gflops:.0f`. In the book build MyST-NB stores them for {glue:text}; an
-    exported notebook shows the same text by `say`. Raises ConfigError on a bad name or value.
+    glue("gain", 1.7) and glue(gain=1.7, share=91.0) keep numbers and words under their names. Of
+    anything else every leaf is kept under a dotted name, by `leaves`: glue(pair=m) for a
+    Measurement gives {glue:text}`pair.block_1d.4096.gflops:.0f`. In the book build MyST-NB stores
+    them for {glue:text}; an exported notebook shows the same text by `say`. Raises ConfigError on a
+    bad name or value.
     """
     given = {name: value, **values} if value is not _NOTHING or name else values
     if not given or any(one is _NOTHING for one in given.values()):
@@ -57,8 +58,10 @@ def glue(name: str = "", value: Any = _NOTHING, /, **values: Any) -> None:
 
 
 def _store(name: str, value: Leaf) -> None:
-    """What myst_nb.glue(name, value, display=False) does, without asking IPython for each form that a
-    number could be shown in: that took ten times as long, and a measurement has hundreds of leaves."""
+    """What myst_nb.glue(name, value, display=False) does, without asking IPython for each form that
+    a number could be shown in: that took ten times as long, and a measurement has hundreds of
+    leaves.
+    """
     from IPython.display import display
 
     display(  # type: ignore[no-untyped-call]

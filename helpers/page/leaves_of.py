@@ -23,15 +23,16 @@ COLUMNS = (
 
 
 def leaves(thing: Any) -> dict[str, Leaf]:
-    """Dotted name and value of each number, word and truth value in an object; empty if it has none.
+    """Dotted name and value of each number, word and truth value in an object; empty if it has
+    none.
 
-    Of a Measurement: `<kernel>.<size>.<column>` (size 4096, or 4096x512x64), the columns of COLUMNS, and
-    `tflops` = gflops / 1e3 and `percent` = 100 cublas_ratio; `gpu` and `live` of the whole. Of a Trace:
-    `multiply_adds`, `wavefronts`, and by `global` or `shared` or an array's name, then `load` or `store`:
-    requests, bytes, sectors (global) or wavefronts (shared), and these per request. Of a mapping: its
-    keys, those of a tuple with dots between. Of a dataclass: its fields and properties. What is not
-    known (None, NaN) has no leaf. Raises ConfigError for a key that no name can hold, and for a value
-    of a mapping that has no leaves.
+    Of a Measurement: `<kernel>.<size>.<column>` (size 4096, or 4096x512x64), the columns of
+    COLUMNS, and `tflops` = gflops / 1e3 and `percent` = 100 cublas_ratio; `gpu` and `live` of the
+    whole. Of a Trace: `multiply_adds`, `wavefronts`, and by `global` or `shared` or an array's
+    name, then `load` or `store`: requests, bytes, sectors (global) or wavefronts (shared), and
+    these per request. Of a mapping: its keys, those of a tuple with dots between. Of a dataclass:
+    its fields and properties. What is not known (None, NaN) has no leaf. Raises ConfigError for a
+    key that no name can hold, and for a value of a mapping that has no leaves.
     """
     if isinstance(thing, Measurement):
         return dict(_of_measurement(thing))

@@ -120,9 +120,9 @@ def show_kernel(
 
     kernel: a catalog name, a Kernel, a file below kernels/, or source text (with line breaks).
     since: the kernel before it; lines that it does not have are new, comments and spaces aside.
-    new: line numbers to mark instead; mark: the same by first and last lines, such as
-    [("float sum", "= sum;")], looked for in what is shown. lines: first and last line to show, as
-    numbers or as text that the lines contain. folded: behind its file's name, which opens it. Raises
+    new: line numbers to mark instead; mark: the same by first and last lines, such as [("float
+    sum", "= sum;")], looked for in what is shown. lines: first and last line to show, as numbers or
+    as text that the lines contain. folded: behind its file's name, which opens it. Raises
     UnknownKernelError, UnknownNameError, DataError.
     """
     file, source = _source(kernel)

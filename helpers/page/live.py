@@ -1,4 +1,5 @@
-"""Sliders that run a kernel: the chosen tile compiled and timed on a GPU, or counted in the emulator.
+"""Sliders that run a kernel: the chosen tile compiled and timed on a GPU, or counted in the
+emulator.
 
     from helpers import live
     live.tile("tiled_32")
@@ -104,7 +105,9 @@ def promise(kernel: Kernel) -> Html:
 
 
 def verdict(t: Trace, arch: str = "") -> str:
-    """What the emulator found, in words. arch: which GPU the tile needs, where that is worth saying."""
+    """What the emulator found, in words. arch: which GPU the tile needs, where that is worth
+    saying.
+    """
     said = f"{words(t.plan.kernel)} on {t.plan.M}x{t.plan.N}x{t.plan.K}, one block"
     said += f", compiled for {arch}, whose SM has the shared memory: " if arch else ": "
     if not t.ok:

@@ -55,8 +55,10 @@ BUSY: Mapping[str, str] = {
     "busy (%): FMA pipe": "fma_percent",
     "busy (%): Tensor Cores": "tensor_percent",
 }
-"""Units whose busy clocks the record has, by the words of a table. Of the Tensor Cores only those of
-kernels that use them are shown: ncu's counter reads up to one percent where no such instruction runs.
+"""Units whose busy clocks the record has, by the words of a table.
+
+Of the Tensor Cores only those of kernels that use them are shown: ncu's counter reads up to one
+percent where no such instruction runs.
 """
 
 REASONS: Mapping[str, tuple[str, ...]] = {
@@ -77,7 +79,8 @@ REASONS: Mapping[str, tuple[str, ...]] = {
 def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
     """A table of what the warps of some kernels wait for on a GPU; None where none is recorded.
 
-    As the last line of a cell it shows the table or nothing, so the text around it must not need it.
+    As the last line of a cell it shows the table or nothing, so the text around it must not need
+    it.
     """
     found = stalls(kernels, gpu=gpu)
     if not found:
@@ -115,7 +118,8 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
 def evidence(of: str, otherwise: str = "") -> Html | Markdown | None:
     """The table of a record in data/validation, or, where there is none, a sentence, or nothing.
 
-    of: "sanitizer", "shapes", "mutants" or "hopper mutants" (see helpers.record.evidence). otherwise: the sentence.
+    of: "sanitizer", "shapes", "mutants" or "hopper mutants" (see helpers.record.evidence).
+    otherwise: the sentence.
     """
     from helpers.record import evidence as records
 

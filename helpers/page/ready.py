@@ -148,7 +148,8 @@ def resources_table(
     caption: str | None = None,
     **params: int,
 ) -> Html:
-    """The compiler's report: registers, spills, shared memory, blocks of an SM, occupancy, what limits it.
+    """The compiler's report: registers, spills, shared memory, blocks of an SM, occupancy, what
+    limits it.
 
     kernels: names, compiled for each of archs with these tile sizes; or by a name of one's own, a
     kernel and its tile sizes. An architecture that a kernel cannot run on has no row. Raises what

@@ -80,12 +80,12 @@ def table(
     """A table with a caption, header cells for its columns and rows, and numbers to the right.
 
     rows: a DataFrame, or dicts or dataclasses. columns: which ones, in this order; the first heads
-    its row. headers: what stands above a column, if not its name (a kernel's as it is written, others
-    with spaces). of: the measurements that its numbers are of, one or several; the note ends with where
-    they come from. formats: a format specification or a function for a column. A missing value is shown
-    as a dash. On a narrow screen the table scrolls inside its frame; turned: a row becomes a column,
-    for few things with many properties. Raises DataError if a column does not exist or has no
-    header, or there is no row.
+    its row. headers: what stands above a column, if not its name (a kernel's as it is written,
+    others with spaces). of: the measurements that its numbers are of, one or several; the note ends
+    with where they come from. formats: a format specification or a function for a column. A missing
+    value is shown as a dash. On a narrow screen the table scrolls inside its frame; turned: a row
+    becomes a column, for few things with many properties. Raises DataError if a column does not
+    exist or has no header, or there is no row.
     """
     records = _records(rows)
     known = list(dict.fromkeys(name for row in records for name in row))

@@ -3,12 +3,12 @@
     %%cuda tiled_32 TILE=16            a text in place of a rung's kernel, with these tile sizes
     ...CUDA C++...
 
-    %%cuda add grid=(4, 1) block=256 args=(a, b, c, n) expect={"c": a + b}      any kernel, any arrays
-    ...CUDA C++, or a whole .cu file...
+    %%cuda add grid=(4, 1) block=256 args=(a, b, c, n) expect={"c": a + b}      any kernel, any
+    arrays ...CUDA C++, or a whole .cu file...
 
-`mine(text, "tiled_32", TILE=16)` is the same as a call. What they give is also in the name `verdict`. Facts
-come from `helpers.page.judging`; here they are put into words, the same with a GPU and without. Importing this
-module inside IPython (Jupyter, Colab, VS Code) brings `%%cuda`.
+`mine(text, "tiled_32", TILE=16)` is the same as a call. What they give is also in the name
+`verdict`. Facts come from `helpers.page.judging`; here they are put into words, the same with a GPU
+and without. Importing this module inside IPython (Jupyter, Colab, VS Code) brings `%%cuda`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ _SHOWN = 6  # findings that are written out
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What running a kernel said, in order: compiled, right, clean, what it asked of memory, how fast.
+    """What running a kernel said, in order: compiled, right, clean, what it asked of memory, how
+    fast.
 
     facts: the same as data. Shown as HTML in a notebook, as text elsewhere.
     """
@@ -119,12 +120,13 @@ def mine(
     """Run a kernel of your own: on the GPU where there is one, in the emulator where there is none.
 
     kernel: the rung whose place `source` takes: its entry, parameters and launch. tiles: its tile
-    sizes; size: the edge of the matrices that a GPU times. Without a kernel: grid, block and args launch
-    `entry` (may be left out where there is one kernel) of any source or whole .cu file; arrays (NumPy or
-    CuPy) are changed in place; expect, shared_bytes, defines, arch as for `emulator.launch`. backend:
-    "emulator" leaves a GPU alone, "cuda" launches whatever the emulator found. seconds: for one launch in the
-    emulator. What is wrong with the source is said in the Verdict. Raises UnknownKernelError, ConfigError
-    or EmulationError for a call that fits no kernel, NoGPUError for "cuda" where there is no GPU.
+    sizes; size: the edge of the matrices that a GPU times. Without a kernel: grid, block and args
+    launch `entry` (may be left out where there is one kernel) of any source or whole .cu file;
+    arrays (NumPy or CuPy) are changed in place; expect, shared_bytes, defines, arch as for
+    `emulator.launch`. backend: "emulator" leaves a GPU alone, "cuda" launches whatever the emulator
+    found. seconds: for one launch in the emulator. What is wrong with the source is said in the
+    Verdict. Raises UnknownKernelError, ConfigError or EmulationError for a call that fits no
+    kernel, NoGPUError for "cuda" where there is no GPU.
     """
     if not isinstance(source, str) or not source.strip():
         raise ConfigError(
@@ -431,11 +433,12 @@ def _report(facts: Judged | Tried) -> Report | None:
 
 
 def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = None) -> Any:
-    """What `%%cuda LINE` over BODY does; names: the notebook's, in which values of the line are looked up.
+    """What `%%cuda LINE` over BODY does; names: the notebook's, in which values of the line are
+    looked up.
 
-    A body without code stands for the book's own text of that rung. A name of `TAKERS` is theirs, but for
-    one with arrays of the reader's own. Lines are counted as in the cell. Raises ConfigError for a line that
-    is no rung or kernel followed by name=value.
+    A body without code stands for the book's own text of that rung. A name of `TAKERS` is theirs,
+    but for one with arrays of the reader's own. Lines are counted as in the cell. Raises
+    ConfigError for a line that is no rung or kernel followed by name=value.
     """
     space: MutableMapping[str, Any] = {} if names is None else names
     head, options = _options(line, space)

@@ -1,10 +1,13 @@
 """Time kernels on a GPU, record the times, replay them elsewhere.
 
-`measure(kernels, sizes)` measures where there is a GPU and replays data/measurements/<gpu>.json where there is none.
+`measure(kernels, sizes)` measures where there is a GPU and replays data/measurements/<gpu>.json
+where there is none.
 `published` reads what the five documents print. README.md has the order of a recording.
 
-Comes in: kernels, a GPU or data/. Goes out: a `Measurement`, times with their spread and their origin.
-Read first: measurement.py (what is shown), reading.py (what is recorded), sources.py (measured or replayed).
+Comes in: kernels, a GPU or data/. Goes out: a `Measurement`, times with their spread and their
+origin.
+Read first: measurement.py (what is shown), reading.py (what is recorded), sources.py (measured or
+replayed).
 """
 
 from helpers.ladder.rungs import fingerprint

@@ -1,7 +1,8 @@
 """A reader's own measurements, taken into the records of their copy.
 
-Both ways out of a GPU make one form of file: `python -m helpers record` and `Measurement.save`. What comes
-in is checked as what is recorded here: its form, whose it is, and whether its numbers can be.
+Both ways out of a GPU make one form of file: `python -m helpers record` and `Measurement.save`.
+What comes in is checked as what is recorded here: its form, whose it is, and whether its numbers
+can be.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ PAIR_SLACK = 1.5
 
 @dataclass(frozen=True)
 class Added:
-    """What was put into a record: its file, whose it is, entries new and in place of others, and, of
-    those, the kernels whose code has changed since they were measured.
+    """What was put into a record: its file, whose it is, entries new and in place of others, and,
+    of those, the kernels whose code has changed since they were measured.
     """
 
     path: Path
@@ -52,14 +53,14 @@ class Added:
 def add_record(path: Path, gpu: str | None = None, *, published: bool = False) -> Added:
     """Put a file of a reader's measurements into data/measurements/<gpu>.json of their copy.
 
-    The GPU is the one that the file names: a card of device.GPUS, or one that the file describes, which
-    then stands in the table too. gpu: the record's name, where it is not a card of the table or shall
-    stand apart from the book's own. What the file only repeats of the book's own record is left out. Entries
-    of the file take the place of those about the same kernel,
-    tile and size. It is written whole or not at all. published: whether the book's own record may be
-    changed. Raises DataError for a file that is damaged, incomplete, of another version, or that holds
-    what cannot be; ConfigError for a wrong name and for the published record; ImplausibleError for a
-    rate above the peak.
+    The GPU is the one that the file names: a card of device.GPUS, or one that the file describes,
+    which then stands in the table too. gpu: the record's name, where it is not a card of the table
+    or shall stand apart from the book's own. What the file only repeats of the book's own record is
+    left out. Entries of the file take the place of those about the same kernel, tile and size. It
+    is written whole or not at all. published: whether the book's own record may be changed. Raises
+    DataError for a file that is damaged, incomplete, of another version, or that holds what cannot
+    be; ConfigError for a wrong name and for the published record; ImplausibleError for a rate above
+    the peak.
     """
     if not path.is_file():
         raise DataError(f"there is no file {path}. Make one on the GPU: {_HOW}")
@@ -104,7 +105,9 @@ def add_record(path: Path, gpu: str | None = None, *, published: bool = False) -
 
 
 def _books_own(name: str) -> dict[tuple[Any, ...], Entry]:
-    """The entries of the book's own record by what they are about, if it is of the GPU of this name."""
+    """The entries of the book's own record by what they are about, if it is of the GPU of this
+    name.
+    """
     path = store.FOLDER / f"{DEFAULT_GPU}.json"
     record = store.read(path) if path.exists() else None
     if record is None or record.gpu["name"] != name:
@@ -158,7 +161,8 @@ def _whose(found: Record, given: str | None) -> tuple[Gpu, str]:
 def _same(found: Record, known: Gpu) -> bool:
     """Whether a file that bears the name of a card of the table is of that card.
 
-    A longer name may be another card ("H100 PCIe"). The same name with other facts is somebody else's.
+    A longer name may be another card ("H100 PCIe"). The same name with other facts is somebody
+    else's.
     """
     facts, name = found.gpu, str(found.gpu["name"])
     differ = [

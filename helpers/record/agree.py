@@ -14,7 +14,9 @@ from helpers.ladder.rungs import catalog
 from helpers.record.sections.counting import Counted
 
 SMALL = 3 << 19
-"""Multiply-adds up to which a counted launch is run again in the emulator, to hold its counts against."""
+"""Multiply-adds up to which a counted launch is run again in the emulator, to hold its counts
+against.
+"""
 
 
 def comparable(entries: Iterable[Counted]) -> list[Counted]:
@@ -39,8 +41,8 @@ MACHINE = ("sass_load_requests", "sass_load_wavefronts")
 def emulated(entry: Counted, arch: str = "") -> dict[str, int]:
     """What the emulator counts for the launch of an entry, by the names of the hardware's counters.
 
-    arch: compile for it, and count the shared loads of its machine code too, by the names in MACHINE;
-    those are missing where they are not known (`LineAccess.sass_wavefronts`).
+    arch: compile for it, and count the shared loads of its machine code too, by the names in
+    MACHINE; those are missing where they are not known (`LineAccess.sass_wavefronts`).
     """
     t = trace(
         entry.kernel, entry.m, entry.n, entry.k,
@@ -66,8 +68,8 @@ class Comparison:
     rows: a kernel each, its launches summed up: "launches", "equal" (those that agree in every
     global request and sector), "requests" and "sectors" of loads and stores, by the emulator and
     ("hardware_...") by ncu. shared: a kernel each, its launches in which the wavefronts of shared
-    loads differ, and those wavefronts, "ours" and "theirs"; what `extra` allows is left out. With an
-    architecture also "machine", as its machine code makes the loads. entries: what was compared.
+    loads differ, and those wavefronts, "ours" and "theirs"; what `extra` allows is left out. With
+    an architecture also "machine", as its machine code makes the loads. entries: what was compared.
     agree: in how many of them the machine code's wavefronts of shared loads are ncu's; None without
     an architecture.
     """
@@ -149,17 +151,21 @@ def on_tensor_cores(kernel: str) -> bool:
 
 
 ENGINES = 1 << 24
-"""Multiply-adds up to which `of_engines` runs a counted launch again, unless it is told otherwise."""
+"""Multiply-adds up to which `of_engines` runs a counted launch again, unless it is told otherwise.
+"""
 
 
 def of_engines(entries: Iterable[Counted], most: int = ENGINES) -> list[dict[str, Any]]:
-    """Bytes that TMA kernels move, by the emulator and by ncu: a dict for each counted launch of up to `most` multiply-adds.
+    """Bytes that TMA kernels move, by the emulator and by ncu: a dict for each counted launch of up
+    to `most` multiply-adds.
 
-    "landed": bytes that the copy engine writes to shared memory, zeros beyond an edge among them; "arrived": what ncu
-    counts from L2 to the SMs (l1_fetched_bytes). "stored": 32 bytes for each sector of C; "left": what ncu counts from
-    the SMs to L2 (l1_sent_bytes). "wavefronts" of shared loads, and ncu's, "hardware_wavefronts". "whole": whether C is
-    made of whole tiles and rows start on 32 bytes. "right": whether the product was. Left out are launches that leave
-    parts of a tile to other blocks (stream-K), those of other code than the catalog's, and those without these counters.
+    "landed": bytes that the copy engine writes to shared memory, zeros beyond an edge among them;
+    "arrived": what ncu counts from L2 to the SMs (l1_fetched_bytes). "stored": 32 bytes for each
+    sector of C; "left": what ncu counts from the SMs to L2 (l1_sent_bytes). "wavefronts" of shared
+    loads, and ncu's, "hardware_wavefronts". "whole": whether C is made of whole tiles and rows
+    start on 32 bytes. "right": whether the product was. Left out are launches that leave parts of a
+    tile to other blocks (stream-K), those of other code than the catalog's, and those without these
+    counters.
     """
     return [
         _engines_of(e)

@@ -1,7 +1,9 @@
-"""The campaign: fill the sections of a GPU's record that a request names, step by step, within its time.
+"""The campaign: fill the sections of a GPU's record that a request names, step by step, within its
+time.
 
-One loop for points, sweeps, tuning, checks and counters. What is in a file already, measured with the
-code as it is now, is not measured again, so a campaign that was cut off goes on where it stopped.
+One loop for points, sweeps, tuning, checks and counters. What is in a file already, measured with
+the code as it is now, is not measured again, so a campaign that was cut off goes on where it
+stopped.
 """
 
 from __future__ import annotations
@@ -139,9 +141,10 @@ def run(
 ) -> Outcome:
     """Measure what a request asks for and merge it into its files.
 
-    started: by time.monotonic, where its time counts from; default now. Raises NoGPUError, DataError (a
-    file that is there is damaged), ConfigError, UnknownKernelError, ToolchainError, GpuFaultError (the
-    GPU stopped). A step that is wrong or impossible is listed in the outcome, and the others go on.
+    started: by time.monotonic, where its time counts from; default now. Raises NoGPUError,
+    DataError (a file that is there is damaged), ConfigError, UnknownKernelError, ToolchainError,
+    GpuFaultError (the GPU stopped). A step that is wrong or impossible is listed in the outcome,
+    and the others go on.
     """
     key = gpu_key(require_gpu(), request.gpu)
     check_names([*request.kernels, *request.skip_above])
@@ -192,7 +195,10 @@ def _chosen(request: Request, measured: Record | None) -> list[Section]:
 
 
 def _of_this_gpu(found: Record | None, path: Path, session: Session) -> Record:
-    """The record with the facts of the GPU at hand, or an empty one. Raises ConfigError for another's."""
+    """The record with the facts of the GPU at hand, or an empty one.
+
+    Raises ConfigError for another's.
+    """
     if found is None:
         return store.empty(path, gpu_facts(session), PROTOCOL)
     if found.gpu["name"] != session.gpu.name:
@@ -251,7 +257,8 @@ def _try(step: Step, job: Job) -> None:
 
 
 def planned(request: Request) -> list[tuple[str, float]]:
-    """What a campaign would measure on the GPU that a record names, and seconds for each, by estimate.
+    """What a campaign would measure on the GPU that a record names, and seconds for each, by
+    estimate.
 
     Needs no GPU: whose record it is says request.gpu, or is the H200. Raises the errors of `run`.
     """
@@ -281,8 +288,8 @@ def planned(request: Request) -> list[tuple[str, float]]:
 
 
 def tune(request: Request, say: Callable[[str], None] = print) -> Outcome:
-    """Confirm tiles: of a size the best of a sweep, which goes before (what is in the file is not timed
-    again); of the ragged shapes the chosen ones.
+    """Confirm tiles: of a size the best of a sweep, which goes before (what is in the file is not
+    timed again); of the ragged shapes the chosen ones.
 
     The last fifth of the time is for confirming. Raises as `run`.
     """

@@ -66,8 +66,8 @@ def published(**wanted: str | int) -> list[Row]:
 
     value is a number in `unit` as it must be read (times in ms); printed and printed_unit are what
     the document says; note says where the two cannot agree, and why. rung is the catalog's name of
-    the nearest kernel, gpu a key of device.GPUS, "cpu", or "unnamed_14sm" for document S, which does
-    not name its GPU. m, n, k are None where a number has no size.
+    the nearest kernel, gpu a key of device.GPUS, "cpu", or "unnamed_14sm" for document S, which
+    does not name its GPU. m, n, k are None where a number has no size.
     """
     unknown = [name for name in wanted if name not in COLUMNS]
     if unknown:

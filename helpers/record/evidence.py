@@ -1,7 +1,8 @@
-"""Tables of what a GPU said of the kernels beside their times: the files data/validation/*.json, read.
+"""Tables of what a GPU said of the kernels beside their times: the files data/validation/*.json,
+read.
 
-Sections "sanitizer" and "shapes" and tools/mutants_sanitizer.py write them. A page shows nothing of a
-file that is not there.
+Sections "sanitizer" and "shapes" and tools/mutants_sanitizer.py write them. A page shows nothing of
+a file that is not there.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ def shapes_table(path: Path | None = None) -> Table | None:
 def caught_by(rows: Sequence[Mutated]) -> dict[str, set[str]]:
     """Names of mutants that each check reports and whose kernel without the fault it does not.
 
-    Key "result": those whose launch gives a wrong product on the GPU, or fails; "endless": those that do not end there.
+    Key "result": those whose launch gives a wrong product on the GPU, or fails; "endless": those
+    that do not end there.
     """
     clean = {(r.kernel, r.check) for r in rows if not r.fault and r.errors == 0}
     found: dict[str, set[str]] = {check: set() for check in (*CHECKS, "result", "endless")}
@@ -151,7 +153,8 @@ def caught_by(rows: Sequence[Mutated]) -> dict[str, set[str]]:
 
 
 def shown(path: Path | None = None, *, hopper: bool = False) -> frozenset[str]:
-    """Names of mutants that a tool of compute-sanitizer reports, or that are wrong, fail or do not end on the GPU.
+    """Names of mutants that a tool of compute-sanitizer reports, or that are wrong, fail or do not
+    end on the GPU.
 
     path, hopper: as for `mutants_table`. Nothing where there is no record.
     """
@@ -169,9 +172,9 @@ def mutants_table(
 ) -> Table | None:
     """Mutants by class: caught by the emulator, by compute-sanitizer, by the result on the GPU.
 
-    path: the record of a GPU; emulated: that of the emulator; left out, those in data/validation, hopper: of the
-    TMA kernels. None where there is no record of the GPU. A mutant counts when its result is there, and either
-    a tool reports it or all that are believed have run.
+    path: the record of a GPU; emulated: that of the emulator; left out, those in data/validation,
+    hopper: of the TMA kernels. None where there is no record of the GPU. A mutant counts when its
+    result is there, and either a tool reports it or all that are believed have run.
     """
     held = _held(path, "mutants_sanitizer", "mutants_hopper_gpu" if hopper else "")
     if not held:

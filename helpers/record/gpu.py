@@ -147,8 +147,8 @@ class EventBench:
 class Session:
     """A GPU opened for measuring.
 
-    Raises NoGPUError where there is none, ToolchainError where cuBLAS is missing or the compiler does not
-    fit the driver.
+    Raises NoGPUError where there is none, ToolchainError where cuBLAS is missing or the compiler
+    does not fit the driver.
     """
 
     def __init__(self) -> None:
@@ -263,7 +263,10 @@ class Session:
     # -- data ----------------------------------------------------------------------------------
 
     def problem(self, dtype: str, M: int, N: int, K: int, seed: int = 0) -> Problem:
-        """Operands and reference of a size. The last one is kept, for the next kernel at that size."""
+        """Operands and reference of a size.
+
+        The last one is kept, for the next kernel at that size.
+        """
         last = self._problem
         if last is not None and (last.dtype, last.M, last.N, last.K) == (dtype, M, N, K):
             return last
@@ -345,7 +348,8 @@ class Session:
     def kernel_operation(
         self, plan: Geometry, A: Any, B: Any, C: Any, cubin: bytes = b""
     ) -> Callable[[], None]:
-        """A function that launches a plan on the session's stream with as little host time as can be.
+        """A function that launches a plan on the session's stream with as little host time as can
+        be.
 
         cubin: the plan's kernel, where it is compiled already.
         """
@@ -356,7 +360,8 @@ class Session:
     def build_operation(
         self, plan: Geometry, source: str, options: tuple[str, ...], A: Any, B: Any, C: Any
     ) -> Callable[[], None]:
-        """A function that launches a plan's kernel compiled from other source or with other options.
+        """A function that launches a plan's kernel compiled from other source or with other
+        options.
 
         The kernel's shared memory is static.
         """
@@ -378,7 +383,10 @@ class Session:
     def baseline_operation(
         self, name: str, A: Any, B: Any, C: Any, out_dtype: str = "float32"
     ) -> Callable[[], None]:
-        """A function that runs cuBLAS on the same row-major matrices. Raises ConfigError on an old GPU."""
+        """A function that runs cuBLAS on the same row-major matrices.
+
+        Raises ConfigError on an old GPU.
+        """
         baseline = BASELINES[name]
         if not self.supports(baseline.min_arch):
             raise ConfigError(
@@ -456,7 +464,8 @@ class Session:
     # -- timings outside the pairs -------------------------------------------------------------
 
     def first_call(self, plan: Geometry, A: Any, B: Any, C: Any) -> float:
-        """Milliseconds of a first call by the host's clock: compile, load and launch, until C is there.
+        """Milliseconds of a first call by the host's clock: compile, load and launch, until C is
+        there.
 
         With nothing kept from earlier calls, in memory or on the disk.
         """
@@ -472,11 +481,12 @@ class Session:
     def ways_to_launch(
         self, plan: Geometry, A: Any, B: Any, C: Any, in_a_graph: int = 20
     ) -> dict[str, tuple[Callable[[], None], int]]:
-        """Calls that launch a plan on CuPy arrays in the current stream, and the products of one call.
+        """Calls that launch a plan on CuPy arrays in the current stream, and the products of one
+        call.
 
-        "matmul" and "run" look everything up; "cupy" has function and arguments at hand (plain kernels
-        only); "bound" is `binding.bind`; "graph" is that, so many times in one CUDA graph. All but matmul, which
-        makes its own result and waits for it, write C.
+        "matmul" and "run" look everything up; "cupy" has function and arguments at hand (plain
+        kernels only); "bound" is `binding.bind`; "graph" is that, so many times in one CUDA graph.
+        All but matmul, which makes its own result and waits for it, write C.
         """
         ways: dict[str, tuple[Callable[[], None], int]] = {
             "matmul": (lambda: launch.product(plan, A, B), 1),
@@ -492,7 +502,9 @@ class Session:
         return {**ways, "bound": (bound, 1), "graph": (captured.launch, in_a_graph)}
 
     def host_times(self, ask: Callable[[], None], calls: int, batches: int) -> list[float]:
-        """Seconds by the host's clock of each batch of calls; it waits between batches, not within one."""
+        """Seconds by the host's clock of each batch of calls; it waits between batches, not within
+        one.
+        """
         times = []
         with self.on_stream():
             for _ in range(batches):
@@ -507,7 +519,8 @@ class Session:
     def serial_run(self, problem: Problem, run: Callable[[], None], C: Any) -> dict[str, float]:
         """One product as a program does it: A and B to the device, the kernel, C back, in turn.
 
-        From pageable memory, by the host's clock. Keys h2d_ms, warm_ms (the call), d2h_ms, total_ms.
+        From pageable memory, by the host's clock. Keys h2d_ms, warm_ms (the call), d2h_ms,
+        total_ms.
         """
         host_C = np.empty(C.shape, C.dtype)
         host_C.fill(0)  # touch its pages: first use of memory is no part of a copy
@@ -529,7 +542,9 @@ class Session:
         return {name: value * 1e3 for name, value in parts.items()}
 
     def copies(self, nbytes: int, direction: str, pinned: bool, count: int) -> list[float]:
-        """Milliseconds of each of `count` copies of nbytes: direction "h2d" or "d2h", by CUDA events."""
+        """Milliseconds of each of `count` copies of nbytes: direction "h2d" or "d2h", by CUDA
+        events.
+        """
         cp = self.cupy
         memory = cp.cuda.alloc_pinned_memory(nbytes) if pinned else np.empty(nbytes, np.uint8)
         host = np.frombuffer(memory, np.uint8, nbytes)
@@ -554,9 +569,9 @@ class Session:
     def accuracy(self, name: str, n: int, seed: int = 1) -> dict[str, float | None]:
         """Errors of a baseline on N(0, 1) float32 matrices of edge n, against the float64 product.
 
-        max_error is absolute, frobenius is relative in the Frobenius norm: of the float32 inputs, and
-        (..._rounded_inputs) of those inputs rounded to the type that the Tensor Cores take; None where
-        the library chooses that type itself.
+        max_error is absolute, frobenius is relative in the Frobenius norm: of the float32 inputs,
+        and (..._rounded_inputs) of those inputs rounded to the type that the Tensor Cores take;
+        None where the library chooses that type itself.
         """
         b, cp = BASELINES[name], self.cupy
         A32, B32 = host_operands("float32", n, n, n, seed)

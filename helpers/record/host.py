@@ -186,9 +186,9 @@ def cpu_matmul(
 class CpuTimes:
     """Times of the CPU products at one size, on one core.
 
-    rows: dicts with kernel ("ijk", "ikj", "jki", "numpy", perhaps "ijk_unoptimised"), size, m, n, k,
-    ms, q1, q3 (median and quartiles), runs (how many there were) and gflops. live: whether they were measured now; label says
-    where they come from.
+    rows: dicts with kernel ("ijk", "ikj", "jki", "numpy", perhaps "ijk_unoptimised"), size, m, n,
+    k, ms, q1, q3 (median and quartiles), runs (how many there were) and gflops. live: whether they
+    were measured now; label says where they come from.
     """
 
     live: bool
@@ -303,10 +303,10 @@ def cpu_loops(
 ) -> CpuTimes:
     """Times of the three loop orders and of NumPy at a size, all on one core in float32.
 
-    Compiled and measured here where there is a C++ compiler; otherwise, or if gpu names a record such
-    as "h200", or where TILE_REPLAY is set, replayed from what was recorded on that machine's CPU.
-    unoptimised adds the loop ijk
-    compiled with -O0. Raises DataError, listing the recorded sizes, if there is nothing to replay.
+    Compiled and measured here where there is a C++ compiler; otherwise, or if gpu names a record
+    such as "h200", or where TILE_REPLAY is set, replayed from what was recorded on that machine's
+    CPU. unoptimised adds the loop ijk compiled with -O0. Raises DataError, listing the recorded
+    sizes, if there is nothing to replay.
     """
     shape = (size,) * 3 if isinstance(size, int) else tuple(size)
     if len(shape) != 3 or any(not isinstance(n, int) or n < 1 for n in shape):

@@ -50,23 +50,27 @@ COLUMNS = (
 )
 """Columns of a Measurement: ms, q1 and q3 are the median and quartiles of the kernel's time in ms;
 gflops is in GFLOP/s (Gop/s for int32); cublas_ratio is the median of paired ratios, 1 = as fast.
-gpu is the name of the GPU that the row was taken on; live says whether that was now, on this machine;
-record is the name of the record that it is replayed from ("h200"), "" where it was measured now. A row
-of what is neither measured nor recorded has "" for both and NaN for its numbers."""
+gpu is the name of the GPU that the row was taken on; live says whether that was now, on this
+machine; record is the name of the record that it is replayed from ("h200"), "" where it was
+measured now. A row of what is neither measured nor recorded has "" for both and NaN for its
+numbers.
+"""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Times of kernels at sizes. rows: one dict a point, in the order asked for, with COLUMNS as keys.
+    """Times of kernels at sizes. rows: one dict a point, in the order asked for, with COLUMNS as
+    keys.
 
-    live: whether they were measured now, on this machine's GPU, or some of them: what that GPU cannot
-    run is replayed, and each row says which it is (columns gpu, live and record). gpu: the name of the
-    GPU, this machine's if live; key: its name in data/measurements or device.GPUS. label: the
-    provenance, in words. missing: what was asked for and is neither measured nor in the record; those
-    rows hold NaN. recorded: beside a live measurement, what the record of DEFAULT_GPU holds of the same
-    kernels and sizes, for charts to draw with it; None where it holds nothing, and of a replayed
-    measurement. replayed: of a live measurement, which rows come from the record, and why, in words.
-    entries, facts: what `save` writes, the points that were measured now and what they say of their GPU.
+    live: whether they were measured now, on this machine's GPU, or some of them: what that GPU
+    cannot run is replayed, and each row says which it is (columns gpu, live and record). gpu: the
+    name of the GPU, this machine's if live; key: its name in data/measurements or device.GPUS.
+    label: the provenance, in words. missing: what was asked for and is neither measured nor in the
+    record; those rows hold NaN. recorded: beside a live measurement, what the record of DEFAULT_GPU
+    holds of the same kernels and sizes, for charts to draw with it; None where it holds nothing,
+    and of a replayed measurement. replayed: of a live measurement, which rows come from the record,
+    and why, in words. entries, facts: what `save` writes, the points that were measured now and
+    what they say of their GPU.
     """
 
     live: bool
@@ -119,7 +123,9 @@ class Measurement:
         )
 
     def whose(self, kernel: str | Kernel, size: int | Size) -> dict[str, str]:
-        """A cell for a table: {"taken on": "NVIDIA H200, recorded"} where rows are of two GPUs, else {}."""
+        """A cell for a table: {"taken on": "NVIDIA H200, recorded"} where rows are of two GPUs,
+        else {}.
+        """
         if len({(row["gpu"], row["record"]) for row in self.rows if row["gpu"]}) < 2:
             return {}
         row = self._row(kernel, size)
@@ -135,21 +141,23 @@ class Measurement:
     ) -> float:
         """How many times as fast `new` is as `old` at a size, with the GPU's clock cancelled.
 
-        The two were timed one after the other, and a GPU that is warm or short of power runs the later
-        one at a lower clock: the quotient of their times holds the quotient of the clocks too. So
+        The two were timed one after the other, and a GPU that is warm or short of power runs the
+        later one at a lower clock: the quotient of their times holds the quotient of the clocks
+        too. So
 
             gain = cublas_ratio(new) / cublas_ratio(old)
 
-        where both were timed in pairs with the same cuBLAS product: t_cublas / t_kernel of one moment
-        does not know the clock, and t_cublas drops out of the quotient. Where there is no such pair
-        (int32, two sizes), clocks of the SM take the place of milliseconds:
+        where both were timed in pairs with the same cuBLAS product: t_cublas / t_kernel of one
+        moment does not know the clock, and t_cublas drops out of the quotient. Where there is no
+        such pair (int32, two sizes), clocks of the SM take the place of milliseconds:
 
             gain = ms(old) * clock_mhz(old) / (ms(new) * clock_mhz(new))
 
-        and where no clock was read either, ms(old) / ms(new) is all there is. A kernel that draws more
-        power may run at a lower clock for that: it is in its rate, and not in this gain. old_size: the size of
-        `old`, if it is another one; the gain is of times, not of rates. Raises DataError if one of them
-        was not measured, ConfigError if they were taken on two GPUs: that is no gain.
+        and where no clock was read either, ms(old) / ms(new) is all there is. A kernel that draws
+        more power may run at a lower clock for that: it is in its rate, and not in this gain.
+        old_size: the size of `old`, if it is another one; the gain is of times, not of rates.
+        Raises DataError if one of them was not measured, ConfigError if they were taken on two
+        GPUs: that is no gain.
         """
         at, before = size_of(size), size_of(size if old_size is None else old_size)
         mine, other = self._row(new, at), self._row(old, before)
@@ -169,11 +177,11 @@ class Measurement:
     def save(self, path: str | Path) -> Path:
         """Write what was measured here into a file, whole or not at all; its path.
 
-        It is the form of data/measurements: `python -m helpers add-record FILE` takes it, and so does
-        `helpers.record.store.read`. A file of the same GPU that is there already is added to, a
-        newer time of the same kernel, tile and size taking the place of the older. Replayed rows are
-        left out: they are in a record. Raises ConfigError if nothing was measured here, or if the
-        file holds another GPU's times; DataError if it is damaged.
+        It is the form of data/measurements: `python -m helpers add-record FILE` takes it, and so
+        does `helpers.record.store.read`. A file of the same GPU that is there already is added to,
+        a newer time of the same kernel, tile and size taking the place of the older. Replayed rows
+        are left out: they are in a record. Raises ConfigError if nothing was measured here, or if
+        the file holds another GPU's times; DataError if it is damaged.
         """
         entries = [e for e in self.entries if e.kernel in catalog or e.kernel in BASELINES]
         if not entries:
@@ -213,7 +221,8 @@ class Measurement:
 
 
 def provenance_of(*measurements: Any) -> str:
-    """Where the numbers of measurements come from, live or replayed: a sentence for each, "" for none.
+    """Where the numbers of measurements come from, live or replayed: a sentence for each, "" for
+    none.
 
     A live one says which of its rows are replayed, and why, and brings the sentence of the recorded
     points that charts draw beside it.
@@ -239,7 +248,9 @@ def _number(value: Any) -> Any:
 
 
 def row_of(point: Point, gpu: str, record: str = "") -> dict[str, Any]:
-    """A row of a point. gpu: the name of its GPU; record: where it is replayed from, "" if it is not."""
+    """A row of a point. gpu: the name of its GPU; record: where it is replayed from, "" if it is
+    not.
+    """
     whose = {"gpu": gpu, "live": not record, "record": record}
     return {c: whose[c] if c in whose else _number(point[c]) for c in COLUMNS}
 

@@ -38,7 +38,10 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "occupancy_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
     }
 )
-"""Our name of a counter: ncu's. Instructions are warp instructions; occupancy is the achieved one."""
+"""Our name of a counter: ncu's.
+
+Instructions are warp instructions; occupancy is the achieved one.
+"""
 
 OPTIONAL: Mapping[str, str] = MappingProxyType(
     {
@@ -51,7 +54,8 @@ OPTIONAL: Mapping[str, str] = MappingProxyType(
         "l1_sent_bytes": "l1tex__m_l1tex2xbar_write_bytes.sum",
     }
 )
-"""Counters that some GPUs or versions of ncu lack: the run is repeated without them if ncu refuses."""
+"""Counters that some GPUs or versions of ncu lack: the run is repeated without them if ncu refuses.
+"""
 
 ISSUE: Mapping[str, str] = MappingProxyType(
     {
@@ -77,7 +81,8 @@ STALLS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Warps that wait for each reason, in clocks that issue; warps that could issue; how busy (percent)
-the Tensor Cores are, the FMA pipe (of what it could issue), and the path of L1 and shared memory."""
+the Tensor Cores are, the FMA pipe (of what it could issue), and the path of L1 and shared memory.
+"""
 
 
 @dataclass(frozen=True)

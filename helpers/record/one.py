@@ -3,9 +3,10 @@
 python -m helpers.record.one JOBS.json
 
 The file holds a list of launches {kernel, M, N, K, params}, or an object: {"jobs": the same list,
-"limit": seconds from the first launch after which this process says {"late"} and ends}. A launch may name its compiled kernel ("cubin", a
-file), and ask with "check" that C is compared with float64; one line "@ {...}" says how it went.
-A job {kernel, shapes, ...} instead is a test of many shapes (helpers.record.sections.shaping.check_shapes).
+"limit": seconds from the first launch after which this process says {"late"} and ends}. A launch
+may name its compiled kernel ("cubin", a file), and ask with "check" that C is compared with
+float64; one line "@ {...}" says how it went. A job {kernel, shapes, ...} instead is a test of many
+shapes (helpers.record.sections.shaping.check_shapes).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def matrix(values: np.ndarray, padded: bool, dtype: str) -> tuple[Any, Any]:
     """A matrix on the GPU, copied from the host in one piece, and the array that owns its memory.
 
     padded: rows begin at multiples of 16 bytes, what is between them is poison. The copy engine
-    asks for such rows, and helpers.ladder.hopper would make a copy that the kernel under test is not.
+    asks for such rows, and helpers.ladder.hopper would make a copy that the kernel under test is
+    not.
     """
     import cupy
 
@@ -48,7 +50,10 @@ def matrix(values: np.ndarray, padded: bool, dtype: str) -> tuple[Any, Any]:
 
 
 def launch_once(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Run one launch to its end; what to say of it. Operands come from the host, in fresh memory."""
+    """Run one launch to its end; what to say of it.
+
+    Operands come from the host, in fresh memory.
+    """
     import cupy
 
     k = find(job["kernel"])

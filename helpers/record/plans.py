@@ -28,15 +28,17 @@ if TYPE_CHECKING:
 class Plan(Geometry):
     """One launch of one kernel: its facts (see Geometry), and everything that can be done with it.
 
-    resources, instruction_mix: arch such as "sm_75"; left out, that of the GPU at hand, or of the H200.
+    resources, instruction_mix: arch such as "sm_75"; left out, that of the GPU at hand, or of the
+    H200.
     """
 
     def with_source(self, text: str) -> Plan:
-        """The same launch of another text: your own kernel, with this entry, geometry and tile sizes.
+        """The same launch of another text: your own kernel, with this entry, geometry and tile
+        sizes.
 
-        Its kernel's name is marked, and nothing recorded is ever taken for it. The text of a core has
-        its own tile, and is launched by that. Raises ConfigError if the text does not name the entry,
-        or if that tile breaks a rule.
+        Its kernel's name is marked, and nothing recorded is ever taken for it. The text of a core
+        has its own tile, and is launched by that. Raises ConfigError if the text does not name the
+        entry, or if that tile breaks a rule.
         """
         kernel = self.kernel.with_source(text)
         if kernel.core_of:
@@ -55,10 +57,11 @@ class Plan(Geometry):
         launch.run(self, A, B, C, backend=backend)
 
     def bind(self, A: Any, B: Any, C: Any) -> Bound:
-        """This launch with its arrays, to be called often: `plan(...).bind(A, B, C)()` writes A B into C.
+        """This launch with its arrays, to be called often: `plan(...).bind(A, B, C)()` writes A B
+        into C.
 
-        All is looked up, checked and made ready once. CuPy arrays run on the GPU, NumPy arrays in the
-        emulator. Arrays and errors as for `launch.run`; ConfigError where the GPU is too old.
+        All is looked up, checked and made ready once. CuPy arrays run on the GPU, NumPy arrays in
+        the emulator. Arrays and errors as for `launch.run`; ConfigError where the GPU is too old.
         """
         return binding.bind(self, A, B, C)
 
@@ -106,11 +109,11 @@ class Plan(Geometry):
     def measure(self, *, gpu: str | None = None) -> Measurement:
         """Its time: measured now where there is a GPU, else (or with gpu="h200") from the record.
 
-        What a record holds are the default tile sizes at its sizes (as points), and for some kernels
-        every legal tile at 4096 (as a sweep, of fewer samples: the label says so). A text of your own
-        or a core is only ever measured now. Raises NoGPUError for it where there is no GPU or `gpu` names a
-        record, ConfigError where the GPU is too old; DataError where nothing is recorded, and the
-        errors of `measuring.measure`.
+        What a record holds are the default tile sizes at its sizes (as points), and for some
+        kernels every legal tile at 4096 (as a sweep, of fewer samples: the label says so). A text
+        of your own or a core is only ever measured now. Raises NoGPUError for it where there is no
+        GPU or `gpu` names a record, ConfigError where the GPU is too old; DataError where nothing
+        is recorded, and the errors of `measuring.measure`.
         """
         from helpers import record as measuring
 
@@ -230,8 +233,8 @@ def plan(
     """The launch of a kernel that computes C (MxN) = A (MxK) B (KxN).
 
     kernel: a name of the catalog, or a Kernel. plan(kernel, n) stands for M = N = K = n. params
-    override tile sizes. Raises UnknownKernelError, ShapeError if M, N or K is below 1 or one of N and
-    K is missing, ConfigError naming the broken rule and its reason.
+    override tile sizes. Raises UnknownKernelError, ShapeError if M, N or K is below 1 or one of N
+    and K is missing, ConfigError naming the broken rule and its reason.
     """
     if (N is None) != (K is None):
         raise ShapeError(
@@ -251,10 +254,10 @@ def choose(
 ) -> Plan:
     """The plan with the tile that `launch.choose` picks for this shape; plan.why says why.
 
-    kernel="auto": of all kernels for this dtype ("float32", the default, "float16", "bfloat16"), tile and slices
-    of K too, by `choosing.best`. gpu: a row of the GPU table or its key, such as "t4"; default the one at hand, or
-    the H200. Raises their errors, UnknownNameError for a key that the table lacks, and DtypeError for a dtype
-    that is no name, or not that of the kernel named.
+    kernel="auto": of all kernels for this dtype ("float32", the default, "float16", "bfloat16"),
+    tile and slices of K too, by `choosing.best`. gpu: a row of the GPU table or its key, such as
+    "t4"; default the one at hand, or the H200. Raises their errors, UnknownNameError for a key that
+    the table lacks, and DtypeError for a dtype that is no name, or not that of the kernel named.
     """
     card = device.gpu(gpu) if isinstance(gpu, str) else gpu
     if dtype is not None and not isinstance(dtype, str):

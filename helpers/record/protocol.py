@@ -59,7 +59,8 @@ class Effort:
     warm_ms: float = 100.0
     """Both operations run this long, untimed, before the first sample."""
     sample_ms: float = 0.2
-    """A sample repeats a short kernel until it lasts this long, so that launch gaps do not count."""
+    """A sample repeats a short kernel until it lasts this long, so that launch gaps do not count.
+    """
     max_repeat: int = 20
     slow_ms: float = 500.0
     """From here on an operation counts as slow: slow_pairs samples, and no extra warm-up."""
@@ -114,8 +115,8 @@ def repeats(estimate_ms: float, effort: Effort) -> int:
 class Rounds:
     """Samples of several operations, taken in turn: ms[name][i] is of round i, for every name.
 
-    Milliseconds a launch. repeat: launches in one sample of an operation. started, ended: seconds by
-    the clock that was given.
+    Milliseconds a launch. repeat: launches in one sample of an operation. started, ended: seconds
+    by the clock that was given.
     """
 
     ms: Mapping[str, np.ndarray]
@@ -140,8 +141,8 @@ def interleaved(
 ) -> Rounds:
     """Time operations interleaved: rounds of one sample each, every round in random order.
 
-    estimates: earlier times in ms, where known; they spare a slow kernel a run. before: called after
-    the warm-up and before the first sample (poison the output there).
+    estimates: earlier times in ms, where known; they spare a slow kernel a run. before: called
+    after the warm-up and before the first sample (poison the output there).
     """
     effort = effort or RECORD
     order = rng or np.random.default_rng()
@@ -258,9 +259,9 @@ def tolerance(
     so the bound grows with K. Even so it is far below one product of the sum: a single term left
     out is found, where the worst-case bound K u |a||b| would let it pass at K in the thousands.
     Integers: 0. A product that rounds its inputs (TF32) is off by input_roundoff |a||b| / sqrt(K)
-    more; terms is K then.
-    row_norms: (M,), column_norms: (N,); returns (M, N). Works on NumPy and CuPy arrays.
-    Source: Higham, Accuracy and Stability of Numerical Algorithms, section 2.8 (statistical bounds).
+    more; terms is K then. row_norms: (M,), column_norms: (N,); returns (M, N). Works on NumPy and
+    CuPy arrays. Source: Higham, Accuracy and Stability of Numerical Algorithms, section 2.8
+    (statistical bounds).
     """
     if dtype == "int32":
         return 0.0 * row_norms[:, None] * column_norms[None, :]

@@ -1,4 +1,7 @@
-"""What the records say, for chapters: ladders, counters, stalls, builds, copies, tiles. Nothing is measured."""
+"""What the records say, for chapters: ladders, counters, stalls, builds, copies, tiles.
+
+Nothing is measured.
+"""
 
 from __future__ import annotations
 
@@ -104,8 +107,8 @@ def counters(
 ) -> list[dict[str, Any]]:
     """Recorded hardware counters (ncu) of kernels with their default tiles: one dict a launch.
 
-    size: one recorded shape; None: the largest that is recorded of each kernel. Keys kernel, m, n, k,
-    those of `helpers.record.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
+    size: one recorded shape; None: the largest that is recorded of each kernel. Keys kernel, m, n,
+    k, those of `helpers.record.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
     wavefronts a request. Raises UnknownNameError for gpu, DataError listing what was counted.
     """
     record, rows = store.load(gpu), []
@@ -128,14 +131,14 @@ def counters(
 def stalls(
     kernels: str | Kernel | Sequence[str | Kernel], *, gpu: str = DEFAULT_GPU
 ) -> list[dict[str, Any]]:
-    """What the warps of a kernel do with their time, by ncu: one dict a kernel, those not recorded, or
-    recorded of other code, left out.
+    """What the warps of a kernel do with their time, by ncu: one dict a kernel, those not recorded,
+    or recorded of other code, left out.
 
-    Keys kernel, m, n, k; issue_percent, the clocks in which a scheduler issues, and warps, how many it
-    holds; and waits, the percent of a warp's time by `helpers.record.ncu.WAITS`, and "issues". ncu
-    counts waiting warps in the clocks that issue; all of them together hold warps / issue clocks.
-    eligible, tensor_percent, fma_percent and shared_percent stand there where the GPU counts them. Raises
-    UnknownNameError for gpu.
+    Keys kernel, m, n, k; issue_percent, the clocks in which a scheduler issues, and warps, how many
+    it holds; and waits, the percent of a warp's time by `helpers.record.ncu.WAITS`, and "issues".
+    ncu counts waiting warps in the clocks that issue; all of them together hold warps / issue
+    clocks. eligible, tensor_percent, fma_percent and shared_percent stand there where the GPU
+    counts them. Raises UnknownNameError for gpu.
     """
     record, rows = store.load(gpu), []
     for _, name, tiles in wanted_of(kernels, {}):
@@ -172,8 +175,8 @@ def _ratios(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def flags(gpu: str = DEFAULT_GPU) -> Rows:
-    """Recorded builds of a kernel with other compiler flags: rows with kernel, build, m, n, k, ms, q1,
-    q3, gflops, and speedup (paired, over the default build).
+    """Recorded builds of a kernel with other compiler flags: rows with kernel, build, m, n, k, ms,
+    q1, q3, gflops, and speedup (paired, over the default build).
 
     Raises UnknownNameError for gpu, DataError if none was recorded.
     """
@@ -188,11 +191,12 @@ def flags(gpu: str = DEFAULT_GPU) -> Rows:
 
 
 def left_out(kernel: Kernel | str, gpu: str = DEFAULT_GPU) -> Rows:
-    """Recorded builds of a kernel without one of its parts: rows with kernel, without, m, n, k, params,
-    ms, q1, q3, gflops, and share (paired) of the rate of the whole kernel, whose `without` is "all".
+    """Recorded builds of a kernel without one of its parts: rows with kernel, without, m, n, k,
+    params, ms, q1, q3, gflops, and share (paired) of the rate of the whole kernel, whose `without`
+    is "all".
 
-    Rows of older code are left out. Raises UnknownNameError for gpu, UnknownKernelError, DataError if none
-    was recorded of the code as it is now.
+    Rows of older code are left out. Raises UnknownNameError for gpu, UnknownKernelError, DataError
+    if none was recorded of the code as it is now.
     """
     record, k = store.load(gpu), find(kernel)
     found = [
@@ -207,8 +211,8 @@ def left_out(kernel: Kernel | str, gpu: str = DEFAULT_GPU) -> Rows:
 
 
 def launches(gpu: str = DEFAULT_GPU) -> Rows:
-    """Recorded costs of one launch: rows with kernel, m, n, k, way ("matmul", "run", "cupy", "bound",
-    "graph"), and us, q1, q3, microseconds of the host a product; see `sections.asking`.
+    """Recorded costs of one launch: rows with kernel, m, n, k, way ("matmul", "run", "cupy",
+    "bound", "graph"), and us, q1, q3, microseconds of the host a product; see `sections.asking`.
 
     Those of older code are left out; there may be none. Raises UnknownNameError for gpu.
     """
@@ -226,9 +230,9 @@ def transfers(gpu: str = DEFAULT_GPU) -> list[Transfer]:
 
 def accuracy(gpu: str = DEFAULT_GPU) -> list[Accuracy]:
     """Recorded errors of each cuBLAS precision against float64, on N(0, 1) matrices: max_error
-    (absolute) and frobenius (relative), of the float32 inputs; and ..._rounded_inputs, of the inputs
-    as rounded for the Tensor Cores, None where cuBLAS chooses how to round.
-    Raises UnknownNameError for gpu.
+    (absolute) and frobenius (relative), of the float32 inputs; and ..._rounded_inputs, of the
+    inputs as rounded for the Tensor Cores, None where cuBLAS chooses how to round. Raises
+    UnknownNameError for gpu.
     """
     return store.load(gpu).of(Accuracy)
 
@@ -257,7 +261,9 @@ def ragged(kernel: str = "fp32_best", gpu: str = DEFAULT_GPU) -> Ragged | None:
 
 
 def everywhere(dtype: str = "float32", gpu: str = DEFAULT_GPU) -> Everywhere | None:
-    """The recorded picks of `choosing.best` over the drawn shapes, or None where they are not complete."""
+    """The recorded picks of `choosing.best` over the drawn shapes, or None where they are not
+    complete.
+    """
     try:
         return picking.everywhere(store.load(gpu), dtype)
     except UnknownNameError:

@@ -57,7 +57,10 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     # An access beyond one matrix must not land in the next one.
     "memcheck": (("--padding", "1048576"),),
 }
-"""Options for every tool, and for one. Where a version's --help lists options, only those are given."""
+"""Options for every tool, and for one.
+
+Where a version's --help lists options, only those are given.
+"""
 
 
 def tool_path() -> str:
@@ -131,7 +134,8 @@ _FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")
 def read_log(text: str, check: str) -> tuple[int, str]:
     """Errors (racecheck: hazards of any severity) that a log reports, and its summary line.
 
-    Raises DataError, with the text, if the log is not one of a run that the tool watched to its end.
+    Raises DataError, with the text, if the log is not one of a run that the tool watched to its
+    end.
     """
     if broken := _BROKEN.search(text):
         raise DataError(
@@ -195,7 +199,10 @@ def compile_all(
     count: int,
     pool: Callable[[int], Executor] = _spawned,
 ) -> dict[str, Path]:
-    """Compile kernels side by side into a folder: name -> file. Raises ToolchainError on a refusal."""
+    """Compile kernels side by side into a folder: name -> file.
+
+    Raises ToolchainError on a refusal.
+    """
     paths = {name: folder / f"{i}.cubin" for i, name in enumerate(sources)}
     with pool(min(count, max(1, len(sources)))) as executor:
         faults = executor.map(_compile, sources.values(), map(str, paths.values()), chunksize=4)
@@ -226,8 +233,8 @@ class Verdict:
     """What came of a task.
 
     state: "ran", the program ended as it should; "stopped", it died on the way; "not finished", a
-    launch did not end in its time; "unknown", the log is not one that we know; "cut", there was no time
-    left. errors and summary: as `read_log`; a task with no check has none. launches: what the
+    launch did not end in its time; "unknown", the log is not one that we know; "cut", there was no
+    time left. errors and summary: as `read_log`; a task with no check has none. launches: what the
     program said of each launch. log: all that was said, for messages.
     """
 
@@ -321,8 +328,8 @@ def side_by_side(
 ) -> Iterator[tuple[Task, Verdict]]:
     """Run tasks, `workers` at a time, and yield each with its verdict as it ends.
 
-    limit: see `run`. left: seconds until none may still run; tasks that find too few of them are not
-    begun, and one that is cut short is not yielded.
+    limit: see `run`. left: seconds until none may still run; tasks that find too few of them are
+    not begun, and one that is cut short is not yielded.
     """
     slots: queue.SimpleQueue[int] = queue.SimpleQueue()
     for slot in range(workers):

@@ -1,7 +1,7 @@
 """Where a chapter's times come from: measured on this machine's GPU, or replayed from a record.
 
-`source` chooses, in one place. Both kinds have one method, which takes entries of one class for kernels at
-sizes; `measure`, `overlap` and `live_ladder` make of them what a page shows.
+`source` chooses, in one place. Both kinds have one method, which takes entries of one class for
+kernels at sizes; `measure`, `overlap` and `live_ladder` make of them what a page shows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def _cell(name: str, tiles: Mapping[str, int], size: Size) -> Cell:
 
 @dataclass(frozen=True)
 class Taken(Generic[E]):
-    """Entries in the order asked for, with their provenance in words. missing: what there is not, why.
+    """Entries in the order asked for, with their provenance in words. missing: what there is not,
+    why.
 
     refused: of those, why this GPU could not measure them. facts: what a record says of the GPU.
     """
@@ -61,7 +62,10 @@ class Source(Protocol):
     """Something that has entries."""
 
     def take(self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Taken[E]:
-        """The entries of a class for these kernels, each at every size. Raises where there is none."""
+        """The entries of a class for these kernels, each at every size.
+
+        Raises where there is none.
+        """
         ...
 
 
@@ -199,9 +203,9 @@ class Measured:
 
 
 def source(gpu: str | None, wanted: Sequence[Wanted] = ()) -> tuple[Source, str]:
-    """This machine's GPU, or a record: where there is no GPU, where gpu names a record, and, with the
-    reason in words, where the GPU can run none of the kernels or lacks what measuring needs. Raises
-    UnknownNameError, DataError.
+    """This machine's GPU, or a record: where there is no GPU, where gpu names a record, and, with
+    the reason in words, where the GPU can run none of the kernels or lacks what measuring needs.
+    Raises UnknownNameError, DataError.
     """
     live = device.current() if gpu is None else None
     if live is None:
@@ -236,13 +240,13 @@ def measure(
     """Times of one or more kernels at one or more sizes.
 
     With a GPU on this machine they are measured now; elsewhere, or when gpu names a record such as
-    "h200", they are replayed. What this GPU cannot run (a kernel that needs a newer one, a size that
-    its memory does not hold) is replayed beside the rest from the record of DEFAULT_GPU: each row says
-    which GPU it is from, and the label says why. kernels: names of the catalog, Kernels, or baselines
-    such as "cublas_fp32". sizes: edges, or (M, N, K). params override tile sizes. What is neither
-    measured nor recorded is a row of NaN and named in `missing`.
-    Raises UnknownKernelError, ConfigError, UnknownNameError (gpu), DataError if the record has none
-    of what was asked for.
+    "h200", they are replayed. What this GPU cannot run (a kernel that needs a newer one, a size
+    that its memory does not hold) is replayed beside the rest from the record of DEFAULT_GPU: each
+    row says which GPU it is from, and the label says why. kernels: names of the catalog, Kernels,
+    or baselines such as "cublas_fp32". sizes: edges, or (M, N, K). params override tile sizes. What
+    is neither measured nor recorded is a row of NaN and named in `missing`. Raises
+    UnknownKernelError, ConfigError, UnknownNameError (gpu), DataError if the record has none of
+    what was asked for.
     """
     wanted = wanted_of(kernels, params)
     shapes = [size_of(s) for s in sizes] if isinstance(sizes, list) else [size_of(sizes)]
@@ -332,11 +336,12 @@ def overlap(
 ) -> Rows:
     """Products from host arrays to host result, serial and in row panels over several streams.
 
-    With a GPU on this machine they are measured now (kernels: default overlapping.KERNELS; sizes: edges,
-    default 2048); elsewhere, or when gpu names a record such as "h200", they are replayed, by default
-    all of them. Rows with kernel, how, memory, panels, streams (see streams.Variant), m, n, k, ms,
-    q1, q3, speedup (over the serial run from pageable memory, paired), pin_ms, and timeline (see
-    streams.operations). Raises UnknownNameError for gpu, DataError if none was recorded.
+    With a GPU on this machine they are measured now (kernels: default overlapping.KERNELS; sizes:
+    edges, default 2048); elsewhere, or when gpu names a record such as "h200", they are replayed,
+    by default all of them. Rows with kernel, how, memory, panels, streams (see streams.Variant), m,
+    n, k, ms, q1, q3, speedup (over the serial run from pageable memory, paired), pin_ms, and
+    timeline (see streams.operations). Raises UnknownNameError for gpu, DataError if none was
+    recorded.
     """
     wanted = wanted_of(kernels or overlapping.KERNELS, {})
     chosen, _ = source(gpu, wanted)

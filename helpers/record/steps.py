@@ -29,12 +29,13 @@ def _option(default: Any, text: str, metavar: str | None = None) -> Any:
 
 @dataclass(frozen=True)
 class Request:
-    """What a campaign is asked to do; the commands `record`, `sweep`, `tune` and `verify` fill it in.
+    """What a campaign is asked to do; the commands `record`, `sweep`, `tune` and `verify` fill it
+    in.
 
     sections: what to measure; empty: nothing but what `finish` finds. Of the kernels, sizes, counts
     and limits that are not given each section takes its own. finish: complete the sections that the
-    file has begun, asked for or not. finalists: tiles of a sweep that are confirmed; 0: as many as the
-    section does.
+    file has begun, asked for or not. finalists: tiles of a sweep that are confirmed; 0: as many as
+    the section does.
     """
 
     sections: tuple[str, ...] = ()
@@ -65,10 +66,10 @@ class Request:
 class Outcome:
     """What a campaign did.
 
-    measured: rows of the sections that count theirs (points, tiles, launches under a tool). present:
-    there already. illegal: not allowed at that size by a rule. pruned: tiles left out by their
-    resources. refused: wrong or impossible, with the reason. left: over for want of time. faults: what
-    was found in kernels of the catalog.
+    measured: rows of the sections that count theirs (points, tiles, launches under a tool).
+    present: there already. illegal: not allowed at that size by a rule. pruned: tiles left out by
+    their resources. refused: wrong or impossible, with the reason. left: over for want of time.
+    faults: what was found in kernels of the catalog.
     """
 
     path: Path
@@ -137,11 +138,11 @@ class Done:
 
 @dataclass(frozen=True)
 class Step:
-    """A piece of a section that the file lacks: what it is, its seconds by estimate, and `run`, which
-    measures it, merges it into the record and says what came of it.
+    """A piece of a section that the file lacks: what it is, its seconds by estimate, and `run`,
+    which measures it, merges it into the record and says what came of it.
 
-    head: how its line of progress begins. rest: what else is left when there is no time for it, and the
-    section ends there; None: it alone is left out, and shorter ones may follow.
+    head: how its line of progress begins. rest: what else is left when there is no time for it, and
+    the section ends there; None: it alone is left out, and shorter ones may follow.
     """
 
     what: str
@@ -195,11 +196,11 @@ def _planning() -> NoReturn:
 class Section:
     """A part of a record that a campaign can fill.
 
-    entry: the class of its entries. lacking: the steps that a file lacks. option: what --help says of
-    --<name> in the command `record`; "": it has none there. rank: the order in which sections are
-    taken. kind: of the file in data/validation where its rows lie; "": in the measurement file. file:
-    the name of that file, {} in it being the GPU's. write_every: seconds between two writes while it
-    runs. plan: what it would do and how long that takes, where that is not its steps.
+    entry: the class of its entries. lacking: the steps that a file lacks. option: what --help says
+    of --<name> in the command `record`; "": it has none there. rank: the order in which sections
+    are taken. kind: of the file in data/validation where its rows lie; "": in the measurement file.
+    file: the name of that file, {} in it being the GPU's. write_every: seconds between two writes
+    while it runs. plan: what it would do and how long that takes, where that is not its steps.
     """
 
     entry: type[Entry]
@@ -214,7 +215,9 @@ class Section:
 
     @property
     def title(self) -> str:
-        """Its name: that of its entries' section in a measurement file, unless it has one of its own."""
+        """Its name: that of its entries' section in a measurement file, unless it has one of its
+        own.
+        """
         return self.name or self.entry.section
 
 

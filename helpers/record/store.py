@@ -1,8 +1,8 @@
 """The files that measurements lie in: sections of typed entries, one checker, one writer.
 
-A section is one frozen dataclass; its annotations say what each field may hold and which fields say what
-an entry is about. data/measurements/<gpu>.json holds times and counts of a GPU, data/validation/*.json
-what it said of the kernels beside their times.
+A section is one frozen dataclass; its annotations say what each field may hold and which fields say
+what an entry is about. data/measurements/<gpu>.json holds times and counts of a GPU,
+data/validation/*.json what it said of the kernels beside their times.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class Entry:
     """One entry of a section: a frozen dataclass whose fields carry their rules.
 
     section: its section of a measurement file. required: a file of this schema always has it; of
-    others that are not there, reading makes empty ones. clears: a section whose entry about the same
-    thing goes when this one comes. Charts and tables read an entry by column: entry["ms"].
+    others that are not there, reading makes empty ones. clears: a section whose entry about the
+    same thing goes when this one comes. Charts and tables read an entry by column: entry["ms"].
     Raises DataError, when it is made, for a value that breaks its rule.
     """
 
@@ -167,7 +167,9 @@ def _hashable(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Form:
-    """What the annotations of a section say: the rule of each field, in order, and the key's fields."""
+    """What the annotations of a section say: the rule of each field, in order, and the key's
+    fields.
+    """
 
     rules: Mapping[str, Rule]
     key: tuple[str, ...]
@@ -213,8 +215,9 @@ def unfit(kind: type[Entry], given: Mapping[str, Any]) -> str:
 class Record:
     """One file, checked: its head, and the entries of each section (data) in the file's order.
 
-    kinds: the class of each section. changed: whether there is something to write. shared: it is handed
-    to whoever reads this file (`load`), so its lists are tuples and nothing may be put into it.
+    kinds: the class of each section. changed: whether there is something to write. shared: it is
+    handed to whoever reads this file (`load`), so its lists are tuples and nothing may be put into
+    it.
     """
 
     path: Path
@@ -342,7 +345,10 @@ def _entries(
 
 
 def read(path: Path, again: str = "") -> Record:
-    """Read and check a measurement file. again: what to do about a damaged one. Raises DataError."""
+    """Read and check a measurement file. again: what to do about a damaged one.
+
+    Raises DataError.
+    """
     return parsed(path, _json(path, again or _again(path)), again)
 
 
@@ -442,8 +448,9 @@ def known_gpus() -> list[str]:
 def load(gpu: str) -> Record:
     """The measurements of a GPU, such as "h200": read and checked once, anew when the file changes.
 
-    The record is shared by all who ask, and refuses to be changed; `read` gives one of one's own. Raises UnknownNameError listing the GPUs that have a file, DataError if the file is damaged or of
-    another version.
+    The record is shared by all who ask, and refuses to be changed; `read` gives one of one's own.
+    Raises UnknownNameError listing the GPUs that have a file, DataError if the file is damaged or
+    of another version.
     """
     path = FOLDER / f"{gpu}.json"
     if gpu not in known_gpus():

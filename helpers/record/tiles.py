@@ -1,7 +1,7 @@
 """What the compiler says of every legal tile: data/tiles.json, made without a GPU.
 
-Registers, spills and shared memory by architecture, for the tile explorer and for the sweep's reader.
-Compiling runs in other processes, ahead of what waits for it.
+Registers, spills and shared memory by architecture, for the tile explorer and for the sweep's
+reader. Compiling runs in other processes, ahead of what waits for it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def legal_tiles(kernel: Kernel | str, size: Size = SIZE) -> list[Params]:
 
 
 def chosen_kernels(wanted: Sequence[str]) -> list[str]:
-    """The kernels to sweep. Raises UnknownKernelError, or ConfigError for one without tile choices."""
+    """The kernels to sweep.
+
+    Raises UnknownKernelError, or ConfigError for one without tile choices.
+    """
     names = list(wanted) or [name for name in KERNELS if name in catalog]
     for name in names:
         if not catalog[name].choices or catalog[name].host != "plain":

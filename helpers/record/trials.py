@@ -1,8 +1,8 @@
 """One trial: contenders that compute the same C, timed in turn on the same operands, and judged.
 
-Every time that is recorded comes out of here, but for copies and overlapped runs, which are no launches:
-points, builds with other flags, tiles of a sweep and their confirmation. A result that is wrong or a rate
-that the hardware cannot reach is refused, and nothing of the trial is kept.
+Every time that is recorded comes out of here, but for copies and overlapped runs, which are no
+launches: points, builds with other flags, tiles of a sweep and their confirmation. A result that is
+wrong or a rate that the hardware cannot reach is refused, and nothing of the trial is kept.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ Prepare = Callable[["Session", "Problem", Any], Operation]
 class Contender:
     """Something that computes C. what: its name in messages; precision: whose peak bounds its rate.
 
-    judged: whether its result is checked. cuBLAS beside a kernel is a yardstick, and is checked where
-    it is measured itself. cold: a plan whose first call (compile, load, launch) is timed, too.
+    judged: whether its result is checked. cuBLAS beside a kernel is a yardstick, and is checked
+    where it is measured itself. cold: a plan whose first call (compile, load, launch) is timed,
+    too.
     """
 
     what: str

@@ -1,4 +1,6 @@
-"""A reader's kernel, the book's and cuBLAS, timed in turn on the same operands on this machine's GPU."""
+"""A reader's kernel, the book's and cuBLAS, timed in turn on the same operands on this machine's
+GPU.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class Turns:
 
     over_book: time of the book's kernel over time of yours, round by round: above 1, yours is the
     faster. over_library: the same of cuBLAS; None where it has no such product. names: what the
-    contenders are called. Clocks may change from round to round; ratios within a round do not see it.
+    contenders are called. Clocks may change from round to round; ratios within a round do not see
+    it.
     """
 
     gpu: str

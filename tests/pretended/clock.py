@@ -1,8 +1,8 @@
 """The pretended machine's time, which stands still until the host waits for the GPU.
 
-Once `install` ran, time.perf_counter and time.monotonic read it. How long an operation takes is drawn from
-its name, its shape and `seed`: the same in every run with one seed, so that what differs in a run with
-another was measured; and no gain and no order between kernels is as on a real GPU.
+Once `install` ran, time.perf_counter and time.monotonic read it. How long an operation takes is
+drawn from its name, its shape and `seed`: the same in every run with one seed, so that what differs
+in a run with another was measured; and no gain and no order between kernels is as on a real GPU.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def rate(most: float, *about: object) -> float:
 
 
 class OfTheHost:
-    """In place of the module `time`, for loops that the host times itself: each takes as long as is drawn."""
+    """In place of the module `time`, for loops that the host times itself: each takes as long as is
+    drawn.
+    """
 
     @staticmethod
     def perf_counter() -> float:

@@ -1,11 +1,12 @@
 """Numbers that stand under the name of a GPU that did not measure them.
 
-A page is run three times: on a pretended GPU, on one whose times are all others, and with a record whose
-times are all others. A number that differs in the second run was measured here; one that differs in the
-third comes from the record; one that differs in neither is a count, a limit or a printed number. So no number
-has to be known beforehand. What a number is said to be of is read as a reader would: from the head of its row
-or column, else from another cell of the row, else from the caption and note; in prose from the nearest name in its sentence, else the last one
-before it in the paragraph.
+A page is run three times: on a pretended GPU, on one whose times are all others, and with a record
+whose times are all others. A number that differs in the second run was measured here; one that
+differs in the third comes from the record; one that differs in neither is a count, a limit or a
+printed number. So no number has to be known beforehand. What a number is said to be of is read as a
+reader would: from the head of its row or column, else from another cell of the row, else from the
+caption and note; in prose from the nearest name in its sentence, else the last one before it in the
+paragraph.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ HERE = r"measured (?:now|here)|(?:this|your) (?:GPU|card|machine)|GPU at hand"
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a text: where it stands, and whether it was measured here or comes from the record."""
+    """A number in a text: where it stands, and whether it was measured here or comes from the
+    record.
+    """
 
     start: int
     end: int
@@ -195,7 +198,9 @@ def in_tables(own: str, gpu: str, record: str, here: str) -> Iterator[tuple[str,
 
 
 def faults(passes: dict[str, list[Ran]], here: str) -> list[Fault]:
-    """What stands under a wrong name on a page, from its three runs. here: the pretended GPU's name."""
+    """What stands under a wrong name on a page, from its three runs. here: the pretended GPU's
+    name.
+    """
     found = []
     runs = (passes["own"], passes["other_gpu"], passes["other_record"])
     for cells in zip(*runs, strict=True):

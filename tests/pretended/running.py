@@ -1,4 +1,6 @@
-"""Run the code cells of a notebook in this process, on a pretended machine, and keep what they show."""
+"""Run the code cells of a notebook in this process, on a pretended machine, and keep what they
+show.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,9 @@ def _remember_cubins() -> None:
 
 
 def _remember_launches() -> None:
-    """Let a launch in the emulator that was made before not be made again: its arrays come out as then."""
+    """Let a launch in the emulator that was made before not be made again: its arrays come out as
+    then.
+    """
     import numpy as np
 
     from nogpu import emulator

@@ -52,7 +52,9 @@ def text_of(notebook: Notebook) -> str:
 
 
 def committed(path: Path) -> Notebook | None:
-    """The notebook in a file as `text_of` writes it; None if there is none, or another has saved it."""
+    """The notebook in a file as `text_of` writes it; None if there is none, or another has saved
+    it.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         found: Notebook = json.loads(text)
@@ -85,7 +87,8 @@ def stale(root: Path = ROOT) -> list[str]:
 
 
 def carried(bare: Notebook, old: Notebook | None) -> Notebook | None:
-    """The new notebook with the old one's outputs, if all code below its first cell is the same; else None.
+    """The new notebook with the old one's outputs, if all code below its first cell is the same;
+    else None.
 
     What the first cell does, the machine decides that runs it.
     """
@@ -122,9 +125,9 @@ def fresh(
 ) -> tuple[dict[Path, Run], list[str]]:
     """A run of every page, as its code and its inputs are now, and what went wrong with others.
 
-    Taken from what the book carries, or this folder keeps, where that is of the same code and inputs;
-    else made, JOBS at a time, the longest first, and kept at once. `again` names chapters that run
-    anyway (the beginning of a name; "" is all of them).
+    Taken from what the book carries, or this folder keeps, where that is of the same code and
+    inputs; else made, JOBS at a time, the longest first, and kept at once. `again` names chapters
+    that run anyway (the beginning of a name; "" is all of them).
     """
     watching.freeze(ROOT)
     book = read_book(root)
@@ -190,12 +193,13 @@ def update(
     again: Collection[str] = (),
     say: Callable[[str], None] = print,
 ) -> list[Path]:
-    """Write every notebook that changed, and book/runs.json, and remove those without a chapter; return them.
+    """Write every notebook that changed, and book/runs.json, and remove those without a chapter;
+    return them.
 
-    A chapter runs if its code or its inputs changed and `make book` has not run it since, or if `again`
-    names it. Run anew, a notebook whose outputs are those it had stays as it is to the byte. All
-    chapters are exported before the first one runs; one that fails leaves its file as it was, and
-    ExportError is raised when the others are written.
+    A chapter runs if its code or its inputs changed and `make book` has not run it since, or if
+    `again` names it. Run anew, a notebook whose outputs are those it had stays as it is to the
+    byte. All chapters are exported before the first one runs; one that fails leaves its file as it
+    was, and ExportError is raised when the others are written.
     """
     runs, failures = fresh(root, again, say)
     made = export(root)
@@ -296,7 +300,10 @@ def configure(command: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Carry out `python -m helpers notebooks`. Raises ExportError, ConfigError, UnknownNameError."""
+    """Carry out `python -m helpers notebooks`.
+
+    Raises ExportError, ConfigError, UnknownNameError.
+    """
     if args.check:
         faults = stale()
         for fault in faults:

@@ -123,7 +123,8 @@ class Exporter:
         }
 
     def code(self, piece: Piece) -> dict[str, Any]:
-        """A code cell, its text as it stands in the chapter; below a lone `%%cuda NAME`, the kernel's.
+        """A code cell, its text as it stands in the chapter; below a lone `%%cuda NAME`, the
+        kernel's.
 
         In a notebook a reader can change the kernel there. The cell's id is that of the line.
         """

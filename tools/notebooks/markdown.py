@@ -114,7 +114,9 @@ def has_glue(tokens: list[Token]) -> bool:
 
 
 def pieces(page: Page) -> Iterator[Piece]:
-    """Cut a chapter into cells: at headings and code cells, around glued numbers, quizzes, listings."""
+    """Cut a chapter into cells: at headings and code cells, around glued numbers, quizzes,
+    listings.
+    """
     seen: dict[str, int] = {}
 
     def piece(kind: str, blocks: list[list[Token]]) -> Piece:

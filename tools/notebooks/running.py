@@ -1,8 +1,8 @@
 """Notebooks run once where they are made, so that they can be read before a reader runs anything.
 
-`executed` runs a notebook in a kernel of its own, as on a machine with no GPU, and keeps what a page
-shows. Nothing is measured: times are replayed from the record, and sliders are a promise, as in the
-built book. What would change from run to run (ids, counts, times) is left out.
+`executed` runs a notebook in a kernel of its own, as on a machine with no GPU, and keeps what a
+page shows. Nothing is measured: times are replayed from the record, and sliders are a promise, as
+in the built book. What would change from run to run (ids, counts, times) is left out.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ UNSEEN = ("application/papermill.record/",)
 """Forms that only the book's build reads: glued values."""
 GLUED = "application/papermill.record/text/plain"
 TIMEOUT = 3600
-"""Seconds that one cell may take, and its outputs after it: a slow machine is no fault of a page."""
+"""Seconds that one cell may take, and its outputs after it: a slow machine is no fault of a page.
+"""
 NOT_YET = (
     "Not run here yet. The cells below show what they tell where there is no GPU, with times from the "
     "record. Run all cells, and what they tell here takes its place.\n"
 )
-"""What the first cell of a notebook carries: what it told where the notebook was made is of no use."""
+"""What the first cell of a notebook carries: what it told where the notebook was made is of no use.
+"""
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 OWN_CLOCK = re.compile(r"\bperf_counter\b|\btime\.(?:time|monotonic)\b")
 """A cell that reads a clock: its numbers are those of the machine on which it ran last."""

@@ -1,8 +1,9 @@
 """Where runs of pages are kept: with the book, in book/, and those of this folder, in _build/runs/.
 
-With the book lie the notebooks and book/runs.json, which holds for each page the key of the run that
-its notebook shows (`watching.key`), its inputs, the glued values that its text shows, and the seconds
-that it took. A run is found again only under the same key: the same code cells and the same inputs.
+With the book lie the notebooks and book/runs.json, which holds for each page the key of the run
+that its notebook shows (`watching.key`), its inputs, the glued values that its text shows, and the
+seconds that it took. A run is found again only under the same key: the same code cells and the same
+inputs.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ def keep(root: Path, stem: str, run: Run) -> None:
 
 
 def kept(root: Path, stem: str, bare: Notebook) -> Run | None:
-    """The run of these code cells that this folder keeps, if their inputs are as they were; else None."""
+    """The run of these code cells that this folder keeps, if their inputs are as they were; else
+    None.
+    """
     try:
         text = (root / "_build" / "runs" / f"{stem}.json").read_text(encoding="utf-8")
         held = json.loads(text)

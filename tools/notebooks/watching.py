@@ -22,13 +22,16 @@ IGNORED = (".venv", "_build", ".git", ".scratch")
 ALWAYS = ("requirements.txt", "data/", "data/measurements/", "data/tries/", "data/validation/")
 """Inputs of every page; a folder stands for the names in it."""
 EVERYTHING = "*"
-"""In place of inputs: a page started a process that may read the book, and a hook sees no such reads."""
+"""In place of inputs: a page started a process that may read the book, and a hook sees no such
+reads.
+"""
 TREES = ("helpers", "packages", "kernels", "data", "labs")
 """What EVERYTHING stands for."""
 
 
 def watch(root: str, log: str) -> None:
-    """From now on, append to the file `log` each path below `root` that this process reads, one a line.
+    """From now on, append to the file `log` each path below `root` that this process reads, one a
+    line.
 
     A listed folder ends in "/"; a line "*" says that a process was started that may read the book.
     """
@@ -85,7 +88,9 @@ def inputs(log: Path) -> list[str]:
 
 
 def key(code: Iterable[str], read: Iterable[str], root: Path) -> str:
-    """A name for a page's code cells and the contents of its inputs: what a run's outputs follow from."""
+    """A name for a page's code cells and the contents of its inputs: what a run's outputs follow
+    from.
+    """
     told = hashlib.sha256("\0".join(code).encode())
     for name in read:
         told.update(f"\0{name}\0{_content(root, name)}".encode())
@@ -93,7 +98,9 @@ def key(code: Iterable[str], read: Iterable[str], root: Path) -> str:
 
 
 def freeze(root: Path) -> None:
-    """Note what every file holds now: a file that is edited during a run gives that run no key of its new text."""
+    """Note what every file holds now: a file that is edited during a run gives that run no key of
+    its new text.
+    """
     _content.cache_clear()
     _content(root, EVERYTHING)
 

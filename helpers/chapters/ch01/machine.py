@@ -1,4 +1,6 @@
-"""What an SM and a whole GPU hold, from the table of GPUs: the specifications and sentences of chapter 1."""
+"""What an SM and a whole GPU hold, from the table of GPUs: the specifications and sentences of
+chapter 1.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +56,12 @@ def held(key: str, threads: int) -> Occupancy:
 
 
 def said() -> Facts:
-    """Lanes, threads and memories of a T4 (t4) and an H200 (h200); registers_kb, all_..._mb: the H200's.
+    """Lanes, threads and memories of a T4 (t4) and an H200 (h200); registers_kb, all_..._mb: the
+    H200's.
 
-    by_registers: warps that the registers of its SM have room for, at 40 a thread; warps_64, shared_kept:
-    held with 64 threads a block. per_float: FP32 operations for each float from DRAM at the ridge.
+    by_registers: warps that the registers of its SM have room for, at 40 a thread; warps_64,
+    shared_kept: held with 64 threads a block. per_float: FP32 operations for each float from DRAM
+    at the ridge.
     """
     facts = Facts()
     t4, h200 = device.gpu("t4"), device.gpu("h200")

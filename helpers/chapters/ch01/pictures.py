@@ -19,8 +19,8 @@ def vector_blocks(
 ) -> Figure:
     """A vector of n elements cut into blocks of so many threads, and the number i of one thread.
 
-    thread: (blockIdx.x, threadIdx.x) of the one that is marked. Raises DataError for an empty vector
-    or block, and for a thread that the launch does not have.
+    thread: (blockIdx.x, threadIdx.x) of the one that is marked. Raises DataError for an empty
+    vector or block, and for a thread that the launch does not have.
     """
     if n < 1 or block < 1:
         raise DataError(f"{n=}, {block=}: give at least one element and one thread")
@@ -100,7 +100,8 @@ def vector_blocks(
 
 
 def streaming_multiprocessor(gpu: str | Gpu = "h200", *, caption: str | None = None) -> Figure:
-    """One SM: its schedulers, each with warp places, registers and FP32 lanes; what they share below.
+    """One SM: its schedulers, each with warp places, registers and FP32 lanes; what they share
+    below.
 
     Everything an SM has more than one of is drawn as often as it is there, and counted in the
     device table: lanes, warp places, bytes. Source of the parts: NVIDIA's architecture whitepapers

@@ -54,7 +54,9 @@ def spread(of: Measurement, size: int, kernel: str = "coalesced") -> float:
 
 
 def noise(of: Measurement) -> list[dict[str, Any]]:
-    """Of the coalesced kernel by size: median in ms, spread in percent, SM clock in MHz, power in W."""
+    """Of the coalesced kernel by size: median in ms, spread in percent, SM clock in MHz, power in
+    W.
+    """
     titles = {"median (ms)": "ms", "clock (MHz)": "clock_mhz", "power (W)": "power_w"}
     rows = []
     for n in SIZES:
@@ -65,7 +67,9 @@ def noise(of: Measurement) -> list[dict[str, Any]]:
 
 
 def asked(of: Measurement) -> dict[str, Any]:
-    """What the text says of a measurement: times in ms, shares of the kernel in percent, copies in GB/s."""
+    """What the text says of a measurement: times in ms, shares of the kernel in percent, copies in
+    GB/s.
+    """
     kernel, first = (of.value("tiled_32", 1024, column) for column in ("ms", "first_ms"))
     copied, took = 2 * 4096**2 * 4 / 1e6, of.value("coalesced", 4096, "h2d_ms")
     card = device.current() if of.live else device.gpu("h200")
@@ -85,10 +89,11 @@ def asked(of: Measurement) -> dict[str, Any]:
 
 
 def recorded(rec: Measurement) -> Facts:
-    """What the H200's record says of copies, of a library that is timed again and again, and of noise.
+    """What the H200's record says of copies, of a library that is timed again and again, and of
+    noise.
 
-    copies: number of medians at 4096, the shortest (low) and longest (high) copy in of float32, in ms;
-    library: the same of cuBLAS; apart: in percent. rec: the record of NAMES at SIZES.
+    copies: number of medians at 4096, the shortest (low) and longest (high) copy in of float32, in
+    ms; library: the same of cuBLAS; apart: in percent. rec: the record of NAMES at SIZES.
     """
     facts = Facts()
     points = load("h200").find("points", m=4096, n=4096, k=4096)
@@ -121,7 +126,9 @@ def recorded(rec: Measurement) -> Facts:
 
 
 def lab() -> list[dict[str, Any]]:
-    """The table of a lab report that names no size: ms and GFLOP/s of its first kernels, as printed."""
+    """The table of a lab report that names no size: ms and GFLOP/s of its first kernels, as
+    printed.
+    """
     rows: dict[str, dict[str, Any]] = {}
     for r in published(document="L"):
         kernel, metric = str(r["kernel"]), str(r["metric"])
@@ -148,9 +155,11 @@ WAYS = {
 
 
 def launch_costs(gpu: str = "h200") -> tuple[list[dict[str, Any]], str]:
-    """Microseconds of the host for a launch, by kernel and size, a column for each way; and the label.
+    """Microseconds of the host for a launch, by kernel and size, a column for each way; and the
+    label.
 
-    "kernel" is the kernel's own time in the record, where it has that size. No rows where none is recorded.
+    "kernel" is the kernel's own time in the record, where it has that size. No rows where none is
+    recorded.
     """
     found = launches(gpu)
     rows: dict[tuple[str, int], dict[str, Any]] = {}
@@ -165,7 +174,9 @@ def launch_costs(gpu: str = "h200") -> tuple[list[dict[str, Any]], str]:
 
 
 def asked_of_the_copy_engine() -> Facts:
-    """The size whose rows a TMA kernel has copied (odd), and what is copied around one product then."""
+    """The size whose rows a TMA kernel has copied (odd), and what is copied around one product
+    then.
+    """
     facts = Facts()
     name, size = next((name, size) for name, size in CASES if size[0] % 2)
     k = catalog[name]

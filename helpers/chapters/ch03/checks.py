@@ -142,7 +142,9 @@ def _sets(n: int) -> int:
 
 
 def _mistake(answers: Mapping[int, Any]) -> str:
-    """The hint for the one mistake that counts as these answers do at every size; empty if none does."""
+    """The hint for the one mistake that counts as these answers do at every size; empty if none
+    does.
+    """
     for taken, hint in MISTAKES:
         counted = {n: len({taken(n, r) for r in range(n)}) for n in answers}
         if all(np.ndim(got) == 0 and got == counted[n] for n, got in answers.items()):

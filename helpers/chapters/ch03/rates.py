@@ -24,8 +24,8 @@ def table_rows(times: dict[int, CpuTimes]) -> list[dict[str, Any]]:
 def said(times: dict[int, CpuTimes]) -> Facts:
     """Rates in GFLOP/s by size (n512, n1024, n1025) and kernel, and how they compare.
 
-    spread: the best loop over the worst at 512; numpy_gain: NumPy over the best loop there. odd: the rate
-    at 1025 over that at 1024, by loop.
+    spread: the best loop over the worst at 512; numpy_gain: NumPy over the best loop there. odd:
+    the rate at 1025 over that at 1024, by loop.
     """
     facts = Facts()
     rate = {n: {k: times[n].value(k, "gflops") for k in (*LOOPS, "numpy")} for n in times}

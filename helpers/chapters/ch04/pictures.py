@@ -16,8 +16,8 @@ from nogpu.device import WARP
 def thread_hierarchy(p: Geometry, *, caption: str | None = None) -> Figure:
     """A launch from the grid to a warp's lanes: blocks of the grid, threads of a block by warp.
 
-    Blocks and threads are drawn where their elements of C lie: where the grid's x counts rows of C, x
-    runs down.
+    Blocks and threads are drawn where their elements of C lie: where the grid's x counts rows of C,
+    x runs down.
     """
     gx, gy, gz = p.grid
     bx, by, bz = p.block

@@ -1,4 +1,6 @@
-"""What the record of the H200 says of the naive and the coalesced kernel: numbers and sentences of chapter 5."""
+"""What the record of the H200 says of the naive and the coalesced kernel: numbers and sentences of
+chapter 5.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ NAMES = ("naive", "coalesced")
 
 
 def said(step: Mapping[str, float]) -> Facts:
-    """Numbers and conditions: factors at 1024, 1025 and 4096, wavefronts of a step, the shares of the bounds.
+    """Numbers and conditions: factors at 1024, 1025 and 4096, wavefronts of a step, the shares of
+    the bounds.
 
-    step: sectors of a step of the inner loop by kernel, as the emulator counts them: of one request for A
-    and one for B. Times, clocks cancelled, and ncu's counters are of the H200's record.
+    step: sectors of a step of the inner loop by kernel, as the emulator counts them: of one request
+    for A and one for B. Times, clocks cancelled, and ncu's counters are of the H200's record.
     """
     facts = Facts()
     factor = {n: gain("coalesced", "naive", n) for n in (1024, 1025, 4096)}

@@ -16,11 +16,12 @@ from nogpu.errors import DataError
 
 
 def warp_over_operands(t: Any, *, caption: str | None = None) -> Figure:
-    """One warp laid over A, B and C: the elements of its first requests, and the sectors they lie in.
+    """One warp laid over A, B and C: the elements of its first requests, and the sectors they lie
+    in.
 
-    t: a trace of a product with samples (`trace(..., samples=True)`), of a kernel whose threads read A
-    and B from global memory. A stands left of C and B above it, so that rows and columns line up.
-    Raises DataError if the trace kept no request of one of the three.
+    t: a trace of a product with samples (`trace(..., samples=True)`), of a kernel whose threads
+    read A and B from global memory. A stands left of C and B above it, so that rows and columns
+    line up. Raises DataError if the trace kept no request of one of the three.
     """
     plan = t.plan
     first: dict[str, list[int]] = {}

@@ -1,4 +1,6 @@
-"""What the record of the H200 and the compiler say of a tile in shared memory: sentences of chapter 6."""
+"""What the record of the H200 and the compiler say of a tile in shared memory: sentences of chapter
+6.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ PAIR = ("coalesced", "tiled_32")
 def cut() -> Facts:
     """What tiling cuts and gains at 4096: bytes asked of global memory, FLOP for each, the rate.
 
-    cut: bytes that warps ask for without tiles over those with tiles of 32. gain: recorded, clock cancelled.
-    reads_each: loads of one element of B without tiles, one for each row of C.
+    cut: bytes that warps ask for without tiles over those with tiles of 32. gain: recorded, clock
+    cancelled. reads_each: loads of one element of B without tiles, one for each row of C.
     """
     facts = Facts()
     asked = {name: model.traffic(name, 4096, 4096, 4096).block for name in PAIR}
@@ -44,8 +46,9 @@ def fewer(before: Trace, after: Trace) -> dict[str, float]:
 def where_it_went(per_wavefront: float) -> Facts:
     """Why the gain is smaller than the cut: what L1 had kept, and what binds with tiles.
 
-    per_wavefront: multiply-adds for a wavefront of shared memory, counted in the machine code. past:
-    sectors of loads that go past L1 at 1024, in millions. near: percent of the bound that is reached.
+    per_wavefront: multiply-adds for a wavefront of shared memory, counted in the machine code.
+    past: sectors of loads that go past L1 at 1024, in millions. near: percent of the bound that is
+    reached.
     """
     facts = Facts()
     bounds = {name: costs.bounds(name, 4096, gpu="h200") for name in PAIR}
@@ -71,7 +74,9 @@ def where_it_went(per_wavefront: float) -> Facts:
 
 
 def fit(names: Sequence[str]) -> Facts:
-    """How blocks of these kernels, ordered by their tile, fill an SM, and which tile is fastest at 4096."""
+    """How blocks of these kernels, ordered by their tile, fill an SM, and which tile is fastest at
+    4096.
+    """
     facts = Facts()
     held = {arch: [resources(n, arch=arch).occupancy for n in names] for arch in ("sm_86", "sm_90")}
     rates = [recorded(name, 4096) for name in names]

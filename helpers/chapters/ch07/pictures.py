@@ -19,7 +19,8 @@ def turns(
 
     schedules: for each number of warps, the warp that issues in each clock, or None where none is
     ready; all equally long. latency: clocks between an issued load and its data, for the words.
-    Raises DataError for no schedule, for schedules of different lengths, or a warp that is not there.
+    Raises DataError for no schedule, for schedules of different lengths, or a warp that is not
+    there.
     """
     lengths = {len(issued) for issued in schedules.values()}
     if len(lengths) != 1 or not lengths.pop():

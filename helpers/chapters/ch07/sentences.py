@@ -16,7 +16,9 @@ ARCH = "sm_90"
 
 
 def of_the_record() -> Facts:
-    """Shares and gains in percent; clocks and instructions of a step of the tile of 32; what checks cost."""
+    """Shares and gains in percent; clocks and instructions of a step of the tile of 32; what checks
+    cost.
+    """
     facts, h200 = Facts(), device.gpu("h200")
     rec = measure(list(NAMES), sizes=4096, gpu="h200")
     rate = {n: rec.value(n, 4096, "gflops") for n in NAMES}
@@ -79,7 +81,9 @@ def _padding(facts: Facts, gain: float) -> None:
 
 
 def of_the_sweeps(patches: Patches, more: MoreWarps) -> Facts:
-    """What the recorded tiles of two later kernels say: counts, and fuller in percent of the fastest."""
+    """What the recorded tiles of two later kernels say: counts, and fuller in percent of the
+    fastest.
+    """
     facts = Facts()
     shares = [row["occupancy"] for row in patches.rows]
     doubled = [row["gflops"] / patches.rows[0]["gflops"] for row in patches.rows[2:]]

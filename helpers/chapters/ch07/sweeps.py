@@ -1,6 +1,7 @@
 """What the recorded sweeps of tiles say about occupancy: tables of chapter 7.
 
-Each entry of a sweep is one tile of one kernel, timed at 4096 on one GPU; those with spills are left out.
+Each entry of a sweep is one tile of one kernel, timed at 4096 on one GPU; those with spills are
+left out.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ def warps_at_once(entry: Any) -> int:
 
 @dataclass(frozen=True)
 class Patches:
-    """The fastest tile of each patch of block_2d. fuller: the rate of the fastest tile that fills more
-    than half of an SM, over that of the fastest of all. tiles: how many were timed."""
+    """The fastest tile of each patch of block_2d. fuller: the rate of the fastest tile that fills
+    more than half of an SM, over that of the fastest of all. tiles: how many were timed.
+    """
 
     rows: list[dict[str, Any]]
     fuller: float
@@ -63,7 +65,8 @@ def by_patch(gpu: str = DEFAULT_GPU) -> Patches:
 class MoreWarps:
     """Tiles of warp_tiled that were timed with fewer and with more warps on an SM.
 
-    changes: of the rate in percent, by warps before and after. sums: those of a thread, by warps before.
+    changes: of the rate in percent, by warps before and after. sums: those of a thread, by warps
+    before.
     """
 
     changes: dict[tuple[int, int], list[float]]

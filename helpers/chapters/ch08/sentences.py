@@ -13,7 +13,9 @@ NAMES, SIZES = ("tiled_32", "block_1d"), (512, 1024, 1025, 2048, 4096)
 
 
 def of_the_record() -> Facts:
-    """Multiply-adds a wavefront, counted and predicted; roofs and rates in TFLOP/s; shares in percent."""
+    """Multiply-adds a wavefront, counted and predicted; roofs and rates in TFLOP/s; shares in
+    percent.
+    """
     facts, h200 = Facts(), device.gpu("h200")
     rec = measure(list(NAMES), sizes=list(SIZES), gpu="h200")
     bound = {n: costs.bounds(n, 4096, gpu="h200") for n in NAMES}

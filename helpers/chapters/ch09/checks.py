@@ -80,7 +80,9 @@ def run(answer: object) -> tuple[Problem, Any]:
 
 
 def sums_right(answer: object) -> int:
-    """How many of the four places of a thread's patch hold the right sums, in every thread; 0 if none runs."""
+    """How many of the four places of a thread's patch hold the right sums, in every thread; 0 if
+    none runs.
+    """
     try:
         made, _ = run(answer)
     except TileError:

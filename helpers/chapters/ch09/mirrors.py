@@ -1,6 +1,8 @@
-"""Patches of block_2d and their mirror images: what a value of A and of B costs, and how fast they ran.
+"""Patches of block_2d and their mirror images: what a value of A and of B costs, and how fast they
+ran.
 
-The prices are the emulator's rule for reads of 16 bytes; the rates are the H200's sweep of tiles at 4096.
+The prices are the emulator's rule for reads of 16 bytes; the rates are the H200's sweep of tiles at
+4096.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Patch:
 
 
 def recorded(gpu: str = DEFAULT_GPU) -> tuple[dict[tuple[str, str], Patch], str]:
-    """Every recorded tile whose patch and step are at least four wide, by patch and block; its label."""
+    """Every recorded tile whose patch and step are at least four wide, by patch and block; its
+    label.
+    """
     swept = load(gpu).find("sweep", kernel="block_2d", source=fingerprint("block_2d"), m=4096)
     found: dict[tuple[str, str], Patch] = {}
     for e in swept:

@@ -16,7 +16,9 @@ SQUARE = "8 x 8"
 
 
 def of_the_record() -> Facts:
-    """Rates and roofs in TFLOP/s, shares in percent, multiply-adds a wavefront, conflicts in a thousand."""
+    """Rates and roofs in TFLOP/s, shares in percent, multiply-adds a wavefront, conflicts in a
+    thousand.
+    """
     facts, h200 = Facts(), device.gpu("h200")
     rec, tile = measure(list(NAMES), sizes=4096, gpu="h200"), catalog["block_2d"].params
     rate = {n: rec.value(n, 4096, "gflops") for n in NAMES}

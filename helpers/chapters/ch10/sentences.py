@@ -19,7 +19,9 @@ def lines(trace: Any) -> dict[Access, Any]:
 
 
 def of_the_record() -> Facts:
-    """Shares and gains in percent, rates in TFLOP/s, conflicts in a thousand, wavefronts for a read."""
+    """Shares and gains in percent, rates in TFLOP/s, conflicts in a thousand, wavefronts for a
+    read.
+    """
     facts = Facts()
     rec = measure(list(NAMES), sizes=[1024, 1025, 4096], gpu="h200")
     bound = {n: costs.bounds(n, 4096, gpu="h200") for n in NAMES}

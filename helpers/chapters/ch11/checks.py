@@ -61,7 +61,9 @@ def shared_kb(answer: object) -> Check:
 
 
 def _for_the_block(check: Check) -> Check:
-    """A finding that asks for the barrier of a warp, which this exercise forbids, asks for the block's."""
+    """A finding that asks for the barrier of a warp, which this exercise forbids, asks for the
+    block's.
+    """
     asks = r"(?:The two threads are of one warp: )?[Pp]ut __syncwarp\(\)"
     return replace(check, what=re.sub(asks, "Put __syncthreads()", check.what))
 

@@ -1,4 +1,6 @@
-"""Pictures of chapter 11: the multiply-adds that cover a load on its way, and a ring of tiles over time."""
+"""Pictures of chapter 11: the multiply-adds that cover a load on its way, and a ring of tiles over
+time.
+"""
 
 from __future__ import annotations
 
@@ -99,10 +101,12 @@ def load_cover(
 
 
 def ring_over_time(stages: int, steps: int, *, caption: str | None = None) -> Figure:
-    """Which tile lies in which stage of a ring, step by step: in use, arriving, or asked for just now.
+    """Which tile lies in which stage of a ring, step by step: in use, arriving, or asked for just
+    now.
 
-    stages: buffers of the ring, 2 or more. steps: tiles along K, at least one. As the loop of cp_async
-    runs: at step t it waits for tile t, uses it, and asks for tile t + stages - 1. Raises DataError.
+    stages: buffers of the ring, 2 or more. steps: tiles along K, at least one. As the loop of
+    cp_async runs: at step t it waits for tile t, uses it, and asks for tile t + stages - 1. Raises
+    DataError.
     """
     if stages < 2 or steps < 1:
         raise DataError(f"{stages=}, {steps=}: a ring has two stages or more, and a step at least")

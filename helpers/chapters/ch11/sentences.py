@@ -17,7 +17,8 @@ ARCH = "sm_90"
 
 
 def of_the_record(known: Steps) -> Facts:
-    """Rates and gains at 4096, in percent; what a longer step and the best tile bring; what warps wait for.
+    """Rates and gains at 4096, in percent; what a longer step and the best tile bring; what warps
+    wait for.
 
     known: the recorded steps and tiles of `NAMES`.
     """

@@ -19,8 +19,9 @@ SIDES = ("BM", "BN", "TM", "TN")
 
 @dataclass(frozen=True)
 class Steps:
-    """share: percent of cuBLAS by (kernel, BK), for the block and patch of the vectorised kernel and two
-    buffers. swept: every recorded tile. label: whose they are."""
+    """share: percent of cuBLAS by (kernel, BK), for the block and patch of the vectorised kernel
+    and two buffers. swept: every recorded tile. label: whose they are.
+    """
 
     share: dict[tuple[str, int], float]
     swept: list[Any]
@@ -40,7 +41,9 @@ class Steps:
         return [rates[0][tile] / rates[1][tile] for tile in rates[0] if tile in rates[1]]
 
     def top(self, kernel: str, sums: int) -> float:
-        """Percent of cuBLAS of the fastest recorded tile with so many sums a thread; NaN if there is none."""
+        """Percent of cuBLAS of the fastest recorded tile with so many sums a thread; NaN if there
+        is none.
+        """
         found = [
             100 * e["cublas_ratio"] for e in self.swept
             if e["kernel"] == kernel and e["params"]["TM"] * e["params"]["TN"] == sums
@@ -70,7 +73,9 @@ def recorded(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Steps:
 def tuned_rows(
     kernels: Sequence[str], steps: Steps, gpu: str = DEFAULT_GPU
 ) -> list[dict[str, Any]]:
-    """A row for each kernel: fastest tile with 64 and with 128 sums, and the best of all, timed again."""
+    """A row for each kernel: fastest tile with 64 and with 128 sums, and the best of all, timed
+    again.
+    """
     rows = []
     for k in kernels:
         best = tuned(k, 4096, gpu)

@@ -92,7 +92,10 @@ NAMES = ("lane_m", "lane_n")
 
 
 def with_map(source: str, places: Mapping[str, str]) -> str:
-    """The kernel's text with other expressions for lane_m and lane_n. Raises ConfigError if it has none."""
+    """The kernel's text with other expressions for lane_m and lane_n.
+
+    Raises ConfigError if it has none.
+    """
     for name in NAMES:
         parts = re.split(rf"(const int {name} =)[^;]*;", source)
         if len(parts) != 3:

@@ -18,14 +18,17 @@ Place = tuple[int, int]
 def order(rows: int, columns: int, back: bool) -> list[Place]:
     """(row, column) of the multiply-adds of one k, in the order of the source.
 
-    back: every second row from right to left, as the kernel goes; else every row from left to right.
+    back: every second row from right to left, as the kernel goes; else every row from left to
+    right.
     """
     across = range(columns)
     return [(i, j) for i in range(rows) for j in (reversed(across) if back and i % 2 else across)]
 
 
 def shared(walk: Sequence[Place]) -> list[bool]:
-    """Whether each multiply-add takes an operand (row of A, column of B) that the one before it took."""
+    """Whether each multiply-add takes an operand (row of A, column of B) that the one before it
+    took.
+    """
     return [False, *(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(walk))]
 
 

@@ -19,10 +19,10 @@ VEC = 4
 class Operands:
     """The main loop's FFMA and their operands.
 
-    ffma: how many there are. reuse: those that keep an operand for the next one (.reuse). alike: those
-    whose three sources are registers of one parity. behind: FFMA behind the last barrier before the first
-    that needs a fragment read there; after the loop's end comes its beginning. registers: of a thread.
-    instructions: of the loop.
+    ffma: how many there are. reuse: those that keep an operand for the next one (.reuse). alike:
+    those whose three sources are registers of one parity. behind: FFMA behind the last barrier
+    before the first that needs a fragment read there; after the loop's end comes its beginning.
+    registers: of a thread. instructions: of the loop.
     """
 
     ffma: int
@@ -62,8 +62,8 @@ def behind(loop: Sequence[SassInstruction]) -> int:
 def operands(kernel: Kernel | str, *, arch: str = "sm_90", **defines: int) -> Operands:
     """The operands of a kernel's main loop, compiled with its tile and with other macros.
 
-    defines: macros of its file, tile sizes among them. Raises CompileError where they do not fit, and
-    what the compiler raises.
+    defines: macros of its file, tile sizes among them. Raises CompileError where they do not fit,
+    and what the compiler raises.
     """
     k = find(kernel)
     given = {name: str(value) for name, value in {**k.params, **defines}.items()}

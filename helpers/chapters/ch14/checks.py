@@ -11,7 +11,9 @@ from helpers.page.exercises import Check, exercise
 
 
 def _numbers(said: object, count: int) -> tuple[int, ...] | None:
-    """What a reader's function returned, as so many whole numbers; None if it is nothing of the kind."""
+    """What a reader's function returned, as so many whole numbers; None if it is nothing of the
+    kind.
+    """
     if not isinstance(said, (tuple, list)) or len(said) != count or ... in said or None in said:
         return None
     return tuple(int(number) for number in said)
@@ -64,7 +66,9 @@ def _needs(rows: int, columns: int, group: int, running: int) -> tuple[int, int]
 
 @exercise("14.2", kind="python")
 def what_a_band_needs(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
-    """Rows of tiles of A and columns of tiles of B that the first blocks need, by the height of a band."""
+    """Rows of tiles of A and columns of tiles of B that the first blocks need, by the height of a
+    band.
+    """
     cases = (
         (8, 8, 4, 12, "the drawing of this chapter"),
         (8, 8, 1, 12, "row by row"),

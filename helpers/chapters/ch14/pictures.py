@@ -1,4 +1,6 @@
-"""Pictures of chapter 14: a ring of tiles step by step, and the order in which a kernel numbers the tiles of C."""
+"""Pictures of chapter 14: a ring of tiles step by step, and the order in which a kernel numbers the
+tiles of C.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from nogpu.errors import ConfigError
 def ring(stages: int = 3, steps: int = 5, *, caption: str | None = None) -> Figure:
     """The places of a ring, step by step: which tile of K is in use, under way, or asked for now.
 
-    stages: places of the ring, at least 2. steps: of the main loop, from the first on. Tile t lies in
-    place t mod stages; step t multiplies tile t and asks for tile t + stages - 1.
-    Raises ConfigError for fewer than two stages or no step.
+    stages: places of the ring, at least 2. steps: of the main loop, from the first on. Tile t lies
+    in place t mod stages; step t multiplies tile t and asks for tile t + stages - 1. Raises
+    ConfigError for fewer than two stages or no step.
     """
     if stages < 2 or steps < 1:
         raise ConfigError(f"{stages=}, {steps=}: a ring has at least two places, and one step")
@@ -82,8 +84,9 @@ def tile_order(
     """C in tiles, numbered as blocks take them, once for each height of a band in `groups`.
 
     rows, columns: of tiles in C. running: blocks that run together, the first ones; their tiles are
-    shaded, and so are the rows of tiles of A and the columns of tiles of B that they read. The order
-    is `model.tile_order`, with its `turn`. Raises ConfigError for a number below 1, more blocks than tiles, or no group.
+    shaded, and so are the rows of tiles of A and the columns of tiles of B that they read. The
+    order is `model.tile_order`, with its `turn`. Raises ConfigError for a number below 1, more
+    blocks than tiles, or no group.
     """
     if not groups or not 1 <= running <= rows * columns:
         raise ConfigError(

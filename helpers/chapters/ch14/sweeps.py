@@ -13,7 +13,9 @@ NAMES = ("STAGES", "GROUP_M")
 
 
 def swept(gpu: str = DEFAULT_GPU, **tile: int) -> float | None:
-    """Percent of cuBLAS at 4096 with a tile of fp32_best as its code stands now; None where nobody timed it."""
+    """Percent of cuBLAS at 4096 with a tile of fp32_best as its code stands now; None where nobody
+    timed it.
+    """
     params = {**catalog[KERNEL].params, **tile}
     found = load(gpu).find(
         "sweep", kernel=KERNEL, source=fingerprint(KERNEL), m=SIZE, params=params
@@ -23,8 +25,10 @@ def swept(gpu: str = DEFAULT_GPU, **tile: int) -> float | None:
 
 @dataclass(frozen=True)
 class Alone:
-    """rows: of the table, % of cuBLAS by parameter and value. known: whether all of it was timed with today's
-    code. spread: between the best and the worst value of each parameter, where known. caption: of the table."""
+    """rows: of the table, % of cuBLAS by parameter and value. known: whether all of it was timed
+    with today's code. spread: between the best and the worst value of each parameter, where known.
+    caption: of the table.
+    """
 
     rows: list[dict[str, Any]]
     known: bool

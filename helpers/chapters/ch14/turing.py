@@ -1,4 +1,6 @@
-"""What a T4 could give of FP32 kernels, by count: nobody has timed one, so every rate here is a prediction."""
+"""What a T4 could give of FP32 kernels, by count: nobody has timed one, so every rate here is a
+prediction.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,13 @@ LARGER = {"TM": 16, "WM": 64, "MIN_BLOCKS": 1}
 
 @dataclass(frozen=True)
 class Facts:
-    """rows: of the table. binding: what binds in each. second: percent that the next resource takes at most.
+    """rows: of the table. binding: what binds in each. second: percent that the next resource takes
+    at most.
 
-    late, early: multiply-adds of a warp between the last store of a tile and the barrier, in the loop of
-    warp_tiled and in that of fp32_turing. by_rows, in_bands: percent of DRAM's bandwidth that a T4's blocks
-    ask for at 8192 if what those at work together share comes once (`dram_share`). small, chosen: TFLOP/s predicted at 1024 for warp_tiled and for the tile of
+    late, early: multiply-adds of a warp between the last store of a tile and the barrier, in the
+    loop of warp_tiled and in that of fp32_turing. by_rows, in_bands: percent of DRAM's bandwidth
+    that a T4's blocks ask for at 8192 if what those at work together share comes once
+    (`dram_share`). small, chosen: TFLOP/s predicted at 1024 for warp_tiled and for the tile of
     fp32_turing that `choose` takes. rates: TFLOP/s predicted at 4096, by row; rate: of fp32_turing.
     warps, warps_large: on an SM with its patch, and with that of chapter 13 in the same tile.
     """
@@ -104,8 +108,8 @@ def row(plan: Geometry, b: costs.Bounds) -> dict[str, Any]:
 def dram_share(n: int, group: int | None = None) -> float:
     """Percent of its DRAM's bandwidth that a T4 needs for A and B of an n x n product at the peak.
 
-    Each element comes once for all blocks at work together, as if they kept in step and L2 held what they
-    share. group: rows of tiles in a band; that of fp32_turing where it is left out.
+    Each element comes once for all blocks at work together, as if they kept in step and L2 held
+    what they share. group: rows of tiles in a band; that of fp32_turing where it is left out.
     """
     k, t4 = catalog["fp32_turing"], device.gpu("t4")
     p = geometry(k, n, n, n)
@@ -131,9 +135,11 @@ def between(loop: Sequence[SassInstruction], first: str, last: str) -> int:
 
 
 def clocks(rows: int, columns: int, wavefronts: tuple[int, int]) -> dict[str, float]:
-    """Clocks that a warp's patches of one k take of an SM of a T4, by resource: reads and products alone.
+    """Clocks that a warp's patches of one k take of an SM of a T4, by resource: reads and products
+    alone.
 
-    wavefronts: of a 16-byte read of A and of B, two clocks each as Jia et al. measured (arXiv 1903.07486).
+    wavefronts: of a 16-byte read of A and of B, two clocks each as Jia et al. measured (arXiv
+    1903.07486).
     """
     t4 = device.gpu("t4")
     reads = rows / 4, columns / 4

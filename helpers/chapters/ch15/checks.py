@@ -128,7 +128,8 @@ _PICKS: tuple[tuple[Callable[[tuple[int, int], int, int, int], Any], str], ...] 
 @exercise("15.3", kind="python")
 def best_tile(answer: Callable[[list[tuple[int, int]], int, int, int], Any]) -> Iterator[Check]:
     """The tile with which the busiest SM has the least to do."""
-    # Not in the order of size: whoever takes the first of several equals must not be right by chance.
+    # Not in the order of size: whoever takes the first of several equals must not be right by
+    # chance.
     tiles = [(64, 128), (128, 256), (64, 64), (128, 128)]
     cases = (
         (tiles, 4096, 4096, 132, "several share the least work: take the largest"),

@@ -1,4 +1,6 @@
-"""What the sentences of chapter 16 stand on: counts of tiles, bits and stores, and what the record says."""
+"""What the sentences of chapter 16 stand on: counts of tiles, bits and stores, and what the record
+says.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def tiles(n: int) -> dict[tuple[int, int], int]:
 
 
 def full_chip(gpu: Gpu) -> float:
-    """How many times the clocks of the default tile fp32_sliced takes with 32x32 at 4096, as predicted."""
+    """How many times the clocks of the default tile fp32_sliced takes with 32x32 at 4096, as
+    predicted.
+    """
     small = next(
         t for t in catalog["fp32_sliced"].candidates if (t.get("BM"), t.get("BN")) == (32, 32)
     )
@@ -57,9 +61,11 @@ def times_the_stores() -> float:
 
 @dataclass(frozen=True)
 class Thin:
-    """What thin_rows keeps under way: rows of B asked for ahead, KB a block, and what Little's law asks for, KB an SM.
+    """What thin_rows keeps under way: rows of B asked for ahead, KB a block, and what Little's law
+    asks for, KB an SM.
 
-    staged: whether its loop writes to shared memory. row: blocks that a row of 4096 columns of C makes.
+    staged: whether its loop writes to shared memory. row: blocks that a row of 4096 columns of C
+    makes.
     """
 
     ahead: int
@@ -83,8 +89,9 @@ def thin(gpu: Gpu) -> Thin:
 
 
 def sixteen(gpu: Gpu) -> bool:
-    """Whether a product of bfloat16 is given thin kernels as well as those of chapters 17 to 22, and `mma_sliced` where
-    rows are few, K is short or rows do not start on 16 bytes, but not a large product of whole tiles.
+    """Whether a product of bfloat16 is given thin kernels as well as those of chapters 17 to 22,
+    and `mma_sliced` where rows are few, K is short or rows do not start on 16 bytes, but not a
+    large product of whole tiles.
     """
     found = choosing.contenders("bfloat16", gpu)
     few, short, odd, large = (

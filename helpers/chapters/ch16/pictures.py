@@ -21,7 +21,8 @@ DEPTHS = (
 
 
 def ahead(found: Everywhere, source: str) -> Figure:
-    """Each drawn shape at its N and M, in three panels by K: its percent of cuBLAS, ahead or behind.
+    """Each drawn shape at its N and M, in three panels by K: its percent of cuBLAS, ahead or
+    behind.
 
     found: the picks of a record. source: where they were measured, in a line.
     """

@@ -17,8 +17,8 @@ EDGE = 16
 def warp_fragments(kernel: str | Kernel, *, caption: str | None = None) -> Figure:
     """The fragments of A and of B that a warp loads for 16 values of k, and the products they make.
 
-    kernel: one with a warp tile WM x WN. One fragment of A is marked, with the row of products that use
-    it. Raises ConfigError for a kernel without a warp tile of whole fragments.
+    kernel: one with a warp tile WM x WN. One fragment of A is marked, with the row of products that
+    use it. Raises ConfigError for a kernel without a warp tile of whole fragments.
     """
     params = find(kernel).params
     wm, wn = params.get("WM", 0), params.get("WN", 0)

@@ -13,7 +13,8 @@ from helpers.wording import join
 from nogpu.errors import DataError
 
 Holder = Callable[[int, int], tuple[int, int]]
-"""From the row and column of an element to the lane that holds it, and the slot within that lane."""
+"""From the row and column of an element to the lane that holds it, and the slot within that lane.
+"""
 
 
 @dataclass(frozen=True)

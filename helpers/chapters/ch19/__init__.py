@@ -1,1 +1,3 @@
-"""Chapter 19, a ring for the Tensor Cores: its account of clocks, its picture, and the checks of its exercises."""
+"""Chapter 19, a ring for the Tensor Cores: its account of clocks, its picture, and the checks of
+its exercises.
+"""

@@ -1,7 +1,8 @@
 """Where the clocks of the ring go: the account of chapter 19.
 
-What no record holds, clocks with parts of the kernel left out, comes from the notes of the tuning runs
-(data/tries/mma.md), of a variant of the kernel; the work and the peak are computed. Each row says which.
+What no record holds, clocks with parts of the kernel left out, comes from the notes of the tuning
+runs (data/tries/mma.md), of a variant of the kernel; the work and the peak are computed. Each row
+says which.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ LOSSES = ("instruction", "rounds", "loop", "rest", "clock")
 class Account:
     """Clocks of the variant and what they are spent on, for the numbers of a text.
 
-    least, each: clocks of one m16n8k16 on a Tensor Core, by its peak and as measured alone. alone: TFLOP/s
-    of that instruction and nothing else, at alone_ghz. rate: TFLOP/s of the variant; ghz: its clocks over
-    its time. whole, only: its clocks in thousands, and with all but mma.sync left out. without, saved: the
-    clocks with one part left out, and what that saves, in thousands, by part. summed: all of saved. math_busy,
-    latency: percent of the stall samples of its loop. issuing: percent of the clocks that issuing copies
-    costs. rounds: of tiles on all SMs. lost: percent of the rate that each row of the account takes.
+    least, each: clocks of one m16n8k16 on a Tensor Core, by its peak and as measured alone. alone:
+    TFLOP/s of that instruction and nothing else, at alone_ghz. rate: TFLOP/s of the variant; ghz:
+    its clocks over its time. whole, only: its clocks in thousands, and with all but mma.sync left
+    out. without, saved: the clocks with one part left out, and what that saves, in thousands, by
+    part. summed: all of saved. math_busy, latency: percent of the stall samples of its loop.
+    issuing: percent of the clocks that issuing copies costs. rounds: of tiles on all SMs. lost:
+    percent of the rate that each row of the account takes.
     """
 
     least: float
@@ -71,8 +73,8 @@ class Account:
 def of_the_ring(gpu: Gpu, notes: str | None = None) -> Account:
     """The account of the variant at 4096, from the notes.
 
-    gpu: on which it ran. notes: their text; None: the file's. Raises DataError if the notes do not say
-    what the account needs.
+    gpu: on which it ran. notes: their text; None: the file's. Raises DataError if the notes do not
+    say what the account needs.
     """
     text = read(NOTES.name) if notes is None else notes
     line = re.search(r"Cycles \(ncu, 4096\): (.*)", text)

@@ -1,4 +1,6 @@
-"""Checks for the exercises of chapter 19: a warp tile by its bytes a clock, and a ring's missing wait."""
+"""Checks for the exercises of chapter 19: a warp tile by its bytes a clock, and a ring's missing
+wait.
+"""
 
 from __future__ import annotations
 

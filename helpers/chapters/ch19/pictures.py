@@ -16,8 +16,8 @@ ROLES = ("multiplied", "awaited", "issued", "under way")
 def role(slot: int, tile: int, stages: int) -> tuple[int, str]:
     """The tile in a slot while `tile` is multiplied, and what happens to it.
 
-    Multiplied; awaited: it must have landed when this tile is done; issued: its copies start now; under
-    way. With two stages the tile that is issued is awaited too, and counts as issued.
+    Multiplied; awaited: it must have landed when this tile is done; issued: its copies start now;
+    under way. With two stages the tile that is issued is awaited too, and counts as issued.
     """
     ahead = (slot - tile) % stages
     held = tile + ahead
@@ -29,7 +29,8 @@ def role(slot: int, tile: int, stages: int) -> tuple[int, str]:
 
 
 def ring(stages: int, tiles: int = 6, *, caption: str | None = None) -> Figure:
-    """The slots of a ring by the tile that is multiplied: a row for each slot, a column for each tile.
+    """The slots of a ring by the tile that is multiplied: a row for each slot, a column for each
+    tile.
 
     Raises ConfigError for fewer than two stages, or fewer tiles than two.
     """

@@ -121,8 +121,8 @@ def relay(answer: object) -> Iterator[Check]:
 
 
 def _relayed(source: str, schedule: str) -> tuple[list[emulator.Finding], Array, Array, int]:
-    """Findings, those of barriers first and of bytes before them; what the kernel wrote, and what it should have;
-    how many places in shared memory the engine copied to.
+    """Findings, those of barriers first and of bytes before them; what the kernel wrote, and what
+    it should have; how many places in shared memory the engine copied to.
     """
     height = ROWS * STEPS - 3  # the engine fills in zeros
     x = np.random.default_rng(20).integers(-99, 100, (height, COLS)).astype(np.float32)

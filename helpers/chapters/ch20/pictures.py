@@ -1,4 +1,6 @@
-"""Pictures of chapter 20: a ring of stages over time, as a model and as it ran, and a box in shared memory."""
+"""Pictures of chapter 20: a ring of stages over time, as a model and as it ran, and a box in shared
+memory.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ def ring(
     fill: float = 2.0,
     caption: str | None = None,
 ) -> Figure:
-    """Rings of these numbers of stages over time: tiles on their way, waiting, and being multiplied.
+    """Rings of these numbers of stages over time: tiles on their way, waiting, and being
+    multiplied.
 
     A model, not a measurement: a copy takes `fill` times as long as the products of a step.
     Raises DataError for a ring without stages, no step, or a negative time.
@@ -129,12 +132,14 @@ def ring(
     return both(draw, alt, caption)
 
 
-# -- the turns of a ring, as the emulator took them -------------------------------------------------
+# -- the turns of a ring, as the emulator took them
+# -------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One fill of a slot: its number among all, and when, in steps of the emulator, what happened to it.
+    """One fill of a slot: its number among all, and when, in steps of the emulator, what happened
+    to it.
 
     An end that did not come is that of the picture.
     """
@@ -164,9 +169,9 @@ def _turns(steps: Sequence[EngineStep]) -> dict[int, list[Turn]]:
 def turns(trace: Trace, *, caption: str | None = None) -> Figure:
     """Slot by slot, when the copy engine filled it and when it was read, in the emulator's order.
 
-    trace: of a kernel with the copy engine, made with engines=True; its first block is drawn. The axis counts
-    what happened to slots: an order that a GPU may take, too, and no time. Raises DataError where nothing copied,
-    and EmulationError for a trace without engines=True.
+    trace: of a kernel with the copy engine, made with engines=True; its first block is drawn. The
+    axis counts what happened to slots: an order that a GPU may take, too, and no time. Raises
+    DataError where nothing copied, and EmulationError for a trace without engines=True.
     """
     steps = trace.engine_steps()
     if not steps:
@@ -244,8 +249,9 @@ CHUNKS = BOX_COLS * ITEM_BYTES // 16
 def box(chunk: int = 2, *, caption: str | None = None) -> Figure:
     """Eight rows of a box of 64 two-byte columns: as in the matrix, and as TMA puts it down.
 
-    chunk: the column of 16-byte chunks that is followed. Position p of row r holds chunk p XOR r, by
-    the 128-byte swizzle (kernels/common/tma.cuh). Raises DataError for a chunk that a row has not.
+    chunk: the column of 16-byte chunks that is followed. Position p of row r holds chunk p XOR r,
+    by the 128-byte swizzle (kernels/common/tma.cuh). Raises DataError for a chunk that a row has
+    not.
     """
     if not 0 <= chunk < CHUNKS:
         raise DataError(f"{chunk=}: a row of a box has chunks 0 to {CHUNKS - 1}")

@@ -1,4 +1,6 @@
-"""What the record and the notes of the tuning runs (data/tries/mma.md) say of the kernel of chapter 20."""
+"""What the record and the notes of the tuning runs (data/tries/mma.md) say of the kernel of chapter
+20.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,19 @@ PAIR = ("mma_pipelined", "mma_tma")
 
 
 def said() -> dict[str, float]:
-    """The prediction of mma_tma at 4096, % of cuBLAS, give or take `within`, written before it ran; and
-    `alone`, TFLOP/s of mma.sync m16n8k16 with nothing to feed it."""
+    """The prediction of mma_tma at 4096, % of cuBLAS, give or take `within`, written before it ran;
+    and `alone`, TFLOP/s of mma.sync m16n8k16 with nothing to feed it.
+    """
     percent, within = numbers("mma.md", r"fed by TMA [^\n]* \| (\d+) \+- (\d+) \|")
     (alone,) = numbers("mma.md", r"m16n8k16 takes \d+ cycles of a sub-core \(peak (\d+) TFLOP/s")
     return {"percent": percent, "within": within, "alone": alone}
 
 
 def found() -> dict[str, Any]:
-    """Of mma_pipelined and mma_tma, by kernel: instructions of the main loop (`ops`), those that multiply
-    (`hmma`, %), `mix` of the first, `copies` by cp.async in the second; `fastest` of chapters 18 and 19 at
-    4096 on an H200; `peak` in TFLOP/s. `waits`: at a barrier (%), and the two reasons that cost mma_tma
-    `most`; empty where that is not recorded.
+    """Of mma_pipelined and mma_tma, by kernel: instructions of the main loop (`ops`), those that
+    multiply (`hmma`, %), `mix` of the first, `copies` by cp.async in the second; `fastest` of
+    chapters 18 and 19 at 4096 on an H200; `peak` in TFLOP/s. `waits`: at a barrier (%), and the two
+    reasons that cost mma_tma `most`; empty where that is not recorded.
     """
     before = [n for n, k in catalog.items() if k.chapter in (18, 19) and k.dtype == "float16"]
     rec = measure(before, sizes=[4096], gpu="h200")

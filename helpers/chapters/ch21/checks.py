@@ -52,7 +52,9 @@ SUMS = 128
 
 @exercise("21.2", kind="repair")
 def product(answer: object) -> Iterator[Check]:
-    """A warpgroup fills its tiles with ordinary stores, multiplies them with wgmma and writes its sums."""
+    """A warpgroup fills its tiles with ordinary stores, multiplies them with wgmma and writes its
+    sums.
+    """
     source = str(answer)
     try:
         for depth, schedule in ((64, "ascending"), (192, "permuted")):

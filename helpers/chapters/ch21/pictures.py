@@ -93,8 +93,8 @@ def accumulator(
 ) -> Figure:
     """Which thread of a warpgroup holds which sum of one wgmma: 64 rows by n columns.
 
-    row, col: the sum that is followed; all sums of its thread are marked. Raises DataError for a sum
-    that is not there, and for an n that wgmma has not.
+    row, col: the sum that is followed; all sums of its thread are marked. Raises DataError for a
+    sum that is not there, and for an n that wgmma has not.
     """
     if not (0 <= row < ROWS and 0 <= col < n and n % PIECE == 0 and PIECE <= n <= 256):
         raise DataError(f"{row=}, {col=}, {n=}: m64n{n}k16 has rows 0 to 63, columns 0 to {n - 1}")

@@ -56,7 +56,9 @@ def announced_and_deepest(answer: Callable[[int, int, int, int], Any]) -> Iterat
 
 @exercise("22.2", kind="python")
 def adding_up(answer: Callable[[int, float], Any]) -> Iterator[Check]:
-    """KB that the busiest block moves to add up a tile of so many parts: one owner, and a share each."""
+    """KB that the busiest block moves to add up a tile of so many parts: one owner, and a share
+    each.
+    """
     if not isinstance(answer(2, 128.0), (tuple, list)):
         yield Check(False, "the function returns two numbers", got=str(answer(2, 128.0)))
         return

@@ -1,4 +1,6 @@
-"""The rows of chapter 22's tables: rounds of tiles, one kernel at two powers, what is left of the peak."""
+"""The rows of chapter 22's tables: rounds of tiles, one kernel at two powers, what is left of the
+peak.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,10 @@ def gains(sizes: tuple[int, ...] = (4096, 8192)) -> dict[str, float]:
 
 
 def found() -> dict[str, Any]:
-    """Of the record: points that steps `gain`; `rounds` of tiles by size; registers of a `packed` tile; `sms` of the
-    GPU; percent of step 3's time in which its Tensor Cores are `busy` by ncu, and would be `needed` at their peak."""
+    """Of the record: points that steps `gain`; `rounds` of tiles by size; registers of a `packed`
+    tile; `sms` of the GPU; percent of step 3's time in which its Tensor Cores are `busy` by ncu,
+    and would be `needed` at their peak.
+    """
     p = catalog["hopper_5"].params
     three, [waits] = costs.bounds("hopper_3", 4096, gpu="h200"), stalls("hopper_3")
     return {
@@ -46,8 +50,9 @@ def found() -> dict[str, Any]:
 
 
 def rounds(size: int) -> dict[str, Any]:
-    """Pairs of tiles of hopper_5 over the clusters that an H200 has room for: rounds and busy share (%),
-    whole and cut; MB of sums that cut tiles hand over. A model: handing over takes no time."""
+    """Pairs of tiles of hopper_5 over the clusters that an H200 has room for: rounds and busy share
+    (%), whole and cut; MB of sums that cut tiles hand over. A model: handing over takes no time.
+    """
     p, room = catalog["hopper_5"].params, H200.sms // 2
     pairs = -(-size // (2 * p["BM"])) * -(-size // p["BN"])
     found = stream_k_share(pairs, room, -(-size // 64))
@@ -66,9 +71,10 @@ FEW = ((1024, 1024, 16384), (512, 4096, 4096), (128, 8192, 4096), (16, 4096, 409
 def few() -> list[dict[str, Any]]:
     """What the count says of few tiles, by the candidate of hopper_6 that it finds best.
 
-    SMs with a tile where tiles are whole; parts of a tile; steps of k on the busiest SM, whole and cut; KB of sums
-    that the busiest block moves where one owner adds up, and where each owns a share; clocks predicted, cut over whole.
-    Where it is recorded: what the choice by shape takes, and its share of cuBLAS.
+    SMs with a tile where tiles are whole; parts of a tile; steps of k on the busiest SM, whole and
+    cut; KB of sums that the busiest block moves where one owner adds up, and where each owns a
+    share; clocks predicted, cut over whole. Where it is recorded: what the choice by shape takes,
+    and its share of cuBLAS.
     """
     rows, picks = [], everywhere("bfloat16")
     timed = {(e.m, e.n, e.k): e for e in (picks.named if picks else ())}
@@ -104,8 +110,9 @@ def cut_at(size: int) -> bool:
 
 
 def twice() -> list[dict[str, Any]]:
-    """Step 5 at 8192 as it was recorded, and launched without a pause in the tuning notes: TFLOP/s, MHz and W
-    as nvidia-smi had them, % of cuBLAS."""
+    """Step 5 at 8192 as it was recorded, and launched without a pause in the tuning notes: TFLOP/s,
+    MHz and W as nvidia-smi had them, % of cuBLAS.
+    """
     rec, notes = measure(["hopper_5"], sizes=[8192], gpu="h200"), said()
     return [
         {"protocol": "recorded", "tflops": rec.value("hopper_5", 8192, "gflops") / 1e3,
@@ -125,8 +132,9 @@ def at_clock(mhz: float) -> float:
 
 
 def left_of_peak() -> list[dict[str, Any]]:
-    """What remains of the peak, TFLOP/s and %, as the limits of hopper_5 at 8192 are taken off one by one,
-    in the run in which it counted its clocks."""
+    """What remains of the peak, TFLOP/s and %, as the limits of hopper_5 at 8192 are taken off one
+    by one, in the run in which it counted its clocks.
+    """
     notes, peak = said(), H200.peak_gflops("bf16") / 1e3
     blocks = lay_out("hopper_5", 8192, 8192, 8192).grid[0]
     used = peak * blocks / H200.sms

@@ -42,8 +42,8 @@ def stream_k(
 ) -> Figure:
     """Tiles over SMs, each tile whole against the last ones cut along k: who works when.
 
-    steps: of k in a tile. A model: every step takes the same time, and handing sums over takes none.
-    Raises ConfigError for no tile, SM or step.
+    steps: of k in a tile. A model: every step takes the same time, and handing sums over takes
+    none. Raises ConfigError for no tile, SM or step.
     """
     plans = [(cut, _schedule(workers, tiles, steps, cut)) for cut in (False, True)]
     ends = [max(end for *_, end, _, _ in spans) for _, spans in plans]
@@ -133,7 +133,9 @@ def stream_k(
 
 
 def stream_k_share(tiles: int, workers: int, steps: int) -> dict[str, Any]:
-    """Rounds and busy share of both ways, and how many tiles are cut: what stream_k draws, in numbers."""
+    """Rounds and busy share of both ways, and how many tiles are cut: what stream_k draws, in
+    numbers.
+    """
     whole, cut = (_schedule(workers, tiles, steps, way) for way in (False, True))
     ends = [max(end for *_, end, _, _ in spans) for spans in (whole, cut)]
     pieces = [tile for _, tile, *_ in cut]

@@ -8,8 +8,9 @@ NOTES = "hopper.md"
 
 
 def predicted() -> dict[int, float]:
-    """What steps 4, 5 and 6 were to give over the one before at 4096, in points of cuBLAS, written down
-    before they ran: of rates against the one that cuBLAS was taken to reach, and of points."""
+    """What steps 4, 5 and 6 were to give over the one before at 4096, in points of cuBLAS, written
+    down before they ran: of rates against the one that cuBLAS was taken to reach, and of points.
+    """
     three, four, five, cublas = numbers(
         NOTES,
         r"k3 128x256 persistent: (\d+)\n- k4 2x1: (\d+);.*?k5 2x1: (\d+) at 4096.*?cuBLAS (\d+) at both",
@@ -24,11 +25,12 @@ def predicted() -> dict[int, float]:
 def said() -> dict[str, float]:
     """What the runs say of step 5, all at 8192 but the last two lines.
 
-    `counted` clocks a step of k where `ideal` would do, so that the Tensor Cores are `busy` %, at `mhz` by
-    counters of its own, which gave `then` TFLOP/s. `sustained`: TFLOP/s without a pause, at `sustained_w` and
-    `sustained_mhz`, and those of the `library`. `energy`: percent that multicast saves.
-    At 4096, % of cuBLAS, storing `at_once` and `deferred`. `lost`: percent that a release at every step cost.
-    `cut_4096`, `cut_8192`: points that the first form of step 6 gave over step 5, whose `hand_over` cost microseconds.
+    `counted` clocks a step of k where `ideal` would do, so that the Tensor Cores are `busy` %, at
+    `mhz` by counters of its own, which gave `then` TFLOP/s. `sustained`: TFLOP/s without a pause,
+    at `sustained_w` and `sustained_mhz`, and those of the `library`. `energy`: percent that
+    multicast saves. At 4096, % of cuBLAS, storing `at_once` and `deferred`. `lost`: percent that a
+    release at every step cost. `cut_4096`, `cut_8192`: points that the first form of step 6 gave
+    over step 5, whose `hand_over` cost microseconds.
     """
     counted, ideal, busy, mhz, then = numbers(
         NOTES,

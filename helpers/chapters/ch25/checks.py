@@ -50,7 +50,9 @@ def which_limit(answer: object) -> Check:
 
 @exercise("25.3", kind="number")
 def naive_on_a_t4(answer: object) -> Check:
-    """GFLOP/s of the naive kernel on a T4: 33 deliveries of one word a step of a warp, a clock each."""
+    """GFLOP/s of the naive kernel on a T4: 33 deliveries of one word a step of a warp, a clock
+    each.
+    """
     clocks = 40 * 1590e6 / 1e9  # of all SMs, in GHz
     step = 33
     return close_to(

@@ -1,4 +1,6 @@
-"""The rows of the page, read from the page: how many claims of each document there are, and how they end."""
+"""The rows of the page, read from the page: how many claims of each document there are, and how
+they end.
+"""
 
 from __future__ import annotations
 

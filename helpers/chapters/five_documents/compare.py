@@ -59,7 +59,8 @@ def gap(values: Iterable[float]) -> float:
 def printed() -> Facts:
     """Every number that the documents print, as they print it.
 
-    Names: document, rung (or "card"), metric, as in `l_block_1d_speedup`; _2, _3 where it prints several.
+    Names: document, rung (or "card"), metric, as in `l_block_1d_speedup`; _2, _3 where it prints
+    several.
     """
     out = Facts()
     for row in _printed():

@@ -1,4 +1,6 @@
-"""The best rung of each chapter as recorded, what a T4 could give of it, and the documents: the first page."""
+"""The best rung of each chapter as recorded, what a T4 could give of it, and the documents: the
+first page.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ def rungs_of(chapter: int) -> list[Kernel]:
 def row(chapter: int) -> dict[str, str]:
     """The best rung of a chapter by its share of cuBLAS, as words.
 
-    rate: TFLOP/s of the H200's record. t4: TFLOP/s that the cost model allows on a T4, of the rung of the
-    chapter that it allows most, named if it is another one.
+    rate: TFLOP/s of the H200's record. t4: TFLOP/s that the cost model allows on a T4, of the rung
+    of the chapter that it allows most, named if it is another one.
     """
     shares = {k.name: recorded(k.name, SIZE, "cublas_ratio") for k in rungs_of(chapter)}
     shares = {name: share for name, share in shares.items() if share == share}
@@ -55,7 +57,9 @@ def best() -> list[str]:
 
 
 def said() -> Facts:
-    """The rows by chapter (c04 and so on); the first and the fastest float32 kernel: ms, rates, share of cuBLAS."""
+    """The rows by chapter (c04 and so on); the first and the fastest float32 kernel: ms, rates,
+    share of cuBLAS.
+    """
     facts = Facts()
     for chapter in CHAPTERS:
         facts.numbers[f"c{chapter:02d}"] = row(chapter)

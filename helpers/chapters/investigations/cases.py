@@ -238,7 +238,9 @@ def coarsening() -> Facts:
 
 
 def wide_reads() -> Facts:
-    """What a 16-byte read of shared memory costs `tiled_32`, from its machine code and the counters."""
+    """What a 16-byte read of shared memory costs `tiled_32`, from its machine code and the
+    counters.
+    """
     out = Facts()
     mix, hardware = instruction_mix("tiled_32", arch="sm_90"), counted("tiled_32")
     turn = mix["FFMA"] / hardware["multiply_adds_per_wavefront"]

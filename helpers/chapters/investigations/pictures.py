@@ -1,4 +1,6 @@
-"""Pictures of the investigations: a column of a matrix in the sets of a cache, and at the banks of L1."""
+"""Pictures of the investigations: a column of a matrix in the sets of a cache, and at the banks of
+L1.
+"""
 
 from __future__ import annotations
 

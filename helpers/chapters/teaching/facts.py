@@ -29,7 +29,9 @@ def _timed(held: Any) -> list[dict[str, Any]]:
 
 
 def times_table() -> dict[str, Any]:
-    """Points beside times of what labs are rehearsed on, graded on a GPU, as what `pages.table` takes."""
+    """Points beside times of what labs are rehearsed on, graded on a GPU, as what `pages.table`
+    takes.
+    """
     held = _record("labs_h200.json")
     on = held["machine"]
     every = Counter((row["lab"], row["variant"]) for row in _timed(held))
@@ -60,8 +62,9 @@ def times_table() -> dict[str, Any]:
 
 
 def inversions() -> dict[bool, int]:
-    """Pairs of one variant in which the kernel with more points is the slower, beyond 2 %: those in which it has
-    every point of its lab (True), and all others (False)."""
+    """Pairs of one variant in which the kernel with more points is the slower, beyond 2 %: those in
+    which it has every point of its lab (True), and all others (False).
+    """
     held = _record("labs_h200.json")
     rows = [
         r for r in held["rows"] if r["timed"] and "ms" in r["timed"] and not r["timed"]["wrong"]
@@ -101,7 +104,9 @@ def class_table() -> dict[str, Any]:
 
 
 def exploits_table() -> dict[str, Any]:
-    """What was tried against the grader, what holds it, and what it needs to pass, as what `pages.table` takes."""
+    """What was tried against the grader, what holds it, and what it needs to pass, as what
+    `pages.table` takes.
+    """
     held = _record("exploits.json")
     rows = [
         {

@@ -1,8 +1,8 @@
 """Exercises that code checks: check("05.1", answer) says what is right, what is not, and why.
 
 The checks of a chapter's exercises are in `helpers/chapters/chNN/checks.py` and register themselves
-with @exercise. Kernels are handed in as CUDA source text and run in the emulator; what passes there runs on
-the GPU too, where there is one.
+with @exercise. Kernels are handed in as CUDA source text and run in the emulator; what passes there
+runs on the GPU too, where there is one.
 """
 
 from helpers.page.exercises.answers import close_to, one_of, same_array

@@ -1,8 +1,9 @@
 """Checks of a kernel: its source runs in the emulator on awkward shapes, and its work is counted.
 
-What is right and clean on the shapes that everyone can read runs once more, on shapes and numbers drawn from the
-source itself and with warps in a random order: the same for the same text, and a table of them in the text
-would change them. Work is counted in totals over what the product needs, as labs do (`judging.marking`).
+What is right and clean on the shapes that everyone can read runs once more, on shapes and numbers
+drawn from the source itself and with warps in a random order: the same for the same text, and a
+table of them in the text would change them. Work is counted in totals over what the product needs,
+as labs do (`judging.marking`).
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ def matmul_problem(rng: np.random.Generator, M: int, N: int, K: int, dtype: str)
 
 
 def fractions_problem(rng: np.random.Generator, M: int, N: int, K: int, dtype: str) -> Problem:
-    """The same with eighths in A and -3 to 3 in B, which neither whole numbers nor signs can stand in for.
+    """The same with eighths in A and -3 to 3 in B, which neither whole numbers nor signs can stand
+    in for.
 
-    A has 13 significant bits, so float32 sums are exact in any order for K <= 682. A type of whole numbers
-    has whole numbers.
+    A has 13 significant bits, so float32 sums are exact in any order for K <= 682. A type of whole
+    numbers has whole numbers.
     """
     a, b = rng.integers(-8191, 8192, (M, K)), rng.integers(-3, 4, (K, N))
     return _product(a, b, 8 if np.dtype(dtype).kind == "f" else 1, dtype)
@@ -79,12 +81,13 @@ class KernelTask:
     block, grid: catalog expressions or numbers over M, N, K and the integer defines. problem makes
     the arguments and the expected outputs of one shape; the default is C = A B by the kernel
     contract, compared exactly. max_sectors: sectors of global memory at most, for all arrays or by
-    parameter name, in total over what the product needs: for each 32 multiply-adds (M N K / 32), of an
-    output for each 32 elements. max_wavefronts: wavefronts of shared memory for each 32 multiply-adds.
-    Both are counted at count_shape and at one drawn from the source. forbid, require: words that must not,
-    or must, stand in the code outside comments: a hint early on, never what an exercise is passed by.
-    must_be_clean: races, accesses out of bounds, misaligned or uninitialised, and divergent barriers
-    fail. max_seconds: for each shape, after which the emulator reports an endless loop.
+    parameter name, in total over what the product needs: for each 32 multiply-adds (M N K / 32), of
+    an output for each 32 elements. max_wavefronts: wavefronts of shared memory for each 32
+    multiply-adds. Both are counted at count_shape and at one drawn from the source. forbid,
+    require: words that must not, or must, stand in the code outside comments: a hint early on,
+    never what an exercise is passed by. must_be_clean: races, accesses out of bounds, misaligned or
+    uninitialised, and divergent barriers fail. max_seconds: for each shape, after which the
+    emulator reports an endless loop.
     """
 
     entry: str
@@ -116,9 +119,10 @@ class KernelTask:
 def check_kernel_source(source: Any, task: KernelTask) -> tuple[Check, ...]:
     """Run a kernel's source in the emulator on awkward shapes and count what it asks of memory.
 
-    What passes there runs on shapes drawn from the source, in another order of warps; and what passes that, on
-    the GPU too, where there is one that can: a check says how that went. Never raises for a wrong kernel: what
-    stops it, in the compiler or in the emulator, is a failed check, and the last one.
+    What passes there runs on shapes drawn from the source, in another order of warps; and what
+    passes that, on the GPU too, where there is one that can: a check says how that went. Never
+    raises for a wrong kernel: what stops it, in the compiler or in the emulator, is a failed check,
+    and the last one.
     """
     if not isinstance(source, str):
         return (Check(False, "the answer is CUDA source text", got=type(source).__name__),)
@@ -190,7 +194,8 @@ def _random(source: str, task: KernelTask) -> Random:
 
 
 def drawn_shapes(source: str, task: KernelTask) -> tuple[Shape, ...]:
-    """Two shapes that nobody can read beforehand: one within the sizes of the task's own, one longer in K.
+    """Two shapes that nobody can read beforehand: one within the sizes of the task's own, one
+    longer in K.
 
     A size that is 1 in all of them stays 1, and what divides all of them divides these.
     """
@@ -215,7 +220,9 @@ def _divisor(sizes: Sequence[int]) -> int:
 
 
 def _drawn_multiple(source: str, task: KernelTask) -> Shape:
-    """A shape beside the one at which work is counted, of whole tiles wherever that is: half to twice of each."""
+    """A shape beside the one at which work is counted, of whole tiles wherever that is: half to
+    twice of each.
+    """
     rng = _random(source, task)
     M, N, K = (n * rng.choice((1, 2)) if n > 1 else 1 for n in task.count_shape)
     return M, N, K * 3 // 2 if K % 2 == 0 else K
@@ -246,7 +253,9 @@ def _launched(
 
 
 def _unforeseen(source: str, task: KernelTask) -> list[Check]:
-    """The first fault on shapes and numbers drawn from the source, warps in a random order; or that there is none."""
+    """The first fault on shapes and numbers drawn from the source, warps in a random order; or that
+    there is none.
+    """
     shapes, rng = drawn_shapes(source, task), _random(source, task)
     for shape in shapes:
         seed = rng.getrandbits(32)
@@ -322,7 +331,9 @@ def _inputs(runs: Sequence[Ran]) -> list[Check]:
 
 
 def _findings(runs: Sequence[Ran], task: KernelTask) -> list[Check]:
-    """A failed check for each fault that the emulator found, once a line; or one that there is none."""
+    """A failed check for each fault that the emulator found, once a line; or one that there is
+    none.
+    """
     if not task.must_be_clean:
         return []
     found: dict[tuple[str, int], str] = {}
@@ -354,8 +365,9 @@ def from_tiles(
     """Whether a product takes its operands from shared memory, and each of them often enough.
 
     report: of a launch with this many warp-level multiply-adds. most: shared reads for each of them
-    (words of 4 bytes a lane), at most; bound: where that comes from, in words. reads and loads: what
-    to think about where shared reads, or global loads beside those that fill the tiles, are too many.
+    (words of 4 bytes a lane), at most; bound: where that comes from, in words. reads and loads:
+    what to think about where shared reads, or global loads beside those that fill the tiles, are
+    too many.
     """
     found = [a for a in report.by_line() if a.op == "load"]
 
@@ -407,7 +419,10 @@ def _finding(finding: Any) -> str:
 
 
 def _counted(ran: Ran, task: KernelTask) -> list[Check]:
-    """Checks of totals: what memory did, over what the product needs. The line that asked for most is named."""
+    """Checks of totals: what memory did, over what the product needs.
+
+    The line that asked for most is named.
+    """
     M, N, K = ran.shape
     steps, elements = M * N * K / WARP, M * N / WARP
     rows = [row for row in ran.report.by_line() if row.requests]

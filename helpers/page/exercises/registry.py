@@ -74,8 +74,10 @@ def exercise(id: str, *, kind: Kind) -> Callable[[Checker], Checker]:
 
 
 CHAPTERS = ROOT / "helpers" / "chapters"
-"""Where chapters keep their checks. They are found here by their place, as they stand above this room
-and are named nowhere in it."""
+"""Where chapters keep their checks.
+
+They are found here by their place, as they stand above this room and are named nowhere in it.
+"""
 
 
 def chapters() -> tuple[str, ...]:
@@ -131,7 +133,9 @@ def check(id: str, answer: Any, **options: Any) -> Result:
 
 
 def untouched(id: str, answer: Any) -> bool:
-    """Whether an answer is the starter that the exercise's cell gives: CUDA source, a function, a dict."""
+    """Whether an answer is the starter that the exercise's cell gives: CUDA source, a function, a
+    dict.
+    """
     if isinstance(answer, dict | list | tuple):
         return len(answer) > 1 and any(answer == value for value in _literals(starter(id)))
     if isinstance(answer, str):
@@ -158,7 +162,9 @@ def _literals(page: str) -> Iterator[Any]:
 
 @cache
 def starter(id: str) -> str:
-    """The exercise as its page gives it, up to the first hint or solution; empty if there is no page."""
+    """The exercise as its page gives it, up to the first hint or solution; empty if there is no
+    page.
+    """
     chapter = id.split(".")[0]
     for page in (ROOT / "book").glob(f"{chapter}_*.md"):
         parts = page.read_text(encoding="utf-8").split(f"\n### Exercise {id}")

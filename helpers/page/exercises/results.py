@@ -42,8 +42,8 @@ class Check:
 class Result:
     """What the checks of one exercise said about an answer.
 
-    answered: false for ... and for a starter that nobody has changed; of a starter the checks say how
-    it fares as it stands.
+    answered: false for ... and for a starter that nobody has changed; of a starter the checks say
+    how it fares as it stands.
     """
 
     id: str

@@ -1,7 +1,8 @@
 """Kernels that no chapter explains: predict what they cost, and have every prediction checked.
 
 A reader sees the source, the launch and the arrays, and says five things of it. The emulator counts
-two of them on one block, the compiler says one, and the cost model (`costs.of_counts`) the last two.
+two of them on one block, the compiler says one, and the cost model (`costs.of_counts`) the last
+two.
 """
 
 from __future__ import annotations
@@ -53,8 +54,10 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is so: sectors for each load from global memory and wavefronts for each from shared memory
-    (0 where there is none), blocks on an SM of the H200, the resource that binds, the bound in ms."""
+    """What is so: sectors for each load from global memory and wavefronts for each from shared
+    memory (0 where there is none), blocks on an SM of the H200, the resource that binds, the bound
+    in ms.
+    """
 
     sectors: float
     wavefronts: float

@@ -86,7 +86,9 @@ def read(state: State) -> Reading:
 def occupancy(
     *, gpu: str = "t4", threads: int = 256, registers: int = 64, shared: int = 8192
 ) -> Explorer:
-    """Resident warps of an SM by threads, registers and shared memory (bytes), and what limits them."""
+    """Resident warps of an SM by threads, registers and shared memory (bytes), and what limits
+    them.
+    """
     default = read({"gpu": gpu, "threads": threads, "registers": registers, "shared": shared})
     limit_rows = [
         (name, float(default.text[key]), f"{default.text[key]} blocks") for name, key in _BY.items()

@@ -19,7 +19,9 @@ PRECISIONS = {"fp32": "FP32", "fp16": "FP16 (Tensor Cores)", "bf16": "BF16 (Tens
 
 
 def _kernels() -> dict[str, dict[str, Any]]:
-    """Precision and arithmetic intensity at 4096 of each floating-point kernel; thin ones have no business there."""
+    """Precision and arithmetic intensity at 4096 of each floating-point kernel; thin ones have no
+    business there.
+    """
     found = {}
     for name, k in catalog.items():
         precision = PRECISION[k.dtype]

@@ -54,9 +54,9 @@ def _line(values: Sequence[int]) -> str:
 def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explorer:
     """One thread through k0 and k: what it copies, what it reads, and its sums as they fill.
 
-    kernel: one that stages FP32 tiles, such as "block_1d_core"; thread and step: what the explorer begins
-    with. Where elements lie is read off a run in the emulator, the numbers are a small example's. Raises
-    ConfigError for another kernel, thread or step.
+    kernel: one that stages FP32 tiles, such as "block_1d_core"; thread and step: what the explorer
+    begins with. Where elements lie is read off a run in the emulator, the numbers are a small
+    example's. Raises ConfigError for another kernel, thread or step.
     """
     d = duties(kernel)
     name, depth = d.launch.kernel.name, d.depth

@@ -185,7 +185,8 @@ def _timed(recorded: Times) -> str:
 def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
     """A kernel's tile sizes as sliders: rule, shared memory, registers, occupancy, roofline, time.
 
-    The tile's edges must be parameters of the kernel (tiled_*, block_*, vectorised, warp_tiled ...).
+    The tile's edges must be parameters of the kernel (tiled_*, block_*, vectorised, warp_tiled
+    ...).
     """
     k = find(kernel)
     t, recorded = table(k.name), times(k, gpu)

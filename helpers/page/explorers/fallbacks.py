@@ -1,7 +1,7 @@
 """Small pictures for pages without script: SVG written out, drawn once, in the palette of the book.
 
-`plots` draws charts of measurements with matplotlib, twice and with words; these are the default state
-of a slider, replaced as soon as its script runs.
+`plots` draws charts of measurements with matplotlib, twice and with words; these are the default
+state of a slider, replaced as soon as its script runs.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ STOPS = frozenset(
         "trap",
     }
 )
-"""Kinds of findings that may stop a GPU, or never end on it: such a kernel is not launched there."""
+"""Kinds of findings that may stop a GPU, or never end on it: such a kernel is not launched there.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Judged:
-    """A text in place of a rung's kernel. plan, book: the launch that is timed, of either kernel, the
-    book's with its default tile.
+    """A text in place of a rung's kernel. plan, book: the launch that is timed, of either kernel,
+    the book's with its default tile.
 
-    arch, compiler: what it was compiled for, by whom. fault: what the compiler or the emulator refused; then
-    what follows from it is missing. resources: (yours, the book's); None where no machine code is
-    known. counted: traces of the two at `trying.common_tiles`. timed: in turn with `rival` and cuBLAS.
-    untimed: why there is no time. lost: what the GPU said before it stopped answering this process.
+    arch, compiler: what it was compiled for, by whom. fault: what the compiler or the emulator
+    refused; then what follows from it is missing. resources: (yours, the book's); None where no
+    machine code is known. counted: traces of the two at `trying.common_tiles`. timed: in turn with
+    `rival` and cuBLAS. untimed: why there is no time. lost: what the GPU said before it stopped
+    answering this process.
     """
 
     plan: Plan
@@ -101,12 +103,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Tried:
-    """Any kernel of any source. entry: its name. report: the emulator's; None where that refused it.
+    """Any kernel of any source. entry: its name. report: the emulator's; None where that refused
+    it.
 
-    where: on what the arrays were computed that the caller's now hold. refused: what the emulator does
-    not model, where a GPU ran it unseen. resources: registers, spills, stack and shared memory, where known.
-    ms: a launch on the GPU. wrong: what differs from `expect` on the GPU, in words, an array each.
-    left_out: what of a whole program was not compiled.
+    where: on what the arrays were computed that the caller's now hold. refused: what the emulator
+    does not model, where a GPU ran it unseen. resources: registers, spills, stack and shared
+    memory, where known. ms: a launch on the GPU. wrong: what differs from `expect` on the GPU, in
+    words, an array each. left_out: what of a whole program was not compiled.
     """
 
     entry: str

@@ -23,7 +23,10 @@ SAMPLES, WARM = 20, 3
 
 
 def sole_entry(source: str) -> str:
-    """The name of the only kernel of a source. Raises EmulationError where there is none, or more."""
+    """The name of the only kernel of a source.
+
+    Raises EmulationError where there is none, or more.
+    """
     names = device_code(source).kernels
     if len(names) != 1:
         has = f"{len(names)} kernels ({', '.join(names)})" if names else "no __global__ function"
@@ -49,10 +52,10 @@ def try_program(
 ) -> Tried:
     """Run a kernel of a source; arrays in `args` (NumPy or CuPy) are changed in place.
 
-    Arguments as for `emulator.launch`; entry may be left out where the source has one kernel. expect: what
-    arrays should hold afterwards, by the names of parameters. arch: default the GPU's, or "sm_75".
-    backend, seconds: as for `judge`. Raises ConfigError and EmulationError for a launch that does not
-    fit; what is wrong with the source itself is in the result.
+    Arguments as for `emulator.launch`; entry may be left out where the source has one kernel.
+    expect: what arrays should hold afterwards, by the names of parameters. arch: default the GPU's,
+    or "sm_75". backend, seconds: as for `judge`. Raises ConfigError and EmulationError for a launch
+    that does not fit; what is wrong with the source itself is in the result.
     """
     gpu = at_hand(backend)
     entry = entry or sole_entry(source)
@@ -179,7 +182,8 @@ def launch_on_gpu(
     shared_bytes: int = 0,
     defines: Mapping[str, Any] | None = None,
 ) -> Spread:
-    """Milliseconds of a launch on this machine's GPU; arrays in `args` hold what the first one computed.
+    """Milliseconds of a launch on this machine's GPU; arrays in `args` hold what the first one
+    computed.
 
     For kernels that the emulator has run without a finding. Raises the errors of `emulator.launch`,
     NoGPUError, GpuFaultError, ConfigError for what this GPU does not launch.

@@ -40,13 +40,13 @@ def judge(
 ) -> Judged:
     """The facts of a text that stands in for `kernel`'s file (with its params as tile sizes).
 
-    What it is compared with is the book's kernel with its own, default tile; a text in place of a core is
-    timed beside the whole kernel.
-    size: the edge that a GPU times. backend: "emulator" leaves a GPU alone; "cuda" launches on it
-    whatever the emulator found; None: a GPU where there is one, unless a finding would stop it.
-    seconds: for one launch in the emulator. Raises ConfigError for a text without the kernel's entry, a
-    tile that breaks a rule, another backend; NoGPUError for "cuda" where there is no GPU. What is wrong
-    with the text itself is in the result.
+    What it is compared with is the book's kernel with its own, default tile; a text in place of a
+    core is timed beside the whole kernel. size: the edge that a GPU times. backend: "emulator"
+    leaves a GPU alone; "cuda" launches on it whatever the emulator found; None: a GPU where there
+    is one, unless a finding would stop it. seconds: for one launch in the emulator. Raises
+    ConfigError for a text without the kernel's entry, a tile that breaks a rule, another backend;
+    NoGPUError for "cuda" where there is no GPU. What is wrong with the text itself is in the
+    result.
     """
     gpu = at_hand(backend)
     book = plan(_books(kernel), size)
@@ -81,7 +81,10 @@ def _books(kernel: Kernel) -> Kernel:
 
 
 def at_hand(backend: str | None) -> device.LiveGpu | None:
-    """The GPU. Raises ConfigError for another backend, NoGPUError for "cuda" where there is none."""
+    """The GPU.
+
+    Raises ConfigError for another backend, NoGPUError for "cuda" where there is none.
+    """
     if backend not in (None, "emulator", "cuda"):
         raise ConfigError(f'{backend=}: choose "cuda", "emulator", or None for whichever is there')
     gpu = device.current()

@@ -27,8 +27,8 @@ def common_tiles(one: Kernel, other: Kernel) -> Shape:
 def shapes(kernel: Kernel) -> tuple[Shape, ...]:
     """Whole tiles; a ragged shape just beyond a tile in M, N and K; one element.
 
-    Left out are those that the kernel's own rules refuse; where that leaves whole tiles alone, two by
-    two blocks of them are tried too.
+    Left out are those that the kernel's own rules refuse; where that leaves whole tiles alone, two
+    by two blocks of them are tried too.
     """
     m, n, k = whole_tiles(kernel)
     asked = [(m, n, k), (m + 1, n + 3, k + 5), (1, 1, 1)]

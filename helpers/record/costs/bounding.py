@@ -1,4 +1,6 @@
-"""What each resource alone would take for a kernel, a shape and a GPU; the largest is the prediction."""
+"""What each resource alone would take for a kernel, a shape and a GPU; the largest is the
+prediction.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,18 @@ from nogpu.emulator import Report
 from nogpu.errors import ConfigError, DataError, TileError, UnknownNameError, near_matches
 
 DRAM, L2, L1, ISSUE = "DRAM", "L2", "L1 and shared memory", "issue slots"
-"""Names of resources. The fourth is the unit that multiplies: "FMA pipe", "integer pipe", "Tensor pipe"."""
+"""Names of resources.
+
+The fourth is the unit that multiplies: "FMA pipe", "integer pipe", "Tensor pipe".
+"""
 
 
 @dataclass(frozen=True)
 class Bound:
     """What one resource alone would take: count over rate, and who says each of the two.
 
-    count: of the whole product, in `unit`. per_ms: what the GPU does of it in a millisecond, all SMs
-    together. ms: count / per_ms, times `Waves.factor` for what lies inside an SM.
+    count: of the whole product, in `unit`. per_ms: what the GPU does of it in a millisecond, all
+    SMs together. ms: count / per_ms, times `Waves.factor` for what lies inside an SM.
     """
 
     resource: str
@@ -42,8 +47,8 @@ class Waves:
     """How the tiles of C fall on the SMs.
 
     busiest: tiles of the SM that has most. resident: blocks that an SM holds at once. rounds: how
-    often it fills up. factor: busiest over the mean, by which the slowest SM is later than all would
-    be if the work were even; at least 1.
+    often it fills up. factor: busiest over the mean, by which the slowest SM is later than all
+    would be if the work were even; at least 1.
     """
 
     tiles: int
@@ -66,10 +71,10 @@ class Waves:
 class Bounds(Mapping[str, Bound]):
     """The bounds of one launch on one GPU, by resource; `measured` (ms) stands beside where known.
 
-    kernel: its name. size: (M, N, K), of a launch that is no product as it was given. flop: of the whole
-    launch. missing: resources that are not known, and why. gpu: a row of `device.GPUS`. whose: of the
-    measured time, in words. waiting: ms in which a block waits for loads and no other block covers it
-    (`predicted`); None where that is not known.
+    kernel: its name. size: (M, N, K), of a launch that is no product as it was given. flop: of the
+    whole launch. missing: resources that are not known, and why. gpu: a row of `device.GPUS`.
+    whose: of the measured time, in words. waiting: ms in which a block waits for loads and no other
+    block covers it (`predicted`); None where that is not known.
     """
 
     kernel: str
@@ -107,7 +112,9 @@ class Bounds(Mapping[str, Bound]):
 
     @property
     def pipe(self) -> str:
-        """The unit that multiplies: "FMA pipe", "integer pipe" or "Tensor pipe"; "" where none does."""
+        """The unit that multiplies: "FMA pipe", "integer pipe" or "Tensor pipe"; "" where none
+        does.
+        """
         return next((name for name in self if name.endswith(" pipe")), "")
 
     @property
@@ -119,12 +126,12 @@ class Bounds(Mapping[str, Bound]):
     def predicted(self) -> float:
         """The bound and the waiting that it leaves out, in ms: a prediction that may be beaten.
 
-        A warp alone in the main loop waits some clocks a round for what it loads (`waiting.waits`: its
-        machine code, published latencies). The warps of a block meet at barriers, so they wait together;
-        of r blocks that an SM holds, each covers for the others but not for itself: 1/r of the waits stays.
-        Assumed: tiles of A and B come from L2, and what a kernel without shared memory reads from L1;
-        barriers, register banks, full queues and clocks below boost cost nothing. Equal to `ms` where the
-        waits are not known.
+        A warp alone in the main loop waits some clocks a round for what it loads (`waiting.waits`:
+        its machine code, published latencies). The warps of a block meet at barriers, so they wait
+        together; of r blocks that an SM holds, each covers for the others but not for itself: 1/r
+        of the waits stays. Assumed: tiles of A and B come from L2, and what a kernel without shared
+        memory reads from L1; barriers, register banks, full queues and clocks below boost cost
+        nothing. Equal to `ms` where the waits are not known.
         """
         return self.ms + (self.waiting or 0.0)
 
@@ -151,7 +158,9 @@ class Bounds(Mapping[str, Bound]):
 
 
 def card(gpu: str | Gpu | None) -> Gpu:
-    """A row of the table of GPUs: by key, itself, or the GPU at hand (the H200 where there is none)."""
+    """A row of the table of GPUs: by key, itself, or the GPU at hand (the H200 where there is
+    none).
+    """
     if isinstance(gpu, Gpu):
         return gpu
     if gpu is not None:
@@ -203,8 +212,9 @@ def bounds(
 ) -> Bounds:
     """`of_plan` a product by a kernel of the catalog; bounds(kernel, n) stands for M = N = K = n.
 
-    gpu: a key of `device.GPUS` (the time beside is then its record's); default the GPU at hand (measured
-    now), or the H200. tile: sizes other than the kernel's own. Raises UnknownKernelError, ShapeError, ConfigError (a broken rule, a GPU too old).
+    gpu: a key of `device.GPUS` (the time beside is then its record's); default the GPU at hand
+    (measured now), or the H200. tile: sizes other than the kernel's own. Raises UnknownKernelError,
+    ShapeError, ConfigError (a broken rule, a GPU too old).
     """
     n, k = (M if N is None else N), (M if K is None else K)
     return of_plan(lay_out(kernel, M, n, k, **tile), gpu)
@@ -222,15 +232,15 @@ def of_plan(
     - L2: what the SMs take in if the blocks that one holds at once share in L1 all that they can
       (`l2_bytes`), over `rates.l2`.
     - L1 and shared memory: wavefronts of the pipe that delivers to registers, one a clock and SM.
-    - issue slots: warp instructions of the main loop, four a clock and SM; the rest of the kernel is
-      left out.
+    - issue slots: warp instructions of the main loop, four a clock and SM; the rest of the kernel
+      is left out.
     - FMA, integer or Tensor pipe: the product's multiply-adds.
 
-    The last three lie inside an SM: the SM with most tiles decides (`Waves`). All at the boost clock,
-    and each count is one that the kernel cannot go below, so no time should be below the largest.
-    Counts at the edge of C are those of whole tiles in parts. measured: a time in ms and whose it is, in
-    words; left out, it is looked up (`time_of`). Raises ConfigError where the GPU cannot
-    run it, and what compiling and emulating raise.
+    The last three lie inside an SM: the SM with most tiles decides (`Waves`). All at the boost
+    clock, and each count is one that the kernel cannot go below, so no time should be below the
+    largest. Counts at the edge of C are those of whole tiles in parts. measured: a time in ms and
+    whose it is, in words; left out, it is looked up (`time_of`). Raises ConfigError where the GPU
+    cannot run it, and what compiling and emulating raise.
     """
     card_ = card(gpu)
     arch = target(plan, card_)
@@ -294,9 +304,9 @@ def of_plan(
 def spread(plan: Geometry, gpu: Gpu, resident: int) -> Waves:
     """How the tiles of a launch fall on the SMs of a GPU.
 
-    The SM with most has ceil(tiles / SMs), however they are dealt; where stream-K cuts tiles along k
-    (`hopper.division`), they are shared evenly. Only tiles that lie whole
-    inside C count for the busiest SM: those at its edge may do less.
+    The SM with most has ceil(tiles / SMs), however they are dealt; where stream-K cuts tiles along
+    k (`hopper.division`), they are shared evenly. Only tiles that lie whole inside C count for the
+    busiest SM: those at its edge may do less.
     """
     bm, bn = plan.tile
     tiles = cdiv(plan.M, bm) * cdiv(plan.N, bn)
@@ -312,12 +322,14 @@ def spread(plan: Geometry, gpu: Gpu, resident: int) -> Waves:
 def l2_bytes(plan: Geometry, resident: int) -> tuple[float, str]:
     """Bytes of A and B that the SMs take in from L2 at least, and how they were counted.
 
-    A block of BM x BN needs BM + BN elements a k. Loads by threads pass through L1, so blocks that an
-    SM holds at once may share there: at best they lie in a rectangle of tiles that is nearly square. TMA
-    writes to shared memory alone, and what a cluster shares by multicast still arrives whole at each of its
-    SMs, whose ports are the rate. What L1 keeps from one block to the next is left out (a panel of A and B is larger than L1 from K = 1024 on). C leaves by another way.
-    L2 itself may send less: of tiled_32 at 1024 the recorded bytes of L2 are below the misses of L1, so
-    requests of neighbouring SMs are merged on their way. That is why the SMs' ports are the rate.
+    A block of BM x BN needs BM + BN elements a k. Loads by threads pass through L1, so blocks that
+    an SM holds at once may share there: at best they lie in a rectangle of tiles that is nearly
+    square. TMA writes to shared memory alone, and what a cluster shares by multicast still arrives
+    whole at each of its SMs, whose ports are the rate. What L1 keeps from one block to the next is
+    left out (a panel of A and B is larger than L1 from K = 1024 on). C leaves by another way. L2
+    itself may send less: of tiled_32 at 1024 the recorded bytes of L2 are below the misses of L1,
+    so requests of neighbouring SMs are merged on their way. That is why the SMs' ports are the
+    rate.
     """
     k = plan.kernel
     bm, bn = plan.tile
@@ -337,8 +349,8 @@ def l2_bytes(plan: Geometry, resident: int) -> tuple[float, str]:
 def time_of(plan: Geometry, gpu: Gpu, *, live: bool = True) -> tuple[float | None, str]:
     """The measured time of a launch on a GPU in ms, and whose it is; None where nobody measured it.
 
-    Measured now where the GPU is the one at hand and `live`, else from its record: whose it is says so where
-    the code has changed since.
+    Measured now where the GPU is the one at hand and `live`, else from its record: whose it is says
+    so where the code has changed since.
     """
     if plan.kernel.text is not None or math.prod((plan.M, plan.N, plan.K)) == 0:
         return None, ""
@@ -372,12 +384,12 @@ def of_counts(
 ) -> Bounds:
     """The bounds of any kernel, from what the emulator counted of some of its blocks.
 
-    report: of a launch with samples=True and sass=True, over arrays with the row lengths of the launch that
-    is meant; sample_blocks keeps it short. blocks: of the launch that is meant, all alike. times: how much
-    more a block does there than in the report (deeper loops). dram_bytes: what must move once.
-    multiply_adds: of single lanes, in `dtype`, 2 FLOP each. instructions: warp instructions of the launch,
-    if known. L2 is left out: what blocks share is not in a report. Raises ConfigError for a report without
-    samples or with a finding, or blocks below 1.
+    report: of a launch with samples=True and sass=True, over arrays with the row lengths of the
+    launch that is meant; sample_blocks keeps it short. blocks: of the launch that is meant, all
+    alike. times: how much more a block does there than in the report (deeper loops). dram_bytes:
+    what must move once. multiply_adds: of single lanes, in `dtype`, 2 FLOP each. instructions: warp
+    instructions of the launch, if known. L2 is left out: what blocks share is not in a report.
+    Raises ConfigError for a report without samples or with a finding, or blocks below 1.
     """
     if blocks < 1 or times <= 0:
         raise ConfigError(f"{blocks=}, {times=}: give at least one block, and a factor above 0")
@@ -424,9 +436,11 @@ def ladder(
     *,
     gpu: str | Gpu | None = "t4",
 ) -> dict[str, Bounds | None]:
-    """The bounds of many kernels on one GPU (default: a T4) by name; None for one that it cannot run.
+    """The bounds of many kernels on one GPU (default: a T4) by name; None for one that it cannot
+    run.
 
-    names: default all of the catalog but the cores, the integers' and those that no baseline is for.
+    names: default all of the catalog but the cores, the integers' and those that no baseline is
+    for.
     """
     chosen = names if names is not None else [
         name for name, k in catalog.items() if k.baseline != "none" and not k.core_of

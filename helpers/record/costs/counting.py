@@ -1,7 +1,8 @@
 """What one block of a kernel asks of its SM: counts as a fixed part and a part for each k.
 
-Counted by the emulator on one whole tile of C at two depths, which gives both parts exactly; by closed
-formulas for kernels that copy by TMA (`tests/test_hopper_kernels.py` holds their bytes to the emulator's).
+Counted by the emulator on one whole tile of C at two depths, which gives both parts exactly; by
+closed formulas for kernels that copy by TMA (`tests/test_hopper_kernels.py` holds their bytes to
+the emulator's).
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Linear:
 class Lanes:
     """The lanes of a few requests of one line to global memory, by row and column of their array.
 
-    at: (rows, columns) of the elements of each request's active lanes, where the width of a row is not
-    known yet; width: bytes a lane; itemsize: of an element.
+    at: (rows, columns) of the elements of each request's active lanes, where the width of a row is
+    not known yet; width: bytes a lane; itemsize: of an element.
     """
 
     array: str
@@ -52,7 +53,8 @@ class Lanes:
 
     @lru_cache(maxsize=1024)  # noqa: B019 (a frozen dataclass: equal ones share their results)
     def wavefronts(self, row_length: int, clocks: float = 1.0) -> float:
-        """Wavefronts of a request, the mean, where rows are so many elements long (`model.l1_clocks`).
+        """Wavefronts of a request, the mean, where rows are so many elements long
+        (`model.l1_clocks`).
 
         clocks: of a full wavefront, see `full_wavefronts`.
         """
@@ -68,8 +70,8 @@ class Lanes:
 def full_wavefronts(wavefronts: float, full: float, clocks: float) -> float:
     """Wavefronts that count where a full one takes this many clocks (2 on a T4: 64 bytes a clock).
 
-    full: how many there were if the same words lay without conflicts. A wavefront that conflicts left
-    half empty may pass in one clock, so it counts as a half at least: the bound stays one.
+    full: how many there were if the same words lay without conflicts. A wavefront that conflicts
+    left half empty may pass in one clock, so it counts as a half at least: the bound stays one.
     """
     return max(wavefronts / clocks, min(full, wavefronts))
 
@@ -78,8 +80,8 @@ def full_wavefronts(wavefronts: float, full: float, clocks: float) -> float:
 class Part:
     """Accesses of one kind in a block: wavefronts of shared memory, or requests to global memory.
 
-    name: "shared load", "global store" and so on. full: share of the wavefronts of shared memory that
-    would be left without bank conflicts. lanes: None for shared memory.
+    name: "shared load", "global store" and so on. full: share of the wavefronts of shared memory
+    that would be left without bank conflicts. lanes: None for shared memory.
     """
 
     name: str
@@ -92,9 +94,9 @@ class Part:
 class BlockCounts:
     """What one block with a whole tile of C asks of its SM, and who counted it.
 
-    parts: of the pipe that delivers from L1 and shared memory. instructions: warp instructions of the
-    main loop; None where they are not known, and instructions_source says why. waits: clocks in which
-    one of its warps, alone, waits for loads (`waiting.waits`).
+    parts: of the pipe that delivers from L1 and shared memory. instructions: warp instructions of
+    the main loop; None where they are not known, and instructions_source says why. waits: clocks in
+    which one of its warps, alone, waits for loads (`waiting.waits`).
     """
 
     parts: tuple[Part, ...]
@@ -123,7 +125,9 @@ class BlockCounts:
 
 
 def depth_of(launch: Geometry) -> int:
-    """How far a block goes along K in one step; 64 for the kernels with wgmma, 16 where none is named."""
+    """How far a block goes along K in one step; 64 for the kernels with wgmma, 16 where none is
+    named.
+    """
     if launch.kernel.host == "tma":
         return 64
     return next((launch.params[name] for name in DEPTHS if name in launch.params), 16)
@@ -132,8 +136,8 @@ def depth_of(launch: Geometry) -> int:
 def of_block(launch: Geometry, arch: str) -> BlockCounts:
     """The counts of one block of a launch, compiled for arch. Kept in the cache of programs.
 
-    Raises what compiling and emulating it raise; ConfigError where the emulator finds a fault, since
-    counts of a wrong kernel say nothing.
+    Raises what compiling and emulating it raise; ConfigError where the emulator finds a fault,
+    since counts of a wrong kernel say nothing.
     """
     k = launch.kernel
     identity = disk.digest(
@@ -201,8 +205,8 @@ Key = tuple[str, int, int, str]
 def accesses(report: Report) -> dict[Key, tuple[float, float]]:
     """Wavefronts (shared memory) and requests (global memory) of a report that the pipe delivers.
 
-    Beside them the wavefronts that would be left without bank conflicts, at most as many. Shared memory: as
-    the machine code makes them where that is known, else as the PTX does.
+    Beside them the wavefronts that would be left without bank conflicts, at most as many. Shared
+    memory: as the machine code makes them where that is known, else as the PTX does.
     """
     found: dict[Key, tuple[float, float]] = {}
     past = _past_the_pipe(report)
@@ -280,8 +284,8 @@ COPY = (("global", "load"), ("shared", "store"))
 def _past_the_pipe(report: Report) -> set[tuple[int, int]]:
     """Line and width of the copies by cp.async.cg, 16 bytes a lane.
 
-    They go from L2 to shared memory and skip L1 (PTX ISA, cp.async). The recorded `shared_percent` of
-    mma_pipelined leaves no room for them in this pipe, so the bound does not count them.
+    They go from L2 to shared memory and skip L1 (PTX ISA, cp.async). The recorded `shared_percent`
+    of mma_pipelined leaves no room for them in this pipe, so the bound does not count them.
     """
     if not any(op.startswith("cp.async.cg") for op in report.instructions):
         return set()
@@ -296,9 +300,9 @@ def _by_formula(launch: Geometry) -> list[Part]:
     """Deliveries of a kernel fed by TMA, in wavefronts of 128 bytes.
 
     wgmma multiplies 64 rows: A is read once, B once for each 64 rows (the wgmma of PTX reads both
-    operands from shared memory; that ncu's counter of the pipe sees just these reads, and not what TMA
-    writes, is inferred from the recorded `shared_percent`). mma_tma reads fragments: a warp tile
-    WM x WN takes WM + WN elements a k. C leaves through registers or shared memory: left out.
+    operands from shared memory; that ncu's counter of the pipe sees just these reads, and not what
+    TMA writes, is inferred from the recorded `shared_percent`). mma_tma reads fragments: a warp
+    tile WM x WN takes WM + WN elements a k. C leaves through registers or shared memory: left out.
     """
     p, item = launch.params, ITEM_BYTES[launch.kernel.dtype]
     bm, bn = launch.tile
@@ -314,7 +318,9 @@ def _by_formula(launch: Geometry) -> list[Part]:
 
 
 def _instructions(launch: Geometry, arch: str) -> tuple[Linear | None, Linear | None, str]:
-    """Warp instructions of a block and the waits of one of its warps, by the machine code's main loop."""
+    """Warp instructions of a block and the waits of one of its warps, by the machine code's main
+    loop.
+    """
     bm, bn = launch.tile
     if launch.kernel.host == "tma" and "WM" not in launch.params:
         exposed = rates.latency(arch, "L2").clocks if launch.params.get("STAGES", 1) == 1 else 0.0
@@ -343,7 +349,9 @@ def _instructions(launch: Geometry, arch: str) -> tuple[Linear | None, Linear | 
 
 
 def multiplied(opcode: str, dtype: str) -> float:
-    """Multiply-adds of elements of this type that one warp instruction does: FFMA 32, HMMA.16816 2048."""
+    """Multiply-adds of elements of this type that one warp instruction does: FFMA 32, HMMA.16816
+    2048.
+    """
     kind, *words = opcode.split(".")
     if dtype in ("float32", "int32"):
         return WARP if (opcode == "IMAD" if dtype == "int32" else kind == "FFMA") else 0.0

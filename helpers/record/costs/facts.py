@@ -25,7 +25,8 @@ FEATURES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
         "thread block clusters": ("sm_90", ("CLUSTER_M",), "CUDA C++ Programming Guide, clusters"),
     }
 )
-"""By name: the first architecture that has it, patterns of a source that uses it, and who says so."""
+"""By name: the first architecture that has it, patterns of a source that uses it, and who says so.
+"""
 M16N8K16 = "sm_80"
 """First architecture whose mma.sync takes 16 values of k of 16 bits; before it 8 (PTX ISA, mma)."""
 

@@ -40,9 +40,10 @@ def little(place: str, gpu: str | Gpu | None = None, *, each: float | None = Non
     """What one SM must have under way at "DRAM", "L2", "L1", "shared memory" or the "FMA pipe".
 
     each: what one warp has under way, in bytes (default 128: one load of four bytes a lane), or in
-    instructions for the FMA pipe (default 1: each multiply-add needs the one before it). gpu: as for
-    `costs.bounds`. Source: Little, "A proof for the queuing formula L = lambda W", 1961; the latencies name
-    theirs. Raises UnknownNameError for another place, ConfigError for `each` of 0 or less.
+    instructions for the FMA pipe (default 1: each multiply-add needs the one before it). gpu: as
+    for `costs.bounds`. Source: Little, "A proof for the queuing formula L = lambda W", 1961; the
+    latencies name theirs. Raises UnknownNameError for another place, ConfigError for `each` of 0 or
+    less.
     """
     card_ = card(gpu)
     per_clock = card_.sms * card_.boost_mhz * 1e3  # SM clocks of a millisecond

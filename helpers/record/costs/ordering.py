@@ -18,7 +18,8 @@ TIE = 0.05
 
 
 def recorded(gpu: str = "h200", kernels: Sequence[str] | None = None) -> list[Bounds]:
-    """The bounds of every recorded point of a GPU whose code is that of now, with its measured time.
+    """The bounds of every recorded point of a GPU whose code is that of now, with its measured
+    time.
 
     kernels: only these. Raises UnknownNameError for a GPU without a record.
     """
@@ -34,7 +35,9 @@ def recorded(gpu: str = "h200", kernels: Sequence[str] | None = None) -> list[Bo
 
 @dataclass(frozen=True)
 class Ordering:
-    """Pairs of kernels whose predicted order is the measured one, is a tie, or is the other way round."""
+    """Pairs of kernels whose predicted order is the measured one, is a tie, or is the other way
+    round.
+    """
 
     agree: tuple[tuple[str, str], ...]
     ties: tuple[tuple[str, str], ...]
@@ -44,8 +47,9 @@ class Ordering:
 def order(every: Sequence[Bounds], *, tie: float = TIE, pure: bool = False) -> Ordering:
     """Compare the predicted order of measured kernels with the measured one, pair by pair.
 
-    Each pair is named slower first, as measured. tie: predictions within this share of the smaller are one.
-    pure: order by the bounds alone, without what waiting adds. Raises DataError where one has no time.
+    Each pair is named slower first, as measured. tie: predictions within this share of the smaller
+    are one. pure: order by the bounds alone, without what waiting adds. Raises DataError where one
+    has no time.
     """
     lacking = [b.kernel for b in every if b.measured is None]
     if lacking:

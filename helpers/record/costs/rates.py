@@ -1,4 +1,6 @@
-"""What a GPU does in a clock, and how long it lets one wait: rates and latencies, each with its source."""
+"""What a GPU does in a clock, and how long it lets one wait: rates and latencies, each with its
+source.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,20 @@ from helpers.ladder.model import SCHEDULERS
 from nogpu.device import Gpu
 
 L2_PORT = 64
-"""Bytes that an SM takes in from L2 in a clock at most: two sectors. An assumption: no data sheet says
-it. NVIDIA's A100 whitepaper gives 5,120 bytes a clock for all of L2, 47 an SM; no kernel of the record
-takes in more than three fifths of 64, and a test says so. So it is a bound, and a loose one.
+"""Bytes that an SM takes in from L2 in a clock at most: two sectors.
+
+An assumption: no data sheet says it. NVIDIA's A100 whitepaper gives 5,120 bytes a clock for all of
+L2, 47 an SM; no kernel of the record takes in more than three fifths of 64, and a test says so. So
+it is a bound, and a loose one.
 """
 L2_BYTES: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "t4": (1270e9, "measured by Jia et al., arXiv 1903.07486, table 3.1"),
     }
 )
-"""Bytes a second that all SMs together load from L2, where somebody measured it; else their ports bound it."""
+"""Bytes a second that all SMs together load from L2, where somebody measured it; else their ports
+bound it.
+"""
 WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "sm_75": (
@@ -66,7 +72,8 @@ def l2(gpu: Gpu) -> Rate:
 
 
 def deliveries(gpu: Gpu) -> Rate:
-    """Wavefronts of the data pipe that L1 and shared memory have in common: 32 words of 4 bytes each.
+    """Wavefronts of the data pipe that L1 and shared memory have in common: 32 words of 4 bytes
+    each.
 
     Source: CUDA C++ Programming Guide (32 banks, a word a clock); that L1 delivers through the same
     pipe is ncu's (l1tex__data_pipe_lsu_wavefronts), and the recorded counters agree.
@@ -94,13 +101,15 @@ MMA_SYNC: Mapping[str, tuple[float, str]] = MappingProxyType(
         )
     }
 )
-"""Share of the Tensor Cores' rate that mma.sync (and WMMA, made of it) reaches, where it is not 1."""
+"""Share of the Tensor Cores' rate that mma.sync (and WMMA, made of it) reaches, where it is not 1.
+"""
 
 
 def arithmetic(gpu: Gpu, dtype: str, *, wgmma: bool = False) -> tuple[str, str, Rate]:
     """The unit that multiplies elements of this type: its name, what it counts, and its rate.
 
-    Multiply-adds of single lanes; on Tensor Cores too, two FLOP each. wgmma: whether they are driven by it.
+    Multiply-adds of single lanes; on Tensor Cores too, two FLOP each. wgmma: whether they are
+    driven by it.
     """
     if dtype == "int32":
         rate = _a_clock(gpu, INTEGER_LANES, f"{INTEGER_LANES} products of integers a clock and SM")
@@ -155,7 +164,10 @@ LATENCIES: Mapping[str, Mapping[str, Latency]] = MappingProxyType(
         },
     }
 )
-"""By architecture and place. Others take those of a near one, as an assumption (`latency` says so)."""
+"""By architecture and place.
+
+Others take those of a near one, as an assumption (`latency` says so).
+"""
 
 
 def latency(arch: str, place: str) -> Latency:

@@ -1,4 +1,6 @@
-"""The other half, waiting: clocks in which one warp alone waits for what it asked, by its machine code."""
+"""The other half, waiting: clocks in which one warp alone waits for what it asked, by its machine
+code.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from nogpu.toolchain import SassInstruction
 
 ALU_CLOCKS = 4
-"""Clocks from an arithmetic instruction to one that needs it (Jia et al., arXiv 1804.06826, Volta)."""
+"""Clocks from an arithmetic instruction to one that needs it (Jia et al., arXiv 1804.06826, Volta).
+"""
 _REGISTER = re.compile(r"\bR(\d+)\b")
 _ALLOWED = re.compile(r"SB\d+, 0x([0-9a-f]+)")
 _READ_ONLY = ("STS", "STG", "LDGSTS", "BAR", "ISETP", "FSETP", "BRA")
@@ -18,10 +21,11 @@ _READ_ONLY = ("STS", "STG", "LDGSTS", "BAR", "ISETP", "FSETP", "BRA")
 def waits(loop: Sequence[SassInstruction], latencies: Mapping[str, float]) -> float:
     """Clocks in which a warp alone waits in one round of a main loop for what it loads.
 
-    The warp walks the loop in order, one instruction a clock, and stops where a register that it reads has
-    not come; what it waits for arithmetic is not counted. latencies: clocks of "LDG", "LDS", "LDSM", and of
-    "LDGSTS" (cp.async: DEPBAR waits for the groups that may not be under way any more). The last of four
-    rounds counts, so that what was asked for a round ahead has come. Barriers and busy units cost nothing.
+    The warp walks the loop in order, one instruction a clock, and stops where a register that it
+    reads has not come; what it waits for arithmetic is not counted. latencies: clocks of "LDG",
+    "LDS", "LDSM", and of "LDGSTS" (cp.async: DEPBAR waits for the groups that may not be under way
+    any more). The last of four rounds counts, so that what was asked for a round ahead has come.
+    Barriers and busy units cost nothing.
     """
     ready: dict[int, tuple[float, bool]] = {}
     groups: list[float] = []

@@ -1,4 +1,6 @@
-"""Section "launches": microseconds of the host that one launch costs, by the way in which it is asked for."""
+"""Section "launches": microseconds of the host that one launch costs, by the way in which it is
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ CASES: tuple[tuple[str, Size], ...] = (
     ("hopper_5", (512, 512, 512)),
     ("hopper_5", (509, 509, 509)),
 )
-"""Small products, for which a launch weighs: plain, by tensor maps, and with rows that must be copied."""
+"""Small products, for which a launch weighs: plain, by tensor maps, and with rows that must be
+copied.
+"""
 IN_FLIGHT = 100
 """Products queued before the host waits: with copies fewer than a stream's queue takes at once."""
 BATCHES = 20
@@ -29,10 +33,11 @@ BATCHES = 20
 
 @dataclass(frozen=True)
 class Asked(Launch, section="launches"):
-    """One product asked for in one way ("matmul", "run", "cupy", "bound", "graph"): microseconds of the host.
+    """One product asked for in one way ("matmul", "run", "cupy", "bound", "graph"): microseconds of
+    the host.
 
-    us: the median of batches of launches that nobody waits for, but that matmul waits for its result;
-    launches: all of them. A graph holds several products, and its time is divided by them.
+    us: the median of batches of launches that nobody waits for, but that matmul waits for its
+    result; launches: all of them. A graph holds several products, and its time is divided by them.
     """
 
     way: Key[Text]

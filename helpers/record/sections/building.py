@@ -24,7 +24,8 @@ BUILDS: Mapping[str, tuple[tuple[str, ...], str | None]] = {
     "unroll": ((), "#pragma unroll"),
     "no unrolling": ((), "#pragma unroll 1"),
 }
-"""Builds of one kernel: options of the compiler, and a pragma before its loop over k in the tile."""
+"""Builds of one kernel: options of the compiler, and a pragma before its loop over k in the tile.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Build(Entry, section="flags", required=True):
 
 
 def with_pragma(source: str, pragma: str | None) -> str:
-    """Source with a pragma before each loop `for (int k = 0; ...`, in place of one that stands there.
+    """Source with a pragma before each loop `for (int k = 0; ...`, in place of one that stands
+    there.
 
     Raises ConfigError if it has no such loop.
     """

@@ -1,14 +1,15 @@
-"""Sections "tuned" and "ragged": the tile of a kernel for a size, confirmed, and the choice of tile by shape.
+"""Sections "tuned" and "ragged": the tile of a kernel for a size, confirmed, and the choice of tile
+by shape.
 
-The search is section "sweep", a loop over the
-legal tiles in the order of a prediction: most kernels have hundreds, and a time takes a fraction of a
-second, so that the strategies of Kernel Tuner or Optuna, which avoid visiting every point, would save
-little and hide the table. Kernel Tuner times one configuration after the other and does not pair them
-with a baseline; where a space is too large for a loop, let it search, and confirm its best few here.
+The search is section "sweep", a loop over the legal tiles in the order of a prediction: most
+kernels have hundreds, and a time takes a fraction of a second, so that the strategies of Kernel
+Tuner or Optuna, which avoid visiting every point, would save little and hide the table. Kernel
+Tuner times one configuration after the other and does not pair them with a baseline; where a space
+is too large for a loop, let it search, and confirm its best few here.
 
-The fastest of hundreds of short times is in part the luckiest. So the best few are timed again at full
-effort, in turn with the default tile and cuBLAS; the fastest of those is timed once more, and only
-these last samples are recorded.
+The fastest of hundreds of short times is in part the luckiest. So the best few are timed again at
+full effort, in turn with the default tile and cuBLAS; the fastest of those is timed once more, and
+only these last samples are recorded.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ C = TypeVar("C", bound=Confirmed)
 def ragged_shapes(
     seed: int = RAGGED_SEED, count: int = RAGGED_COUNT, edges: tuple[int, int] = RAGGED_EDGES
 ) -> list[Size]:
-    """`count` shapes (M, N, K), each edge log-uniform between two edges; the same for the same seed."""
+    """`count` shapes (M, N, K), each edge log-uniform between two edges; the same for the same
+    seed.
+    """
     low, high = edges
     draw = random.Random(seed)
 
@@ -132,8 +135,8 @@ def confirm(
 
     tried: complete tile sizes. knockout: a first set of rounds finds the fastest of several, which
     must be faster than the default in at least three rounds of four of a second set, or the default
-    is kept; without it there is one tile, and it is kept. Raises ImplausibleError for a wrong result
-    or an impossible rate.
+    is kept; without it there is one tile, and it is kept. Raises ImplausibleError for a wrong
+    result or an impossible rate.
     """
     default = dict(k.params)
     plans = [

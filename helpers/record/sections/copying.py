@@ -1,4 +1,6 @@
-"""Section "transfers": bandwidth of copies in both directions, from pageable and from pinned memory."""
+"""Section "transfers": bandwidth of copies in both directions, from pageable and from pinned
+memory.
+"""
 
 from __future__ import annotations
 

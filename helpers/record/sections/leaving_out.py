@@ -1,7 +1,8 @@
 """Section "left_out": kernels built without one of their parts, in turn with the kernel as it is.
 
-The parts are macros of the kernels' files (`rungs.LEFT_OUT`), and the larger tile: without it the kernel
-has the tile of the rung before. All builds of a kernel take part in every round, so that the clock cancels.
+The parts are macros of the kernels' files (`rungs.LEFT_OUT`), and the larger tile: without it the
+kernel has the tile of the rung before. All builds of a kernel take part in every round, so that the
+clock cancels.
 """
 
 from __future__ import annotations

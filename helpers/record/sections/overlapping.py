@@ -1,7 +1,8 @@
-"""Section "overlap": products from host arrays to host result, their copies overlapped with compute.
+"""Section "overlap": products from host arrays to host result, their copies overlapped with
+compute.
 
-Only `Runner` touches the GPU; `compare` decides what it runs, how often and in which order. What is run
-is planned in helpers.ladder.streams.
+Only `Runner` touches the GPU; `compare` decides what it runs, how often and in which order. What is
+run is planned in helpers.ladder.streams.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ LIVE = Effort(pairs=5, max_pairs=15, seconds=0.5)
 class Overlapped(Entry, section="overlap"):
     """One variant of one product (see streams.Variant), in ms from host arrays to host result.
 
-    speedup: over the serial run from pageable memory, the median of ratios within a round. pin_ms: what
-    pinning the memory took. timeline: the operations of one run, see streams.operations.
+    speedup: over the serial run from pageable memory, the median of ratios within a round. pin_ms:
+    what pinning the memory took. timeline: the operations of one run, see streams.operations.
     """
 
     kernel: Key[Text]
@@ -202,7 +203,9 @@ class Runner:
             stream.synchronize()
 
     def _work(self, v: Variant) -> list[tuple[Step, Any, Callable[[], None]]]:
-        """Each step of a variant with its stream and the call that queues it, made ready beforehand."""
+        """Each step of a variant with its stream and the call that queues it, made ready
+        beforehand.
+        """
         cut = streams.row_panels(self.plan, v.panels)
         work = []
         for step in streams.schedule(v.panels, v.streams):
@@ -226,7 +229,9 @@ class Runner:
         wait_each: bool,
         mark: Callable[[Any], None] | None = None,
     ) -> None:
-        """Queue the steps. wait_each: the host waits after each. mark: records an event in a stream."""
+        """Queue the steps. wait_each: the host waits after each. mark: records an event in a
+        stream.
+        """
         for step, stream, queue in work:
             if step.what == "kernel":
                 stream.wait_event(self._arrived)  # B came through another stream
@@ -273,7 +278,9 @@ class Runner:
         return worst, ratio
 
     def timeline(self, v: Variant, runs: int = 3) -> tuple[Operation, ...]:
-        """The operations of one run by CUDA events, in ms after the first: of `runs`, the median one."""
+        """The operations of one run by CUDA events, in ms after the first: of `runs`, the median
+        one.
+        """
         return sorted((self._events(v) for _ in range(runs)), key=makespan)[runs // 2]
 
     def _events(self, v: Variant) -> tuple[Operation, ...]:

@@ -1,7 +1,8 @@
-"""Section "auto": the launch that `choosing.best` picks, of all kernels of the book, beside cuBLAS, shape by shape.
+"""Section "auto": the launch that `choosing.best` picks, of all kernels of the book, beside cuBLAS,
+shape by shape.
 
-The shapes are drawn anew, with seeds that no kernel and no formula was tuned on; beside them stand a few that are
-long or thin, the same in every record.
+The shapes are drawn anew, with seeds that no kernel and no formula was tuned on; beside them stand
+a few that are long or thin, the same in every record.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ EFFORT = protocol.RECORD
 class Picked(Entry, section="auto"):
     """A launch that was picked for a shape, beside cuBLAS. seed: of the shape; 0: a named one.
 
-    predicted: microseconds by the formula that picked it. ratio: cuBLAS's time over its own, pair by pair.
+    predicted: microseconds by the formula that picked it. ratio: cuBLAS's time over its own, pair
+    by pair.
     """
 
     dtype: Key[Text]
@@ -165,9 +167,11 @@ SECTIONS = (
 
 @dataclass(frozen=True)
 class Everywhere:
-    """The picks over the drawn set of a type. share: geometric mean of the ratios to cuBLAS; worst: the lowest.
+    """The picks over the drawn set of a type. share: geometric mean of the ratios to cuBLAS; worst:
+    the lowest.
 
-    named: the entries of the long and thin shapes. off: the root of the mean square of ln(measured / predicted).
+    named: the entries of the long and thin shapes. off: the root of the mean square of ln(measured
+    / predicted).
     """
 
     dtype: str
@@ -179,7 +183,9 @@ class Everywhere:
 
 
 def everywhere(record: Record, dtype: str) -> Everywhere | None:
-    """What a record says of a type; None unless every shape is there, measured with today's kernels."""
+    """What a record says of a type; None unless every shape is there, measured with today's
+    kernels.
+    """
     held = {(e.m, e.n, e.k): e for e in record.of(Picked) if e.dtype == dtype}
     entries = []
     for seed, size in drawn(dtype):

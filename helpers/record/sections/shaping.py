@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.ladder import hopper, launch, numbers, rungs
+from helpers.ladder import launch, numbers, rungs
 from helpers.ladder.kernel import Kernel, cdiv, geometry
 from helpers.ladder.rungs import catalog, find
 from helpers.record import protocol, sanitizer
@@ -46,10 +46,11 @@ SEED = 2026
 
 @dataclass(frozen=True)
 class Shaped(Entry):
-    """A kernel over many shapes, with operands aligned, and beginning one element into their memory.
+    """A kernel over many shapes, with operands aligned, and beginning one element into their
+    memory.
 
-    worst: the largest error over its bound, null where an element was never written. wrong: elements;
-    wrong_at: shapes. largest: of the shapes. shifted: which operands are, then.
+    worst: the largest error over its bound, null where an element was never written. wrong:
+    elements; wrong_at: shapes. largest: of the shapes. shifted: which operands are, then.
     """
 
     kernel: Key[Text]
@@ -106,11 +107,12 @@ def shapes(k: Kernel, count: int = COUNT, seed: int = SEED) -> list[Size]:
 
 
 def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Launch a kernel on every shape of a task and compare with float64: runs in a process of its own.
+    """Launch a kernel on every shape of a task and compare with float64: runs in a process of its
+    own.
 
-    task: {kernel, shapes, seed, shifted}. shifted: A, B and C begin one element into their memory, so
-    that nothing is aligned to more than an element. Returns the largest error over its bound (null where an element was never written), how
-    many elements are wrong, and at which shapes.
+    task: {kernel, shapes, seed, shifted}. shifted: A, B and C begin one element into their memory,
+    so that nothing is aligned to more than an element. Returns the largest error over its bound
+    (null where an element was never written), how many elements are wrong, and at which shapes.
     """
     k, session = find(task["kernel"]), Session()
     worst, wrong, wrong_at, done = 0.0, 0, [], 0

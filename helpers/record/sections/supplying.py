@@ -1,4 +1,6 @@
-"""Section "l2": what L2 delivers to the SMs, by how many of them want the same bytes at about the same time."""
+"""Section "l2": what L2 delivers to the SMs, by how many of them want the same bytes at about the
+same time.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +59,10 @@ WAYS = (
 class Supplied(Entry, section="l2"):
     """One launch of a block an SM, in which `sharing` neighbours take in the same bytes.
 
-    way: "loads" past L1, "bulk copies", "TMA boxes" or "multicast" (boxes for two SMs at once). skew: bytes
-    by which neighbours are apart on their way through them. bytes: of the whole buffer, which lies in L2.
-    gbs: what arrives at all SMs in GB/s, by events. per_clock: bytes that arrive at an SM in a clock of its own,
-    the median of the blocks. Of so many `runs`, the fastest.
+    way: "loads" past L1, "bulk copies", "TMA boxes" or "multicast" (boxes for two SMs at once).
+    skew: bytes by which neighbours are apart on their way through them. bytes: of the whole buffer,
+    which lies in L2. gbs: what arrives at all SMs in GB/s, by events. per_clock: bytes that arrive
+    at an SM in a clock of its own, the median of the blocks. Of so many `runs`, the fastest.
     """
 
     way: Key[Text]
@@ -93,7 +95,9 @@ def asked(sms: int, way: Way) -> list[tuple[int, int]]:
 
 
 def expected(words: Any, way: Way, sharing: int, skew: int, chunks: int) -> Any:
-    """What `seen` must hold after a launch over these 32-bit words (chunks of CHUNK bytes in a row)."""
+    """What `seen` must hold after a launch over these 32-bit words (chunks of CHUNK bytes in a
+    row).
+    """
     blocks = words.size * 4 // PART
     if way.entry == "l2_boxes":  # four boxes side by side, 128 bytes of each of 64 rows
         across = COLUMNS * 2 * 64 // CHUNK
@@ -127,7 +131,10 @@ class Runner:
             self.seen = self.cupy.zeros(self.sms, np.uint32)
 
     def once(self, way: Way, sharing: int, skew: int, chunks: int = CHUNKS) -> tuple[float, float]:
-        """Milliseconds of a launch, and the median of the clocks of its blocks. Raises ImplausibleError."""
+        """Milliseconds of a launch, and the median of the clocks of its blocks.
+
+        Raises ImplausibleError.
+        """
         arch = self.session.gpu.arch + ("a" if way.min_arch.endswith("a") else "")
         shared = RING if way.min_arch.endswith("a") else 0
         cubin = toolchain.compile(
@@ -157,7 +164,9 @@ class Runner:
             )
         return ms, float(statistics.median(clocks.tolist()))
 
-    def fastest(self, way: Way, sharing: int, skew: int, runs: int = LAUNCHES) -> tuple[float, float]:
+    def fastest(
+        self, way: Way, sharing: int, skew: int, runs: int = LAUNCHES
+    ) -> tuple[float, float]:
         """The fastest of several launches, after one that brings the buffer into L2."""
         self.once(way, sharing, skew, 8)
         return min(self.once(way, sharing, skew) for _ in range(runs))

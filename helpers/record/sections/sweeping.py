@@ -1,7 +1,8 @@
 """Section "sweep": the time of every legal tile of a kernel at one size.
 
 The catalog says which tiles are legal, the compiler which fit; the best by a simple prediction come
-first, so that a sweep cut short has timed those. Compiling runs in other processes, ahead of timing.
+first, so that a sweep cut short has timed those. Compiling runs in other processes, ahead of
+timing.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ def order(
 ) -> list[tuple[str, dict[str, int]]]:
     """Tiles of several kernels, best predicted first, the kernels in turn; defaults before all.
 
-    `merit` cannot tell some tiles apart (stages, the depth of a tile). Of those that share a merit the
-    nearest to the default comes first, and each further one waits for tiles that are REPEAT worse, so
-    that a limit does not fill up with variants of one shape.
+    `merit` cannot tell some tiles apart (stages, the depth of a tile). Of those that share a merit
+    the nearest to the default comes first, and each further one waits for tiles that are REPEAT
+    worse, so that a limit does not fill up with variants of one shape.
     """
     ranked: list[tuple[float, str, dict[str, int]]] = []
     for name in kernels:

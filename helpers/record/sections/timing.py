@@ -48,8 +48,8 @@ SLOW = "slow:"
 class Point(Launch, section="points", required=True, clears="skipped"):
     """One kernel or baseline at one size. Times in ms, rates in GFLOP/s (Gop/s for integers).
 
-    cublas_ratio: the median of paired ratios, with its quartiles; 1 is as fast as `baseline`. warm_ms
-    and its neighbours: one product as a program does it, see Session.serial_run.
+    cublas_ratio: the median of paired ratios, with its quartiles; 1 is as fast as `baseline`.
+    warm_ms and its neighbours: one product as a program does it, see Session.serial_run.
     """
 
     ms: Positive
@@ -192,7 +192,9 @@ Wanted = tuple[str, Kernel | None, Size]
 
 
 def todo(job: Job) -> Iterator[Wanted]:
-    """Points still to measure, small sizes first, grouped by operand type so that operands are shared."""
+    """Points still to measure, small sizes first, grouped by operand type so that operands are
+    shared.
+    """
     chosen, here = names(job.supports, job.request.kernels), job.record.index(Point)
     order = {"float32": 0, "int32": 1, "float16": 2, "bfloat16": 3}
 
@@ -217,7 +219,9 @@ def _fields(name: str, k: Kernel | None, size: Size) -> dict[str, Any]:
 
 
 def _left_out(job: Job, name: str, size: Size) -> bool:
-    """Whether the file says that this one is too slow to be measured; naming the kernel overrides it."""
+    """Whether the file says that this one is too slow to be measured; naming the kernel overrides
+    it.
+    """
     return name not in job.request.kernels and any(
         (e.kernel, e.size) == (name, size) and e.reason.startswith(SLOW)
         for e in job.record.of(Skipped)

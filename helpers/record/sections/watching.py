@@ -38,7 +38,9 @@ from helpers.record.store import (
 from nogpu.errors import ConfigError, DataError, ToolchainError
 
 WATCHED: Mapping[str, Size] = {"aligned": (256, 768, 384), "ragged": (197, 523, 397)}
-"""Launches under compute-sanitizer: whole tiles of every kernel, several blocks and steps of k; neither."""
+"""Launches under compute-sanitizer: whole tiles of every kernel, several blocks and steps of k;
+neither.
+"""
 FEW_SMS = {"SMS": 4}
 """For kernels that fill a number of SMs: so few that blocks take several tiles, and share some."""
 LIMIT = 60.0
@@ -50,7 +52,9 @@ START_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Watched(Entry):
-    """A kernel at one shape of WATCHED under one check. first: its first report; wrong: elements of C."""
+    """A kernel at one shape of WATCHED under one check. first: its first report; wrong: elements of
+    C.
+    """
 
     kernel: Key[Text]
     params: Params
@@ -86,8 +90,8 @@ KINDS["sanitizer"] = {"controls": Controlled, "rows": Watched}
 
 @dataclass(frozen=True)
 class Mutated(Entry):
-    """A mutant of tools/mutants.py, or (fault "") its kernel without a fault, under one check, or none
-    (""), all its launches together.
+    """A mutant of tools/mutants.py, or (fault "") its kernel without a fault, under one check, or
+    none (""), all its launches together.
     """
 
     name: Key[Text]
@@ -154,7 +158,10 @@ CONTROLS = (
         "C read before it is written",
     ),
 )
-"""Of each check, one control at least must be caught, or it is not believed. None can wait for ever."""
+"""Of each check, one control at least must be caught, or it is not believed.
+
+None can wait for ever.
+"""
 
 
 def watch_controls(
@@ -229,7 +236,10 @@ def watched_shapes(k: Kernel) -> dict[str, Size]:
 def launched(
     kernel: str, size: Size, params: Mapping[str, int], cubin: Path, check: str
 ) -> dict[str, Any]:
-    """One launch for helpers.record.one. Under initcheck C stays unwritten, and nobody reads it back."""
+    """One launch for helpers.record.one.
+
+    Under initcheck C stays unwritten, and nobody reads it back.
+    """
     named = dict(zip("MNK", size, strict=True))
     unread = check == "initcheck"
     return {
@@ -275,9 +285,9 @@ def _shapes(lacks: Sequence[Missing]) -> list[str]:
 def lacking(job: Job) -> Iterator[Step]:
     """Launch every kernel under every check of compute-sanitizer, the controls first.
 
-    The processes run side by side; a step takes what one of them said. A tool that misses its controls
-    is refused, and nothing of it is recorded. Raises ToolchainError where there is no tool, or none of
-    them reports any fault.
+    The processes run side by side; a step takes what one of them said. A tool that misses its
+    controls is refused, and nothing of it is recorded. Raises ToolchainError where there is no
+    tool, or none of them reports any fault.
     """
     chosen = checked_kernels(job)
     lacks = missing_checks(chosen, job.record, job.request.again)
@@ -340,7 +350,10 @@ def fine(found: Verdict) -> bool:
 
 
 def _keep(job: Job, task: Task, found: Verdict, stamp: Mapping[str, Any]) -> Done:
-    """Put what a run said into the record, a row for each shape. Raises DataError for an unknown log."""
+    """Put what a run said into the record, a row for each shape.
+
+    Raises DataError for an unknown log.
+    """
     if found.state == "unknown":
         raise DataError(found.log)
     shapes: Mapping[str, Size] = task.row["shapes"]

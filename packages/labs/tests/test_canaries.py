@@ -1,4 +1,6 @@
-"""A word in each place that a grader can read comes out nowhere: neither in marks nor in PTX; with no defence it does."""
+"""A word in each place that a grader can read comes out nowhere: neither in marks nor in PTX; with
+no defence it does.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ KINDS = (
     "PTX",
     "log",
 )
-"""All that comes out, by kind: facts as JSON, and what is made of them; the last two the compile process hands on."""
+"""All that comes out, by kind: facts as JSON, and what is made of them; the last two the compile
+process hands on.
+"""
 DEFENCES = (("list",), ("lock",), ("list", "lock"))
 
 
@@ -64,7 +68,10 @@ class Graded:
 
 
 def texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """What came out, by kind, file by file. Left out: what the owner of a word handed in, and what is made of it."""
+    """What came out, by kind, file by file.
+
+    Left out: what the owner of a word handed in, and what is made of it.
+    """
     out = folder / "out"
     for path in sorted(p for p in out.rglob("*") if p.is_file() and p.name != "private.txt"):
         if path.suffix == ".zip":
@@ -134,8 +141,9 @@ def test_no_word_comes_out(defences: tuple[str, ...], graded) -> None:
 
 
 def test_with_no_defence_every_word_comes_out_and_every_kind_tells_one(graded) -> None:
-    """The control: what is looked for can be found, of each place and in all that is searched but the gradebook,
-    which holds points alone. Some of those who steal even keep their points."""
+    """The control: what is looked for can be found, of each place and in all that is searched but
+    the gradebook, which holds points alone. Some of those who steal even keep their points.
+    """
     found = graded()
     assert {place for place, _ in found.leaks} == set(PLACES)
     assert {kind for _, kind in found.leaks} >= set(KINDS) - {"gradebook"}

@@ -1,4 +1,6 @@
-"""A whole class: what it costs, kills at every result, and neighbours who change nothing; and what is recorded of it."""
+"""A whole class: what it costs, kills at every result, and neighbours who change nothing; and what
+is recorded of it.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,9 @@ def here(
 
 @contextmanager
 def dask(workers: int, book: Path = ROOT, **settings: str) -> Iterator[tuple[str, list[int]]]:
-    """Address of a scheduler, and the process ids of its workers, each with one thread and nobody over it."""
+    """Address of a scheduler, and the process ids of its workers, each with one thread and nobody
+    over it.
+    """
     pytest.importorskip("distributed", reason="Dask is not installed: this test did not run")
     env = {**os.environ, "PYTHONPATH": str(book), **settings}
     started: list[subprocess.Popen[str]] = []
@@ -206,7 +208,8 @@ def test_a_cluster_that_cannot_work_is_said_in_one_line(
     assert "pip install -e '.[cluster]'" in said(address)
 
 
-# -- what is sent, and what a worker refuses -----------------------------------------------------------
+# -- what is sent, and what a worker refuses
+# -----------------------------------------------------------
 
 
 def test_a_task_holds_neither_the_secret_nor_a_name(course: courses.Course) -> None:

@@ -1,4 +1,6 @@
-"""Honest kernels of every lab, under twenty random orders of warps each: no wrong element, and nothing found."""
+"""Honest kernels of every lab, under twenty random orders of warps each: no wrong element, and
+nothing found.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ SOLUTIONS = [
 
 
 def alarms(lab: labs.Lab, source: rehearsing.Source) -> list[str]:
-    """What was found, and what was wrong, in twenty orders; the smaller cases of a student take their turns."""
+    """What was found, and what was wrong, in twenty orders; the smaller cases of a student take
+    their turns.
+    """
     variant = next(v for v in lab.variants if v.name == source.variant)
     asked, found = lab.asked(variant), []
     small = sorted(cases(asked, b"a secret of a course", "alarms"), key=lambda c: c.M * c.N * c.K)

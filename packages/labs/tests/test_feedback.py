@@ -1,4 +1,6 @@
-"""A student's feedback: a page that stands by itself and that everybody can read, and the same as text."""
+"""A student's feedback: a page that stands by itself and that everybody can read, and the same as
+text.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def table(course: courses.Course, name: str, text: str) -> None:
     (course.folder / f"{name}.csv").write_text(text, encoding="utf-8")
 
 
-# -- regrade -----------------------------------------------------------------------------------------
+# -- regrade
+# -----------------------------------------------------------------------------------------
 
 
 def test_a_changed_result_says_old_new_and_why_and_the_earlier_one_is_kept(
@@ -141,7 +142,8 @@ def test_another_name_or_note_needs_no_run(
     assert r.late and r.file == "ada_LATE_1_10_lab2.cu" and r.marked == RIGHT
 
 
-# -- fixes -------------------------------------------------------------------------------------------
+# -- fixes
+# -------------------------------------------------------------------------------------------
 
 HEAD = "student,lab,old,new,reason\n"
 
@@ -203,7 +205,8 @@ def test_text_that_looks_like_a_pattern_is_text() -> None:
     assert made == [r"\1\g<0> c\d"] and "a(b)" in notes[0]
 
 
-# -- what a notebook declares ------------------------------------------------------------------------
+# -- what a notebook declares
+# ------------------------------------------------------------------------
 
 
 def declaring(**of: object) -> bytes:

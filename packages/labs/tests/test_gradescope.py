@@ -164,7 +164,8 @@ def test_what_is_not_as_documented_is_seen() -> None:
     assert faults(good | {"tests": [good["tests"][0] | {"visibility": "later"}]}) == ["visibility"]
 
 
-# -- times -------------------------------------------------------------------------------------------
+# -- times
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

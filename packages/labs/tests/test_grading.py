@@ -1,4 +1,6 @@
-"""A folder of submissions: whose they are, what is judged of them, how a cut run goes on, and the marks."""
+"""A folder of submissions: whose they are, what is judged of them, how a cut run goes on, and the
+marks.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def notebook(*cells: str, outputs: str = "") -> bytes:
     ).encode()
 
 
-# -- whose -------------------------------------------------------------------------------------------
+# -- whose
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,8 @@ def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(collect(tmp_path, "lab2")[1].raw or b"") == 256_001
 
 
-# -- courses -----------------------------------------------------------------------------------------
+# -- courses
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -183,7 +187,8 @@ def test_a_damaged_course_is_refused(text: str, tmp_path: Path) -> None:
         courses.read(tmp_path / "none")
 
 
-# -- judging -----------------------------------------------------------------------------------------
+# -- judging
+# -----------------------------------------------------------------------------------------
 
 CLASS = {
     "s1": HONEST,
@@ -319,7 +324,8 @@ def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bytes(
     assert clean == files(tmp_path / "whole")
 
 
-# -- marks -------------------------------------------------------------------------------------------
+# -- marks
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -407,7 +413,8 @@ def test_without_results_there_is_no_report(tmp_path: Path, course: courses.Cour
         report(TWO, course, tmp_path)
 
 
-# -- at the terminal ---------------------------------------------------------------------------------
+# -- at the terminal
+# ---------------------------------------------------------------------------------
 
 
 def test_from_a_new_course_to_marks_at_the_terminal(
@@ -460,7 +467,8 @@ def test_labs_know_nothing_of_grading() -> None:
     assert done.stdout.strip() == "[]"
 
 
-# -- gradebooks --------------------------------------------------------------------------------------
+# -- gradebooks
+# --------------------------------------------------------------------------------------
 
 CANVAS = (
     "Student,ID,SIS User ID,SIS Login ID,Section,Lab 1 (11),Lab 2 (12),Final Score\r\n"

@@ -1,4 +1,6 @@
-"""A lab as a student has it: the notebook, its cells, what is handed in, and the book that its first cell fetches."""
+"""A lab as a student has it: the notebook, its cells, what is handed in, and the book that its
+first cell fetches.
+"""
 
 from __future__ import annotations
 
@@ -78,13 +80,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# -- the whole path ----------------------------------------------------------------------------------
+# -- the whole path
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lab", LABS, ids=lambda one: one.number)
 def test_a_lab_is_handed_out_worked_on_and_collected(lab: labs.Lab, tmp_path: Path) -> None:
-    """As a student: run all, write a solution and an answer, run all; and as the teacher: collect, judge."""
+    """As a student: run all, write a solution and an answer, run all; and as the teacher: collect,
+    judge.
+    """
     course = courses.new(tmp_path / "course")
     out = tmp_path / "students" / "4711" / f"{lab.entry}.ipynb"
     folder = out.parent
@@ -146,7 +151,8 @@ def test_what_is_handed_out_is_a_notebook_that_says_what_it_is(
         nbformat.validate(notebook)
 
 
-# -- cells, without a notebook -----------------------------------------------------------------------
+# -- cells, without a notebook
+# -----------------------------------------------------------------------
 
 
 def test_a_cell_of_a_lab_is_kept_and_checked_for_its_variant(
@@ -237,7 +243,8 @@ def test_another_version_of_the_lab_is_told(here: Path, capsys: pytest.CaptureFi
     )
 
 
-# -- answers, and what is handed in ------------------------------------------------------------------
+# -- answers, and what is handed in
+# ------------------------------------------------------------------
 
 
 def test_an_answer_is_kept_as_it_stands(here: Path) -> None:
@@ -376,7 +383,8 @@ def test_a_teachers_repository_gives_a_button(
     assert "not the address of a repository on GitHub" in capsys.readouterr().err
 
 
-# -- Stop --------------------------------------------------------------------------------------------
+# -- Stop
+# --------------------------------------------------------------------------------------------
 
 
 def children(pid: int) -> list[str]:
@@ -398,7 +406,9 @@ class Kernel:
         )
 
     def stopped(self, code: str, until: Callable[[], object]) -> str:
-        """The error by which a cell ends that is interrupted a second after `until`; "" if it goes on."""
+        """The error by which a cell ends that is interrupted a second after `until`; "" if it goes
+        on.
+        """
         # Else Jupyter aborts a cell that comes right after one that ends by an error.
         id_ = self.client.execute(code, stop_on_error=False)
         began = time.monotonic()
@@ -427,7 +437,9 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
 def test_stop_ends_the_check_and_not_the_notebook(kernel: Kernel) -> None:
-    """While a source compiles that would take all its time: the cell ends, the kernel and its names stay."""
+    """While a source compiles that would take all its time: the cell ends, the kernel and its names
+    stay.
+    """
     assert (
         kernel.run(
             'from tilelabs import labs\nfrom helpers.page.workbench import mine\nlabs.begin("2")\nkept = 41'
@@ -449,7 +461,8 @@ def test_a_compiler_in_the_notebooks_own_process_does_not_stop(kernel: Kernel) -
     assert kernel.stopped(f"compiling.compiled({job!r})", lambda: True) == ""
 
 
-# -- the book that the first cell fetches ------------------------------------------------------------
+# -- the book that the first cell fetches
+# ------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -462,7 +475,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fetched(source: Path, folder: Path, code: str = "", lab: labs.Lab = TWO) -> tuple[Path, str]:
-    """Where the first cell puts the book, in an empty folder on Colab, and what it and `code` print."""
+    """Where the first cell puts the book, in an empty folder on Colab, and what it and `code`
+    print.
+    """
     course = courses.new(folder / "course")
     [setup] = [
         "".join(c["source"]) for c in labs.handout(lab, course)["cells"] if c["id"] == "setup"
@@ -512,7 +527,9 @@ def held(clone: Path) -> Iterator[bytes]:
 
 
 def solutions_in(clone: Path) -> list[str]:
-    """Solutions and twins of which a clone holds the text: whole, or their file, or a change of theirs."""
+    """Solutions and twins of which a clone holds the text: whole, or their file, or a change of
+    theirs.
+    """
     texts = {}
     for lab in LABS:
         folder = lab.folder / rehearsing.FOLDER

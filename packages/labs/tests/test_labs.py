@@ -1,4 +1,6 @@
-"""Labs: their rubrics, and how kernels come out: solutions, the starter, wrong twins, at the terminal."""
+"""Labs: their rubrics, and how kernels come out: solutions, the starter, wrong twins, at the
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def points(found: labs.Checked) -> dict[str, int]:
     return {p.rubric.id: p.points for p in found.parts if not p.rubric.by_hand}
 
 
-# -- rubrics -----------------------------------------------------------------------------------------
+# -- rubrics
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda one: one.number)
@@ -80,7 +83,8 @@ def test_unknown_labs_and_variants_are_refused() -> None:
         labs.check("2", HONEST, variant="A transpose")
 
 
-# -- how kernels come out ----------------------------------------------------------------------------
+# -- how kernels come out
+# ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("lab", "source"), TRIED, ids=lambda one: getattr(one, "name", ""))
@@ -102,7 +106,9 @@ def test_every_variant_is_solved_and_no_solution_solves_another(lab: labs.Lab) -
 
 
 def test_a_rehearsal_says_what_is_odd() -> None:
-    """Its own wrong twins: a solution that is none, a twin without fault, other points, other words."""
+    """Its own wrong twins: a solution that is none, a twin without fault, other points, other
+    words.
+    """
     two = labs.lab("2")
     good = rehearsing.Source("x", "solution", two.variants[0].name, HONEST)
     assert not rehearsing.rehearsed(two, good).odd
@@ -134,7 +140,9 @@ def test_a_damaged_rehearsal_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("student", range(3))
 @pytest.mark.parametrize("lab", COUNTING, ids=lambda one: one.number)
 def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) -> None:
-    """A solution keeps them for every student; the starter, and a twin that counts too much, for none."""
+    """A solution keeps them for every student; the starter, and a twin that counts too much, for
+    none.
+    """
     counted = {p.id: p.points for p in lab.parts if p.counts in rubrics.COUNTED}
     variant = lab.variants[student % len(lab.variants)]
     asked = lab.asked(variant)
@@ -157,7 +165,8 @@ def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) 
         assert student % len(lab.variants), f"{variant.name} has no twin that counts too much"
 
 
-# -- at the terminal ---------------------------------------------------------------------------------
+# -- at the terminal
+# ---------------------------------------------------------------------------------
 
 
 def test_labs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,7 +211,8 @@ def test_every_variant_has_a_starter_that_compiles_and_the_tag_of_its_course(
             assert not found.marked.refused and not found.ok
 
 
-# -- other machines ----------------------------------------------------------------------------------
+# -- other machines
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not clang.available(), reason="no clang here")

@@ -27,7 +27,8 @@ def said(found: marking.Marked) -> str:
     return json.dumps([found.refused, found.log, [vars(r) | {"case": 0} for r in found.runs]])
 
 
-# -- cases -------------------------------------------------------------------------------------------
+# -- cases
+# -------------------------------------------------------------------------------------------
 
 
 def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
@@ -53,7 +54,9 @@ def test_cases_are_derived_and_differ_by_whose_they_are() -> None:
 
 @pytest.mark.parametrize("aligned", [1, 4, 8])
 def test_counted_sizes_are_aligned_and_fill_their_tiles(aligned: int) -> None:
-    """What lies beyond the last whole step of 16 along K would be work for some students and not for others."""
+    """What lies beyond the last whole step of 16 along K would be work for some students and not
+    for others.
+    """
     asked = replace(ASKED, edge=(128, 128, 32), aligned=aligned)
     for student in range(20):
         for case in cases(asked, SECRET, student)[:2]:
@@ -72,7 +75,8 @@ def test_a_fault_at_an_edge_costs_every_student_the_same() -> None:
     assert any(left(f"another secret {n}".encode() * 2, "student 0", 1) != first for n in range(4))
 
 
-# -- honest sources ----------------------------------------------------------------------------------
+# -- honest sources
+# ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +106,9 @@ def test_an_honest_source_raises_no_alarm(student: int) -> None:
 
 
 def test_the_line_that_makes_most_is_named() -> None:
-    """For an honest source the line that a person names, for one that strides the load that strides."""
+    """For an honest source the line that a person names, for one that strides the load that
+    strides.
+    """
     lines = hostile.STRIDED.splitlines()
     [strides] = [n for n, line in enumerate(lines, 1) if "A[(k0 + tx)" in line]
     strided = mark(hostile.STRIDED, ASKED, FEW[:1]).heaviest("sectors")
@@ -162,7 +168,8 @@ def test_what_does_not_compile_names_its_line() -> None:
     assert '"q" is undefined' in found.refused and "lab.cu(10)" in found.log
 
 
-# -- wrong sources -----------------------------------------------------------------------------------
+# -- wrong sources
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", hostile.WRONG)
@@ -177,7 +184,8 @@ def test_a_wrong_source_is_not_right(name: str, honest: marking.Marked) -> None:
         assert any(kind == "uninitialised" for r in wrong for kind, _, _ in r.findings)
 
 
-# -- what a source may read --------------------------------------------------------------------------
+# -- what a source may read
+# --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("defence", ["list", "lock", "both"])
@@ -201,7 +209,8 @@ def test_no_foreign_byte_comes_out(
     assert found.stage == ("compile" if defence == "lock" else "includes")
 
 
-# -- limits ------------------------------------------------------------------------------------------
+# -- limits
+# ------------------------------------------------------------------------------------------
 
 
 def test_text_that_comes_back_is_short_and_plain() -> None:

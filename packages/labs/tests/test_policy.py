@@ -1,4 +1,6 @@
-"""What a teacher decides beside the facts: groups, due dates, late days, extensions, and who handed nothing in."""
+"""What a teacher decides beside the facts: groups, due dates, late days, extensions, and who handed
+nothing in.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ def times(place: Path, **at: str) -> None:
     keep(TWO, {s: moment(text, UTC) for s, text in at.items()}, place / "out")
 
 
-# -- groups ------------------------------------------------------------------------------------------
+# -- groups
+# ------------------------------------------------------------------------------------------
 
 G = "student,group,lab\n"
 
@@ -118,7 +121,8 @@ def test_who_is_in_two_groups_is_named(place: Path) -> None:
     assert groups(courses.read(place / "course"), TWO) == {"one": ("s1",)}
 
 
-# -- late days ---------------------------------------------------------------------------------------
+# -- late days
+# ---------------------------------------------------------------------------------------
 
 DUE = 'timezone = "Europe/Berlin"\n[due]\n2 = "2026-12-01T23:59+01:00"\n'
 
@@ -211,7 +215,8 @@ def test_a_policy_that_does_not_fit_is_refused_in_one_line(
     assert told in str(refused.value) and "\n" not in str(refused.value)
 
 
-# -- times -------------------------------------------------------------------------------------------
+# -- times
+# -------------------------------------------------------------------------------------------
 
 HEAD = "Identifier,Full name,Status,Grade,Maximum grade,Last modified (submission),Last modified (grade)\n"
 
@@ -281,7 +286,8 @@ def test_times_are_given_once_at_the_terminal(
     assert cli.main(asked) == 0 and marks(place)["s1"]["final"] == "80"
 
 
-# -- nothing handed in -------------------------------------------------------------------------------
+# -- nothing handed in
+# -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("choice", "shown"), [("empty", ""), ("zero", "0")])

@@ -1,4 +1,5 @@
-"""Times of a class's kernels: what is timed is judged at every launch, kept, reported, and no part of points.
+"""Times of a class's kernels: what is timed is judged at every launch, kept, reported, and no part
+of points.
 
 The GPU is pretended: NumPy in CuPy's place, a clock that says what each contender takes.
 """
@@ -200,7 +201,8 @@ def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         time_on_gpu(HONEST, ASKED, "tiled_16", (64, 64, 64))
 
 
-# -- a class -----------------------------------------------------------------------------------------
+# -- a class
+# -----------------------------------------------------------------------------------------
 
 FOUND = Timed(
     "", "NVIDIA Pretended", (2048,) * 3, "tiled_16", 0, 30, {"yours": Spread(3.0, 2.9, 3.1, 9)},

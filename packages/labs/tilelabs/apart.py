@@ -1,13 +1,14 @@
 """A job in a process of its own: what it wastes, it wastes of that process.
 
-    done = run("helpers.page.judging.hidden:compiled", {"source": text}, Limits(seconds=20), readable=folders)
-    done.value if not done.fault else done.fault
+    done = run("helpers.page.judging.hidden:compiled", {"source": text}, Limits(seconds=20),
+    readable=folders) done.value if not done.fault else done.fault
 
-The child starts from nothing: its own session, an empty folder as its working directory, a few words of
-environment, limits on memory, processor time and files. What it is told comes in by a pipe as JSON and goes
-out so, with a limit on its size; the parent decides what to make of it. Where the kernel has Landlock, the
-child can be locked first: it reads below the folders that it is given, writes nowhere, starts no program and
-opens no TCP connection. Linux has all of it; macOS enforces no limit on memory, Windows has neither.
+The child starts from nothing: its own session, an empty folder as its working directory, a few
+words of environment, limits on memory, processor time and files. What it is told comes in by a pipe
+as JSON and goes out so, with a limit on its size; the parent decides what to make of it. Where the
+kernel has Landlock, the child can be locked first: it reads below the folders that it is given,
+writes nowhere, starts no program and opens no TCP connection. Linux has all of it; macOS enforces
+no limit on memory, Windows has neither.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ MB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What a job may use: bytes of address space, seconds of processor time and by the clock on the wall,
-    bytes of what it answers, and of each file that it writes into its own folder (0: it writes none); files
-    that are open at a time."""
+    """What a job may use: bytes of address space, seconds of processor time and by the clock on the
+    wall, bytes of what it answers, and of each file that it writes into its own folder (0: it
+    writes none); files that are open at a time.
+    """
 
     memory: int = 2048 * MB
     seconds: int = 20
@@ -52,8 +54,8 @@ class Limits:
 class Done:
     """How a job ended: its value, or a fault in a sentence; seconds by the clock on the wall.
 
-    ended: "" if the job answered (also with an error of its own), else what ended it: "time", "memory",
-    "signal", "answer" or "silence". kind: the name of an error's class.
+    ended: "" if the job answered (also with an error of its own), else what ended it: "time",
+    "memory", "signal", "answer" or "silence". kind: the name of an error's class.
     """
 
     value: Any
@@ -79,10 +81,11 @@ def run(
 ) -> Done:
     """Call a function ("module:function") with a job in a process of its own, and wait for it.
 
-    job and what the function returns are what JSON can say. readable: files and folders that it may read,
-    all else is locked; None: no lock. environment: words more than the five. Its module's `ready()`, where it has one, is called before the lock.
-    An exception here, such as KeyboardInterrupt, ends the child. Raises ConfigError for a call that is not
-    "module:function", and where a lock is asked for and this machine has none.
+    job and what the function returns are what JSON can say. readable: files and folders that it may
+    read, all else is locked; None: no lock. environment: words more than the five. Its module's
+    `ready()`, where it has one, is called before the lock. An exception here, such as
+    KeyboardInterrupt, ends the child. Raises ConfigError for a call that is not "module:function",
+    and where a lock is asked for and this machine has none.
     """
     limits = limits or Limits()
     if call.count(":") != 1:
@@ -200,7 +203,8 @@ def _done(answer: bytes, ended: str, status: int | None, limits: Limits, took: f
         )
 
 
-# -- in the child ------------------------------------------------------------------------------------
+# -- in the child
+# ------------------------------------------------------------------------------------
 
 
 def serve(head: Mapping[str, Any]) -> None:
@@ -264,7 +268,8 @@ def _die_with_the_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-# -- Landlock: three system calls, by number the same on every architecture ----------------------------
+# -- Landlock: three system calls, by number the same on every architecture
+# ----------------------------
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
@@ -294,10 +299,11 @@ def landlock() -> int:
 
 
 def lock(readable: Iterable[str]) -> None:
-    """From here on this process reads below these paths, and else touches no file, program or TCP port.
+    """From here on this process reads below these paths, and else touches no file, program or TCP
+    port.
 
-    Files that are open, and libraries that are loaded, stay so. A path that does not exist is left out.
-    Raises OSError where the kernel refuses.
+    Files that are open, and libraries that are loaded, stay so. A path that does not exist is left
+    out. Raises OSError where the kernel refuses.
     """
     version = landlock()
     libc = ctypes.CDLL(None, use_errno=True)

@@ -5,7 +5,8 @@
     print(report)
 
 Comes in: CUDA C++ (or PTX) and NumPy arrays. Goes out: the arrays, changed, and a `Report`.
-Read first: emulator/__init__.py (its four parts), emulator/launching/run.py (one launch), toolchain.py.
+Read first: emulator/__init__.py (its four parts), emulator/launching/run.py (one launch),
+toolchain.py.
 """
 
 from nogpu.emulator import EngineStep, Finding, LineAccess, Report, TensorMap, launch, prepared

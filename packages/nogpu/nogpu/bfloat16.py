@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 BFLOAT16_NAN = 0x7FFF
-"""The one NaN that a conversion to bfloat16 gives, whatever the sign and payload of what it was given.
+"""The one NaN that a conversion to bfloat16 gives, whatever the sign and payload of what it was
+given.
 
 Source: PTX ISA, cvt, and __float2bfloat16 of cuda_bf16.hpp, which does the same on the host.
 """

@@ -1,9 +1,9 @@
 """CUDA C++ to PTX by the clang that the `ziglang` wheel carries, for machines without NVRTC.
 
-clang knows CUDA's language and none of its functions: those come from `packages/nogpu/nogpu/clang_cuda/`, headers
-of this project's own. What they lack does not compile, and the error says that another compiler would.
-There is no assembler here: what needs machine code (registers, SASS) is read from a stored table
-(`nogpu.compiled`) or refused.
+clang knows CUDA's language and none of its functions: those come from
+`packages/nogpu/nogpu/clang_cuda/`, headers of this project's own. What they lack does not compile,
+and the error says that another compiler would. There is no assembler here: what needs machine code
+(registers, SASS) is read from a stored table (`nogpu.compiled`) or refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class Translated:
 
 
 def command() -> tuple[str, ...]:
-    """How clang is called: TILE_CLANG, or `zig clang`. Raises ToolchainError where there is neither."""
+    """How clang is called: TILE_CLANG, or `zig clang`.
+
+    Raises ToolchainError where there is neither.
+    """
     if named := os.environ.get("TILE_CLANG"):
         return (named,)
     try:
@@ -95,8 +98,8 @@ _COMMA_IN_BOUND = re.compile(r"\[(\w+<[^][<>(){};]*,[^][<>(){};]*>::\w+)\]")
 def mended(source: str) -> str:
     """The source with parentheses around a bound such as [Share<A, B>::COUNT]; lines stay.
 
-    In the first parameter of a function template clang takes the comma for the end of the parameter;
-    C++ does not, and in parentheses both mean the same.
+    In the first parameter of a function template clang takes the comma for the end of the
+    parameter; C++ does not, and in parentheses both mean the same.
     """
     return _COMMA_IN_BOUND.sub(r"[(\1)]", source)
 
@@ -212,8 +215,8 @@ def translate(
     """PTX of CUDA C++, with the lines of the source and of the calls that were inlined.
 
     name_expressions are template instances such as "tile<8>". Of options, those of the preprocessor
-    count; the others are NVRTC's. Raises CompileError with clang's messages in NVRTC's shape, "name(line):
-    error: ...", ToolchainError where there is no clang.
+    count; the others are NVRTC's. Raises CompileError with clang's messages in NVRTC's shape,
+    "name(line): error: ...", ToolchainError where there is no clang.
     """
     version()  # says what is wrong with a clang that cannot do it
     with tempfile.TemporaryDirectory(prefix="tile-by-tile-") as made:
@@ -268,10 +271,11 @@ def _widened(ir: str, believe: Callable[[list[int]], int]) -> str:
     """A copy of a float4 or float2 as one access, as the hardware and NVRTC make it.
 
     Of an object in a declared array, reached through a cast pointer, clang believes the array's
-    alignment. What the copy's other side is aligned to says what the type is, and so what was promised:
-    as long as nothing is optimised, `believe` the larger of the two (max), and min afterwards.
-    Of stores LLVM makes one by itself where it may, and copies from a variable of the thread it leaves
-    out: those only get the alignment. (One store alone in a loop it would move, and forget its line.)
+    alignment. What the copy's other side is aligned to says what the type is, and so what was
+    promised: as long as nothing is optimised, `believe` the larger of the two (max), and min
+    afterwards. Of stores LLVM makes one by itself where it may, and copies from a variable of the
+    thread it leaves out: those only get the alignment. (One store alone in a loop it would move,
+    and forget its line.)
     """
     local: set[str] = set()
     lines = ir.split("\n")
@@ -374,8 +378,8 @@ def _asked(ir: str) -> dict[str, _Place]:
 def _told(ir: str, asked: dict[str, _Place]) -> str:
     """What LLVM moved out of a loop gets its line back, which it forgets then.
 
-    The line belongs to a function that may be inlined in several places: the nearest instruction of the
-    same function says where this one is.
+    The line belongs to a function that may be inlined in several places: the nearest instruction of
+    the same function says where this one is.
     """
     places, lines, made = _places(ir), ir.split("\n"), list[str]()
     free = 1 + max((int(n) for n in re.findall(r"^!(\d+) = ", ir, re.M)), default=0)
@@ -405,7 +409,8 @@ _FILE = re.compile(r'^\t\.file\t(\d+) "((?:[^"\\]|\\.)*)"', re.M)
 
 
 def _inlined(text: str, main: str) -> str:
-    """Put the inlining that LLVM writes as comments (`@[ file:line:col ]`) into the .loc directives.
+    """Put the inlining that LLVM writes as comments (`@[ file:line:col ]`) into the .loc
+    directives.
 
     Of the calls, the innermost that stands in the source itself is named.
     """

@@ -1,13 +1,14 @@
 """What NVRTC made of a project's sources, stored for machines that have no NVRTC.
 
-Registers, spills and machine code are NVIDIA's compiler's alone. The folder that the project registers holds two
-files for each source, by the name of its kernel: `NAME.json` has registers and spills, of the sources whose machine
-code somebody looks at too; a row is found by the text that was compiled (comments aside), its headers, its macros,
-its options and the architecture: where one of them differs there is no row.
+Registers, spills and machine code are NVIDIA's compiler's alone. The folder that the project
+registers holds two files for each source, by the name of its kernel: `NAME.json` has registers and
+spills, of the sources whose machine code somebody looks at too; a row is found by the text that was
+compiled (comments aside), its headers, its macros, its options and the architecture: where one of
+them differs there is no row.
 
-`NAME.xz` has the disassemblies, and the PTX itself of all that is to run on machines with no compiler at all:
-there the emulator runs it. PTX says the lines of its source, so it is found by the exact text.
-`python -m tools.compiled` writes both, and tests hold them to what NVRTC says.
+`NAME.xz` has the disassemblies, and the PTX itself of all that is to run on machines with no
+compiler at all: there the emulator runs it. PTX says the lines of its source, so it is found by the
+exact text. `python -m tools.compiled` writes both, and tests hold them to what NVRTC says.
 """
 
 from __future__ import annotations
@@ -37,14 +38,17 @@ _KERNEL = re.compile(r"\b__global__\b[^(){};]*?\b(\w{1,60})\s*\(", re.ASCII)
 
 
 def file_of(source: str) -> str:
-    """The stem of the files of a source: the name of its first kernel in small letters, else "nameless"."""
+    """The stem of the files of a source: the name of its first kernel in small letters, else
+    "nameless".
+    """
     found = _KERNEL.search(_ATTRIBUTE.sub(" ", _COMMENT.sub(" ", source)))
     return found[1].lower() if found else "nameless"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One compilation. kernels: registers, spill stores, spill loads, stack and shared bytes by entry.
+    """One compilation. kernels: registers, spill stores, spill loads, stack and shared bytes by
+    entry.
 
     sass: the number of its disassembly, or None where nobody asked for it.
     """
@@ -158,7 +162,8 @@ def slim(text: str) -> str:
     return "\n".join(kept)
 
 
-# -- PTX, for machines with no compiler ---------------------------------------------------------------
+# -- PTX, for machines with no compiler
+# ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ from nogpu.errors import (
 WARP = 32
 """Threads in a warp, on every CUDA GPU so far."""
 WORD = 4
-"""Bytes of a word: what one of the 32 banks of shared memory holds side by side (CUDA C++ Programming
-Guide)."""
+"""Bytes of a word: what one of the 32 banks of shared memory holds side by side (CUDA C++
+Programming Guide).
+"""
 LINE = 128
 """Bytes of a cache line: four sectors (Nsight Compute, Profiling Guide)."""
 
@@ -280,7 +281,8 @@ architecture: GeForce cards of sm_86, sm_89 and sm_120 do half (NVIDIA's archite
 
 
 def typical(arch: str) -> Gpu:
-    """A card of the table with this architecture, the first one; of one that the table lacks, the nearest below.
+    """A card of the table with this architecture, the first one; of one that the table lacks, the
+    nearest below.
 
     arch: such as "sm_75" or "sm_90a". Raises UnknownNameError for an architecture without limits.
     """
@@ -315,7 +317,9 @@ def described(key: str, facts: Mapping[str, Any]) -> Gpu:
 
 
 def card_of(key: str, facts: Mapping[str, Any]) -> Gpu:
-    """The card of a record under the record's name: as the table has it, or as the record describes it."""
+    """The card of a record under the record's name: as the table has it, or as the record describes
+    it.
+    """
     known = named(str(facts.get("name", "")))
     if known is not None and (known.arch, known.sms) == (facts.get("arch"), facts.get("sms")):
         return replace(known, key=key)
@@ -328,7 +332,9 @@ def admit(card: Gpu) -> None:
 
 
 def admit_recorded(folder: Path) -> None:
-    """Put the cards into GPUS that have a record in this folder (KEY.json) and describe themselves in it."""
+    """Put the cards into GPUS that have a record in this folder (KEY.json) and describe themselves
+    in it.
+    """
     for path in sorted(folder.glob("*.json")):
         if path.stem in _CARDS:
             continue
@@ -392,7 +398,9 @@ class LiveGpu:
 
     @property
     def bandwidth_gbs(self) -> float | None:
-        """Bandwidth in GB/s: the table's, else bus width times twice the memory clock; None if untold."""
+        """Bandwidth in GB/s: the table's, else bus width times twice the memory clock; None if
+        untold.
+        """
         told = self.memory_bus_bits / 8 * 2 * self.memory_clock_mhz / 1e3
         return self.known.bandwidth_gbs if self.known else told or None
 
@@ -416,7 +424,8 @@ def _driver_library() -> ctypes.CDLL | None:
 
 @cache
 def driver_cuda() -> tuple[int, int] | None:
-    """The CUDA version that this machine's NVIDIA driver was made for, such as (12, 4); None: no driver.
+    """The CUDA version that this machine's NVIDIA driver was made for, such as (12, 4); None: no
+    driver.
 
     Source: CUDA driver API, cuDriverGetVersion (1000 x major + 10 x minor; asks no GPU).
     """
@@ -436,15 +445,18 @@ def driver_sees_gpus() -> int:
 
 
 PER_THREAD_STREAM = 2
-"""The number of the default stream that is another one in each thread (CUDA runtime API, cudaStreamPerThread)."""
+"""The number of the default stream that is another one in each thread (CUDA runtime API,
+cudaStreamPerThread).
+"""
 
 
 def stream_at_hand(what: str) -> tuple[int, int, int]:
-    """Device, CuPy's current stream, and the thread where that stream's number stands for one in each (else 0).
+    """Device, CuPy's current stream, and the thread where that stream's number stands for one in
+    each (else 0).
 
-    What is kept for these three is used by one launch after the other. what: is launched, for the error. Raises
-    ConfigError while the stream is captured: zeros would then be written when the graph runs and not now, and the
-    graph would go on using what is kept for others.
+    What is kept for these three is used by one launch after the other. what: is launched, for the
+    error. Raises ConfigError while the stream is captured: zeros would then be written when the
+    graph runs and not now, and the graph would go on using what is kept for others.
     """
     import cupy
 

@@ -1,9 +1,9 @@
 """What is kept between processes: compiled and translated programs, in the user's own cache folder.
 
-An entry is a compressed pickle behind its checksum, under the hash of everything that decides what it holds. It
-is written beside its place and moved there, so that several processes may share the folder; the
-least recently used go when the folder grows too large. A pickle can run code when it is read, so
-only a folder and files that belong to this user, and that nobody else can write, are read.
+An entry is a compressed pickle behind its checksum, under the hash of everything that decides what
+it holds. It is written beside its place and moved there, so that several processes may share the
+folder; the least recently used go when the folder grows too large. A pickle can run code when it is
+read, so only a folder and files that belong to this user, and that nobody else can write, are read.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ def _only_mine(facts: os.stat_result) -> bool:
     return facts.st_uid == os.getuid() and not facts.st_mode & 0o022
 
 
-# -- what decides an entry ---------------------------------------------------------------------------
+# -- what decides an entry
+# ---------------------------------------------------------------------------
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
@@ -122,7 +123,9 @@ def _code_of(files: tuple[tuple[str, int, int], ...]) -> str:
 
 
 _INCLUDE = re.compile(
-    r"""(?:\#|%:)[ \t]*include(?:_next)?\b\s*(?:["<]([^">\n]+)[">])?|\b__has_include\w*\s*\(\s*["<]([^">\n]+)"""
+    r"""(?:\#|%:)[
+    \t]*include(?:_next)?\b\s*(?:["<]([^">\n]+)[">])?|\b__has_include\w*\s*\(\s*["<]([^">\n]+)
+    """
 )
 _CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 
@@ -130,8 +133,8 @@ _CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 def headers(source: str, folders: Sequence[str]) -> dict[str, str] | None:
     """Path and text of every header that a source may include, but for the compiler's own.
 
-    Every folder is tried for every name, and conditions are not looked at, so there may be more than
-    are read. None if one cannot be told, or if the text depends on the clock.
+    Every folder is tried for every name, and conditions are not looked at, so there may be more
+    than are read. None if one cannot be told, or if the text depends on the clock.
     """
     found: dict[str, str] = {}
     todo = [(source, "")]
@@ -158,7 +161,8 @@ def headers(source: str, folders: Sequence[str]) -> dict[str, str] | None:
 def kept(kind: str, identity: str, make: Callable[[], T]) -> T:
     """What `make` returns: from the disk if a process kept it under this kind and identity.
 
-    Whatever `make` raises is raised, and not kept. A cache that cannot be read or written is no error.
+    Whatever `make` raises is raised, and not kept. A cache that cannot be read or written is no
+    error.
     """
     folder = _folder()
     if folder is None:
@@ -198,7 +202,9 @@ def _read(path: Path) -> tuple[bool, Any]:
 
 
 def replace_file(path: Path, content: str | bytes, mode: int = 0o644) -> None:
-    """Write a file whole or not at all, its folder too; text as UTF-8 with the line ends that it has."""
+    """Write a file whole or not at all, its folder too; text as UTF-8 with the line ends that it
+    has.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:

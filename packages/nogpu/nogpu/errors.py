@@ -19,8 +19,8 @@ WHOLE = "TILE_TRACEBACK"
 class TileError(Exception):
     """Base of all errors raised by this package.
 
-    In a notebook it shows the reader's own lines and the message, and nothing of this package. The whole
-    traceback is there with TILE_TRACEBACK=1 in the environment, or after `%xmode Verbose`.
+    In a notebook it shows the reader's own lines and the message, and nothing of this package. The
+    whole traceback is there with TILE_TRACEBACK=1 in the environment, or after `%xmode Verbose`.
     """
 
     def _render_traceback_(self) -> list[str]:
@@ -43,8 +43,9 @@ def _shell() -> Any:
 def _own_lines(trace: TracebackType | None) -> Iterator[str]:
     """Each line of the reader's on the way to the error, as IPython points at lines.
 
-    Up to this package that is all but IPython itself; behind it only what stands in cells, such as a
-    function that was handed over. A cell magic is no line: its text is the reader's, the call is not.
+    Up to this package that is all but IPython itself; behind it only what stands in cells, such as
+    a function that was handed over. A cell magic is no line: its text is the reader's, the call is
+    not.
     """
     inside = False
     for frame, number in walk_tb(trace):
@@ -78,12 +79,16 @@ class UnknownKernelError(UnknownNameError):
 
 
 class SourceError(TileError):
-    """Bytes or text that cannot be a kernel's source, or that ask the compiler for what it may not read."""
+    """Bytes or text that cannot be a kernel's source, or that ask the compiler for what it may not
+    read.
+    """
 
 
 class CompileError(TileError):
-    """CUDA source that the compiler refuses. `log` holds the compiler's messages, file and line first; `hint`
-    what to do, where that is known.
+    """CUDA source that the compiler refuses.
+
+    `log` holds the compiler's messages, file and line first; `hint` what to do, where that is
+    known.
     """
 
     def __init__(self, message: str, log: str = "", source_name: str = "", hint: str = "") -> None:

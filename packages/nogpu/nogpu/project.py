@@ -1,6 +1,8 @@
-"""What a project tells its compilers: where its headers lie, and where its compiled programs are stored.
+"""What a project tells its compilers: where its headers lie, and where its compiled programs are
+stored.
 
-The compilers and the emulator know no catalog of kernels: who has one registers here what they need of it.
+The compilers and the emulator know no catalog of kernels: who has one registers here what they need
+of it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from pathlib import Path
 include_folders: list[Path] = []
 """Folders in which the headers of a source are looked for, the first first."""
 stored: Path | None = None
-"""The folder of compiled programs, for machines without a compiler (`nogpu.compiled`); None: there is none."""
+"""The folder of compiled programs, for machines without a compiler (`nogpu.compiled`); None: there
+is none.
+"""
 
 
 def header(name: str) -> Path | None:

@@ -1,7 +1,7 @@
 """CUDA source as text: its comments, its functions, and a whole program cut down to its kernels.
 
-Nothing here compiles or runs: text goes in, text of the same lines comes out, so that every line number
-that a compiler or the emulator names is a line of what was typed.
+Nothing here compiles or runs: text goes in, text of the same lines comes out, so that every line
+number that a compiler or the emulator names is a line of what was typed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 def decode(raw: bytes, name: str = "the file") -> str:
     """A source as text: UTF-8, with or without a byte order mark, lines ended by LF, CR LF or CR.
 
-    Raises SourceError, with what to do, for bytes that are no UTF-8, UTF-16, a NUL, nothing but spaces, or
-    more than MOST_BYTES.
+    Raises SourceError, with what to do, for bytes that are no UTF-8, UTF-16, a NUL, nothing but
+    spaces, or more than MOST_BYTES.
     """
     if len(raw) > MOST_BYTES:
         raise SourceError(
@@ -83,7 +83,8 @@ def _includes(text: str) -> tuple[str, ...]:
 
 
 def headers(source: str) -> tuple[Path, ...]:
-    """Files of the project's include folders that a source includes, and those that they include, each once.
+    """Files of the project's include folders that a source includes, and those that they include,
+    each once.
 
     As the compiler looks for them: beside the file that includes them, then in those folders.
     """
@@ -117,9 +118,10 @@ _PLAIN = re.compile(r"""\#[ \t]*include[ \t]*(?:<([\w./+-]+)>|"([\w./+-]+)")[ \t
 def check_includes(source: str, allowed: frozenset[str] = HEADERS) -> tuple[str, ...]:
     """The headers that a source includes, each of them allowed.
 
-    Wherever a directive that reads a file may stand, also split over lines, spelt with digraphs or escapes,
-    or inside a comment or a string that another reading of the text ends sooner, it must be a plain
-    `#include <header>` of an allowed one. Raises SourceError naming the line of anything else.
+    Wherever a directive that reads a file may stand, also split over lines, spelt with digraphs or
+    escapes, or inside a comment or a string that another reading of the text ends sooner, it must
+    be a plain `#include <header>` of an allowed one. Raises SourceError naming the line of anything
+    else.
     """
     text, found = _SPLICE.sub("", source), []
     for start, word in _asking(text):
@@ -139,7 +141,8 @@ def check_includes(source: str, allowed: frozenset[str] = HEADERS) -> tuple[str,
 
 
 def _asking(text: str) -> Iterator[tuple[int, str]]:
-    """Places of what may be a directive that reads a file, or asks whether there is one, and its word.
+    """Places of what may be a directive that reads a file, or asks whether there is one, and its
+    word.
 
     Every place is looked at once: what follows a comment is remembered by where the comment ends.
     """
@@ -232,7 +235,9 @@ _BEFORE_NAME = re.compile(
 
 
 def pieces(source: str) -> Iterator[Piece]:
-    """What a source declares outside all functions, in order; namespaces and extern "C" are entered."""
+    """What a source declares outside all functions, in order; namespaces and extern "C" are
+    entered.
+    """
     text = _bare(source)
     at = start = 0
     while at < len(text):
@@ -339,7 +344,8 @@ def _name(plain: str) -> str:
     return words[-1] if words else ""
 
 
-# -- a whole program, cut down to its kernels -------------------------------------------------------
+# -- a whole program, cut down to its kernels
+# -------------------------------------------------------
 
 _INCLUDE = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]*(?P<name><[^>\n]+>|"[^"\n]+")[^\n]*')
 _DEVICE_HEADER = re.compile(
@@ -395,9 +401,9 @@ def device_code(source: str, folders: tuple[str, ...] = ()) -> Pasted:
     """The kernels of a whole .cu file and what they need; the host's part is blanked out.
 
     Left out are main, functions, types and variables that use what only a host has (a launch with
-    <<< >>>, CUDA's host functions, the C++ library, files), and #include lines of headers for hosts.
-    Every line keeps its number. A function that names neither side stays: kernels may call it.
-    folders: where headers in quotes may lie; one that lies there stays.
+    <<< >>>, CUDA's host functions, the C++ library, files), and #include lines of headers for
+    hosts. Every line keeps its number. A function that names neither side stays: kernels may call
+    it. folders: where headers in quotes may lie; one that lies there stays.
     """
     out, gone = source, []
     for piece in pieces(source):

@@ -36,7 +36,8 @@ _HEADERS = (
         "-runtime-cu12",
     ),
 )
-"""A header, the names of those that come with it, and the wheels of CUDA 13 and 12 that bring them."""
+"""A header, the names of those that come with it, and the wheels of CUDA 13 and 12 that bring them.
+"""
 _STANDARD = re.compile(
     r"c?(?:assert|float|limits|math|std(?:arg|def|int|io|lib)|string|time)(?:\.h)?|algorithm|array"
     r"|functional|iostream|limits|memory|numeric|string|tuple|type_traits|utility|vector"
@@ -111,7 +112,9 @@ def _candidates() -> list[Path]:
 
 
 def installed_nvrtc() -> dict[int, Path]:
-    """The first NVRTC in the usual folders of each CUDA major version, by that version, newest first."""
+    """The first NVRTC in the usual folders of each CUDA major version, by that version, newest
+    first.
+    """
     found: dict[int, Path] = {}
     for folder in _candidates():
         for path in sorted(folder.glob("libnvrtc.so.*")):
@@ -163,7 +166,9 @@ def _open_nvrtc() -> tuple[ctypes.CDLL, Path, str]:
 
 
 def _include_folders(library: Path, major: int) -> tuple[str, ...]:
-    """CUDA's headers beside this NVRTC (crt/mma.h included), in search order: those of its own major."""
+    """CUDA's headers beside this NVRTC (crt/mma.h included), in search order: those of its own
+    major.
+    """
     root = library.resolve().parent.parent
     wheels = [Path(p) / "nvidia" for p in sys.path if p]
     guesses = [root / "include", root.parent / "include"]
@@ -249,12 +254,16 @@ def available() -> bool:
 
 
 def stored() -> bool:
-    """Whether nothing compiles here and the stored programs of the book's pages take the compiler's place."""
+    """Whether nothing compiles here and the stored programs of the book's pages take the compiler's
+    place.
+    """
     return not available() and bool(compiled.compiler())
 
 
 def compiler() -> str:
-    """What compiles here, such as "NVRTC 13.0" or "clang 22.1.8 of zig 0.17.1", or "NVRTC 13.0 (stored)"."""
+    """What compiles here, such as "NVRTC 13.0" or "clang 22.1.8 of zig 0.17.1", or "NVRTC 13.0
+    (stored)".
+    """
     if _HANDED:
         return next(iter(_HANDED.values())).compiler
     if uses_clang():
@@ -368,7 +377,9 @@ def compile(
 
 @contextmanager
 def handed(source: str, made: Compiled) -> Iterator[None]:
-    """Take `made` for what this source compiles to, within the block: another process has compiled it."""
+    """Take `made` for what this source compiles to, within the block: another process has compiled
+    it.
+    """
     key = (source, made.arch, ())
     _HANDED[key] = made
     try:
@@ -379,7 +390,8 @@ def handed(source: str, made: Compiled) -> Iterator[None]:
 
 _HANDED: dict[tuple[str, str, tuple[tuple[str, str], ...]], Compiled] = {}
 _STORED: dict[bytes, bytes] = {}
-"""Where there is no nvdisasm: machine code made here, and what stands for it in the stored table."""
+"""Where there is no nvdisasm: machine code made here, and what stands for it in the stored table.
+"""
 
 
 def not_stored(name: str) -> str:
@@ -398,7 +410,10 @@ def _program_before(
     options: tuple[str, ...],
     expressions: tuple[str, ...],
 ) -> tuple[str, str, Mapping[str, str]]:
-    """PTX, log and names of a source that NVRTC compiled elsewhere. Raises what it raised, or ToolchainError."""
+    """PTX, log and names of a source that NVRTC compiled elsewhere.
+
+    Raises what it raised, or ToolchainError.
+    """
     if not compiled.compiler():
         nvrtc()  # raises ToolchainError with what to install
     held = compiled.program(source, name, arch, macros, options, expressions)
@@ -426,7 +441,8 @@ def _assembled_before(
 
 
 def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
-    """Which headers of the project a source includes, as they stand now: path, time and size of each.
+    """Which headers of the project a source includes, as they stand now: path, time and size of
+    each.
 
     Part of the key under which a compiled source is kept, so that an edited header is seen.
     """
@@ -445,7 +461,9 @@ def header_state(source: str) -> tuple[tuple[str, int, int], ...]:
 
 @lru_cache(maxsize=128)
 def _states(folders: tuple[Path, ...], source: str) -> tuple[tuple[str, int, int], ...]:
-    """`header_state` of headers in these folders as first asked for: while no file changes, no name does."""
+    """`header_state` of headers in these folders as first asked for: while no file changes, no name
+    does.
+    """
     states = [(path, path.stat()) for path in headers(source)]
     return tuple(sorted((str(path), s.st_mtime_ns, s.st_size) for path, s in states))
 
@@ -471,8 +489,10 @@ def _compile(
 
 
 ALONE = "--no-source-include"
-"""An option of NVRTC: the working directory is not searched for headers; and here, the project's folders are not
-either. Nor is the folder of the header that includes another, which CUDA's crt/mma.h counts on: its folder is named, and last."""
+"""An option of NVRTC: the working directory is not searched for headers; and here, the project's
+folders are not either. Nor is the folder of the header that includes another, which CUDA's
+crt/mma.h counts on: its folder is named, and last.
+"""
 
 Made = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
 """PTX, cubin, log, resources by kernel, names by name expression."""
@@ -592,7 +612,8 @@ def arch_number(arch: str) -> int:
 
 
 def runs(arch: str, needed: str) -> bool:
-    """Whether a GPU of an architecture can run what needs one: code for sm_90a runs on nothing but sm_90.
+    """Whether a GPU of an architecture can run what needs one: code for sm_90a runs on nothing but
+    sm_90.
 
     Raises ConfigError for what names no architecture.
     """
@@ -647,8 +668,8 @@ def _tool(name: str) -> str:
 def sass(cubin: bytes, lines: bool = False) -> str:
     """Disassembly of a cubin, with comments about source lines if asked.
 
-    Where there is no nvdisasm, the stored one of the book's sources. Raises ToolchainError where that is
-    missing, too, or nvdisasm refuses the cubin.
+    Where there is no nvdisasm, the stored one of the book's sources. Raises ToolchainError where
+    that is missing, too, or nvdisasm refuses the cubin.
     """
     if kept := compiled.sass(_STORED.get(cubin, cubin)):
         return kept
@@ -673,8 +694,9 @@ def sass(cubin: bytes, lines: bool = False) -> str:
 
 @dataclass(frozen=True)
 class SassInstruction:
-    """One machine instruction: its byte address, opcode with modifiers, operands, the predicate that
-    guards it, such as "!P0" (empty where it always runs), and its source line (0 where nobody asked).
+    """One machine instruction: its byte address, opcode with modifiers, operands, the predicate
+    that guards it, such as "!P0" (empty where it always runs), and its source line (0 where nobody
+    asked).
     """
 
     address: int
@@ -697,8 +719,8 @@ def sass_instructions(
 ) -> tuple[tuple[SassInstruction, ...], dict[str, int]]:
     """Instructions of one kernel in address order, and its labels by address.
 
-    file: the name given to `compile`: with it each instruction knows its line there. Code inlined from
-    another file has the line that called it.
+    file: the name given to `compile`: with it each instruction knows its line there. Code inlined
+    from another file has the line that called it.
     """
     instructions: list[SassInstruction] = []
     labels: dict[str, int] = {}
@@ -741,12 +763,12 @@ def main_loop(
 ) -> tuple[SassInstruction, ...]:
     """The loop in which whole tiles are multiplied: what a kernel does nearly all the time.
 
-    Of the innermost loops that multiply, those count that hold at least half as many multiply-adds as
-    the fullest: shorter ones finish what unrolling left over. Among them it is the one with the
+    Of the innermost loops that multiply, those count that hold at least half as many multiply-adds
+    as the fullest: shorter ones finish what unrolling left over. Among them it is the one with the
     largest share of multiply-adds. A kernel with a loop for whole, aligned tiles and one for ragged
-    tiles spends more instructions on each multiply-add in the second, which may be unrolled further.
-    Where no floating-point instruction multiplies, IMAD counts; where no loop does, the whole kernel is
-    returned.
+    tiles spends more instructions on each multiply-add in the second, which may be unrolled
+    further. Where no floating-point instruction multiplies, IMAD counts; where no loop does, the
+    whole kernel is returned.
     """
     multiplies = _multiplies if any(map(_multiplies, instructions)) else _multiplies_integers
 
@@ -782,8 +804,8 @@ def _loops(
     """The natural loops of a kernel: the number of the first instruction of each, and its body.
 
     A jump back is one to an instruction that every way to the jump leads through (it dominates the
-    jump); the body is what reaches the jump without passing there. So code that the compiler puts out
-    of line belongs to its loop, and a loop that merely stands between does not.
+    jump); the body is what reaches the jump without passing there. So code that the compiler puts
+    out of line belongs to its loop, and a loop that merely stands between does not.
     """
     after = _successors(instructions, labels)
     before: dict[int, set[int]] = {}
@@ -826,8 +848,8 @@ def _successors(
 ) -> dict[int, tuple[int, ...]]:
     """The instructions that may run after each, by number: the next one, the target of a branch.
 
-    BSYNC goes on where a BSSY of the same barrier register says: registers are used again, so at the
-    next such place. Calls return. A jump through a register leads nowhere that is known.
+    BSYNC goes on where a BSSY of the same barrier register says: registers are used again, so at
+    the next such place. Calls return. A jump through a register leads nowhere that is known.
     """
     number = {instruction.address: i for i, instruction in enumerate(instructions)}
     meeting: dict[str, set[int]] = {}

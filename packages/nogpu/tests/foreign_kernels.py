@@ -795,7 +795,8 @@ def shared_atomics(M: int, N: int, K: int) -> Outcome:
     return plain(source, "mm", (cdiv(N, 32), M), (32, 4), M, N, K)
 
 
-# -- with the faults that such code has --------------------------------------------------------------
+# -- with the faults that such code has
+# --------------------------------------------------------------
 
 _REDUCTION = """
 __global__ void mm(const float* A, const float* B, float* C, int M, int N, int K) {

@@ -689,7 +689,9 @@ def test_an_endless_loop_ends_in_a_finding():
 
 
 def test_a_busy_machine_ends_no_kernel_early(monkeypatch):
-    """By the clock on the wall an hour goes by at each look; what is limited is the processor's time."""
+    """By the clock on the wall an hour goes by at each look; what is limited is the processor's
+    time.
+    """
     hours = itertools.count(step=3600.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(hours))
     source = """

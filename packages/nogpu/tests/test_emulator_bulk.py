@@ -1,4 +1,5 @@
-"""The copy engine (TMA), instruction by instruction: boxes, swizzles, edges, bytes that are counted, and faults.
+"""The copy engine (TMA), instruction by instruction: boxes, swizzles, edges, bytes that are
+counted, and faults.
 
 Tiles are built by formulas of NumPy here, not by those of the emulator.
 """
@@ -646,7 +647,8 @@ def bf16(values: np.ndarray) -> np.ndarray:
 
 
 def reduced(operation, kind, *, blocks=3, at=(0, 0), later="", of_row="", **options):
-    """Report, and both arrays as numbers: 40 x 72 to which boxes were added, and 64 beside each other; each before.
+    """Report, and both arrays as numbers: 40 x 72 to which boxes were added, and 64 beside each
+    other; each before.
 
     of_row: another operation for the 64, with its type.
     """

@@ -1,7 +1,7 @@
 """Random programs with arrays of their own, shuffles and conditions: the emulator beside g++.
 
-Each program is a list of statements over a thread's state. For g++ a statement is a loop over the 32
-threads of a warp; for the emulator all of them are one kernel.
+Each program is a list of statements over a thread's state. For g++ a statement is a loop over the
+32 threads of a warp; for the emulator all of them are one kernel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Writer:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.arrays = {name: self.rng.choice(TYPES) for name in ("a", "b")}
-        # Arrays that lie in memory at addresses equal for all threads are the rule: loops make them.
+        # Arrays that lie in memory at addresses equal for all threads are the rule: loops make
+        # them.
         self.even = seed % 3 != 0
 
     def index(self) -> str:

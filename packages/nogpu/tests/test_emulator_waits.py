@@ -500,7 +500,8 @@ def test_a_kernel_without_waits_has_no_gates_and_no_turns():
     ],
 )
 def test_a_fence_of_the_block_does_not_use_up_what_another_block_released(fences, kinds, schedule):
-    """What a flag of another block hands on waits for a fence of the device, however many come before.
+    """What a flag of another block hands on waits for a fence of the device, however many come
+    before.
 
     The data were loaded before they were written, so a cache may hold the old ones.
     """
@@ -562,7 +563,9 @@ def test_who_waits_knows_what_those_did_that_were_counted(threads: int, schedule
 
 
 def test_who_was_counted_knows_nothing_of_those_that_wait() -> None:
-    """The counted thread writes again where the other reads after the barrier: nothing orders the two."""
+    """The counted thread writes again where the other reads after the barrier: nothing orders the
+    two.
+    """
     source = ARRIVE.replace("BEFORE", "s[lane] = lane;").replace("AFTER", "")
     source = source.replace('asm volatile("bar.sync 2, 64;" ::: "memory");\n', "")
     report = emulator.launch(source, "k", 1, 64, [np.zeros(32, np.float32)])

@@ -18,8 +18,10 @@ SWIZZLES = (0, 32, 64, 128)
 BITS = {0: 0, 128: 1, 64: 2, 32: 3}  # of a descriptor, that say so
 BASE = 1024  # address of a block's first byte of shared memory: see test_shared_base
 
-# The operands come as the bytes of a tile, built here in NumPy. Each launch copies them into shared memory,
-# multiplies, and writes the sums by the layout of the PTX ISA (wgmma.mma_async, D), written out once more.
+# The operands come as the bytes of a tile, built here in NumPy. Each launch copies them into shared
+# memory,
+# multiplies, and writes the sums by the layout of the PTX ISA (wgmma.mma_async, D), written out
+# once more.
 HEAD = """
 typedef unsigned long long u64;
 __device__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -44,7 +46,9 @@ __device__ int column_of(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2
 def mma(
     name: str, n: int, words: str, letter: str, tail: str, *, count: int, a: str = "desc"
 ) -> str:
-    """A device function with one wgmma.mma_async. letter: of the registers of D; tail: the last numbers."""
+    """A device function with one wgmma.mma_async. letter: of the registers of D; tail: the last
+    numbers.
+    """
     regs = 4 if a == "regs" else 1
     kind = {"f": "float", "r": "unsigned"}[letter]
     places = [f"%{i}" for i in range(count)]
@@ -91,7 +95,9 @@ def k_major(matrix, swizzle, at):
 
 
 def mn_major(matrix, swizzle, at):
-    """The bytes of a matrix (rows, k) of 16-bit elements whose rows are neighbours; its LBO and SBO."""
+    """The bytes of a matrix (rows, k) of 16-bit elements whose rows are neighbours; its LBO and
+    SBO.
+    """
     raw = np.ascontiguousarray(matrix.T).view(np.uint8).reshape(16, -1)
     length = raw.shape[1]  # bytes of a row of m or n
     if swizzle:
@@ -184,7 +190,8 @@ def multiplied(
 ):  # fmt: skip
     """(report, D, A, B) of one wgmma. left, right: swizzles. change: of (a, b) descriptors.
 
-    extra: bytes of shared memory behind the tiles. pad: bytes before that of B, which is swizzled without.
+    extra: bytes of shared memory behind the tiles. pad: bytes before that of B, which is swizzled
+    without.
     """
     d_kind, a_kind, b_kind = kinds
     A, B = values or (operand(64, a_kind), operand(n, b_kind))
@@ -320,7 +327,9 @@ def test_steps_along_k_within_a_swizzled_row():
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_a_sum_is_cut_off_once(kind):
-    """To the bits that test_sums.py holds to a GPU's: here, of all k together, and within a float32 of it."""
+    """To the bits that test_sums.py holds to a GPU's: here, of all k together, and within a float32
+    of it.
+    """
     draw = np.random.default_rng(0).standard_normal
     A, B = (draw((r, 16)).astype("f2") for r in (64, 32))
     report, D, A, B = multiplied((kind, "f16", "f16"), 32, right=32, values=(A, B))
@@ -594,7 +603,8 @@ def test_products_under_way_that_are_not(name):
     assert all("fence" not in f.message for f in report.findings) or "fence" in name
 
 
-# No mbarrier anywhere: what orders threads and products are fences, waits and barriers of the block alone.
+# No mbarrier anywhere: what orders threads and products are fences, waits and barriers of the block
+# alone.
 REFILLED = f"fence(); {FIRST} commit(); wait<0>(); __syncthreads(); fill(tiles, A, A_WORDS);"
 WITHOUT_MBARRIERS = {
     "stores that no proxy fence shows": (

@@ -1,4 +1,6 @@
-"""Hopper kernels in styles that the book does not use: each runs unmodified, and beside it one with one fault."""
+"""Hopper kernels in styles that the book does not use: each runs unmodified, and beside it one with
+one fault.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,8 @@ def raced(report: Report) -> None:
     assert "race" in {f.kind for f in report.findings}, report
 
 
-# Two consumers take turns, and each meets at a barrier whose number comes from the warpgroup; rows of 64 bytes,
+# Two consumers take turns, and each meets at a barrier whose number comes from the warpgroup; rows
+# of 64 bytes,
 # B by columns.
 PING_PONG = HEAD + mma("mma_32", 32, *F16, count=16) + ENTRY + """(384)
 k(const __grid_constant__ Map A, const __grid_constant__ Map B, float* C, int K, int N, int rounds)
@@ -311,7 +314,8 @@ def test_batches_by_a_map_of_three_axes(kind):
     assert not np.array_equal(C, want)
 
 
-# exp(Q K^T) stays in registers as A of the second product; the result leaves by stmatrix and a TMA store.
+# exp(Q K^T) stays in registers as A of the second product; the result leaves by stmatrix and a TMA
+# store.
 ATTENTION = "#include <cuda_fp16.h>\n" + HEAD + mma("mma_qk", 16, *F16, count=8) + mma(
     "mma_pv", 16, "k16.f32.f16.f16", "f", ", 1, 1, 1", count=8, a="regs") + ENTRY + """(128)
 k(const __grid_constant__ Map Q, const __grid_constant__ Map K, const __grid_constant__ Map V,
@@ -410,7 +414,8 @@ def test_attention_with_p_in_registers_and_a_tma_store():
     assert np.abs(out - want).max() > 0.02, "sums of earlier keys keep the old maximum"
 
 
-# A cluster shares B: each block fetches half for both; a peer's sums are added through map_shared_rank.
+# A cluster shares B: each block fetches half for both; a peer's sums are added through
+# map_shared_rank.
 CLUSTER = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n" + HEAD + mma(
     "mma_32", 32, *F16, count=16) + ENTRY + """(128) __cluster_dims__(2, 1, 1)
 k(const __grid_constant__ Map A, const __grid_constant__ Map B, float* C, float* total)

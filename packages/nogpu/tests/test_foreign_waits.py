@@ -1,4 +1,6 @@
-"""Kernels whose threads wait for each other: right and quiet as they stand, caught when they are not."""
+"""Kernels whose threads wait for each other: right and quiet as they stand, caught when they are
+not.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ extern "C" __global__ void turns(const float* in, float* out, int rounds) {
   }
 }
 """
-# Each round stores into the buffer that the last one did not use, and reads the neighbour's element.
+# Each round stores into the buffer that the last one did not use, and reads the neighbour's
+# element.
 # Switching by XOR with a buffer's size needs a first buffer at a multiple of twice that size.
 NEIGHBOUR = "(h) - 4 * (t) + 4 * (((t) + 1) % (n))"
 BY_XOR = "(h) ^ 4096u"

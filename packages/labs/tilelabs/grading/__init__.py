@@ -1,4 +1,6 @@
-"""A folder of submissions: collected, judged, reported. Judging measures, reporting marks: they are apart.
+"""A folder of submissions: collected, judged, reported.
+
+Judging measures, reporting marks: they are apart.
 
 A changed rubric, override or roster needs no new run; a changed submission is judged again, alone.
 """

@@ -1,6 +1,8 @@
-"""Written answers out of a notebook, for a person to mark: of the one that `submit` writes, and of a student's own.
+"""Written answers out of a notebook, for a person to mark: of the one that `submit` writes, and of
+a student's own.
 
-What stands there was written by a student: it is kept as text alone, without control characters, and cut.
+What stands there was written by a student: it is kept as text alone, without control characters,
+and cut.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ _PLACEHOLDERS = (UNANSWERED, NO_ANSWER)
 
 
 def answers_in(raw: bytes, entry: str) -> dict[str, str]:
-    """Answers by part: of several cells for a part the last one that holds something. Nothing for what is no
-    notebook, or where the placeholder still stands.
+    """Answers by part: of several cells for a part the last one that holds something.
 
-    entry: as in `collecting.collect`. An answer is a cell of code below `%%answer lab2 written`, or the cell
-    of Markdown that `submit` names `written-answer`.
+    Nothing for what is no notebook, or where the placeholder still stands.
+
+    entry: as in `collecting.collect`. An answer is a cell of code below `%%answer lab2 written`, or
+    the cell of Markdown that `submit` names `written-answer`.
     """
     if b"answer" not in raw:
         return {}
@@ -48,7 +51,9 @@ def answers_in(raw: bytes, entry: str) -> dict[str, str]:
 
 
 def tidied(text: str) -> str:
-    """An answer as it is kept: its lines and their indents, and nothing else in it but words; "" for none."""
+    """An answer as it is kept: its lines and their indents, and nothing else in it but words; ""
+    for none.
+    """
     plain = text.encode("utf-8", "replace").decode().strip()
     for words in _PLACEHOLDERS:
         plain = plain.removeprefix(words).strip()

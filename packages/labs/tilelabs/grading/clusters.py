@@ -1,14 +1,16 @@
-"""Workers elsewhere: an executor on those of a Dask scheduler, by its address. Nothing is scheduled here.
+"""Workers elsewhere: an executor on those of a Dask scheduler, by its address.
+
+Nothing is scheduled here.
 
     dask scheduler                            # on one machine
     dask worker tcp://host:8786 --nthreads 1 --nworkers 4    # on each of the others
     python -m helpers grade 2 DOWNLOAD --course COURSE --out RESULTS --dask tcp://host:8786
 
-The scheduler and its workers need the book in the same state (`pip install -e '.[grade,cluster]'`), and share
-no files with who asks. What travels is `judging.Task`: a student's source, without a name, and the cases that
-it is tried on; not the course's secret. tcp:// is not encrypted, and whoever reaches a scheduler can run what
-they like on its workers: keep it in a network of your own, or use tls:// with the certificates of Dask's
-configuration.
+The scheduler and its workers need the book in the same state (`pip install -e '.[grade,cluster]'`),
+and share no files with who asks. What travels is `judging.Task`: a student's source, without a
+name, and the cases that it is tried on; not the course's secret. tcp:// is not encrypted, and
+whoever reaches a scheduler can run what they like on its workers: keep it in a network of your own,
+or use tls:// with the certificates of Dask's configuration.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ PATIENCE = 20.0
 
 @contextmanager
 def dask(address: str) -> Iterator[Executor]:
-    """An executor of concurrent.futures on the workers of the scheduler at an address, while this lasts.
+    """An executor of concurrent.futures on the workers of the scheduler at an address, while this
+    lasts.
 
-    A task whose worker dies is given to another one, as often as the scheduler's `allowed-failures` says (3).
-    Raises ConfigError where Dask is not installed, nothing answers, there is no worker, the scheduler cannot
-    read what it is sent, or a task took too many workers with it.
-    Source: distributed's documentation, Client.get_executor.
+    A task whose worker dies is given to another one, as often as the scheduler's `allowed-failures`
+    says (3). Raises ConfigError where Dask is not installed, nothing answers, there is no worker,
+    the scheduler cannot read what it is sent, or a task took too many workers with it. Source:
+    distributed's documentation, Client.get_executor.
     """
     try:
         from distributed import Client, KilledWorker

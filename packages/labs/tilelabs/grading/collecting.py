@@ -1,8 +1,9 @@
-"""Submissions out of what a learning platform hands a teacher: a folder, or the zip as it was downloaded.
+"""Submissions out of what a learning platform hands a teacher: a folder, or the zip as it was
+downloaded.
 
-Whose a submission is, the platform's names say, and never the file itself. A notebook's kernel is the cell
-that begins with %%cuda lab2 (or %%writefile lab2.cu): by its first line, since cells are copied, split and
-typed anew.
+Whose a submission is, the platform's names say, and never the file itself. A notebook's kernel is
+the cell that begins with %%cuda lab2 (or %%writefile lab2.cu): by its first line, since cells are
+copied, split and typed anew.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ _CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<id>\d+)_(?P<file>\d+
 
 @dataclass(frozen=True)
 class Submission:
-    """What one student handed in. student: the platform's number, or else the folder's or file's name.
+    """What one student handed in. student: the platform's number, or else the folder's or file's
+    name.
 
-    raw: the kernel's bytes; None where there is none, and `problem` says why. notes: what a teacher should
-    know, such as that of several files the last counts. late: the platform says so. also: members of the same
-    group, and their files, that hold the same. declared: what a notebook says of itself, lab, version,
-    variant, tag and perhaps student; nobody believes it, it is compared. answers: student, part and text of
-    what a person marks; those of `also` are in it.
+    raw: the kernel's bytes; None where there is none, and `problem` says why. notes: what a teacher
+    should know, such as that of several files the last counts. late: the platform says so. also:
+    members of the same group, and their files, that hold the same. declared: what a notebook says
+    of itself, lab, version, variant, tag and perhaps student; nobody believes it, it is compared.
+    answers: student, part and text of what a person marks; those of `also` are in it.
     """
 
     student: str
@@ -63,10 +65,11 @@ def collect(
     fixes: Mapping[str, Sequence[Fix]] = MappingProxyType({}),
     student: tuple[str, str] = ("", ""),
 ) -> tuple[Submission, ...]:
-    """The submissions below a folder, or in a zip, sorted by student; of several files the last one counts.
+    """The submissions below a folder, or in a zip, sorted by student; of several files the last one
+    counts.
 
-    entry: what the kernel is called, "lab2". fixes: a teacher's repairs, by student. student: id and name,
-    where all files are one student's. Raises ConfigError where there are none.
+    entry: what the kernel is called, "lab2". fixes: a teacher's repairs, by student. student: id
+    and name, where all files are one student's. Raises ConfigError where there are none.
     """
     found: dict[str, list[Submission]] = {}
     for file, raw in _files(path):
@@ -96,8 +99,9 @@ def _last(files: list[Submission]) -> Submission:
 
 
 def whose(file: str) -> tuple[str, str, bool]:
-    """Student, name and whether it is late, by a path below the download: Moodle's folders, Canvas's files,
-    or else the topmost folder, or the file's name."""
+    """Student, name and whether it is late, by a path below the download: Moodle's folders,
+    Canvas's files, or else the topmost folder, or the file's name.
+    """
     parts = PurePosixPath(file).parts
     for part in parts[:-1]:
         if moodle := MOODLE.match(part):
@@ -160,8 +164,8 @@ def _submission(
 def kernel_of(raw: bytes, entry: str) -> tuple[str, list[str]]:
     """The kernel's text in a notebook, below the cell's first line, and what to note about it.
 
-    Lines are counted as the student counts them: in the cell below %%cuda, which leaves an empty line for it,
-    in the file below %%writefile.
+    Lines are counted as the student counts them: in the cell below %%cuda, which leaves an empty
+    line for it, in the file below %%writefile.
 
     Raises SourceError for what is no notebook, or one without such a cell.
     """

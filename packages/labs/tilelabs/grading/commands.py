@@ -45,7 +45,9 @@ def run_labs(args: argparse.Namespace) -> int:
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Check a lab's kernel as a student does: in seconds, without a GPU; 0 if every point is there, else 1."""
+    """Check a lab's kernel as a student does: in seconds, without a GPU; 0 if every point is there,
+    else 1.
+    """
     try:
         source = args.file.read_bytes()
     except OSError as error:
@@ -90,7 +92,9 @@ def configure_submit(command: argparse.ArgumentParser) -> None:
 
 
 def run_course(args: argparse.Namespace) -> int:
-    """Make a course: a secret, from which its labs' variants and cases are drawn, and tables to fill in."""
+    """Make a course: a secret, from which its labs' variants and cases are drawn, and tables to
+    fill in.
+    """
     made = courses.new(args.folder, args.name)
     print(f"{made.folder / courses.FILE}: the course's secret; keep it to yourself")
     for table in courses.TABLES:
@@ -110,7 +114,9 @@ def configure_course(command: argparse.ArgumentParser) -> None:
 
 
 def run_handout(args: argparse.Namespace) -> int:
-    """Write the student's notebook of a lab for a course: its variant and the starter, no case, no secret."""
+    """Write the student's notebook of a lab for a course: its variant and the starter, no case, no
+    secret.
+    """
     one, course = lab(args.lab), courses.read(args.course)
     path = args.out or Path(f"lab{one.number}.ipynb")
     opens = ""
@@ -142,7 +148,10 @@ def configure_handout(command: argparse.ArgumentParser) -> None:
 
 
 def run_grade(args: argparse.Namespace) -> int:
-    """Judge a folder of submissions: measures only; `report` makes marks of it. What is judged stays judged."""
+    """Judge a folder of submissions: measures only; `report` makes marks of it.
+
+    What is judged stays judged.
+    """
     if args.rehearse:
         return _rehearse(lab(args.lab))
     if lacks := [n for n in ("submissions", "course", "out") if getattr(args, n) is None]:
@@ -262,7 +271,10 @@ def configure_grade(command: argparse.ArgumentParser) -> None:
 
 
 def run_report(args: argparse.Namespace) -> int:
-    """Make marks of what `grade` found: a table, and a text for each student. Runs nothing; do it again freely."""
+    """Make marks of what `grade` found: a table, and a text for each student.
+
+    Runs nothing; do it again freely.
+    """
     one = lab(args.lab)
     course = courses.read(args.course)
     if args.timestamps:

@@ -1,7 +1,8 @@
-"""A student's feedback, twice from the same facts: plain text for a platform's comment field, and one page.
+"""A student's feedback, twice from the same facts: plain text for a platform's comment field, and
+one page.
 
-The page is HTML by itself: no script, nothing loaded, light and dark, headings, a table with header cells,
-and a word beside every colour. What a student or a compiler wrote is tidied and escaped.
+The page is HTML by itself: no script, nothing loaded, light and dark, headings, a table with header
+cells, and a word beside every colour. What a student or a compiler wrote is tidied and escaped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ MOST_FEEDBACK = 20_000
 
 @dataclass(frozen=True)
 class Given:
-    """What a person gives for a part in place of what was counted, or for one that is marked by hand."""
+    """What a person gives for a part in place of what was counted, or for one that is marked by
+    hand.
+    """
 
     points: float
     reason: str
@@ -30,8 +33,9 @@ class Given:
 
 @dataclass(frozen=True)
 class Told:
-    """What a student is told. checked: None where nothing was handed in. points: by part (None: nobody has
-    given them yet). closing: lines below, such as the total."""
+    """What a student is told. checked: None where nothing was handed in. points: by part (None:
+    nobody has given them yet). closing: lines below, such as the total.
+    """
 
     lab: Lab
     student: str
@@ -66,7 +70,8 @@ def closing(lab: Lab, points: Mapping[str, float | None], late: str, final: floa
     return lines
 
 
-# -- text --------------------------------------------------------------------------------------------
+# -- text
+# --------------------------------------------------------------------------------------------
 
 
 def text(told: Told) -> str:
@@ -114,7 +119,8 @@ def _cut(told: str) -> str:
     return raw[: MOST_FEEDBACK - 5].decode("utf-8", "ignore") + " ...\n"
 
 
-# -- page --------------------------------------------------------------------------------------------
+# -- page
+# --------------------------------------------------------------------------------------------
 
 _STYLE = """\
 :root{color-scheme:light dark;--page:#fff;--ink:#1a1a1a;--good:#00684b;--some:#8a4500;--line:#767676}

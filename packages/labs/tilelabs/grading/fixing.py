@@ -1,8 +1,10 @@
-"""A teacher's repair of a submission, in place of a silent zero: fixes.csv (student, lab, old, new, reason).
+"""A teacher's repair of a submission, in place of a silent zero: fixes.csv (student, lab, old, new,
+reason).
 
-`old` is text of the submission and `new` takes its place, in the cell or file where it stands; a name alone is
-replaced wherever it stands as a whole word, so that old = mine, new = lab2 renames a kernel. What was fixed is
-noted in the table and in the feedback, and changes the source that is judged, and its result's key.
+`old` is text of the submission and `new` takes its place, in the cell or file where it stands; a
+name alone is replaced wherever it stands as a whole word, so that old = mine, new = lab2 renames a
+kernel. What was fixed is noted in the table and in the feedback, and changes the source that is
+judged, and its result's key.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ class Fix:
 
 
 def fixes(course: Course, lab: Lab) -> Mapping[str, tuple[Fix, ...]]:
-    """The fixes of a lab, by student, in the table's order. Raises DataError for one without old text."""
+    """The fixes of a lab, by student, in the table's order.
+
+    Raises DataError for one without old text.
+    """
     found: dict[str, list[Fix]] = {}
     for where, row in table(
         course.folder / "fixes.csv", ("student", "lab", "old", "new"), ("reason",)
@@ -54,7 +59,8 @@ def fixes(course: Course, lab: Lab) -> Mapping[str, tuple[Fix, ...]]:
 def fixed(texts: Sequence[str], todo: Sequence[Fix]) -> tuple[list[str], list[str]]:
     """The texts of a submission with its fixes applied, one after the other, and a note for each.
 
-    One that fits nowhere changes nothing, and its note says so: the student may have repaired it meanwhile.
+    One that fits nowhere changes nothing, and its note says so: the student may have repaired it
+    meanwhile.
     """
     made, notes = list(texts), list[str]()
     for fix in todo:

@@ -1,7 +1,7 @@
 """Marks into a learning platform's own table, and feedback into the folders that it handed out.
 
-A platform rejects columns that it did not export, so its own export is filled in: one column of the students
-that were judged, and no other cell.
+A platform rejects columns that it did not export, so its own export is filled in: one column of the
+students that were judged, and no other cell.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ PLATFORMS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "Canvas": (("Student", "ID", "Section"), "ID", ""),
     "Moodle": (("Identifier", "Full name", "Grade"), "Identifier", "Grade"),
 }
-"""Columns that tell a platform's export, the one that names students, and the one of points ("": the
-assignment's). Canvas: its gradebook's CSV. Moodle: the assignment's grading worksheet."""
+"""Columns that tell a platform's export, the one that names students, and the one of points ("":
+the assignment's). Canvas: its gradebook's CSV. Moodle: the assignment's grading worksheet.
+"""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """What was filled in: the file, the column, how many students; those of the table without marks, by the
-    reason, and those with marks that the table lacks."""
+    """What was filled in: the file, the column, how many students; those of the table without
+    marks, by the reason, and those with marks that the table lacks.
+    """
 
     path: Path
     column: str
@@ -47,11 +49,12 @@ class Filled:
 
 
 def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str = "") -> Filled:
-    """Write out/lab-N-gradebook.csv: the export with each student's final points in one column, all else as it was.
+    """Write out/lab-N-gradebook.csv: the export with each student's final points in one column, all
+    else as it was.
 
-    column: its name, or how it begins; default the platform's, or the only one that names the lab ("Lab 2").
-    A cell is left alone where a part is still to be marked by hand. Raises DataError for a table of no known
-    platform, or where the column is not there or not the only one.
+    column: its name, or how it begins; default the platform's, or the only one that names the lab
+    ("Lab 2"). A cell is left alone where a part is still to be marked by hand. Raises DataError for
+    a table of no known platform, or where the column is not there or not the only one.
     """
     raw = _read(export)
     table = list(csv.reader(io.StringIO(raw.removeprefix("\ufeff"))))
@@ -124,7 +127,8 @@ def _column(export: Path, heads: Sequence[str], name: str, lab: Lab) -> int:
 
 
 def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: Path) -> Path:
-    """out/lab-N-feedback.zip: each student's text and page in the folder that the platform handed out.
+    """out/lab-N-feedback.zip: each student's text and page in the folder that the platform handed
+    out.
 
     files: where each student's submission lay in the download. The same bytes for the same words.
     """
@@ -145,9 +149,9 @@ def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: P
 def folders(rows: Sequence[Row], files: Mapping[str, str]) -> dict[str, str]:
     """The folder for each student's feedback, by student; a student may have none.
 
-    A member of a group who handed nothing in has one of their own, as Moodle would name it, where the
-    download is Moodle's and the roster has their number and name; nobody's lies in another member's folder,
-    since who has that folder would read the other's points.
+    A member of a group who handed nothing in has one of their own, as Moodle would name it, where
+    the download is Moodle's and the roster has their number and name; nobody's lies in another
+    member's folder, since who has that folder would read the other's points.
     """
     found = {}
     for row in rows:

@@ -1,8 +1,9 @@
 """One submission judged inside Gradescope's container, and results.json as Gradescope reads it.
 
-Whose it is, and which attempt, says the platform's submission_metadata.json; the file's own name says nothing
-there. Every attempt has other cases, since a student sees something of each. Source of the format: Gradescope's
-autograder documentation, "Autograder specifications" and "Submission metadata".
+Whose it is, and which attempt, says the platform's submission_metadata.json; the file's own name
+says nothing there. Every attempt has other cases, since a student sees something of each. Source of
+the format: Gradescope's autograder documentation, "Autograder specifications" and "Submission
+metadata".
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ HIDDEN = "after_published"
 
 @dataclass(frozen=True)
 class Whose:
-    """Id and name of the student (of a group the lowest id, so that it stays the same), and the attempt."""
+    """Id and name of the student (of a group the lowest id, so that it stays the same), and the
+    attempt.
+    """
 
     student: str
     name: str
@@ -62,9 +65,11 @@ def judge_one(
     lock: bool | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Judge the one submission of a folder and write results.json to a path; the facts lie in out as always.
+    """Judge the one submission of a folder and write results.json to a path; the facts lie in out
+    as always.
 
-    A folder without a submission is the student's fault and written, in one line; a machine's is raised.
+    A folder without a submission is the student's fault and written, in one line; a machine's is
+    raised.
     """
     try:
         found = prepared(folder, lab, course, student=(whose.student, whose.name))
@@ -85,8 +90,8 @@ def judge_one(
 def results_json(lab: Lab, result: Result) -> dict[str, Any]:
     """The facts of a result and the points that follow, as Gradescope shows them.
 
-    What a person marks is no test: it is an item of the assignment's own rubric there. Nothing here tells a
-    case, nor anything of the secret.
+    What a person marks is no test: it is an item of the assignment's own rubric there. Nothing here
+    tells a case, nor anything of the secret.
     """
     found = checked(lab, result)
     refused = tidy(result.marked.refused)

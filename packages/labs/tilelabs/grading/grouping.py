@@ -1,8 +1,9 @@
 """Groups: one submission, one run, a row for each member.
 
-groups.csv has a row for each student: student, group, lab (empty: every lab). Members who hand in the same
-bytes are judged once. Of different submissions of one group each is judged, and one counts for all members:
-the latest, where the platform's times are known of each, or else the one with the most points.
+groups.csv has a row for each student: student, group, lab (empty: every lab). Members who hand in
+the same bytes are judged once. Of different submissions of one group each is judged, and one counts
+for all members: the latest, where the platform's times are known of each, or else the one with the
+most points.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from tilelabs.labs.rubrics import Lab
 
 @dataclass(frozen=True)
 class Handed:
-    """What counts for a student: a result, when it was handed in (None: nobody says), and what to note."""
+    """What counts for a student: a result, when it was handed in (None: nobody says), and what to
+    note.
+    """
 
     result: Result
     at: datetime | None

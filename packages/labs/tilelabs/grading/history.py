@@ -18,7 +18,9 @@ HISTORY = "history"
 
 
 def put_by(path: Path) -> None:
-    """Keep what a result's file holds, in the folder history beside it, before something else takes its place."""
+    """Keep what a result's file holds, in the folder history beside it, before something else takes
+    its place.
+    """
     if not path.is_file():
         return
     folder = path.parent / HISTORY

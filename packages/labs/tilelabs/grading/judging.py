@@ -1,7 +1,7 @@
 """Facts of every submission, one file each: whatever is judged stays judged until it changes.
 
-A result's key is made of the source, the lab's version, this code and the cases. A run that was cut off
-goes on where it was; files are written whole or not at all.
+A result's key is made of the source, the lab's version, this code and the cases. A run that was cut
+off goes on where it was; files are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _JUDGE = code_of(*(Path(m.__file__ or "") for m in (marking, compiling, running)
 
 @dataclass(frozen=True)
 class Result:
-    """The facts of one submission. key: of all that decided them; source, judge: of the bytes that were judged
-    and of the judge's own code. attempt: which set of cases was drawn. also, answers: as in `Submission`; no
-    fact depends on the answers, which are kept for a person."""
+    """The facts of one submission. key: of all that decided them; source, judge: of the bytes that
+    were judged and of the judge's own code. attempt: which set of cases was drawn. also, answers:
+    as in `Submission`; no fact depends on the answers, which are kept for a person.
+    """
 
     student: str
     name: str
@@ -72,15 +73,16 @@ def grade(
     lock: bool | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[Result, ...]:
-    """Judge what has not been judged yet, into out/lab-N/; all results, in the order of the submissions.
+    """Judge what has not been judged yet, into out/lab-N/; all results, in the order of the
+    submissions.
 
-    attempt: another one draws other cases; default the one that a student's earlier result has, or 1. again:
-    judge what has been judged, too. A result that takes another's place leaves it in out/lab-N/history/, and
-    what became of the points is told, and why. workers: submissions at a time (default: cores).
-    executor: any of concurrent.futures in place of threads, also one whose workers are elsewhere (what they
-    get is `Task`); each submission has two processes of its own in any case. lock: as in
-    `judging.marking.mark`. Raises DataError where out cannot be written, ConfigError where a worker must not
-    judge.
+    attempt: another one draws other cases; default the one that a student's earlier result has, or
+    1. again: judge what has been judged, too. A result that takes another's place leaves it in
+    out/lab-N/history/, and what became of the points is told, and why. workers: submissions at a
+    time (default: cores). executor: any of concurrent.futures in place of threads, also one whose
+    workers are elsewhere (what they get is `Task`); each submission has two processes of its own in
+    any case. lock: as in `judging.marking.mark`. Raises DataError where out cannot be written,
+    ConfigError where a worker must not judge.
     """
     folder = out / f"lab-{lab.number}"
     try:
@@ -130,9 +132,9 @@ def judged(
 class Task:
     """All that a worker needs to judge one source, wherever it is.
 
-    Neither the course's secret is in it nor whose the source is, but the cases are: who sees a task knows
-    what this one submission is tried on, and until the next attempt no more. problem: why there is no source.
-    book: the book of who asks (`book`).
+    Neither the course's secret is in it nor whose the source is, but the cases are: who sees a task
+    knows what this one submission is tried on, and until the next attempt no more. problem: why
+    there is no source. book: the book of who asks (`book`).
     """
 
     raw: bytes | None
@@ -150,10 +152,11 @@ def task(s: Submission, lab: Lab, course: Course, attempt: int, lock: bool | Non
 
 
 def facts(of: Task) -> dict[str, Any]:
-    """The facts of a source as plain data: what `Marked` holds, without the seconds, which tell of load alone.
+    """The facts of a source as plain data: what `Marked` holds, without the seconds, which tell of
+    load alone.
 
-    Runs on a worker, which locks its own two processes. Raises ConfigError where it has another book than
-    who asks, or is to lock and cannot.
+    Runs on a worker, which locks its own two processes. Raises ConfigError where it has another
+    book than who asks, or is to lock and cannot.
     """
     if of.book != book():
         raise ConfigError(
@@ -195,7 +198,10 @@ def _cases(s: Submission, lab: Lab, course: Course, attempt: int) -> tuple[Case,
 
 
 def key_of(s: Submission, lab: Lab, course: Course, attempt: int) -> str:
-    """A name for all that decides the facts, and so not the file's name or notes. The secret is in it by the cases, and cannot be read from it."""
+    """A name for all that decides the facts, and so not the file's name or notes.
+
+    The secret is in it by the cases, and cannot be read from it.
+    """
     parts = [
         s.raw if s.raw is not None else s.problem.encode(),
         s.student.encode("utf-8", "surrogatepass"),
@@ -210,7 +216,8 @@ def _short(m: Marked) -> str:
     return f"{len(m.right)} of {len(tried)} shapes right"
 
 
-# -- files -------------------------------------------------------------------------------------------
+# -- files
+# -------------------------------------------------------------------------------------------
 
 
 def file_name(student: str) -> str:
@@ -250,7 +257,9 @@ def _source(s: Submission) -> str:
 
 
 def retire(out: Path, lab: Lab, students: Iterable[str]) -> None:
-    """Put results by that no longer count: of students for whom another member of their group stands."""
+    """Put results by that no longer count: of students for whom another member of their group
+    stands.
+    """
     for student in students:
         path = out / f"lab-{lab.number}" / file_name(student)
         put_by(path)

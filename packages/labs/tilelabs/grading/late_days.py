@@ -1,7 +1,9 @@
-"""Days late, and what they cost: made of the platform's times each time anew, so that no run depends on them.
+"""Days late, and what they cost: made of the platform's times each time anew, so that no run
+depends on them.
 
-The due date is the course's, or the student's own from extensions.csv (student, lab, due). A day counts once
-it has begun. Free days are each student's over the whole course and are spent in the order of the due dates.
+The due date is the course's, or the student's own from extensions.csv (student, lab, due). A day
+counts once it has begun. Free days are each student's over the whole course and are spent in the
+order of the due dates.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ DAY = 86_400
 
 @dataclass(frozen=True)
 class Lateness:
-    """days: late. free: of them, without cost. off: points. due: as it holds for this student. words: all of
-    it in a sentence."""
+    """days: late. free: of them, without cost. off: points. due: as it holds for this student.
+    words: all of it in a sentence.
+    """
 
     days: int
     free: int
@@ -41,7 +44,10 @@ class Lateness:
 
 
 def extensions(course: Course) -> dict[tuple[str, str], datetime]:
-    """Due dates of single students, by student and lab. Raises DataError naming the row that does not fit."""
+    """Due dates of single students, by student and lab.
+
+    Raises DataError naming the row that does not fit.
+    """
     found = {}
     for where, row in table(course.folder / "extensions.csv", ("student", "lab", "due")):
         try:
@@ -63,7 +69,8 @@ def lateness(
     times: Mapping[str, Mapping[str, datetime]],
     extended: Mapping[tuple[str, str], datetime],
 ) -> Lateness | None:
-    """How late a student's submission of a lab is; None where it has no due date or nobody says the time.
+    """How late a student's submission of a lab is; None where it has no due date or nobody says the
+    time.
 
     times: of labs, by number, and of students. Labs that were due earlier spend free days first.
     """

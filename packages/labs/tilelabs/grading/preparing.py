@@ -1,5 +1,5 @@
-"""From a download to what is judged: collected, repaired by the teacher, one of each group, and compared with
-the course that it says it is of.
+"""From a download to what is judged: collected, repaired by the teacher, one of each group, and
+compared with the course that it says it is of.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from tilelabs.labs.rubrics import Lab
 
 @dataclass(frozen=True)
 class Prepared:
-    """submissions: to judge. same: students whose own bytes another member of their group stands for. unused:
-    what a teacher should know of fixes for nobody. strangers: how many of them name nobody of the class."""
+    """submissions: to judge. same: students whose own bytes another member of their group stands
+    for. unused: what a teacher should know of fixes for nobody. strangers: how many of them name
+    nobody of the class.
+    """
 
     submissions: tuple[Submission, ...]
     same: frozenset[str] = frozenset()
@@ -53,7 +55,10 @@ def prepared(
 
 
 def only(found: Prepared, students: Sequence[str]) -> Prepared:
-    """Of what was prepared these students' alone, and of groups what stands for them. Raises ConfigError."""
+    """Of what was prepared these students' alone, and of groups what stands for them.
+
+    Raises ConfigError.
+    """
     if not students:
         return found
     known = {student: s for s in found.submissions for student in (s.student, *dict(s.also))}
@@ -64,8 +69,10 @@ def only(found: Prepared, students: Sequence[str]) -> Prepared:
 
 
 def differences(s: Submission, lab: Lab, course: Course) -> tuple[str, ...]:
-    """In what a notebook says that it is of something else than it was handed in for; nothing where it says
-    nothing. Whose it is the platform says, and what the file says of that is for the teacher to look at."""
+    """In what a notebook says that it is of something else than it was handed in for; nothing where
+    it says nothing. Whose it is the platform says, and what the file says of that is for the
+    teacher to look at.
+    """
     wanted = {
         "lab": lab.number, "version": str(lab.version), "variant": course.variant(lab).name,
         "tag": course.tag,

@@ -1,7 +1,9 @@
-"""Marks out of facts: points by part, what a person gave, days late, and words for each student. Instant, and again.
+"""Marks out of facts: points by part, what a person gave, days late, and words for each student.
 
-Nothing is judged here. Overrides are applied last, so that what a person decided outlives a regrade; what is
-late comes off at the very end, and a changed due date changes `final` alone.
+Instant, and again.
+
+Nothing is judged here. Overrides are applied last, so that what a person decided outlives a
+regrade; what is late comes off at the very end, and a changed due date changes `final` alone.
 """
 
 from __future__ import annotations
@@ -39,10 +41,11 @@ from tilelabs.labs.rubrics import Lab, lab
 
 @dataclass(frozen=True)
 class Row:
-    """One student's marks: points by part (None: nobody has given them yet), and the words, as text and as a
-    page. late: the platform says so. lateness: what the due date says. version: of the lab, 0 where nothing
-    was handed in. given: what persons gave. answers: by part that a person marks. file: where what counts lay
-    in the download."""
+    """One student's marks: points by part (None: nobody has given them yet), and the words, as text
+    and as a page. late: the platform says so. lateness: what the due date says. version: of the
+    lab, 0 where nothing was handed in. given: what persons gave. answers: by part that a person
+    marks. file: where what counts lay in the download.
+    """
 
     student: str
     name: str
@@ -76,13 +79,14 @@ class Row:
 
 
 def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
-    """Write out/lab-N-marks.csv, out/lab-N-written.csv and out/lab-N-feedback/, whole or not at all; the rows, by
-    student.
+    """Write out/lab-N-marks.csv, out/lab-N-written.csv and out/lab-N-feedback/, whole or not at
+    all; the rows, by student.
 
-    Every member of a group has a row, and the points that a person gave one member for a part that is marked
-    by hand, where nobody gave them their own. Students of the course's roster.csv who handed nothing in have one
-    without points, or with 0, as the course says. Raises DataError for tables that do not fit: a row of
-    overrides.csv for a part that does not exist, or too many points.
+    Every member of a group has a row, and the points that a person gave one member for a part that
+    is marked by hand, where nobody gave them their own. Students of the course's roster.csv who
+    handed nothing in have one without points, or with 0, as the course says. Raises DataError for
+    tables that do not fit: a row of overrides.csv for a part that does not exist, or too many
+    points.
     """
     came = counting(lab, course, out)
     listed = table(course.folder / "roster.csv", ("id", "name"))
@@ -119,8 +123,8 @@ def _shared(
 ) -> dict[str, dict[str, Given]]:
     """What persons gave, and for parts marked by hand what they gave another member of the group.
 
-    Of several members with points of their own it is what the one has whose submission counts; where that one
-    has none and the others differ, nothing: a person decides.
+    Of several members with points of their own it is what the one has whose submission counts;
+    where that one has none and the others differ, nothing: a person decides.
     """
     found = {student: dict(parts) for student, parts in given.items()}
     for part in (p.id for p in lab.parts if p.by_hand):
@@ -142,8 +146,9 @@ def _answers(
     came: Mapping[str, Handed],
     of: Mapping[str, Sequence[str]],
 ) -> dict[str, dict[str, str]]:
-    """Answers by student and part that a person marks: the student's own, or else that of the member of the
-    group whose submission counts, or else any member's."""
+    """Answers by student and part that a person marks: the student's own, or else that of the
+    member of the group whose submission counts, or else any member's.
+    """
     own = {(who, part): text for r in every for who, part, text in r.answers}
     members = {m: group for group in of.values() for m in group}
     found: dict[str, dict[str, str]] = {}
@@ -161,8 +166,10 @@ def _name(came: Handed | None, student: str) -> str:
 
 
 def overrides(course: Course, lab: Lab, students: Mapping[str, str]) -> dict[str, dict[str, Given]]:
-    """What persons gave, by student and part. students: names by id. Raises DataError naming the row that does
-    not fit."""
+    """What persons gave, by student and part. students: names by id.
+
+    Raises DataError naming the row that does not fit.
+    """
     path = course.folder / "overrides.csv"
     parts = {part.id: part for part in lab.parts}
     found: dict[str, dict[str, Given]] = {}
@@ -189,7 +196,9 @@ def overrides(course: Course, lab: Lab, students: Mapping[str, str]) -> dict[str
 def counting(
     lab: Lab, course: Course, out: Path, times: Mapping[str, datetime] | None = None
 ) -> dict[str, Handed]:
-    """What counts for each student, members of groups among them. times: default those that were kept."""
+    """What counts for each student, members of groups among them. times: default those that were
+    kept.
+    """
     at = kept(lab.number, out) if times is None else times
     return handed(results(out, lab), groups(course, lab), at, lambda r: checked(lab, r).points)
 
@@ -262,7 +271,8 @@ def _row(
     return replace(row, feedback=text(told), page=page(told))
 
 
-# -- tables ------------------------------------------------------------------------------------------
+# -- tables
+# ------------------------------------------------------------------------------------------
 
 
 def _csv(lab: Lab, rows: Sequence[Row]) -> str:
@@ -294,7 +304,9 @@ def _csv(lab: Lab, rows: Sequence[Row]) -> str:
 
 
 def _written(lab: Lab, rows: Sequence[Row]) -> str:
-    """A row for each student and part that a person marks: what was answered, and the points, if given."""
+    """A row for each student and part that a person marks: what was answered, and the points, if
+    given.
+    """
     made = io.StringIO()
     out = csv.writer(made, lineterminator="\n")
     out.writerow(["student", "name", "part", "answer", "points"])

@@ -1,7 +1,7 @@
 """Folders in which JPlag and Dolos compare the kernels of a class; never part of a mark.
 
-In: the submissions, an earlier class's, the lab. Out: texts in the places that the two tools ask for, with what
-everybody was given as base code and the lab's published solutions as earlier work.
+In: the submissions, an earlier class's, the lab. Out: texts in the places that the two tools ask
+for, with what everybody was given as base code and the lab's published solutions as earlier work.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ who wrote what.
 
 
 def given(lab: Lab) -> dict[str, str]:
-    """What every student was given, by name: the lab's starters, the book's kernels, the CUDA on its pages."""
+    """What every student was given, by name: the lab's starters, the book's kernels, the CUDA on
+    its pages.
+    """
     found = {f"starter_{i}": lab.starter(v) for i, v in enumerate(lab.variants)}
     for path in sorted((ROOT / "kernels").rglob("*.cu*")):
         found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
@@ -55,9 +57,11 @@ def given(lab: Lab) -> dict[str, str]:
 def export(
     lab: Lab, now: Sequence[Submission], before: Sequence[Submission], out: Path
 ) -> tuple[Path, tuple[str, ...]]:
-    """Write out/lab-N-similar/, for its owner alone, in place of what was there; the folder, and who has no text.
+    """Write out/lab-N-similar/, for its owner alone, in place of what was there; the folder, and
+    who has no text.
 
-    Source: JPlag's page How to Use JPlag (-l, -bc, -old); Dolos's pages Running Dolos CLI and Adding metadata.
+    Source: JPlag's page How to Use JPlag (-l, -bc, -old); Dolos's pages Running Dolos CLI and
+    Adding metadata.
     """
     folder = out / f"lab-{lab.number}-similar"
     shutil.rmtree(folder, ignore_errors=True)

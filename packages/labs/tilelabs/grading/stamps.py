@@ -1,7 +1,8 @@
 """When students handed in, as their platform says: never a file's own time, which anybody can set.
 
-Known are a plain table (student, time), Moodle's grading worksheet (Identifier, Last modified (submission)),
-and Canvas's submissions as its interface for programs lists them (user_id, submitted_at).
+Known are a plain table (student, time), Moodle's grading worksheet (Identifier, Last modified
+(submission)), and Canvas's submissions as its interface for programs lists them (user_id,
+submitted_at).
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ MOODLE = (
     "%A, %d %B %Y, %H:%M",
     "%A, %B %d, %Y, %H:%M",
 )
-"""How Moodle writes a time in English: day or month first, twelve hours or 24. It has neither seconds nor an
-offset, so that a minute counts from its beginning and the zone is the course's."""
+"""How Moodle writes a time in English: day or month first, twelve hours or 24.
+
+It has neither seconds nor an offset, so that a minute counts from its beginning and the zone is the
+course's.
+"""
 
 
 def timestamps(path: Path, zone: tzinfo | None) -> dict[str, datetime]:
     """When each student handed in, of several rows the latest; who has no time is left out.
 
-    zone: of times that name none. Raises DataError for a table of no known form, or a time that is none.
+    zone: of times that name none. Raises DataError for a table of no known form, or a time that is
+    none.
     """
     if not path.is_file():
         raise DataError(f"{path} is no file: give the table of times that the platform exports")

@@ -1,4 +1,6 @@
-"""Tables that teachers fill in, read with one clear line for what does not fit; and cells that nothing runs."""
+"""Tables that teachers fill in, read with one clear line for what does not fit; and cells that
+nothing runs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ PRIVATE = 0o600
 def table(
     path: Path, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Where each row of a CSV file stands ("PATH, line 3"), and its cells; none where there is no file.
+    """Where each row of a CSV file stands ("PATH, line 3"), and its cells; none where there is no
+    file.
 
     Empty rows are left out; optional columns may be missing, and are "" then. Raises DataError.
     """

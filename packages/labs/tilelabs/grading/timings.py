@@ -1,4 +1,6 @@
-"""Times of a class on one GPU, one file each beside the facts: a column of its own, and no part of the points."""
+"""Times of a class on one GPU, one file each beside the facts: a column of its own, and no part of
+the points.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def time_class(
 
 
 def sound(result: Result) -> bool:
-    """Whether a kernel may run on a GPU: every case is right in the emulator, and nothing was found."""
+    """Whether a kernel may run on a GPU: every case is right in the emulator, and nothing was
+    found.
+    """
     m = result.marked
     return bool(m.runs) and m.clean and len(m.right) == len({r.case for r in m.runs})
 
@@ -82,7 +86,9 @@ def _key(path: Path) -> str:
 
 
 def times(out: Path, lab: Lab, of: Sequence[Result] = ()) -> dict[str, Timed]:
-    """What was timed of a lab, by student; empty if nothing was. Raises DataError for a damaged file.
+    """What was timed of a lab, by student; empty if nothing was.
+
+    Raises DataError for a damaged file.
 
     of: results, whose source alone counts: a time of an earlier submission is left out.
     """

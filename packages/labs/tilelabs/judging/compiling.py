@@ -1,7 +1,7 @@
 """The first of the two processes in which a source that nobody trusts is marked: the compiler's.
 
-It is the only native code that reads what somebody typed. What comes out is PTX and what the compiler
-reports, which the other process (`judging.running`) and the one that asks take for data.
+It is the only native code that reads what somebody typed. What comes out is PTX and what the
+compiler reports, which the other process (`judging.running`) and the one that asks take for data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def readable() -> list[Path]:
 
 
 def _options() -> tuple[str, ...]:
-    """No file beside a source is looked for; CUDA's own headers find those beside them by their folder's name."""
+    """No file beside a source is looked for; CUDA's own headers find those beside them by their
+    folder's name.
+    """
     if toolchain.uses_clang():
         return ()
     inner = (Path(folder) / "crt" for folder in toolchain.nvrtc().includes)
@@ -39,8 +41,9 @@ def _options() -> tuple[str, ...]:
 
 
 def compiled(job: dict[str, Any]) -> dict[str, Any]:
-    """PTX, compiler, resources by kernel, and where job["cubin"] asks for it the machine code (base64) of
-    job["source"] for job["arch"]; or "refused", the log."""
+    """PTX, compiler, resources by kernel, and where job["cubin"] asks for it the machine code
+    (base64) of job["source"] for job["arch"]; or "refused", the log.
+    """
     try:
         made = toolchain.compile(job["source"], name=NAME, arch=job["arch"], options=_options())
     except CompileError as error:

@@ -1,12 +1,13 @@
-"""A source that nobody trusts, judged: compiled in one process, run in another, facts and no words of marks.
+"""A source that nobody trusts, judged: compiled in one process, run in another, facts and no words
+of marks.
 
     asked = Asked("lab2", transposed="A")
     marked = mark(raw, asked, cases(asked, secret, "lab 2", "student 7", attempt=1))
 
-The cases are derived, never stored: whoever lacks the secret knows neither the shapes nor the numbers, and
-another attempt has others. Both schedules of the emulator run, since one of them may hide a missing barrier.
-Work is counted in totals, for each 32 multiply-adds that the product needs: an average a request can be
-diluted with requests that nobody needs.
+The cases are derived, never stored: whoever lacks the secret knows neither the shapes nor the
+numbers, and another attempt has others. Both schedules of the emulator run, since one of them may
+hide a missing barrier. Work is counted in totals, for each 32 multiply-adds that the product needs:
+an average a request can be diluted with requests that nobody needs.
 """
 
 from __future__ import annotations
@@ -34,21 +35,27 @@ from tilelabs.judging import compiling
 COMPILE = Limits(seconds=20, wall=60.0, answer=8 * apart.MB)
 RUN = Limits(seconds=60, wall=180.0, answer=8 * apart.MB)
 SECTOR = 8
-"""Floats of a sector of global memory, 32 bytes: rows that begin with a sector share none with another row."""
+"""Floats of a sector of global memory, 32 bytes: rows that begin with a sector share none with
+another row.
+"""
 MAX_THREADS = 1024
-"""Of a block, on every GPU from sm_20 on. Source: CUDA C++ Programming Guide, technical specifications."""
+"""Of a block, on every GPU from sm_20 on.
+
+Source: CUDA C++ Programming Guide, technical specifications.
+"""
 
 
 @dataclass(frozen=True)
 class Asked:
     """What a kernel is asked to be: C = A B, or its variants, row-major.
 
-    transposed: those of "A", "B", "C" that lie as their transpose. scaled: C = alpha A B + beta C. dtype: of A
-    and B, float32 or float16; C and all sums are float32. block, grid, shared: expressions over M, N, K and
-    the constants. constants: name, least and most of the whole numbers that the source itself sets, as
-    `const int BM = 64`. edge: counted shapes end just below multiples of these, which every sensible tile
-    divides; aligned: their sizes are multiples of it. arch: what it is compiled for. headers: what it may
-    include. seconds: of the processor, for one launch in the emulator.
+    transposed: those of "A", "B", "C" that lie as their transpose. scaled: C = alpha A B + beta C.
+    dtype: of A and B, float32 or float16; C and all sums are float32. block, grid, shared:
+    expressions over M, N, K and the constants. constants: name, least and most of the whole numbers
+    that the source itself sets, as `const int BM = 64`. edge: counted shapes end just below
+    multiples of these, which every sensible tile divides; aligned: their sizes are multiples of it.
+    arch: what it is compiled for. headers: what it may include. seconds: of the processor, for one
+    launch in the emulator.
     """
 
     entry: str
@@ -75,7 +82,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Case:
-    """One product: its shape, how its numbers are drawn, of what kind they are, and whether its work counts."""
+    """One product: its shape, how its numbers are drawn, of what kind they are, and whether its
+    work counts.
+    """
 
     M: int
     N: int
@@ -89,11 +98,12 @@ class Case:
 class Run:
     """One launch in the emulator.
 
-    wrong: elements of C, of `of`; first: the first of them (row, column, expected, got). changed: inputs that
-    the kernel wrote to. findings: (kind, line, message), at most twenty of `found`. sectors, requests: of
-    global memory; wavefronts: of shared memory; instructions: of warps, `scalar` those that add or multiply
-    floating-point numbers; tensor: multiply-adds of Tensor Cores. heaviest: of "sectors" and "wavefronts" the
-    line that makes most of them (`running.heaviest`). ended: why it did not end by itself.
+    wrong: elements of C, of `of`; first: the first of them (row, column, expected, got). changed:
+    inputs that the kernel wrote to. findings: (kind, line, message), at most twenty of `found`.
+    sectors, requests: of global memory; wavefronts: of shared memory; instructions: of warps,
+    `scalar` those that add or multiply floating-point numbers; tensor: multiply-adds of Tensor
+    Cores. heaviest: of "sectors" and "wavefronts" the line that makes most of them
+    (`running.heaviest`). ended: why it did not end by itself.
     """
 
     case: Case
@@ -119,10 +129,11 @@ class Run:
         return self.of > 0 and not (self.wrong or self.changed or self.ended)
 
     def a_step(self, what: str, tile: tuple[int, int, int] = (1, 1, 1)) -> float:
-        """Of what is counted, "sectors" to "scalar": the total over 32 multiply-adds, which is what one
-        instruction of a warp does. Of "tensor": the share of all multiply-adds.
+        """Of what is counted, "sectors" to "scalar": the total over 32 multiply-adds, which is what
+        one instruction of a warp does. Of "tensor": the share of all multiply-adds.
 
-        tile: multiply-adds are those of whole tiles, so that a shape that is ragged asks for no more.
+        tile: multiply-adds are those of whole tiles, so that a shape that is ragged asks for no
+        more.
         """
         sizes = (self.case.M, self.case.N, self.case.K)
         whole = math.prod(-(-n // t) * t for n, t in zip(sizes, tile, strict=True))
@@ -131,11 +142,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Marked:
-    """The facts of one source. refused: why it was not run, in one line, and `stage` where: "bytes",
-    "includes", "compile", "head", "run"; log: the compiler's, cut. registers, spills (bytes), stack (bytes of
-    local memory, spills among them): of a thread of the kernel. locked: whether both processes were locked
-    into their folders. asks: by what it could tell machines apart (`running.asks`), which costs no point.
-    seconds: by the clock on the wall."""
+    """The facts of one source. refused: why it was not run, in one line, and `stage` where:
+    "bytes", "includes", "compile", "head", "run"; log: the compiler's, cut. registers, spills
+    (bytes), stack (bytes of local memory, spills among them): of a thread of the kernel. locked:
+    whether both processes were locked into their folders. asks: by what it could tell machines
+    apart (`running.asks`), which costs no point. seconds: by the clock on the wall.
+    """
 
     refused: str = ""
     stage: str = ""
@@ -168,7 +180,9 @@ class Marked:
         return (min if what == "tensor" else max)(steps, default=0.0)
 
     def heaviest(self, what: str) -> Mapping[str, Any]:
-        """The line to look at (`running.heaviest`), of the first counted case; empty where nobody told."""
+        """The line to look at (`running.heaviest`), of the first counted case; empty where nobody
+        told.
+        """
         counted = (r.heaviest for r in self.runs if r.case.counted)
         return next(counted, {}).get(what, {})
 
@@ -176,10 +190,12 @@ class Marked:
 def cases(asked: Asked, secret: bytes, *of: object) -> tuple[Case, ...]:
     """The products that a source is tried on, derived from a secret and from whose they are.
 
-    of: what tells one set from another, such as lab, student, attempt. What is left over beside tiles is the same
-    whatever `of`, so that a fault at an edge costs one student what it costs another. Two shapes that end just below edges
-    of tiles, in which work is counted; shapes beside edges, thin ones, a long K, three of reals, one with
-    more than 2^15 elements, one element, and where sizes are aligned, each size off by itself. Raises ConfigError for a secret under 16 bytes.
+    of: what tells one set from another, such as lab, student, attempt. What is left over beside
+    tiles is the same whatever `of`, so that a fault at an edge costs one student what it costs
+    another. Two shapes that end just below edges of tiles, in which work is counted; shapes beside
+    edges, thin ones, a long K, three of reals, one with more than 2^15 elements, one element, and
+    where sizes are aligned, each size off by itself. Raises ConfigError for a secret under 16
+    bytes.
     """
     if len(secret) < 16:
         raise ConfigError(f"a secret of {len(secret)} bytes can be guessed: take 16 or more")
@@ -195,7 +211,9 @@ def cases(asked: Asked, secret: bytes, *of: object) -> tuple[Case, ...]:
         return tile * rng.randint(2, most) + edges.choice((-3, -1, 1, 5))
 
     def below(edge: int) -> int:
-        """Just below a multiple of an edge, at 33 or more, and of not much more than the edge itself."""
+        """Just below a multiple of an edge, at 33 or more, and of not much more than the edge
+        itself.
+        """
         least = -(-(WARP + 8) // edge)
         steps = 1 if asked.aligned >= SECTOR else 2  # less than the depth of a step along K
         many = rng.randint(least, max(least, -(-80 // edge)))
@@ -241,10 +259,10 @@ def mark(
 ) -> Marked:
     """The facts of a source; whatever it does, it does to two processes that end.
 
-    lock: whether they are locked into their folders (Landlock); default where the kernel can and NVRTC
-    compiles: clang is a program of its own, which a lock does not let start. Raises ConfigError where a lock
-    is asked for that this machine does not have, ToolchainError where nothing compiles here; never for a
-    source.
+    lock: whether they are locked into their folders (Landlock); default where the kernel can and
+    NVRTC compiles: clang is a program of its own, which a lock does not let start. Raises
+    ConfigError where a lock is asked for that this machine does not have, ToolchainError where
+    nothing compiles here; never for a source.
     """
     began = time.monotonic()
     by_clang = toolchain.uses_clang()
@@ -297,7 +315,8 @@ def compiled(
 ) -> tuple[Marked | None, dict[str, Any]]:
     """Why a source cannot be run, or None; and what running it needs, `made` of the compiler in it.
 
-    arch: in place of what is asked. cubin: machine code, too. Raises ToolchainError where nothing compiles.
+    arch: in place of what is asked. cubin: machine code, too. Raises ToolchainError where nothing
+    compiles.
     """
     try:
         text = decode(source if isinstance(source, bytes) else source.encode(), "the source")

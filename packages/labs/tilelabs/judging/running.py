@@ -1,7 +1,8 @@
 """The second of the two processes in which a source that nobody trusts is marked: the emulator's.
 
-PTX comes in, facts go out; no native code of anybody runs. Expected results never lie where a kernel could
-read them: they are computed here, in Python, and the kernel's arena holds its arguments alone.
+PTX comes in, facts go out; no native code of anybody runs. Expected results never lie where a
+kernel could read them: they are computed here, in Python, and the kernel's arena holds its
+arguments alone.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ Array = np.ndarray[Any, Any]
 def ran(job: dict[str, Any]) -> dict[str, Any]:
     """Runs of job["cases"] under both schedules, up to one that does not end.
 
-    job: source, ptx, compiler, arch, entry, types (of the parameters, as C), block, grid, shared (expressions
-    over M, N, K and constants), constants (name to value), dtype, transposed (of "A", "B", "C"), scaled,
-    seconds (of one launch). A case: M, N, K, seed, counted, kind ("integers", compared exactly, or "reals").
-    Beside them "asks": what the kernel asks about the machine. Or "refused": what is wrong with its head.
+    job: source, ptx, compiler, arch, entry, types (of the parameters, as C), block, grid, shared
+    (expressions over M, N, K and constants), constants (name to value), dtype, transposed (of "A",
+    "B", "C"), scaled, seconds (of one launch). A case: M, N, K, seed, counted, kind ("integers",
+    compared exactly, or "reals"). Beside them "asks": what the kernel asks about the machine. Or
+    "refused": what is wrong with its head.
     """
     made = toolchain.Compiled(job["arch"], job["ptx"], b"", "", {}, {}, job["compiler"], "")
     if refused := head(job["source"], job["ptx"], job["entry"], job["types"]):
@@ -59,8 +61,10 @@ def _runs(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def asks(source: str, ptx: str) -> list[str]:
-    """By what a kernel could tell machines apart: special registers that no product needs, and macros that
-    differ with what it is compiled for. For a person to look at; nothing is marked by words."""
+    """By what a kernel could tell machines apart: special registers that no product needs, and
+    macros that differ with what it is compiled for. For a person to look at; nothing is marked by
+    words.
+    """
     plain = without_comments(source)
     macros = [m for m in ("__CUDA_ARCH__", "__CUDACC_VER_MAJOR__") if m in plain]
     return sorted(set(_REGISTER.findall(without_comments(ptx))) & TELLING) + macros
@@ -98,9 +102,9 @@ def operands(
     """A, B and C before the launch, alpha and beta; what C should hold, and how far it may be off.
 
     The bound for reals is Higham's for any order of summation (Accuracy and Stability of Numerical
-    Algorithms, section 3.1), with two roundings more for alpha and beta, and four times that for Tensor
-    Cores, which truncate, as in `numbers.error_bound`; integers are exact. want, bound: M x N. product: of
-    two float64 matrices, where there is a faster one.
+    Algorithms, section 3.1), with two roundings more for alpha and beta, and four times that for
+    Tensor Cores, which truncate, as in `numbers.error_bound`; integers are exact. want, bound: M x
+    N. product: of two float64 matrices, where there is a faster one.
     """
     rng = np.random.default_rng(case["seed"])
     M, N, K = case["M"], case["N"], case["K"]
@@ -177,11 +181,11 @@ def _run(job: dict[str, Any], case: dict[str, Any], schedule: str) -> dict[str, 
 
 
 def heaviest(accesses: Iterable[LineAccess]) -> dict[str, dict[str, Any]]:
-    """Of "sectors" of global memory and "wavefronts" of shared memory the line to look at: line, array, op
-    ("load", "store", "atomic"), its share of all, and how many a request of it makes.
+    """Of "sectors" of global memory and "wavefronts" of shared memory the line to look at: line,
+    array, op ("load", "store", "atomic"), its share of all, and how many a request of it makes.
 
-    It is the line that makes most; of wavefronts the one whose lanes lose most where they meet in banks, if
-    that is as much as `LOST` of all. over: that loss, as a share.
+    It is the line that makes most; of wavefronts the one whose lanes lose most where they meet in
+    banks, if that is as much as `LOST` of all. over: that loss, as a share.
     """
     found = {}
     for what, space in (("sectors", "global"), ("wavefronts", "shared")):
@@ -214,8 +218,10 @@ _TENSOR = re.compile(r"(?:wmma\.)?mma\..*?\bm(\d+)n(\d+)k(\d+)\b")
 
 
 def arithmetic(instructions: Mapping[str, int]) -> dict[str, int]:
-    """Of executed PTX instructions: `scalar`, those of warps that multiply or add floating-point numbers, and
-    `tensor`, the multiply-adds of Tensor Cores, M N K of each wmma.mma or mma (PTX ISA, 9.7.15)."""
+    """Of executed PTX instructions: `scalar`, those of warps that multiply or add floating-point
+    numbers, and `tensor`, the multiply-adds of Tensor Cores, M N K of each wmma.mma or mma (PTX
+    ISA, 9.7.15).
+    """
     scalar = sum(n for name, n in instructions.items() if _FLOATING.match(name))
     shapes = ((_TENSOR.match(name), n) for name, n in instructions.items())
     tensor = sum(math.prod(map(int, found.groups())) * n for found, n in shapes if found)

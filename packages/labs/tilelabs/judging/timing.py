@@ -1,9 +1,10 @@
 """A source that nobody trusts, timed on this machine's GPU, in a process of its own.
 
-What is timed is what is checked: every timed launch has operands drawn from several sets, in an order that
-nobody knows beforehand, and an output that was poisoned; each of its elements is compared. So a kernel gains
-nothing by keeping what it computed, or by looking whether it did. The other contenders, a rung of the book
-and cuBLAS, run in turn with it, so that a clock that changes cancels in the ratio.
+What is timed is what is checked: every timed launch has operands drawn from several sets, in an
+order that nobody knows beforehand, and an output that was poisoned; each of its elements is
+compared. So a kernel gains nothing by keeping what it computed, or by looking whether it did. The
+other contenders, a rung of the book and cuBLAS, run in turn with it, so that a clock that changes
+cancels in the ratio.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ _HANDED_ON = ("LD_LIBRARY_PATH", "CUDA_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES
 
 @dataclass(frozen=True)
 class Timed:
-    """What came of it. refused: why there is no time. wrong: launches, of `launches`, with a wrong element.
+    """What came of it. refused: why there is no time. wrong: launches, of `launches`, with a wrong
+    element.
 
-    ms: of one launch, by contender. over_rung: time of the book's kernel over its own, pair by pair: above 1
-    it is the faster; over_library: the same of cuBLAS. size: M, N, K. versions: of driver and libraries.
+    ms: of one launch, by contender. over_rung: time of the book's kernel over its own, pair by
+    pair: above 1 it is the faster; over_library: the same of cuBLAS. size: M, N, K. versions: of
+    driver and libraries.
     """
 
     refused: str = ""
@@ -67,9 +70,9 @@ def time_on_gpu(
 ) -> Timed:
     """Times of a source beside a rung of the book and cuBLAS, at one size, on operands drawn here.
 
-    Time only what is right and clean in the emulator: a fault on a GPU costs at most this call, and says less.
-    lock: of the compiler, as in `marking.mark`; what runs on the GPU is no native code of the host. Raises
-    NoGPUError, and ToolchainError where nothing compiles; never for a source.
+    Time only what is right and clean in the emulator: a fault on a GPU costs at most this call, and
+    says less. lock: of the compiler, as in `marking.mark`; what runs on the GPU is no native code
+    of the host. Raises NoGPUError, and ToolchainError where nothing compiles; never for a source.
     """
     gpu = device.current()
     if gpu is None:
@@ -123,7 +126,8 @@ def words(timed: Timed) -> str:
     return told
 
 
-# -- in the process that has the GPU -----------------------------------------------------------------
+# -- in the process that has the GPU
+# -----------------------------------------------------------------
 
 
 def timed(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The labs of a class: what they ask, what it is worth, and how a kernel that was handed in comes out.
+"""The labs of a class: what they ask, what it is worth, and how a kernel that was handed in comes
+out.
 
 print(labs.check("2", open("lab2.cu").read()))
 """

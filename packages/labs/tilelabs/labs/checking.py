@@ -1,4 +1,6 @@
-"""A kernel that a student checks: points by part, and for each part that lacks some where to look next."""
+"""A kernel that a student checks: points by part, and for each part that lacks some where to look
+next.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ PRACTICE = b"practice: nobody's course"
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the rubric: points that the facts give (0 for what a person marks), and why. unknown: what
-    it needs cannot be told on this machine."""
+    """One part of the rubric: points that the facts give (0 for what a person marks), and why.
+    unknown: what it needs cannot be told on this machine.
+    """
 
     rubric: Rubric
     points: int
@@ -36,9 +39,11 @@ class Part:
 
 @dataclass(frozen=True, repr=False)
 class Checked:
-    """How a kernel comes out: the facts, and the points that they give. Shown as HTML in a notebook, as text
-    elsewhere; both say what `told` holds. timed: on this machine's GPU, where there is one and the kernel is
-    right and clean; no part of the points."""
+    """How a kernel comes out: the facts, and the points that they give.
+
+    Shown as HTML in a notebook, as text elsewhere; both say what `told` holds. timed: on this
+    machine's GPU, where there is one and the kernel is right and clean; no part of the points.
+    """
 
     lab: Lab
     variant: Variant
@@ -108,10 +113,11 @@ def check(
 ) -> Checked:
     """How a kernel comes out on the cases for practice, in seconds and without a GPU.
 
-    number: of the lab. source: text, or the bytes of a file. variant: by name; default the first. gpu: whether
-    a kernel that is right and clean is timed, too; default where a GPU answers. The compiler, the emulator
-    and the GPU's driver run in processes of their own, so what the kernel does it does to them. Raises
-    UnknownNameError for a lab or a variant that does not exist; never for a source.
+    number: of the lab. source: text, or the bytes of a file. variant: by name; default the first.
+    gpu: whether a kernel that is right and clean is timed, too; default where a GPU answers. The
+    compiler, the emulator and the GPU's driver run in processes of their own, so what the kernel
+    does it does to them. Raises UnknownNameError for a lab or a variant that does not exist; never
+    for a source.
     """
     of = lab(number)
     chosen = variant_of(of, variant)
@@ -139,7 +145,8 @@ def variant_of(of: Lab, name: str) -> Variant:
 def judged(of: Lab, variant: Variant, facts: Marked) -> Checked:
     """Points for facts: right in proportion to the cases, all else whole or not at all.
 
-    What counts work counts only for a kernel that is right, and "clean" only for one that is right somewhere.
+    What counts work counts only for a kernel that is right, and "clean" only for one that is right
+    somewhere.
     """
     parts: dict[str, Part] = {}
     for rubric in of.parts:
@@ -190,7 +197,9 @@ def _part(rubric: Rubric, m: Marked, tile: tuple[int, int, int]) -> Part:
 
 
 def _heaviest(m: Marked, what: str) -> str:
-    """Where most of what is counted comes from: the line, its array, and how many a request makes there."""
+    """Where most of what is counted comes from: the line, its array, and how many a request makes
+    there.
+    """
     most = m.heaviest(what)
     if not most:
         return ""
@@ -202,7 +211,9 @@ def _heaviest(m: Marked, what: str) -> str:
 
 
 def _look(m: Marked, what: str) -> str:
-    """Where to look; where lanes hardly meet in a bank, it is the number of requests that is too large."""
+    """Where to look; where lanes hardly meet in a bank, it is the number of requests that is too
+    large.
+    """
     if what == "wavefronts" and not m.heaviest(what).get("meets", True):
         return "Lanes hardly meet in a bank there: look at how many multiply-adds a value serves once it is read, and at how many values a read brings"
     return LOOK[what]
@@ -248,8 +259,9 @@ def _wrong(m: Marked) -> str:
 
 
 def _close(expected: float, got: float) -> bool:
-    """Whether a wrong element is off by less than a twentieth: one alone tells little, most of them that numbers
-    were rounded, and none is missing."""
+    """Whether a wrong element is off by less than a twentieth: one alone tells little, most of them
+    that numbers were rounded, and none is missing.
+    """
     return abs(got - expected) < 0.05 * abs(expected)
 
 

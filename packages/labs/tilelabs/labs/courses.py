@@ -1,4 +1,6 @@
-"""A course: its secret, from which variants and cases are drawn, and the tables that a teacher fills in."""
+"""A course: its secret, from which variants and cases are drawn, and the tables that a teacher
+fills in.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,11 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Course:
-    """name: of the course. secret: 32 bytes, which no student sees. variants: by a lab's number, where the
-    teacher chooses in place of the draw. folder: where its files lie. tag: of the book that students fetch
-    (a branch or a tag); "": the book's own branch. policy: what it decides about time."""
+    """name: of the course. secret: 32 bytes, which no student sees. variants: by a lab's number,
+    where the teacher chooses in place of the draw. folder: where its files lie. tag: of the book
+    that students fetch (a branch or a tag); "": the book's own branch. policy: what it decides
+    about time.
+    """
 
     name: str
     secret: bytes = field(repr=False)
@@ -40,7 +44,10 @@ class Course:
     policy: Policy = field(default_factory=Policy)
 
     def variant(self, lab: Lab) -> Variant:
-        """The variant of a lab for this course. Raises DataError where the chosen one does not exist."""
+        """The variant of a lab for this course.
+
+        Raises DataError where the chosen one does not exist.
+        """
         chosen = self.variants.get(lab.number)
         if chosen is None:
             drawn = hmac.digest(self.secret, f"variant of lab {lab.number}".encode(), "sha256")
@@ -55,7 +62,8 @@ class Course:
 
 
 def new(folder: Path, name: str = "") -> Course:
-    """Make a course: course.toml with a fresh secret, and empty tables, readable by their owner alone and out of git.
+    """Make a course: course.toml with a fresh secret, and empty tables, readable by their owner
+    alone and out of git.
 
     Raises ConfigError where there is one already: its secret has drawn what students work on.
     """

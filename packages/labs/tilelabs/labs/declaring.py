@@ -1,7 +1,7 @@
 """What a notebook, and a submission, say of themselves: which lab they are for, in which form.
 
-It stands in the notebook's metadata, and beside it in lab2.json, so that a check and a hand-in in that folder
-mean the same lab, whoever asks: a cell, another one after a restart, or a terminal.
+It stands in the notebook's metadata, and beside it in lab2.json, so that a check and a hand-in in
+that folder mean the same lab, whoever asks: a cell, another one after a restart, or a terminal.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ KEY = "tile_by_tile"
 
 @dataclass(frozen=True)
 class Declaration:
-    """lab: its number. version: of the lab. variant: by name. tag: of the book, "" where none is asked for.
-    commit: of the book that made it, "" in what is handed out."""
+    """lab: its number. version: of the lab. variant: by name. tag: of the book, "" where none is
+    asked for. commit: of the book that made it, "" in what is handed out.
+    """
 
     lab: str
     version: int
@@ -51,7 +52,10 @@ def write(folder: Path, what: Declaration) -> None:
 
 
 def read(folder: Path, number: str | int) -> Declaration | None:
-    """What a folder's lab2.json says; None where there is none. Raises DataError for a damaged one."""
+    """What a folder's lab2.json says; None where there is none.
+
+    Raises DataError for a damaged one.
+    """
     path = folder / f"lab{number}.json"
     try:
         held = json.loads(path.read_text(encoding="utf-8"))

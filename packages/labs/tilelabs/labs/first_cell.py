@@ -1,4 +1,6 @@
-"""The first cell of a lab's notebook: on Colab it fetches the book, as every notebook does, and begins the lab."""
+"""The first cell of a lab's notebook: on Colab it fetches the book, as every notebook does, and
+begins the lab.
+"""
 
 from __future__ import annotations
 

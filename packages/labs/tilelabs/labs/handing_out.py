@@ -20,8 +20,8 @@ Notebook = dict[str, Any]
 def handout(lab: Lab, course: Course, opens: str = "") -> Notebook:
     """The notebook of a lab for a course: its variant, the starter, no case and no secret.
 
-    opens: an address at which Colab opens it, where the teacher keeps it in a repository. Raises DataError
-    where the course chooses a variant that the lab does not have.
+    opens: an address at which Colab opens it, where the teacher keeps it in a repository. Raises
+    DataError where the course chooses a variant that the lab does not have.
     """
     variant, where = course.variant(lab), repository(ROOT)
     what = Declaration(lab.number, lab.version, variant.name, course.tag or where.branch)

@@ -1,4 +1,6 @@
-"""What a course decides about time: when labs are due, what a late day costs, and what nothing is worth."""
+"""What a course decides about time: when labs are due, what a late day costs, and what nothing is
+worth.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ _LATE = ("points_per_day", "free_days")
 
 @dataclass(frozen=True)
 class Policy:
-    """due: of labs, by number. points_per_day: taken for each day that has begun after it. free_days: of each
-    student over the whole course, spent before points are. missing: what who handed nothing in gets, "empty"
-    cells or "zero" points. zone: of times that name none themselves."""
+    """due: of labs, by number. points_per_day: taken for each day that has begun after it.
+    free_days: of each student over the whole course, spent before points are. missing: what who
+    handed nothing in gets, "empty" cells or "zero" points. zone: of times that name none
+    themselves.
+    """
 
     due: Mapping[str, datetime] = field(default_factory=dict)
     points_per_day: float = 0.0
@@ -26,7 +30,10 @@ class Policy:
 
 
 def policy(held: Mapping[str, Any]) -> Policy:
-    """The policy in a course's file. Raises ValueError, with what is wrong, for what does not fit."""
+    """The policy in a course's file.
+
+    Raises ValueError, with what is wrong, for what does not fit.
+    """
     zone = _zone(held["timezone"]) if "timezone" in held else None
     late, missing = held.get("late", {}), held.get("missing", "empty")
     if missing not in MISSING:

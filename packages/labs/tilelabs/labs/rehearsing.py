@@ -1,4 +1,5 @@
-"""A lab tried on itself: solutions have every point, the starter few, twins lose theirs, exploits gain none.
+"""A lab tried on itself: solutions have every point, the starter few, twins lose theirs, exploits
+gain none.
 
 What is tried lies in labs/NAME/rehearsal/, which a student's notebook does not fetch: sources, and
 rehearsal.toml, which says of each what it should come to.
@@ -21,8 +22,9 @@ KINDS = ("solution", "starter", "twin", "exploit")
 
 @dataclass(frozen=True)
 class Source:
-    """One source to try. kind: one of `KINDS`. expect: points by part, of those that matter. words: of what
-    the student is told; exploit: its number in the list of known ones, and what it tries."""
+    """One source to try. kind: one of `KINDS`. expect: points by part, of those that matter. words:
+    of what the student is told; exploit: its number in the list of known ones, and what it tries.
+    """
 
     name: str
     kind: str

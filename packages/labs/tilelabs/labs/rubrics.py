@@ -17,17 +17,21 @@ from tilelabs.judging.marking import Asked
 
 FOLDER = ROOT / "labs"
 COUNTED = ("sectors", "requests", "wavefronts", "instructions", "scalar", "tensor")
-"""What a part may limit of work: totals over 32 multiply-adds; of "tensor" the share of all multiply-adds."""
+"""What a part may limit of work: totals over 32 multiply-adds; of "tensor" the share of all
+multiply-adds.
+"""
 RESOURCES = ("registers", "spills", "stack")
-"""What a part may limit of what the compiler reports of a thread: registers, bytes of spills, bytes of local
-memory (spills among them, and arrays that cannot live in registers)."""
+"""What a part may limit of what the compiler reports of a thread: registers, bytes of spills, bytes
+of local memory (spills among them, and arrays that cannot live in registers).
+"""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One form of what a lab asks. transposed, scaled: as in `judging.marking.Asked`. words: for students.
-    starter: a file of the lab's folder; "": the lab's own. changes: of that file, pairs of a text that stands
-    there once and what replaces it. block, grid: in place of the lab's."""
+    """One form of what a lab asks. transposed, scaled: as in `judging.marking.Asked`. words: for
+    students. starter: a file of the lab's folder; "": the lab's own. changes: of that file, pairs
+    of a text that stands there once and what replaces it. block, grid: in place of the lab's.
+    """
 
     name: str
     words: str
@@ -41,9 +45,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Rubric:
-    """One part of a lab's points. of: what is counted, one of `COUNTED` or `RESOURCES`; default its id. limit:
-    the most that it may be, least: the least, over 32 multiply-adds of whole tiles. after: another part that
-    must have its points first. by_hand: a person marks it."""
+    """One part of a lab's points. of: what is counted, one of `COUNTED` or `RESOURCES`; default its
+    id. limit: the most that it may be, least: the least, over 32 multiply-adds of whole tiles.
+    after: another part that must have its points first. by_hand: a person marks it.
+    """
 
     id: str
     points: int
@@ -69,11 +74,13 @@ class Rubric:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab. number: "2". hours: that a student needs. builds_on: pages of the book. version: changes with
-    what is asked or with what it is worth. parts add up to `points`. tile: of M, N and K, by which work is
-    counted, and just below whose multiples counted shapes end. hints: from vague to plain. task: one
-    sentence, what the kernel is to be. constants, dtype, aligned, headers, shared: as in
-    `judging.marking.Asked`. reference: the rung that times are taken against, size: of M, N and K there."""
+    """A lab. number: "2". hours: that a student needs. builds_on: pages of the book. version:
+    changes with what is asked or with what it is worth. parts add up to `points`. tile: of M, N and
+    K, by which work is counted, and just below whose multiples counted shapes end. hints: from
+    vague to plain. task: one sentence, what the kernel is to be. constants, dtype, aligned,
+    headers, shared: as in `judging.marking.Asked`. reference: the rung that times are taken
+    against, size: of M, N and K there.
+    """
 
     number: str
     title: str
@@ -121,7 +128,10 @@ class Lab:
 
 
 def changed(text: str, changes: Iterable[Sequence[str]], file: str) -> str:
-    """A text with pairs of old and new replaced. Raises ValueError where an old one does not stand there once."""
+    """A text with pairs of old and new replaced.
+
+    Raises ValueError where an old one does not stand there once.
+    """
     for old, new in changes:
         if text.count(old) != 1:
             raise ValueError(f"{old!r} stands {text.count(old)} times in {file}")

@@ -1,4 +1,5 @@
-"""A student's work on a lab, in a notebook or at a terminal: a kernel and answers, checked and handed in.
+"""A student's work on a lab, in a notebook or at a terminal: a kernel and answers, checked and
+handed in.
 
     begin("2", variant="A transposed")      the first cell of the notebook says it
     %%cuda lab2                             a cell with the kernel: kept as lab2.cu, checked at once
@@ -6,8 +7,9 @@
     check("2")                              that kernel once more
     submit("2")                             one file to hand in: lab2_submission.ipynb
 
-What counts lies in files beside the notebook, so a restart of the kernel loses nothing, and an editor and a
-terminal do as well. An answer is a cell of code, since Colab gives a program no way to the notebook's other cells.
+What counts lies in files beside the notebook, so a restart of the kernel loses nothing, and an
+editor and a terminal do as well. An answer is a cell of code, since Colab gives a program no way to
+the notebook's other cells.
 """
 
 from __future__ import annotations
@@ -42,11 +44,12 @@ NO_ANSWER = "*No answer.*"
 
 
 def begin(number: str | int, *, version: int = 0, variant: str = "", tag: str = "") -> None:
-    """Say which lab is worked on in this folder, and bring `%%cuda labN` and `%%answer` to a notebook.
+    """Say which lab is worked on in this folder, and bring `%%cuda labN` and `%%answer` to a
+    notebook.
 
-    version: which the notebook was made for; default the book's. variant: by name; default the first. tag: of
-    the book, as the course has it. Raises UnknownNameError for a lab or variant that does not exist,
-    ConfigError for a folder that cannot be written.
+    version: which the notebook was made for; default the book's. variant: by name; default the
+    first. tag: of the book, as the course has it. Raises UnknownNameError for a lab or variant that
+    does not exist, ConfigError for a folder that cannot be written.
     """
     of = lab(number)
     chosen = checking.variant_of(of, variant)
@@ -58,7 +61,9 @@ def begin(number: str | int, *, version: int = 0, variant: str = "", tag: str = 
 
 
 def _another(of: Lab, version: int) -> str:
-    """What to do where the notebook and the book have another version of a lab; "" where they agree."""
+    """What to do where the notebook and the book have another version of a lab; "" where they
+    agree.
+    """
     if version == of.version:
         return ""
     return (
@@ -107,7 +112,8 @@ def _keep(path: Path, text: str) -> None:
         ) from None
 
 
-# -- checking ------------------------------------------------------------------------------------------
+# -- checking
+# ------------------------------------------------------------------------------------------
 
 
 def check(
@@ -118,12 +124,14 @@ def check(
     folder: Path | None = None,
     gpu: bool | None = None,
 ) -> Checked:
-    """How a kernel comes out on cases for practice, in seconds and without a GPU; with one, its time too.
+    """How a kernel comes out on cases for practice, in seconds and without a GPU; with one, its
+    time too.
 
-    number: of the lab. source: text or the bytes of a file; default what the cell `%%cuda labN` wrote last,
-    labN.cu of this folder. variant: by name; default the one that was begun in `folder` (default: this one),
-    or else the lab's first. gpu: as in `checking.check`. Raises UnknownNameError for a lab or a variant that
-    does not exist, ConfigError where there is no kernel; never for a source.
+    number: of the lab. source: text or the bytes of a file; default what the cell `%%cuda labN`
+    wrote last, labN.cu of this folder. variant: by name; default the one that was begun in `folder`
+    (default: this one), or else the lab's first. gpu: as in `checking.check`. Raises
+    UnknownNameError for a lab or a variant that does not exist, ConfigError where there is no
+    kernel; never for a source.
     """
     of = lab(number)
     begun = declaring.read(folder or Path(), of.number)
@@ -143,12 +151,15 @@ def _kernel(of: Lab, folder: Path) -> bytes:
         ) from None
 
 
-# -- answers -------------------------------------------------------------------------------------------
+# -- answers
+# -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """A written answer that is kept; a notebook shows it as the Markdown that it is. text: "" for none."""
+    """A written answer that is kept; a notebook shows it as the Markdown that it is. text: "" for
+    none.
+    """
 
     part: str
     text: str
@@ -167,9 +178,11 @@ def _words(text: str) -> str:
 
 
 def answer(number: str | int, part: str, text: str) -> Answer:
-    """Keep the answer to a part that a person marks, as labN_PART.md of this folder; Markdown, as in any cell.
+    """Keep the answer to a part that a person marks, as labN_PART.md of this folder; Markdown, as
+    in any cell.
 
-    text: without one, what was kept before stays. Raises UnknownNameError for a part that no person marks, ConfigError for a folder that cannot be written.
+    text: without one, what was kept before stays. Raises UnknownNameError for a part that no person
+    marks, ConfigError for a folder that cannot be written.
     """
     of = lab(number)
     asked = {p.id: p for p in of.parts if p.by_hand}
@@ -193,12 +206,16 @@ def _answered(of: Lab, part: Rubric, folder: Path) -> str:
         return ""
 
 
-# -- handing in ----------------------------------------------------------------------------------------
+# -- handing in
+# ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class HandedIn:
-    """The file to hand in, and what is in it or lacks. ok: nothing lacks. Shown as HTML in a notebook."""
+    """The file to hand in, and what is in it or lacks. ok: nothing lacks.
+
+    Shown as HTML in a notebook.
+    """
 
     path: Path
     told: tuple[tuple[bool | None, str], ...]
@@ -227,11 +244,12 @@ class HandedIn:
 
 
 def submit(number: str | int, *, variant: str = "", folder: Path | None = None) -> HandedIn:
-    """Write the one file to hand in, labN_submission.ipynb: the kernel, the answers, and which lab they are for.
+    """Write the one file to hand in, labN_submission.ipynb: the kernel, the answers, and which lab
+    they are for.
 
-    It holds versions, and no path or name of a person or machine. variant, folder: as for `check`. What lacks is
-    said, and it is written all the same. On Colab its download is offered. Raises ConfigError where there is
-    no kernel, SourceError for one that is no text.
+    It holds versions, and no path or name of a person or machine. variant, folder: as for `check`.
+    What lacks is said, and it is written all the same. On Colab its download is offered. Raises
+    ConfigError where there is no kernel, SourceError for one that is no text.
     """
     from helpers.record.campaign import commit
 

@@ -201,7 +201,8 @@ def _evaluate(
 ) -> int | None:
     """An integer constant expression of names and + - * / ( ), or None.
 
-    known: names that were looked at before; each is, once. So it ends soon, whatever a source holds.
+    known: names that were looked at before; each is, once. So it ends soon, whatever a source
+    holds.
     """
     known = {} if known is None else known
     expression = expression.strip()

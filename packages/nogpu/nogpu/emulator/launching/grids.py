@@ -76,10 +76,11 @@ def cluster_of(
     arch: str,
     entry: str,
 ) -> tuple[int, int, int]:
-    """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; 1 if neither does.
+    """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; 1 if neither
+    does.
 
-    Raises ConfigError for what no GPU of `arch` accepts. Source: CUDA C++ Programming Guide, Thread Block
-    Clusters.
+    Raises ConfigError for what no GPU of `arch` accepts. Source: CUDA C++ Programming Guide, Thread
+    Block Clusters.
     """
     own = program.entry.limits.get("reqnctapercluster")
     required = (own[0], *own[1:], 1, 1)[:3] if own else None
@@ -189,7 +190,9 @@ def at_a_time(room: int, block: tuple[int, int, int]) -> str:
 
 
 def _rows(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> Any:
-    """The rows of blocks of a grid (blockIdx.z * gridDim.y + blockIdx.y), those of a cluster together."""
+    """The rows of blocks of a grid (blockIdx.z * gridDim.y + blockIdx.y), those of a cluster
+    together.
+    """
     (_, gy, gz), (_, cy, cz) = grid, cluster
     rows = np.arange(gy * gz, dtype=np.int32).reshape(gz // cz, cz, gy // cy, cy)
     return rows.transpose(0, 2, 1, 3).reshape(-1)

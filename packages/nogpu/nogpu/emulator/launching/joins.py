@@ -3,8 +3,8 @@
 The PTX reads two neighbouring words by two instructions; where the address is known to be aligned,
 ptxas makes one LDS.64 of them, which a warp's request and its wavefronts are counted of. Both codes
 address memory as a base and a constant. So the places of one base in the PTX are laid over those of
-one base in the machine code: at some distance the pieces of machine code fill the bytes that the PTX
-reads there. A wide load may also read bytes that nobody asked for (the padding of a row, say).
+one base in the machine code: at some distance the pieces of machine code fill the bytes that the
+PTX reads there. A wide load may also read bytes that nobody asked for (the padding of a row, say).
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def pieces(code: Iterable[toolchain.SassInstruction]) -> list[Piece]:
 def spans(places: Sequence[Place], found: Sequence[Piece]) -> Mapping[int, Span]:
     """The machine's access that begins with each place, by the place's instruction.
 
-    A place that is missing in the result was not found in the machine code, or is joined in one copy of
-    a loop's body and not in another. An access may reach into the next rounds of a loop, which ptxas
-    unrolled: then it begins wherever its address is a multiple of its width.
+    A place that is missing in the result was not found in the machine code, or is joined in one
+    copy of a loop's body and not in another. An access may reach into the next rounds of a loop,
+    which ptxas unrolled: then it begins wherever its address is a multiple of its width.
     """
     cover = _Cover(found)
     fits: list[tuple[list[Place], list[_Laid]]] = []
@@ -126,7 +126,8 @@ class _Cover:
 
     def fresh(self, group: list[Place]) -> list[tuple[list[Place], list[_Laid]]]:
         """Lay pieces over a group that were laid over nothing before: over the whole, over several
-        rounds of it, or, each on a line of its own places, over its runs. Empty: there is no such way.
+        rounds of it, or, each on a line of its own places, over its runs. Empty: there is no such
+        way.
         """
         left = [n for n in range(len(self.found)) if n not in self.used]
         if whole := self.lay(group, left) or self.lay_unrolled(group, left):
@@ -166,7 +167,9 @@ class _Cover:
         return best
 
     def lay_unrolled(self, group: Sequence[Place], numbers: Sequence[int]) -> list[_Laid]:
-        """The same for a loop that ptxas unrolled: the places of several rounds, one after the other."""
+        """The same for a loop that ptxas unrolled: the places of several rounds, one after the
+        other.
+        """
         step, op = group[0].step, group[0].op
         here = {place.line for place in group}
         asked = sum(place.width for place in group)
@@ -320,12 +323,13 @@ def machine_code(
 def by_site(
     program: Program, entry: P.Function, compiled: toolchain.Compiled, file: str
 ) -> Mapping[int, Span]:
-    """`spans` of a program, entry its parsed PTX, by the number of its memory instruction (`Site`), of all shared accesses.
+    """`spans` of a program, entry its parsed PTX, by the number of its memory instruction (`Site`),
+    of all shared accesses.
 
     Where one PTX instruction is one of the machine code (ldmatrix, atomics, cp.async, generic
     addresses) it is its own. A plain access that was not found, a wmma load or store, and what
-    device functions do that are not inlined are left out: it is not known how many accesses they are.
-    Raises ToolchainError where there is no disassembler.
+    device functions do that are not inlined are left out: it is not known how many accesses they
+    are. Raises ToolchainError where there is no disassembler.
     """
     reached = places(entry, [start for start, _ in split_blocks(entry)])
     code, _ = toolchain.sass_instructions(compiled.cubin, entry.name, file)

@@ -1,7 +1,7 @@
 """Which functions the generated code may call: the names that `ptx` emits and what they stand for.
 
-`ptx` knows names only. A translated program is linked when it is about to run: its marshalled Python
-is executed beside the functions listed here, NumPy's types, and the constants that it names.
+`ptx` knows names only. A translated program is linked when it is about to run: its marshalled
+Python is executed beside the functions listed here, NumPy's types, and the constants that it names.
 """
 
 from __future__ import annotations

@@ -65,11 +65,11 @@ class LineAccess:
     lanes. ideal_*: what the same lanes would need if their distinct elements lay side by side; None
     if the launch was not asked for samples.
 
-    Of what an engine does (TMA, wgmma) a request is one copy, or one product of a warpgroup; width_bytes are
-    those of a box or a tile, and wavefronts are not counted.
+    Of what an engine does (TMA, wgmma) a request is one copy, or one product of a warpgroup;
+    width_bytes are those of a box or a tile, and wavefronts are not counted.
 
-    All of these are of the PTX. sass_*: the same of the machine code, where ptxas made one access of
-    neighbouring ones of the PTX; it counts in the row where it begins. None: nobody asked (see
+    All of these are of the PTX. sass_*: the same of the machine code, where ptxas made one access
+    of neighbouring ones of the PTX; it counts in the row where it begins. None: nobody asked (see
     `launch`), it is not shared memory, or it is not known.
     """
 
@@ -209,10 +209,11 @@ class Report:
         )
 
     def engine_steps(self) -> tuple[EngineStep, ...]:
-        """When the copy engine filled which slot of shared memory and when it was read, in the first block.
+        """When the copy engine filled which slot of shared memory and when it was read, in the
+        first block.
 
-        In the order in which the emulator came to it, which is no time. Raises EmulationError if the launch was
-        not asked for it.
+        In the order in which the emulator came to it, which is no time. Raises EmulationError if
+        the launch was not asked for it.
         """
         if self.turns is None:
             raise EmulationError(

@@ -133,35 +133,37 @@ def launch(
 ) -> Report:
     """Run a kernel of CUDA C++ source in the emulator; arrays in `args` are changed in place.
 
-    source: device code, or a whole program: where that does not compile, its host part (main, launches,
-    headers of the host) is left out, line numbers stay, and a note of the report says what was left out.
+    source: device code, or a whole program: where that does not compile, its host part (main,
+    launches, headers of the host) is left out, line numbers stay, and a note of the report says
+    what was left out.
 
     entry: the kernel's name, or a name expression such as "tiled<16>" for a template. grid, block:
     up to three numbers. args: a contiguous NumPy array for each pointer, a number for each scalar,
     a tuple for a structure. shared_bytes: dynamic shared memory. uninitialised: names of array
     parameters whose elements count as never written. symbols: contents of __constant__ and
     __device__ variables, read back after the launch. sample_blocks: run only that many blocks,
-    spread over the grid (or those given), for counts of large launches. max_steps: PTX
-    instructions until an endless loop is reported; max_seconds: of the processor,
-    so that a busy machine ends no kernel early. schedule "permuted"
-    runs the warps between two barriers in a random order (seed), which turns races into wrong
-    results. A kernel without a fault has no finding in any order; in a faulty one the order decides
-    what the threads go on to do, so one may show a finding, its line or its kind where another shows
-    another. Threads that wait for others let them run, and all blocks that a GPU holds at a time run
-    together, lower ones first; a wait that nothing ends is a finding ("deadlock").
-    analyse=False: results only, no counts, races or initialisation. samples=True keeps what access
-    maps and `Report.lanes` show, the lanes of each line's first requests, and counts what the requests
-    would need at best (`ideal_...`). lanes: threads run at once. cluster: blocks a cluster, up to three numbers,
-    as cudaLaunchKernelEx is given them, for kernels without __cluster_dims__ (sm_90). Blocks of a cluster run
-    together; where sample_blocks names one, its whole cluster runs. expect: what arrays (by the names of
-    parameters and symbols) should hold afterwards, each alone or as a pair with the largest absolute
-    error, a number or one for each element. Elements that differ become findings of the kind
-    "wrong-result" by the source line and the thread that wrote them last. Without an error integers
-    must be equal and floats may be off by sqrt(eps) of the array's type times the largest magnitude
-    expected; uint16 beside floats is read as bfloat16. The launch runs twice if something is wrong.
-    sass=True: count shared accesses as the machine code for `arch` makes them, too: ptxas joins
-    neighbouring reads of the PTX (`LineAccess.sass_requests`, `sass_wavefronts`). engines=True keeps when the copy
-    engine fills which slot of the first block's shared memory, and when it is read (`Report.engine_steps`).
+    spread over the grid (or those given), for counts of large launches. max_steps: PTX instructions
+    until an endless loop is reported; max_seconds: of the processor, so that a busy machine ends no
+    kernel early. schedule "permuted" runs the warps between two barriers in a random order (seed),
+    which turns races into wrong results. A kernel without a fault has no finding in any order; in a
+    faulty one the order decides what the threads go on to do, so one may show a finding, its line
+    or its kind where another shows another. Threads that wait for others let them run, and all
+    blocks that a GPU holds at a time run together, lower ones first; a wait that nothing ends is a
+    finding ("deadlock"). analyse=False: results only, no counts, races or initialisation.
+    samples=True keeps what access maps and `Report.lanes` show, the lanes of each line's first
+    requests, and counts what the requests would need at best (`ideal_...`). lanes: threads run at
+    once. cluster: blocks a cluster, up to three numbers, as cudaLaunchKernelEx is given them, for
+    kernels without __cluster_dims__ (sm_90). Blocks of a cluster run together; where sample_blocks
+    names one, its whole cluster runs. expect: what arrays (by the names of parameters and symbols)
+    should hold afterwards, each alone or as a pair with the largest absolute error, a number or one
+    for each element. Elements that differ become findings of the kind "wrong-result" by the source
+    line and the thread that wrote them last. Without an error integers must be equal and floats may
+    be off by sqrt(eps) of the array's type times the largest magnitude expected; uint16 beside
+    floats is read as bfloat16. The launch runs twice if something is wrong. sass=True: count shared
+    accesses as the machine code for `arch` makes them, too: ptxas joins neighbouring reads of the
+    PTX (`LineAccess.sass_requests`, `sass_wavefronts`). engines=True keeps when the copy engine
+    fills which slot of the first block's shared memory, and when it is read
+    (`Report.engine_steps`).
 
     Returns a Report. Raises CompileError with the compiler's log, UnknownNameError for the entry,
     ConfigError for a launch that no GPU of `arch` accepts, EmulationError for arguments that do
@@ -246,7 +248,9 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Ran:
-    """What is left of a launch: its last batch, its memory, how many blocks ran, whether to the end."""
+    """What is left of a launch: its last batch, its memory, how many blocks ran, whether to the
+    end.
+    """
 
     state: State
     heap: Heap
@@ -255,7 +259,8 @@ class _Ran:
 
 
 Watchers = Callable[[Heap, set[int] | None, list[Buffer]], Sequence[Observer]]
-"""Who watches: given the memory, the slots that may be written (None: all), arrays nobody has set."""
+"""Who watches: given the memory, the slots that may be written (None: all), arrays nobody has set.
+"""
 
 
 def _run(asked: _Asked, watchers: Watchers) -> _Ran:
@@ -371,7 +376,9 @@ def _who_wrote(
 
 
 Key = tuple[str, str, str, tuple[tuple[str, str], ...], str, tuple[Any, ...], tuple[str, ...]]
-"""What a program is compiled from: source, entry, arch, macros, name, compiler and headers, options."""
+"""What a program is compiled from: source, entry, arch, macros, name, compiler and headers,
+options.
+"""
 
 
 def _as_it_compiles(
@@ -382,7 +389,9 @@ def _as_it_compiles(
     name: str,
     made_of: tuple[Any, ...],
 ) -> tuple[Key, str]:
-    """The source as it stands or, where that does not compile, without its host part; what was left out."""
+    """The source as it stands or, where that does not compile, without its host part; what was left
+    out.
+    """
     rest = entry, arch, defines, name, made_of
     try:
         _program(source, *rest, ())

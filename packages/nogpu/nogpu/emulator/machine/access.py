@@ -1,8 +1,8 @@
 """`perform`, the only way to memory: sort by space, check, publish, move the bytes.
 
-An access that faults is not performed by the lanes that fault: a load gives them 0, of shared and local
-memory the first word. The others, and the kernel, go on. Whoever watches is told of the sound lanes,
-before their bytes move.
+An access that faults is not performed by the lanes that fault: a load gives them 0, of shared and
+local memory the first word. The others, and the kernel, go on. Whoever watches is told of the sound
+lanes, before their bytes move.
 """
 
 from __future__ import annotations
@@ -505,7 +505,9 @@ def _local(
 
 
 def is_space(address: Array, space: str) -> Array:
-    """isspacep. space: shared and shared::cta for the own block's, shared::cluster for a peer's too."""
+    """isspacep. space: shared and shared::cta for the own block's, shared::cluster for a peer's
+    too.
+    """
     if space.startswith("shared"):
         inside = (address >= SHARED_WINDOW) & (address < SHARED_WINDOW + WINDOW_SIZE)
         return inside if space == "shared::cluster" else inside & (clusters.code_of(address) == 0)

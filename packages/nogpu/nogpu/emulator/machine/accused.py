@@ -16,7 +16,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def below_zero(place: int) -> int:
     """A byte address that stands for a negative one, because an unsigned index went below zero.
 
-    Such an index of elements of 2^k bytes gives an address below 2^k times 2^32, and not by half of it.
+    Such an index of elements of 2^k bytes gives an address below 2^k times 2^32, and not by half of
+    it.
     """
     if place < 1 << 31:
         return place
@@ -28,7 +29,9 @@ def below_zero(place: int) -> int:
 
 @dataclass(frozen=True)
 class Who:
-    """One thread of a batch, which stands for `count` lanes. As text: `thread (x, y, z) of block (x, y, z)`.
+    """One thread of a batch, which stands for `count` lanes.
+
+    As text: `thread (x, y, z) of block (x, y, z)`.
 
     column: its block's place in the batch.
     """

@@ -1,7 +1,7 @@
 """malloc, new, free and delete in device code: blocks of one bounded heap.
 
-The heap lives as long as the launch, which a GPU's outlives: what a later one reads of it is a finding.
-What is not freed is none.
+The heap lives as long as the launch, which a GPU's outlives: what a later one reads of it is a
+finding. What is not freed is none.
 """
 
 from __future__ import annotations

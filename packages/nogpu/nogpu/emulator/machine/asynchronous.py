@@ -1,9 +1,10 @@
 """cp.async: copies from global to shared memory that are under way until they are waited for.
 
-The data is copied when the instruction runs; that its place counts as pending until the copying thread
-has waited for the group is for those who watch to say. They are told when a copy begins, when its own
-thread has waited for it (then it is an ordinary write of that thread: others still need a barrier), and
-when an mbarrier that waits for it has completed a phase (then it is complete for those that waited).
+The data is copied when the instruction runs; that its place counts as pending until the copying
+thread has waited for the group is for those who watch to say. They are told when a copy begins,
+when its own thread has waited for it (then it is an ordinary write of that thread: others still
+need a barrier), and when an mbarrier that waits for it has completed a phase (then it is complete
+for those that waited).
 """
 
 from __future__ import annotations

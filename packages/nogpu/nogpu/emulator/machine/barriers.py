@@ -38,10 +38,10 @@ BARRIERS = 16
 def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, result: Any) -> None:
     """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on.
 
-    result: the number of the barrier, the threads that it takes (None: all of the block), whether this is
-    bar.arrive, what bar.red combines, and whether all lanes of a warp name one barrier (.aligned). Numbers and
-    threads may differ between warps, as where each warpgroup waits for its turn; who names another barrier
-    waits apart. Source: PTX ISA, barrier.
+    result: the number of the barrier, the threads that it takes (None: all of the block), whether
+    this is bar.arrive, what bar.red combines, and whether all lanes of a warp name one barrier
+    (.aligned). Numbers and threads may differ between warps, as where each warpgroup waits for its
+    turn; who names another barrier waits apart. Source: PTX ISA, barrier.
     """
     number, expected, arrive, reduce, aligned = result
     if isinstance(number, int):  # of the cluster
@@ -64,7 +64,9 @@ def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, re
 def _parts(
     state: State, stop: Stop, mask: Group, number: Array, expected: Array | None
 ) -> list[tuple[int, Array | None, Group]]:
-    """(number of the barrier, threads that it takes, who comes) of each barrier that some threads name."""
+    """(number of the barrier, threads that it takes, who comes) of each barrier that some threads
+    name.
+    """
     if number.size == 1 and (expected is None or expected.shape[:2] == (1, 1)):
         return [(_checked(stop, number.item()), expected, mask)]
     base = state.within(mask)
@@ -181,7 +183,9 @@ def _together(state: State, here: list[Waiting]) -> Array:
 
 
 def give_up(state: State) -> bool:
-    """Some threads wait for others that never come: say so, and let them go on; false if there are none."""
+    """Some threads wait for others that never come: say so, and let them go on; false if there are
+    none.
+    """
     ready = _waiting(state)
     if not ready:
         return False

@@ -1,10 +1,11 @@
-"""The copy engine of Hopper (TMA): boxes of tensors, and rows of bytes, between global and shared memory, and rows
-between the shared memories of a cluster.
+"""The copy engine of Hopper (TMA): boxes of tensors, and rows of bytes, between global and shared
+memory, and rows between the shared memories of a cluster.
 
-One thread asks; the engine copies. The bytes move when the instruction runs; that they are under way until
-they have been waited for is for those who watch to say. A copy to shared memory counts its bytes at an
-mbarrier, whose phase it keeps open; a copy from shared memory belongs to a group of its thread, which waits
-for it. Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy, bulk and tensor".
+One thread asks; the engine copies. The bytes move when the instruction runs; that they are under
+way until they have been waited for is for those who watch to say. A copy to shared memory counts
+its bytes at an mbarrier, whose phase it keeps open; a copy from shared memory belongs to a group of
+its thread, which waits for it. Source: PTX ISA, "Data Movement and Conversion Instructions:
+Asynchronous copy, bulk and tensor".
 """
 
 from __future__ import annotations
@@ -37,14 +38,17 @@ PIECE = 16
 """Bytes of the chunks in which the engine moves memory: a swizzle keeps them whole."""
 _ALIGNED = 128  # bytes: where a box may begin in shared memory
 ROW_BITS = {0: 0, 32: 1, 64: 3, 128: 7}
-"""By the bytes of a swizzle: which bits of (address / 128) are added to the chunk's number, modulo 2."""
+"""By the bytes of a swizzle: which bits of (address / 128) are added to the chunk's number, modulo
+2.
+"""
 
 
 def swizzled(address: Array, swizzle: int) -> Array:
-    """Where the byte at an address lies in a pattern of `swizzle` bytes: the chunk's number changes.
+    """Where the byte at an address lies in a pattern of `swizzle` bytes: the chunk's number
+    changes.
 
-    Source: PTX ISA, "Tensor swizzling modes": of 128 bytes, bits 4 to 6 take bits 7 to 9 by exclusive or; of
-    64, bits 4 and 5 bits 7 and 8; of 32, bit 4 bit 7.
+    Source: PTX ISA, "Tensor swizzling modes": of 128 bytes, bits 4 to 6 take bits 7 to 9 by
+    exclusive or; of 64, bits 4 and 5 bits 7 and 8; of 32, bit 4 bit 7.
     """
     return address ^ ((address >> 7 & ROW_BITS[swizzle]) << 4)
 
@@ -74,7 +78,9 @@ def _asked(state: State, mask: Mask | None, *values: Array) -> _Asked:
 
 
 def _in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, Array]:
-    """Bytes from the start of a block's shared memory, absolute address, and rank + 1 of the block (0: own)."""
+    """Bytes from the start of a block's shared memory, absolute address, and rank + 1 of the block
+    (0: own).
+    """
     at = address + site.offset
     if site.space == "generic":
         at = at - SHARED_WINDOW
@@ -88,8 +94,9 @@ def receivers(
 ) -> tuple[Array, Array]:
     """(which request, whose shared memory) of each copy that requests make: flat.
 
-    code: the block's rank in the cluster + 1, 0 for the own block. several: to every block of the cluster
-    whose bit is set in `targets`. A block that the cluster does not have is a finding, and gets nothing.
+    code: the block's rank in the cluster + 1, 0 for the own block. several: to every block of the
+    cluster whose bit is set in `targets`. A block that the cluster does not have is a finding, and
+    gets nothing.
     """
     request, rank = np.arange(len(code)), code - 1
     if several:
@@ -119,7 +126,9 @@ def receivers(
 
 @dataclass(eq=False)
 class _Open:
-    """Copies from shared memory that still read it, and the groups that their threads had closed before."""
+    """Copies from shared memory that still read it, and the groups that their threads had closed
+    before.
+    """
 
     event: Bulk
     group: Array
@@ -207,7 +216,9 @@ def commit_bulk(state: State, mask: Mask | None) -> None:
 
 
 def wait_bulk(state: State, left: int, mask: Mask | None) -> None:
-    """cp.async.bulk.wait_group and its form .read: the sources of all but the latest groups are read."""
+    """cp.async.bulk.wait_group and its form .read: the sources of all but the latest groups are
+    read.
+    """
     if state.stores is not None:
         state.stores.wait(left, _chosen(state, state.within(mask)))
 
@@ -219,8 +230,9 @@ def wait_bulk(state: State, left: int, mask: Mask | None) -> None:
 class _Boxes:
     """Where the elements of boxes lie: of `n` requests, boxes of `rows` rows of `chunks` pieces.
 
-    element: byte offset in the array of each element, (n, rows, columns); inside: whether it is one of the
-    tensor. shared: byte offset of each piece in the shared memory of a block, (n, rows * chunks).
+    element: byte offset in the array of each element, (n, rows, columns); inside: whether it is one
+    of the tensor. shared: byte offset of each piece in the shared memory of a block, (n, rows *
+    chunks).
     """
 
     element: Array
@@ -229,7 +241,9 @@ class _Boxes:
 
 
 def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array) -> _Boxes:
-    """start: first element along each axis, the fastest first. base, absolute: where in shared memory."""
+    """start: first element along each axis, the fastest first. base, absolute: where in shared
+    memory.
+    """
     m, n = placed.described, len(base)
     axes = [
         s[:, None] + np.arange(b) for s, b in zip(start[::-1], m.box, strict=True)
@@ -250,7 +264,9 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
 
 
 def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
-    """Byte offset of each piece of the array, and whether any of its elements is inside: (n, pieces)."""
+    """Byte offset of each piece of the array, and whether any of its elements is inside: (n,
+    pieces).
+    """
     each = PIECE // itemsize
     n = len(boxes.element)
     first = boxes.element.reshape(n, -1, each)[..., 0]
@@ -306,8 +322,8 @@ def load_box(
 ) -> None:
     """cp.async.bulk.tensor from global to shared memory: a box, counted at an mbarrier.
 
-    start: first element along each axis, the fastest first. targets: blocks of the cluster, a bit each; None: the
-    own one. What lies outside the tensor arrives as the map's fill, and counts.
+    start: first element along each axis, the fastest first. targets: blocks of the cluster, a bit
+    each; None: the own one. What lies outside the tensor arrives as the map's fill, and counts.
     """
     base = state.within(mask)
     if base is not None and not base.n:
@@ -398,7 +414,10 @@ _KINDS = {
     "i8": "s64",
     "u8": "u64",
 }
-"""By NumPy's type of an array: that of its elements in a reduction. Two bytes that are no float16 are bfloat16."""
+"""By NumPy's type of an array: that of its elements in a reduction.
+
+Two bytes that are no float16 are bfloat16.
+"""
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
@@ -442,9 +461,11 @@ def store_box(
     mask: Mask | None,
     operation: str,
 ) -> None:
-    """cp.async.bulk.tensor from shared to global memory: a box; what lies outside the tensor is not written.
+    """cp.async.bulk.tensor from shared to global memory: a box; what lies outside the tensor is not
+    written.
 
-    operation: of cp.reduce.async.bulk.tensor, what becomes of what lies there; "": it is overwritten.
+    operation: of cp.reduce.async.bulk.tensor, what becomes of what lies there; "": it is
+    overwritten.
     """
     base = state.within(mask)
     if base is not None and not base.n:
@@ -492,7 +513,9 @@ def store_box(
 def _rows(
     state: State, site: Site, asked: _Asked, shared: Array, size: Array
 ) -> list[tuple[int, Array]]:
-    """Requests by their size in bytes; sizes and places that do not fit are findings and are left out."""
+    """Requests by their size in bytes; sizes and places that do not fit are findings and are left
+    out.
+    """
     total = state.launch.shared_bytes
     crooked = (size % PIECE != 0) | (shared % PIECE != 0)
     outside = ~crooked & ((shared < 0) | (shared + size > total))
@@ -556,7 +579,9 @@ def load_row(
     targets: Array | None,
     mask: Mask | None,
 ) -> None:
-    """cp.async.bulk from global to shared memory: `size` bytes that lie side by side, counted at an mbarrier."""
+    """cp.async.bulk from global to shared memory: `size` bytes that lie side by side, counted at an
+    mbarrier.
+    """
     base = state.within(mask)
     if base is not None and not base.n:
         return
@@ -605,7 +630,8 @@ def store_row(
 ) -> None:
     """cp.async.bulk from shared to global memory: `size` bytes that lie side by side.
 
-    operation, kind: of cp.reduce.async.bulk, what becomes of what lies there, and the type; "": it is overwritten.
+    operation, kind: of cp.reduce.async.bulk, what becomes of what lies there, and the type; "": it
+    is overwritten.
     """
     base = state.within(mask)
     if base is not None and not base.n:
@@ -652,7 +678,9 @@ def pass_row(
     barrier: Array,
     mask: Mask | None,
 ) -> None:
-    """cp.async.bulk from a block's shared memory to that of a block of its cluster, counted at an mbarrier there."""
+    """cp.async.bulk from a block's shared memory to that of a block of its cluster, counted at an
+    mbarrier there.
+    """
     base = state.within(mask)
     if base is not None and not base.n:
         return
@@ -694,7 +722,9 @@ def pass_row(
 
 
 def init_fence(state: State, mask: Mask | None) -> None:
-    """fence.mbarrier_init: the engines, and peers, may use the mbarriers that these threads have set up."""
+    """fence.mbarrier_init: the engines, and peers, may use the mbarriers that these threads have
+    set up.
+    """
     for o in state.observers:
         o.inits(state.within(mask))
 

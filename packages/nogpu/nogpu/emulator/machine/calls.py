@@ -1,7 +1,7 @@
 """Device functions that were not inlined, printf, assert and trap.
 
-A call ends its basic block. Its threads go into the function as if it stood in the place of the call;
-who has left it goes on in the caller once nobody inside can run (see `grouping.Running`).
+A call ends its basic block. Its threads go into the function as if it stood in the place of the
+call; who has left it goes on in the caller once nobody inside can run (see `grouping.Running`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The barrier of a cluster: threads arrive and go on, and wait for all others of the cluster later.
 
-Those who wait are held until nothing else can run. Threads that have left the kernel count as arrived.
-Source: PTX ISA, barrier.cluster.
+Those who wait are held until nothing else can run. Threads that have left the kernel count as
+arrived. Source: PTX ISA, barrier.cluster.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _NONE = -1
 class Meetings:
     """The barriers of the clusters of a batch.
 
-    phase: int64 (blocks,): how often the barrier of each block's cluster has opened. ticket: int64, four axes:
-    the phase at which each thread has arrived and not yet waited; -1: it has not arrived.
+    phase: int64 (blocks,): how often the barrier of each block's cluster has opened. ticket: int64,
+    four axes: the phase at which each thread has arrived and not yet waited; -1: it has not
+    arrived.
     """
 
     phase: Array

@@ -1,9 +1,9 @@
 """Clusters: which blocks are peers, and which of them an address of shared memory means.
 
-Blocks of a cluster are numbered by their ranks, x first. An address of a peer's shared memory is that of the
-same place in the own block, with the peer's rank plus one from bit `RANK_SHIFT` on; generic addresses carry
-it too. Own addresses carry nothing, whichever way they came about. Source: PTX ISA, Cluster of Cooperative
-Thread Arrays; State Spaces, shared; mapa; getctarank.
+Blocks of a cluster are numbered by their ranks, x first. An address of a peer's shared memory is
+that of the same place in the own block, with the peer's rank plus one from bit `RANK_SHIFT` on;
+generic addresses carry it too. Own addresses carry nothing, whichever way they came about. Source:
+PTX ISA, Cluster of Cooperative Thread Arrays; State Spaces, shared; mapa; getctarank.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _HALF = 1 << (
 class Peers:
     """Who is whose peer among the blocks of a batch, which holds whole clusters only.
 
-    size: blocks a cluster. rank, number: int64 (blocks,): each block's rank, and its cluster's place among
-    those of the batch. members: int64 (clusters, ranks): the blocks of each, as columns. linear: int64
-    (clusters,): the number of each in the grid.
+    size: blocks a cluster. rank, number: int64 (blocks,): each block's rank, and its cluster's
+    place among those of the batch. members: int64 (clusters, ranks): the blocks of each, as
+    columns. linear: int64 (clusters,): the number of each in the grid.
     """
 
     size: int
@@ -71,7 +71,9 @@ def in_clusters(state: State) -> tuple[int, int, int]:
 
 
 def column_of(state: State, column: Array, rank: Array) -> Array:
-    """The block of a rank in the cluster of another block. All int64, flat, blocks by column in the batch.
+    """The block of a rank in the cluster of another block.
+
+    All int64, flat, blocks by column in the batch.
 
     A rank that the cluster does not have stands for the one nearest to it: check it first.
     """
@@ -83,12 +85,16 @@ def column_of(state: State, column: Array, rank: Array) -> Array:
 
 
 def code_of(address: Array) -> Array:
-    """What an address within shared memory (or a generic one of it) says of the block: rank + 1, or 0."""
+    """What an address within shared memory (or a generic one of it) says of the block: rank + 1, or
+    0.
+    """
     return np.asarray((address.astype(i8) + _HALF) >> RANK_SHIFT & 0xFF)
 
 
 def map_rank(state: State, address: Array, rank: Array) -> Array:
-    """mapa: the address of the same place in the block of a rank. address: uint32, or uint64 if generic."""
+    """mapa: the address of the same place in the block of a rank. address: uint32, or uint64 if
+    generic.
+    """
     peers = of(state)
     wide = address.astype(i8)
     own = wide - (code_of(address) << RANK_SHIFT)
@@ -108,7 +114,9 @@ def rank_of(state: State, address: Array) -> Array:
 
 
 def special(state: State, name: str) -> Array | None:
-    """The value of a special register about clusters, int32 (is_explicit_cluster: bool); None for others."""
+    """The value of a special register about clusters, int32 (is_explicit_cluster: bool); None for
+    others.
+    """
     base, _, axis = name.partition(".")
     which = "xyz".find(axis)
 

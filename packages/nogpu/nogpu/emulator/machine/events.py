@@ -37,8 +37,8 @@ class Where:
 
     target: the array, or the words of shared or local memory. offset: int64, four axes, bytes from
     the target's start; of lanes outside the mask any number. mask: the sound lanes; None: all.
-    owner: int64, four axes: the block (its column in the batch) whose shared memory each lane means, where
-    some mean a peer's; None: each its own.
+    owner: int64, four axes: the block (its column in the batch) whose shared memory each lane
+    means, where some mean a peer's; None: each its own.
     """
 
     __slots__ = ("_granule", "mask", "offset", "owner", "target")
@@ -83,14 +83,15 @@ class Served:
 
 @dataclass(slots=True, eq=False)
 class Bulk:
-    """Pieces of memory that an engine reads or writes for threads: the copy engine, the Tensor Cores.
+    """Pieces of memory that an engine reads or writes for threads: the copy engine, the Tensor
+    Cores.
 
     One row a request. thread, column: who asked, and its block of the batch. owner: the block whose
-    shared memory it is; for global memory that of who asked. offset: int64 (requests, pieces), bytes
-    from the start of the target. width: bytes a piece. there: bool (requests, pieces), which pieces
-    there are; None: all. barrier: where in the owner's shared memory the mbarrier lies that counts a
-    copy's bytes, by request; None: none does. receiver: of a read, the blocks that it is copied to, in whose
-    shared memory that mbarrier lies; None: it is not copied to a block.
+    shared memory it is; for global memory that of who asked. offset: int64 (requests, pieces),
+    bytes from the start of the target. width: bytes a piece. there: bool (requests, pieces), which
+    pieces there are; None: all. barrier: where in the owner's shared memory the mbarrier lies that
+    counts a copy's bytes, by request; None: none does. receiver: of a read, the blocks that it is
+    copied to, in whose shared memory that mbarrier lies; None: it is not copied to a block.
     """
 
     site: Site
@@ -122,10 +123,14 @@ class Observer:
         """An engine is about to read or write memory for threads, or has been waited for."""
 
     def proxy(self, mask: Mask | None) -> None:
-        """fence.proxy.async of the threads of a mask: engines may read what these know to be written."""
+        """fence.proxy.async of the threads of a mask: engines may read what these know to be
+        written.
+        """
 
     def inits(self, mask: Mask | None) -> None:
-        """fence.mbarrier_init of the threads of a mask: engines may use the mbarriers that they have set up."""
+        """fence.mbarrier_init of the threads of a mask: engines may use the mbarriers that they
+        have set up.
+        """
 
     def served(self, served: Served) -> None:
         """Atomics, published as accesses before, have been performed."""

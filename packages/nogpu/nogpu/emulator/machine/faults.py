@@ -132,7 +132,9 @@ def report_shared(state: State, site: Site, offset: Array, outside: Array, crook
 
 
 def report_no_peer(state: State, site: Site, rank: Array, size: int, lanes: Array) -> None:
-    """Lanes (bool, four axes) that mean the shared memory of a rank which their cluster does not have."""
+    """Lanes (bool, four axes) that mean the shared memory of a rank which their cluster does not
+    have.
+    """
     lane = who(state, lanes)
     accuse(
         "out-of-bounds",

@@ -1,7 +1,7 @@
 """Groups of threads: at which basic block they are, or what they wait for.
 
-A group is a mask; None stands for all threads that live in the function that is run. Blocks are named
-by their place in the text of the function.
+A group is a mask; None stands for all threads that live in the function that is run. Blocks are
+named by their place in the text of the function.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ Pool = dict[int, Group]
 
 @dataclass(frozen=True)
 class Stop:
-    """Where threads wait. resume: the block that they go on to; line, place: where that is in the source."""
+    """Where threads wait. resume: the block that they go on to; line, place: where that is in the
+    source.
+    """
 
     resume: int
     line: int
@@ -63,7 +65,8 @@ class Asking:
 
 @dataclass
 class Held:
-    """Lanes that wait where their whole warp acts together, or several. member: the lanes that each names.
+    """Lanes that wait where their whole warp acts together, or several. member: the lanes that each
+    names.
 
     together: consecutive warps that act together; with more than one, they name all their lanes.
     """
@@ -186,7 +189,9 @@ def answer(running: Running, register: int, mask: Group, value: Array) -> None:
 
 
 def go_on(state: State, running: Running, groups: list[tuple[int, Group]]) -> None:
-    """Let groups of a function run: together, or under another schedule one set of warps after another."""
+    """Let groups of a function run: together, or under another schedule one set of warps after
+    another.
+    """
     enter(state, running)
     if state.launch.schedule != "ascending":
         running.pools += _by_warps(state, groups)

@@ -1,10 +1,11 @@
 """mbarrier: barriers in shared memory that count arrivals and go from phase to phase.
 
 A barrier is two words of shared memory: arrivals still missing in this phase, and the arrivals that
-a phase takes together with the number of the phase. Beside them stands how many bytes a phase still waits
-for (`State.announced`): those announced less those that copies have brought, which may come first. A phase is complete
-when nothing is missing of either. A thread that asks whether a phase is complete
-is set aside while it is not, as a slow thread would be; it learns "no" only when nothing else can run.
+a phase takes together with the number of the phase. Beside them stands how many bytes a phase still
+waits for (`State.announced`): those announced less those that copies have brought, which may come
+first. A phase is complete when nothing is missing of either. A thread that asks whether a phase is
+complete is set aside while it is not, as a slow thread would be; it learns "no" only when nothing
+else can run.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ _COUNTED_POLLS = 2000  # the same where something changes from one to the next
 def _touch(
     state: State, number: int, address: Array, mask: Mask | None, op: str, move: Move
 ) -> Any:
-    """Access barriers: all but an initialisation need one that is set up. Gives what `move` gives."""
+    """Access barriers: all but an initialisation need one that is set up.
+
+    Gives what `move` gives.
+    """
     site = state.sites[number]
     if site.space == "generic":
         address = address - SHARED_WINDOW
@@ -150,7 +154,8 @@ def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
     done = np.where(total < pending, 0, 1 + (total - pending) // whole)
     left = np.where(done > 0, expected - (total - pending) % whole, pending - total)
     if state.announced is not None:
-        # All have arrived and bytes are missing: the phase waits for them with no arrival left to come.
+        # All have arrived and bytes are missing: the phase waits for them with no arrival left to
+        # come.
         waits = (state.announced[barrier] != 0) & (total >= pending)
         _too_many(state, access, waits & (total > pending), order[first], where)
         done, left = np.where(waits, 0, done), np.where(waits, 0, left)
@@ -160,7 +165,8 @@ def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
     memory.flat[barrier + memory.ncolumns] = (
         expected | ((phase + done) % _PHASES << _COUNT_BITS)
     ).astype(u4)
-    # What was missing before each arrival: of those past the end of a phase, in the one that follows.
+    # What was missing before each arrival: of those past the end of a phase, in the one that
+    # follows.
     missing = np.where(mine < 0, -mine, whole[group] - mine % whole[group])
     token = np.empty(len(order), i8)
     token[order] = (own % _PHASES) << 32 | missing
@@ -174,7 +180,9 @@ def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
 
 
 def _over(state: State, places: Array) -> None:
-    """Phases of barriers (flat places of their first words) are complete: those who wait may look again."""
+    """Phases of barriers (flat places of their first words) are complete: those who wait may look
+    again.
+    """
     complete = np.zeros(state.shared.flat.shape, bool)
     complete[places] = True
     state.completed = True
@@ -182,7 +190,9 @@ def _over(state: State, places: Array) -> None:
 
 
 def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Where) -> None:
-    """More threads arrive in a phase than the barrier was initialised with, while bytes are missing."""
+    """More threads arrive in a phase than the barrier was initialised with, while bytes are
+    missing.
+    """
     if not bad.any():
         return
     thread, column, at = _flat(state, where, state.thread, state.block_index, where.offset)
@@ -203,7 +213,9 @@ def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Wher
 # -- bytes ---------------------------------------------------------------------------------------
 
 _MOST_BYTES = (1 << 20) - 1
-"""What the count of bytes of a phase may reach (PTX ISA, mbarrier: Tracking asynchronous operations, tx-count)."""
+"""What the count of bytes of a phase may reach (PTX ISA, mbarrier: Tracking asynchronous
+operations, tx-count).
+"""
 
 
 def _bytes_of(state: State) -> Array:
@@ -272,7 +284,8 @@ def complete_bytes(
     thread: Array,
     column: Array,
 ) -> None:
-    """Copies have brought bytes: flat arrays of the barriers' offsets and blocks, the bytes, and who asked.
+    """Copies have brought bytes: flat arrays of the barriers' offsets and blocks, the bytes, and
+    who asked.
 
     Phases of which nothing is missing any more are complete.
     """
@@ -452,8 +465,8 @@ def wake(state: State) -> bool:
 def time_out(state: State) -> None:
     """Nothing else can run: threads that wait learn that their phase is not complete.
 
-    If they come back again and again as they were it never will be: that is a finding, and they go on.
-    Threads that count how often they asked have more patience.
+    If they come back again and again as they were it never will be: that is a finding, and they go
+    on. Threads that count how often they asked have more patience.
     """
     registers = [value for running in everywhere(state) for value in running.registers]
     changed = state.fruitless == 0 or not same_values(state.asked_with, registers)
@@ -467,7 +480,9 @@ def time_out(state: State) -> None:
 
 
 def dismiss(state: State, never: bool = False) -> None:
-    """Threads that wait go on as if their phase were not complete; or as if it were, with a finding."""
+    """Threads that wait go on as if their phase were not complete; or as if it were, with a
+    finding.
+    """
     for running in everywhere(state):
         if not running.asking:
             continue

@@ -1,15 +1,16 @@
 """Products of wgmma that are under way, and what may be done to their registers meanwhile.
 
 A product is computed when it is issued; that it is under way until its group has been waited for is
-kept here, for each warp: those who watch are told then that its operands in shared memory have been read,
-and its registers may be touched again. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions":
-wgmma.fence, wgmma.commit_group, wgmma.wait_group.
+kept here, for each warp: those who watch are told then that its operands in shared memory have been
+read, and its registers may be touched again. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix
+Instructions": wgmma.fence, wgmma.commit_group, wgmma.wait_group.
 
-The registers. From wgmma.mma_async until the wgmma.wait_group that covers it, nobody may read or write the
-sums, nor write a matrix A in registers; another wgmma of the same shape may add to the sums. Registers
-that other instructions wrote need a wgmma.fence before wgmma takes them. A register copied into another by
-a plain mov is one with it: the compiler puts such copies around assembly, and its last stage removes them.
-Literals, too, it puts into registers where they are wanted, behind a fence that the source has after them.
+The registers. From wgmma.mma_async until the wgmma.wait_group that covers it, nobody may read or
+write the sums, nor write a matrix A in registers; another wgmma of the same shape may add to the
+sums. Registers that other instructions wrote need a wgmma.fence before wgmma takes them. A register
+copied into another by a plain mov is one with it: the compiler puts such copies around assembly,
+and its last stage removes them. Literals, too, it puts into registers where they are wanted, behind
+a fence that the source has after them.
 """
 
 from __future__ import annotations
@@ -30,15 +31,18 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Copies = tuple[tuple[str, str], ...]
-"""Registers that are written, each with the one that is copied into it, NUMBER, or "" for any other value."""
+"""Registers that are written, each with the one that is copied into it, NUMBER, or "" for any other
+value.
+"""
 
 
 @dataclass(eq=False)
 class Product:
     """One executed wgmma.mma_async. Arrays are of shape (warps, blocks).
 
-    shape: what another must share to add to the same sums. group: int32, groups that each warp had committed
-    before. pending: bool, the warps for which it is under way. operands: what it reads of shared memory.
+    shape: what another must share to add to the same sums. group: int32, groups that each warp had
+    committed before. pending: bool, the warps for which it is under way. operands: what it reads of
+    shared memory.
     """
 
     line: int
@@ -52,8 +56,8 @@ class Product:
 class Touched:
     """What was last done to a register; int32 arrays (warps, blocks).
 
-    product: the number of the product whose sum it holds, or -1. written: fences that the warp had executed
-    when another instruction wrote it, or -1.
+    product: the number of the product whose sum it holds, or -1. written: fences that the warp had
+    executed when another instruction wrote it, or -1.
     """
 
     product: Array
@@ -85,7 +89,9 @@ class Products:
         factors: tuple[str, ...],
         operands: list[Bulk],
     ) -> None:
-        """A product begins. here: bool (warps, blocks). sums, factors: names of its registers, of D and A."""
+        """A product begins. here: bool (warps, blocks). sums, factors: names of its registers, of D
+        and A.
+        """
         self.issued += 1
         number = self.issued
         if self.state.observers:
@@ -255,7 +261,9 @@ class Products:
                     self._accuse(line, lanes, message, product.line)
 
     def _accuse(self, line: int, warps: Array, message: str, other: int = 0) -> None:
-        """Enter a race of the first of these warps; bool (warps, blocks). message: with {who}, {other}."""
+        """Enter a race of the first of these warps; bool (warps, blocks). message: with {who},
+        {other}.
+        """
         column = int(np.flatnonzero(warps.any(axis=0))[0])
         warp = int(np.flatnonzero(warps[:, column])[0])
         lane = Who(self.state, 32 * warp, column, 32 * int(np.count_nonzero(warps)))

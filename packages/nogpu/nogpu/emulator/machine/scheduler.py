@@ -1,8 +1,8 @@
 """Who runs next: groups of threads wait at basic blocks, and the first of them goes on.
 
-The group at the first block (in the order of `ptx.flow`) runs next; groups that reach the same place
-merge. When nothing can run, gates and barriers open that are complete; then those go round once more
-who wait in a loop; and what is left never will go on, which is a finding.
+The group at the first block (in the order of `ptx.flow`) runs next; groups that reach the same
+place merge. When nothing can run, gates and barriers open that are complete; then those go round
+once more who wait in a loop; and what is left never will go on, which is a finding.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Special registers: where a thread is in its warp, its block and the grid, on what SM, and at what time.
+"""Special registers: where a thread is in its warp, its block and the grid, on what SM, and at what
+time.
 
-Time is of the emulator's own: it goes on with each instruction, begins somewhere that the seed decides, and is
-the same in every run of the same launch. A kernel that reads it finds no number by which it could tell this
-machine from a GPU; how long something takes on a GPU it does not say.
+Time is of the emulator's own: it goes on with each instruction, begins somewhere that the seed
+decides, and is the same in every run of the same launch. A kernel that reads it finds no number by
+which it could tell this machine from a GPU; how long something takes on a GPU it does not say.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ i4, i8 = np.dtype("i4"), np.dtype("i8")
 
 @dataclass(frozen=True)
 class Chip:
-    """The GPU that a launch believes to be on. sms: its SMs. warps: that an SM holds. mhz: its clock. seed: where
-    its clocks begin."""
+    """The GPU that a launch believes to be on. sms: its SMs. warps: that an SM holds. mhz: its
+    clock. seed: where its clocks begin.
+    """
 
     sms: int
     warps: int
@@ -35,8 +37,9 @@ class Chip:
 
 
 CYCLES = 4
-"""Clocks from one instruction to the next: what a dependent multiply-add takes from sm_70 on (Jia et al.,
-Dissecting the NVIDIA Turing T4 GPU via Microbenchmarking, table of latencies)."""
+"""Clocks from one instruction to the next: what a dependent multiply-add takes from sm_70 on (Jia
+et al., Dissecting the NVIDIA Turing T4 GPU via Microbenchmarking, table of latencies).
+"""
 TICK = 32
 """Nanoseconds in which %globaltimer goes on."""
 _SOMEWHERE = 1_750_000_000_000_000_000
@@ -55,7 +58,9 @@ def _sm(state: State) -> Array:
 
 
 def now(state: State, name: str) -> Array:
-    """What each thread reads now from one of `TIMED`: the clocks of SMs differ, and warps take their turn."""
+    """What each thread reads now from one of `TIMED`: the clocks of SMs differ, and warps take
+    their turn.
+    """
     launch, chip = state.launch, state.launch.chip
     launch.readings += 1
     passed = CYCLES * (launch.before + state.steps + launch.readings)
@@ -75,7 +80,9 @@ def _uniform(value: int, kind: np.dtype[Any] = i4) -> Array:
 
 
 def value(state: State, name: str) -> Array:
-    """The value of a special register such as tid.x or smid, by threads; of those of `TIMED` see `now`."""
+    """The value of a special register such as tid.x or smid, by threads; of those of `TIMED` see
+    `now`.
+    """
     base, _, axis = name.partition(".")
     which = "xyzw".find(axis) if axis else 0
     if base == "tid":

@@ -142,7 +142,8 @@ class State:
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
         self.copies: Any = None  # pending cp.async, made on first use
         self.stores: Any = None  # copies of TMA that still read shared memory, made on first use
-        # Bytes that phases of mbarriers wait for, by place, on first use; and the line that announced last.
+        # Bytes that phases of mbarriers wait for, by place, on first use; and the line that
+        # announced last.
         self.announced: Array | None = None
         self.announcing: dict[int, int] = {}  # by offset of the mbarrier
         self.products: Any = None  # of wgmma, made on first use
@@ -207,7 +208,9 @@ class State:
 
     @property
     def alive(self) -> Mask | None:
-        """The threads that have not left the kernel; `live` are those of the function that runs now."""
+        """The threads that have not left the kernel; `live` are those of the function that runs
+        now.
+        """
         entry = self.frames[0]
         return self.live if entry is self.current else entry.live
 

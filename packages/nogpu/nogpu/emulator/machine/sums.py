@@ -1,15 +1,16 @@
 """How a Tensor Core adds the products of one instruction to a sum, as an H200 does it, to the bit.
 
-The products are exact. All of them and the sum are shifted to the largest exponent among them (that of a product
-is the sum of its factors' exponents), cut off KEPT bits below it, and added exactly; the total is cut off to
-float32. So the order of the products does not matter, and small ones lose bits toward zero. Of 8-bit floats
-wgmma keeps EIGHT_KEPT bits, of the total too where it is float32. mma.sync has no such products there: it
-multiplies their values as float16, in each group of four k the first two, then the others, and adds
-the old sum at the end, rounded to nearest.
+The products are exact. All of them and the sum are shifted to the largest exponent among them (that
+of a product is the sum of its factors' exponents), cut off KEPT bits below it, and added exactly;
+the total is cut off to float32. So the order of the products does not matter, and small ones lose
+bits toward zero. Of 8-bit floats wgmma keeps EIGHT_KEPT bits, of the total too where it is float32.
+mma.sync has no such products there: it multiplies their values as float16, in each group of four k
+the first two, then the others, and adds the old sum at the end, rounded to nearest.
 
-All this was found by comparing bits with an H200's (tools/sums_on_a_gpu.py, data/validation/sums_h200.json,
-tests/test_sums.py). That low bits are cut off, and how many earlier GPUs keep: Fasi, Higham, Mikaitis and
-Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021). One rule stands here for all architectures.
+All this was found by comparing bits with an H200's (tools/sums_on_a_gpu.py,
+data/validation/sums_h200.json, tests/test_sums.py). That low bits are cut off, and how many earlier
+GPUs keep: Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021).
+One rule stands here for all architectures.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ _AT_ONCE = 1 << 17  # products that are formed together: they should fit the pro
 def added(
     a: Array, b: Array, c: Array, kinds: tuple[str, str], *, asynchronous: bool = False
 ) -> Array:
-    """a b + c: (..., m, n), float64 that hold float32 values (or what is yet to be rounded to float16).
+    """a b + c: (..., m, n), float64 that hold float32 values (or what is yet to be rounded to
+    float16).
 
-    a: (..., m, k); b: (..., k, n); c: (..., m, n) of float32 values; all float64. kinds: PTX's types of the
-    result and of a and b, the latter one of FLOATS. asynchronous: wgmma, not mma.sync or wmma. Where a factor
-    or the sum is not finite, the result is that of a float64 sum.
+    a: (..., m, k); b: (..., k, n); c: (..., m, n) of float32 values; all float64. kinds: PTX's
+    types of the result and of a and b, the latter one of FLOATS. asynchronous: wgmma, not mma.sync
+    or wmma. Where a factor or the sum is not finite, the result is that of a float64 sum.
     """
     kind, factor = kinds
     work = f4 if factor in _NARROW else f8

@@ -1,8 +1,8 @@
 """Matrix instructions of a warp: ldmatrix, stmatrix, mma.sync, wmma.
 
-Fragments follow the PTX ISA's layouts for mma.sync; wmma, whose layout is open, uses the same
-ones, as ptxas does. Sums of floats are formed as an H200 forms them, to the bit (`sums`); those of integers
-and of float64 in NumPy.
+Fragments follow the PTX ISA's layouts for mma.sync; wmma, whose layout is open, uses the same ones,
+as ptxas does. Sums of floats are formed as an H200 forms them, to the bit (`sums`); those of
+integers and of float64 in NumPy.
 
 How wmma reaches memory is what ptxas makes of it: 8- and 16-bit matrices are read in blocks of 8
 rows of 16 bytes, one 4-byte load a lane for each block (global memory) or one ldmatrix for up to
@@ -151,7 +151,9 @@ def summed(
     saturate: bool,
     asynchronous: bool = False,
 ) -> Array:
-    """a b + c of matrices (..., rows, columns). kinds: PTX's types of the result and of a. asynchronous: wgmma."""
+    """a b + c of matrices (..., rows, columns). kinds: PTX's types of the result and of a.
+    asynchronous: wgmma.
+    """
     kind, factor = kinds
     if factor in sums.FLOATS:
         return sums.added(a, b, c, kinds, asynchronous=asynchronous)

@@ -1,13 +1,13 @@
 """Operations between the 32 lanes of a warp: shuffle, vote, match, redux; and who takes part.
 
 Lanes that name the same member mask act together. Lanes that are not there, and threads that do not
-exist, take no part; a shuffle from such a lane gives 0, as an H200 does. Findings are: a lane that the
-mask names and that runs elsewhere, a caller that its own mask leaves out, and a shuffle from a lane that
-is not there or that the mask does not name.
+exist, take no part; a shuffle from such a lane gives 0, as an H200 does. Findings are: a lane that
+the mask names and that runs elsewhere, a caller that its own mask leaves out, and a shuffle from a
+lane that is not there or that the mask does not name.
 
 Source: PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync and bar.warp.sync: the behaviour is
-undefined for a thread outside its membermask, and so is a value from an inactive thread or from one that
-is not in the membermask.
+undefined for a thread outside its membermask, and so is a value from an inactive thread or from one
+that is not in the membermask.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def threads(state: State, a: Array) -> Array:
 
 
 def of_any(flags: Array, together: int) -> Array:
-    """bool (warps, blocks): whether a flag holds for any warp of a set of so many consecutive warps."""
+    """bool (warps, blocks): whether a flag holds for any warp of a set of so many consecutive
+    warps.
+    """
     first = np.arange(0, len(flags), together)
     return np.logical_or.reduceat(flags, first, axis=0).repeat(together, axis=0)[: len(flags)]
 
@@ -104,7 +106,9 @@ def _absent(state: State, number: int, missing: Array, line: int) -> None:
 
 
 def _where(state: State, lanes: Array) -> tuple[str, str, int]:
-    """The first true lane's warp and block, the lanes of that warp, both in words; the block's column."""
+    """The first true lane's warp and block, the lanes of that warp, both in words; the block's
+    column.
+    """
     warp, _, column = (int(i[0]) for i in np.nonzero(lanes))
     listed = ", ".join(str(int(lane)) for lane in np.flatnonzero(lanes[warp, :, column]))
     return f"warp {warp} of block {state.block_tuple(column)}", listed, column
@@ -130,7 +134,10 @@ def _left_out(state: State, number: int, lanes: Array, line: int) -> None:
 
 
 def sync_lanes(state: State, member: Array, mask: Mask | None, line: int) -> None:
-    """bar.warp.sync. Lanes that it names may come to it elsewhere in the text, so they are not missed."""
+    """bar.warp.sync.
+
+    Lanes that it names may come to it elsewhere in the text, so they are not missed.
+    """
     if member.size > 1 or int(member.reshape(())) & _ALL != _ALL:
         named = warps(state, member).astype(i8) & _ALL
         bit = np.arange(32).reshape(1, 32, 1)
@@ -146,8 +153,8 @@ def _judge_sources(
 ) -> None:
     """Report lanes that read from one that has ended, does not exist, or is not in their mask.
 
-    source, there: (warps, 32, blocks), the lane that each reads from and whether it is active. Lanes
-    that are named and run elsewhere have been reported.
+    source, there: (warps, 32, blocks), the lane that each reads from and whether it is active.
+    Lanes that are named and run elsewhere have been reported.
     """
     here = active_lanes(state, mask)
     own = np.arange(32).reshape(1, 32, 1)

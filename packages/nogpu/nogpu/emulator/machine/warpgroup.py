@@ -1,7 +1,8 @@
 """wgmma: the four warps of a warpgroup multiply matrices that lie in shared memory.
 
-A matrix in shared memory is told by a descriptor of 64 bits: where it begins, two strides, and how rows are
-swizzled. The element (row r, byte b of a row of k) of a K-major matrix lies, from the start, at
+A matrix in shared memory is told by a descriptor of 64 bits: where it begins, two strides, and how
+rows are swizzled. The element (row r, byte b of a row of k) of a K-major matrix lies, from the
+start, at
 
   no swizzle   16 (r % 8) + SBO (r // 8) + LBO (b // 16) + b % 16
   S bytes      S (r % 8) + SBO (r // 8) + b
@@ -11,10 +12,11 @@ and (byte b of a column of m or n, k) of an MN-major one at
   no swizzle   b % 16 + SBO (b // 16) + 16 (k % 8) + LBO (k // 8)
   S bytes      b % S + LBO (b // S) + S (k % 8) + SBO (k // 8)
 
-with the leading byte offset LBO and the stride byte offset SBO; a swizzle then changes bits 4 to 6 (128 bytes),
-4 to 5 (64) or 4 (32) of the address in shared memory by exclusive or with as many bits from bit 7 on. Source:
-PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": shared memory matrix layout, strides, matrix
-descriptor format, register fragments. The numbers are as for mma.sync (see `tensor`).
+with the leading byte offset LBO and the stride byte offset SBO; a swizzle then changes bits 4 to 6
+(128 bytes), 4 to 5 (64) or 4 (32) of the address in shared memory by exclusive or with as many bits
+from bit 7 on. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": shared memory
+matrix layout, strides, matrix descriptor format, register fragments. The numbers are as for
+mma.sync (see `tensor`).
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ _RESERVED = 0b11 << 14 | 0b11 << 30 | 0b111 << 46 | 0x3FF << 52
 
 @dataclass(frozen=True)
 class Operand:
-    """A matrix of one product. name: A or B; count: its rows or columns; kind: PTX's type of its elements.
+    """A matrix of one product. name: A or B; count: its rows or columns; kind: PTX's type of its
+    elements.
 
     major: "K", where neighbours in memory are neighbours along k, or "MN".
     """
@@ -72,8 +75,9 @@ class Operand:
 class Multiply:
     """What the words and numbers of one wgmma.mma_async say.
 
-    kinds: PTX's types of D, A and B. negated: whether A, B are taken with the other sign. transposed: whether
-    A, B are MN-major. sums, factors: the names of the registers of D and, if it is in registers, of A.
+    kinds: PTX's types of D, A and B. negated: whether A, B are taken with the other sign.
+    transposed: whether A, B are MN-major. sums, factors: the names of the registers of D and, if it
+    is in registers, of A.
     """
 
     n: int
@@ -93,7 +97,9 @@ class Multiply:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The warpgroups that execute an instruction, one element each: its number in the block, and the block."""
+    """The warpgroups that execute an instruction, one element each: its number in the block, and
+    the block.
+    """
 
     number: Array
     column: Array
@@ -136,7 +142,8 @@ def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> N
 
 @lru_cache
 def _places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
-    """Of each piece of a matrix: its distance from the start without strides, and how often LBO and SBO count.
+    """Of each piece of a matrix: its distance from the start without strides, and how often LBO and
+    SBO count.
 
     int64, (rows, pieces of k) of a K-major matrix, (k, pieces along m or n) of an MN-major one.
     """
@@ -279,7 +286,8 @@ def _told(state: State, site: Site, offset: Array, there: Array, groups: Groups)
     order = np.argsort(offset, axis=1, kind="stable")
     offset = np.take_along_axis(offset, order, axis=1)
     there = np.take_along_axis(there, order, axis=1)
-    # A piece outside stands at 0, where another one may be: the sound one of two equal ones comes to count.
+    # A piece outside stands at 0, where another one may be: the sound one of two equal ones comes
+    # to count.
     fresh = np.ones_like(there)
     fresh[:, 1:] = (offset[:, 1:] != offset[:, :-1]) | (there[:, 1:] & ~there[:, :-1])
     there = there & fresh
@@ -318,8 +326,9 @@ def wgmma(
 ) -> list[Array]:
     """wgmma.mma_async: the registers of D, for warpgroups that take no part as they were.
 
-    meant: the fields of `Multiply`. sites: of A (-1: in registers) and of B. a: A's registers, or its
-    descriptor; b: B's descriptor; int64, four axes. add: bool, whether D is added to the product.
+    meant: the fields of `Multiply`. sites: of A (-1: in registers) and of B. a: A's registers, or
+    its descriptor; b: B's descriptor; int64, four axes. add: bool, whether D is added to the
+    product.
     """
     m = Multiply(*meant)
     here = active_lanes(state, mask)
@@ -375,7 +384,9 @@ def _keeps(state: State, add: Array) -> Any:
 
 
 def _rows_in_registers(state: State, a: tuple[Array, ...], kind: str, groups: Groups) -> Array:
-    """A in registers, as float64 (warpgroups, 64, k): warp w of a warpgroup holds rows 16w to 16w + 15."""
+    """A in registers, as float64 (warpgroups, 64, k): warp w of a warpgroup holds rows 16w to 16w +
+    15.
+    """
     k = K_BYTES // _BYTES[kind]
     elements = tensor.elements_of(state, a, kind, len(a))
     tiles = tensor.matrix_of(elements, tensor.a_layout(16, k, kind), (16, k)).astype(f8)

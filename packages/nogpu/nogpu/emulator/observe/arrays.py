@@ -1,11 +1,11 @@
 """The judge of global memory: the last writer and reader of each granule, for the whole launch.
 
-Only arrays that the kernel may write are looked at. Threads of one block are ordered by what the clock
-knows, without one by its barriers; threads of different blocks by flags and locks alone. A flag that one
-instruction sets for many threads, always to one value, is no race between them.
+Only arrays that the kernel may write are looked at. Threads of one block are ordered by what the
+clock knows, without one by its barriers; threads of different blocks by flags and locks alone. A
+flag that one instruction sets for many threads, always to one value, is no race between them.
 
-Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones, volatile loads and
-stores) do not race with each other, only with others; two volatile stores do.
+Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones, volatile
+loads and stores) do not race with each other, only with others; two volatile stores do.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class _Places:
 class _Lanes:
     """Lanes that access granules from `at` on: flat arrays.
 
-    gid: their threads in the launch. stamp: of what they do. column, thread: their block in the batch and
-    their thread in it, where a clock is kept.
+    gid: their threads in the launch. stamp: of what they do. column, thread: their block in the
+    batch and their thread in it, where a clock is kept.
     """
 
     at: Array

@@ -1,21 +1,23 @@
 """What happens before what: one clock, which knows what every warp knows of the others.
 
-Barriers of the whole block, named barriers, mbarriers, fences with flags and locks: all of them hand on
-what threads have done. A release is a fence and then a strong write (an atomic, or a volatile, relaxed or
-releasing store); an acquire is a strong read that sees such a write, or an atomic one that followed it, and
-then a fence. What came before the release then happens before what comes after the acquire. A barrier of
-the block stands between: what its threads did before it counts for each of them after it, fences too.
+Barriers of the whole block, named barriers, mbarriers, fences with flags and locks: all of them
+hand on what threads have done. A release is a fence and then a strong write (an atomic, or a
+volatile, relaxed or releasing store); an acquire is a strong read that sees such a write, or an
+atomic one that followed it, and then a fence. What came before the release then happens before what
+comes after the acquire. A barrier of the block stands between: what its threads did before it
+counts for each of them after it, fences too.
 
 The fence of an acquire is not asked for where a GPU does without it, as much working code does:
-within a block, and for data of other blocks that nobody has loaded before they were written, so that
-no cache of an SM (L1) can hold an older copy of them.
+within a block, and for data of other blocks that nobody has loaded before they were written, so
+that no cache of an SM (L1) can hold an older copy of them.
 
-An access has a stamp: the barriers of its block so far, and what its warp has handed on since. What a warp
-knows of another thread is the highest stamp of which it knows: of its own block always (`known`), of
-others only after it acquired something (`far`). A release keeps a copy of both, as of the fence. Known are
-whole warps, whose lanes count as one; in kernels with mbarriers, which order single threads, single threads.
-Where only some lanes of a warp waited for an mbarrier, the others learn of it at the next synchronisation of
-the warp: until then `some_know` holds for those lanes alone.
+An access has a stamp: the barriers of its block so far, and what its warp has handed on since. What
+a warp knows of another thread is the highest stamp of which it knows: of its own block always
+(`known`), of others only after it acquired something (`far`). A release keeps a copy of both, as of
+the fence. Known are whole warps, whose lanes count as one; in kernels with mbarriers, which order
+single threads, single threads. Where only some lanes of a warp waited for an mbarrier, the others
+learn of it at the next synchronisation of the warp: until then `some_know` holds for those lanes
+alone.
 
 Source: PTX ISA, Memory Consistency Model (release and acquire patterns, causality order).
 """
@@ -202,7 +204,9 @@ class Clock:
         return self.viewed
 
     def known_of_each(self) -> Array:
-        """What some thread of each warp knows of all: stamps, int64 (blocks, warps, threads or warps)."""
+        """What some thread of each warp knows of all: stamps, int64 (blocks, warps, threads or
+        warps).
+        """
         if self.some_know is None or not self.anyone:
             return self.known
         wise = _any_lane(self.some)[..., None]
@@ -344,7 +348,10 @@ class Clock:
         scope: int | None,
         strong: bool,
     ) -> None:
-        """A store to places. scope: of a release. A plain store ends what the value had released."""
+        """A store to places. scope: of a release.
+
+        A plain store ends what the value had released.
+        """
         if not strong:
             versions[place] = -1
             return
@@ -441,7 +448,9 @@ class Clock:
         return best
 
     def _meet(self, which: Array, at: int | None = None) -> None:
-        """The same. which: bool (blocks, warps). at: of a barrier where others may have been counted."""
+        """The same. which: bool (blocks, warps). at: of a barrier where others may have been
+        counted.
+        """
         self.known = self.known.copy()
         for c in (int(c) for c in np.flatnonzero(which.any(axis=1))):
             warps = np.flatnonzero(which[c])
@@ -521,7 +530,9 @@ class Clock:
             self.arriving[at] = self._give(at, lanes, self.arriving.get(at))
 
     def _give(self, at: int, lanes: Array, into: Array | None) -> Array:
-        """What those that arrive (bool, (blocks, warps, 32)) did and knew, added to what others did."""
+        """What those that arrive (bool, (blocks, warps, 32)) did and knew, added to what others
+        did.
+        """
         assert self.some_know is not None
         own, act, know = np.arange(self.warps), _any_lane(lanes), self.known
         if self.anyone:

@@ -1,7 +1,7 @@
 """A batch of clusters as the judges of races see it: each cluster as one large block.
 
-Threads are numbered through the blocks of a cluster by rank, each block padded to whole warps: so a clock
-that knows what the warps of a block know of each other knows it of the warps of a cluster.
+Threads are numbered through the blocks of a cluster by rank, each block padded to whole warps: so a
+clock that knows what the warps of a block know of each other knows it of the warps of a cluster.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ class _Warps:
 
 
 class ClusterView:
-    """What a judge asks of a batch, with clusters in place of blocks; all else the batch itself answers.
+    """What a judge asks of a batch, with clusters in place of blocks; all else the batch itself
+    answers.
 
-    blocks: clusters of the batch. threads: numbers of threads in a cluster, with those that pad its blocks.
-    thread: int64, four axes: each thread's number in its cluster; block_index: its cluster; memory_index: its
-    block's column, by which shared memory is told apart.
+    blocks: clusters of the batch. threads: numbers of threads in a cluster, with those that pad its
+    blocks. thread: int64, four axes: each thread's number in its cluster; block_index: its cluster;
+    memory_index: its block's column, by which shared memory is told apart.
     """
 
     def __init__(self, state: State) -> None:
@@ -123,10 +124,12 @@ class ClusterView:
 
 
 class ClusterClock(Clock):
-    """Who knows what of whom among the warps of clusters: their barrier is one more that threads arrive at.
+    """Who knows what of whom among the warps of clusters: their barrier is one more that threads
+    arrive at.
 
-    The barrier of a block orders the threads of that block alone; so it is one of some warps of the cluster.
-    Relaxed arrivals are taken to hand on what releasing ones do: a fence may stand before them.
+    The barrier of a block orders the threads of that block alone; so it is one of some warps of the
+    cluster. Relaxed arrivals are taken to hand on what releasing ones do: a fence may stand before
+    them.
     """
 
     def __init__(
@@ -207,7 +210,9 @@ class ClusterClock(Clock):
             self._leave(barrier + BARRIERS * rank, self._of_rank(which, rank))
 
     def join(self, groups: Sequence[Mask | None], barrier: int) -> None:
-        """A barrier of some warps of blocks: what each did before it is now known to those that waited."""
+        """A barrier of some warps of blocks: what each did before it is now known to those that
+        waited.
+        """
         self._meet_by_rank(np.any([self._lanes(m) for m in groups], axis=0), barrier)
 
     def _meet_by_rank(self, which: Array, barrier: int | None = None) -> None:

@@ -4,13 +4,13 @@ A request is one warp's execution of a memory instruction with at least one acti
 
 Sectors (global memory): the distinct 32-byte sectors that a request touches.
 
-Wavefronts (shared memory): 32 banks of 4 bytes each serve one word a wavefront; lanes that want
-the same word share it. A request of up to 4 bytes a lane takes as many wavefronts as the most
-wanted bank has distinct words. Wider requests are served in phases, each counted by that rule:
-8 bytes a lane in two half-warps, 16 bytes in four quarter-warps. Loads are merged where neighbours
-agree: if every active lane i reads the same address as lane i^1 (or, for all lanes, as lane i^2),
-or that lane is inactive, then the two halves of an 8-byte load, and the two quarters of each half
-of a 16-byte load, are one phase. Source of the merging: NVIDIA developer forum, topic 77228 (CC 7.x).
+Wavefronts (shared memory): 32 banks of 4 bytes each serve one word a wavefront; lanes that want the
+same word share it. A request of up to 4 bytes a lane takes as many wavefronts as the most wanted
+bank has distinct words. Wider requests are served in phases, each counted by that rule: 8 bytes a
+lane in two half-warps, 16 bytes in four quarter-warps. Loads are merged where neighbours agree: if
+every active lane i reads the same address as lane i^1 (or, for all lanes, as lane i^2), or that
+lane is inactive, then the two halves of an 8-byte load, and the two quarters of each half of a
+16-byte load, are one phase. Source of the merging: NVIDIA developer forum, topic 77228 (CC 7.x).
 
 Arrays have the six axes of `machine.lanes`.
 """
@@ -65,7 +65,10 @@ def distinct(shape: WarpShape, keys: Array, active: ActiveLanes | None) -> Array
 
 
 def _bank_depth(words: Array) -> Array:
-    """words: (requests, lanes), _NONE where inactive. Most distinct words in one bank, by request."""
+    """words: (requests, lanes), _NONE where inactive.
+
+    Most distinct words in one bank, by request.
+    """
     n = len(words)
     ordered = np.sort(words, axis=1)
     fresh = ordered != _NONE

@@ -1,12 +1,14 @@
 """The judge of what engines do to shared memory: the copy engine, and the Tensor Cores of wgmma.
 
-An engine works on while its threads go on. Who may touch a place is what those know who waited: for the mbarrier
-that counts a copy's bytes, for the group of a copy that reads, for the group of a product. Each such stream of
-work is a unit with a clock of its own (one for each mbarrier, each thread that stores, each warpgroup that multiplies);
-of each unit every warp knows a time, which mbarriers and barriers hand on. Lanes of a warp count as one here.
+An engine works on while its threads go on. Who may touch a place is what those know who waited: for
+the mbarrier that counts a copy's bytes, for the group of a copy that reads, for the group of a
+product. Each such stream of work is a unit with a clock of its own (one for each mbarrier, each
+thread that stores, each warpgroup that multiplies); of each unit every warp knows a time, which
+mbarriers and barriers hand on. Lanes of a warp count as one here.
 
-Between ordinary stores and an engine that reads what they wrote stands a proxy fence: by who wrote, or by
-whoever knows of it. Source: PTX ISA, "Memory Consistency Model: Proxies" and "fence.proxy.async".
+Between ordinary stores and an engine that reads what they wrote stands a proxy fence: by who wrote,
+or by whoever knows of it. Source: PTX ISA, "Memory Consistency Model: Proxies" and
+"fence.proxy.async".
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ class EngineWatch(Observer):
     # -- a cluster as one large block ------------------------------------------------------------
 
     def _seen(self, thread: Array, column: Array) -> tuple[Array, Array]:
-        """Threads and blocks as the judges number them: through the blocks of a cluster where there are any."""
+        """Threads and blocks as the judges number them: through the blocks of a cluster where there
+        are any.
+        """
         if self.view is None:
             return thread, column
         peers = self.view.peers
@@ -171,8 +175,9 @@ class EngineWatch(Observer):
             self.read_site[unit][places] = bulk.site.index
 
     def _by_unit(self, bulk: Bulk) -> list[tuple[int, Array]]:
-        """Requests that read, by their unit: a warpgroup that multiplies, a thread that stores, or the mbarrier that
-        counts what is copied to another block."""
+        """Requests that read, by their unit: a warpgroup that multiplies, a thread that stores, or
+        the mbarrier that counts what is copied to another block.
+        """
         if bulk.receiver is not None and bulk.barrier is not None:
             coded = self._coded(bulk.barrier, bulk.receiver)
             return [(self._unit("copy", int(c)), coded == c) for c in np.unique(coded)]
@@ -215,7 +220,9 @@ class EngineWatch(Observer):
             self.unfenced[at + j * self.columns] = True
 
     def inits(self, mask: Mask | None) -> None:
-        """The mbarriers of these threads' blocks may be used: it is not asked which of them set one up."""
+        """The mbarriers of these threads' blocks may be used: it is not asked which of them set one
+        up.
+        """
         if self.new is not None:
             self.new[:, self.state.warps_active(mask).any(axis=0)] = 0
 
@@ -496,8 +503,10 @@ class EngineWatch(Observer):
         self._learn(self._warps(mask), self.opened)
 
     def finish(self) -> None:
-        """The blocks have ended: report copies into their shared memory, or from there to peers, that nobody in them
-        knows to be done. Those that read for threads `Stores.never_waited` reports."""
+        """The blocks have ended: report copies into their shared memory, or from there to peers,
+        that nobody in them knows to be done. Those that read for threads `Stores.never_waited`
+        reports.
+        """
         if self.state.waited_in_vain():
             return
         place = np.flatnonzero(self.wrote_unit >= 0)

@@ -53,7 +53,9 @@ class FirstWrites(Observer):
             self._global(access)
 
     def bulk(self, bulk: Bulk) -> None:
-        """Mark what a copy engine writes to arrays; what it reads there is looked at piece by piece."""
+        """Mark what a copy engine writes to arrays; what it reads there is looked at piece by
+        piece.
+        """
         if bulk.space != "global" or not self.written or bulk.stage is not Stage.WHOLE:
             return
         assert isinstance(bulk.target, Buffer)
@@ -109,7 +111,9 @@ class FirstWrites(Observer):
             self.mark(granule, span, None if where.mask is None else where.mask.arr, where.owner)
 
     def _by_block(self, bulk: Bulk) -> tuple[Array, Array]:
-        """Granules of an engine's pieces: (rows of `initialised`, blocks), one column for each block from here on."""
+        """Granules of an engine's pieces: (rows of `initialised`, blocks), one column for each
+        block from here on.
+        """
         if self.initialised.shape[1] == 1 and self.state.blocks > 1:
             self.initialised = np.repeat(self.initialised, self.state.blocks, axis=1)
         each = np.arange(max(bulk.width >> self.shift, 1))

@@ -1,11 +1,12 @@
-"""The judge of shared memory in kernels whose barriers are of whole blocks, and of what fences order.
+"""The judge of shared memory in kernels whose barriers are of whole blocks, and of what fences
+order.
 
-When an interval ends (from one barrier of the block to the next), every granule's lowest and highest
-writing and reading thread are formed; they tell whether two threads met there, at least one of them
-writing, in whatever order the emulator ran them. Only then are the accesses looked at one by one: two
-threads of one warp are ordered by a warp synchronisation between them, threads of different warps by
-nothing, or by what the clock says where named barriers or fences order them. An interval with the same
-accesses as one already found clean is not repeated.
+When an interval ends (from one barrier of the block to the next), every granule's lowest and
+highest writing and reading thread are formed; they tell whether two threads met there, at least one
+of them writing, in whatever order the emulator ran them. Only then are the accesses looked at one
+by one: two threads of one warp are ordered by a warp synchronisation between them, threads of
+different warps by nothing, or by what the clock says where named barriers or fences order them. An
+interval with the same accesses as one already found clean is not repeated.
 """
 
 from __future__ import annotations
@@ -488,7 +489,9 @@ class IntervalJudge:
     def _meetings(
         self, table: Array, place: int, lines: Array
     ) -> dict[tuple[int, int], tuple[int, int, int, int]]:
-        """Who meets whom at a place, by pair of lines: (place, writer, other, whether it writes too)."""
+        """Who meets whom at a place, by pair of lines: (place, writer, other, whether it writes
+        too).
+        """
         rows = table[:, table[0] == place].T
         # One access a thread, line, kind and epoch is enough to tell who met whom.
         items = sorted(

@@ -1,8 +1,9 @@
 """The judge of accesses one by one: the last ones to each place, and what the clock says of them.
 
-Shared memory in kernels with mbarriers, which order single threads, and of clusters: every access is judged
-when it is made, against the last write and the last reads of the same place. Global memory: the last writer
-and reader of each granule are kept for the whole launch, for the arrays that the kernel may write.
+Shared memory in kernels with mbarriers, which order single threads, and of clusters: every access
+is judged when it is made, against the last write and the last reads of the same place. Global
+memory: the last writer and reader of each granule are kept for the whole launch, for the arrays
+that the kernel may write.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ _CHUNK = 256
 
 
 class _Last:
-    """The last accesses of a kind to each place: thread, its time, the instruction; in rows, one for each warp.
+    """The last accesses of a kind to each place: thread, its time, the instruction; in rows, one
+    for each warp.
 
-    Places are kept by chunks, those that somebody has used: engines fill most of the shared memory of the kernels
-    that have the most of it, and threads touch little.
+    Places are kept by chunks, those that somebody has used: engines fill most of the shared memory
+    of the kernels that have the most of it, and threads touch little.
     """
 
     def __init__(self, rows: int, places: int) -> None:
@@ -44,7 +46,9 @@ class _Last:
         self.site = np.zeros(_CHUNK, np.int32)
 
     def at(self, place: Array, row: Array | int = 0) -> Array:
-        """Where places of rows stand in `thread`, `time` and `site`: below _CHUNK for those that nobody used."""
+        """Where places of rows stand in `thread`, `time` and `site`: below _CHUNK for those that
+        nobody used.
+        """
         chunk = place // _CHUNK
         return self.slot[row * self.each + chunk] * _CHUNK + (place - chunk * _CHUNK)
 
@@ -86,9 +90,10 @@ class LastJudge:
         memories: int,
         each: int = 0,
     ) -> None:
-        """first: told when an interval ends. memory: int64 (1, 1, p, q): whose shared memory each block's is,
-        one of so many. The state may be a view of clusters, whose blocks have more than one. each: then the
-        numbers of threads that one block of a cluster takes."""
+        """first: told when an interval ends. memory: int64 (1, 1, p, q): whose shared memory each
+        block's is, one of so many. The state may be a view of clusters, whose blocks have more than
+        one. each: then the numbers of threads that one block of a cluster takes.
+        """
         self.state, self.first, self.clock = state, first, clock
         self.granule = state.launch.program.granule
         self.shift = self.granule.bit_length() - 1
@@ -139,8 +144,10 @@ class LastJudge:
                     self._collision(site, place, thread, column, met, flat)
 
     def engine_writes(self, site: Site, place: Array, thread: Array, column: Array) -> None:
-        """A copy engine writes granules for threads: flat arrays. From here on it is the last writer, and this judge
-        does not know it."""
+        """A copy engine writes granules for threads: flat arrays.
+
+        From here on it is the last writer, and this judge does not know it.
+        """
         self._compare(site, WRITE, place, thread, column)
         for last in (self.writes, self.reads, self.atomics):
             if last is not None:
@@ -151,7 +158,9 @@ class LastJudge:
         self._against(self.writes, 0, site, READ, WRITE, place, thread, column)
 
     def written(self, place: Array) -> tuple[Array, Array, Array]:
-        """Of each place the thread that wrote it last (-1: none, or an engine), its time, and its instruction."""
+        """Of each place the thread that wrote it last (-1: none, or an engine), its time, and its
+        instruction.
+        """
         at, last = self.writes.at(place), self.writes
         return last.thread[at].astype(np.int64), last.time[at], last.site[at]
 

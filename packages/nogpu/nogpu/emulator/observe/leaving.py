@@ -1,8 +1,8 @@
 """Blocks that may have ended while others of their cluster still use their shared memory.
 
-A block's shared memory is there until its last thread leaves. An access to it by another block is safe if one of
-its own threads knows of it before the end: by a barrier of the cluster, an mbarrier, or a flag with its fences.
-Source: CUDA C++ Programming Guide, Distributed Shared Memory.
+A block's shared memory is there until its last thread leaves. An access to it by another block is
+safe if one of its own threads knows of it before the end: by a barrier of the cluster, an mbarrier,
+or a flag with its fences. Source: CUDA C++ Programming Guide, Distributed Shared Memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class Leaving(Observer):
     """Keeps of each block when the threads of its peers used its shared memory last."""
 
     def __init__(self, races: RaceWatch) -> None:
-        """races: whose clock says what a block knows of its peers. Is told of events after this one."""
+        """races: whose clock says what a block knows of its peers.
+
+        Is told of events after this one.
+        """
         self.races = races
 
     def begin(self, state: State) -> None:

@@ -12,8 +12,8 @@ from nogpu.emulator.observe.counts import wavefronts
 class MachineTally(Observer):
     """Counts requests and wavefronts of the accesses of the machine code.
 
-    spans: of a memory instruction of the PTX, the access of the machine code that begins with it: its
-    bytes a lane (0: it is part of one that begins elsewhere), and how many of them lie before.
+    spans: of a memory instruction of the PTX, the access of the machine code that begins with it:
+    its bytes a lane (0: it is part of one that begins elsewhere), and how many of them lie before.
     """
 
     def __init__(self, spans: Mapping[int, tuple[int, int]]) -> None:
@@ -40,8 +40,8 @@ class MachineTally(Observer):
     def _take(self, access: Access) -> tuple[int, int]:
         """Requests and wavefronts of the accesses of the machine code that begin with this one.
 
-        An access that is wider than the PTX's begins where its address is a multiple of its width: in
-        an unrolled loop the others are part of one that began before.
+        An access that is wider than the PTX's begins where its address is a multiple of its width:
+        in an unrolled loop the others are part of one that began before.
         """
         state, site, where = self.state, access.site, access.where
         width, before = self.spans.get(site.index, (0, 0))

@@ -1,14 +1,15 @@
 """Races: what two threads may not do unless something orders them.
 
-One log and one clock, two judges: accesses to shared memory are logged and judged when an interval ends
-(`interval`); where mbarriers order single threads, and in global memory, they are judged one by one against
-the last ones to the same place (`lasts`, `arrays`). A clock is kept once more than barriers of the whole
-block orders threads: named barriers, mbarriers, or fences with flags and locks. Where blocks form clusters,
-a cluster is judged as one large block (`cluster_view`), and accesses one by one.
+One log and one clock, two judges: accesses to shared memory are logged and judged when an interval
+ends (`interval`); where mbarriers order single threads, and in global memory, they are judged one
+by one against the last ones to the same place (`lasts`, `arrays`). A clock is kept once more than
+barriers of the whole block orders threads: named barriers, mbarriers, or fences with flags and
+locks. Where blocks form clusters, a cluster is judged as one large block (`cluster_view`), and
+accesses one by one.
 
 Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones; in global
-memory also volatile loads and stores, in shared memory those of places that a loop waits for) do not
-race with each other, only with others; two volatile stores do.
+memory also volatile loads and stores, in shared memory those of places that a loop waits for) do
+not race with each other, only with others; two volatile stores do.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ class RaceWatch(Observer):
     """Judges which accesses of a launch are ordered, in shared and in global memory."""
 
     def __init__(self, first: FirstWrites, writable: set[int] | None, flags: bool) -> None:
-        """first: who knows what is written, told when an interval ends. writable: slots of the arrays
-        that the kernel may write; None: all. flags: fences, flags and locks may order threads."""
+        """first: who knows what is written, told when an interval ends. writable: slots of the
+        arrays that the kernel may write; None: all. flags: fences, flags and locks may order
+        threads.
+        """
         self.first, self.flags = first, flags
         self.arrays = ArrayJudge(writable, flags)
 

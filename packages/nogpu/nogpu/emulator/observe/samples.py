@@ -32,7 +32,9 @@ class Sample:
 
 
 class Sampler(Observer):
-    """Keeps the first requests of the first block, and counts them all as if elements lay side by side."""
+    """Keeps the first requests of the first block, and counts them all as if elements lay side by
+    side.
+    """
 
     def __init__(self, sites: int) -> None:
         """sites: memory instructions of the program."""

@@ -1,7 +1,7 @@
 """Who has a slot of shared memory when: the copy engine that fills it, or those who read it.
 
-A slot is what copies fill whose bytes one mbarrier counts. Its turns are told in the order in which the emulator
-comes to them, which is one that a GPU may take; they say nothing about time.
+A slot is what copies fill whose bytes one mbarrier counts. Its turns are told in the order in which
+the emulator comes to them, which is one that a GPU may take; they say nothing about time.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ BEGUN, AWAITED, READ, DONE = "copy begun", "copy awaited", "read begun", "read e
 class EngineStep:
     """A slot of shared memory changes hands.
 
-    order: counts these events, from 0. at: the slot's first byte in shared memory. fill: how many fills of slots
-    began before this one. what: "copy begun"; "copy awaited", when a thread first knows that it has landed; "read
-    begun" and "read ended", by loads or by products, which end when they have been waited for. line: of the source, of the copy or of who reads.
+    order: counts these events, from 0. at: the slot's first byte in shared memory. fill: how many
+    fills of slots began before this one. what: "copy begun"; "copy awaited", when a thread first
+    knows that it has landed; "read begun" and "read ended", by loads or by products, which end when
+    they have been waited for. line: of the source, of the copy or of who reads.
     """
 
     order: int
@@ -42,7 +43,9 @@ class EngineStep:
 
 @dataclass
 class _Fill:
-    """A slot from one copy to the next: how many fills began before, and when what happened first or last."""
+    """A slot from one copy to the next: how many fills began before, and when what happened first
+    or last.
+    """
 
     number: int
     at: int

@@ -1,8 +1,8 @@
 """Which instructions may touch the registers of a wgmma that is under way: found in the text.
 
-Few do in a kernel: those that set sums to zero, copies that the compiler puts around assembly, and what
-uses the sums before everything has been waited for. Only these tell the machine, which knows what is
-under way (see `machine.products`); all others run as if there were no such registers.
+Few do in a kernel: those that set sums to zero, copies that the compiler puts around assembly, and
+what uses the sums before everything has been waited for. Only these tell the machine, which knows
+what is under way (see `machine.products`); all others run as if there were no such registers.
 """
 
 from __future__ import annotations

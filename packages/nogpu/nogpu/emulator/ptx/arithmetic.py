@@ -88,7 +88,9 @@ def _half_arithmetic(e: Emitter, ins: P.Instruction, kind: str) -> None:
 
 
 def _carry(e: Emitter, ins: P.Instruction, numpy: str) -> None:
-    """add.cc, sub.cc: the carry is kept for addc, subc of the same block, which keep it with .cc only."""
+    """add.cc, sub.cc: the carry is kept for addc, subc of the same block, which keep it with .cc
+    only.
+    """
     unsigned = "u" + numpy[1]
     a, b = (e.read(o, unsigned) for o in ins.operands[1:3])
     extra = "F['carry']" if ins.root in ("addc", "subc") else "None"

@@ -1,10 +1,11 @@
-"""Shared accesses of a kernel by base and constant: which of them lie side by side for every thread.
+"""Shared accesses of a kernel by base and constant: which of them lie side by side for every
+thread.
 
 Two addresses are neighbours if they differ by a constant, whatever the registers hold. So each
-integer register is written as a constant plus terms: values that are not taken apart, times factors.
-What is not a sum (a load, a special register, a division ...) is a term of its own; the same operation
-on the same values is the same term. A register that is set in several places is one term from the start
-of each basic block on, so nothing is said about two blocks.
+integer register is written as a constant plus terms: values that are not taken apart, times
+factors. What is not a sum (a load, a special register, a division ...) is a term of its own; the
+same operation on the same values is the same term. A register that is set in several places is one
+term from the start of each basic block on, so nothing is said about two blocks.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ class Place:
     """A load or store of shared memory at `base` + `offset`.
 
     instruction: its number in the function. base: alike where two places differ by their offsets
-    alone and are reached by the same threads. width: bytes a lane. step: how far the base moves each
-    time that its basic block is run, where it is a loop of its own; 0: not at all, or not known.
+    alone and are reached by the same threads. width: bytes a lane. step: how far the base moves
+    each time that its basic block is run, where it is a loop of its own; 0: not at all, or not
+    known.
     """
 
     instruction: int

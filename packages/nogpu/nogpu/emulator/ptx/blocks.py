@@ -54,7 +54,8 @@ def translate(module: P.Module, entry: str) -> Program:
             program.global_symbols[variable.name] = (slot, variable.size)
     program.used = survey.used(program, reachable)
     survey.look_over(program, reachable)
-    # Lanes come out of a function that waits one by one: whoever called it must not run ahead either.
+    # Lanes come out of a function that waits one by one: whoever called it must not run ahead
+    # either.
     gated = any(_waits(f) for f in reachable[1:])
     for f in reachable:
         program.functions[f.name] = _translate_function(program, f, gated)

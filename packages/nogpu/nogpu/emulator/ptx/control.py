@@ -11,12 +11,15 @@ from nogpu.emulator.ptx.emit import Emitter, check_words, lowers, refuse
 from nogpu.errors import EmulationError
 
 Ending = Callable[[Emitter, P.Instruction, str | None, int], ends.End]
-"""Writes what the last instruction of a block gives, and says how the block ends. The number is that
-of the next block of the text, -1 if there is none."""
+"""Writes what the last instruction of a block gives, and says how the block ends.
+
+The number is that of the next block of the text, -1 if there is none.
+"""
 
 
 def terminate(e: Emitter, ins: P.Instruction, after: int) -> ends.End:
-    """Emit the instruction that ends a block; how the block ends. after: the next block of the text.
+    """Emit the instruction that ends a block; how the block ends. after: the next block of the
+    text.
 
     Raises EmulationError for one that is not emulated.
     """

@@ -365,7 +365,10 @@ def lowers(*keys: str) -> Callable[[Lower], Lower]:
 
 
 def lower(e: Emitter, ins: P.Instruction) -> None:
-    """Emit an instruction. Raises EmulationError for one that is not emulated, or not with a word."""
+    """Emit an instruction.
+
+    Raises EmulationError for one that is not emulated, or not with a word.
+    """
     refuse(e, ins)
     op = ins.op
     try:
@@ -419,9 +422,9 @@ class Fields(Mapping[str, Any]):
     """What a row's `emit` may name in braces.
 
     Operands; kind: NumPy's name of the instruction's type; word, mode: its second and third word;
-    operation: its first word that is one of an atomic or a reduction; space; scope: 0 for .cta, else 1;
-    line; active: the mask; has[w]: whether it has a word; signed[i]: whether its type i is; i4[n] (or
-    another NumPy type): a constant.
+    operation: its first word that is one of an atomic or a reduction; space; scope: 0 for .cta,
+    else 1; line; active: the mask; has[w]: whether it has a word; signed[i]: whether its type i is;
+    i4[n] (or another NumPy type): a constant.
     """
 
     def __init__(self, e: Emitter, ins: P.Instruction, op: opcodes.Op) -> None:

@@ -2,8 +2,8 @@
 
 The group at the first block in this order runs next. So that lanes which took different ways are
 together again where the ways join, a block must come after all that lead to it, and a loop's blocks
-before what follows the loop. PTX is mostly written so; but the compiler puts what it thinks unlikely
-behind the rest, and then the place where the ways join stands before one of them.
+before what follows the loop. PTX is mostly written so; but the compiler puts what it thinks
+unlikely behind the rest, and then the place where the ways join stands before one of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Graph = Mapping[int, Sequence[int]]
 def order(after: Graph, entry: int) -> list[int]:
     """Blocks from first to last: a weak topological order, as near to the text's as that allows.
 
-    after: the blocks that may follow each block, named by their place in the text. entry: the first.
-    Source: F. Bourdoncle, Efficient chaotic iteration strategies with widenings, 1993.
+    after: the blocks that may follow each block, named by their place in the text. entry: the
+    first. Source: F. Bourdoncle, Efficient chaotic iteration strategies with widenings, 1993.
     """
     return _arrange(sorted(after), after, {entry})
 

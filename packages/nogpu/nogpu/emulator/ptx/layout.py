@@ -17,10 +17,13 @@ SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 1 << 57
 WINDOW_SIZE = 1 << 32
 RANK_SHIFT = 24
-"""An address of another block's shared memory carries its rank in the cluster plus one from this bit on;
-one of the own block carries nothing there."""
+"""An address of another block's shared memory carries its rank in the cluster plus one from this
+bit on; one of the own block carries nothing there.
+"""
 RANKS = 254
-"""Ranks that such an address can name; a block of a higher one is none, and so is the last of these."""
+"""Ranks that such an address can name; a block of a higher one is none, and so is the last of
+these.
+"""
 PARAM_BASE = 1 << 58
 """Kernel parameters, for code that takes their address."""
 FUNCTION_BASE = 1 << 59

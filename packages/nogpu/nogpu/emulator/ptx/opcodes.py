@@ -21,21 +21,19 @@ class Op:
 
     args: its operands in order. The first is the destination if it is called "d"; "member" is the
     mask of the lanes of a warp that take part. "b:i4" is read as that NumPy type, "b" as the type
-    of the instruction. An instruction may have fewer.
-    words: its forms, between bars: modifiers, a colon, types (any of them, in any number). An
-    instruction is known if one form holds all its words: any other might change the result, so a
-    word is either read in the lowering or changes nothing that the emulator models (hints for caches,
-    `.aligned`, `.uni`).
-    emit: its Python: an expression for "d", or a statement. In braces stand operands and what
-    `emit.Fields` lists. None: a function of that name; "": nothing to do.
-    touches: memory: "load", "constant" (a load of what nobody changes), "store", "atomic", "fence",
-    "mbarrier", "bulk" (what the copy engine does), "shared load" and "shared store" (of shared memory, however it is addressed), "call"
-    (whatever the function does), or nothing.
-    ends: how it ends a basic block: "jump", "table", "exit", "trap", "barrier", "poll", "gate";
-    "call": the block ends, but the instruction is lowered like any other.
-    whole_warp: all lanes take part, and no operand says so. warpgroup: all four warps of a warpgroup do.
-    keeps: the destination is read as well.
-    instead: words that are refused, and what to use instead. refused: the same for the opcode.
+    of the instruction. An instruction may have fewer. words: its forms, between bars: modifiers, a
+    colon, types (any of them, in any number). An instruction is known if one form holds all its
+    words: any other might change the result, so a word is either read in the lowering or changes
+    nothing that the emulator models (hints for caches, `.aligned`, `.uni`). emit: its Python: an
+    expression for "d", or a statement. In braces stand operands and what `emit.Fields` lists. None:
+    a function of that name; "": nothing to do. touches: memory: "load", "constant" (a load of what
+    nobody changes), "store", "atomic", "fence", "mbarrier", "bulk" (what the copy engine does),
+    "shared load" and "shared store" (of shared memory, however it is addressed), "call" (whatever
+    the function does), or nothing. ends: how it ends a basic block: "jump", "table", "exit",
+    "trap", "barrier", "poll", "gate"; "call": the block ends, but the instruction is lowered like
+    any other. whole_warp: all lanes take part, and no operand says so. warpgroup: all four warps of
+    a warpgroup do. keeps: the destination is read as well. instead: words that are refused, and
+    what to use instead. refused: the same for the opcode.
     """
 
     args: str = ""

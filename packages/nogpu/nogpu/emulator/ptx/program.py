@@ -59,8 +59,8 @@ def not_linked(*arguments: Any) -> Any:
 class Block:
     """A basic block. line: of its first instruction; end_line, end_place: of its last.
 
-    What the end does (a barrier, say) is told with its own line. end_place tells barriers of one line
-    apart, by where the function that holds them was called (`Instruction.place`).
+    What the end does (a barrier, say) is told with its own line. end_place tells barriers of one
+    line apart, by where the function that holds them was called (`Instruction.place`).
     """
 
     number: int

@@ -20,9 +20,9 @@ RECURSIONS = 64
 def local_need(program: Program, name: str) -> int:
     """Bytes of local memory that a function needs with all that it calls, the deepest way down.
 
-    A function that may come to call itself counts RECURSIONS times, and so does every one on that circle.
-    Each function and each call is looked at once (Tarjan, "Depth-first search and linear graph algorithms",
-    1972): the ways through a graph of calls may be very many.
+    A function that may come to call itself counts RECURSIONS times, and so does every one on that
+    circle. Each function and each call is looked at once (Tarjan, "Depth-first search and linear
+    graph algorithms", 1972): the ways through a graph of calls may be very many.
     """
     calls = {
         caller: [c for c in _called(program, caller) if c in program.functions]
@@ -116,9 +116,9 @@ def used(program: Program, functions: list[P.Function]) -> set[str]:
 def _shared_base(target: str) -> int:
     """Where a block's shared memory begins on a target such as "sm_90a": behind what CUDA reserves.
 
-    From compute capability 8.0 on, 1 KiB of each block's shared memory is the system's; it comes first
-    from 9.0 on, as the machine code shows that ptxas writes: 0x400 is added to every address. An
-    alignment holds for the distance from there: an array aligned to 16 KiB may begin at 1024.
+    From compute capability 8.0 on, 1 KiB of each block's shared memory is the system's; it comes
+    first from 9.0 on, as the machine code shows that ptxas writes: 0x400 is added to every address.
+    An alignment holds for the distance from there: an array aligned to 16 KiB may begin at 1024.
     """
     found = re.match(r"sm_(\d+)", target)
     return 1024 if found and int(found[1]) >= 90 else 0

@@ -415,7 +415,9 @@ def _function(scan: _Scanner, is_entry: bool, main: int) -> Function:
 
 
 class _Body:
-    """Reads one function body; scopes are flattened, a register or a label declared twice gets two names."""
+    """Reads one function body; scopes are flattened, a register or a label declared twice gets two
+    names.
+    """
 
     def __init__(self, scan: _Scanner, function: Function, main: int) -> None:
         self.scan = scan
@@ -424,7 +426,8 @@ class _Body:
         self.line = 0
         self.place: tuple[str, ...] = ()
         self.scopes: list[dict[str, str]] = []
-        # Of each scope: where its instructions begin, and what its own labels are called in the function.
+        # Of each scope: where its instructions begin, and what its own labels are called in the
+        # function.
         self.labels: list[tuple[int, dict[str, str]]] = []
         self.families: list[tuple[str, str]] = []  # (prefix, type) of %r<12>
         self.renamed = 0

@@ -183,8 +183,8 @@ def same_reads(function: P.Function, found: Sequence[Wait]) -> frozenset[int]:
 def gated(function: P.Function, warps: bool) -> P.Function:
     """The function with a gate before every instruction that threads execute together.
 
-    A warpgroup stays together from its gate to the end of the basic block. warps: whether what the lanes
-    of one warp execute together has gates, too.
+    A warpgroup stays together from its gate to the end of the basic block. warps: whether what the
+    lanes of one warp execute together has gates, too.
     """
     code: list[P.Instruction] = []
     moved: dict[int, int] = {}

@@ -122,7 +122,8 @@ def _full(function: P.Function, name: str) -> str:
 
 
 def tell(e: Emitter, ins: P.Instruction, touch: Touch | None) -> None:
-    """Emit what tells the machine that an instruction touches registers of products; None: it does not.
+    """Emit what tells the machine that an instruction touches registers of products; None: it does
+    not.
 
     Writes of one line follow each other by the dozen: they are told together.
     """
