@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,8 @@ SIZES = (4096, 8192)
 ENTRY = 'extern "C" void product(int which, int m, int n, int k, void* A, void* B, void* C)'
 FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "-w", "-shared", "-Xcompiler=-fPIC")
 """Of nvcc, for all of them."""
+_OWN_FLAGS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
+"""Variables by which a machine adds its own, such as another architecture."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,10 @@ def build(folder: Path, of: Neighbour, to: Path) -> Callable[..., None]:
     source, library = to / "adapter.cu", to / "adapter.so"
     source.write_text(of.adapter, encoding="utf-8")
     command = [nvcc, *FLAGS, *of.flags, f"-I{folder}", str(source), "-o", str(library)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    plain = {k: v for k, v in os.environ.items() if k not in _OWN_FLAGS}
+    done = subprocess.run(
+        command, cwd=folder, env=plain, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise ConfigError(f"nvcc refuses {folder}: {done.stderr.strip()[-600:]}")
     product = ctypes.CDLL(str(library)).product
@@ -140,6 +146,7 @@ def timed(
     operations: dict[str, Callable[[], None]] = {}
     for which, name in of.kernels.items():
         C = session.output(of.dtype, size, size)
+        C.fill(0)  # some add to zero times what C holds, and that times NaN is NaN
         addresses = [x.data.ptr for x in (problem.A, B, C)]
 
         def start(which: int = which, addresses: Sequence[int] = addresses) -> None:
