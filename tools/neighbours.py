@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -33,8 +32,6 @@ SIZES = (4096, 8192)
 ENTRY = 'extern "C" void product(int which, int m, int n, int k, void* A, void* B, void* C)'
 FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "-w", "-shared", "-Xcompiler=-fPIC")
 """Of nvcc, for all of them."""
-_OWN_FLAGS = ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
-"""Variables by which a machine adds its own, such as another architecture."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ NEIGHBOURS: Mapping[str, Neighbour] = {
         "https://github.com/pranjalssh/fast.cu",
         "#define main their_main\n#include \"matmul.cu\"\n#undef main\n"
         f"{ENTRY} {{ run_kernel(which, m, n, k, (bf16*)A, (bf16*)B, (bf16*)C, nullptr); }}\n",
-        ("-arch=sm_90a", "--expt-relaxed-constexpr", "--expt-extended-lambda", "--use_fast_math",
+        ("-gencode=arch=compute_90a,code=sm_90a", "--expt-relaxed-constexpr", "--expt-extended-lambda", "--use_fast_math",
          "-lcuda", "-lcublas"),
         "bfloat16",
         {11: "matmul_11", 12: "matmul_12"},
@@ -112,10 +109,7 @@ def build(folder: Path, of: Neighbour, to: Path) -> Callable[..., None]:
     source, library = to / "adapter.cu", to / "adapter.so"
     source.write_text(of.adapter, encoding="utf-8")
     command = [nvcc, *FLAGS, *of.flags, f"-I{folder}", str(source), "-o", str(library)]
-    plain = {k: v for k, v in os.environ.items() if k not in _OWN_FLAGS}
-    done = subprocess.run(
-        command, cwd=folder, env=plain, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ConfigError(f"nvcc refuses {folder}: {done.stderr.strip()[-600:]}")
     product = ctypes.CDLL(str(library)).product
