@@ -44,6 +44,8 @@ def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> F
         marks = [Mark("binds", BINDS, edge=None), Mark("other resources", OTHER, 0.28, edge=None)]
         if any(_waits(b) for b in every):
             marks.append(Mark("waiting on top (predicted)", BINDS, 0.28, BINDS, "////"))
+        if any(_apart(b) for b in every):
+            marks.append(Mark("L2, if no two SMs ask together", OTHER, 0.1, OTHER, "...."))
         if any(b.measured for b in every):
             marks.append(Mark("measured", MEASURED, edge=None))
         y = draw_key(canvas, marks) + 2
@@ -65,9 +67,12 @@ def _panel(canvas: Canvas, at: Column, b: Bounds, y: float) -> float:
     bold = {b.binding, "measured"}
     weights = {name: "bold" if name in bold else "normal" for name, *_ in rows}
     left = 1.0 if at.narrow else 12 + max(text_width(n, at.font, weights[n]) for n, *_ in rows)
-    tail = 10 + max(text_width(_milliseconds(ms), at.font, "bold") for _, ms, _ in rows)
+    shown = [_milliseconds(ms) for _, ms, _ in rows]
+    if _apart(b):
+        shown.append(f"{number(b[costs.L2].ms)} to {_milliseconds(_apart(b))}")
+    tail = 10 + max(text_width(words, at.font, "bold") for words in shown)
     span = at.width - left - tail
-    longest = max(b.predicted, *(ms for _, ms, _ in rows))
+    longest = max(b.predicted, _apart(b), *(ms for _, ms, _ in rows))
     y = canvas.lines(0, y + 9, _head(b), width=at.width, size=at.font, weight="bold") + 13
     start, thick, over = y, 12.0, 17.0 if at.narrow else 3.0
     for name, ms, colour in rows:
@@ -80,10 +85,15 @@ def _panel(canvas: Canvas, at: Column, b: Bounds, y: float) -> float:
         top = y + over
         canvas.rect(left, top, max(span * ms / longest, 1.0), thick, fill=colour,
                     alpha=0.28 if colour == OTHER else 1.0, edge=None)  # fmt: skip
+        if name == costs.L2 and _apart(b):
+            canvas.rect(left + span * ms / longest, top, span * (_apart(b) - ms) / longest, thick,
+                        fill=OTHER, alpha=0.1, edge=OTHER, hatch="....")  # fmt: skip
         if colour == BINDS and _waits(b):
             canvas.rect(left + span * ms / longest, top, span * _waits(b) / longest, thick,
                         fill=BINDS, alpha=0.28, edge=BINDS, hatch="////")  # fmt: skip
         words = _milliseconds(ms)
+        if name == costs.L2 and _apart(b):
+            words = f"{number(ms)} to {_milliseconds(_apart(b))}"
         canvas.text(at.width, top + thick / 2, words, size=at.font, ha="right", weight=weight)
         if at.narrow:
             canvas.line(left, top - 2, left, top + thick + 2, lw=0.8)
@@ -106,6 +116,12 @@ def _waits(b: Bounds) -> float:
     return added if added > 0.01 * b.ms else 0.0
 
 
+def _apart(b: Bounds) -> float:
+    """L2's time in ms if no two SMs ask for the same bytes together, where that could decide."""
+    longest = b[costs.L2].apart if costs.L2 in b else None
+    return longest if longest is not None and longest > 0.5 * b.ms else 0.0
+
+
 def _head(b: Bounds) -> str:
     return f"{b.kernel}, {shape_text(*b.size)}, {b.gpu.name}"
 
@@ -122,7 +138,15 @@ def _told(b: Bounds) -> str:
         else "Nothing is measured there: a prediction."
     )
     waits = f" Waiting adds {_milliseconds(_waits(b))}, predicted." if _waits(b) else ""
-    return f"What each resource alone would take for {_head(b)}: {parts}. The longest is {b.binding}: it binds.{waits} {end}"
+    apart = (
+        f" L2 takes up to {_milliseconds(_apart(b))} if no two SMs ask together."
+        if _apart(b)
+        else ""
+    )
+    return (
+        f"What each resource alone would take for {_head(b)}: {parts}. The longest is {b.binding}: "
+        f"it binds.{waits}{apart} {end}"
+    )
 
 
 def _caption(every: Sequence[Bounds]) -> str:
@@ -131,6 +155,8 @@ def _caption(every: Sequence[Bounds]) -> str:
     words = "What each resource alone would take, at the boost clock: counts over rates."
     if any(_waits(b) for b in every):
         words += " Hatched: what a block waits for loads while no other block covers it."
+    if any(_apart(b) for b in every):
+        words += " Dotted: L2, from where all SMs ask for the same bytes together to where none do."
     if whose:
         words += f" Measured: {'; '.join(whose)}."
     predicted = list(dict.fromkeys(b.gpu.name for b in every if not b.measured))

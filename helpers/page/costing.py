@@ -50,6 +50,8 @@ def costs_table(
         row: dict[str, Any] = {"kernel": b.kernel}
         for resource in (costs.DRAM, costs.L2, costs.L1, costs.ISSUE):
             row[resource] = b[resource].ms if resource in b else None
+            if resource == costs.L2:
+                row["L2, apart"] = b[costs.L2].apart if costs.L2 in b else None
         row["arithmetic"] = b[b.pipe].ms
         row |= {
             "binds": b.binding,
@@ -68,6 +70,7 @@ def costs_table(
         or f"What each resource alone would take in ms at {shape_text(*first.size)} on {first.gpu.name}, at the boost clock.",
         headers={
             costs.L1: "L1, shared",
+            costs.L2: "L2, together",
             "arithmetic": first.pipe if len(pipes) == 1 else "arithmetic",
         },
         formats={name: _three for name in rows[0] if name not in ("kernel", "binds")}
@@ -95,7 +98,10 @@ def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Htm
     parts = [_on(card, name, next, _all(size), card == here) for card in cards]
     items = "".join(f"<li>{inline(words)}</li>" for words in parts)
     title = "On your GPU"
-    lead = f"The same counts over other rates, at {shape_text(*_all(size))}. Predictions are bounds: nothing is faster, and a kernel may be slower."
+    lead = (
+        f"The same counts over other rates, at {shape_text(*_all(size))}. These are bounds: nothing "
+        "is faster, and a kernel is usually slower."
+    )
     out = (
         '<aside class="admonition tip tile-on-your-gpu" style="margin:1em 0"><p class="admonition-title">'
         f"{title}</p><p>{html.escape(lead)}</p><ul>{items}</ul></aside>"
@@ -112,9 +118,17 @@ def _on(card: Gpu, name: str, after: str | None, size: tuple[int, int, int], her
         return f"{who}: `{name}` does not run there. Missing: {join(lacking)}."
     b = costs.bounds(name, *size, gpu=card)
     words = [
-        f"{who}: {b.binding} {'bind' if b.binding.endswith('s') else 'binds'} `{name}`; predicted are "
-        f"{number(b.ms)} ms, {number(b.gflops)} G{kernel.flop_item}/s at most."
+        f"{who}: {b.binding} {'bind' if b.binding.endswith('s') else 'binds'} `{name}`; at "
+        f"{card.boost_mhz:,d} MHz it takes at least {number(b.ms)} ms, so "
+        f"{number(b.gflops)} G{kernel.flop_item}/s at most."
     ]
+    if (held := costs.powered(b)) is not None:
+        later, source = held
+        words.append(
+            f"While its multipliers are busy, {card.watts} W leave it about {later.gpu.boost_mhz:,d} "
+            f"MHz (from what {source}); at that clock it takes at least {number(later.ms)} ms, "
+            f"{number(later.gflops)} G{kernel.flop_item}/s at most."
+        )
     if b.measured:
         words.append(
             f"Measured: {number(b.measured)} ms, the bound is {100 * (b.share or 0):.0f} % of it."
@@ -140,7 +154,10 @@ def _after(card: Gpu, b: Bounds, after: str, size: tuple[int, int, int]) -> str:
     still = f"The next rung, `{after}`, leaves this bound where it is"
     if waits > 1.02:
         return f"{still}; it waits less for its loads, and may be {number(waits)} times as fast for that."
-    return f"{still}, and by its machine code a warp waits no less: the model sees no gain there."
+    return (
+        f"{still}, and by its machine code a warp waits no less: these counts cannot tell what it "
+        "gains there, if anything."
+    )
 
 
 __all__ = ["costs_table", "on_your_gpu"]

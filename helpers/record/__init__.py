@@ -26,6 +26,7 @@ from helpers.record.reading import (
     skipped,
     stale,
     stalls,
+    supplies,
     transfers,
     tuned,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "skipped",
     "stale",
     "stalls",
+    "supplies",
     "transfers",
     "tuned",
 ]

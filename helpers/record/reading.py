@@ -24,6 +24,7 @@ from helpers.record.sections.leaving_out import LeftOut
 from helpers.record.sections.library import Accuracy
 from helpers.record.sections.overlapping import Overlapped
 from helpers.record.sections.picking import Everywhere
+from helpers.record.sections.supplying import Supplied
 from helpers.record.sections.timing import Point, Skipped
 from helpers.record.store import Size, shape
 from helpers.record.wanted import DEFAULT_GPU, Rows, listing, size_of, wanted_of
@@ -226,6 +227,14 @@ def transfers(gpu: str = DEFAULT_GPU) -> list[Transfer]:
     q1, q3, gbs (GB/s). Raises UnknownNameError for gpu.
     """
     return store.load(gpu).of(Transfer)
+
+
+def supplies(gpu: str = DEFAULT_GPU) -> list[Supplied]:
+    """What L2 delivered to the SMs, by way, by how many share and how far apart they are.
+
+    bytes a clock and SM (per_clock), GB/s in all (gbs). None for a GPU without a record.
+    """
+    return store.load(gpu).of(Supplied) if gpu in store.known_gpus() else []
 
 
 def accuracy(gpu: str = DEFAULT_GPU) -> list[Accuracy]:

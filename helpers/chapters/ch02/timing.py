@@ -16,6 +16,10 @@ from helpers.record.sections.asking import CASES
 from nogpu import device
 from nogpu.errors import DataError
 
+FIRST_CALLS = "h100"
+"""The record whose first calls had nothing compiled before them: the H200's found older programs on
+the disk from the second size on.
+"""
 NAMES = ("naive", "coalesced", "tiled_32")
 SIZES = [512, 1024, 2048, 4096]
 LAB = {
@@ -70,7 +74,9 @@ def asked(of: Measurement) -> dict[str, Any]:
     """What the text says of a measurement: times in ms, shares of the kernel in percent, copies in
     GB/s.
     """
-    kernel, first = (of.value("tiled_32", 1024, column) for column in ("ms", "first_ms"))
+    kernel = of.value("tiled_32", 1024)
+    cold = of if of.live else measure("tiled_32", 1024, gpu=FIRST_CALLS)
+    first, again = (cold.value("tiled_32", 1024, column) for column in ("first_ms", "ms"))
     copied, took = 2 * 4096**2 * 4 / 1e6, of.value("coalesced", 4096, "h2d_ms")
     card = device.current() if of.live else device.gpu("h200")
     known = card.bandwidth_gbs if card else None
@@ -79,7 +85,8 @@ def asked(of: Measurement) -> dict[str, Any]:
         "kernel_ms": kernel,
         "total_ms": total(of, "tiled_32", 1024),
         "first_ms": first,
-        "first_ratio": first / kernel,
+        "first_ratio": first / again,
+        "first_on": "" if of.live else f"; on an {cold.gpu}, where that was recorded,",
         "copied_mb": copied,
         "copied_ms": took,
         "copied_gbs": copied / took,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from helpers.chapters.facts import Facts, recorded
+from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import catalog
 from helpers.record import costs, evidence, stalls, tuned
 from helpers.record.costs import Bounds
@@ -64,9 +66,13 @@ def shown(every: Sequence[Bounds]) -> Row:
         of = {words: b[name].ms if name in b else None for name, words in columns.items()}
         of[b.pipe] = b[b.pipe].ms
         bound = columns.get(b.binding, b.binding)
+        words = {k: None if v is None else number(v, 3) for k, v in of.items()}
+        apart = b[costs.L2].apart if costs.L2 in b else None
+        if apart is not None and apart > 0.5 * b.ms:
+            words["L2"] = f"{words['L2']} to {number(apart, 3)}"
         rows.append({
             "rung": b.kernel,
-            **{k: None if v is None else number(v, 3) + ("\u00a0◂" if k == bound else "") for k, v in of.items()},
+            **{k: v and v + ("\u00a0◂" if k == bound else "") for k, v in words.items()},
             "measured": b.measured, "share": b.share, "next": REMOVED[b.kernel] or None,
         })  # fmt: skip
     return {
@@ -75,6 +81,32 @@ def shown(every: Sequence[Bounds]) -> Row:
         "measured time, the bound's share of it, and what the next rung removes.",
         "headers": {"measured": "time", "next": "the next removes"},
         "formats": {"measured": lambda ms: number(float(ms), 3), "share": ".2f"},
+    }  # fmt: skip
+
+
+def neighbours() -> Row:
+    """The table of other repositories' kernels beside ours and cuBLAS, timed in one run."""
+    file = ROOT / "data" / "validation" / "neighbours_h100.json"
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    by_name: dict[tuple[str, str], Row] = {}
+    for r in kept["rows"]:
+        whose = r["repository"].removeprefix("https://github.com/")
+        name = (r["kernel"], f"{whose} at {r['commit']}" if whose else "this book")
+        if r["kernel"].startswith("cublas"):
+            name = (r["kernel"], "NVIDIA")
+        row = by_name.setdefault(name, {"kernel": name[0], "of": name[1], "type": r["dtype"]})
+        row[f"TFLOP/s, {r['size']}"] = r["gflops"] / 1e3
+        row[f"% of cuBLAS, {r['size']}"] = 100 * r["share"]
+    rows = sorted(by_name.values(), key=lambda row: (row["type"], -row["TFLOP/s, 8192"]))
+    stamp = kept["recorded"]
+    return {
+        "rows": rows,
+        "caption": "Other repositories' kernels as they are, beside this book's and cuBLAS, in turn on one "
+        f"{kept['gpu']['name']}.",
+        "formats": {key: ".1f" for row in rows for key in row if key[0] in "T%"},
+        "note": f"Recorded {stamp['date']}, driver {stamp['driver']}, cuBLAS {stamp['cublas']}, commit "
+        f"{stamp['commit']}. fast.cu gets B and C by columns, as it wants them. A kernel that stands in "
+        "several runs is shown once, from the last.",
     }  # fmt: skip
 
 

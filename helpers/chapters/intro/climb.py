@@ -29,13 +29,18 @@ def rungs_of(chapter: int) -> list[Kernel]:
 def row(chapter: int) -> dict[str, str]:
     """The best rung of a chapter by its share of cuBLAS, as words.
 
-    rate: TFLOP/s of the H200's record. t4: TFLOP/s that the cost model allows on a T4, of the rung
-    of the chapter that it allows most, named if it is another one.
+    rate: TFLOP/s of the H200's record. t4: TFLOP/s that the cost model allows on a T4 at most, at
+    the clock that its power leaves, of the rung of the chapter that it allows most, named if it is
+    another one.
     """
     shares = {k.name: recorded(k.name, SIZE, "cublas_ratio") for k in rungs_of(chapter)}
     shares = {name: share for name, share in shares.items() if share == share}
     bounds = costs.ladder(list(shares), SIZE, gpu="t4")
-    there = {name: b.gflops / 1e3 for name, b in bounds.items() if b is not None}
+    there = {
+        name: (costs.powered(b) or (b,))[0].gflops / 1e3
+        for name, b in bounds.items()
+        if b is not None
+    }
     if not shares:
         return {"best": "not recorded", "rate": "–", "share": "–", "t4": "–"}
     best = max(shares, key=lambda name: shares[name])

@@ -17,10 +17,12 @@ from helpers.record.costs.bounding import (
     ladder,
     of_counts,
     of_plan,
+    powered,
 )
 from helpers.record.costs.facts import missing, remarks, uses
 from helpers.record.costs.littles import UnderWay, little
 from helpers.record.costs.ordering import TIE, Ordering, order, recorded
+from helpers.record.costs.rates import l2
 
 __all__ = [
     "DRAM",
@@ -35,12 +37,14 @@ __all__ = [
     "Waves",
     "at_hand",
     "bounds",
+    "l2",
     "ladder",
     "little",
     "missing",
     "of_counts",
     "of_plan",
     "order",
+    "powered",
     "recorded",
     "remarks",
     "uses",

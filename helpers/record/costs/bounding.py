@@ -30,7 +30,8 @@ class Bound:
     """What one resource alone would take: count over rate, and who says each of the two.
 
     count: of the whole product, in `unit`. per_ms: what the GPU does of it in a millisecond, all
-    SMs together. ms: count / per_ms, times `Waves.factor` for what lies inside an SM.
+    SMs together. ms: count / per_ms, times `Waves.factor` for what lies inside an SM. apart: of L2,
+    ms if no two SMs asked for the same bytes at the same time; no bound, as kernels may beat it.
     """
 
     resource: str
@@ -40,6 +41,7 @@ class Bound:
     ms: float
     count_source: str
     rate_source: str
+    apart: float | None = None
 
 
 @dataclass(frozen=True)
@@ -229,8 +231,10 @@ def of_plan(
     """What each resource alone would take for a planned launch, of a reader's own text too.
 
     - DRAM: A, B and C once each, over the bandwidth of the data sheet.
-    - L2: what the SMs take in if the blocks that one holds at once share in L1 all that they can
-      (`l2_bytes`), over `rates.l2`.
+    - L2, the longer of two: what the SMs take in if the blocks that one holds at once share in L1
+      all that they can (`l2_bytes`), at the rate at which many SMs get the same bytes together; and
+      what a wave of blocks asks for, each byte once (`distinct_bytes`), at the rate at which each
+      SM gets its own. Left out where nobody measured the rates.
     - L1 and shared memory: wavefronts of the pipe that delivers to registers, one a clock and SM.
     - issue slots: warp instructions of the main loop, four a clock and SM; the rest of the kernel
       is left out.
@@ -272,14 +276,16 @@ def of_plan(
             rate.source,
         )
     )
-    least, said = l2_bytes(plan, resident)
-    rate = rates.l2(card_)
-    found.append(Bound(L2, least, "bytes", rate.per_ms, least / rate.per_ms, said, rate.source))
+    missing = []
+    supply = rates.l2(card_)
+    if supply is not None:
+        found.append(_of_l2(plan, resident, card_, supply))
+    else:
+        missing.append(f"{L2}: nobody measured what it delivers there")
     found.append(
         inside(L1, even * counts.deliveries(K, N, rates.wavefront_clocks(card_)), "wavefronts", rates.deliveries(card_),
                counts.deliveries_source)
     )  # fmt: skip
-    missing = []
     if counts.instructions is not None:
         found.append(
             inside(ISSUE, even * counts.instructions.at(K), "warp instructions", rates.issue(card_),
@@ -327,9 +333,8 @@ def l2_bytes(plan: Geometry, resident: int) -> tuple[float, str]:
     square. TMA writes to shared memory alone, and what a cluster shares by multicast still arrives
     whole at each of its SMs, whose ports are the rate. What L1 keeps from one block to the next is
     left out (a panel of A and B is larger than L1 from K = 1024 on). C leaves by another way. L2
-    itself may send less: of tiled_32 at 1024 the recorded bytes of L2 are below the misses of L1,
-    so requests of neighbouring SMs are merged on their way. That is why the SMs' ports are the
-    rate.
+    itself may send less: requests of SMs for the same bytes are merged on their way
+    (`distinct_bytes`).
     """
     k = plan.kernel
     bm, bn = plan.tile
@@ -344,6 +349,31 @@ def l2_bytes(plan: Geometry, resident: int) -> tuple[float, str]:
         words = f"what a block needs, {resident} on an SM sharing in L1 all they can"
     each = 1 / (bn * along) + 1 / (bm * down)
     return plan.M * plan.N * plan.K * ITEM_BYTES[k.dtype] * each, words
+
+
+def distinct_bytes(plan: Geometry, resident: int, gpu: Gpu) -> float:
+    """Bytes of A and B that L2 sends at least, if SMs that want the same ones ask together.
+
+    The blocks that all SMs hold at once form a wave. At best they lie in a rectangle of tiles for
+    which the rows of A and the columns of B are fewest, and each of these is sent once a wave.
+    """
+    bm, bn = plan.tile
+    down, along = cdiv(plan.M, bm), cdiv(plan.N, bn)
+    wave = min(gpu.sms * resident, down * along)
+    each = min(r * bm + wave / r * bn for r in range(1, down + 1) if wave / r <= along)
+    waves = plan.M * plan.N / (bm * bn * wave)
+    return waves * each * plan.K * ITEM_BYTES[plan.kernel.dtype]
+
+
+def _of_l2(plan: Geometry, resident: int, gpu: Gpu, supply: rates.Supply) -> Bound:
+    taken, words = l2_bytes(plan, resident)
+    sent = distinct_bytes(plan, resident, gpu)
+    cases = [(sent, supply.apart, "what a wave of blocks asks for, each byte once")]
+    if supply.together is not None:
+        cases.append((taken, supply.together, words))
+    count, rate, said = max(cases, key=lambda case: case[0] / case[1].per_ms)
+    apart = max(taken, sent) / supply.apart.per_ms
+    return Bound(L2, count, "bytes", rate.per_ms, count / rate.per_ms, said, rate.source, apart)
 
 
 def time_of(plan: Geometry, gpu: Gpu, *, live: bool = True) -> tuple[float | None, str]:
@@ -428,6 +458,16 @@ def of_counts(
     if instructions is None:
         lacking += (f"{ISSUE}: give instructions=",)
     return Bounds(report.kernel, size, card_, found, where, 2.0 * multiply_adds, missing=lacking)
+
+
+def powered(b: Bounds) -> tuple[Bounds, str] | None:
+    """The bounds of the same product at the clock that the card's power limit leaves, and by whom.
+
+    None where the unit that multiplies does not bind (such a kernel draws less), or where nobody
+    reported what the card sustains (`rates.sustained`).
+    """
+    held = rates.sustained(b.gpu, find(b.kernel).dtype) if b.binding == b.pipe else None
+    return None if held is None else (bounds(b.kernel, *b.size, gpu=held[0]), held[1])
 
 
 def ladder(

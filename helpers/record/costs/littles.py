@@ -49,11 +49,13 @@ def little(place: str, gpu: str | Gpu | None = None, *, each: float | None = Non
     per_clock = card_.sms * card_.boost_mhz * 1e3  # SM clocks of a millisecond
     known = {
         "DRAM": rates.dram(card_),
-        "L2": rates.l2(card_),
         "L1": rates.deliveries(card_),
         "shared memory": rates.deliveries(card_),
         "FMA pipe": rates.issue(card_),
     }
+    supply = rates.l2(card_)
+    if supply is not None:
+        known["L2"] = supply.apart
     if place not in known:
         raise UnknownNameError(f"no latency is known of {place!r}. {near_matches(place, known)}")
     fma = place == "FMA pipe"

@@ -5,26 +5,24 @@ source.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from helpers import record as measuring
 from helpers.ladder.model import SCHEDULERS
+from nogpu import device
 from nogpu.device import Gpu
 
-L2_PORT = 64
-"""Bytes that an SM takes in from L2 in a clock at most: two sectors.
-
-An assumption: no data sheet says it. NVIDIA's A100 whitepaper gives 5,120 bytes a clock for all of
-L2, 47 an SM; no kernel of the record takes in more than three fifths of 64, and a test says so. So
-it is a bound, and a loose one.
-"""
-L2_BYTES: Mapping[str, tuple[float, str]] = MappingProxyType(
+SAME_CHIP: Mapping[str, str] = MappingProxyType({"h200": "h100"})
+"""GPUs whose L2 was measured on another card of the same chip, GH100 here (NVIDIA's datasheets)."""
+PUBLISHED_L2: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "t4": (1270e9, "measured by Jia et al., arXiv 1903.07486, table 3.1"),
+        "a100": (5.47e12, "measured by gpu-benches (gpu-l2-cache/a100_80.txt, commit 1c36d50)"),
     }
 )
-"""Bytes a second that all SMs together load from L2, where somebody measured it; else their ports
-bound it.
+"""Bytes a second that all SMs together load from L2, where others measured it: no two SMs are said
+to ask for the same bytes at the same time.
 """
 WAVEFRONT_CLOCKS: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
@@ -63,12 +61,42 @@ def dram(gpu: Gpu) -> Rate:
     return Rate(gpu.bandwidth_gbs * 1e6, f"{gpu.bandwidth_gbs:g} GB/s: {gpu.source}")
 
 
-def l2(gpu: Gpu) -> Rate:
-    """Bytes that the SMs load from L2."""
-    if gpu.key in L2_BYTES:
-        rate, source = L2_BYTES[gpu.key]
-        return Rate(rate / 1e3, source)
-    return _a_clock(gpu, L2_PORT, f"{L2_PORT} bytes a clock and SM (assumed: two sectors)")
+@dataclass(frozen=True)
+class Supply:
+    """Bytes that L2 delivers to the SMs, by whether they want the same ones at about the same time.
+
+    apart: each SM asks for bytes of its own. together: many ask for the same; None where nobody
+    measured it.
+    """
+
+    apart: Rate
+    together: Rate | None
+
+
+def l2(gpu: Gpu) -> Supply | None:
+    """What L2 delivers, from the record of the GPU or of its chip, or as published; None: unknown.
+
+    Of every way to ask (loads, bulk copies, TMA boxes, multicast) the fastest, so that no kernel
+    gets more.
+    """
+    measured = SAME_CHIP.get(gpu.key, gpu.key)
+    entries = [e for e in measuring.supplies(measured) if e.skew == 0]
+    if not entries:
+        if gpu.key not in PUBLISHED_L2:
+            return None
+        rate, source = PUBLISHED_L2[gpu.key]
+        return Supply(Rate(rate / 1e3, source), None)
+    whose = f"measured on {device.gpu(measured).name}" + (
+        ", which has the same chip" if measured != gpu.key else ""
+    )
+    own = max(e.per_clock for e in entries if e.sharing == 1)
+    most = max(e.per_clock for e in entries if e.way != "multicast")
+    return Supply(
+        _a_clock(gpu, own, f"{own:.0f} bytes a clock and SM where each asks for its own, {whose}"),
+        _a_clock(
+            gpu, most, f"{most:.0f} bytes a clock and SM where many ask for the same, {whose}"
+        ),
+    )
 
 
 def deliveries(gpu: Gpu) -> Rate:
@@ -122,6 +150,36 @@ def arithmetic(gpu: Gpu, dtype: str, *, wgmma: bool = False) -> tuple[str, str, 
     share, said = (1.0, "") if wgmma else MMA_SYNC.get(gpu.arch, (1.0, ""))
     words += f", {said}" if said else ""
     return "Tensor pipe", "multiply-adds", _a_clock(gpu, share * flop / 2, words)
+
+
+SUSTAINED: Mapping[tuple[str, str], tuple[float, str]] = MappingProxyType(
+    {
+        ("t4", "float16"): (
+            24e3,
+            "cuBLAS sustains in FP16 at 4096, by NVIDIA's forum, thread 264462",
+        ),
+        ("t4", "float32"): (
+            5.73e3,
+            "cuBLAS 12.1 sustains in FP32 at 4096 on a T4 of Google Cloud, by others",
+        ),
+    }
+)
+"""GFLOP/s that cuBLAS is reported to sustain on a card whose power limit decides, by its key and
+the type of the operands.
+"""
+
+
+def sustained(gpu: Gpu, dtype: str) -> tuple[Gpu, str] | None:
+    """The GPU at the clock that its power limit leaves under a long product, and who says so.
+
+    The clock at which the card's peak is what cuBLAS is reported to sustain: a kernel that draws
+    less power, or runs for a moment only, may hold a higher one. None where nobody reported it.
+    """
+    if (gpu.key, dtype) not in SUSTAINED:
+        return None
+    rate, source = SUSTAINED[gpu.key, dtype]
+    peak = gpu.peak_gflops("fp32" if dtype == "float32" else "fp16")
+    return replace(gpu, boost_mhz=round(gpu.boost_mhz * rate / peak)), source
 
 
 @dataclass(frozen=True)
@@ -179,4 +237,7 @@ def latency(arch: str, place: str) -> Latency:
     return Latency(other.clocks, f"{other.source}; assumed for {arch}")
 
 
-__all__ = ["Latency", "Rate", "arithmetic", "deliveries", "dram", "issue", "l2", "latency"]
+__all__ = [
+    "Latency", "Rate", "Supply", "arithmetic", "deliveries", "dram", "issue", "l2", "latency",
+    "sustained",
+]  # fmt: skip
