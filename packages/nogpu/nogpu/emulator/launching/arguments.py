@@ -37,9 +37,9 @@ def bind(
     if formals is not None and len(formals) != len(params):
         formals = None
     if len(args) != len(params):
-        wanted = ", ".join(f.text for f in formals) if formals else f"{len(params)} parameters"
+        parameters = ", ".join(f.text for f in formals) if formals else f"{len(params)} parameters"
         raise EmulationError(
-            f"{name} was called with {len(args)} arguments, but takes {len(params)}: {wanted}. "
+            f"{name} was called with {len(args)} arguments, but takes {len(params)}: {parameters}. "
             "Give one array or number for each"
         )
     raw = bytearray()
@@ -86,7 +86,7 @@ def _bind_one(
         if param.type != "bytes":
             what = "a NumPy array" if formal and formal.pointers else "a number"
             raise EmulationError(
-                f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
+                f"{label} of {name} is {_type_text(param, formal)}; {_kind(value)} was given. "
                 f"Give {what}"
             )
         members = formal.members if formal and len(formal.members) == len(value) else ()
@@ -94,7 +94,7 @@ def _bind_one(
     if isinstance(value, np.ndarray) and value.ndim:
         if param.type not in ("u64", "b64", "s64") or (formal and not formal.pointers):
             raise EmulationError(
-                f"{label} of {name} is {_wanted(param, formal)}, not a pointer; an array of shape "
+                f"{label} of {name} is {_type_text(param, formal)}, not a pointer; an array of shape "
                 f"{value.shape} was given. Give a number"
             )
         buffer = _buffer(value, formal, heap, label, name, known)
@@ -104,7 +104,7 @@ def _bind_one(
         if value is None or (isinstance(value, int) and value == 0):
             return bytes(8)
         raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
+            f"{label} of {name} is {_type_text(param, formal)}; {_kind(value)} was given. "
             "Give a NumPy array"
         )
     return _scalar(param, formal, value, label, name)
@@ -125,7 +125,7 @@ def _tensor_map(
     by_value = param.type == "bytes" and param.size == MAP_BYTES
     if not by_value and not (formal and formal.pointers and param.type in ("u64", "b64", "s64")):
         raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}; a TensorMap was given, which is a structure of "
+            f"{label} of {name} is {_type_text(param, formal)}; a TensorMap was given, which is a structure of "
             f"{MAP_BYTES} bytes, or a pointer to one"
         )
     heap.maps.append(Placed(value, _buffer(value.array, None, heap, label, name, known)))
@@ -134,9 +134,9 @@ def _tensor_map(
         pointers[at] = heap.maps[-1].buffer
         return raw
     data = np.frombuffer(raw, np.uint8).copy()
-    held = heap.add(f"map of {label}", data, MAP_BYTES)
-    held.read_only = True
-    return held.base.to_bytes(8, "little")
+    buffer = heap.add(f"map of {label}", data, MAP_BYTES)
+    buffer.read_only = True
+    return buffer.base.to_bytes(8, "little")
 
 
 def _kind(value: Any) -> str:
@@ -150,7 +150,7 @@ def _kind(value: Any) -> str:
     )
 
 
-def _wanted(param: P.Parameter, formal: Formal | None) -> str:
+def _type_text(param: P.Parameter, formal: Formal | None) -> str:
     return f"'{formal.text}'" if formal else f"of PTX type .{param.type}"
 
 
@@ -168,8 +168,8 @@ def _buffer(
             "kernel sees memory without strides. Give np.ascontiguousarray(x) and copy results back"
         )
     if value.dtype.hasobject or value.dtype.kind in "USMm":
-        held = "Python objects" if value.dtype.hasobject else f"{value.dtype}, no numbers"
-        raise EmulationError(f"{label} of {name} holds {held}; give an array of numbers")
+        content = "Python objects" if value.dtype.hasobject else f"{value.dtype}, no numbers"
+        raise EmulationError(f"{label} of {name} holds {content}; give an array of numbers")
     if not value.dtype.isnative:
         raise EmulationError(
             f"{label} of {name} holds its bytes in the order of another machine ({value.dtype.str}). "
@@ -183,9 +183,9 @@ def _buffer(
             f"{value.dtype} was given. Convert it with x.astype({allowed[0]!r})"
         )
     address = value.__array_interface__["data"][0]
-    found = known.get(address)
-    if found is not None and found.nbytes == value.nbytes:
-        return found
+    shared = known.get(address)
+    if shared is not None and shared.nbytes == value.nbytes:
+        return shared
     data = value.reshape(-1).view(np.uint8) if value.size else np.zeros(0, np.uint8)
     buffer = heap.add(label, data, value.dtype.itemsize, value.shape)
     buffer.read_only = not value.flags.writeable
@@ -205,14 +205,14 @@ def _scalar(param: P.Parameter, formal: Formal | None, value: Any, label: str, n
             if "bfloat16" in allowed:
                 return bfloat16_bits(np.array(value, np.float64)).tobytes()
         raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}, a structure of {param.size} bytes; a "
+            f"{label} of {name} is {_type_text(param, formal)}, a structure of {param.size} bytes; a "
             f"{type(value).__name__} was given. Give a tuple of its members, in order"
         )
     if not isinstance(value, int | float | np.number | np.bool_ | bool) and not (
         isinstance(value, np.ndarray) and value.ndim == 0
     ):
         raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
+            f"{label} of {name} is {_type_text(param, formal)}; {_kind(value)} was given. "
             "Give a number"
         )
     value = value.item() if isinstance(value, np.generic | np.ndarray) else value
@@ -221,7 +221,7 @@ def _scalar(param: P.Parameter, formal: Formal | None, value: Any, label: str, n
             return np.array(value).astype(f"f{P.BITS[param.type] // 8}").tobytes()
     if isinstance(value, float | complex):
         raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}, an integer; {value!r} was given. "
+            f"{label} of {name} is {_type_text(param, formal)}, an integer; {value!r} was given. "
             "Give an int"
         )
     bits = P.BITS[param.type]
@@ -234,7 +234,7 @@ def _scalar(param: P.Parameter, formal: Formal | None, value: Any, label: str, n
             low = 0
     if not low <= int(value) <= high:
         raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}, which holds {low} to {high}; "
+            f"{label} of {name} is {_type_text(param, formal)}, which holds {low} to {high}; "
             f"{value} was given. Give a smaller number or a wider type"
         )
     return (int(value) & ((1 << bits) - 1)).to_bytes(bits // 8, "little")

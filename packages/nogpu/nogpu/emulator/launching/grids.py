@@ -72,7 +72,7 @@ def check_limits(
 def cluster_of(
     program: Program,
     grid: tuple[int, int, int],
-    asked: tuple[int, int, int] | None,
+    requested: tuple[int, int, int] | None,
     arch: str,
     entry: str,
 ) -> tuple[int, int, int]:
@@ -84,17 +84,17 @@ def cluster_of(
     """
     own = program.entry.limits.get("reqnctapercluster")
     required = (own[0], *own[1:], 1, 1)[:3] if own else None
-    if required and asked and required != asked:
+    if required and requested and required != requested:
         raise ConfigError(
-            f"cluster={asked}: {entry} is compiled for clusters of {required} (__cluster_dims__). Leave "
+            f"cluster={requested}: {entry} is compiled for clusters of {required} (__cluster_dims__). Leave "
             "cluster= out, or take __cluster_dims__ out of the source"
         )
-    size = required or asked or (1, 1, 1)
+    size = required or requested or (1, 1, 1)
     x, y, z = size
-    found = re.match(r"sm_(\d+)", arch)
-    if asked and found and int(found[1]) < 90:
+    match = re.match(r"sm_(\d+)", arch)
+    if requested and match and int(match[1]) < 90:
         raise ConfigError(
-            f"cluster={asked}: clusters come with sm_90, and {arch=} has none. Compile for sm_90"
+            f"cluster={requested}: clusters come with sm_90, and {arch=} has none. Compile for sm_90"
         )
     if x * y * z > MAX_CLUSTER:
         raise ConfigError(
@@ -110,11 +110,11 @@ def cluster_of(
 
 
 def whole_clusters(
-    chosen: list[tuple[int, int, int]], cluster: tuple[int, int, int]
+    blocks: list[tuple[int, int, int]], cluster: tuple[int, int, int]
 ) -> list[tuple[int, int, int]]:
     """The blocks of all clusters of which some block is chosen, cluster by cluster."""
     cx, cy, cz = cluster
-    first = dict.fromkeys((x - x % cx, y - y % cy, z - z % cz) for x, y, z in chosen)
+    first = dict.fromkeys((x - x % cx, y - y % cy, z - z % cz) for x, y, z in blocks)
     return [
         (x + i, y + j, z + k)
         for x, y, z in first
@@ -175,12 +175,12 @@ def resident(
     if shared:
         each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
     gpu = max(gpus, key=lambda g: g.sms, default=None)
-    held = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
-    room = room_for(program, shared, block, held * threads, cluster, _WAITING_ROOM)
+    capacity = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
+    room = room_for(program, shared, block, capacity * threads, cluster, _WAITING_ROOM)
     if lanes != LANES:
         room = max(min(room, lanes), threads * int(np.prod(cluster)))
-    if gpu and room // threads >= held:
-        return room, f"a {gpu.name} holds at most {held} blocks of this kernel at a time"
+    if gpu and room // threads >= capacity:
+        return room, f"a {gpu.name} holds at most {capacity} blocks of this kernel at a time"
     return room, at_a_time(room, block)
 
 
@@ -201,7 +201,7 @@ def _rows(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> Any:
 def batches(
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
-    chosen: list[tuple[int, int, int]] | None,
+    blocks: list[tuple[int, int, int]] | None,
     lanes: int,
     cluster: tuple[int, int, int] = (1, 1, 1),
 ) -> Any:
@@ -212,9 +212,9 @@ def batches(
     cx, cy, cz = cluster
     size = cx * cy * cz
     per_batch = max(1, lanes // (block[0] * block[1] * block[2]) // size) * size
-    if chosen is not None:
-        for start in range(0, len(chosen), per_batch):
-            part = np.array(chosen[start : start + per_batch], np.int32)
+    if blocks is not None:
+        for start in range(0, len(blocks), per_batch):
+            part = np.array(blocks[start : start + per_batch], np.int32)
             yield tuple(part[:, i].reshape(1, 1, -1, 1) for i in range(3))
         return
     gx, gy, gz = grid

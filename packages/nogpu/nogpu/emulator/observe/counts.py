@@ -222,13 +222,13 @@ class Tally(Observer):
 
     def _shared(self, access: Access) -> None:
         where, index = access.where, access.site.index
-        found = self.before.get(index)
-        if found is None or found[0] is not where:
-            found = self.before[index] = (where, *self._take_shared(access))
+        cached = self.before.get(index)
+        if cached is None or cached[0] is not where:
+            cached = self.before[index] = (where, *self._take_shared(access))
         stats = self.stats[index]
-        stats.requests += found[1]
-        stats.wavefronts += found[2]
-        stats.lanes += found[3]
+        stats.requests += cached[1]
+        stats.wavefronts += cached[2]
+        stats.lanes += cached[3]
 
     def _take_shared(self, access: Access) -> tuple[int, int, int]:
         """(requests, wavefronts, lanes) of a shared access; its variable is noted."""

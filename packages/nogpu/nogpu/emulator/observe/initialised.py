@@ -17,7 +17,7 @@ from nogpu.emulator.machine.memory import Buffer
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
-    from nogpu.emulator.observe.pending import UnderWay
+    from nogpu.emulator.observe.async_copies import AsyncCopyWatch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,12 +25,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class FirstWrites(Observer):
     """Knows which granules hold something, and reports reads of those that do not."""
 
-    def __init__(self, pending: UnderWay, uninitialised: list[Buffer]) -> None:
+    def __init__(self, copies: AsyncCopyWatch, uninitialised: list[Buffer]) -> None:
         """pending: places that a copy is on its way to are a race, which it reports.
 
         uninitialised: the arrays whose elements count as never written.
         """
-        self.pending = pending
+        self.copies = copies
         self.written = {id(b): np.zeros(-(-b.nbytes // b.granule), bool) for b in uninitialised}
         self.suspects: list[tuple[int, Array, Array, int]] = []  # site, lanes, granule, granules
 
@@ -158,7 +158,7 @@ class FirstWrites(Observer):
         if mask is not None:
             missing = missing & mask.arr
         if missing.any():
-            missing = self.pending.not_under_way(granule, span, missing)
+            missing = self.copies.not_under_way(granule, span, missing)
         if missing.any():
             self.suspects.append((access.site.index, missing, granule, span))
 
@@ -255,9 +255,9 @@ class FirstWrites(Observer):
 
     def hand_on(self, blocks: Array) -> list[tuple[int, Array, Array, int]]:
         """Take away and give back the suspects of blocks (bool, four axes) whose interval goes on."""
-        kept = [(s, a & blocks, g, c) for s, a, g, c in self.suspects if (a & blocks).any()]
+        remaining = [(s, a & blocks, g, c) for s, a, g, c in self.suspects if (a & blocks).any()]
         self.suspects = [(s, a & ~blocks, g, c) for s, a, g, c in self.suspects]
-        return kept
+        return remaining
 
     # -- global memory ---------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ class IntervalJudge:
         self.log.add(
             Entry(site.index, kind, granule, span, where.mask, access.values, view, copied)
         )
-        if self.log.held > MAX_LOG:
+        if self.log.nbytes > MAX_LOG:
             if self.clock is None:
                 self._summarise()
             else:
@@ -147,7 +147,7 @@ class IntervalJudge:
             self.log.written = self.log.written or entry.kind in (WRITE, FLAG, ATOMIC)
 
     def _end(self) -> None:
-        entries, written, held = self.log.take()
+        entries, written, nbytes = self.log.take()
         if not written:
             self.first.judge(None, None, 1)
             return
@@ -161,7 +161,7 @@ class IntervalJudge:
         races = self._judge(entries)
         for race in races:
             self._finding(race)
-        if held < _MAX_MEMO and not self.forgiven and not self.ordered:
+        if nbytes < _MAX_MEMO and not self.forgiven and not self.ordered:
             for access in entries:
                 access.values = None
             if len(self.seen) >= _MEMO:
@@ -245,24 +245,24 @@ class IntervalJudge:
             return []  # the same lines have been reported many times by now
         if self._timed(log):
             self.ordered = True
-            found = self._examine(log, places, columns)
-            self.examined += bool(found)
+            pairs = self._examine(log, places, columns)
+            self.examined += bool(pairs)
             scale = self.state.blocks if columns == 1 else 1
             return [
                 _Race(pair, example, hits * scale, example[0] % columns, columns)
-                for pair, example, hits in found
+                for pair, example, hits in pairs
             ]
         by_column = places % columns
         for column in np.unique(by_column):
             here = places[by_column == column]
-            found = self._examine(log, here, columns)
-            if found:
+            pairs = self._examine(log, here, columns)
+            if pairs:
                 self.examined += 1
                 # The blocks that are not looked at do what this one did.
                 scale = self.state.blocks if columns == 1 else len(places) / len(here)
                 return [
                     _Race(pair, example, int(hits * scale), int(column), columns)
-                    for pair, example, hits in found
+                    for pair, example, hits in pairs
                 ]
         return []
 
@@ -270,8 +270,8 @@ class IntervalJudge:
         self, log: list[Entry], places: Array, columns: int
     ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
         """[((write line, other line), (place, writer, other, same instruction), places)]."""
-        wanted = np.zeros(self.size * columns, bool)
-        wanted[places] = True
+        conflicting = np.zeros(self.size * columns, bool)
+        conflicting[places] = True
         nwarps = self.state.warp_shape.warps
         epoch = np.zeros((nwarps, columns), np.int32)
         rows: list[Array] = []
@@ -283,7 +283,7 @@ class IntervalJudge:
             at, tid = lanes_of(self.state, access, columns)
             for j in range(access.count):
                 place = at + j * columns
-                sel = wanted[place]
+                sel = conflicting[place]
                 if sel.any():
                     p, t = place[sel], tid[sel]
                     warp = t // 32
@@ -429,9 +429,9 @@ class IntervalJudge:
         i, j = i[keep], j[keep]
         stamps, column = np.zeros(n, np.int64), place % columns
         begun = self._first_view()
-        held = [begun if a.view is None else a.view for a in log]
-        views = {id(v): v for v in held}
-        of = np.array([id(v) for v in held])[sequence]
+        each_view = [begun if a.view is None else a.view for a in log]
+        views = {id(v): v for v in each_view}
+        of = np.array([id(v) for v in each_view])[sequence]
         for number, view in views.items():
             sel = of == number
             stamps[sel] = view[0][column[sel], warp[sel]]
@@ -443,7 +443,7 @@ class IntervalJudge:
         i, j = i[~ordered], j[~ordered]
         racing = self._not_harmless(t, np.unique(place[i]), log, columns)
         keep = np.isin(place[i], racing)
-        found: dict[tuple[int, int], tuple[tuple[int, int, int, int], set[int]]] = {}
+        pairs: dict[tuple[int, int], tuple[tuple[int, int, int, int], set[int]]] = {}
         lines = np.array([self.state.sites[a.site].line for a in log])
         for a, b in zip(i[keep], j[keep], strict=True):
             if (int(kind[a]), int(kind[b])) not in CONFLICTS:
@@ -453,11 +453,11 @@ class IntervalJudge:
             if both:
                 pair = (max(pair), min(pair))
             example = (int(place[a]), int(tid[a]), int(tid[b]), int(both))
-            old, where = found.get(pair, (example, set()))
+            old, where = pairs.get(pair, (example, set()))
             where.add(int(place[a]))
             better = _one_warp(old) and not _one_warp(example)
-            found[pair] = (example if better else old, where)
-        return [(pair, example, len(where)) for pair, (example, where) in sorted(found.items())]
+            pairs[pair] = (example if better else old, where)
+        return [(pair, example, len(where)) for pair, (example, where) in sorted(pairs.items())]
 
     def _pairs(
         self, table: Array, racing: Array, across: Array, log: list[Entry]
@@ -468,22 +468,22 @@ class IntervalJudge:
         the advice is never one for a single warp where that would not do.
         """
         lines = np.array([self.state.sites[a.site].line for a in log])
-        found: dict[tuple[int, int], list[Any]] = {}
+        pairs: dict[tuple[int, int], list[Any]] = {}
         sample = _spread_sample(racing)
         for place in sample:
             for pair, example in self._meetings(table, int(place), lines).items():
-                entry = found.setdefault(pair, [example, 0])
+                entry = pairs.setdefault(pair, [example, 0])
                 entry[1] += 1
                 if _one_warp(entry[0]) and not _one_warp(example):
                     entry[0] = example
         for place in np.setdiff1d(_spread_sample(across), sample):
             for pair, example in self._meetings(table, int(place), lines).items():
-                entry = found.setdefault(pair, [example, 0])
+                entry = pairs.setdefault(pair, [example, 0])
                 if _one_warp(entry[0]) and not _one_warp(example):
                     entry[0] = example
         return [
             (pair, example, max(hits * len(racing) // len(sample), 1))
-            for pair, (example, hits) in sorted(found.items())
+            for pair, (example, hits) in sorted(pairs.items())
         ]
 
     def _meetings(

@@ -52,9 +52,9 @@ class LastStores(Observer):
         if writers is None or access.site.op != "store" or not isinstance(target, Buffer):
             return
         shape = self.state.shape
-        chosen: Any = ... if where.mask is None else np.broadcast_to(where.mask.arr, shape)
-        element = np.broadcast_to(where.offset // target.itemsize, shape)[chosen].reshape(-1)
-        thread = np.broadcast_to(self.state.global_thread, shape)[chosen].reshape(-1)
+        active: Any = ... if where.mask is None else np.broadcast_to(where.mask.arr, shape)
+        element = np.broadcast_to(where.offset // target.itemsize, shape)[active].reshape(-1)
+        thread = np.broadcast_to(self.state.global_thread, shape)[active].reshape(-1)
         span = max(access.site.width // target.itemsize, 1)
         writers.add(element, span, thread, access.site.index)
 

@@ -63,13 +63,13 @@ class _Lanes:
     column: Array | None = None
     thread: Array | None = None
 
-    def only(self, chosen: Array) -> _Lanes:
+    def only(self, which: Array) -> _Lanes:
         """Some of them."""
         parts = (self.at, self.gid, self.stamp, self.column, self.thread)
-        return _Lanes(*(None if p is None else p[chosen] for p in parts))  # type: ignore[arg-type]
+        return _Lanes(*(None if p is None else p[which] for p in parts))  # type: ignore[arg-type]
 
 
-class ArrayJudge:
+class GlobalJudge:
     """Judges accesses to global memory, batch after batch."""
 
     def __init__(self, writable: set[int] | None, flags: bool) -> None:
@@ -88,8 +88,8 @@ class ArrayJudge:
         """malloc orders those that call it."""
         last = self.places.get(id(target))
         if last is not None:
-            given = slice(first // target.granule, (first + nbytes) // target.granule)
-            last.writer[given] = last.reader[given] = -1
+            granules = slice(first // target.granule, (first + nbytes) // target.granule)
+            last.writer[granules] = last.reader[granules] = -1
 
     def note(self, access: Access) -> None:
         """Judge a load or a store and enter it."""
@@ -98,10 +98,10 @@ class ArrayJudge:
         if site.op != "store" and not site.strong and not self._written(buffer):
             return
         s, mask = self.state, access.where.mask
-        chosen: Any = ... if mask is None else np.broadcast_to(mask.arr, s.shape)
+        active: Any = ... if mask is None else np.broadcast_to(mask.arr, s.shape)
 
         def flat(a: Array) -> Array:
-            return np.broadcast_to(a, s.shape)[chosen].reshape(-1)
+            return np.broadcast_to(a, s.shape)[active].reshape(-1)
 
         at, gid = flat(access.where.offset // buffer.granule), flat(s.global_thread)
         if self.clock is None:
@@ -326,8 +326,8 @@ def _one_value(
 def _holds(buffer: Buffer, place: Array, put: bytes, part: int) -> Array:
     """Whether granules hold the given part of what a store puts."""
     kind = np.dtype(f"u{buffer.granule}")
-    wanted = np.frombuffer(put, kind)[part]
-    return np.asarray(buffer.view(kind).take(place, mode="clip") == wanted)
+    bits = np.frombuffer(put, kind)[part]
+    return np.asarray(buffer.view(kind).take(place, mode="clip") == bits)
 
 
 _HOW = (

@@ -78,7 +78,7 @@ class _Last:
             self.thread[at[at >= _CHUNK]] = -1
 
 
-class LastJudge:
+class LastAccessJudge:
     """Judges accesses to the shared memory of a batch of blocks as they come."""
 
     def __init__(
@@ -123,7 +123,7 @@ class LastJudge:
             if kind == READ
             else (WRITE if kind == WRITE else ATOMIC)
         )
-        at, thread, column, chosen = self._flat(granule, where.mask, where.owner)
+        at, thread, column, active = self._flat(granule, where.mask, where.owner)
         values = access.values
         for j in range(span if len(at) else 0):
             place = at + j * self.memories
@@ -140,7 +140,7 @@ class LastJudge:
                 if met.any():
                     value = values[j * self.granule // values[0].dtype.itemsize]
                     full = np.broadcast_to(value, s.shape)
-                    flat = full.reshape(-1) if chosen is None else full[chosen]
+                    flat = full.reshape(-1) if active is None else full[active]
                     self._collision(site, place, thread, column, met, flat)
 
     def engine_writes(self, site: Site, place: Array, thread: Array, column: Array) -> None:
@@ -176,8 +176,8 @@ class LastJudge:
         thread = np.broadcast_to(s.thread, s.shape)
         if mask is None:
             return at.reshape(-1), thread.reshape(-1), column.reshape(-1), None
-        chosen = np.broadcast_to(mask.arr, s.shape)
-        return at[chosen], thread[chosen], column[chosen], chosen
+        active = np.broadcast_to(mask.arr, s.shape)
+        return at[active], thread[active], column[active], active
 
     def _compare(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
         self._against(self.writes, 0, site, kind, WRITE, place, thread, column)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class UnderWay(Observer):
+class AsyncCopyWatch(Observer):
     """Counts the copies on their way to each granule of shared memory."""
 
     def begin(self, state: State) -> None:
