@@ -44,7 +44,10 @@ def summarise(
         )
         for f in run.faults.values()
     ]  # fmt: skip
-    findings.sort(key=lambda f: (f.line, f.kind, f.array, f.other_line))
+    # A barrier that part of a block passes by comes first: races after it follow from it.
+    findings.sort(
+        key=lambda f: (f.kind != "divergent-barrier", f.line, f.kind, f.array, f.other_line)
+    )
     instructions: dict[str, int] = {}
     for block_program in run.program.blocks:
         times = run.counts.get(block_program.number, 0)
