@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -261,14 +261,11 @@ Observers = Callable[[Heap, set[int] | None, list[Buffer]], Sequence[Observer]]
 
 def _launch(request: Request) -> Report:
     """Compile, run, compare with what is expected, and report."""
-    compiler = toolchain.compiler()
-    macros = tuple(sorted(request.defines.items()))
-    compiler_state = compiler, *toolchain.header_state(request.source)
-    key, left_out = _as_it_compiles(
-        request.source, request.entry, request.arch, macros, request.name, compiler_state
+    compilation, left_out = _as_it_compiles(
+        request.source, request.entry, request.arch, request.defines, request.name
     )
-    program, formals = _program(*key)
-    machine = _machine_code(*key) if request.sass and request.analyse else MachineCode()
+    program, formals = _program(compilation)
+    machine = _machine_code(compilation) if request.sass and request.analyse else MachineCode()
     shared = check_limits(
         program, request.grid, request.block, request.shared_bytes, request.arch, request.entry
     )
@@ -290,7 +287,7 @@ def _launch(request: Request) -> Report:
             f"the launch has more than {MAX_WARPS:,} warps: the order that fences make was not "
             "kept, and races between blocks in global memory were not judged"
         )
-    return summarise(run, request, outcome.blocks, machine, compiler)
+    return summarise(run, request, outcome.blocks, machine, toolchain.compiler())
 
 
 def _run(job: _Job, observers: Observers) -> _Outcome:
@@ -407,32 +404,42 @@ def _attribute(
 # -- compiling -----------------------------------------------------------------------------------
 
 
-Key = tuple[str, str, str, tuple[tuple[str, str], ...], str, tuple[Any, ...], tuple[str, ...]]
-"""What a program is compiled from: source, entry, arch, macros, name, compiler and headers,
-options.
-"""
+class Compilation(NamedTuple):
+    """What a program is compiled from: source, kernel, macros, the name of the file, the state of
+    the compiler and the headers, options beside the macros.
+    """
+
+    source: str
+    entry: str
+    arch: str
+    defines: tuple[tuple[str, str], ...]
+    name: str
+    compiler_state: tuple[Any, ...] = ()
+    options: tuple[str, ...] = ()
+
+    @property
+    def is_expression(self) -> bool:
+        """Whether `entry` names an instance of a template, such as tile<8>."""
+        return not re.fullmatch(r"[A-Za-z_]\w*", self.entry)
 
 
 def _as_it_compiles(
-    source: str,
-    entry: str,
-    arch: str,
-    defines: tuple[tuple[str, str], ...],
-    name: str,
-    compiler_state: tuple[Any, ...],
-) -> tuple[Key, str]:
+    source: str, entry: str, arch: str, defines: Mapping[str, str], name: str
+) -> tuple[Compilation, str]:
     """The source as it stands or, where that does not compile, without its host part; what was left
     out.
     """
-    rest = entry, arch, defines, name, compiler_state
+    compiler_state = toolchain.compiler(), *toolchain.header_state(source)
+    macros = tuple(sorted(defines.items()))
+    whole = Compilation(source, entry, arch, macros, name, compiler_state)
     try:
-        _program(source, *rest, ())
+        _program(whole)
     except (CompileError, EmulationError):
         cut = text.device_code(source, (str(Path(name).parent), *map(str, project.include_folders)))
         if not cut.left_out:
             raise
-        return (cut.text, *rest, toolchain.prelude()), cut.note
-    return (source, *rest, ()), ""
+        return whole._replace(source=cut.text, options=toolchain.prelude()), cut.note
+    return whole, ""
 
 
 @dataclass(frozen=True)
@@ -498,80 +505,49 @@ def prepared(
 ) -> Prepared:
     """How a source compiles: as it stands, or without its host part. Raises as `launch` does."""
     check.check_texts(source, entry, name, arch)
-    compiler_state = toolchain.compiler(), *toolchain.header_state(source)
-    macros = tuple(sorted(check.macros(defines).items()))
-    key, left_out = _as_it_compiles(source, entry, arch, macros, name, compiler_state)
-    program, formals = _program(*key)
-    code = program.entry
+    compilation, left_out = _as_it_compiles(source, entry, arch, check.macros(defines), name)
+    program, formals = _program(compilation)
     return Prepared(
-        key[0], key[-1], left_out, code.name, entry, tuple(code.params), tuple(formals or ())
+        compilation.source,
+        compilation.options,
+        left_out,
+        program.entry.name,
+        entry,
+        tuple(program.entry.params),
+        tuple(formals or ()),
     )
 
 
 @disk.bounded(1 << 28, lambda made: int(made[0].weight))
-def _program(
-    source: str,
-    entry: str,
-    arch: str,
-    defines: tuple[tuple[str, str], ...],
-    name: str,
-    _compiler_state: tuple[Any, ...] = (),
-    options: tuple[str, ...] = (),
-) -> tuple[Program, list[Formal] | None]:
+def _program(compilation: Compilation) -> tuple[Program, list[Formal] | None]:
     """Compiled and translated once for each compiler and each state of the headers it includes."""
-    macros = dict(defines)
-    ptx, mangled = _compile(source, entry, arch, macros, name, _is_expression(entry), options)
-    return program_of_ptx(ptx, mangled, entry, source, macros, name)
+    source, entry, _, defines, name, *_ = compilation
+    compiled = _compile(compilation)
+    if not compiled.ptx:
+        raise ToolchainError(toolchain.not_stored(name))
+    mangled = compiled.name_map[entry] if compilation.is_expression else entry
+    return program_of_ptx(compiled.ptx, mangled, entry, source, dict(defines), name)
 
 
 @lru_cache(maxsize=256)
-def _machine_code(
-    source: str,
-    entry: str,
-    arch: str,
-    defines: tuple[tuple[str, str], ...],
-    name: str,
-    compiler_state: tuple[Any, ...] = (),
-    options: tuple[str, ...] = (),
-) -> MachineCode:
+def _machine_code(compilation: Compilation) -> MachineCode:
     """What the machine code of `_program` does to shared memory."""
-    program, _ = _program(source, entry, arch, defines, name, compiler_state, options)
-    expressions = (entry,) if _is_expression(entry) else ()
-    compiled = toolchain.compile(
-        source,
-        name=name,
-        arch=arch,
-        defines=dict(defines),
-        options=options,
-        name_expressions=expressions,
-    )
-    code = _parsed(compiled.ptx, name).functions[program.entry.name]
-    return machine_code(program, code, compiled, name)
+    program, _ = _program(compilation)
+    compiled = _compile(compilation)
+    code = _parsed(compiled.ptx, compilation.name).functions[program.entry.name]
+    return machine_code(program, code, compiled, compilation.name)
 
 
-def _is_expression(entry: str) -> bool:
-    """Whether it names an instance of a template, such as tile<8>."""
-    return not re.fullmatch(r"[A-Za-z_]\w*", entry)
-
-
-def _compile(
-    source: str,
-    entry: str,
-    arch: str,
-    defines: dict[str, str],
-    name: str,
-    is_expression: bool,
-    options: tuple[str, ...],
-) -> tuple[str, str]:
-    expressions = (entry,) if is_expression else ()
+def _compile(compilation: Compilation) -> toolchain.Compiled:
+    source, entry, arch, defines, name, _, options = compilation
     try:
-        compiled = toolchain.compile(
+        return toolchain.compile(
             source,
             name=name,
             arch=arch,
-            defines=defines,
+            defines=dict(defines),
             options=options,
-            name_expressions=expressions,
+            name_expressions=(entry,) if compilation.is_expression else (),
         )
     except CompileError as error:
         place = _DEVICE_LAUNCH.search(error.log)
@@ -582,9 +558,6 @@ def _compile(
             "are not emulated. Launch kernels from the host, and use malloc and free for memory; a "
             "launch that is the host's becomes emulator.launch(source, entry, grid, block, args)"
         ) from error
-    if not compiled.ptx:
-        raise ToolchainError(toolchain.not_stored(name))
-    return compiled.ptx, compiled.name_map[entry] if is_expression else entry
 
 
 _DEVICE_LAUNCH = re.compile(r"\((\d+)\): error: a?\s*device-side kernel launch")

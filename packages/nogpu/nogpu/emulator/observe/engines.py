@@ -22,8 +22,9 @@ from nogpu.emulator.machine.accused import Who, accuse
 from nogpu.emulator.machine.bulk import PIECE
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.lanes import WARP
-from nogpu.emulator.machine.masks import array_of
+from nogpu.emulator.observe.initialised import requester
 from nogpu.emulator.observe.last_access import LastAccessJudge
+from nogpu.emulator.observe.log import flat_lanes
 from nogpu.emulator.ptx.layout import RANK_SHIFT
 
 if TYPE_CHECKING:
@@ -201,13 +202,12 @@ class EngineWatch(Observer):
         if access.space != "shared" or access.site.op == "barrier":
             return
         s, where = self.state, access.where
-        active = np.broadcast_to(array_of(where.mask), s.shape)
-        offset = np.broadcast_to(where.offset, s.shape)[active]
+        home = s.block_index if where.owner is None else where.owner
+        offset, column, owner, thread = flat_lanes(
+            s, where.mask, where.offset, s.block_index, home, s.thread
+        )
         if not len(offset):
             return
-        column = np.broadcast_to(s.block_index, s.shape)[active]
-        owner = column if where.owner is None else np.broadcast_to(where.owner, s.shape)[active]
-        thread = np.broadcast_to(s.thread, s.shape)[active]
         place = offset // PIECE * self.columns + owner
         verb = "reads it" if access.site.op == "load" else "writes it"
         self._against_copies(access, place, thread, column, verb)
@@ -305,11 +305,8 @@ class EngineWatch(Observer):
         lines = self.new[bulk.barrier >> 3, bulk.owner]
         if not lines.any():
             return
-        request = int(np.flatnonzero(lines)[0])
-        line, s = int(lines[request]), self.state
-        lane = Who(
-            s, int(bulk.thread[request]), int(bulk.column[request]), int(np.count_nonzero(lines))
-        )
+        line = int(lines[lines != 0][0])
+        lane = requester(self.state, bulk, lines)
         accuse(
             "race",
             bulk.site.line,
@@ -326,17 +323,14 @@ class EngineWatch(Observer):
         bad = np.asarray(self.unfenced[granule], bool)
         if not bad.any():
             return
-        request, i = (int(x) for x in np.argwhere(bad)[0])
-        s, place = self.state, int(granule[request, i])
+        s, place = self.state, int(granule[bad][0])
         judge = self.races.shared
         line = 0
         if isinstance(judge, LastAccessJudge):
             writer, _, wrote = (int(x[0]) for x in judge.written(np.array([place])))
             line = s.sites[wrote].line if writer >= 0 else 0
         name, where = s.shared_name(place // self.columns * self.granule)
-        lane = Who(
-            s, int(bulk.thread[request]), int(bulk.column[request]), int(np.count_nonzero(bad))
-        )
+        lane = requester(s, bulk, bad)
         accuse(
             "race",
             bulk.site.line,
@@ -395,11 +389,10 @@ class EngineWatch(Observer):
         if offset.size == 1 and self.view is None:
             return [(int(offset.reshape(())), self._warps(mask))]
         s = self.state
-        active = np.broadcast_to(array_of(mask), s.shape)
-        column = np.broadcast_to(s.block_index, s.shape)[active]
-        home = column if owner is None else np.broadcast_to(owner, s.shape)[active]
-        at = self._coded(np.broadcast_to(offset, s.shape)[active], home)
-        thread, block = self._seen(np.broadcast_to(s.thread, s.shape)[active], column)
+        home = s.block_index if owner is None else owner
+        at, home, thread, column = flat_lanes(s, mask, offset, home, s.thread, s.block_index)
+        at = self._coded(at, home)
+        thread, block = self._seen(thread, column)
         out = []
         for one in np.unique(at):
             which = np.zeros(self.known.shape[:2], bool)
@@ -413,9 +406,8 @@ class EngineWatch(Observer):
         s = self.state
         if self.new is None:
             self.new = np.zeros((s.launch.shared_bytes // 8 + 1, s.blocks), np.int32)
-        place, block = (np.broadcast_to(x, s.shape) for x in (where.offset >> 3, s.block_index))
-        here = slice(None) if where.mask is None else np.broadcast_to(where.mask.arr, s.shape)
-        self.new[place[here], block[here]] = line
+        place, block = flat_lanes(s, where.mask, where.offset >> 3, s.block_index)
+        self.new[place, block] = line
         for at in (int(at) for at in np.unique(where.offset)):
             for table in (self.arriving, self.over):
                 for key in [k for k in table if k & _OFFSET == at]:

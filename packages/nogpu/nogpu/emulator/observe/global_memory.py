@@ -20,6 +20,7 @@ import numpy as np
 from nogpu.emulator.machine.events import Access, Bulk, Served
 from nogpu.emulator.machine.memory import SLOT_BITS, Buffer
 from nogpu.emulator.observe.clock import SHIFT, Ledger
+from nogpu.emulator.observe.log import flat_lanes
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -98,23 +99,18 @@ class GlobalJudge:
         if site.op != "store" and not site.strong and not self._written(buffer):
             return
         s, mask = self.state, access.where.mask
-        active: Any = ... if mask is None else np.broadcast_to(mask.arr, s.shape)
-
-        def flat(a: Array) -> Array:
-            return np.broadcast_to(a, s.shape)[active].reshape(-1)
-
-        at, gid = flat(access.where.offset // buffer.granule), flat(s.global_thread)
+        at, gid = flat_lanes(s, mask, access.where.offset // buffer.granule, s.global_thread)
         if self.clock is None:
-            epoch = self.epoch.reshape(1, 1, s.p, s.q)
-            lanes = _Lanes(at, gid, flat(epoch << SHIFT))
+            (stamp,) = flat_lanes(s, mask, self.epoch.reshape(1, 1, s.p, s.q) << SHIFT)
+            lanes = _Lanes(at, gid, stamp)
         else:
-            lanes = self._timed(at, gid, flat(s.block_index), flat(s.thread), site)
+            lanes = self._timed(site, at, gid, *flat_lanes(s, mask, s.block_index, s.thread))
         # Not of volatile stores: `*count += 1` with a volatile count stores one value for all, and
         # loses what the others added, though such loads and stores are no race with each other.
         flag = None
         if access.values and not site.strong:
             flag = partial(_one_value, access.values, mask, s.shape)
-        length = None if access.length is None else flat(access.length)
+        length = None if access.length is None else flat_lanes(s, mask, access.length)[0]
         self._enter(site, buffer, lanes, site.op == "store", flag, length)
         if not self.flags or self.clock is None or length is not None:
             return
@@ -138,7 +134,7 @@ class GlobalJudge:
             np.broadcast_to(a[:, None], there.shape)[there] for a in (bulk.thread, bulk.column)
         )
         gid = s.linear_block.reshape(-1)[column] * s.threads + thread
-        self._enter(bulk.site, buffer, self._timed(at, gid, column, thread, bulk.site), bulk.writes)
+        self._enter(bulk.site, buffer, self._timed(bulk.site, at, gid, column, thread), bulk.writes)
 
     def served(self, served: Served) -> None:
         """Judge and enter atomics in the order in which they were served, in a kernel with fences."""
@@ -148,7 +144,7 @@ class GlobalJudge:
             return
         s, at = self.state, served.at // buffer.granule
         gid = s.linear_block.reshape(-1)[served.column] * s.threads + served.thread
-        lanes = self._timed(at, gid, served.column, served.thread, site)
+        lanes = self._timed(site, at, gid, served.column, served.thread)
         self._enter(site, buffer, lanes, True)
         self.clock.update(
             self._versions(buffer),
@@ -170,7 +166,7 @@ class GlobalJudge:
             last.versions = self.ledger.places(len(last.writer))
         return last.versions
 
-    def _timed(self, at: Array, gid: Array, column: Array, thread: Array, site: Site) -> _Lanes:
+    def _timed(self, site: Site, at: Array, gid: Array, column: Array, thread: Array) -> _Lanes:
         assert self.clock is not None
         times = self.clock.strong_stamp() if site.strong else self.clock.stamp()
         return _Lanes(at, gid, times[column, thread >> 5], column, thread)

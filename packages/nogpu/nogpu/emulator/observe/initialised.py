@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+def requester(state: State, bulk: Bulk, bad: Array) -> Who:
+    """Who asked an engine for the first of its bad requests: bool, a row a request."""
+    row = int(np.argwhere(bad)[0][0])
+    return Who(state, int(bulk.thread[row]), int(bulk.column[row]), int(np.count_nonzero(bad)))
+
+
 class FirstWrites(Observer):
     """Knows which granules hold something, and reports reads of those that do not."""
 
@@ -72,14 +78,8 @@ class FirstWrites(Observer):
             if have.all() and bulk.target.owned is None:
                 del self.written[id(bulk.target)]
         if missing.any() and bulk.site.op != "store":
-            i = tuple(int(x[0]) for x in np.nonzero(missing))
-            lane = Who(
-                self.state,
-                int(bulk.thread[i[0]]),
-                int(bulk.column[i[0]]),
-                int(np.count_nonzero(missing)),
-            )
-            where = bulk.target.index_text(int(bulk.offset[i]))
+            lane = requester(self.state, bulk, missing)
+            where = bulk.target.index_text(int(bulk.offset[missing][0]))
             accuse(
                 "uninitialised",
                 bulk.site.line,
@@ -135,14 +135,8 @@ class FirstWrites(Observer):
         missing = ~self.initialised[granule, block]
         if not missing.any():
             return
-        at = tuple(int(x[0]) for x in np.nonzero(missing))
-        lane = Who(
-            self.state,
-            int(bulk.thread[at[0]]),
-            int(bulk.column[at[0]]),
-            int(np.count_nonzero(missing)),
-        )
-        name, where = self.state.shared_name(int(granule[at]) * self.granule)
+        lane = requester(self.state, bulk, missing)
+        name, where = self.state.shared_name(int(granule[missing][0]) * self.granule)
         accuse(
             "uninitialised",
             bulk.site.line,

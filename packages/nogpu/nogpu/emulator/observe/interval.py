@@ -12,7 +12,7 @@ interval with the same accesses as one already found clean is not repeated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,12 +48,32 @@ _NO_THREAD = np.int32(2**31 - 1)
 _SAMPLE = 32  # granules looked at one by one when a race is reported
 
 
+class _Example(NamedTuple):
+    """Two threads that meet at a place; `both`: whether the other writes, too."""
+
+    place: int
+    writer: int
+    other: int
+    both: bool
+
+    @property
+    def one_warp(self) -> bool:
+        """Whether the two threads are of one warp."""
+        return self.writer // 32 == self.other // 32
+
+
+Lines = tuple[int, int]
+"""Of a race: the line that writes, and the other one."""
+Pair = tuple[Lines, _Example, int]
+"""Races between two lines: one of them, and at how many places."""
+
+
 @dataclass(frozen=True)
 class _Race:
     """Conflicts of an interval between two source lines."""
 
-    lines: tuple[int, int]
-    example: tuple[int, int, int, int]  # place, writing thread, other thread, whether it writes too
+    lines: Lines
+    example: _Example
     count: int
     column: int
     columns: int
@@ -249,7 +269,7 @@ class IntervalJudge:
             self.examined += bool(pairs)
             scale = self.state.blocks if columns == 1 else 1
             return [
-                _Race(pair, example, hits * scale, example[0] % columns, columns)
+                _Race(pair, example, hits * scale, example.place % columns, columns)
                 for pair, example, hits in pairs
             ]
         by_column = places % columns
@@ -266,10 +286,8 @@ class IntervalJudge:
                 ]
         return []
 
-    def _examine(
-        self, log: list[Entry], places: Array, columns: int
-    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
-        """[((write line, other line), (place, writer, other, same instruction), places)]."""
+    def _examine(self, log: list[Entry], places: Array, columns: int) -> list[Pair]:
+        """The races at some places, by their lines."""
         conflicting = np.zeros(self.size * columns, bool)
         conflicting[places] = True
         nwarps = self.state.warp_shape.warps
@@ -395,9 +413,7 @@ class IntervalJudge:
         within = mixed(fine, tid) // (stride * stride)
         return across, within
 
-    def _unordered_by_clock(
-        self, table: Array, log: list[Entry], columns: int
-    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+    def _unordered_by_clock(self, table: Array, log: list[Entry], columns: int) -> list[Pair]:
         """Pairs of accesses that neither a warp's order nor the clock keeps apart, by lines.
 
         Each access is held against the last write before it and the first one after it, in the
@@ -443,7 +459,7 @@ class IntervalJudge:
         i, j = i[~ordered], j[~ordered]
         racing = self._not_harmless(t, np.unique(place[i]), log, columns)
         keep = np.isin(place[i], racing)
-        pairs: dict[tuple[int, int], tuple[tuple[int, int, int, int], set[int]]] = {}
+        pairs: dict[Lines, tuple[_Example, set[int]]] = {}
         lines = np.array([self.state.sites[a.site].line for a in log])
         for a, b in zip(i[keep], j[keep], strict=True):
             if (int(kind[a]), int(kind[b])) not in CONFLICTS:
@@ -452,52 +468,46 @@ class IntervalJudge:
             both = kind[b] in (WRITE, FLAG)
             if both:
                 pair = (max(pair), min(pair))
-            example = (int(place[a]), int(tid[a]), int(tid[b]), int(both))
+            example = _Example(int(place[a]), int(tid[a]), int(tid[b]), both)
             old, where = pairs.get(pair, (example, set()))
             where.add(int(place[a]))
-            better = _one_warp(old) and not _one_warp(example)
+            better = old.one_warp and not example.one_warp
             pairs[pair] = (example if better else old, where)
         return [(pair, example, len(where)) for pair, (example, where) in sorted(pairs.items())]
 
-    def _pairs(
-        self, table: Array, racing: Array, across: Array, log: list[Entry]
-    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+    def _pairs(self, table: Array, racing: Array, across: Array, log: list[Entry]) -> list[Pair]:
         """Group the races by the two source lines, with one example each.
 
         across: the places where two warps meet. They are looked at too, for their examples, so that
         the advice is never one for a single warp where that would not do.
         """
         lines = np.array([self.state.sites[a.site].line for a in log])
-        pairs: dict[tuple[int, int], list[Any]] = {}
+        pairs: dict[Lines, list[Any]] = {}
         sample = _spread_sample(racing)
         for place in sample:
             for pair, example in self._meetings(table, int(place), lines).items():
                 entry = pairs.setdefault(pair, [example, 0])
                 entry[1] += 1
-                if _one_warp(entry[0]) and not _one_warp(example):
+                if entry[0].one_warp and not example.one_warp:
                     entry[0] = example
         for place in np.setdiff1d(_spread_sample(across), sample):
             for pair, example in self._meetings(table, int(place), lines).items():
                 entry = pairs.setdefault(pair, [example, 0])
-                if _one_warp(entry[0]) and not _one_warp(example):
+                if entry[0].one_warp and not example.one_warp:
                     entry[0] = example
         return [
             (pair, example, max(hits * len(racing) // len(sample), 1))
             for pair, (example, hits) in sorted(pairs.items())
         ]
 
-    def _meetings(
-        self, table: Array, place: int, lines: Array
-    ) -> dict[tuple[int, int], tuple[int, int, int, int]]:
-        """Who meets whom at a place, by pair of lines: (place, writer, other, whether it writes
-        too).
-        """
+    def _meetings(self, table: Array, place: int, lines: Array) -> dict[Lines, _Example]:
+        """Who meets whom at a place, by pair of lines."""
         rows = table[:, table[0] == place].T
         # One access a thread, line, kind and epoch is enough to tell who met whom.
         items = sorted(
             {(int(lines[r[1]]), int(r[3]), int(r[2]), int(r[4]), int(r[5])) for r in rows}
         )
-        here: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+        here: dict[Lines, _Example] = {}
         for w in [i for i in items if i[1] != READ][:128]:
             for o in items:
                 if o[2] == w[2] or (w[1], o[1]) not in CONFLICTS:
@@ -508,20 +518,20 @@ class IntervalJudge:
                 both = o[1] in (WRITE, FLAG)
                 if both:
                     pair = (max(pair), min(pair))
-                example = (place, w[2], o[2], int(both))
+                example = _Example(place, w[2], o[2], both)
                 old = here.get(pair)
-                if old is None or (o[3] != w[3] and _one_warp(old)):
+                if old is None or (o[3] != w[3] and old.one_warp):
                     here[pair] = example  # threads of two warps make the better example
         return here
 
     def _finding(self, race: _Race) -> None:
         s = self.state
-        place, writer, other, both_write = race.example
+        place, writer, other, both = race.example
         pair, count, column = race.lines, race.count, race.column
         address = (place // race.columns) * self.granule
         name, where = s.shared_name(address)
-        verb = "writes" if both_write else "accesses"
-        warp = writer // 32 == other // 32
+        verb = "writes" if both else "accesses"
+        warp = race.example.one_warp
         cure = (
             "The two threads are of one warp: put __syncwarp() between the accesses"
             if warp
@@ -546,11 +556,6 @@ class IntervalJudge:
             block=s.block_tuple(column),
             weight=int(not warp),  # __syncwarp() would not help threads of two warps
         )
-
-
-def _one_warp(example: tuple[int, int, int, int]) -> bool:
-    """Whether the two threads of an example are of one warp."""
-    return example[1] // 32 == example[2] // 32
 
 
 def _spread_sample(places: Array) -> Array:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Stage
-from nogpu.emulator.observe.log import ATOMIC, READ, WRITE, kind_of
+from nogpu.emulator.observe.log import ATOMIC, FLAG, READ, WRITE, flat_lanes, kind_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -115,15 +115,11 @@ class LastAccessJudge:
         """Judge an access and enter it."""
         site, where, s = access.site, access.where, self.state
         granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
-        kind = kind_of(site)
-        kind = (
-            WRITE
-            if access.stage is not Stage.WHOLE
-            else kind
-            if kind == READ
-            else (WRITE if kind == WRITE else ATOMIC)
-        )
-        at, thread, column, active = self._flat(granule, where.mask, where.owner)
+        kind = kind_of(site) if access.stage is Stage.WHOLE else WRITE
+        kind = ATOMIC if kind == FLAG else kind
+        memory = self.memory if where.owner is None else where.owner
+        at = granule * self.memories + memory
+        at, thread, column = flat_lanes(s, where.mask, at, s.thread, s.block_index)
         values = access.values
         for j in range(span if len(at) else 0):
             place = at + j * self.memories
@@ -139,9 +135,8 @@ class LastAccessJudge:
                 met = self.writes.thread[self.writes.at(place)] != thread
                 if met.any():
                     value = values[j * self.granule // values[0].dtype.itemsize]
-                    full = np.broadcast_to(value, s.shape)
-                    flat = full.reshape(-1) if active is None else full[active]
-                    self._collision(site, place, thread, column, met, flat)
+                    (stored,) = flat_lanes(s, where.mask, value)
+                    self._collision(site, place, thread, column, met, stored)
 
     def engine_writes(self, site: Site, place: Array, thread: Array, column: Array) -> None:
         """A copy engine writes granules for threads: flat arrays.
@@ -163,21 +158,6 @@ class LastAccessJudge:
         """
         at, last = self.writes.at(place), self.writes
         return last.thread[at].astype(np.int64), last.time[at], last.site[at]
-
-    def _flat(
-        self, granule: Array, mask: Mask | None, owner: Array | None
-    ) -> tuple[Array, Array, Array, Array | None]:
-        """Places, threads and blocks of the active lanes, and which lanes they are (None: all)."""
-        s = self.state
-        column = np.broadcast_to(s.block_index, s.shape)
-        at = np.broadcast_to(granule, s.shape) * self.memories + (
-            self.memory if owner is None else owner
-        )
-        thread = np.broadcast_to(s.thread, s.shape)
-        if mask is None:
-            return at.reshape(-1), thread.reshape(-1), column.reshape(-1), None
-        active = np.broadcast_to(mask.arr, s.shape)
-        return at[active], thread[active], column[active], active
 
     def _compare(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
         self._against(self.writes, 0, site, kind, WRITE, place, thread, column)

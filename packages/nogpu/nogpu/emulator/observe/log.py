@@ -82,6 +82,14 @@ class Log:
         return out
 
 
+def flat_lanes(state: State, mask: Mask | None, *values: Array) -> list[Array]:
+    """Values of four axes at the lanes of a mask (None: of all threads): flat, in one order."""
+    if mask is None:
+        return [np.broadcast_to(v, state.shape).reshape(-1) for v in values]
+    active = np.broadcast_to(mask.arr, state.shape)
+    return [np.broadcast_to(v, state.shape)[active] for v in values]
+
+
 def lanes_of(state: State, entry: Entry, columns: int) -> tuple[Array, Array]:
     """Flat (granule, block) places and threads of the active lanes, in thread order."""
     if entry.bounds is not None:

@@ -26,6 +26,7 @@ from nogpu.emulator.observe.cluster_view import ClusterClock, ClusterView
 from nogpu.emulator.observe.global_memory import GlobalJudge
 from nogpu.emulator.observe.interval import IntervalJudge
 from nogpu.emulator.observe.last_access import LastAccessJudge
+from nogpu.emulator.observe.log import flat_lanes
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -147,13 +148,10 @@ class RaceWatch(Observer):
         """(place in `versions`, block, warp) of each active lane, flat."""
         s: Any = self.state if self.view is None else self.view
         assert self.shared is not None
-        active = np.broadcast_to(True if where.mask is None else where.mask.arr, s.shape)
-        column = np.broadcast_to(s.block_index, s.shape)[active]
-        warp = np.broadcast_to(s.thread >> 5, s.shape)[active]
-        granule = np.broadcast_to(where.granule(self.shared.shift), s.shape)[active]
         owner = self.state.block_index if where.owner is None else where.owner
-        memory = np.broadcast_to(owner, s.shape)[active]
-        return granule * self.state.blocks + memory, column, warp
+        place = where.granule(self.shared.shift) * self.state.blocks + owner
+        place, column, warp = flat_lanes(s, where.mask, place, s.block_index, s.thread >> 5)
+        return place, column, warp
 
     def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
         """malloc orders those that call it."""
