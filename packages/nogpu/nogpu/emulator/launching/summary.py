@@ -44,9 +44,10 @@ def summarise(
         )
         for f in run.faults.values()
     ]  # fmt: skip
-    # A barrier that part of a block passes by comes first: races after it follow from it.
+    # Of a barrier that part of a block passes by, races may be the effect: they come last then.
+    diverged = any(f.kind == "divergent-barrier" for f in findings)
     findings.sort(
-        key=lambda f: (f.kind != "divergent-barrier", f.line, f.kind, f.array, f.other_line)
+        key=lambda f: (diverged and f.kind == "race", f.line, f.kind, f.array, f.other_line)
     )
     instructions: dict[str, int] = {}
     for block_program in run.program.blocks:
