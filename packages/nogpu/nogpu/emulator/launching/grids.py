@@ -16,9 +16,7 @@ LANES = 1 << 16  # threads that run together: their registers should fit the pro
 _SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
 _LOCAL_ROOM = 1 << 28  # bytes of their local memory
 _ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept, of those that are used
-_WAITING_ROOM = (
-    1 << 29
-)  # the same in a kernel whose blocks wait for others, which must run together
+_WAITING_ROOM = 1 << 29  # the same where blocks wait for others, which must run together
 _REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
 
 
@@ -35,8 +33,8 @@ def check_limits(
     threads = block[0] * block[1] * block[2]
     if threads > device.max_threads_per_block:
         raise ConfigError(
-            f"{block=} has {threads} threads; a block holds at most {device.max_threads_per_block}. "
-            "Use a smaller block and more of them"
+            f"{block=} has {threads} threads; a block holds at most "
+            f"{device.max_threads_per_block}. Use a smaller block and more of them"
         )
     if block[2] > 64:
         raise ConfigError(f"{block=}: blockDim.z is at most 64. Use x and y")
@@ -76,35 +74,44 @@ def cluster_of(
     arch: str,
     entry: str,
 ) -> tuple[int, int, int]:
-    """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; 1 if neither
-    does.
+    """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; else 1.
 
-    Raises ConfigError for what no GPU of `arch` accepts. Source: CUDA C++ Programming Guide, Thread
-    Block Clusters.
+    Source: CUDA C++ Programming Guide, Thread Block Clusters.
+
+    Parameters
+    ----------
+    requested
+        By the launch; None: nothing.
+
+    Raises
+    ------
+    ConfigError
+        For what no GPU of `arch` accepts.
     """
     own = program.entry.limits.get("reqnctapercluster")
     required = (own[0], *own[1:], 1, 1)[:3] if own else None
     if required and requested and required != requested:
         raise ConfigError(
-            f"cluster={requested}: {entry} is compiled for clusters of {required} (__cluster_dims__). Leave "
-            "cluster= out, or take __cluster_dims__ out of the source"
+            f"cluster={requested}: {entry} is compiled for clusters of {required} "
+            "(__cluster_dims__). Leave cluster= out, or take __cluster_dims__ out of the source"
         )
     size = required or requested or (1, 1, 1)
     x, y, z = size
     match = re.match(r"sm_(\d+)", arch)
     if requested and match and int(match[1]) < 90:
         raise ConfigError(
-            f"cluster={requested}: clusters come with sm_90, and {arch=} has none. Compile for sm_90"
+            f"cluster={requested}: clusters come with sm_90, and {arch=} has none. Compile for "
+            "sm_90"
         )
     if x * y * z > MAX_CLUSTER:
         raise ConfigError(
-            f"a cluster of {size} has {x * y * z} blocks; {MAX_CLUSTER} is the most that every GPU with "
-            "clusters runs. Use a smaller one"
+            f"a cluster of {size} has {x * y * z} blocks; {MAX_CLUSTER} is the most that every GPU "
+            "with clusters runs. Use a smaller one"
         )
     if any(g % c for g, c in zip(grid, size, strict=True)):
         raise ConfigError(
-            f"{grid=} is no multiple of the cluster {size} of {entry} along each axis. Round the grid up "
-            "to whole clusters, and guard what the blocks beyond the end do"
+            f"{grid=} is no multiple of the cluster {size} of {entry} along each axis. Round the "
+            "grid up to whole clusters, and guard what the blocks beyond the end do"
         )
     return x, y, z
 
@@ -134,7 +141,14 @@ def room_for(
 ) -> int:
     """Threads that may run together so that memory stays bounded: those of one cluster, or more.
 
-    order: for how many places times warps the last accesses may be kept.
+    Parameters
+    ----------
+    shared
+        Bytes of shared memory a block.
+    lanes
+        Threads at most.
+    order
+        For how many places times warps the last accesses may be kept.
     """
     size = cluster[0] * cluster[1] * cluster[2]
     threads = block[0] * block[1] * block[2]
@@ -166,8 +180,14 @@ def resident(
     """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
 
     As many blocks as the largest known GPU of the architecture holds at a time, so far as threads
-    and shared memory decide (registers may allow fewer), if the memory here allows. lanes: as many
-    threads at most, if the caller chose another number than `LANES`.
+    and shared memory decide (registers may allow fewer), if the memory here allows.
+
+    Parameters
+    ----------
+    shared
+        Bytes of shared memory a block.
+    lanes
+        Threads at most, if the caller chose another number than `LANES`.
     """
     device, threads = limits(arch), block[0] * block[1] * block[2]
     gpus = [g for g in GPUS.values() if g.arch == device.arch]

@@ -183,10 +183,24 @@ class Report:
     def lanes(
         self, line: int, space: str = "global", op: str = "load", request: int = 0
     ) -> tuple[str, Array]:
-        """Which array and which elements the 32 lanes of one request touched; -1: inactive lane.
+        """Which array and which elements the 32 lanes of one request touched.
 
-        request counts the recorded requests of that line in the first block, instruction after
-        instruction, warp after warp within each. Raises EmulationError if there is none.
+        Parameters
+        ----------
+        line, space, op
+            Of the source; "global" or "shared"; "load", "store" or "atomic".
+        request
+            Number among the recorded requests of that line in the first block: instruction after
+            instruction, warp after warp within each.
+
+        Returns
+        -------
+        Name of the array, and int64 (32,): flat indices of elements, -1 for an inactive lane.
+
+        Raises
+        ------
+        EmulationError
+            If there is no such request.
         """
         if self.samples is None:
             raise EmulationError(f"this launch kept no lanes. {_ASK}")

@@ -94,8 +94,8 @@ def macros(defines: Any) -> dict[str, str]:
         return {}
     if not isinstance(defines, Mapping):
         raise ConfigError(
-            f"defines is {_shown(defines)}; give a dictionary such as {{'TILE': 16}}. The kernel's own "
-            f"arguments go into one list: {_CALL}"
+            f"defines is {_shown(defines)}; give a dictionary such as {{'TILE': 16}}. The kernel's "
+            f"own arguments go into one list: {_CALL}"
         )
     chosen = {}
     for key, value in defines.items():
@@ -105,8 +105,8 @@ def macros(defines: Any) -> dict[str, str]:
             )
         if not isinstance(value, str | int | float | np.number | np.bool_):
             raise ConfigError(
-                f"defines[{key!r}] is {_shown(value)}; give a text or a number ('' for a macro without "
-                "a value)"
+                f"defines[{key!r}] is {_shown(value)}; give a text or a number ('' for a macro "
+                "without a value)"
             )
         chosen[key] = str(int(value)) if isinstance(value, bool | np.bool_) else str(value)
     return chosen
@@ -157,8 +157,8 @@ def expectations(value: Any) -> Mapping[str, oracle.Expectation]:
     for name, one in expect.items():
         if not all(p.dtype.kind in "biufcV" for p in oracle.parts(one) if p is not None):
             raise ConfigError(
-                f"expect[{name!r}] is {_shown(one)}; give an array of numbers, or a pair of it and a "
-                "bound"
+                f"expect[{name!r}] is {_shown(one)}; give an array of numbers, or a pair of it and "
+                "a bound"
             )
     return expect
 

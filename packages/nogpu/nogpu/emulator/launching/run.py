@@ -147,7 +147,7 @@ def launch(
     grid, block
         Up to three numbers.
     args
-        A contiguous NumPy array for each pointer, a number for each scalar, a tuple for a structure.
+        A contiguous NumPy array for each pointer, a number for a scalar, a tuple for a structure.
     shared_bytes
         Dynamic shared memory a block.
     name
@@ -246,7 +246,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What is left of a run: its last batch, its memory, how many blocks ran, whether to the end."""
+    """What a run leaves: its last batch, its memory, how many blocks ran, whether to the end."""
 
     state: State
     heap: Heap
@@ -354,8 +354,8 @@ def _run_blocks(job: _Job, run: Launch, heap: Heap) -> _Outcome:
             raise
         except _INNER as e:
             raise EmulationError(
-                f"the emulator failed on {request.entry} ({type(e).__name__}: {e}). The kernel does "
-                "something it does not model; simplify it, or run it on a GPU"
+                f"the emulator failed on {request.entry} ({type(e).__name__}: {e}). The kernel "
+                "does something it does not model; simplify it, or run it on a GPU"
             ) from e
     return _Outcome(state, heap, done, ended)
 
@@ -554,9 +554,10 @@ def _compile(compilation: Compilation) -> toolchain.Compiled:
         if place is None or error.hint:
             raise
         raise EmulationError(
-            f"line {place[1]} of {name} launches a kernel with <<<>>>, and kernels that launch kernels "
-            "are not emulated. Launch kernels from the host, and use malloc and free for memory; a "
-            "launch that is the host's becomes emulator.launch(source, entry, grid, block, args)"
+            f"line {place[1]} of {name} launches a kernel with <<<>>>, and kernels that launch "
+            "kernels are not emulated. Launch kernels from the host, and use malloc and free for "
+            "memory; a launch that is the host's becomes emulator.launch(source, entry, grid, "
+            "block, args)"
         ) from error
 
 
@@ -567,7 +568,22 @@ _parsed = lru_cache(maxsize=2)(P.parse)  # the kernels of a source share its mod
 def program_of_ptx(
     text: str, mangled: str, entry: str, source: str, defines: Mapping[str, str], name: str
 ) -> tuple[Program, list[Formal] | None]:
-    """Parse and translate PTX; the parameters are named after the CUDA source."""
+    """Parse and translate PTX; the parameters are named after the CUDA source.
+
+    Parameters
+    ----------
+    text, mangled
+        The PTX, and the kernel's name in it.
+    entry, source, defines, name
+        As `launch` is given them.
+
+    Raises
+    ------
+    UnknownNameError
+        For the kernel.
+    EmulationError
+        For PTX that is not emulated.
+    """
     identity = disk.digest([_TRANSLATOR, text, mangled, name])
     translated = disk.kept("translated", identity, lambda: _translated(text, mangled, entry, name))
     program = give_functions(translated)
@@ -603,7 +619,8 @@ def _translated(text: str, mangled: str, entry: str, name: str) -> Program:
         raise
     except _INNER as e:
         raise EmulationError(
-            f"the PTX of {name} cannot be read ({type(e).__name__}: {e}). Give PTX as NVRTC writes it"
+            f"the PTX of {name} cannot be read ({type(e).__name__}: {e}). Give PTX as NVRTC writes "
+            "it"
         ) from e
 
 

@@ -88,7 +88,7 @@ def spans(places: Sequence[Place], code: Sequence[Piece]) -> Mapping[int, Span]:
 
 
 def _groups(places: Sequence[Place]) -> list[list[Place]]:
-    """Places of one base by their offsets; what is accessed again there is in a group of its own."""
+    """Places of one base by offset; what is accessed again there is in a group of its own."""
     groups: dict[tuple[object, int], dict[int, Place]] = {}
     for place in places:
         turn = 0
@@ -99,7 +99,7 @@ def _groups(places: Sequence[Place]) -> list[list[Place]]:
 
 
 def _runs(group: Sequence[Place]) -> list[list[Place]]:
-    """The places of a group that lie side by side: ptxas may have given each run a base of its own."""
+    """The places of a group that lie side by side: ptxas may give each run a base of its own."""
     runs: list[list[Place]] = []
     for place in group:
         if runs and runs[-1][-1].offset + runs[-1][-1].width == place.offset:
@@ -225,7 +225,7 @@ class _Cover:
     def _at(
         self, group: Sequence[Place], at: Mapping[int, Sequence[int]], distance: int
     ) -> tuple[list[_Laid], tuple[int, int, int]]:
-        """Lay pieces at one distance from the group: how (empty: not at all), and how good it is."""
+        """Lay pieces at one distance from the group: how (empty: not at all), and how well."""
         laid: list[_Laid] = []
         lines = fresh = beyond = first = 0
         end = None  # of the last piece
@@ -255,7 +255,7 @@ class _Cover:
     def _fit(
         self, group: Sequence[Place], first: int, number: int, distance: int
     ) -> tuple[int, int]:
-        """How many places from the first on a piece holds, and its bytes beside them; 0: it cannot."""
+        """How many places from the first on a piece holds (0: none), and its bytes beside them."""
         piece = self.pieces[number]
         end, filled, last = piece.offset + piece.width, 0, first
         while last < len(group) and group[last].offset + distance < end:
@@ -293,9 +293,9 @@ class MachineCode:
         if lines:
             which = ", ".join(map(str, lines))
             return [
-                f"how many shared accesses line {which} makes is not clear from the machine code of "
-                f"{self.arch}: they are hidden in one instruction of the PTX, or joined differently in "
-                "copies of a loop"
+                f"how many shared accesses line {which} makes is not clear from the machine code "
+                f"of {self.arch}: they are hidden in one instruction of the PTX, or joined "
+                "differently in copies of a loop"
             ]
         sentences = []
         for op in ("load", "store"):
@@ -304,8 +304,8 @@ class MachineCode:
             if rows:
                 sentences.append(
                     f"shared {op}s: {sum(a.requests for a in rows)} requests and "
-                    f"{sum(a.wavefronts for a in rows)} wavefronts in PTX, {requests} and {waves} in "
-                    f"the machine code of {self.arch}"
+                    f"{sum(a.wavefronts for a in rows)} wavefronts in PTX, {requests} and {waves} "
+                    f"in the machine code of {self.arch}"
                 )
         return sentences
 
@@ -323,13 +323,24 @@ def machine_code(
 def by_site(
     program: Program, entry: P.Function, compiled: toolchain.Compiled, file: str
 ) -> Mapping[int, Span]:
-    """`spans` of a program, entry its parsed PTX, by the number of its memory instruction (`Site`),
-    of all shared accesses.
+    """`spans` of a program by the number of its memory instruction (`Site`): all shared accesses.
 
     Where one PTX instruction is one of the machine code (ldmatrix, atomics, cp.async, generic
     addresses) it is its own. A plain access that was not found, a wmma load or store, and what
     device functions do that are not inlined are left out: it is not known how many accesses they
-    are. Raises ToolchainError where there is no disassembler.
+    are.
+
+    Parameters
+    ----------
+    entry
+        The parsed PTX of the program's kernel.
+    compiled, file
+        Its machine code, and what errors call its source.
+
+    Raises
+    ------
+    ToolchainError
+        Where there is no disassembler.
     """
     accessed = places(entry, [start for start, _ in split_blocks(entry)])
     code, _ = toolchain.sass_instructions(compiled.cubin, entry.name, file)

@@ -107,7 +107,7 @@ def _any_lane(lanes: Array) -> Array:
 
 
 class _Far:
-    """What is handed on about other blocks: stamps with and without a fence, and what awaits one."""
+    """What is handed on about other blocks: stamps with and without a fence, what awaits one."""
 
     def __init__(self) -> None:
         self.far: Array | None = None
@@ -133,9 +133,19 @@ class Clock:
         flags: bool,
         synchronise: Callable[[Mask | None], None],
     ) -> None:
-        """epoch: barriers of each block so far. threads: single threads are ordered. flags: fences,
-        flags and locks order, blocks too. synchronise: told where one lane of a warp hands on to
-        another."""
+        """Nobody knows of anybody yet.
+
+        Parameters
+        ----------
+        epoch
+            Barriers of each block so far: int64 (blocks,).
+        threads
+            Whether single threads are ordered, not warps alone.
+        flags
+            Whether fences, flags and locks order, blocks too.
+        synchronise
+            Called where one lane of a warp hands on to another.
+        """
         self.state, self.ledger = state, ledger
         self.threads, self.flags, self.synchronise = threads, flags, synchronise
         nb, nw = state.blocks, state.warp_shape.warps
@@ -317,7 +327,7 @@ class Clock:
     def read(
         self, versions: Array, place: Array, column: Array, warp: Array, scope: int | None
     ) -> None:
-        """A strong read of places (flat, with block and warp of each lane). scope: of an acquire."""
+        """A strong read of places: flat, with each lane's block and warp. scope: of an acquire."""
         numbers = versions[place]
         fresh = (numbers >= 0) & (numbers != self.last[column, warp])
         if not fresh.any():
@@ -575,7 +585,7 @@ class Clock:
                 self._take(at, lanes, got)
 
     def _take(self, at: int, lanes: Array, got: Array) -> None:
-        """Threads (bool, (blocks, warps, 32)) learn what a phase has gathered: (blocks, threads)."""
+        """Threads, bool (blocks, warps, 32), learn what a phase has gathered: (blocks, threads)."""
         assert self.lane_known is not None
         live, act = self.threads_of(self.state.alive), _any_lane(lanes)
         self._acquire_far(at, act)
@@ -590,7 +600,7 @@ class Clock:
             self.any_ahead = True
 
     def _acquire_far(self, at: int, act: Array) -> None:
-        """What the arrivals knew of other blocks, warps that waited know; their lanes count as one."""
+        """Warps that waited learn what arrivals knew of other blocks; their lanes count as one."""
         for c in (int(c) for c in np.flatnonzero(act.any(axis=1))) if self.flags else ():
             done = self.far_of_last_phase.get((at, c))
             if done is not None:
@@ -631,10 +641,18 @@ class Clock:
     def before(
         self, gid: Array, stamp: Array, column: Array, thread: Array, fresh: Array | None
     ) -> Array:
-        """Whether accesses of threads `gid` of the launch happen before what threads do now.
+        """Whether earlier accesses happen before what threads do now: bool, flat as all of these.
 
-        The lanes of one warp are not told apart. fresh: places of which no cache can hold an older
-        copy; None: all of them.
+        The lanes of one warp are not told apart.
+
+        Parameters
+        ----------
+        gid, stamp
+            Threads of the launch that made the earlier accesses, and when.
+        column, thread
+            Block of the batch and thread in it that access the same place now.
+        fresh
+            Places of which no cache can hold an older copy; None: all of them.
         """
         block, other = gid // self.state.threads, gid % self.state.threads
         here = block == self.linear[column]
@@ -679,14 +697,17 @@ class Clock:
         if self.pending.get((column, warp)):
             return (
                 "The second has read a flag or a lock that another block had set, but no "
-                "__threadfence() stands between that read and this access: a cache of its SM may hold "
-                "an older value"
+                "__threadfence() stands between that read and this access: a cache of its SM may "
+                "hold an older value"
             )
         block, other = gid // s.threads, gid % s.threads // 32
         at = np.flatnonzero(self.linear == block)
         if len(at) and self.near_out[1][at[0], :, other * self.each].max() < stamp:
             return (
-                "The first has made no __threadfence() since, so a flag or a lock that its block sets "
-                "does not say that the data are there"
+                "The first has made no __threadfence() since, so a flag or a lock that its block "
+                "sets does not say that the data are there"
             )
-        return "The second has not seen, by a flag or a lock and __syncthreads(), that the first is done"
+        return (
+            "The second has not seen, by a flag or a lock and __syncthreads(), that the first is "
+            "done"
+        )

@@ -78,7 +78,7 @@ class ClusterView:
         return self.by_cluster(self.state.warps_active(mask).T).T
 
     def coded(self, offset: Array, owner: Array | None) -> Array:
-        """Offsets in shared memory with the rank of the block they lie in; its own for owner None."""
+        """Offsets in shared memory with the rank of their block; for owner None, each its own."""
         rank = self.rank if owner is None else self.peers.rank[owner]
         return offset + (rank << RANK_SHIFT)
 
@@ -147,9 +147,8 @@ class ClusterClock(Clock):
         super().__init__(state, ledger, epoch, threads=True, flags=flags, synchronise=synchronise)
         lanes = np.arange(view.threads) % view.padded
         self._always(lanes >= view.state.threads)
-        self.met: Array | None = (
-            None  # what those knew that arrived at the barrier of their cluster
-        )
+        # What those knew that arrived at the barrier of their cluster.
+        self.met: Array | None = None
         self.opened: Array | None = None  # the same when it opened last
 
     def _always(self, nobody: Array) -> None:

@@ -80,10 +80,22 @@ def _bank_depth(words: Array) -> Array:
 def wavefronts(
     shape: WarpShape, byte_address: Array, width: int, active: ActiveLanes | None, load: bool
 ) -> Array:
-    """Wavefronts of each request: int64 (w1, w2, p, q).
+    """Wavefronts of each request.
 
-    byte_address: int64 from `WarpShape.lanes`. active: None for all lanes. width: bytes a lane.
-    load: loads may merge phases, stores do not.
+    Parameters
+    ----------
+    byte_address
+        int64, from `WarpShape.lanes`.
+    width
+        Bytes a lane.
+    active
+        None: all lanes.
+    load
+        Loads may merge phases, stores do not.
+
+    Returns
+    -------
+    int64 (w1, w2, p, q)
     """
     words = byte_address >> 2
     if width > 4 or active is not None:

@@ -66,7 +66,7 @@ class EarlyExitWatch(Observer):
         self.sites[access.site.index] = access.site
 
     def finish(self) -> None:
-        """The blocks have ended: report those that did not wait for the last access of their peers."""
+        """The blocks have ended: report those that did not wait for their peers' last access."""
         s, view, clock = self.state, self.races.view, self.races.clock
         if self.stamp is None or view is None or clock is None:
             return
@@ -91,7 +91,8 @@ class EarlyExitWatch(Observer):
                 site.line,
                 lane,
                 f"{lane} {verb.get(site.op, 'updates')} shared memory of block "
-                f"{s.block_tuple(int(members[rank[0]]))}, which may have ended by then: it waits for nothing that "
-                "comes after. Let all blocks of the cluster meet once more before the kernel ends: cluster.sync()",
+                f"{s.block_tuple(int(members[rank[0]]))}, which may have ended by then: it waits "
+                "for nothing that comes after. Let all blocks of the cluster meet once more "
+                "before the kernel ends: cluster.sync()",
                 array="shared",
             )

@@ -63,9 +63,8 @@ class EngineWatch(Observer):
         self.read_time: dict[int, Array] = {}
         self.read_site: dict[int, Array] = {}
         seen: Any = s if self.view is None else self.view
-        self.counted: dict[
-            tuple[int, int], Array
-        ] = {}  # by barrier and rank: known to those it counted
+        # By barrier and rank: what those know that it has counted.
+        self.counted: dict[tuple[int, int], Array] = {}
         self.known = np.zeros((seen.blocks, seen.warp_shape.warps, _UNITS), np.int64)
         self.arriving: dict[int, Array] = {}  # by mbarrier: (blocks, units)
         self.over: dict[int, Array] = {}
@@ -284,14 +283,14 @@ class EngineWatch(Observer):
             if kind == "product":
                 reason = "the product of line {line} may still read it"
                 cure = (
-                    "Let the warpgroup wait for its products (wgmma.wait_group), then arrive at a barrier that the "
-                    "writer waits for"
+                    "Let the warpgroup wait for its products (wgmma.wait_group), then arrive at a "
+                    "barrier that the writer waits for"
                 )
             elif kind == "copy":
                 reason = "the copy engine may still read it for the copy of line {line}"
                 cure = (
-                    "The mbarrier of the block that receives it counts its bytes: let that block wait for the phase and "
-                    "then arrive at a barrier that the writer waits for"
+                    "The mbarrier of the block that receives it counts its bytes: let that block "
+                    "wait for the phase and then arrive at a barrier that the writer waits for"
                 )
             else:
                 reason = "the copy engine may still read it for the copy of line {line}"
@@ -311,9 +310,10 @@ class EngineWatch(Observer):
             "race",
             bulk.site.line,
             lane,
-            f"the bytes of this copy of {lane} are counted at an mbarrier that line {line} has initialised, and no "
-            "fence stands between: the engine may not see it yet. Put fence.mbarrier_init or fence.proxy.async after "
-            "mbarrier.init, before the barrier of the block",
+            f"the bytes of this copy of {lane} are counted at an mbarrier that line {line} has "
+            "initialised, and no fence stands between: the engine may not see it yet. Put "
+            "fence.mbarrier_init or fence.proxy.async after mbarrier.init, before the barrier of "
+            "the block",
             other_line=line,
         )
         self.new[bulk.barrier >> 3, bulk.owner] = 0  # said once
@@ -335,9 +335,9 @@ class EngineWatch(Observer):
             "race",
             bulk.site.line,
             lane,
-            f"{where}: an engine {verb} for {lane}, and an ordinary store wrote it (line {line}) without a fence "
-            "between the two ways to memory: the engine may see what was there before. Put fence.proxy.async after the "
-            "stores, before the barrier",
+            f"{where}: an engine {verb} for {lane}, and an ordinary store wrote it (line {line}) "
+            "without a fence between the two ways to memory: the engine may see what was there "
+            "before. Put fence.proxy.async after the stores, before the barrier",
             array=name,
             index=where,
             other_line=line,
@@ -504,8 +504,9 @@ class EngineWatch(Observer):
         place = np.flatnonzero(self.wrote_unit >= 0)
         self._report_unfinished(
             place, self.wrote_unit[place], self.wrote_time[place], self.wrote_site,
-            "may still write it: no thread of the block has waited for the phase of the mbarrier that counts its "
-            "bytes. The shared memory of a block that has ended is another's. Wait for every copy before the end",
+            "may still write it: no thread of the block has waited for the phase of the mbarrier "
+            "that counts its bytes. The shared memory of a block that has ended is another's. "
+            "Wait for every copy before the end",
         )  # fmt: skip
         for (kind, _), unit in self.units.items():
             times = self.read_time.get(unit)
@@ -513,8 +514,9 @@ class EngineWatch(Observer):
                 place = np.flatnonzero(times)
                 self._report_unfinished(
                     place, np.full(len(place), unit), times[place], self.read_site[unit],
-                    "may still read it for another block: nobody has told this one that the bytes are there. Let "
-                    "the blocks of the cluster meet after the wait for them: cluster.sync()",
+                    "may still read it for another block: nobody has told this one that the bytes "
+                    "are there. Let the blocks of the cluster meet after the wait for them: "
+                    "cluster.sync()",
                 )  # fmt: skip
 
     def _report_unfinished(
@@ -527,9 +529,7 @@ class EngineWatch(Observer):
         each = s.warp_shape.warps
         known = self.known.reshape(len(self.known), -1, each, _UNITS).max(axis=2)
         late = time > known[column, thread // WARP // each, unit]
-        explained = {
-            other for *_, other in s.launch.faults
-        }  # lines of copies that somebody came before
+        explained = {other for *_, other in s.launch.faults}  # lines of copies already reported
         for index in np.unique(sites[place[late]]):
             line = s.sites[int(index)].line
             if line in explained:

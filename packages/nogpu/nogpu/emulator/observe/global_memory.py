@@ -137,7 +137,7 @@ class GlobalJudge:
         self._enter(bulk.site, buffer, self._timed(bulk.site, at, gid, column, thread), bulk.writes)
 
     def served(self, served: Served) -> None:
-        """Judge and enter atomics in the order in which they were served, in a kernel with fences."""
+        """Judge and enter atomics in the order in which they were served, if there are fences."""
         site, buffer = served.access.site, served.access.where.target
         assert isinstance(buffer, Buffer)
         if not self.flags or self.clock is None:
@@ -293,8 +293,9 @@ class GlobalJudge:
         s.find(
             "race",
             site.line,
-            f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and thread "
-            f"{s.global_thread_text(a)} {earlier} it in the same launch, in no order. {cure}",
+            f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and "
+            f"thread {s.global_thread_text(a)} {earlier} it in the same launch, in no order. "
+            f"{cure}",
             int(bad.sum()),
             array=buffer.name,
             index=where,
@@ -306,7 +307,7 @@ class GlobalJudge:
 def _one_value(
     values: tuple[Array, ...], mask: Mask | None, shape: tuple[int, ...]
 ) -> bytes | None:
-    """The bytes that every lane of a store puts, where they are the same for all; None otherwise."""
+    """The bytes that every lane of a store puts, if they are the same for all; None otherwise."""
     raw = []
     for value in values:
         lanes = value.reshape(-1)
@@ -327,7 +328,7 @@ def _holds(buffer: Buffer, place: Array, put: bytes, part: int) -> Array:
 
 
 _HOW = (
-    "To order blocks by a flag or a lock: store, __syncthreads(), __threadfence() and only then set "
-    "the flag by an atomic or a volatile store; read the flag by an atomic or a volatile load, "
+    "To order blocks by a flag or a lock: store, __syncthreads(), __threadfence() and only then "
+    "set the flag by an atomic or a volatile store; read the flag by an atomic or a volatile load, "
     "__threadfence(), __syncthreads(), load"
 )

@@ -84,7 +84,8 @@ class FirstWrites(Observer):
                 "uninitialised",
                 bulk.site.line,
                 lane,
-                f"{where} is {'added to' if bulk.writes else 'copied'} for {lane}, but nobody has written it. Set it first",
+                f"{where} is {'added to' if bulk.writes else 'copied'} for {lane}, but nobody has "
+                "written it. Set it first",
                 array=bulk.target.name,
                 index=where,
             )
@@ -141,7 +142,8 @@ class FirstWrites(Observer):
             "uninitialised",
             bulk.site.line,
             lane,
-            f"{where} is read by an engine for {lane}, but nobody has written it. Set it, or copy to it, first",
+            f"{where} is read by an engine for {lane}, but nobody has written it. Set it, or copy "
+            "to it, first",
             array=name,
             index=where,
         )
@@ -241,14 +243,15 @@ class FirstWrites(Observer):
                 "uninitialised",
                 s.sites[site].line,
                 lane,
-                f"{where} is read by {lane}, but no thread of the block has written it. Set it first",
+                f"{where} is read by {lane}, but no thread of the block has written it. Set it "
+                "first",
                 array=name,
                 index=where,
             )
         self.suspects = []
 
     def hand_on(self, blocks: Array) -> list[tuple[int, Array, Array, int]]:
-        """Take away and give back the suspects of blocks (bool, four axes) whose interval goes on."""
+        """Take away and return the suspects of blocks (bool, four axes) whose interval goes on."""
         remaining = [(s, a & blocks, g, c) for s, a, g, c in self.suspects if (a & blocks).any()]
         self.suspects = [(s, a & ~blocks, g, c) for s, a, g, c in self.suspects]
         return remaining

@@ -129,7 +129,7 @@ class IntervalJudge:
         self.first.suspects = unset
 
     def _summarise(self) -> None:
-        """A very long interval: keep the lowest and highest thread of each place, by instruction."""
+        """Of a very long interval keep the first and last thread at each place, by instruction."""
         columns = self.state.blocks
         synced = any(a.kind == WARP_SYNC or a.synced for a in self.log.entries)
         sums: dict[tuple[int, int], tuple[Array, Array]] = {}
@@ -338,7 +338,7 @@ class IntervalJudge:
             kind[strong[sequence] & (kind == READ) & np.isin(place, place[waits])] = ATOMIC
 
     def _not_harmless(self, table: Array, racing: Array, log: list[Entry], columns: int) -> Array:
-        """Leave out places where one instruction of several threads wrote one and the same value."""
+        """Leave out places where one instruction of several threads wrote one value."""
         if not len(racing):
             return racing
         keep = []
@@ -546,8 +546,8 @@ class IntervalJudge:
         s.find(
             "race",
             pair[0],
-            f"{where}: thread {s.thread_text(writer)} writes it and thread "
-            f"{s.thread_text(other)} {verb} it (line {pair[1]}) with no barrier in between. {cure}",
+            f"{where}: thread {s.thread_text(writer)} writes it and thread {s.thread_text(other)} "
+            f"{verb} it (line {pair[1]}) with no barrier in between. {cure}",
             count,
             array=name,
             index=where,

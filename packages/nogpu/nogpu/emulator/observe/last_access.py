@@ -90,9 +90,18 @@ class LastAccessJudge:
         memories: int,
         each: int = 0,
     ) -> None:
-        """first: told when an interval ends. memory: int64 (1, 1, p, q): whose shared memory each
-        block's is, one of so many. The state may be a view of clusters, whose blocks have more than
-        one. each: then the numbers of threads that one block of a cluster takes.
+        """Judge a batch of blocks, or of clusters.
+
+        Parameters
+        ----------
+        state
+            The batch; a view of clusters where there are any.
+        first
+            Who is to judge uninitialised reads when an interval ends.
+        memory, memories
+            int64 (1, 1, p, q), which of so many shared memories each block's is.
+        each
+            In clusters the numbers of threads that one block takes.
         """
         self.state, self.first, self.clock = state, first, clock
         self.granule = state.launch.program.granule
@@ -179,7 +188,7 @@ class LastAccessJudge:
         thread: Array,
         column: Array,
     ) -> None:
-        """Earlier accesses of others that this thread does not know of. row: of `last`, a warp's."""
+        """Earlier accesses that this thread does not know of. row: of `last`, one for each warp."""
         index = last.at(place, row)
         other = last.thread[index]
         open_ = (other >= 0) & (other != thread)
@@ -227,8 +236,8 @@ class LastAccessJudge:
             "race",
             line,
             f"{where}: thread {s.thread_text(mine)} {verbs[kind]} it and thread "
-            f"{s.thread_text(other)} {verbs[other_kind]} it (line {before}), and neither knows that "
-            f"the other has done so: no barrier that both used lies in between. {cure}",
+            f"{s.thread_text(other)} {verbs[other_kind]} it (line {before}), and neither knows "
+            f"that the other has done so: no barrier that both used lies in between. {cure}",
             int(np.count_nonzero(bad)),
             array=name,
             index=where,

@@ -1,4 +1,4 @@
-"""Shared accesses as the machine code makes them: neighbouring ones of the PTX that ptxas joined."""
+"""Shared accesses as the machine code makes them: neighbouring ones of the PTX are joined."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 One log and one clock, two judges: accesses to shared memory are logged and judged when an interval
 ends (`interval`); where mbarriers order single threads, and in global memory, they are judged one
-by one against the last ones to the same place (`last_access`, `global_memory`). A clock is kept once more than
-barriers of the whole block orders threads: named barriers, mbarriers, or fences with flags and
-locks. Where blocks form clusters, a cluster is judged as one large block (`cluster_view`), and
-accesses one by one.
+by one against the last ones to the same place (`last_access`, `global_memory`). A clock is kept
+once more than barriers of the whole block orders threads: named barriers, mbarriers, or fences with
+flags and locks. Where blocks form clusters, a cluster is judged as one large block
+(`cluster_view`), and accesses one by one.
 
 Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones; in global
 memory also volatile loads and stores, in shared memory those of places that a loop waits for) do
@@ -40,9 +40,16 @@ class RaceWatch(Observer):
     """Judges which accesses of a launch are ordered, in shared and in global memory."""
 
     def __init__(self, first: FirstWrites, writable: set[int] | None, flags: bool) -> None:
-        """first: who knows what is written, told when an interval ends. writable: slots of the
-        arrays that the kernel may write; None: all. flags: fences, flags and locks may order
-        threads.
+        """Judge by barriers until something else orders threads.
+
+        Parameters
+        ----------
+        first
+            Who is to judge uninitialised reads when an interval ends.
+        writable
+            Slots of the arrays that the kernel may write; None: all.
+        flags
+            Whether fences, flags and locks may order threads.
         """
         self.first, self.flags = first, flags
         self.arrays = GlobalJudge(writable, flags)

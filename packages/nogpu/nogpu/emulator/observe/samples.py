@@ -1,4 +1,4 @@
-"""What access maps show: the lanes of each line's first requests, and what they would need at best."""
+"""What access maps show: the lanes of each line's first requests, and the least they need."""
 
 from __future__ import annotations
 
