@@ -76,17 +76,8 @@ def cluster_of(
 ) -> tuple[int, int, int]:
     """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; else 1.
 
-    Source: CUDA C++ Programming Guide, Thread Block Clusters.
-
-    Parameters
-    ----------
-    requested
-        By the launch; None: nothing.
-
-    Raises
-    ------
-    ConfigError
-        For what no GPU of `arch` accepts.
+    requested: by the launch. Raises ConfigError for what no GPU of `arch` accepts. Source: CUDA C++
+    Programming Guide, Thread Block Clusters.
     """
     own = program.entry.limits.get("reqnctapercluster")
     required = (own[0], *own[1:], 1, 1)[:3] if own else None
@@ -180,14 +171,8 @@ def resident(
     """Threads that run together in a kernel that waits for other blocks; and why no more, in words.
 
     As many blocks as the largest known GPU of the architecture holds at a time, so far as threads
-    and shared memory decide (registers may allow fewer), if the memory here allows.
-
-    Parameters
-    ----------
-    shared
-        Bytes of shared memory a block.
-    lanes
-        Threads at most, if the caller chose another number than `LANES`.
+    and shared memory decide (registers may allow fewer), if the memory here allows. lanes: as many
+    threads at most, if the caller chose another number than `LANES`.
     """
     device, threads = limits(arch), block[0] * block[1] * block[2]
     gpus = [g for g in GPUS.values() if g.arch == device.arch]

@@ -570,19 +570,8 @@ def program_of_ptx(
 ) -> tuple[Program, list[Formal] | None]:
     """Parse and translate PTX; the parameters are named after the CUDA source.
 
-    Parameters
-    ----------
-    text, mangled
-        The PTX, and the kernel's name in it.
-    entry, source, defines, name
-        As `launch` is given them.
-
-    Raises
-    ------
-    UnknownNameError
-        For the kernel.
-    EmulationError
-        For PTX that is not emulated.
+    mangled: the kernel's name in the PTX. Raises UnknownNameError where the PTX has no such kernel,
+    EmulationError for PTX that is not emulated.
     """
     identity = disk.digest([_TRANSLATOR, text, mangled, name])
     translated = disk.kept("translated", identity, lambda: _translated(text, mangled, entry, name))

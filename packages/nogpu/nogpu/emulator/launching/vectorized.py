@@ -328,19 +328,8 @@ def by_site(
     Where one PTX instruction is one of the machine code (ldmatrix, atomics, cp.async, generic
     addresses) it is its own. A plain access that was not found, a wmma load or store, and what
     device functions do that are not inlined are left out: it is not known how many accesses they
-    are.
-
-    Parameters
-    ----------
-    entry
-        The parsed PTX of the program's kernel.
-    compiled, file
-        Its machine code, and what errors call its source.
-
-    Raises
-    ------
-    ToolchainError
-        Where there is no disassembler.
+    are. entry: the parsed PTX of the program's kernel. Raises ToolchainError where there is no
+    disassembler.
     """
     accessed = places(entry, [start for start, _ in split_blocks(entry)])
     code, _ = toolchain.sass_instructions(compiled.cubin, entry.name, file)
