@@ -405,12 +405,12 @@ def test_the_weight_of_a_program_is_about_its_memory() -> None:
 
     body = "".join(f"x = x * {i + 1.5}f + y; y = y / x + {i}.25f;\n" for i in range(400))
     source = f'extern "C" __global__ void k(float* a) {{ float x = a[0], y = a[1]; {body} a[2] = x + y; }}'
-    asked = (source, "k", "sm_75", (), "kernel.cu")
-    run._program(*asked)
+    compilation = run.Compilation(source, "k", "sm_75", (), "kernel.cu")
+    run._program(compilation)
     run._program.cache_clear()
     gc.collect()
     tracemalloc.start()
-    program, _ = run._program(*asked)
+    program, _ = run._program(compilation)
     gc.collect()
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

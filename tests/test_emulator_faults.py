@@ -85,6 +85,19 @@ def test_a_divergent_barrier_is_reported_on_its_own_line(body: str, schedule: st
         assert all("__syncthreads" in lines[n - 1] for n in named), report
 
 
+@pytest.mark.parametrize("schedule", ["ascending", "permuted"])
+def test_a_barrier_that_some_pass_by_comes_before_the_races_that_follow(schedule: str) -> None:
+    body = """
+    s[t] = in[t];
+    if (t < 32) __syncthreads();  // here
+    out[t] = s[t ^ 32];"""
+    report, _ = run(body, schedule=schedule)
+    first, *rest = report.findings
+    assert (first.kind, {f.kind for f in rest}) == ("divergent-barrier", {"race"}), report
+    assert "// here" in first.text
+    assert min(f.line for f in rest) < first.line, "the race would come first by its line"
+
+
 def test_threads_that_meet_at_two_barriers_see_both_lines() -> None:
     body = """
     if (t < 32) {

@@ -7,8 +7,8 @@ import pytest
 
 from helpers import trace
 from nogpu import emulator, toolchain
-from nogpu.emulator.launching import joins
-from nogpu.emulator.launching.joins import Piece, spans
+from nogpu.emulator.launching import vectorized
+from nogpu.emulator.launching.vectorized import Piece, spans
 from nogpu.emulator.ptx.bases import Place
 from nogpu.errors import ConfigError, ToolchainError
 from tests import joined_kernels
@@ -115,7 +115,7 @@ def test_words_of_the_machine_code_are_read():
         toolchain.SassInstruction(64, "LDSM.16.M88.4", "R4, [R3]", "", 7),
         toolchain.SassInstruction(80, "LDG.E", "R4, [R3.64]", "", 8),
     ]
-    assert joins.pieces(code) == [
+    assert vectorized.pieces(code) == [
         Piece("load", "R5.X4+UR6", 16, 16, 3),
         Piece("load", "R5", -8, 8, 4),
         Piece("store", "UR4", 0, 1, 5),

@@ -164,7 +164,7 @@ def _on_gpu(
 ) -> Tried:
     try:
         ms = _timed(made, found.entry, found.arch, grid, block, args, shared_bytes, defines)
-        differs = made.wrong([_host(x) for x in args], expect) if expect else []
+        differs = made.mismatches([_host(x) for x in args], expect) if expect else []
     except GpuFaultError as fault:
         return replace(found, lost=str(fault))
     except TileError as fault:

@@ -31,9 +31,9 @@ def test_threads_go_where_a_block_ends():
 @pytest.mark.parametrize("kind", [ends.Branch, ends.Barrier, ends.Exit])
 def test_a_block_that_ends_in_nothing_known_stops_the_launch(kind):
     name = f"broken_{kind.__name__}"
-    program, _ = run._program(
-        branching(name), name, "sm_75", (), "kernel.cu", (toolchain.compiler(),), ()
-    )
+    state = (toolchain.compiler(),)
+    made_of = run.Compilation(branching(name), name, "sm_75", (), "kernel.cu", state)
+    program, _ = run._program(made_of)
     blocks = [b for b in program.blocks if isinstance(b.end, kind)]
     assert blocks
     for block in blocks:

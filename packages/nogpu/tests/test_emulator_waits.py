@@ -483,7 +483,7 @@ def test_a_kernel_without_waits_has_no_gates_and_no_turns():
         c[threadIdx.x] = sum;
     }
     """
-    program, _ = run._program(source, "k", "sm_75", (), "kernel.cu")
+    program, _ = run._program(run.Compilation(source, "k", "sm_75", (), "kernel.cu"))
     assert not program.waits
     assert not any(b.spins or isinstance(b.end, ends.Gate) for b in program.blocks)
 

@@ -14,7 +14,7 @@ Four rooms, each of which imports only those before it when it runs:
 from nogpu.emulator.launching.report import Finding, LineAccess, Report
 from nogpu.emulator.launching.run import Prepared, launch, prepared
 from nogpu.emulator.machine.tensor_maps import TensorMap
-from nogpu.emulator.observe.turns import EngineStep
+from nogpu.emulator.observe.slots import EngineStep
 from nogpu.errors import EmulationError
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,106 +38,213 @@ def bind(
     if formals is not None and len(formals) != len(params):
         formals = None
     if len(args) != len(params):
-        wanted = ", ".join(f.text for f in formals) if formals else f"{len(params)} parameters"
+        parameters = ", ".join(f.text for f in formals) if formals else f"{len(params)} parameters"
         raise EmulationError(
-            f"{name} was called with {len(args)} arguments, but takes {len(params)}: {wanted}. "
+            f"{name} was called with {len(args)} arguments, but takes {len(params)}: {parameters}. "
             "Give one array or number for each"
         )
     raw = bytearray()
-    pointers: dict[int, Buffer] = {}
-    known: dict[int, Buffer] = {}
+    arrays = _Arrays(heap, {}, {})
     names: dict[str, Buffer] = {}
     for i, (param, value) in enumerate(zip(params, args, strict=True)):
         formal = formals[i] if formals else None
         label = formal.name if formal else f"argument {i}"
         raw += bytes(-len(raw) % param.align)
         at = len(raw)
-        piece = _bind_one(param, formal, value, heap, label, name, at, pointers, known)
-        if at in pointers:
-            names[label] = pointers[at]
+        piece = _Place(param, formal, label, name, at).bind(value, arrays)
+        if at in arrays.pointers:
+            names[label] = arrays.pointers[at]
         if len(piece) != param.size:
             raise EmulationError(
                 f"{label} of {name} takes {param.size} bytes, the value given has {len(piece)}. "
                 "Give a structure as a tuple of its members, in order"
             )
         raw += piece
-    return bytes(raw), pointers, names
+    return bytes(raw), arrays.pointers, names
 
 
-def _bind_one(
-    param: P.Parameter,
-    formal: Formal | None,
-    value: Any,
-    heap: Heap,
-    label: str,
-    name: str,
-    at: int,
-    pointers: dict[int, Buffer],
-    known: dict[int, Buffer],
-) -> bytes:
-    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
-        if isinstance(value, np.ma.MaskedArray):
+@dataclass(frozen=True)
+class _Arrays:
+    """What the arguments have put into memory: by byte offset of the pointer, and by address."""
+
+    heap: Heap
+    pointers: dict[int, Buffer]
+    by_address: dict[int, Buffer]
+
+    def add(self, value: Array, formal: Formal | None, label: str, name: str) -> Buffer:
+        """The buffer of an array, which two arguments may share."""
+        if not value.flags.c_contiguous:
             raise EmulationError(
-                f"{label} of {name} is a masked array; a kernel knows no mask. Give x.filled(0)"
+                f"{label} of {name} is a view that is not contiguous (strides {value.strides}): a "
+                "kernel sees memory without strides. Give np.ascontiguousarray(x) and copy results "
+                "back"
             )
-        value = np.asarray(value)
-    if isinstance(value, TensorMap):
-        return _tensor_map(param, formal, value, heap, label, name, at, pointers, known)
-    if isinstance(value, tuple | list):
-        if param.type != "bytes":
-            what = "a NumPy array" if formal and formal.pointers else "a number"
+        if value.dtype.hasobject or value.dtype.kind in "USMm":
+            content = "Python objects" if value.dtype.hasobject else f"{value.dtype}, no numbers"
+            raise EmulationError(f"{label} of {name} holds {content}; give an array of numbers")
+        if not value.dtype.isnative:
             raise EmulationError(
-                f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
-                f"Give {what}"
+                f"{label} of {name} holds its bytes in the order of another machine "
+                f"({value.dtype.str}). Give x.astype(x.dtype.newbyteorder('='))"
             )
-        members = formal.members if formal and len(formal.members) == len(value) else ()
-        return _structure(value, members, heap, label, name, at, pointers, known)
-    if isinstance(value, np.ndarray) and value.ndim:
-        if param.type not in ("u64", "b64", "s64") or (formal and not formal.pointers):
+        allowed = C_TYPES.get(formal.type) if formal and formal.pointers == 1 else None
+        if allowed and dtype_name(value) not in allowed:
+            assert formal is not None
             raise EmulationError(
-                f"{label} of {name} is {_wanted(param, formal)}, not a pointer; an array of shape "
-                f"{value.shape} was given. Give a number"
+                f"{label} of {name} is {formal.text!r}, which takes {allowed[0]}; an array of "
+                f"{value.dtype} was given. Convert it with x.astype({allowed[0]!r})"
             )
-        buffer = _buffer(value, formal, heap, label, name, known)
-        pointers[at] = buffer
+        address = value.__array_interface__["data"][0]
+        shared = self.by_address.get(address)
+        if shared is not None and shared.nbytes == value.nbytes:
+            return shared
+        data = value.reshape(-1).view(np.uint8) if value.size else np.zeros(0, np.uint8)
+        buffer = self.heap.add(label, data, value.dtype.itemsize, value.shape)
+        buffer.read_only = not value.flags.writeable
+        buffer.kind = value.dtype
+        self.by_address[address] = buffer
+        return buffer
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A parameter, and where its bytes go. label: its name, for errors; name: the kernel's."""
+
+    param: P.Parameter
+    formal: Formal | None
+    label: str
+    name: str
+    at: int
+
+    def __str__(self) -> str:
+        """What the parameter is, as errors begin."""
+        formal = self.formal
+        kind = f"'{formal.text}'" if formal else f"of PTX type .{self.param.type}"
+        return f"{self.label} of {self.name} is {kind}"
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether an array fits, as far as the PTX tells."""
+        return self.param.type in ("u64", "b64", "s64")
+
+    def bind(self, value: Any, arrays: _Arrays) -> bytes:
+        """Bytes of an argument."""
+        param, formal = self.param, self.formal
+        if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+            if isinstance(value, np.ma.MaskedArray):
+                raise EmulationError(
+                    f"{self.label} of {self.name} is a masked array; a kernel knows no mask. Give "
+                    "x.filled(0)"
+                )
+            value = np.asarray(value)
+        if isinstance(value, TensorMap):
+            return self._tensor_map(value, arrays)
+        if isinstance(value, tuple | list):
+            if param.type != "bytes":
+                remedy = "a NumPy array" if formal and formal.pointers else "a number"
+                raise EmulationError(f"{self}; {_kind(value)} was given. Give {remedy}")
+            return self._structure(value, arrays)
+        if isinstance(value, np.ndarray) and value.ndim:
+            if not self.is_pointer or (formal and not formal.pointers):
+                raise EmulationError(
+                    f"{self}, not a pointer; an array of shape {value.shape} was given. Give a "
+                    "number"
+                )
+            buffer = arrays.add(value, formal, self.label, self.name)
+            arrays.pointers[self.at] = buffer
+            return buffer.base.to_bytes(8, "little")
+        if formal is not None and formal.pointers:
+            if value is None or (isinstance(value, int) and value == 0):
+                return bytes(8)
+            raise EmulationError(f"{self}; {_kind(value)} was given. Give a NumPy array")
+        return self._scalar(value)
+
+    def _tensor_map(self, value: TensorMap, arrays: _Arrays) -> bytes:
+        """A tensor map by value, or in global memory where the kernel takes a pointer to it."""
+        by_value = self.param.type == "bytes" and self.param.size == MAP_BYTES
+        if not by_value and not (self.formal and self.formal.pointers and self.is_pointer):
+            raise EmulationError(
+                f"{self}; a TensorMap was given, which is a structure of {MAP_BYTES} bytes, or a "
+                "pointer to one"
+            )
+        maps = arrays.heap.maps
+        maps.append(Placed(value, arrays.add(value.array, None, self.label, self.name)))
+        raw = encoded(len(maps) - 1)
+        if by_value:
+            arrays.pointers[self.at] = maps[-1].buffer
+            return raw
+        data = np.frombuffer(raw, np.uint8).copy()
+        buffer = arrays.heap.add(f"map of {self.label}", data, MAP_BYTES)
+        buffer.read_only = True
         return buffer.base.to_bytes(8, "little")
-    if formal is not None and formal.pointers:
-        if value is None or (isinstance(value, int) and value == 0):
-            return bytes(8)
-        raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
-            "Give a NumPy array"
-        )
-    return _scalar(param, formal, value, label, name)
 
+    def _scalar(self, value: Any) -> bytes:
+        param = self.param
+        allowed = C_TYPES.get(self.formal.type, ()) if self.formal else ()
+        if param.type == "bytes":
+            if isinstance(value, np.generic | np.ndarray) and value.nbytes == param.size:
+                return value.tobytes()
+            if isinstance(value, int | float | np.number) and param.size == 2:
+                if "float16" in allowed:
+                    return np.float16(value).tobytes()
+                if "bfloat16" in allowed:
+                    return bfloat16_bits(np.array(value, np.float64)).tobytes()
+            raise EmulationError(
+                f"{self}, a structure of {param.size} bytes; a {type(value).__name__} was given. "
+                "Give a tuple of its members, in order"
+            )
+        if not isinstance(value, int | float | np.number | np.bool_ | bool) and not (
+            isinstance(value, np.ndarray) and value.ndim == 0
+        ):
+            raise EmulationError(f"{self}; {_kind(value)} was given. Give a number")
+        value = value.item() if isinstance(value, np.generic | np.ndarray) else value
+        if param.type in ("f32", "f64", "f16"):
+            with np.errstate(over="ignore"):
+                return np.array(value).astype(f"f{P.BITS[param.type] // 8}").tobytes()
+        if isinstance(value, float | complex):
+            raise EmulationError(f"{self}, an integer; {value!r} was given. Give an int")
+        bits = P.BITS[param.type]
+        low, high = -(1 << (bits - 1)), (1 << bits) - 1
+        if allowed and allowed[0].startswith("int"):
+            high = (1 << (bits - 1)) - 1
+        elif allowed and allowed[0].startswith("uint"):
+            low = 0
+        if not low <= int(value) <= high:
+            raise EmulationError(
+                f"{self}, which holds {low} to {high}; {value} was given. Give a smaller number or "
+                "a wider type"
+            )
+        return (int(value) & ((1 << bits) - 1)).to_bytes(bits // 8, "little")
 
-def _tensor_map(
-    param: P.Parameter,
-    formal: Formal | None,
-    value: TensorMap,
-    heap: Heap,
-    label: str,
-    name: str,
-    at: int,
-    pointers: dict[int, Buffer],
-    known: dict[int, Buffer],
-) -> bytes:
-    """A tensor map by value, or in global memory where the kernel takes a pointer to it."""
-    by_value = param.type == "bytes" and param.size == MAP_BYTES
-    if not by_value and not (formal and formal.pointers and param.type in ("u64", "b64", "s64")):
-        raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}; a TensorMap was given, which is a structure of "
-            f"{MAP_BYTES} bytes, or a pointer to one"
-        )
-    heap.maps.append(Placed(value, _buffer(value.array, None, heap, label, name, known)))
-    raw = encoded(len(heap.maps) - 1)
-    if by_value:
-        pointers[at] = heap.maps[-1].buffer
-        return raw
-    data = np.frombuffer(raw, np.uint8).copy()
-    held = heap.add(f"map of {label}", data, MAP_BYTES)
-    held.read_only = True
-    return held.base.to_bytes(8, "little")
+    def _structure(self, values: Sequence[Any], arrays: _Arrays) -> bytes:
+        """A C structure from a tuple: ints are int, floats are float, arrays are pointers."""
+        members = self.formal.members if self.formal else ()
+        names = members if len(members) == len(values) else range(len(values))
+        raw, widest = bytearray(), 1
+        for i, (member, value) in enumerate(zip(names, values, strict=True)):
+            if isinstance(value, np.ndarray) and value.ndim:
+                raw += bytes(-len(raw) % 8)
+                buffer = arrays.add(value, None, f"{self.label}.{member}", self.name)
+                arrays.pointers[self.at + len(raw)] = buffer
+                piece = buffer.base.to_bytes(8, "little")
+            elif isinstance(value, np.generic):
+                piece = value.tobytes()
+            elif isinstance(value, bool):
+                piece = bytes([value])
+            elif isinstance(value, int):
+                piece = np.int32(value).tobytes()
+            elif isinstance(value, float):
+                piece = np.float32(value).tobytes()
+            else:
+                raise EmulationError(
+                    f"member {i} of {self.label} is a {type(value).__name__}; give numbers and "
+                    "arrays"
+                )
+            raw += bytes(-len(raw) % len(piece))
+            raw += piece
+            widest = max(widest, len(piece))
+        raw += bytes(-len(raw) % widest)
+        return bytes(raw)
 
 
 def _kind(value: Any) -> str:
@@ -148,132 +256,3 @@ def _kind(value: Any) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" + (
         f" of {module.split('.')[0]}" if module != "builtins" else ""
     )
-
-
-def _wanted(param: P.Parameter, formal: Formal | None) -> str:
-    return f"'{formal.text}'" if formal else f"of PTX type .{param.type}"
-
-
-def _buffer(
-    value: Array,
-    formal: Formal | None,
-    heap: Heap,
-    label: str,
-    name: str,
-    known: dict[int, Buffer],
-) -> Buffer:
-    if not value.flags.c_contiguous:
-        raise EmulationError(
-            f"{label} of {name} is a view that is not contiguous (strides {value.strides}): a "
-            "kernel sees memory without strides. Give np.ascontiguousarray(x) and copy results back"
-        )
-    if value.dtype.hasobject or value.dtype.kind in "USMm":
-        held = "Python objects" if value.dtype.hasobject else f"{value.dtype}, no numbers"
-        raise EmulationError(f"{label} of {name} holds {held}; give an array of numbers")
-    if not value.dtype.isnative:
-        raise EmulationError(
-            f"{label} of {name} holds its bytes in the order of another machine ({value.dtype.str}). "
-            "Give x.astype(x.dtype.newbyteorder('='))"
-        )
-    allowed = C_TYPES.get(formal.type) if formal and formal.pointers == 1 else None
-    if allowed and dtype_name(value) not in allowed:
-        assert formal is not None
-        raise EmulationError(
-            f"{label} of {name} is {formal.text!r}, which takes {allowed[0]}; an array of "
-            f"{value.dtype} was given. Convert it with x.astype({allowed[0]!r})"
-        )
-    address = value.__array_interface__["data"][0]
-    found = known.get(address)
-    if found is not None and found.nbytes == value.nbytes:
-        return found
-    data = value.reshape(-1).view(np.uint8) if value.size else np.zeros(0, np.uint8)
-    buffer = heap.add(label, data, value.dtype.itemsize, value.shape)
-    buffer.read_only = not value.flags.writeable
-    buffer.kind = value.dtype
-    known[address] = buffer
-    return buffer
-
-
-def _scalar(param: P.Parameter, formal: Formal | None, value: Any, label: str, name: str) -> bytes:
-    if param.type == "bytes":
-        if isinstance(value, np.generic | np.ndarray) and value.nbytes == param.size:
-            return value.tobytes()
-        allowed = C_TYPES.get(formal.type, ()) if formal else ()
-        if isinstance(value, int | float | np.number) and param.size == 2 and allowed:
-            if "float16" in allowed:
-                return np.float16(value).tobytes()
-            if "bfloat16" in allowed:
-                return bfloat16_bits(np.array(value, np.float64)).tobytes()
-        raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}, a structure of {param.size} bytes; a "
-            f"{type(value).__name__} was given. Give a tuple of its members, in order"
-        )
-    if not isinstance(value, int | float | np.number | np.bool_ | bool) and not (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    ):
-        raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}; {_kind(value)} was given. "
-            "Give a number"
-        )
-    value = value.item() if isinstance(value, np.generic | np.ndarray) else value
-    if param.type in ("f32", "f64", "f16"):
-        with np.errstate(over="ignore"):
-            return np.array(value).astype(f"f{P.BITS[param.type] // 8}").tobytes()
-    if isinstance(value, float | complex):
-        raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}, an integer; {value!r} was given. "
-            "Give an int"
-        )
-    bits = P.BITS[param.type]
-    low, high = -(1 << (bits - 1)), (1 << bits) - 1
-    if formal and formal.type in C_TYPES:
-        kind_name = C_TYPES[formal.type][0]
-        if kind_name.startswith("int"):
-            high = (1 << (bits - 1)) - 1
-        elif kind_name.startswith("uint"):
-            low = 0
-    if not low <= int(value) <= high:
-        raise EmulationError(
-            f"{label} of {name} is {_wanted(param, formal)}, which holds {low} to {high}; "
-            f"{value} was given. Give a smaller number or a wider type"
-        )
-    return (int(value) & ((1 << bits) - 1)).to_bytes(bits // 8, "little")
-
-
-def _structure(
-    members: Sequence[Any],
-    names: tuple[str, ...],
-    heap: Heap,
-    label: str,
-    name: str,
-    at: int,
-    pointers: dict[int, Buffer],
-    known: dict[int, Buffer],
-) -> bytes:
-    """A C structure from a tuple: ints are int, floats are float, arrays are pointers."""
-    raw = bytearray()
-    widest = 1
-    for i, member in enumerate(members):
-        if isinstance(member, np.ndarray) and member.ndim:
-            raw += bytes(-len(raw) % 8)
-            own = f"{label}.{names[i] if names else i}"
-            buffer = _buffer(member, None, heap, own, name, known)
-            pointers[at + len(raw)] = buffer
-            piece = buffer.base.to_bytes(8, "little")
-        elif isinstance(member, np.generic):
-            piece = member.tobytes()
-        elif isinstance(member, bool):
-            piece = bytes([member])
-        elif isinstance(member, int):
-            piece = np.int32(member).tobytes()
-        elif isinstance(member, float):
-            piece = np.float32(member).tobytes()
-        else:
-            raise EmulationError(
-                f"member {i} of {label} is a {type(member).__name__}; give numbers and arrays"
-            )
-        raw += bytes(-len(raw) % len(piece))
-        raw += piece
-        widest = max(widest, len(piece))
-    raw += bytes(-len(raw) % widest)
-    return bytes(raw)

@@ -77,16 +77,16 @@ class Formal:
 def signature(source: str, entry: str, defines: Mapping[str, str]) -> list[Formal] | None:
     """The parameters of a kernel as its source declares them, or None if they are not found."""
     text = without_comments(source)
-    for found in re.finditer(rf"\b{re.escape(entry)}\s*\(", text):
-        before = text[max(0, found.start() - 400) : found.start()]
+    for match in re.finditer(rf"\b{re.escape(entry)}\s*\(", text):
+        before = text[max(0, match.start() - 400) : match.start()]
         start = max(before.rfind(";"), before.rfind("}"), before.rfind("{"))
         if "__global__" not in before[start + 1 :]:
             continue
-        depth, at = 1, found.end()
+        depth, at = 1, match.end()
         while at < len(text) and depth:
             depth += {"(": 1, ")": -1}.get(text[at], 0)
             at += 1
-        return [_formal(t, text, defines) for t in _split_commas(text[found.end() : at - 1])]
+        return [_formal(t, text, defines) for t in _split_commas(text[match.end() : at - 1])]
     return None
 
 
@@ -119,13 +119,13 @@ def _formal(text: str, source: str, defines: Mapping[str, str]) -> Formal:
 def _members(kind: str, source: str) -> tuple[str, ...]:
     """Member names of a structure whose definition holds nothing but members."""
     word = re.escape(kind)
-    found = re.search(rf"\bstruct\s+{word}\s*{{([^{{}}]*)}}", source) or re.search(
+    match = re.search(rf"\bstruct\s+{word}\s*{{([^{{}}]*)}}", source) or re.search(
         rf"\btypedef\s+struct\s*\w*\s*{{([^{{}}]*)}}\s*{word}\s*;", source
     )
-    if not found:
+    if not match:
         return ()
     names = []
-    for declaration in found.group(1).split(";"):
+    for declaration in match.group(1).split(";"):
         names += [m for m in re.findall(r"(\w+)\s*(?=,|$)", declaration.strip()) if m]
     return tuple(names)
 
@@ -139,14 +139,14 @@ def resolve_type(kind: str, source: str, defines: Mapping[str, str]) -> str:
             kind = str(defines[kind]).strip()
             continue
         word = re.escape(kind)
-        found = (
+        match = (
             re.search(rf"\busing\s+{word}\s*=\s*([^;]+);", source)
             or re.search(rf"\btypedef\s+([^;]+?)\s+{word}\s*;", source)
             or re.search(rf"^[ \t]*#[ \t]*define[ \t]+{word}[ \t]+(.+?)[ \t]*$", source, re.M)
         )
-        if not found:
+        if not match:
             break
-        kind = " ".join(re.sub(r"\bconst\b", "", found.group(1)).split())
+        kind = " ".join(re.sub(r"\bconst\b", "", match.group(1)).split())
     return kind
 
 
@@ -154,8 +154,8 @@ def entry_line(source: str, entry: str) -> int:
     """The line of the kernel's definition; 0 if it is not in this file."""
     base = re.escape(re.split(r"[<(]", entry)[0].split("::")[-1].strip())
     text = without_comments(source)
-    found = re.search(rf"__global__[^;{{}}]*?\b({base})\s*\(", text)
-    return text.count("\n", 0, found.start(1)) + 1 if found else 0
+    match = re.search(rf"__global__[^;{{}}]*?\b({base})\s*\(", text)
+    return text.count("\n", 0, match.start(1)) + 1 if match else 0
 
 
 def name_shared(program: Program, source: str, defines: Mapping[str, str]) -> None:
@@ -166,17 +166,17 @@ def name_shared(program: Program, source: str, defines: Mapping[str, str]) -> No
                  "char": 1, "__nv_bfloat16": 2, "float4": 16, "float2": 8, "int8_t": 1,
                  "uint8_t": 1}  # fmt: skip
     for i, symbol in enumerate(program.shared_symbols):
-        found = re.search(
+        match = re.search(
             rf"__shared__([^;]*?)\b{re.escape(symbol.name)}\s*((?:\[[^\]]*\]\s*)*)", text
         )
-        if not found:
+        if not match:
             continue
-        words = _QUALIFIERS.sub(" ", found.group(1)).split(",")[0].split()
+        words = _QUALIFIERS.sub(" ", match.group(1)).split(",")[0].split()
         kind = resolve_type(" ".join(words[:1]), text, defines) if words else ""
         base, _, alias = kind.partition("[")  # an alias may itself be an array type
         itemsize = itemsizes.get(resolve_type(base.strip(), text, defines), min(symbol.itemsize, 4))
         shape: list[int] = []
-        dimensions = found.group(2) + (f"[{alias}" if alias else "")
+        dimensions = match.group(2) + (f"[{alias}" if alias else "")
         for dimension in re.findall(r"\[([^\]]*)\]", dimensions):
             value = _evaluate(dimension, values)
             if value is None:

@@ -16,9 +16,7 @@ LANES = 1 << 16  # threads that run together: their registers should fit the pro
 _SHARED_ROOM = 1 << 26  # bytes of shared memory of the blocks that run together
 _LOCAL_ROOM = 1 << 28  # bytes of their local memory
 _ORDER_ROOM = 1 << 22  # places times warps whose last accesses are kept, of those that are used
-_WAITING_ROOM = (
-    1 << 29
-)  # the same in a kernel whose blocks wait for others, which must run together
+_WAITING_ROOM = 1 << 29  # the same where blocks wait for others, which must run together
 _REGISTER_ROOM = 1 << 26  # elements of their registers that live longer than a basic block
 
 
@@ -35,8 +33,8 @@ def check_limits(
     threads = block[0] * block[1] * block[2]
     if threads > device.max_threads_per_block:
         raise ConfigError(
-            f"{block=} has {threads} threads; a block holds at most {device.max_threads_per_block}. "
-            "Use a smaller block and more of them"
+            f"{block=} has {threads} threads; a block holds at most "
+            f"{device.max_threads_per_block}. Use a smaller block and more of them"
         )
     if block[2] > 64:
         raise ConfigError(f"{block=}: blockDim.z is at most 64. Use x and y")
@@ -72,49 +70,49 @@ def check_limits(
 def cluster_of(
     program: Program,
     grid: tuple[int, int, int],
-    asked: tuple[int, int, int] | None,
+    requested: tuple[int, int, int] | None,
     arch: str,
     entry: str,
 ) -> tuple[int, int, int]:
-    """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; 1 if neither
-    does.
+    """Blocks a cluster, by axis: as the kernel says (__cluster_dims__), or the launch; else 1.
 
-    Raises ConfigError for what no GPU of `arch` accepts. Source: CUDA C++ Programming Guide, Thread
-    Block Clusters.
+    requested: by the launch. Raises ConfigError for what no GPU of `arch` accepts. Source: CUDA C++
+    Programming Guide, Thread Block Clusters.
     """
     own = program.entry.limits.get("reqnctapercluster")
     required = (own[0], *own[1:], 1, 1)[:3] if own else None
-    if required and asked and required != asked:
+    if required and requested and required != requested:
         raise ConfigError(
-            f"cluster={asked}: {entry} is compiled for clusters of {required} (__cluster_dims__). Leave "
-            "cluster= out, or take __cluster_dims__ out of the source"
+            f"cluster={requested}: {entry} is compiled for clusters of {required} "
+            "(__cluster_dims__). Leave cluster= out, or take __cluster_dims__ out of the source"
         )
-    size = required or asked or (1, 1, 1)
+    size = required or requested or (1, 1, 1)
     x, y, z = size
-    found = re.match(r"sm_(\d+)", arch)
-    if asked and found and int(found[1]) < 90:
+    match = re.match(r"sm_(\d+)", arch)
+    if requested and match and int(match[1]) < 90:
         raise ConfigError(
-            f"cluster={asked}: clusters come with sm_90, and {arch=} has none. Compile for sm_90"
+            f"cluster={requested}: clusters come with sm_90, and {arch=} has none. Compile for "
+            "sm_90"
         )
     if x * y * z > MAX_CLUSTER:
         raise ConfigError(
-            f"a cluster of {size} has {x * y * z} blocks; {MAX_CLUSTER} is the most that every GPU with "
-            "clusters runs. Use a smaller one"
+            f"a cluster of {size} has {x * y * z} blocks; {MAX_CLUSTER} is the most that every GPU "
+            "with clusters runs. Use a smaller one"
         )
     if any(g % c for g, c in zip(grid, size, strict=True)):
         raise ConfigError(
-            f"{grid=} is no multiple of the cluster {size} of {entry} along each axis. Round the grid up "
-            "to whole clusters, and guard what the blocks beyond the end do"
+            f"{grid=} is no multiple of the cluster {size} of {entry} along each axis. Round the "
+            "grid up to whole clusters, and guard what the blocks beyond the end do"
         )
     return x, y, z
 
 
 def whole_clusters(
-    chosen: list[tuple[int, int, int]], cluster: tuple[int, int, int]
+    blocks: list[tuple[int, int, int]], cluster: tuple[int, int, int]
 ) -> list[tuple[int, int, int]]:
     """The blocks of all clusters of which some block is chosen, cluster by cluster."""
     cx, cy, cz = cluster
-    first = dict.fromkeys((x - x % cx, y - y % cy, z - z % cz) for x, y, z in chosen)
+    first = dict.fromkeys((x - x % cx, y - y % cy, z - z % cz) for x, y, z in blocks)
     return [
         (x + i, y + j, z + k)
         for x, y, z in first
@@ -134,7 +132,14 @@ def room_for(
 ) -> int:
     """Threads that may run together so that memory stays bounded: those of one cluster, or more.
 
-    order: for how many places times warps the last accesses may be kept.
+    Parameters
+    ----------
+    shared
+        Bytes of shared memory a block.
+    lanes
+        Threads at most.
+    order
+        For how many places times warps the last accesses may be kept.
     """
     size = cluster[0] * cluster[1] * cluster[2]
     threads = block[0] * block[1] * block[2]
@@ -175,12 +180,12 @@ def resident(
     if shared:
         each = min(each, device.shared_per_sm // (shared + device.shared_reserved_per_block))
     gpu = max(gpus, key=lambda g: g.sms, default=None)
-    held = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
-    room = room_for(program, shared, block, held * threads, cluster, _WAITING_ROOM)
+    capacity = max(each, 1) * gpu.sms if gpu else max(lanes // threads, 1)
+    room = room_for(program, shared, block, capacity * threads, cluster, _WAITING_ROOM)
     if lanes != LANES:
         room = max(min(room, lanes), threads * int(np.prod(cluster)))
-    if gpu and room // threads >= held:
-        return room, f"a {gpu.name} holds at most {held} blocks of this kernel at a time"
+    if gpu and room // threads >= capacity:
+        return room, f"a {gpu.name} holds at most {capacity} blocks of this kernel at a time"
     return room, at_a_time(room, block)
 
 
@@ -201,7 +206,7 @@ def _rows(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> Any:
 def batches(
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
-    chosen: list[tuple[int, int, int]] | None,
+    blocks: list[tuple[int, int, int]] | None,
     lanes: int,
     cluster: tuple[int, int, int] = (1, 1, 1),
 ) -> Any:
@@ -212,9 +217,9 @@ def batches(
     cx, cy, cz = cluster
     size = cx * cy * cz
     per_batch = max(1, lanes // (block[0] * block[1] * block[2]) // size) * size
-    if chosen is not None:
-        for start in range(0, len(chosen), per_batch):
-            part = np.array(chosen[start : start + per_batch], np.int32)
+    if blocks is not None:
+        for start in range(0, len(blocks), per_batch):
+            part = np.array(blocks[start : start + per_batch], np.int32)
             yield tuple(part[:, i].reshape(1, 1, -1, 1) for i in range(3))
         return
     gx, gy, gz = grid

@@ -41,9 +41,8 @@ _FUNCTIONS = (
     # mbarriers, calls
     mbarrier.init_barrier, mbarrier.end_barrier, mbarrier.arrive, mbarrier.async_arrive,
     mbarrier.pending_count, mbarrier.expect_bytes, mbarrier.arrive_expecting, mbarrier.complete_tx,
-    bulk.load_box, bulk.store_box, bulk.load_row, bulk.store_row, bulk.pass_row, bulk.commit_bulk, bulk.wait_bulk,
-    bulk.init_fence,
-    bulk.proxy_fence,
+    bulk.load_box, bulk.store_box, bulk.load_row, bulk.store_row, bulk.pass_row,
+    bulk.commit_bulk, bulk.wait_bulk, bulk.init_fence, bulk.proxy_fence,
     arena.device_malloc, arena.device_free, calls.call_function, calls.call_pointed,
     calls.print_formatted, calls.assert_failed, calls.trapped,
     # clusters

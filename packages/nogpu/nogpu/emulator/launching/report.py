@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nogpu.emulator.observe.turns import EngineStep
+from nogpu.emulator.observe.slots import EngineStep
 from nogpu.errors import EmulationError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -145,7 +145,7 @@ class Report:
     samples: Mapping[tuple[int, str, str], tuple[tuple[str, int, Array], ...]] | None = field(
         default=None, repr=False
     )  # None if the launch was not asked for them
-    turns: tuple[EngineStep, ...] | None = field(default=None, repr=False)  # the same
+    slot_steps: tuple[EngineStep, ...] | None = field(default=None, repr=False)  # the same
     sass: str = ""
     compiler: str = ""  # whose PTX ran, such as "NVRTC 13.0"
 
@@ -183,20 +183,34 @@ class Report:
     def lanes(
         self, line: int, space: str = "global", op: str = "load", request: int = 0
     ) -> tuple[str, Array]:
-        """Which array and which elements the 32 lanes of one request touched; -1: inactive lane.
+        """Which array and which elements the 32 lanes of one request touched.
 
-        request counts the recorded requests of that line in the first block, instruction after
-        instruction, warp after warp within each. Raises EmulationError if there is none.
+        Parameters
+        ----------
+        line, space, op
+            Of the source; "global" or "shared"; "load", "store" or "atomic".
+        request
+            Number among the recorded requests of that line in the first block: instruction after
+            instruction, warp after warp within each.
+
+        Returns
+        -------
+        Name of the array, and int64 (32,): flat indices of elements, -1 for an inactive lane.
+
+        Raises
+        ------
+        EmulationError
+            If there is no such request.
         """
         if self.samples is None:
             raise EmulationError(f"this launch kept no lanes. {_ASK}")
         recorded = self.samples.get((line, space, op), ())
-        left = request
+        remaining = request
         for array, itemsize, addresses in recorded:
-            if left < len(addresses):
-                row = addresses[left]
+            if remaining < len(addresses):
+                row = addresses[remaining]
                 return array, np.where(row < 0, -1, row // itemsize)
-            left -= len(addresses)
+            remaining -= len(addresses)
         have = sum(len(a) for _, _, a in recorded)
         if not have:
             places = ", ".join(f"line {k[0]} {k[1]} {k[2]}" for k in sorted(self.samples)) or "none"
@@ -215,18 +229,18 @@ class Report:
         In the order in which the emulator came to it, which is no time. Raises EmulationError if
         the launch was not asked for it.
         """
-        if self.turns is None:
+        if self.slot_steps is None:
             raise EmulationError(
                 "this launch kept no steps of engines. Give engines=True to `launch` or `trace`"
             )
-        return self.turns
+        return self.slot_steps
 
     def __str__(self) -> str:
         grid, block = ("x".join(map(str, t)) for t in (self.grid, self.block))
-        ran = f"{self.blocks_total} blocks"
+        extent = f"{self.blocks_total} blocks"
         if self.blocks_run < self.blocks_total:
-            ran = f"a sample of {self.blocks_run} of {self.blocks_total} blocks"
-        lines = [f"{self.kernel} ({self.file}), grid {grid}, block {block}: {ran}"]
+            extent = f"a sample of {self.blocks_run} of {self.blocks_total} blocks"
+        lines = [f"{self.kernel} ({self.file}), grid {grid}, block {block}: {extent}"]
         if self.compiler:
             lines[0] += f", compiled by {self.compiler}"
         if self.findings:

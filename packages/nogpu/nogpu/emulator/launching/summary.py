@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import numpy as np
 
-from nogpu.emulator.launching.joins import MachineCode
 from nogpu.emulator.launching.report import Finding, LineAccess, Report
+from nogpu.emulator.launching.request import Request
+from nogpu.emulator.launching.vectorized import MachineCode
 from nogpu.emulator.machine.events import Observer
 from nogpu.emulator.machine.state import Launch
 from nogpu.emulator.observe.counts import SiteStats, Tally
 from nogpu.emulator.observe.machine_code import MachineTally
 from nogpu.emulator.observe.samples import Sampler
-from nogpu.emulator.observe.turns import TurnWatch
+from nogpu.emulator.observe.slots import SlotWatch
 from nogpu.emulator.ptx.sites import Site
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -25,40 +27,35 @@ def _observer(run: Launch, kind: type[Watcher]) -> Watcher | None:
     return next((o for o in run.observers if isinstance(o, kind)), None)
 
 
-def summed_up(
-    run: Launch,
-    source: str,
-    name: str,
-    entry: str,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    blocks_run: int,
-    schedule: str,
-    machine: MachineCode,
-    compiler: str,
+def summarise(
+    run: Launch, request: Request, blocks_run: int, machine: MachineCode, compiler: str
 ) -> Report:
     """What a launch did, line by line. run: after its last block."""
-    lines = source.split("\n")
+    lines = request.source.split("\n")
 
     def text(line: int) -> str:
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
     findings = [
         Finding(
-            f.kind, f.line, text(f.line), f.message, f.count, name,
+            f.kind, f.line, text(f.line), f.message, f.count, request.name,
             f.details["array"], f.details["index"], f.details["block"], f.details["threads"],
             f.details["other_line"], text(f.details["other_line"]),
         )
         for f in run.faults.values()
     ]  # fmt: skip
-    findings.sort(key=lambda f: (f.line, f.kind, f.array, f.other_line))
+    # Of a barrier that part of a block passes by, races may be the effect: they come last then.
+    diverged = any(f.kind == "divergent-barrier" for f in findings)
+    findings.sort(
+        key=lambda f: (diverged and f.kind == "race", f.line, f.kind, f.array, f.other_line)
+    )
     instructions: dict[str, int] = {}
     for block_program in run.program.blocks:
         times = run.counts.get(block_program.number, 0)
         if times:
             for opcode, n in block_program.opcodes.items():
                 instructions[opcode] = instructions.get(opcode, 0) + n * times
-    total = grid[0] * grid[1] * grid[2]
+    total = math.prod(request.grid)
     notes = list(run.notes)
     if blocks_run < total and blocks_run:
         notes.append(
@@ -68,21 +65,21 @@ def summed_up(
     accesses = _line_accesses(run, text, machine)
     notes += machine.notes(accesses)
     return Report(
-        kernel=entry,
-        file=name,
-        grid=grid,
-        block=block,
+        kernel=request.entry,
+        file=request.name,
+        grid=request.grid,
+        block=request.block,
         findings=tuple(findings),
         accesses=accesses,
         instructions=dict(sorted(instructions.items(), key=lambda i: (-i[1], i[0]))),
         blocks_run=blocks_run,
         blocks_total=total,
-        schedule=schedule,
+        schedule=request.schedule,
         output="".join(run.output),
         notes=tuple(notes),
         steps=run.steps,
         samples=_samples(run),
-        turns=watched.steps() if (watched := _observer(run, TurnWatch)) else None,
+        slot_steps=slots.steps() if (slots := _observer(run, SlotWatch)) else None,
         sass=machine.arch if not machine.missing else "",
         compiler=compiler,
     )
@@ -92,7 +89,7 @@ def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAc
     tally = _observer(run, Tally)
     if tally is None:
         return ()
-    sampler, joined = _observer(run, Sampler), _observer(run, MachineTally)
+    sampler, machine_tally = _observer(run, Sampler), _observer(run, MachineTally)
     sums: dict[tuple[int, str, str, str, int], list[int]] = {}
     unknown = set()
     for site, stats in zip(run.program.sites, tally.stats, strict=True):
@@ -103,9 +100,9 @@ def _line_accesses(run: Launch, text: Any, machine: MachineCode) -> tuple[LineAc
         row = sums.setdefault(key, [0] * 8)
         best = sampler.samples[site.index] if sampler else None
         ideal = (best.ideal_sectors, best.ideal_wavefronts) if best else (0, 0)
-        made = joined.totals.get(site.index, (0, 0)) if joined else (0, 0)
+        sass = machine_tally.totals.get(site.index, (0, 0)) if machine_tally else (0, 0)
         own = (stats.requests, stats.sectors, stats.wavefronts, stats.lanes * site.width)
-        for i, value in enumerate((*own, *ideal, *made)):
+        for i, value in enumerate((*own, *ideal, *sass)):
             row[i] += value
         if space != "shared" or site.index not in machine.spans:
             unknown.add(key)

@@ -16,7 +16,7 @@ a warp knows of another thread is the highest stamp of which it knows: of its ow
 (`known`), of others only after it acquired something (`far`). A release keeps a copy of both, as of
 the fence. Known are whole warps, whose lanes count as one; in kernels with mbarriers, which order
 single threads, single threads. Where only some lanes of a warp waited for an mbarrier, the others
-learn of it at the next synchronisation of the warp: until then `some_know` holds for those lanes
+learn of it at the next synchronisation of the warp: until then `lane_known` holds for those lanes
 alone.
 
 Source: PTX ISA, Memory Consistency Model (release and acquire patterns, causality order).
@@ -38,7 +38,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 SHIFT = 32  # bits of a stamp that count what a warp has handed on
 _ALWAYS = 1 << 62  # known of threads that do not exist
-_MAX_KEPT = 1 << 26  # bytes of released knowledge; beyond, what no place holds is dropped
+_MAX_RELEASED = 1 << 26  # bytes of released knowledge; beyond, what no place holds is dropped
 MAX_WARPS = 1 << 18
 """Warps of a launch for which order between blocks is kept."""
 
@@ -69,29 +69,29 @@ class Ledger:
     def __init__(self) -> None:
         self.items: dict[int, Released] = {}
         self.count = 0
-        self.held = 0
+        self.nbytes = 0
         self.versions: list[Array] = []  # by place of a memory: number of what its value released
 
     def places(self, size: int) -> Array:
         """Versions of a memory of this many places."""
-        made = np.full(size, -1, np.int32)
-        self.versions.append(made)
-        return made
+        versions = np.full(size, -1, np.int32)
+        self.versions.append(versions)
+        return versions
 
     def forget(self) -> bool:
         """Drop the knowledge that no place holds any more, if all of it takes much memory."""
-        if self.held <= _MAX_KEPT:
+        if self.nbytes <= _MAX_RELEASED:
             return False
         alive = {int(n) for v in self.versions for n in np.unique(v)}
         self.items = {n: i for n, i in self.items.items() if n in alive}
-        self.held = sum(i.nbytes for i in self.items.values())
+        self.nbytes = sum(i.nbytes for i in self.items.values())
         return True
 
     def enter(self, item: Released) -> int:
         """Give knowledge a number."""
         self.count += 1
         self.items[self.count] = item
-        self.held += item.nbytes
+        self.nbytes += item.nbytes
         return self.count
 
 
@@ -107,7 +107,7 @@ def _any_lane(lanes: Array) -> Array:
 
 
 class _Far:
-    """What is handed on about other blocks: stamps with and without a fence, and what awaits one."""
+    """What is handed on about other blocks: stamps with and without a fence, what awaits one."""
 
     def __init__(self) -> None:
         self.far: Array | None = None
@@ -133,9 +133,19 @@ class Clock:
         flags: bool,
         synchronise: Callable[[Mask | None], None],
     ) -> None:
-        """epoch: barriers of each block so far. threads: single threads are ordered. flags: fences,
-        flags and locks order, blocks too. synchronise: told where one lane of a warp hands on to
-        another."""
+        """Nobody knows of anybody yet.
+
+        Parameters
+        ----------
+        epoch
+            Barriers of each block so far: int64 (blocks,).
+        threads
+            Whether single threads are ordered, not warps alone.
+        flags
+            Whether fences, flags and locks order, blocks too.
+        synchronise
+            Called where one lane of a warp hands on to another.
+        """
         self.state, self.ledger = state, ledger
         self.threads, self.flags, self.synchronise = threads, flags, synchronise
         nb, nw = state.blocks, state.warp_shape.warps
@@ -159,17 +169,17 @@ class Clock:
         self.dirty = np.zeros(nb, bool)  # blocks with something for their barrier to hand on
         self.cache: dict[tuple[int, int, int], int] = {}
         self.viewed: tuple[Array, Array] | None = None
-        self.some_know = self.known.copy() if threads else None
-        self.some = np.zeros((nb, nw, 32), bool)  # lanes for which some_know holds
-        self.anyone = False  # whether `some` holds any lane
+        self.lane_known = self.known.copy() if threads else None
+        self.lanes_ahead = np.zeros((nb, nw, 32), bool)  # lanes for which lane_known holds
+        self.any_ahead = False  # whether there is one
         # By barrier and block: what those did and knew that bar.arrive counted, units and _Far.
-        self.left: dict[tuple[int, int], Array] = {}
-        self.left_far: dict[tuple[int, int], _Far] = {}
+        self.at_barrier: dict[tuple[int, int], Array] = {}
+        self.far_at_barrier: dict[tuple[int, int], _Far] = {}
         self.arriving: dict[int, Array] = {}  # by mbarrier: what those that arrived knew
-        self.complete_: dict[int, Array] = {}  # the same when its last phase was completed
+        self.last_phase: dict[int, Array] = {}  # the same when its last phase was completed
         # The same of other blocks, by mbarrier and block.
-        self.arriving_far: dict[tuple[int, int], _Far] = {}
-        self.complete_far: dict[tuple[int, int], _Far] = {}
+        self.far_arriving: dict[tuple[int, int], _Far] = {}
+        self.far_of_last_phase: dict[tuple[int, int], _Far] = {}
 
     # -- stamps ----------------------------------------------------------------------------------
 
@@ -207,10 +217,10 @@ class Clock:
         """What some thread of each warp knows of all: stamps, int64 (blocks, warps, threads or
         warps).
         """
-        if self.some_know is None or not self.anyone:
+        if self.lane_known is None or not self.any_ahead:
             return self.known
-        wise = _any_lane(self.some)[..., None]
-        return np.where(wise, np.maximum(self.known, self.some_know), self.known)
+        waiters = _any_lane(self.lanes_ahead)[..., None]
+        return np.where(waiters, np.maximum(self.known, self.lane_known), self.known)
 
     # -- what the kernel does --------------------------------------------------------------------
 
@@ -287,9 +297,9 @@ class Clock:
     def _publish(self, column: int, warp: int, before: int) -> int:
         """Number of what a strong write of a warp releases. before: what the place held, or -1."""
         key = (column, warp, before)
-        found = self.cache.get(key)
-        if found is not None:
-            return found
+        cached = self.cache.get(key)
+        if cached is not None:
+            return cached
         block, own = int(self.linear[column]), self._own(column)
         near, row = self.near_out[0][column, warp].copy(), None
         near_far = self.far_out[0][column, warp]
@@ -317,7 +327,7 @@ class Clock:
     def read(
         self, versions: Array, place: Array, column: Array, warp: Array, scope: int | None
     ) -> None:
-        """A strong read of places (flat, with block and warp of each lane). scope: of an acquire."""
+        """A strong read of places: flat, with each lane's block and warp. scope: of an acquire."""
         numbers = versions[place]
         fresh = (numbers >= 0) & (numbers != self.last[column, warp])
         if not fresh.any():
@@ -410,8 +420,8 @@ class Clock:
         every = np.ones((self.blocks, self.warps), bool)
         blocks = np.ones(self.blocks, bool) if opened is None else opened.reshape(-1)
         self._share(every & blocks.reshape(-1, 1), np.flatnonzero(blocks & self.dirty), True)
-        self.some[blocks] = False
-        self.anyone = bool(self.some.any())
+        self.lanes_ahead[blocks] = False
+        self.any_ahead = bool(self.lanes_ahead.any())
         self.epoch = self.epoch + blocks
         self.viewed = None
 
@@ -424,10 +434,10 @@ class Clock:
         for c in (int(c) for c in np.flatnonzero(which.any(axis=1))):
             warps = np.flatnonzero(which[c])
             best = self._best(c, warps)
-            old = self.left.get((at, c))
-            self.left[at, c] = best if old is None else np.maximum(old, best)
+            old = self.at_barrier.get((at, c))
+            self.at_barrier[at, c] = best if old is None else np.maximum(old, best)
             for w in (int(w) for w in warps) if self.flags else ():
-                far = self.left_far.setdefault((at, c), _Far())
+                far = self.far_at_barrier.setdefault((at, c), _Far())
                 far.join(self.far[c, w], self.seen[c, w], self.pending.get((c, w), {}))
         self.ticks = self.ticks + which
         self.cache = {}
@@ -440,9 +450,9 @@ class Clock:
     def _best(self, c: int, warps: Array) -> Array:
         """What some warps of a block know together, their own doings included: (units,)."""
         best: Array = self.known[c][warps].max(axis=0)
-        if self.some_know is not None:
-            wise = warps[self.some[c, warps].any(axis=1)]
-            best = np.maximum(best, self.some_know[c][wise].max(axis=0, initial=-1))
+        if self.lane_known is not None:
+            waiters = warps[self.lanes_ahead[c, warps].any(axis=1)]
+            best = np.maximum(best, self.lane_known[c][waiters].max(axis=0, initial=-1))
         own = self._own_units()[warps].any(axis=0) & (best < _ALWAYS)
         best[own] = self._units(self.stamp()[c])[own]
         return best
@@ -455,9 +465,9 @@ class Clock:
         for c in (int(c) for c in np.flatnonzero(which.any(axis=1))):
             warps = np.flatnonzero(which[c])
             best = self._best(c, warps)
-            left = None if at is None else self.left.pop((at, c), None)
-            self.known[c][warps] = best if left is None else np.maximum(best, left)
-            far = None if at is None else self.left_far.pop((at, c), None)
+            stored = None if at is None else self.at_barrier.pop((at, c), None)
+            self.known[c][warps] = best if stored is None else np.maximum(best, stored)
+            far = None if at is None else self.far_at_barrier.pop((at, c), None)
             if far is not None:
                 self._take_far(far, c, warps)
         self._share(which, np.flatnonzero(which.any(axis=1)), False)
@@ -488,7 +498,7 @@ class Clock:
 
     def warp(self, mask: Mask | None) -> None:
         """The lanes of warps synchronise: what each did, and knows, all know."""
-        if self.some_know is None:
+        if self.lane_known is None:
             return
         here = self.threads_of(mask)
         stamp = self.stamp()
@@ -496,11 +506,11 @@ class Clock:
         own = np.arange(self.warps)
         known[:, own, own] = np.where(here, stamp[..., None], known[:, own, own])
         act = _any_lane(here)
-        if self.anyone:
+        if self.any_ahead:
             full = act & ~_any_lane(~here & self.threads_of(self.state.alive))
-            np.maximum(self.known, np.where(full[..., None], self.some_know, -1), out=self.known)
-            self.some &= ~full[..., None]
-            self.anyone = bool(self.some.any())
+            np.maximum(self.known, np.where(full[..., None], self.lane_known, -1), out=self.known)
+            self.lanes_ahead &= ~full[..., None]
+            self.any_ahead = bool(self.lanes_ahead.any())
         self.ticks = self.ticks + act
 
     # -- mbarriers -------------------------------------------------------------------------------
@@ -533,20 +543,20 @@ class Clock:
         """What those that arrive (bool, (blocks, warps, 32)) did and knew, added to what others
         did.
         """
-        assert self.some_know is not None
+        assert self.lane_known is not None
         own, act, know = np.arange(self.warps), _any_lane(lanes), self.known
-        if self.anyone:
-            wise = _any_lane(lanes & self.some)
-            know = np.where(wise[..., None], np.maximum(know, self.some_know), know)
+        if self.any_ahead:
+            waiters = _any_lane(lanes & self.lanes_ahead)
+            know = np.where(waiters[..., None], np.maximum(know, self.lane_known), know)
         know = know.copy().reshape(self.blocks, self.warps, self.warps, 32)
         know[:, own, own] = np.where(lanes, self.stamp()[..., None], know[:, own, own])
-        given = np.where(act[..., None], know.reshape(self.known.shape), -1).max(axis=1)
+        gathered = np.where(act[..., None], know.reshape(self.known.shape), -1).max(axis=1)
         self.ticks = self.ticks + act
         self.viewed = None
         for c, w in np.argwhere(act) if self.flags else ():
-            far = self.arriving_far.setdefault((at, int(c)), _Far())
+            far = self.far_arriving.setdefault((at, int(c)), _Far())
             far.join(self.far[c, w], self.seen[c, w], self.pending.get((int(c), int(w)), {}))
-        return given if into is None else np.maximum(into, given)
+        return gathered if into is None else np.maximum(into, gathered)
 
     def complete(self, barriers: Array) -> None:
         """Phases are complete: bool (words, blocks), true at the first word of the mbarrier."""
@@ -557,26 +567,26 @@ class Clock:
 
     def _completed(self, at: int, arrived: Array, here: Array) -> None:
         """A phase of the mbarriers at an offset is complete. here: in which blocks."""
-        old = self.complete_.setdefault(at, np.full_like(arrived, -1))
+        old = self.last_phase.setdefault(at, np.full_like(arrived, -1))
         np.maximum(old, np.where(here[:, None], arrived, -1), out=old)
         self._completed_far(at, here)
 
     def _completed_far(self, at: int, here: Array) -> None:
         for c in (int(c) for c in np.flatnonzero(here)):
-            if arriving := self.arriving_far.get((at, c)):
-                done = self.complete_far.setdefault((at, c), _Far())
+            if arriving := self.far_arriving.get((at, c)):
+                done = self.far_of_last_phase.setdefault((at, c), _Far())
                 done.join(arriving.far, arriving.seen, arriving.pending)
 
     def acquire(self, offset: Array, mask: Mask | None) -> None:
         """Threads learn that a phase is complete, and with it what was done before it."""
         for at, lanes in self._by_barrier(offset, mask):
-            got = self.complete_.get(at)
+            got = self.last_phase.get(at)
             if got is not None:
                 self._take(at, lanes, got)
 
     def _take(self, at: int, lanes: Array, got: Array) -> None:
-        """Threads (bool, (blocks, warps, 32)) learn what a phase has gathered: (blocks, threads)."""
-        assert self.some_know is not None
+        """Threads, bool (blocks, warps, 32), learn what a phase has gathered: (blocks, threads)."""
+        assert self.lane_known is not None
         live, act = self.threads_of(self.state.alive), _any_lane(lanes)
         self._acquire_far(at, act)
         full = act & ~_any_lane(~lanes & live)
@@ -585,14 +595,14 @@ class Clock:
         partly = act & ~full
         if partly.any():
             gain = np.where(partly[..., None], got[:, None, :], -1)
-            np.maximum(self.some_know, gain, out=self.some_know)
-            self.some |= lanes & partly[..., None]
-            self.anyone = True
+            np.maximum(self.lane_known, gain, out=self.lane_known)
+            self.lanes_ahead |= lanes & partly[..., None]
+            self.any_ahead = True
 
     def _acquire_far(self, at: int, act: Array) -> None:
-        """What the arrivals knew of other blocks, warps that waited know; their lanes count as one."""
+        """Warps that waited learn what arrivals knew of other blocks; their lanes count as one."""
         for c in (int(c) for c in np.flatnonzero(act.any(axis=1))) if self.flags else ():
-            done = self.complete_far.get((at, c))
+            done = self.far_of_last_phase.get((at, c))
             if done is not None:
                 self._take_far(done, c, np.flatnonzero(act[c]))
 
@@ -609,10 +619,10 @@ class Clock:
         """mbarriers are set up anew."""
         for at in (int(at) for at in np.unique(offset)):
             self.arriving.pop(at, None)
-            self.complete_.pop(at, None)
-            for kept in (self.arriving_far, self.complete_far):
-                for key in [k for k in kept if k[0] == at]:
-                    del kept[key]
+            self.last_phase.pop(at, None)
+            for table in (self.far_arriving, self.far_of_last_phase):
+                for key in [k for k in table if k[0] == at]:
+                    del table[key]
 
     # -- what is ordered -------------------------------------------------------------------------
 
@@ -622,19 +632,27 @@ class Clock:
         unit = other if self.threads else other >> 5
         out = (stamp >> SHIFT) < self.epoch[column]
         out |= stamp <= self.known[column, warp, unit]
-        if self.anyone and not out.all():
-            assert self.some_know is not None
-            wise = self.some[column, warp, thread & 31]
-            out |= wise & (stamp <= self.some_know[column, warp, unit])
+        if self.any_ahead and not out.all():
+            assert self.lane_known is not None
+            waiters = self.lanes_ahead[column, warp, thread & 31]
+            out |= waiters & (stamp <= self.lane_known[column, warp, unit])
         return np.asarray(out)
 
     def before(
         self, gid: Array, stamp: Array, column: Array, thread: Array, fresh: Array | None
     ) -> Array:
-        """Whether accesses of threads `gid` of the launch happen before what threads do now.
+        """Whether earlier accesses happen before what threads do now: bool, flat as all of these.
 
-        The lanes of one warp are not told apart. fresh: places of which no cache can hold an older
-        copy; None: all of them.
+        The lanes of one warp are not told apart.
+
+        Parameters
+        ----------
+        gid, stamp
+            Threads of the launch that made the earlier accesses, and when.
+        column, thread
+            Block of the batch and thread in it that access the same place now.
+        fresh
+            Places of which no cache can hold an older copy; None: all of them.
         """
         block, other = gid // self.state.threads, gid % self.state.threads
         here = block == self.linear[column]
@@ -648,8 +666,8 @@ class Clock:
             theirs = block[apart] * self.warps + (other[apart] >> 5)
             self._by_fences(out, apart, mine, theirs, stamp, self.far)
             if fresh is None or fresh.any():
-                left = np.flatnonzero(~out[apart] & (True if fresh is None else fresh[apart]))
-                self._by_fences(out, apart[left], mine[left], theirs[left], stamp, self.seen)
+                rest = np.flatnonzero(~out[apart] & (True if fresh is None else fresh[apart]))
+                self._by_fences(out, apart[rest], mine[rest], theirs[rest], stamp, self.seen)
         return np.asarray(out)
 
     def _by_fences(
@@ -679,14 +697,17 @@ class Clock:
         if self.pending.get((column, warp)):
             return (
                 "The second has read a flag or a lock that another block had set, but no "
-                "__threadfence() stands between that read and this access: a cache of its SM may hold "
-                "an older value"
+                "__threadfence() stands between that read and this access: a cache of its SM may "
+                "hold an older value"
             )
         block, other = gid // s.threads, gid % s.threads // 32
         at = np.flatnonzero(self.linear == block)
         if len(at) and self.near_out[1][at[0], :, other * self.each].max() < stamp:
             return (
-                "The first has made no __threadfence() since, so a flag or a lock that its block sets "
-                "does not say that the data are there"
+                "The first has made no __threadfence() since, so a flag or a lock that its block "
+                "sets does not say that the data are there"
             )
-        return "The second has not seen, by a flag or a lock and __syncthreads(), that the first is done"
+        return (
+            "The second has not seen, by a flag or a lock and __syncthreads(), that the first is "
+            "done"
+        )

@@ -78,7 +78,7 @@ class ClusterView:
         return self.by_cluster(self.state.warps_active(mask).T).T
 
     def coded(self, offset: Array, owner: Array | None) -> Array:
-        """Offsets in shared memory with the rank of the block they lie in; its own for owner None."""
+        """Offsets in shared memory with the rank of their block; for owner None, each its own."""
         rank = self.rank if owner is None else self.peers.rank[owner]
         return offset + (rank << RANK_SHIFT)
 
@@ -118,9 +118,9 @@ class ClusterView:
         block = x + rank % cx, y + rank // cx % cy, z + rank // (cx * cy)
         return f"{self.state.thread_text(inside)} of block {block}"
 
-    def find(self, *said: Any, threads: tuple[int, ...] = (), **more: Any) -> None:
+    def find(self, *fault: Any, threads: tuple[int, ...] = (), **more: Any) -> None:
         """Enter a fault, as `State.find` does."""
-        self.state.find(*said, threads=tuple(t % self.padded for t in threads), **more)
+        self.state.find(*fault, threads=tuple(t % self.padded for t in threads), **more)
 
 
 class ClusterClock(Clock):
@@ -141,25 +141,24 @@ class ClusterClock(Clock):
         synchronise: Callable[[Mask | None], None],
     ) -> None:
         """flags, synchronise: as for `Clock`. Single threads are ordered."""
-        self.view_ = view
+        self.cluster_view = view
         epoch = np.zeros(view.blocks, np.int64)
         state: Any = view
         super().__init__(state, ledger, epoch, threads=True, flags=flags, synchronise=synchronise)
         lanes = np.arange(view.threads) % view.padded
         self._always(lanes >= view.state.threads)
-        self.met: Array | None = (
-            None  # what those knew that arrived at the barrier of their cluster
-        )
+        # What those knew that arrived at the barrier of their cluster.
+        self.met: Array | None = None
         self.opened: Array | None = None  # the same when it opened last
 
     def _always(self, nobody: Array) -> None:
         """Threads that do not exist are known of."""
-        for known in (self.known, self.some_know, *self.near_out):
+        for known in (self.known, self.lane_known, *self.near_out):
             if known is not None:
                 known[..., nobody] = 1 << 62
 
     def threads_of(self, mask: Mask | None) -> Array:
-        s, view = self.view_.state, self.view_
+        s, view = self.cluster_view.state, self.cluster_view
         arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
         full = np.zeros((s.blocks, view.padded), bool)
         full[:, : s.threads] = np.broadcast_to(arr, s.shape).reshape(s.threads, s.blocks).T
@@ -167,7 +166,7 @@ class ClusterClock(Clock):
 
     def _by_barrier(self, offset: Array, mask: Mask | None) -> list[tuple[int, Array]]:
         """As for blocks; offsets carry the ranks of the blocks that they lie in."""
-        s, view, lanes = self.view_.state, self.view_, self.threads_of(mask)
+        s, view, lanes = self.cluster_view.state, self.cluster_view, self.threads_of(mask)
         full = np.full((s.blocks, view.padded), -1, np.int64)
         full[:, : s.threads] = np.broadcast_to(offset, s.shape).reshape(s.threads, s.blocks).T
         at = view.by_cluster(full).reshape(lanes.shape)
@@ -176,21 +175,21 @@ class ClusterClock(Clock):
     def complete(self, barriers: Array) -> None:
         """Phases are complete: bool (words, blocks), true at the first word of the mbarrier."""
         for at, arrived in self.arriving.items():
-            columns = self.view_.peers.members[:, at >> RANK_SHIFT]
+            columns = self.cluster_view.peers.members[:, at >> RANK_SHIFT]
             here = barriers[(at & _OFFSET) >> 2][columns]
             if here.any():
                 self._completed(at, arrived, here)
 
     def forget(self, offset: Array) -> None:
         """mbarriers are set up anew, in every block."""
-        ranks = np.arange(self.view_.peers.size) << RANK_SHIFT
+        ranks = np.arange(self.cluster_view.peers.size) << RANK_SHIFT
         super().forget(np.add.outer(ranks, np.unique(offset)))
 
     # -- barriers --------------------------------------------------------------------------------
 
     def _of_rank(self, which: Array, rank: int) -> Array:
         """bool (clusters, warps): those of `which` that are warps of the block of a rank."""
-        each = self.warps // self.view_.peers.size
+        each = self.warps // self.cluster_view.peers.size
         out = np.zeros_like(which)
         here = slice(rank * each, (rank + 1) * each)
         out[:, here] = which[:, here]
@@ -198,7 +197,7 @@ class ClusterClock(Clock):
 
     def interval(self, opened: Array | None) -> None:
         """A barrier of whole blocks opens: bool, of which (None: of all)."""
-        view = self.view_
+        view = self.cluster_view
         blocks = np.ones(view.memories, bool) if opened is None else opened.reshape(-1)
         each = self.warps // view.peers.size
         self._meet_by_rank(view.by_cluster(np.repeat(blocks[:, None], each, axis=1)))
@@ -206,7 +205,7 @@ class ClusterClock(Clock):
     def leave(self, barrier: int, mask: Mask | None) -> None:
         """bar.arrive: what threads did and knew stays at a barrier of their block."""
         which = self._lanes(mask)
-        for rank in range(self.view_.peers.size):
+        for rank in range(self.cluster_view.peers.size):
             self._leave(barrier + BARRIERS * rank, self._of_rank(which, rank))
 
     def join(self, groups: Sequence[Mask | None], barrier: int) -> None:
@@ -216,7 +215,7 @@ class ClusterClock(Clock):
         self._meet_by_rank(np.any([self._lanes(m) for m in groups], axis=0), barrier)
 
     def _meet_by_rank(self, which: Array, barrier: int | None = None) -> None:
-        for rank in range(self.view_.peers.size):
+        for rank in range(self.cluster_view.peers.size):
             here = self._of_rank(which, rank)
             if here.any():
                 self._meet(here, None if barrier is None else barrier + BARRIERS * rank)
@@ -230,7 +229,7 @@ class ClusterClock(Clock):
         """Barriers of clusters open: bool (blocks,)."""
         if self.met is None:
             return
-        here = blocks[self.view_.peers.members[:, 0]]
+        here = blocks[self.cluster_view.peers.members[:, 0]]
         self.opened = np.where(here[:, None], self.met, -1 if self.opened is None else self.opened)
         self._completed_far(_CLUSTER, here)
 

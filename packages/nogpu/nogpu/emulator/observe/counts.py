@@ -80,10 +80,22 @@ def _bank_depth(words: Array) -> Array:
 def wavefronts(
     shape: WarpShape, byte_address: Array, width: int, active: ActiveLanes | None, load: bool
 ) -> Array:
-    """Wavefronts of each request: int64 (w1, w2, p, q).
+    """Wavefronts of each request.
 
-    byte_address: int64 from `WarpShape.lanes`. active: None for all lanes. width: bytes a lane.
-    load: loads may merge phases, stores do not.
+    Parameters
+    ----------
+    byte_address
+        int64, from `WarpShape.lanes`.
+    width
+        Bytes a lane.
+    active
+        None: all lanes.
+    load
+        Loads may merge phases, stores do not.
+
+    Returns
+    -------
+    int64 (w1, w2, p, q)
     """
     words = byte_address >> 2
     if width > 4 or active is not None:
@@ -222,13 +234,13 @@ class Tally(Observer):
 
     def _shared(self, access: Access) -> None:
         where, index = access.where, access.site.index
-        found = self.before.get(index)
-        if found is None or found[0] is not where:
-            found = self.before[index] = (where, *self._take_shared(access))
+        cached = self.before.get(index)
+        if cached is None or cached[0] is not where:
+            cached = self.before[index] = (where, *self._take_shared(access))
         stats = self.stats[index]
-        stats.requests += found[1]
-        stats.wavefronts += found[2]
-        stats.lanes += found[3]
+        stats.requests += cached[1]
+        stats.wavefronts += cached[2]
+        stats.lanes += cached[3]
 
     def _take_shared(self, access: Access) -> tuple[int, int, int]:
         """(requests, wavefronts, lanes) of a shared access; its variable is noted."""

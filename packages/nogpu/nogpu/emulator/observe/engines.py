@@ -22,8 +22,9 @@ from nogpu.emulator.machine.accused import Who, accuse
 from nogpu.emulator.machine.bulk import PIECE
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.lanes import WARP
-from nogpu.emulator.machine.masks import array_of
-from nogpu.emulator.observe.lasts import LastJudge
+from nogpu.emulator.observe.initialised import requester
+from nogpu.emulator.observe.last_access import LastAccessJudge
+from nogpu.emulator.observe.log import flat_lanes
 from nogpu.emulator.ptx.layout import RANK_SHIFT
 
 if TYPE_CHECKING:
@@ -62,9 +63,8 @@ class EngineWatch(Observer):
         self.read_time: dict[int, Array] = {}
         self.read_site: dict[int, Array] = {}
         seen: Any = s if self.view is None else self.view
-        self.counted: dict[
-            tuple[int, int], Array
-        ] = {}  # by barrier and rank: known to those it counted
+        # By barrier and rank: what those know that it has counted.
+        self.counted: dict[tuple[int, int], Array] = {}
         self.known = np.zeros((seen.blocks, seen.warp_shape.warps, _UNITS), np.int64)
         self.arriving: dict[int, Array] = {}  # by mbarrier: (blocks, units)
         self.over: dict[int, Array] = {}
@@ -130,21 +130,21 @@ class EngineWatch(Observer):
         self._against_reads(bulk, place, thread, column, "copies to it")
         self._against_inits(bulk)
         granule = self._granules(bulk)
-        if isinstance(judge, LastJudge):
+        if isinstance(judge, LastAccessJudge):
             judge.engine_writes(bulk.site, granule.reshape(-1), *self._each(bulk, granule))
         self.unfenced[granule.reshape(-1)] = False
         assert bulk.barrier is not None
         coded = self._coded(bulk.barrier, bulk.owner)
         cluster = self._seen(bulk.thread, bulk.owner)[1]
         for at in np.unique(coded):
-            chosen = coded == at
+            which = coded == at
             unit = self._unit("copy", int(at))
-            places = place[chosen].reshape(-1)
+            places = place[which].reshape(-1)
             self.wrote_unit[places] = unit
             self.wrote_time[places] = self.time
             self.wrote_site[places] = bulk.site.index
             into = self.arriving.setdefault(int(at), np.zeros_like(self.met))
-            into[cluster[chosen], unit] = self.time
+            into[cluster[which], unit] = self.time
         self.first.engine_wrote(bulk)
 
     def _each(self, bulk: Bulk, granule: Array) -> tuple[Array, Array]:
@@ -163,7 +163,7 @@ class EngineWatch(Observer):
         self.first.engine_reads(bulk)
         self._against_copies(bulk, place, thread, column, verb)
         granule = self._granules(bulk)
-        if isinstance(judge, LastJudge):
+        if isinstance(judge, LastAccessJudge):
             judge.engine_reads(bulk.site, granule.reshape(-1), *self._each(bulk, granule))
             self._proxies(bulk, granule.reshape(len(granule), -1), verb)
         for unit, rows in self._by_unit(bulk):
@@ -201,13 +201,12 @@ class EngineWatch(Observer):
         if access.space != "shared" or access.site.op == "barrier":
             return
         s, where = self.state, access.where
-        chosen = np.broadcast_to(array_of(where.mask), s.shape)
-        offset = np.broadcast_to(where.offset, s.shape)[chosen]
+        home = s.block_index if where.owner is None else where.owner
+        offset, column, owner, thread = flat_lanes(
+            s, where.mask, where.offset, s.block_index, home, s.thread
+        )
         if not len(offset):
             return
-        column = np.broadcast_to(s.block_index, s.shape)[chosen]
-        owner = column if where.owner is None else np.broadcast_to(where.owner, s.shape)[chosen]
-        thread = np.broadcast_to(s.thread, s.shape)[chosen]
         place = offset // PIECE * self.columns + owner
         verb = "reads it" if access.site.op == "load" else "writes it"
         self._against_copies(access, place, thread, column, verb)
@@ -230,24 +229,24 @@ class EngineWatch(Observer):
         """What these threads know to be written, the engines may read from here on."""
         self.inits(mask)
         judge = self.races.shared
-        if not isinstance(judge, LastJudge):
+        if not isinstance(judge, LastAccessJudge):
             return
         place = np.flatnonzero(self.unfenced)
         if not len(place):
             return
         column = self._seen(place, place % self.columns)[1]
         lanes = judge.clock.threads_of(mask)  # (blocks, warps, 32)
-        chosen = lanes.reshape(len(lanes), -1)
+        fenced = lanes.reshape(len(lanes), -1)
         writer, time, _ = judge.written(place)
         shown = writer < 0
-        left = np.flatnonzero(~shown)
-        shown[left] = chosen[column[left], writer[left]]
+        rest = np.flatnonzero(~shown)
+        shown[rest] = fenced[column[rest], writer[rest]]
         for warp in np.flatnonzero(lanes.any(axis=(0, 2))):
             some = np.asarray(lanes[:, warp].any(axis=1))
-            left = np.flatnonzero(~shown & some[column])
-            if len(left):
-                thread = warp * 32 + np.argmax(lanes[:, warp], axis=1)[column[left]]
-                shown[left] = judge.clock.knows(writer[left], time[left], column[left], thread)
+            rest = np.flatnonzero(~shown & some[column])
+            if len(rest):
+                thread = warp * 32 + np.argmax(lanes[:, warp], axis=1)[column[rest]]
+                shown[rest] = judge.clock.knows(writer[rest], time[rest], column[rest], thread)
         self.unfenced[place[shown]] = False
 
     # -- what they may not do --------------------------------------------------------------------
@@ -282,21 +281,21 @@ class EngineWatch(Observer):
             if not bad.any():
                 continue
             if kind == "product":
-                said = "the product of line {line} may still read it"
+                reason = "the product of line {line} may still read it"
                 cure = (
-                    "Let the warpgroup wait for its products (wgmma.wait_group), then arrive at a barrier that the "
-                    "writer waits for"
+                    "Let the warpgroup wait for its products (wgmma.wait_group), then arrive at a "
+                    "barrier that the writer waits for"
                 )
             elif kind == "copy":
-                said = "the copy engine may still read it for the copy of line {line}"
+                reason = "the copy engine may still read it for the copy of line {line}"
                 cure = (
-                    "The mbarrier of the block that receives it counts its bytes: let that block wait for the phase and "
-                    "then arrive at a barrier that the writer waits for"
+                    "The mbarrier of the block that receives it counts its bytes: let that block "
+                    "wait for the phase and then arrive at a barrier that the writer waits for"
                 )
             else:
-                said = "the copy engine may still read it for the copy of line {line}"
+                reason = "the copy engine may still read it for the copy of line {line}"
                 cure = "Wait for the group of that copy first (cp.async.bulk.wait_group.read)"
-            self._find(what, place, thread, column, bad, self.read_site[unit], verb, said, cure)
+            self._find(what, place, thread, column, bad, self.read_site[unit], verb, reason, cure)
 
     def _against_inits(self, bulk: Bulk) -> None:
         """An engine may count at an mbarrier only after a fence has shown it that there is one."""
@@ -305,18 +304,16 @@ class EngineWatch(Observer):
         lines = self.new[bulk.barrier >> 3, bulk.owner]
         if not lines.any():
             return
-        request = int(np.flatnonzero(lines)[0])
-        line, s = int(lines[request]), self.state
-        lane = Who(
-            s, int(bulk.thread[request]), int(bulk.column[request]), int(np.count_nonzero(lines))
-        )
+        line = int(lines[lines != 0][0])
+        lane = requester(self.state, bulk, lines)
         accuse(
             "race",
             bulk.site.line,
             lane,
-            f"the bytes of this copy of {lane} are counted at an mbarrier that line {line} has initialised, and no "
-            "fence stands between: the engine may not see it yet. Put fence.mbarrier_init or fence.proxy.async after "
-            "mbarrier.init, before the barrier of the block",
+            f"the bytes of this copy of {lane} are counted at an mbarrier that line {line} has "
+            "initialised, and no fence stands between: the engine may not see it yet. Put "
+            "fence.mbarrier_init or fence.proxy.async after mbarrier.init, before the barrier of "
+            "the block",
             other_line=line,
         )
         self.new[bulk.barrier >> 3, bulk.owner] = 0  # said once
@@ -326,24 +323,21 @@ class EngineWatch(Observer):
         bad = np.asarray(self.unfenced[granule], bool)
         if not bad.any():
             return
-        request, i = (int(x) for x in np.argwhere(bad)[0])
-        s, place = self.state, int(granule[request, i])
+        s, place = self.state, int(granule[bad][0])
         judge = self.races.shared
         line = 0
-        if isinstance(judge, LastJudge):
+        if isinstance(judge, LastAccessJudge):
             writer, _, wrote = (int(x[0]) for x in judge.written(np.array([place])))
             line = s.sites[wrote].line if writer >= 0 else 0
         name, where = s.shared_name(place // self.columns * self.granule)
-        lane = Who(
-            s, int(bulk.thread[request]), int(bulk.column[request]), int(np.count_nonzero(bad))
-        )
+        lane = requester(s, bulk, bad)
         accuse(
             "race",
             bulk.site.line,
             lane,
-            f"{where}: an engine {verb} for {lane}, and an ordinary store wrote it (line {line}) without a fence "
-            "between the two ways to memory: the engine may see what was there before. Put fence.proxy.async after the "
-            "stores, before the barrier",
+            f"{where}: an engine {verb} for {lane}, and an ordinary store wrote it (line {line}) "
+            "without a fence between the two ways to memory: the engine may see what was there "
+            "before. Put fence.proxy.async after the stores, before the barrier",
             array=name,
             index=where,
             other_line=line,
@@ -360,7 +354,7 @@ class EngineWatch(Observer):
         bad: Array,
         sites: Array,
         verb: str,
-        said: str,
+        reason: str,
         cure: str,
     ) -> None:
         s = self.state
@@ -374,7 +368,7 @@ class EngineWatch(Observer):
             "race",
             what.site.line,
             lane,
-            f"{where}: {by}{verb} while {said.format(line=line)}. {cure}",
+            f"{where}: {by}{verb} while {reason.format(line=line)}. {cure}",
             array=name,
             index=where,
             other_line=line,
@@ -395,11 +389,10 @@ class EngineWatch(Observer):
         if offset.size == 1 and self.view is None:
             return [(int(offset.reshape(())), self._warps(mask))]
         s = self.state
-        chosen = np.broadcast_to(array_of(mask), s.shape)
-        column = np.broadcast_to(s.block_index, s.shape)[chosen]
-        whose = column if owner is None else np.broadcast_to(owner, s.shape)[chosen]
-        at = self._coded(np.broadcast_to(offset, s.shape)[chosen], whose)
-        thread, block = self._seen(np.broadcast_to(s.thread, s.shape)[chosen], column)
+        home = s.block_index if owner is None else owner
+        at, home, thread, column = flat_lanes(s, mask, offset, home, s.thread, s.block_index)
+        at = self._coded(at, home)
+        thread, block = self._seen(thread, column)
         out = []
         for one in np.unique(at):
             which = np.zeros(self.known.shape[:2], bool)
@@ -413,20 +406,19 @@ class EngineWatch(Observer):
         s = self.state
         if self.new is None:
             self.new = np.zeros((s.launch.shared_bytes // 8 + 1, s.blocks), np.int32)
-        place, block = (np.broadcast_to(x, s.shape) for x in (where.offset >> 3, s.block_index))
-        here = slice(None) if where.mask is None else np.broadcast_to(where.mask.arr, s.shape)
-        self.new[place[here], block[here]] = line
+        place, block = flat_lanes(s, where.mask, where.offset >> 3, s.block_index)
+        self.new[place, block] = line
         for at in (int(at) for at in np.unique(where.offset)):
-            for kept in (self.arriving, self.over):
-                for key in [k for k in kept if k & _OFFSET == at]:
-                    del kept[key]
+            for table in (self.arriving, self.over):
+                for key in [k for k in table if k & _OFFSET == at]:
+                    del table[key]
 
     def arrive(self, where: Where) -> None:
         """What warps know goes to the mbarriers that they arrive at."""
         for at, which in self._by_barrier(where.offset, where.owner, where.mask):
-            given = np.where(which[:, :, None], self.known, 0).max(axis=1)
-            into = self.arriving.setdefault(at, np.zeros_like(given))
-            np.maximum(into, given, out=into)
+            gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
+            into = self.arriving.setdefault(at, np.zeros_like(gathered))
+            np.maximum(into, gathered, out=into)
 
     def complete(self, barriers: Array) -> None:
         """Phases are complete: bool (words, blocks)."""
@@ -473,9 +465,9 @@ class EngineWatch(Observer):
     def left(self, barrier: int, mask: Mask | None) -> None:
         """Warps are counted at a barrier, and go on: what they know stays there."""
         for rank, which in enumerate(self._by_rank(self._warps(mask))):
-            given = np.where(which[:, :, None], self.known, 0).max(axis=1)
+            gathered = np.where(which[:, :, None], self.known, 0).max(axis=1)
             old = self.counted.get((barrier, rank))
-            self.counted[barrier, rank] = given if old is None else np.maximum(old, given)
+            self.counted[barrier, rank] = gathered if old is None else np.maximum(old, gathered)
 
     def named(self, groups: Sequence[Mask | None], barrier: int) -> None:
         """Some warps of blocks have met."""
@@ -489,8 +481,8 @@ class EngineWatch(Observer):
 
     def cluster_arrive(self, mask: Mask | None) -> None:
         """Threads arrive at the barrier of their cluster."""
-        given = np.where(self._warps(mask)[:, :, None], self.known, 0).max(axis=1)
-        np.maximum(self.met, given, out=self.met)
+        gathered = np.where(self._warps(mask)[:, :, None], self.known, 0).max(axis=1)
+        np.maximum(self.met, gathered, out=self.met)
 
     def cluster_complete(self, blocks: Array) -> None:
         """Barriers of clusters open: bool (blocks,)."""
@@ -510,22 +502,26 @@ class EngineWatch(Observer):
         if self.state.waited_in_vain():
             return
         place = np.flatnonzero(self.wrote_unit >= 0)
-        self._left(
+        self._report_unfinished(
             place, self.wrote_unit[place], self.wrote_time[place], self.wrote_site,
-            "may still write it: no thread of the block has waited for the phase of the mbarrier that counts its "
-            "bytes. The shared memory of a block that has ended is another's. Wait for every copy before the end",
+            "may still write it: no thread of the block has waited for the phase of the mbarrier "
+            "that counts its bytes. The shared memory of a block that has ended is another's. "
+            "Wait for every copy before the end",
         )  # fmt: skip
         for (kind, _), unit in self.units.items():
             times = self.read_time.get(unit)
             if kind == "copy" and times is not None:
                 place = np.flatnonzero(times)
-                self._left(
+                self._report_unfinished(
                     place, np.full(len(place), unit), times[place], self.read_site[unit],
-                    "may still read it for another block: nobody has told this one that the bytes are there. Let "
-                    "the blocks of the cluster meet after the wait for them: cluster.sync()",
+                    "may still read it for another block: nobody has told this one that the bytes "
+                    "are there. Let the blocks of the cluster meet after the wait for them: "
+                    "cluster.sync()",
                 )  # fmt: skip
 
-    def _left(self, place: Array, unit: Array, time: Array, sites: Array, says: str) -> None:
+    def _report_unfinished(
+        self, place: Array, unit: Array, time: Array, sites: Array, says: str
+    ) -> None:
         """Places that engines still work on when no warp of their block knows better."""
         s = self.state
         owner = place % self.columns
@@ -533,10 +529,10 @@ class EngineWatch(Observer):
         each = s.warp_shape.warps
         known = self.known.reshape(len(self.known), -1, each, _UNITS).max(axis=2)
         late = time > known[column, thread // WARP // each, unit]
-        told = {other for *_, other in s.launch.faults}  # lines of copies that somebody came before
+        explained = {other for *_, other in s.launch.faults}  # lines of copies already reported
         for index in np.unique(sites[place[late]]):
             line = s.sites[int(index)].line
-            if line in told:
+            if line in explained:
                 continue
             at = np.flatnonzero(late & (sites[place] == index))
             block = s.block_tuple(int(owner[at[0]]))

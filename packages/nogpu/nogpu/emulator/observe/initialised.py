@@ -17,20 +17,26 @@ from nogpu.emulator.machine.memory import Buffer
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
-    from nogpu.emulator.observe.pending import UnderWay
+    from nogpu.emulator.observe.async_copies import AsyncCopyWatch
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def requester(state: State, bulk: Bulk, bad: Array) -> Who:
+    """Who asked an engine for the first of its bad requests: bool, a row a request."""
+    row = int(np.argwhere(bad)[0][0])
+    return Who(state, int(bulk.thread[row]), int(bulk.column[row]), int(np.count_nonzero(bad)))
 
 
 class FirstWrites(Observer):
     """Knows which granules hold something, and reports reads of those that do not."""
 
-    def __init__(self, pending: UnderWay, uninitialised: list[Buffer]) -> None:
+    def __init__(self, copies: AsyncCopyWatch, uninitialised: list[Buffer]) -> None:
         """pending: places that a copy is on its way to are a race, which it reports.
 
         uninitialised: the arrays whose elements count as never written.
         """
-        self.pending = pending
+        self.copies = copies
         self.written = {id(b): np.zeros(-(-b.nbytes // b.granule), bool) for b in uninitialised}
         self.suspects: list[tuple[int, Array, Array, int]] = []  # site, lanes, granule, granules
 
@@ -72,19 +78,14 @@ class FirstWrites(Observer):
             if have.all() and bulk.target.owned is None:
                 del self.written[id(bulk.target)]
         if missing.any() and bulk.site.op != "store":
-            i = tuple(int(x[0]) for x in np.nonzero(missing))
-            lane = Who(
-                self.state,
-                int(bulk.thread[i[0]]),
-                int(bulk.column[i[0]]),
-                int(np.count_nonzero(missing)),
-            )
-            where = bulk.target.index_text(int(bulk.offset[i]))
+            lane = requester(self.state, bulk, missing)
+            where = bulk.target.index_text(int(bulk.offset[missing][0]))
             accuse(
                 "uninitialised",
                 bulk.site.line,
                 lane,
-                f"{where} is {'added to' if bulk.writes else 'copied'} for {lane}, but nobody has written it. Set it first",
+                f"{where} is {'added to' if bulk.writes else 'copied'} for {lane}, but nobody has "
+                "written it. Set it first",
                 array=bulk.target.name,
                 index=where,
             )
@@ -135,19 +136,14 @@ class FirstWrites(Observer):
         missing = ~self.initialised[granule, block]
         if not missing.any():
             return
-        at = tuple(int(x[0]) for x in np.nonzero(missing))
-        lane = Who(
-            self.state,
-            int(bulk.thread[at[0]]),
-            int(bulk.column[at[0]]),
-            int(np.count_nonzero(missing)),
-        )
-        name, where = self.state.shared_name(int(granule[at]) * self.granule)
+        lane = requester(self.state, bulk, missing)
+        name, where = self.state.shared_name(int(granule[missing][0]) * self.granule)
         accuse(
             "uninitialised",
             bulk.site.line,
             lane,
-            f"{where} is read by an engine for {lane}, but nobody has written it. Set it, or copy to it, first",
+            f"{where} is read by an engine for {lane}, but nobody has written it. Set it, or copy "
+            "to it, first",
             array=name,
             index=where,
         )
@@ -158,7 +154,7 @@ class FirstWrites(Observer):
         if mask is not None:
             missing = missing & mask.arr
         if missing.any():
-            missing = self.pending.not_under_way(granule, span, missing)
+            missing = self.copies.not_under_way(granule, span, missing)
         if missing.any():
             self.suspects.append((access.site.index, missing, granule, span))
 
@@ -247,17 +243,18 @@ class FirstWrites(Observer):
                 "uninitialised",
                 s.sites[site].line,
                 lane,
-                f"{where} is read by {lane}, but no thread of the block has written it. Set it first",
+                f"{where} is read by {lane}, but no thread of the block has written it. Set it "
+                "first",
                 array=name,
                 index=where,
             )
         self.suspects = []
 
     def hand_on(self, blocks: Array) -> list[tuple[int, Array, Array, int]]:
-        """Take away and give back the suspects of blocks (bool, four axes) whose interval goes on."""
-        kept = [(s, a & blocks, g, c) for s, a, g, c in self.suspects if (a & blocks).any()]
+        """Take away and return the suspects of blocks (bool, four axes) whose interval goes on."""
+        remaining = [(s, a & blocks, g, c) for s, a, g, c in self.suspects if (a & blocks).any()]
         self.suspects = [(s, a & ~blocks, g, c) for s, a, g, c in self.suspects]
-        return kept
+        return remaining
 
     # -- global memory ---------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ interval with the same accesses as one already found clean is not repeated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,12 +48,32 @@ _NO_THREAD = np.int32(2**31 - 1)
 _SAMPLE = 32  # granules looked at one by one when a race is reported
 
 
+class _Example(NamedTuple):
+    """Two threads that meet at a place; `both`: whether the other writes, too."""
+
+    place: int
+    writer: int
+    other: int
+    both: bool
+
+    @property
+    def one_warp(self) -> bool:
+        """Whether the two threads are of one warp."""
+        return self.writer // 32 == self.other // 32
+
+
+Lines = tuple[int, int]
+"""Of a race: the line that writes, and the other one."""
+Pair = tuple[Lines, _Example, int]
+"""Races between two lines: one of them, and at how many places."""
+
+
 @dataclass(frozen=True)
 class _Race:
     """Conflicts of an interval between two source lines."""
 
-    lines: tuple[int, int]
-    example: tuple[int, int, int, int]  # place, writing thread, other thread, whether it writes too
+    lines: Lines
+    example: _Example
     count: int
     column: int
     columns: int
@@ -89,7 +109,7 @@ class IntervalJudge:
         self.log.add(
             Entry(site.index, kind, granule, span, where.mask, access.values, view, copied)
         )
-        if self.log.held > MAX_LOG:
+        if self.log.nbytes > MAX_LOG:
             if self.clock is None:
                 self._summarise()
             else:
@@ -109,7 +129,7 @@ class IntervalJudge:
         self.first.suspects = unset
 
     def _summarise(self) -> None:
-        """A very long interval: keep the lowest and highest thread of each place, by instruction."""
+        """Of a very long interval keep the first and last thread at each place, by instruction."""
         columns = self.state.blocks
         synced = any(a.kind == WARP_SYNC or a.synced for a in self.log.entries)
         sums: dict[tuple[int, int], tuple[Array, Array]] = {}
@@ -147,7 +167,7 @@ class IntervalJudge:
             self.log.written = self.log.written or entry.kind in (WRITE, FLAG, ATOMIC)
 
     def _end(self) -> None:
-        entries, written, held = self.log.take()
+        entries, written, nbytes = self.log.take()
         if not written:
             self.first.judge(None, None, 1)
             return
@@ -161,7 +181,7 @@ class IntervalJudge:
         races = self._judge(entries)
         for race in races:
             self._finding(race)
-        if held < _MAX_MEMO and not self.forgiven and not self.ordered:
+        if nbytes < _MAX_MEMO and not self.forgiven and not self.ordered:
             for access in entries:
                 access.values = None
             if len(self.seen) >= _MEMO:
@@ -245,33 +265,31 @@ class IntervalJudge:
             return []  # the same lines have been reported many times by now
         if self._timed(log):
             self.ordered = True
-            found = self._examine(log, places, columns)
-            self.examined += bool(found)
+            pairs = self._examine(log, places, columns)
+            self.examined += bool(pairs)
             scale = self.state.blocks if columns == 1 else 1
             return [
-                _Race(pair, example, hits * scale, example[0] % columns, columns)
-                for pair, example, hits in found
+                _Race(pair, example, hits * scale, example.place % columns, columns)
+                for pair, example, hits in pairs
             ]
         by_column = places % columns
         for column in np.unique(by_column):
             here = places[by_column == column]
-            found = self._examine(log, here, columns)
-            if found:
+            pairs = self._examine(log, here, columns)
+            if pairs:
                 self.examined += 1
                 # The blocks that are not looked at do what this one did.
                 scale = self.state.blocks if columns == 1 else len(places) / len(here)
                 return [
                     _Race(pair, example, int(hits * scale), int(column), columns)
-                    for pair, example, hits in found
+                    for pair, example, hits in pairs
                 ]
         return []
 
-    def _examine(
-        self, log: list[Entry], places: Array, columns: int
-    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
-        """[((write line, other line), (place, writer, other, same instruction), places)]."""
-        wanted = np.zeros(self.size * columns, bool)
-        wanted[places] = True
+    def _examine(self, log: list[Entry], places: Array, columns: int) -> list[Pair]:
+        """The races at some places, by their lines."""
+        conflicting = np.zeros(self.size * columns, bool)
+        conflicting[places] = True
         nwarps = self.state.warp_shape.warps
         epoch = np.zeros((nwarps, columns), np.int32)
         rows: list[Array] = []
@@ -283,7 +301,7 @@ class IntervalJudge:
             at, tid = lanes_of(self.state, access, columns)
             for j in range(access.count):
                 place = at + j * columns
-                sel = wanted[place]
+                sel = conflicting[place]
                 if sel.any():
                     p, t = place[sel], tid[sel]
                     warp = t // 32
@@ -320,7 +338,7 @@ class IntervalJudge:
             kind[strong[sequence] & (kind == READ) & np.isin(place, place[waits])] = ATOMIC
 
     def _not_harmless(self, table: Array, racing: Array, log: list[Entry], columns: int) -> Array:
-        """Leave out places where one instruction of several threads wrote one and the same value."""
+        """Leave out places where one instruction of several threads wrote one value."""
         if not len(racing):
             return racing
         keep = []
@@ -395,9 +413,7 @@ class IntervalJudge:
         within = mixed(fine, tid) // (stride * stride)
         return across, within
 
-    def _unordered_by_clock(
-        self, table: Array, log: list[Entry], columns: int
-    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+    def _unordered_by_clock(self, table: Array, log: list[Entry], columns: int) -> list[Pair]:
         """Pairs of accesses that neither a warp's order nor the clock keeps apart, by lines.
 
         Each access is held against the last write before it and the first one after it, in the
@@ -429,9 +445,9 @@ class IntervalJudge:
         i, j = i[keep], j[keep]
         stamps, column = np.zeros(n, np.int64), place % columns
         begun = self._first_view()
-        held = [begun if a.view is None else a.view for a in log]
-        views = {id(v): v for v in held}
-        of = np.array([id(v) for v in held])[sequence]
+        each_view = [begun if a.view is None else a.view for a in log]
+        views = {id(v): v for v in each_view}
+        of = np.array([id(v) for v in each_view])[sequence]
         for number, view in views.items():
             sel = of == number
             stamps[sel] = view[0][column[sel], warp[sel]]
@@ -443,7 +459,7 @@ class IntervalJudge:
         i, j = i[~ordered], j[~ordered]
         racing = self._not_harmless(t, np.unique(place[i]), log, columns)
         keep = np.isin(place[i], racing)
-        found: dict[tuple[int, int], tuple[tuple[int, int, int, int], set[int]]] = {}
+        pairs: dict[Lines, tuple[_Example, set[int]]] = {}
         lines = np.array([self.state.sites[a.site].line for a in log])
         for a, b in zip(i[keep], j[keep], strict=True):
             if (int(kind[a]), int(kind[b])) not in CONFLICTS:
@@ -452,52 +468,46 @@ class IntervalJudge:
             both = kind[b] in (WRITE, FLAG)
             if both:
                 pair = (max(pair), min(pair))
-            example = (int(place[a]), int(tid[a]), int(tid[b]), int(both))
-            old, where = found.get(pair, (example, set()))
+            example = _Example(int(place[a]), int(tid[a]), int(tid[b]), both)
+            old, where = pairs.get(pair, (example, set()))
             where.add(int(place[a]))
-            better = _one_warp(old) and not _one_warp(example)
-            found[pair] = (example if better else old, where)
-        return [(pair, example, len(where)) for pair, (example, where) in sorted(found.items())]
+            better = old.one_warp and not example.one_warp
+            pairs[pair] = (example if better else old, where)
+        return [(pair, example, len(where)) for pair, (example, where) in sorted(pairs.items())]
 
-    def _pairs(
-        self, table: Array, racing: Array, across: Array, log: list[Entry]
-    ) -> list[tuple[tuple[int, int], tuple[int, int, int, int], int]]:
+    def _pairs(self, table: Array, racing: Array, across: Array, log: list[Entry]) -> list[Pair]:
         """Group the races by the two source lines, with one example each.
 
         across: the places where two warps meet. They are looked at too, for their examples, so that
         the advice is never one for a single warp where that would not do.
         """
         lines = np.array([self.state.sites[a.site].line for a in log])
-        found: dict[tuple[int, int], list[Any]] = {}
+        pairs: dict[Lines, list[Any]] = {}
         sample = _spread_sample(racing)
         for place in sample:
             for pair, example in self._meetings(table, int(place), lines).items():
-                entry = found.setdefault(pair, [example, 0])
+                entry = pairs.setdefault(pair, [example, 0])
                 entry[1] += 1
-                if _one_warp(entry[0]) and not _one_warp(example):
+                if entry[0].one_warp and not example.one_warp:
                     entry[0] = example
         for place in np.setdiff1d(_spread_sample(across), sample):
             for pair, example in self._meetings(table, int(place), lines).items():
-                entry = found.setdefault(pair, [example, 0])
-                if _one_warp(entry[0]) and not _one_warp(example):
+                entry = pairs.setdefault(pair, [example, 0])
+                if entry[0].one_warp and not example.one_warp:
                     entry[0] = example
         return [
             (pair, example, max(hits * len(racing) // len(sample), 1))
-            for pair, (example, hits) in sorted(found.items())
+            for pair, (example, hits) in sorted(pairs.items())
         ]
 
-    def _meetings(
-        self, table: Array, place: int, lines: Array
-    ) -> dict[tuple[int, int], tuple[int, int, int, int]]:
-        """Who meets whom at a place, by pair of lines: (place, writer, other, whether it writes
-        too).
-        """
+    def _meetings(self, table: Array, place: int, lines: Array) -> dict[Lines, _Example]:
+        """Who meets whom at a place, by pair of lines."""
         rows = table[:, table[0] == place].T
         # One access a thread, line, kind and epoch is enough to tell who met whom.
         items = sorted(
             {(int(lines[r[1]]), int(r[3]), int(r[2]), int(r[4]), int(r[5])) for r in rows}
         )
-        here: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+        here: dict[Lines, _Example] = {}
         for w in [i for i in items if i[1] != READ][:128]:
             for o in items:
                 if o[2] == w[2] or (w[1], o[1]) not in CONFLICTS:
@@ -508,20 +518,20 @@ class IntervalJudge:
                 both = o[1] in (WRITE, FLAG)
                 if both:
                     pair = (max(pair), min(pair))
-                example = (place, w[2], o[2], int(both))
+                example = _Example(place, w[2], o[2], both)
                 old = here.get(pair)
-                if old is None or (o[3] != w[3] and _one_warp(old)):
+                if old is None or (o[3] != w[3] and old.one_warp):
                     here[pair] = example  # threads of two warps make the better example
         return here
 
     def _finding(self, race: _Race) -> None:
         s = self.state
-        place, writer, other, both_write = race.example
+        place, writer, other, both = race.example
         pair, count, column = race.lines, race.count, race.column
         address = (place // race.columns) * self.granule
         name, where = s.shared_name(address)
-        verb = "writes" if both_write else "accesses"
-        warp = writer // 32 == other // 32
+        verb = "writes" if both else "accesses"
+        warp = race.example.one_warp
         cure = (
             "The two threads are of one warp: put __syncwarp() between the accesses"
             if warp
@@ -536,8 +546,8 @@ class IntervalJudge:
         s.find(
             "race",
             pair[0],
-            f"{where}: thread {s.thread_text(writer)} writes it and thread "
-            f"{s.thread_text(other)} {verb} it (line {pair[1]}) with no barrier in between. {cure}",
+            f"{where}: thread {s.thread_text(writer)} writes it and thread {s.thread_text(other)} "
+            f"{verb} it (line {pair[1]}) with no barrier in between. {cure}",
             count,
             array=name,
             index=where,
@@ -546,11 +556,6 @@ class IntervalJudge:
             block=s.block_tuple(column),
             weight=int(not warp),  # __syncwarp() would not help threads of two warps
         )
-
-
-def _one_warp(example: tuple[int, int, int, int]) -> bool:
-    """Whether the two threads of an example are of one warp."""
-    return example[1] // 32 == example[2] // 32
 
 
 def _spread_sample(places: Array) -> Array:

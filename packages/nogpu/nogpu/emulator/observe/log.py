@@ -49,8 +49,8 @@ class Entry:
     @property
     def nbytes(self) -> int:
         """Memory that this entry keeps alive, about."""
-        held = (self.granule, *(self.values or ()))
-        return 200 + sum(a.nbytes for a in held if a is not None)
+        arrays = (self.granule, *(self.values or ()))
+        return 200 + sum(a.nbytes for a in arrays if a is not None)
 
 
 class Log:
@@ -59,18 +59,18 @@ class Log:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.written = False  # there is a store or an atomic among them
-        self.held = 0  # bytes that they keep alive
+        self.nbytes = 0  # bytes that they keep alive
 
     def add(self, entry: Entry) -> None:
         """Append an access, or a synchronisation of warps."""
         self.entries.append(entry)
-        self.held += entry.nbytes
+        self.nbytes += entry.nbytes
 
     def take(self) -> tuple[list[Entry], bool, int]:
         """Empty the log: what it held, whether there was a store, and how many bytes."""
-        taken = self.entries, self.written, self.held
-        self.entries, self.written, self.held = [], False, 0
-        return taken
+        contents = self.entries, self.written, self.nbytes
+        self.entries, self.written, self.nbytes = [], False, 0
+        return contents
 
     def of(self, state: State, blocks: Array) -> list[Entry]:
         """Copies of the entries of some blocks (bool, four axes)."""
@@ -80,6 +80,14 @@ class Log:
             if a.bounds is None and (mask is None or mask.n):
                 out.append(Entry(a.site, a.kind, a.granule, a.count, mask, a.values, a.view))
         return out
+
+
+def flat_lanes(state: State, mask: Mask | None, *values: Array) -> list[Array]:
+    """Values of four axes at the lanes of a mask (None: of all threads): flat, in one order."""
+    if mask is None:
+        return [np.broadcast_to(v, state.shape).reshape(-1) for v in values]
+    active = np.broadcast_to(mask.arr, state.shape)
+    return [np.broadcast_to(v, state.shape)[active] for v in values]
 
 
 def lanes_of(state: State, entry: Entry, columns: int) -> tuple[Array, Array]:
@@ -97,5 +105,5 @@ def lanes_of(state: State, entry: Entry, columns: int) -> tuple[Array, Array]:
     tid = np.broadcast_to(state.thread, shape)
     if entry.mask is None:
         return at.reshape(-1), tid.reshape(-1)
-    chosen = np.broadcast_to(entry.mask.arr, shape)
-    return at[chosen], tid[chosen]
+    active = np.broadcast_to(entry.mask.arr, shape)
+    return at[active], tid[active]

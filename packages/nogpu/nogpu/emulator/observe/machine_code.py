@@ -1,4 +1,4 @@
-"""Shared accesses as the machine code makes them: neighbouring ones of the PTX that ptxas joined."""
+"""Shared accesses as the machine code makes them: neighbouring ones of the PTX are joined."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class MachineTally(Observer):
         if access.space != "shared" or access.stage not in (Stage.WHOLE, Stage.BEGUN):
             return
         where, index = access.where, access.site.index
-        found = self.before.get(index)
-        if found is None or found[0] is not where:
-            found = self.before[index] = (where, *self._take(access))
+        cached = self.before.get(index)
+        if cached is None or cached[0] is not where:
+            cached = self.before[index] = (where, *self._take(access))
         requests, waves = self.totals.get(index, (0, 0))
-        self.totals[index] = requests + found[1], waves + found[2]
+        self.totals[index] = requests + cached[1], waves + cached[2]
 
     def _take(self, access: Access) -> tuple[int, int]:
         """Requests and wavefronts of the accesses of the machine code that begin with this one.

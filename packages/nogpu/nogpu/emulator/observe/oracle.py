@@ -30,7 +30,7 @@ _SHOWN = 4  # wrong elements that a finding names
 
 
 @dataclass(frozen=True)
-class Wrong:
+class Mismatch:
     """The wrong elements of one array: their flat positions, and the values there."""
 
     name: str
@@ -62,7 +62,7 @@ def check(expect: Mapping[str, Expectation], heap: Heap, entry: str) -> None:
             )
 
 
-def compare(expect: Mapping[str, Expectation], heap: Heap) -> list[Wrong]:
+def compare(expect: Mapping[str, Expectation], heap: Heap) -> list[Mismatch]:
     """The elements that differ from what is expected, array by array."""
     buffers, out = _named(heap), []
     for name, expected in expect.items():
@@ -75,7 +75,7 @@ def compare(expect: Mapping[str, Expectation], heap: Heap) -> list[Wrong]:
         at = np.flatnonzero(~_agrees(got, want, bound))
         if at.size:
             shape = want.shape if want.ndim > 1 else buffer.shape or want.shape
-            out.append(Wrong(name, shape, at, got[at], want.reshape(-1)[at]))
+            out.append(Mismatch(name, shape, at, got[at], want.reshape(-1)[at]))
     return out
 
 
@@ -119,19 +119,19 @@ def _default_bound(kind: np.dtype[Any], want: Array) -> float:
 # -- keeping and restoring what the launch changes -----------------------------------------------
 
 
-def kept(args: Iterable[Any]) -> list[tuple[Array, Array]]:
+def snapshot(args: Iterable[Any]) -> list[tuple[Array, Array]]:
     """Every writeable array in the arguments, with a copy of its contents."""
-    out = []
+    copies = []
     for value in args:
         if isinstance(value, tuple | list):
-            out += kept(value)
+            copies += snapshot(value)
         elif isinstance(value, np.ndarray) and value.flags.writeable:
-            out.append((value, value.copy()))
-    return out
+            copies.append((value, value.copy()))
+    return copies
 
 
 def restore(copies: Sequence[tuple[Array, Array]]) -> None:
-    """Put the kept contents back."""
+    """Put these contents back."""
     for array, contents in copies:
         np.copyto(array, contents)
 
@@ -139,22 +139,33 @@ def restore(copies: Sequence[tuple[Array, Array]]) -> None:
 # -- the second run ------------------------------------------------------------------------------
 
 
-def logged(wrong: Sequence[Wrong], heap: Heap) -> LastStores:
+def store_log(mismatches: Sequence[Mismatch], heap: Heap) -> LastStores:
     """Who logs the stores to the arrays of wrong elements."""
     buffers = _named(heap)
-    return LastStores([buffers[w.name] for w in wrong])
+    return LastStores([buffers[w.name] for w in mismatches])
 
 
-def findings(
-    state: State, wrong: Sequence[Wrong], log: LastStores, heap: Heap, line: int, ended: bool
+def report(
+    state: State,
+    mismatches: Sequence[Mismatch],
+    log: LastStores,
+    heap: Heap,
+    line: int,
+    ended: bool,
 ) -> None:
-    """Enter the wrong elements by array and writing line.
+    """Enter findings about wrong elements, by array and writing line.
 
-    state: any batch of the logged run, for its words. line: of the kernel, for what nobody wrote.
-    ended: whether the logged run came to its end; if not, a writer may be missing.
+    Parameters
+    ----------
+    state
+        Any batch of the logged run, for its words.
+    line
+        Of the kernel, for what nobody wrote.
+    ended
+        Whether the logged run came to its end; if not, a writer may be missing.
     """
     buffers = _named(heap)
-    for w in wrong:
+    for w in mismatches:
         stores = log.of(buffers[w.name])
         sites = state.launch.program.sites
         lines = np.array([s.line for s in sites] + [-1])[stores.site[w.at]]
@@ -179,18 +190,18 @@ def findings(
             )
 
 
-def said(w: Wrong) -> str:
+def describe(w: Mismatch) -> str:
     """The wrong elements of an array in words; nobody saw who wrote them."""
     return f"{_comparison(w, 0)}. {_extent(w, np.arange(w.at.size))}"
 
 
-def _index(w: Wrong, number: int) -> str:
+def _index(w: Mismatch, number: int) -> str:
     at = int(w.at[number])
     where = np.unravel_index(at, w.shape) if len(w.shape) > 1 else (at,)
     return f"{w.name}[{', '.join(str(int(i)) for i in where)}]"
 
 
-def _comparison(w: Wrong, number: int) -> str:
+def _comparison(w: Mismatch, number: int) -> str:
     got, want = (
         str(int(v)) if v.dtype.kind in "iub" else f"{float(v):.6g}"
         for v in (w.got[number], w.want[number])
@@ -198,7 +209,7 @@ def _comparison(w: Wrong, number: int) -> str:
     return f"{_index(w, number)} is {got}, expected {want}"
 
 
-def _extent(w: Wrong, here: Array) -> str:
+def _extent(w: Mismatch, here: Array) -> str:
     """How many elements are wrong, between which rows and columns, and the next few by name."""
     at = w.at[here]
     if len(w.shape) == 2:
@@ -206,6 +217,6 @@ def _extent(w: Wrong, here: Array) -> str:
         where = f"rows {rows.min()} to {rows.max()}, columns {columns.min()} to {columns.max()}"
     else:
         where = f"places {at.min()} to {at.max()}"
-    said = f"Such are {len(here)} of {int(np.prod(w.shape))} elements, {where}"
+    text = f"Such are {len(here)} of {int(np.prod(w.shape))} elements, {where}"
     more = [_comparison(w, int(i)) for i in here[1:_SHOWN]]
-    return said + ("; the next: " + "; ".join(more) if more else "")
+    return text + ("; the next: " + "; ".join(more) if more else "")

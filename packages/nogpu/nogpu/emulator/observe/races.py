@@ -2,10 +2,10 @@
 
 One log and one clock, two judges: accesses to shared memory are logged and judged when an interval
 ends (`interval`); where mbarriers order single threads, and in global memory, they are judged one
-by one against the last ones to the same place (`lasts`, `arrays`). A clock is kept once more than
-barriers of the whole block orders threads: named barriers, mbarriers, or fences with flags and
-locks. Where blocks form clusters, a cluster is judged as one large block (`cluster_view`), and
-accesses one by one.
+by one against the last ones to the same place (`last_access`, `global_memory`). A clock is kept
+once more than barriers of the whole block orders threads: named barriers, mbarriers, or fences with
+flags and locks. Where blocks form clusters, a cluster is judged as one large block
+(`cluster_view`), and accesses one by one.
 
 Accesses that are made for synchronisation (atomic, relaxed, acquire and release ones; in global
 memory also volatile loads and stores, in shared memory those of places that a loop waits for) do
@@ -21,11 +21,12 @@ import numpy as np
 
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Served, Stage, Where
 from nogpu.emulator.machine.memory import Buffer
-from nogpu.emulator.observe.arrays import ArrayJudge
 from nogpu.emulator.observe.clock import Clock
 from nogpu.emulator.observe.cluster_view import ClusterClock, ClusterView
+from nogpu.emulator.observe.global_memory import GlobalJudge
 from nogpu.emulator.observe.interval import IntervalJudge
-from nogpu.emulator.observe.lasts import LastJudge
+from nogpu.emulator.observe.last_access import LastAccessJudge
+from nogpu.emulator.observe.log import flat_lanes
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -39,12 +40,19 @@ class RaceWatch(Observer):
     """Judges which accesses of a launch are ordered, in shared and in global memory."""
 
     def __init__(self, first: FirstWrites, writable: set[int] | None, flags: bool) -> None:
-        """first: who knows what is written, told when an interval ends. writable: slots of the
-        arrays that the kernel may write; None: all. flags: fences, flags and locks may order
-        threads.
+        """Judge by barriers until something else orders threads.
+
+        Parameters
+        ----------
+        first
+            Who is to judge uninitialised reads when an interval ends.
+        writable
+            Slots of the arrays that the kernel may write; None: all.
+        flags
+            Whether fences, flags and locks may order threads.
         """
         self.first, self.flags = first, flags
-        self.arrays = ArrayJudge(writable, flags)
+        self.arrays = GlobalJudge(writable, flags)
 
     def begin(self, state: State) -> None:
         """A batch of blocks begins."""
@@ -52,7 +60,7 @@ class RaceWatch(Observer):
         self.epoch = np.zeros(state.blocks, np.int64)  # barriers of each block so far
         self.clock: Clock | None = None
         self.versions: Array | None = None  # what values in shared memory have released, flat
-        self.shared: IntervalJudge | LastJudge | None = None
+        self.shared: IntervalJudge | LastAccessJudge | None = None
         program = state.launch.program
         self.view = ClusterView(state) if program.clusters else None
         if state.launch.shared_bytes and not (program.mbarriers or program.clusters):
@@ -80,7 +88,7 @@ class RaceWatch(Observer):
                 self.shared.clock = self.clock
             elif state.launch.shared_bytes:
                 own = state.block_index, state.blocks
-                self.shared = LastJudge(state, self.first, self.clock, *own)
+                self.shared = LastAccessJudge(state, self.first, self.clock, *own)
             self.arrays.begin(state, self.epoch, self.clock)
         return self.clock
 
@@ -90,7 +98,7 @@ class RaceWatch(Observer):
         self.clock = ClusterClock(view, self.arrays.ledger, flags=self.flags, synchronise=self.warp)
         if self.state.launch.shared_bytes:
             own = view.memory_index, view.memories, view.padded
-            self.shared = LastJudge(seen, self.first, self.clock, *own)
+            self.shared = LastAccessJudge(seen, self.first, self.clock, *own)
         self.arrays.begin(seen, self.epoch, self.clock)
 
     # -- accesses --------------------------------------------------------------------------------
@@ -116,10 +124,10 @@ class RaceWatch(Observer):
         if not self.flags or self.clock is None or access.stage is not Stage.WHOLE:
             return
         if site.op == "load" and site.strong and self.versions is not None:
-            self.clock.read(self.versions, *self._whose(where), site.acquire)
+            self.clock.read(self.versions, *self._lane_places(where), site.acquire)
         elif site.op == "store" and (site.strong or self.versions is not None):
-            whose = self._whose(where)
-            self.clock.write(self._released(), *whose, site.release, site.strong)
+            places = self._lane_places(where)
+            self.clock.write(self._released(), *places, site.release, site.strong)
 
     def served(self, served: Served) -> None:
         """Atomics are judged in the order in which they were served, in a kernel with fences."""
@@ -143,17 +151,14 @@ class RaceWatch(Observer):
             self.versions = self.arrays.ledger.places(size * self.state.blocks)
         return self.versions
 
-    def _whose(self, where: Where) -> tuple[Array, Array, Array]:
+    def _lane_places(self, where: Where) -> tuple[Array, Array, Array]:
         """(place in `versions`, block, warp) of each active lane, flat."""
         s: Any = self.state if self.view is None else self.view
         assert self.shared is not None
-        chosen = np.broadcast_to(True if where.mask is None else where.mask.arr, s.shape)
-        column = np.broadcast_to(s.block_index, s.shape)[chosen]
-        warp = np.broadcast_to(s.thread >> 5, s.shape)[chosen]
-        granule = np.broadcast_to(where.granule(self.shared.shift), s.shape)[chosen]
         owner = self.state.block_index if where.owner is None else where.owner
-        memory = np.broadcast_to(owner, s.shape)[chosen]
-        return granule * self.state.blocks + memory, column, warp
+        place = where.granule(self.shared.shift) * self.state.blocks + owner
+        place, column, warp = flat_lanes(s, where.mask, place, s.block_index, s.thread >> 5)
+        return place, column, warp
 
     def allocated(self, target: Buffer, first: int, nbytes: int) -> None:
         """malloc orders those that call it."""

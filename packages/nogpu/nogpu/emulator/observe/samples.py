@@ -1,4 +1,4 @@
-"""What access maps show: the lanes of each line's first requests, and what they would need at best."""
+"""What access maps show: the lanes of each line's first requests, and the least they need."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sample:
 
     # (array, itemsize, byte offsets by warp and lane)
     rows: list[tuple[str, int, Array]] = field(default_factory=list)
-    kept: int = 0
+    count: int = 0
     ideal_sectors: int = 0
     ideal_wavefronts: int = 0
 
@@ -54,12 +54,12 @@ class Sampler(Observer):
         if access.space == "global":
             sample.ideal_sectors += self._ideal(access, counts.SECTOR)
         else:
-            found = self.before.get(access.site.index)
-            if found is None or found[0] is not where:
-                found = (where, self._ideal(access, counts.BANKS * 4))
-                self.before[access.site.index] = found
-            sample.ideal_wavefronts += found[1]
-        if self.first and sample.kept < _MOST:
+            cached = self.before.get(access.site.index)
+            if cached is None or cached[0] is not where:
+                cached = (where, self._ideal(access, counts.BANKS * 4))
+                self.before[access.site.index] = cached
+            sample.ideal_wavefronts += cached[1]
+        if self.first and sample.count < _MOST:
             self._keep(sample, where)
 
     def _ideal(self, access: Access, room: int) -> int:
@@ -95,4 +95,4 @@ class Sampler(Observer):
         rows = rows[(rows >= 0).any(axis=1)]
         if len(rows):
             sample.rows.append((name, itemsize, rows))
-            sample.kept += len(rows)
+            sample.count += len(rows)

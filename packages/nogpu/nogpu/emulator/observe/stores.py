@@ -9,6 +9,7 @@ import numpy as np
 
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Served
 from nogpu.emulator.machine.memory import Buffer
+from nogpu.emulator.observe.log import flat_lanes
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
@@ -51,10 +52,8 @@ class LastStores(Observer):
         writers = self.writers.get(id(target))
         if writers is None or access.site.op != "store" or not isinstance(target, Buffer):
             return
-        shape = self.state.shape
-        chosen: Any = ... if where.mask is None else np.broadcast_to(where.mask.arr, shape)
-        element = np.broadcast_to(where.offset // target.itemsize, shape)[chosen].reshape(-1)
-        thread = np.broadcast_to(self.state.global_thread, shape)[chosen].reshape(-1)
+        element = where.offset // target.itemsize
+        element, thread = flat_lanes(self.state, where.mask, element, self.state.global_thread)
         span = max(access.site.width // target.itemsize, 1)
         writers.add(element, span, thread, access.site.index)
 

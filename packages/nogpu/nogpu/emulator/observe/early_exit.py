@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Leaving(Observer):
+class EarlyExitWatch(Observer):
     """Keeps of each block when the threads of its peers used its shared memory last."""
 
     def __init__(self, races: RaceWatch) -> None:
@@ -47,17 +47,17 @@ class Leaving(Observer):
             return
         column = np.broadcast_to(s.block_index, s.shape)
         owner = np.broadcast_to(where.owner, s.shape)
-        chosen = owner != column
+        remote = owner != column
         if where.mask is not None:
-            chosen = chosen & where.mask.arr
-        if not chosen.any():
+            remote = remote & where.mask.arr
+        if not remote.any():
             return
         if self.stamp is None:
             self.stamp = np.full((view.blocks, view.peers.size, view.threads), -1, np.int64)
             self.site = np.zeros(self.stamp.shape, np.int32)
-        cluster = view.peers.number[column[chosen]]
-        thread = np.broadcast_to(view.thread, s.shape)[chosen]
-        at = cluster, view.peers.rank[owner[chosen]], thread
+        cluster = view.peers.number[column[remote]]
+        thread = np.broadcast_to(view.thread, s.shape)[remote]
+        at = cluster, view.peers.rank[owner[remote]], thread
         # What a fence before it has handed on may be all that its peer gets to know.
         handed = access.site.strong and access.site.op in ("store", "atomic")
         stamp = clock.strong_stamp() if handed else clock.stamp()
@@ -66,7 +66,7 @@ class Leaving(Observer):
         self.sites[access.site.index] = access.site
 
     def finish(self) -> None:
-        """The blocks have ended: report those that did not wait for the last access of their peers."""
+        """The blocks have ended: report those that did not wait for their peers' last access."""
         s, view, clock = self.state, self.races.view, self.races.clock
         if self.stamp is None or view is None or clock is None:
             return
@@ -81,9 +81,9 @@ class Leaving(Observer):
         early = self.stamp > knows
         for index in np.unique(self.site[early]):
             cluster, rank, thread = np.nonzero(early & (self.site == index))
-            whose, inside = divmod(int(thread[0]), view.padded)
+            accessor, inside = divmod(int(thread[0]), view.padded)
             members = view.peers.members[cluster[0]]
-            lane = Who(s, inside, int(members[whose]), len(cluster))
+            lane = Who(s, inside, int(members[accessor]), len(cluster))
             site = self.sites[int(index)]
             verb = {"load": "reads", "store": "writes", "barrier": "arrives at an mbarrier in"}
             accuse(
@@ -91,7 +91,8 @@ class Leaving(Observer):
                 site.line,
                 lane,
                 f"{lane} {verb.get(site.op, 'updates')} shared memory of block "
-                f"{s.block_tuple(int(members[rank[0]]))}, which may have ended by then: it waits for nothing that "
-                "comes after. Let all blocks of the cluster meet once more before the kernel ends: cluster.sync()",
+                f"{s.block_tuple(int(members[rank[0]]))}, which may have ended by then: it waits "
+                "for nothing that comes after. Let all blocks of the cluster meet once more "
+                "before the kernel ends: cluster.sync()",
                 array="shared",
             )

@@ -52,7 +52,7 @@ class _Fill:
     steps: dict[str, tuple[int, int]]  # (tick, line)
 
 
-class TurnWatch(Observer):
+class SlotWatch(Observer):
     """Keeps the turns of the slots of the first block."""
 
     def __init__(self) -> None:
@@ -108,14 +108,14 @@ class TurnWatch(Observer):
         site, s, where = access.site, self.state, access.where
         if not self.first or not self.now or access.space != "shared" or site.op != "load":
             return
-        chosen = self._mine(where.mask)
+        mine = self._mine(where.mask)
         if where.owner is not None:
-            chosen = np.broadcast_to(where.owner == 0, s.shape) & np.broadcast_to(
+            mine = np.broadcast_to(where.owner == 0, s.shape) & np.broadcast_to(
                 array_of(where.mask), s.shape
             )
-        if chosen.any():
+        if mine.any():
             self.tick += 1
-            self._read(np.broadcast_to(where.offset, s.shape)[chosen], site.line, True, True)
+            self._read(np.broadcast_to(where.offset, s.shape)[mine], site.line, True, True)
 
     def _mine(self, mask: Mask | None) -> Array:
         """The threads of a mask that are of the first block."""
@@ -127,9 +127,9 @@ class TurnWatch(Observer):
         """Threads of the first block know that copies have landed."""
         if not self.first or not self.now:
             return
-        chosen = self._mine(mask)
+        mine = self._mine(mask)
         self.tick += 1
-        for barrier in np.unique(np.broadcast_to(offset, self.state.shape)[chosen]):
+        for barrier in np.unique(np.broadcast_to(offset, self.state.shape)[mine]):
             if (fill := self.now.get(int(barrier))) is not None:
                 fill.steps.setdefault(AWAITED, (self.tick, fill.steps[BEGUN][1]))
 

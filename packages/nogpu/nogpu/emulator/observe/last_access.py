@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine.events import Access, Stage
-from nogpu.emulator.observe.log import ATOMIC, READ, WRITE, kind_of
+from nogpu.emulator.observe.log import ATOMIC, FLAG, READ, WRITE, flat_lanes, kind_of
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -78,7 +78,7 @@ class _Last:
             self.thread[at[at >= _CHUNK]] = -1
 
 
-class LastJudge:
+class LastAccessJudge:
     """Judges accesses to the shared memory of a batch of blocks as they come."""
 
     def __init__(
@@ -90,9 +90,18 @@ class LastJudge:
         memories: int,
         each: int = 0,
     ) -> None:
-        """first: told when an interval ends. memory: int64 (1, 1, p, q): whose shared memory each
-        block's is, one of so many. The state may be a view of clusters, whose blocks have more than
-        one. each: then the numbers of threads that one block of a cluster takes.
+        """Judge a batch of blocks, or of clusters.
+
+        Parameters
+        ----------
+        state
+            The batch; a view of clusters where there are any.
+        first
+            Who is to judge uninitialised reads when an interval ends.
+        memory, memories
+            int64 (1, 1, p, q), which of so many shared memories each block's is.
+        each
+            In clusters the numbers of threads that one block takes.
         """
         self.state, self.first, self.clock = state, first, clock
         self.granule = state.launch.program.granule
@@ -115,15 +124,11 @@ class LastJudge:
         """Judge an access and enter it."""
         site, where, s = access.site, access.where, self.state
         granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
-        kind = kind_of(site)
-        kind = (
-            WRITE
-            if access.stage is not Stage.WHOLE
-            else kind
-            if kind == READ
-            else (WRITE if kind == WRITE else ATOMIC)
-        )
-        at, thread, column, chosen = self._flat(granule, where.mask, where.owner)
+        kind = kind_of(site) if access.stage is Stage.WHOLE else WRITE
+        kind = ATOMIC if kind == FLAG else kind
+        memory = self.memory if where.owner is None else where.owner
+        at = granule * self.memories + memory
+        at, thread, column = flat_lanes(s, where.mask, at, s.thread, s.block_index)
         values = access.values
         for j in range(span if len(at) else 0):
             place = at + j * self.memories
@@ -139,9 +144,8 @@ class LastJudge:
                 met = self.writes.thread[self.writes.at(place)] != thread
                 if met.any():
                     value = values[j * self.granule // values[0].dtype.itemsize]
-                    full = np.broadcast_to(value, s.shape)
-                    flat = full.reshape(-1) if chosen is None else full[chosen]
-                    self._collision(site, place, thread, column, met, flat)
+                    (stored,) = flat_lanes(s, where.mask, value)
+                    self._collision(site, place, thread, column, met, stored)
 
     def engine_writes(self, site: Site, place: Array, thread: Array, column: Array) -> None:
         """A copy engine writes granules for threads: flat arrays.
@@ -164,21 +168,6 @@ class LastJudge:
         at, last = self.writes.at(place), self.writes
         return last.thread[at].astype(np.int64), last.time[at], last.site[at]
 
-    def _flat(
-        self, granule: Array, mask: Mask | None, owner: Array | None
-    ) -> tuple[Array, Array, Array, Array | None]:
-        """Places, threads and blocks of the active lanes, and which lanes they are (None: all)."""
-        s = self.state
-        column = np.broadcast_to(s.block_index, s.shape)
-        at = np.broadcast_to(granule, s.shape) * self.memories + (
-            self.memory if owner is None else owner
-        )
-        thread = np.broadcast_to(s.thread, s.shape)
-        if mask is None:
-            return at.reshape(-1), thread.reshape(-1), column.reshape(-1), None
-        chosen = np.broadcast_to(mask.arr, s.shape)
-        return at[chosen], thread[chosen], column[chosen], chosen
-
     def _compare(self, site: Site, kind: int, place: Array, thread: Array, column: Array) -> None:
         self._against(self.writes, 0, site, kind, WRITE, place, thread, column)
         if kind != READ:
@@ -199,7 +188,7 @@ class LastJudge:
         thread: Array,
         column: Array,
     ) -> None:
-        """Earlier accesses of others that this thread does not know of. row: of `last`, a warp's."""
+        """Earlier accesses that this thread does not know of. row: of `last`, one for each warp."""
         index = last.at(place, row)
         other = last.thread[index]
         open_ = (other >= 0) & (other != thread)
@@ -247,8 +236,8 @@ class LastJudge:
             "race",
             line,
             f"{where}: thread {s.thread_text(mine)} {verbs[kind]} it and thread "
-            f"{s.thread_text(other)} {verbs[other_kind]} it (line {before}), and neither knows that "
-            f"the other has done so: no barrier that both used lies in between. {cure}",
+            f"{s.thread_text(other)} {verbs[other_kind]} it (line {before}), and neither knows "
+            f"that the other has done so: no barrier that both used lies in between. {cure}",
             int(np.count_nonzero(bad)),
             array=name,
             index=where,

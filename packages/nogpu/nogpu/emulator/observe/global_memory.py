@@ -20,6 +20,7 @@ import numpy as np
 from nogpu.emulator.machine.events import Access, Bulk, Served
 from nogpu.emulator.machine.memory import SLOT_BITS, Buffer
 from nogpu.emulator.observe.clock import SHIFT, Ledger
+from nogpu.emulator.observe.log import flat_lanes
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
@@ -63,13 +64,13 @@ class _Lanes:
     column: Array | None = None
     thread: Array | None = None
 
-    def only(self, chosen: Array) -> _Lanes:
+    def only(self, which: Array) -> _Lanes:
         """Some of them."""
         parts = (self.at, self.gid, self.stamp, self.column, self.thread)
-        return _Lanes(*(None if p is None else p[chosen] for p in parts))  # type: ignore[arg-type]
+        return _Lanes(*(None if p is None else p[which] for p in parts))  # type: ignore[arg-type]
 
 
-class ArrayJudge:
+class GlobalJudge:
     """Judges accesses to global memory, batch after batch."""
 
     def __init__(self, writable: set[int] | None, flags: bool) -> None:
@@ -88,8 +89,8 @@ class ArrayJudge:
         """malloc orders those that call it."""
         last = self.places.get(id(target))
         if last is not None:
-            given = slice(first // target.granule, (first + nbytes) // target.granule)
-            last.writer[given] = last.reader[given] = -1
+            granules = slice(first // target.granule, (first + nbytes) // target.granule)
+            last.writer[granules] = last.reader[granules] = -1
 
     def note(self, access: Access) -> None:
         """Judge a load or a store and enter it."""
@@ -98,23 +99,18 @@ class ArrayJudge:
         if site.op != "store" and not site.strong and not self._written(buffer):
             return
         s, mask = self.state, access.where.mask
-        chosen: Any = ... if mask is None else np.broadcast_to(mask.arr, s.shape)
-
-        def flat(a: Array) -> Array:
-            return np.broadcast_to(a, s.shape)[chosen].reshape(-1)
-
-        at, gid = flat(access.where.offset // buffer.granule), flat(s.global_thread)
+        at, gid = flat_lanes(s, mask, access.where.offset // buffer.granule, s.global_thread)
         if self.clock is None:
-            epoch = self.epoch.reshape(1, 1, s.p, s.q)
-            lanes = _Lanes(at, gid, flat(epoch << SHIFT))
+            (stamp,) = flat_lanes(s, mask, self.epoch.reshape(1, 1, s.p, s.q) << SHIFT)
+            lanes = _Lanes(at, gid, stamp)
         else:
-            lanes = self._timed(at, gid, flat(s.block_index), flat(s.thread), site)
+            lanes = self._timed(site, at, gid, *flat_lanes(s, mask, s.block_index, s.thread))
         # Not of volatile stores: `*count += 1` with a volatile count stores one value for all, and
         # loses what the others added, though such loads and stores are no race with each other.
         flag = None
         if access.values and not site.strong:
             flag = partial(_one_value, access.values, mask, s.shape)
-        length = None if access.length is None else flat(access.length)
+        length = None if access.length is None else flat_lanes(s, mask, access.length)[0]
         self._enter(site, buffer, lanes, site.op == "store", flag, length)
         if not self.flags or self.clock is None or length is not None:
             return
@@ -138,17 +134,17 @@ class ArrayJudge:
             np.broadcast_to(a[:, None], there.shape)[there] for a in (bulk.thread, bulk.column)
         )
         gid = s.linear_block.reshape(-1)[column] * s.threads + thread
-        self._enter(bulk.site, buffer, self._timed(at, gid, column, thread, bulk.site), bulk.writes)
+        self._enter(bulk.site, buffer, self._timed(bulk.site, at, gid, column, thread), bulk.writes)
 
     def served(self, served: Served) -> None:
-        """Judge and enter atomics in the order in which they were served, in a kernel with fences."""
+        """Judge and enter atomics in the order in which they were served, if there are fences."""
         site, buffer = served.access.site, served.access.where.target
         assert isinstance(buffer, Buffer)
         if not self.flags or self.clock is None:
             return
         s, at = self.state, served.at // buffer.granule
         gid = s.linear_block.reshape(-1)[served.column] * s.threads + served.thread
-        lanes = self._timed(at, gid, served.column, served.thread, site)
+        lanes = self._timed(site, at, gid, served.column, served.thread)
         self._enter(site, buffer, lanes, True)
         self.clock.update(
             self._versions(buffer),
@@ -170,7 +166,7 @@ class ArrayJudge:
             last.versions = self.ledger.places(len(last.writer))
         return last.versions
 
-    def _timed(self, at: Array, gid: Array, column: Array, thread: Array, site: Site) -> _Lanes:
+    def _timed(self, site: Site, at: Array, gid: Array, column: Array, thread: Array) -> _Lanes:
         assert self.clock is not None
         times = self.clock.strong_stamp() if site.strong else self.clock.stamp()
         return _Lanes(at, gid, times[column, thread >> 5], column, thread)
@@ -297,8 +293,9 @@ class ArrayJudge:
         s.find(
             "race",
             site.line,
-            f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and thread "
-            f"{s.global_thread_text(a)} {earlier} it in the same launch, in no order. {cure}",
+            f"{where}: thread {s.global_thread_text(b)} {'writes' if store else 'reads'} it and "
+            f"thread {s.global_thread_text(a)} {earlier} it in the same launch, in no order. "
+            f"{cure}",
             int(bad.sum()),
             array=buffer.name,
             index=where,
@@ -310,7 +307,7 @@ class ArrayJudge:
 def _one_value(
     values: tuple[Array, ...], mask: Mask | None, shape: tuple[int, ...]
 ) -> bytes | None:
-    """The bytes that every lane of a store puts, where they are the same for all; None otherwise."""
+    """The bytes that every lane of a store puts, if they are the same for all; None otherwise."""
     raw = []
     for value in values:
         lanes = value.reshape(-1)
@@ -326,12 +323,12 @@ def _one_value(
 def _holds(buffer: Buffer, place: Array, put: bytes, part: int) -> Array:
     """Whether granules hold the given part of what a store puts."""
     kind = np.dtype(f"u{buffer.granule}")
-    wanted = np.frombuffer(put, kind)[part]
-    return np.asarray(buffer.view(kind).take(place, mode="clip") == wanted)
+    bits = np.frombuffer(put, kind)[part]
+    return np.asarray(buffer.view(kind).take(place, mode="clip") == bits)
 
 
 _HOW = (
-    "To order blocks by a flag or a lock: store, __syncthreads(), __threadfence() and only then set "
-    "the flag by an atomic or a volatile store; read the flag by an atomic or a volatile load, "
+    "To order blocks by a flag or a lock: store, __syncthreads(), __threadfence() and only then "
+    "set the flag by an atomic or a volatile store; read the flag by an atomic or a volatile load, "
     "__threadfence(), __syncthreads(), load"
 )

@@ -55,40 +55,40 @@ def pieces(code: Iterable[toolchain.SassInstruction]) -> list[Piece]:
     out = []
     for i in code:
         kind, *words = i.opcode.split(".")
-        found = _ADDRESS.search(i.operands)
-        if kind not in ("LDS", "STS") or not found:
+        address = _ADDRESS.search(i.operands)
+        if kind not in ("LDS", "STS") or not address:
             continue
-        constant = _CONSTANT.search(found[1])
-        base = _CONSTANT.sub("", found[1]).replace(".reuse", "")
+        constant = _CONSTANT.search(address[1])
+        base = _CONSTANT.sub("", address[1]).replace(".reuse", "")
         width = next((_NARROW[w] for w in words if w in _NARROW), 4)
         op = "load" if kind == "LDS" else "store"
         out.append(Piece(op, base, int(constant[1], 16) if constant else 0, width, i.line))
     return out
 
 
-def spans(places: Sequence[Place], found: Sequence[Piece]) -> Mapping[int, Span]:
+def spans(places: Sequence[Place], code: Sequence[Piece]) -> Mapping[int, Span]:
     """The machine's access that begins with each place, by the place's instruction.
 
     A place that is missing in the result was not found in the machine code, or is joined in one
     copy of a loop's body and not in another. An access may reach into the next rounds of a loop,
     which ptxas unrolled: then it begins wherever its address is a multiple of its width.
     """
-    cover = _Cover(found)
+    cover = _Cover(code)
     fits: list[tuple[list[Place], list[_Laid]]] = []
     for group in _groups(places):
-        fits += cover.fresh(group) or [(group, cover.lay(group, range(len(found))))]
+        fits += cover.fresh(group) or [(group, cover.lay(group, range(len(code))))]
     clear = cover.clear_lines(fits)
     out: dict[int, Span] = {}
     for group, fit in fits:
-        if fit and all((found[n].op, found[n].line) in clear for _, n, _ in fit):
+        if fit and all((code[n].op, code[n].line) in clear for _, n, _ in fit):
             out.update(dict.fromkeys((place.instruction for place in group), Span(0)))
             for place, number, before in fit:
-                out[place.instruction] = Span(found[number].width, before)
+                out[place.instruction] = Span(code[number].width, before)
     return MappingProxyType(out)
 
 
 def _groups(places: Sequence[Place]) -> list[list[Place]]:
-    """Places of one base by their offsets; what is accessed again there is in a group of its own."""
+    """Places of one base by offset; what is accessed again there is in a group of its own."""
     groups: dict[tuple[object, int], dict[int, Place]] = {}
     for place in places:
         turn = 0
@@ -99,7 +99,7 @@ def _groups(places: Sequence[Place]) -> list[list[Place]]:
 
 
 def _runs(group: Sequence[Place]) -> list[list[Place]]:
-    """The places of a group that lie side by side: ptxas may have given each run a base of its own."""
+    """The places of a group that lie side by side: ptxas may give each run a base of its own."""
     runs: list[list[Place]] = []
     for place in group:
         if runs and runs[-1][-1].offset + runs[-1][-1].width == place.offset:
@@ -120,8 +120,8 @@ class _Laid(NamedTuple):
 class _Cover:
     """Pieces of machine code to lay over places, and which were used."""
 
-    def __init__(self, found: Sequence[Piece]) -> None:
-        self.found = found
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = pieces
         self.used: set[int] = set()
 
     def fresh(self, group: list[Place]) -> list[tuple[list[Place], list[_Laid]]]:
@@ -129,13 +129,13 @@ class _Cover:
         rounds of it, or, each on a line of its own places, over its runs. Empty: there is no such
         way.
         """
-        left = [n for n in range(len(self.found)) if n not in self.used]
-        if whole := self.lay(group, left) or self.lay_unrolled(group, left):
+        unused = [n for n in range(len(self.pieces)) if n not in self.used]
+        if whole := self.lay(group, unused) or self.lay_unrolled(group, unused):
             return [(group, whole)]
         before, fits = set(self.used), []
         for run in _runs(group):
             lines = {place.line for place in run}
-            near = [n for n in left if n not in self.used and self.found[n].line in lines]
+            near = [n for n in unused if n not in self.used and self.pieces[n].line in lines]
             fits.append((run, self.lay(run, near)))
         if all(laid for _, laid in fits):
             return fits
@@ -152,12 +152,12 @@ class _Cover:
         best_score = (-1, -1, 0)
         bases: dict[str, dict[int, list[int]]] = {}  # numbers by offset, by base
         for number in numbers:
-            piece = self.found[number]
+            piece = self.pieces[number]
             if piece.op == group[0].op:
                 bases.setdefault(piece.base, {}).setdefault(piece.offset, []).append(number)
         step = group[0].width
         for at in bases.values():
-            wide = max(self.found[n].width for here in at.values() for n in here)
+            wide = max(self.pieces[n].width for here in at.values() for n in here)
             before = range(0, wide if group[0].op == "load" else 1, step)
             for distance in sorted({o + b - group[0].offset for o in at for b in before}):
                 laid, score = self._at(group, at, distance)
@@ -172,14 +172,14 @@ class _Cover:
         """
         step, op = group[0].step, group[0].op
         here = {place.line for place in group}
-        asked = sum(place.width for place in group)
-        chosen = (self.found[n] for n in numbers)
-        have = sum(p.width for p in chosen if p.op == op and p.line in here)
-        if not step or have % asked or have == asked:
+        width_of_round = sum(place.width for place in group)
+        candidates = (self.pieces[n] for n in numbers)
+        have = sum(p.width for p in candidates if p.op == op and p.line in here)
+        if not step or have % width_of_round or have == width_of_round:
             return []
         rounds = [
             replace(place, offset=place.offset + turn * step)
-            for turn in range(have // asked)
+            for turn in range(have // width_of_round)
             for place in group
         ]
         if len({place.offset for place in rounds}) < len(rounds):
@@ -192,11 +192,11 @@ class _Cover:
             for x in laid:
                 if x.place.instruction != place.instruction:
                     continue
-                width = self.found[x.number].width
+                width = self.pieces[x.number].width
                 mine = starts.get((place.instruction, place.offset))
                 if (mine is not None) != ((place.offset - x.place.offset) % width == 0):
                     return []
-                if mine and (self.found[mine.number].width, mine.before) != (width, x.before):
+                if mine and (self.pieces[mine.number].width, mine.before) != (width, x.before):
                     return []
         return laid
 
@@ -206,16 +206,16 @@ class _Cover:
         The others there are further copies: nothing is joined in any, or there are as many of each
         width.
         """
-        asked: dict[tuple[str, int], set[int]] = {}
+        widths_of: dict[tuple[str, int], set[int]] = {}
         laid: dict[int, tuple[str, int]] = {}  # op and line of each piece that was laid
         for group, over in fits:
             for _, number, _ in over:
-                key = laid[number] = self.found[number].op, self.found[number].line
-                asked.setdefault(key, set()).update(place.width for place in group)
+                key = laid[number] = self.pieces[number].op, self.pieces[number].line
+                widths_of.setdefault(key, set()).update(place.width for place in group)
         clear = set()
-        for key, widths in asked.items():
-            every = Counter(p.width for p in self.found if (p.op, p.line) == key)
-            some = Counter(self.found[n].width for n, where in laid.items() if where == key)
+        for key, widths in widths_of.items():
+            every = Counter(p.width for p in self.pieces if (p.op, p.line) == key)
+            some = Counter(self.pieces[n].width for n, where in laid.items() if where == key)
             copies, rest = divmod(every.total(), some.total())
             alike = not rest and every == Counter({w: n * copies for w, n in some.items()})
             if alike or (set(every) == widths and len(widths) == 1):
@@ -225,7 +225,7 @@ class _Cover:
     def _at(
         self, group: Sequence[Place], at: Mapping[int, Sequence[int]], distance: int
     ) -> tuple[list[_Laid], tuple[int, int, int]]:
-        """Lay pieces at one distance from the group: how (empty: not at all), and how good it is."""
+        """Lay pieces at one distance from the group: how (empty: not at all), and how well."""
         laid: list[_Laid] = []
         lines = fresh = beyond = first = 0
         end = None  # of the last piece
@@ -236,27 +236,27 @@ class _Cover:
             best: tuple[bool, bool, int, int, int] | None = None
             for offset in range(least, start + 1):
                 for number in at.get(offset, ()):
-                    taken, other = self._taken(group, first, number, distance)
-                    if taken:
-                        line = self.found[number].line
-                        own = any(place.line == line for place in group[first : first + taken])
-                        score = (own, number not in self.used, -other, taken, -number)
+                    count, beside = self._fit(group, first, number, distance)
+                    if count:
+                        line = self.pieces[number].line
+                        own = any(place.line == line for place in group[first : first + count])
+                        score = (own, number not in self.used, -beside, count, -number)
                         best = max(best or score, score)
             if best is None:
                 return [], (0, 0, 0)
-            own, new, other, taken, number = best[0], best[1], -best[2], best[3], -best[4]
-            piece = self.found[number]
+            own, new, beside, count, number = best[0], best[1], -best[2], best[3], -best[4]
+            piece = self.pieces[number]
             laid.append(_Laid(group[first], number, start - piece.offset))
-            lines, fresh, beyond = lines + own * taken, fresh + new * taken, beyond + other
+            lines, fresh, beyond = lines + own * count, fresh + new * count, beyond + beside
             end = piece.offset + piece.width
-            first += taken
+            first += count
         return laid, (lines, fresh, -beyond)
 
-    def _taken(
+    def _fit(
         self, group: Sequence[Place], first: int, number: int, distance: int
     ) -> tuple[int, int]:
-        """How many places from the first on a piece holds, and its bytes beside them; 0: it cannot."""
-        piece = self.found[number]
+        """How many places from the first on a piece holds (0: none), and its bytes beside them."""
+        piece = self.pieces[number]
         end, filled, last = piece.offset + piece.width, 0, first
         while last < len(group) and group[last].offset + distance < end:
             filled += group[last].width
@@ -293,21 +293,21 @@ class MachineCode:
         if lines:
             which = ", ".join(map(str, lines))
             return [
-                f"how many shared accesses line {which} makes is not clear from the machine code of "
-                f"{self.arch}: they are hidden in one instruction of the PTX, or joined differently in "
-                "copies of a loop"
+                f"how many shared accesses line {which} makes is not clear from the machine code "
+                f"of {self.arch}: they are hidden in one instruction of the PTX, or joined "
+                "differently in copies of a loop"
             ]
-        said = []
+        sentences = []
         for op in ("load", "store"):
             rows = [a for a in shared if a.op == op]
             requests, waves = sass_totals(rows, op) or (0, 0)
             if rows:
-                said.append(
+                sentences.append(
                     f"shared {op}s: {sum(a.requests for a in rows)} requests and "
-                    f"{sum(a.wavefronts for a in rows)} wavefronts in PTX, {requests} and {waves} in "
-                    f"the machine code of {self.arch}"
+                    f"{sum(a.wavefronts for a in rows)} wavefronts in PTX, {requests} and {waves} "
+                    f"in the machine code of {self.arch}"
                 )
-        return said
+        return sentences
 
 
 def machine_code(
@@ -323,23 +323,23 @@ def machine_code(
 def by_site(
     program: Program, entry: P.Function, compiled: toolchain.Compiled, file: str
 ) -> Mapping[int, Span]:
-    """`spans` of a program, entry its parsed PTX, by the number of its memory instruction (`Site`),
-    of all shared accesses.
+    """`spans` of a program by the number of its memory instruction (`Site`): all shared accesses.
 
     Where one PTX instruction is one of the machine code (ldmatrix, atomics, cp.async, generic
     addresses) it is its own. A plain access that was not found, a wmma load or store, and what
     device functions do that are not inlined are left out: it is not known how many accesses they
-    are. Raises ToolchainError where there is no disassembler.
+    are. entry: the parsed PTX of the program's kernel. Raises ToolchainError where there is no
+    disassembler.
     """
-    reached = places(entry, [start for start, _ in split_blocks(entry)])
+    accessed = places(entry, [start for start, _ in split_blocks(entry)])
     code, _ = toolchain.sass_instructions(compiled.cubin, entry.name, file)
-    found = spans(reached, pieces(code))
-    left = [(entry.code[p.instruction].text, found.get(p.instruction)) for p in reached]
+    by_place = spans(accessed, pieces(code))
+    queue = [(entry.code[p.instruction].text, by_place.get(p.instruction)) for p in accessed]
     out: dict[int, Span] = {}
     for site in program.sites:
         root = site.text.split(".")[0].split()[-1]
         if root in ("ld", "st") and site.space == "shared":
-            text, span = left.pop(0) if left else ("", None)
+            text, span = queue.pop(0) if queue else ("", None)
             if span is not None and text == site.text:
                 out[site.index] = span
         elif root != "wmma":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class UnderWay(Observer):
+class AsyncCopyWatch(Observer):
     """Counts the copies on their way to each granule of shared memory."""
 
     def begin(self, state: State) -> None:
@@ -37,7 +37,7 @@ class UnderWay(Observer):
         if access.space != "shared" or access.site.op == "barrier":
             return
         if access.where.owner is not None:
-            return  # of another block, whose copies nobody here waits for: the judges of races see it
+            return  # a peer's: nobody here waits for its copies, and the judges of races see it
         site, where = access.site, access.where
         granule, span = where.granule(self.shift), max(site.width >> self.shift, 1)
         if access.stage is Stage.WHOLE or access.stage is Stage.BEGUN:
@@ -87,8 +87,9 @@ class UnderWay(Observer):
             "race",
             site.line,
             lane,
-            f"{where}: {lane} {'reads' if site.op == 'load' else 'writes'} it while the cp.async of line "
-            f"{line} is still under way. Wait for its group (cp.async.wait_group), then __syncthreads()",
+            f"{where}: {lane} {'reads' if site.op == 'load' else 'writes'} it while the cp.async "
+            f"of line {line} is still under way. Wait for its group (cp.async.wait_group), then "
+            "__syncthreads()",
             array=name,
             index=where,
             other_line=line,
