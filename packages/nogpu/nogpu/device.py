@@ -286,13 +286,13 @@ def typical(arch: str) -> Gpu:
 
     arch: such as "sm_75" or "sm_90a". Raises UnknownNameError for an architecture without limits.
     """
-    wanted = int(limits(arch).arch.removeprefix("sm_"))
+    number = int(limits(arch).arch.removeprefix("sm_"))
     tabled = [_CARDS[key] for key in reversed(TABLED)]
     numbered = {int(g.arch.removeprefix("sm_")): g for g in tabled}
-    return numbered[max(n for n in numbered if n <= wanted)]
+    return numbered[max(n for n in numbered if n <= number)]
 
 
-def described(key: str, facts: Mapping[str, Any]) -> Gpu:
+def describe(key: str, facts: Mapping[str, Any]) -> Gpu:
     """A GPU that the table lacks, from what a record says of it.
 
     facts: "name", "arch", "sms", "max_clock_mhz", "bandwidth_gbs", "memory_bytes", "l2_bytes", and
@@ -300,10 +300,10 @@ def described(key: str, facts: Mapping[str, Any]) -> Gpu:
     ConfigError naming what is missing.
     """
     needed = ("name", "arch", "sms", "max_clock_mhz", "bandwidth_gbs", "memory_bytes", "l2_bytes")
-    lacking = [name for name in needed if not facts.get(name)]
-    if lacking:
+    missing = [name for name in needed if not facts.get(name)]
+    if missing:
         raise ConfigError(
-            f"{facts.get('name') or key} is not in the table of GPUs, and its {', '.join(lacking)} "
+            f"{facts.get('name') or key} is not in the table of GPUs, and its {', '.join(missing)} "
             "is not told: its driver tells it, so record it with this version of the book"
         )
     arch = str(facts["arch"])
@@ -323,7 +323,7 @@ def card_of(key: str, facts: Mapping[str, Any]) -> Gpu:
     known = named(str(facts.get("name", "")))
     if known is not None and (known.arch, known.sms) == (facts.get("arch"), facts.get("sms")):
         return replace(known, key=key)
-    return described(key, facts)
+    return describe(key, facts)
 
 
 def admit(card: Gpu) -> None:
@@ -363,14 +363,14 @@ def gpu(key: str) -> Gpu:
 def named(name: str) -> Gpu | None:
     """The row of GPUS that a GPU is by the name that its driver gives, or None."""
     plain = name.lower().replace("nvidia", "").replace("geforce", "").strip()
-    found: list[tuple[int, Gpu]] = []
+    candidates: list[tuple[int, Gpu]] = []
     for candidate in GPUS.values():
         words = candidate.name.lower().replace("nvidia", "").replace("geforce", "").split()
         words = [w for w in words if w not in ("sxm", "80", "141", "gb")]
         if all(w in plain.split() for w in words):
-            found.append((len(words), candidate))
+            candidates.append((len(words), candidate))
     # the longest name: an "H100 PCIe" with a record of its own is no H100
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    return max(candidates, key=lambda pair: pair[0])[1] if candidates else None
 
 
 @dataclass(frozen=True)
@@ -401,8 +401,8 @@ class LiveGpu:
         """Bandwidth in GB/s: the table's, else bus width times twice the memory clock; None if
         untold.
         """
-        told = self.memory_bus_bits / 8 * 2 * self.memory_clock_mhz / 1e3
-        return self.known.bandwidth_gbs if self.known else told or None
+        computed = self.memory_bus_bits / 8 * 2 * self.memory_clock_mhz / 1e3
+        return self.known.bandwidth_gbs if self.known else computed or None
 
     @property
     def known(self) -> Gpu | None:
@@ -542,10 +542,10 @@ def faults(what: str) -> Iterator[None]:
             raise
         import cupy
 
-        said = str(fault).split("\n")[0]
+        message = str(fault).split("\n")[0]
         try:
             cupy.cuda.runtime.deviceSynchronize()
         except Exception as gone:
-            _lost.append(said)
-            raise GpuFaultError(f"{what} stopped the GPU ({said}). {RESTART}") from gone
-        raise ConfigError(f"{what} cannot be launched: {said}") from fault
+            _lost.append(message)
+            raise GpuFaultError(f"{what} stopped the GPU ({message}). {RESTART}") from gone
+        raise ConfigError(f"{what} cannot be launched: {message}") from fault

@@ -49,17 +49,17 @@ def entry_param(state: State, offset: int, kind: np.dtype[Any]) -> Array:
 
 def load_param(frame: dict[str, Any], name: str, offset: int, kind: np.dtype[Any]) -> Array:
     """A parameter or return value of a device function."""
-    held = frame.get(name, {})
-    found = held.get(offset)
-    if found is not None and found.dtype.itemsize == kind.itemsize:
-        return found.view(kind)
-    if found is not None and found.dtype.itemsize > kind.itemsize:
-        return found.view(f"u{found.dtype.itemsize}").astype(f"u{kind.itemsize}").view(kind)
+    stored = frame.get(name, {})
+    value = stored.get(offset)
+    if value is not None and value.dtype.itemsize == kind.itemsize:
+        return value.view(kind)
+    if value is not None and value.dtype.itemsize > kind.itemsize:
+        return value.view(f"u{value.dtype.itemsize}").astype(f"u{kind.itemsize}").view(kind)
     # Put together from smaller parts.
     total: Array | None = None
     at = offset
     while at < offset + kind.itemsize:
-        part = held.get(at)
+        part = stored.get(at)
         if part is None:
             raise EmulationError(
                 f"a device function reads its argument {name} at byte {at}, which its caller did "
@@ -313,10 +313,10 @@ def _split(
             outside = here & ~(~outside & buffer.owned[at] & buffer.owned[last])
         if outside.any():
             faults.report_outside(state, site, buffer, offset, outside, width)
-        crooked = here & ~outside & (offset & (site.width - 1) != 0)
-        if crooked.any():
-            faults.report_misaligned(state, site, buffer, offset, crooked)
-        sound = here & ~outside & ~crooked
+        misaligned = here & ~outside & (offset & (site.width - 1) != 0)
+        if misaligned.any():
+            faults.report_misaligned(state, site, buffer, offset, misaligned)
+        sound = here & ~outside & ~misaligned
         if sound.any():
             out.append((buffer, offset, state.mask(sound), sound))
     return out
@@ -439,14 +439,14 @@ def _check_shared(state: State, site: Site, offset: Array, mask: Mask | None) ->
     """Report lanes outside shared memory or misaligned; the mask of the others."""
     width, total = site.width, state.launch.shared_bytes
     outside = (offset < 0) | (offset > total - width)
-    crooked = offset & (width - 1) != 0 if width > 1 else np.zeros_like(outside)
-    if not outside.any() and not crooked.any():
+    misaligned = offset & (width - 1) != 0 if width > 1 else np.zeros_like(outside)
+    if not outside.any() and not misaligned.any():
         return mask
     _, arr = _lanes_of(offset, mask)
-    bad = arr & (outside | crooked)
+    bad = arr & (outside | misaligned)
     if bad.any():
-        faults.report_shared(state, site, offset, arr & outside, arr & crooked & ~outside)
-    return _shield(state, arr, outside | crooked)
+        faults.report_shared(state, site, offset, arr & outside, arr & misaligned & ~outside)
+    return _shield(state, arr, outside | misaligned)
 
 
 def _shield(state: State, arr: Array, bad: Array) -> Mask:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import accuse, who
+from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.ptx.layout import HEAP_SLOT, HEAPS, SLOT_BITS
 
@@ -121,7 +121,7 @@ def device_free(
     refused = np.zeros(state.shape, bool)
     refused[arr] = [not arena.release(int(a)) for a in address[arr]]
     if refused.any():
-        lane = who(state, refused)
+        lane = first_offender(state, refused)
         accuse(
             "out-of-bounds",
             line,

@@ -64,13 +64,13 @@ class Copies:
         """cp.async.commit_group."""
         self.commits = self.commits + (np.int32(1) if mask is None else mask.arr)
 
-    def wait(self, left: int, everything: bool, mask: Mask | None) -> None:
+    def wait(self, allowed: int, everything: bool, mask: Mask | None) -> None:
         """cp.async.wait_group: all but the latest `left` groups of each thread are complete."""
         if everything:
             self.commit(mask)
-            left = 0
+            allowed = 0
         for copy in list(self.open):
-            done = copy.group < self.commits - left
+            done = copy.group < self.commits - allowed
             self._finish(copy, done if mask is None else done & mask.arr, Stage.WAITED)
 
     def _finish(self, copy: Copy, done: Array, stage: Stage) -> None:
@@ -200,7 +200,7 @@ def commit_group(state: State, mask: Mask | None) -> None:
         state.copies.commit(mask)
 
 
-def wait_group(state: State, left: int, everything: bool, mask: Mask | None) -> None:
+def wait_group(state: State, allowed: int, everything: bool, mask: Mask | None) -> None:
     """cp.async.wait_group and wait_all."""
     if state.copies is not None:
-        state.copies.wait(left, everything, mask)
+        state.copies.wait(allowed, everything, mask)

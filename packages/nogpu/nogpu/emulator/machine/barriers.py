@@ -12,11 +12,11 @@ import numpy as np
 
 from nogpu.emulator.machine import sync
 from nogpu.emulator.machine.grouping import (
+    BarrierWait,
     Group,
     Pool,
     Running,
     Stop,
-    Waiting,
     answer,
     everywhere,
     go_on,
@@ -35,7 +35,9 @@ BARRIERS = 16
 """Barriers of a block (PTX ISA, barrier)."""
 
 
-def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, result: Any) -> None:
+def arrive_at(
+    state: State, running: Running, pool: Pool, stop: Stop, mask: Group, result: Any
+) -> None:
     """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on.
 
     result: the number of the barrier, the threads that it takes (None: all of the block), whether
@@ -45,7 +47,7 @@ def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, re
     """
     number, expected, arrive, reduce, aligned = result
     if isinstance(number, int):  # of the cluster
-        running.waiting.append(Waiting(number, running, stop, mask, None))
+        running.at_barriers.append(BarrierWait(number, running, stop, mask, None))
         return
     parts = _parts(state, stop, mask, number, expected)
     if aligned and len(parts) > 1:
@@ -58,7 +60,7 @@ def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, re
             sync.left(state, barrier, group)
             push(state, pool, stop.resume, group)
         else:
-            running.waiting.append(Waiting(barrier, running, stop, group, threads, reduce))
+            running.at_barriers.append(BarrierWait(barrier, running, stop, group, threads, reduce))
 
 
 def _parts(
@@ -106,33 +108,33 @@ def _judge_warps(state: State, stop: Stop, groups: list[Group]) -> None:
         (state.warps_active(group).astype("i4") for group in groups),
         start=np.zeros((state.warp_shape.warps, state.blocks), "i4"),
     )
-    wrong = often > 1
-    if wrong.any():
-        column = int(np.flatnonzero(wrong.any(axis=0))[0])
-        warp = int(np.flatnonzero(wrong[:, column])[0])
+    split = often > 1
+    if split.any():
+        column = int(np.flatnonzero(split.any(axis=0))[0])
+        warp = int(np.flatnonzero(split[:, column])[0])
         _diverged(
             state,
             stop.line,
-            wrong.any(axis=0).reshape(1, 1, state.p, state.q),
+            split.any(axis=0).reshape(1, 1, state.p, state.q),
             f"lanes of warp {warp} of block {state.block_tuple(column)} name different barriers, or different "
             "numbers of threads. All lanes of a warp must name one (bar.sync, barrier.sync.aligned); compute the "
             "number from threadIdx.x / 32, not from the lane",
         )
 
 
-def _waiting(state: State) -> list[Waiting]:
+def _waiting(state: State) -> list[BarrierWait]:
     """All that wait at barriers of their block, in the kernel and in the functions that it calls."""
-    return [w for f in everywhere(state) for w in f.waiting if w.barrier != CLUSTER]
+    return [w for f in everywhere(state) for w in f.at_barriers if w.barrier != CLUSTER]
 
 
 def open_complete(state: State) -> bool:
     """Open the barriers whose threads have all come; false if there are none."""
     waiting = _waiting(state)
     if len(waiting) == 1 and waiting[0].threads is None and waiting[0].expected is None:
-        waiting[0].running.waiting = []
+        waiting[0].running.at_barriers = []
         _open(state, waiting, None)
         return True
-    ready: list[Waiting] = []
+    ready: list[BarrierWait] = []
     opened = np.zeros((1, 1, state.p, state.q), bool)
     partial = False
     everyone = state.by_block(state.alive)
@@ -157,7 +159,7 @@ def open_complete(state: State) -> bool:
     return True
 
 
-def _counted(state: State, barrier: int, here: list[Waiting]) -> tuple[Array, Array]:
+def _counted(state: State, barrier: int, here: list[BarrierWait]) -> tuple[Array, Array]:
     """(threads that have come to a barrier, threads that it takes), by block: (1, 1, p, q)."""
     arrived = _together(state, here)
     needed = state.by_block(state.alive)
@@ -174,7 +176,7 @@ def _counted(state: State, barrier: int, here: list[Waiting]) -> tuple[Array, Ar
     return arrived, needed
 
 
-def _together(state: State, here: list[Waiting]) -> Array:
+def _together(state: State, here: list[BarrierWait]) -> Array:
     """Threads of all these, by block: int64 (1, 1, p, q)."""
     return sum(
         (state.by_block(w.threads) for w in here),
@@ -200,12 +202,12 @@ def give_up(state: State) -> bool:
             f"{state.block_tuple(column)} wait at this barrier; the others wait elsewhere or never "
             "come. Every thread of the block must reach the same barrier",
         )
-        w.running.waiting.remove(w)
+        w.running.at_barriers.remove(w)
     _open(state, ready, None)
     return True
 
 
-def take(state: State, here: list[Waiting], done: Array) -> list[Waiting]:
+def take(state: State, here: list[BarrierWait], done: Array) -> list[BarrierWait]:
     """Remove those threads from their barrier that may go on; return them as groups.
 
     done: bool, by block (1, 1, p, q) or by thread (four axes).
@@ -214,20 +216,20 @@ def take(state: State, here: list[Waiting], done: Array) -> list[Waiting]:
     for w in here:
         if done.all():
             out.append(w)
-            w.running.waiting.remove(w)
+            w.running.at_barriers.remove(w)
             continue
         base = w.threads
         go, stay = state.narrowed(base, done), state.narrowed(base, ~done)
         if go is not None and go.n == 0:
             continue
-        w.running.waiting.remove(w)
+        w.running.at_barriers.remove(w)
         out.append(replace(w, mask=go))
         if stay is None or stay.n:
-            w.running.waiting.append(replace(w, mask=stay))
+            w.running.at_barriers.append(replace(w, mask=stay))
     return out
 
 
-def _judge_lines(state: State, ready: list[Waiting]) -> None:
+def _judge_lines(state: State, ready: list[BarrierWait]) -> None:
     """Barriers that opened: all threads of a block should have come, to the same one.
 
     CUDA asks for the same __syncthreads() of the source; which of its copies the compiler made
@@ -293,28 +295,28 @@ def _diverged(state: State, line: int, blocks: Array, message: str, other_line: 
     )
 
 
-def _open(state: State, ready: list[Waiting], opened: Array | None) -> None:
+def _open(state: State, ready: list[BarrierWait], opened: Array | None) -> None:
     """Resume the threads of open barriers. opened: blocks whose interval ends (None: all)."""
-    state.fruitless = 0
+    state.failed_polls = 0
     frames = everywhere(state)
     if opened is None or opened.any():
-        sync.interval(state, opened, any(f.waiting or f.parked or f.held for f in frames))
+        sync.interval(state, opened, any(f.at_barriers or f.parked or f.at_gates for f in frames))
     for w in ready:
         if w.reduce is not None:
             _reduce(state, ready, w)
     resume(state, ready)
 
 
-def resume(state: State, ready: list[Waiting]) -> None:
+def resume(state: State, ready: list[BarrierWait]) -> None:
     """Let groups that have waited go on behind their barrier."""
-    state.fruitless = 0
+    state.failed_polls = 0
     for running in everywhere(state):
         groups = [(w.stop.resume, w.mask) for w in ready if w.running is running]
         if groups:
             go_on(state, running, groups)
 
 
-def _reduce(state: State, ready: list[Waiting], w: Waiting) -> None:
+def _reduce(state: State, ready: list[BarrierWait], w: BarrierWait) -> None:
     """bar.red: combine the predicates of all threads of each block at this barrier."""
     assert w.reduce is not None
     operation, register, _ = w.reduce

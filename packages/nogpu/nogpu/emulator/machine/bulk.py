@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import clusters, faults, mbarrier
-from nogpu.emulator.machine.accused import Who, accuse
 from nogpu.emulator.machine.atomics import apply
+from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.events import Bulk, Stage
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.tensor_maps import Placed, map_at
@@ -54,27 +54,27 @@ def swizzled(address: Array, swizzle: int) -> Array:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Requests:
     """Threads that ask for a copy: flat arrays, and for each of them its values."""
 
     thread: Array
     column: Array
     values: tuple[Array, ...]
 
-    def only(self, chosen: Array) -> _Asked:
+    def only(self, chosen: Array) -> _Requests:
         """Some of them."""
-        return _Asked(
+        return _Requests(
             self.thread[chosen], self.column[chosen], tuple(v[chosen] for v in self.values)
         )
 
 
-def _asked(state: State, mask: Mask | None, *values: Array) -> _Asked:
+def _requests_of(state: State, mask: Mask | None, *values: Array) -> _Requests:
     chosen = np.broadcast_to(array_of(mask), state.shape)
 
     def flat(value: Array) -> Array:
         return np.broadcast_to(value, state.shape)[chosen].astype(np.int64)
 
-    return _Asked(flat(state.thread), flat(state.block_index), tuple(flat(v) for v in values))
+    return _Requests(flat(state.thread), flat(state.block_index), tuple(flat(v) for v in values))
 
 
 def _in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, Array]:
@@ -90,7 +90,7 @@ def _in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, 
 
 
 def receivers(
-    state: State, site: Site, asked: _Asked, code: Array, targets: Array, several: bool
+    state: State, site: Site, requests: _Requests, code: Array, targets: Array, several: bool
 ) -> tuple[Array, Array]:
     """(which request, whose shared memory) of each copy that requests make: flat.
 
@@ -103,12 +103,14 @@ def receivers(
         bits = targets[:, None] >> np.arange(16) & 1
         request, rank = np.nonzero(bits)
     if not several and not code.any():
-        return request, asked.column
+        return request, requests.column
     size = clusters.of(state).size
     nobody = rank >= size
     if nobody.any():
         i = int(request[int(np.argmax(nobody))])
-        lane = Who(state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(nobody)))
+        lane = Offender(
+            state, int(requests.thread[i]), int(requests.column[i]), int(np.count_nonzero(nobody))
+        )
         accuse(
             "out-of-bounds",
             site.line,
@@ -116,7 +118,7 @@ def receivers(
             f"{lane} copies to the block of rank {int(rank[np.argmax(nobody)])} of its cluster, which has {size} blocks",
         )
         request, rank = request[~nobody], rank[~nobody]
-    column = asked.column[request]
+    column = requests.column[request]
     owner = clusters.column_of(state, column, rank)
     return request, np.where(rank < 0, column, owner)
 
@@ -150,12 +152,12 @@ class Stores:
         """Threads (bool, threads x blocks) close a group."""
         self.commits = self.commits + chosen
 
-    def wait(self, left: int, chosen: Array) -> None:
+    def wait(self, allowed: int, chosen: Array) -> None:
         """All but the latest `left` groups of these threads have read their shared memory."""
         for copy in list(self.open):
             e = copy.event
             now = self.commits[e.thread, e.column]
-            done = chosen[e.thread, e.column] & (copy.group < now - left)
+            done = chosen[e.thread, e.column] & (copy.group < now - allowed)
             if not done.any():
                 continue
             self.state.publish_bulk(_rows_of(e, done, Stage.WAITED))
@@ -168,7 +170,7 @@ class Stores:
         """The blocks end: what still reads their shared memory may read what is no longer theirs."""
         for copy in self.open:
             e, s = copy.event, self.state
-            lane = Who(s, int(e.thread[0]), int(e.column[0]), len(e.thread))
+            lane = Offender(s, int(e.thread[0]), int(e.column[0]), len(e.thread))
             closed = bool((copy.group < self.commits[e.thread, e.column]).any())
             what = (
                 "waited for it (cp.async.bulk.wait_group)"
@@ -215,12 +217,12 @@ def commit_bulk(state: State, mask: Mask | None) -> None:
         state.stores.commit(_chosen(state, state.within(mask)))
 
 
-def wait_bulk(state: State, left: int, mask: Mask | None) -> None:
+def wait_bulk(state: State, allowed: int, mask: Mask | None) -> None:
     """cp.async.bulk.wait_group and its form .read: the sources of all but the latest groups are
     read.
     """
     if state.stores is not None:
-        state.stores.wait(left, _chosen(state, state.within(mask)))
+        state.stores.wait(allowed, _chosen(state, state.within(mask)))
 
 
 # -- boxes of tensors ----------------------------------------------------------------------------
@@ -244,7 +246,7 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
     """start: first element along each axis, the fastest first. base, absolute: where in shared
     memory.
     """
-    m, n = placed.described, len(base)
+    m, n = placed.description, len(base)
     axes = [
         s[:, None] + np.arange(b) for s, b in zip(start[::-1], m.box, strict=True)
     ]  # slowest axis first, as in NumPy
@@ -275,37 +277,40 @@ def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
 
 
 def _fits(
-    state: State, site: Site, asked: _Asked, base: Array, absolute: Array, size: int
+    state: State, site: Site, requests: _Requests, base: Array, absolute: Array, size: int
 ) -> Array:
     """Which boxes lie in a block's shared memory and begin where they may; the others are findings."""
     total = state.launch.shared_bytes
     outside = (base < 0) | (base + size > total)
-    crooked = ~outside & (absolute % _ALIGNED != 0)
+    misaligned = ~outside & (absolute % _ALIGNED != 0)
     for kind, bad, what in (
         (
             "out-of-bounds",
             outside,
             f"reaches outside the {total} bytes of shared memory of the block",
         ),
-        ("misaligned", crooked, f"does not begin at a multiple of {_ALIGNED} bytes"),
+        ("misaligned", misaligned, f"does not begin at a multiple of {_ALIGNED} bytes"),
     ):
         if not bad.any():
             continue
         i = int(np.argmax(bad))
-        lane = Who(state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(bad)))
+        lane = Offender(
+            state, int(requests.thread[i]), int(requests.column[i]), int(np.count_nonzero(bad))
+        )
         name, where = state.shared_name(int(base[i]))
         accuse(
             kind, site.line, lane, f"{lane} copies a box of {size} bytes at {where}: it {what}",
             array=name, index=where,
         )  # fmt: skip
-    return np.asarray(~(outside | crooked))
+    return np.asarray(~(outside | misaligned))
 
 
-def _by_map(state: State, line: int, asked: _Asked) -> list[tuple[Placed, _Asked]]:
+def _by_map(state: State, line: int, requests: _Requests) -> list[tuple[Placed, _Requests]]:
     """Requests by the tensor map that they name, their first value."""
-    address = asked.values[0]
+    address = requests.values[0]
     return [
-        (map_at(state.launch, int(a), line), asked.only(address == a)) for a in np.unique(address)
+        (map_at(state.launch, int(a), line), requests.only(address == a))
+        for a in np.unique(address)
     ]
 
 
@@ -330,20 +335,22 @@ def load_box(
         return
     site, at_barrier = state.sites[number], state.sites[barrier_number]
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
-    every = _asked(state, base, tensor_map, to, barrier, everyone, *start)
-    for placed, asked in _by_map(state, site.line, every):
+    every = _requests_of(state, base, tensor_map, to, barrier, everyone, *start)
+    for placed, requests in _by_map(state, site.line, every):
         _right_axes(placed, len(start), site)
-        into, absolute, code = _in_shared(state, site, asked.values[1])
-        fits = _fits(state, site, asked, into, absolute, placed.box_bytes)
-        boxes = _boxes(placed, asked.values[4:], into, absolute)
-        values = _taken(placed, boxes)
+        into, absolute, code = _in_shared(state, site, requests.values[1])
+        fits = _fits(state, site, requests, into, absolute, placed.box_bytes)
+        boxes = _boxes(placed, requests.values[4:], into, absolute)
+        values = _elements_of(placed, boxes)
         offset, there = _pieces(boxes, placed.itemsize)
         state.publish_bulk(
-            Bulk(site.as_(space="global", op="load"), "global", placed.buffer, False, asked.thread,
-                 asked.column, asked.column, offset, PIECE, there)
+            Bulk(site.as_(space="global", op="load"), "global", placed.buffer, False, requests.thread,
+                 requests.column, requests.column, offset, PIECE, there)
         )  # fmt: skip
-        at, _, at_code = _in_shared(state, at_barrier, asked.values[2])
-        request, owner = receivers(state, site, asked, code, asked.values[3], targets is not None)
+        at, _, at_code = _in_shared(state, at_barrier, requests.values[2])
+        request, owner = receivers(
+            state, site, requests, code, requests.values[3], targets is not None
+        )
         if targets is None and (at_code != code).any():
             raise EmulationError(
                 f"line {site.line}: the box goes to one block of the cluster and its bytes are counted in another: the "
@@ -351,27 +358,27 @@ def load_box(
             )
         sound = fits[request]
         event = Bulk(
-            site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread[request][sound],
-            asked.column[request][sound], owner[sound], boxes.shared[request][sound], PIECE, None, Stage.BEGUN,
+            site.as_(space="shared", op="store"), "shared", state.shared, True, requests.thread[request][sound],
+            requests.column[request][sound], owner[sound], boxes.shared[request][sound], PIECE, None, Stage.BEGUN,
             barrier=at[request][sound],
         )  # fmt: skip
         _put_shared(state, event, values[request][sound])
         mbarrier.complete_bytes(
-            state, at_barrier, at[request], owner, np.full(len(request), placed.box_bytes), asked.thread[request],
-            asked.column[request],
+            state, at_barrier, at[request], owner, np.full(len(request), placed.box_bytes), requests.thread[request],
+            requests.column[request],
         )  # fmt: skip
 
 
-def _right_axes(placed: Placed, given: int, site: Site) -> None:
-    have = len(placed.described.box)
-    if given != have:
+def _right_axes(placed: Placed, count: int, site: Site) -> None:
+    have = len(placed.description.box)
+    if count != have:
         raise EmulationError(
-            f"line {site.line}: the copy names a place by {given} coordinates, and its tensor map describes "
+            f"line {site.line}: the copy names a place by {count} coordinates, and its tensor map describes "
             f"an array of {have} axes ({placed.buffer.name})"
         )
 
 
-def _taken(placed: Placed, boxes: _Boxes) -> Array:
+def _elements_of(placed: Placed, boxes: _Boxes) -> Array:
     """The words of boxes, piece after piece: uint32 (n, pieces, 4)."""
     unit = np.dtype(f"u{placed.itemsize}")
     data = placed.buffer.view(unit)
@@ -425,7 +432,7 @@ def _kind_of(placed: Placed, site: Site, operation: str) -> str:
     """PTX's type of a tensor's elements, in which a reduction works; "" for a copy."""
     if not operation:
         return ""
-    dtype = placed.described.array.dtype
+    dtype = placed.description.array.dtype
     kind = _KINDS.get(dtype.str[1:], "")
     sums, floats = operation == "add", kind in _FLOATS
     fits = kind and (
@@ -471,27 +478,29 @@ def store_box(
     if base is not None and not base.n:
         return
     site = state.sites[number]
-    for placed, every in _by_map(state, site.line, _asked(state, base, tensor_map, source, *start)):
+    for placed, every in _by_map(
+        state, site.line, _requests_of(state, base, tensor_map, source, *start)
+    ):
         _right_axes(placed, len(start), site)
         if placed.buffer.read_only:
             faults.report_read_only(state, site, placed.buffer)
             continue
         at, absolute, _ = _in_shared(state, site, every.values[1])
         fits = _fits(state, site, every, at, absolute, placed.box_bytes)
-        asked, at, absolute = every.only(fits), at[fits], absolute[fits]
+        requests, at, absolute = every.only(fits), at[fits], absolute[fits]
         if not len(at):
             continue
-        boxes = _boxes(placed, asked.values[2:], at, absolute)
+        boxes = _boxes(placed, requests.values[2:], at, absolute)
         event = Bulk(
-            site.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
-            asked.column, boxes.shared, PIECE, None, Stage.BEGUN,
+            site.as_(space="shared", op="load"), "shared", state.shared, False, requests.thread, requests.column,
+            requests.column, boxes.shared, PIECE, None, Stage.BEGUN,
         )  # fmt: skip
         _begin_store(state, event)
         words = _read_shared(state, event)
         offset, there = _pieces(boxes, placed.itemsize)
         state.publish_bulk(
-            Bulk(_written_by(site, operation), "global", placed.buffer, True, asked.thread,
-                 asked.column, asked.column, offset, PIECE, there)
+            Bulk(_written_by(site, operation), "global", placed.buffer, True, requests.thread,
+                 requests.column, requests.column, offset, PIECE, there)
         )  # fmt: skip
         state.launch.stored(site)
         kind = _kind_of(placed, site, operation)
@@ -511,35 +520,35 @@ def store_box(
 
 
 def _rows(
-    state: State, site: Site, asked: _Asked, shared: Array, size: Array
+    state: State, site: Site, requests: _Requests, shared: Array, size: Array
 ) -> list[tuple[int, Array]]:
     """Requests by their size in bytes; sizes and places that do not fit are findings and are left
     out.
     """
     total = state.launch.shared_bytes
-    crooked = (size % PIECE != 0) | (shared % PIECE != 0)
-    outside = ~crooked & ((shared < 0) | (shared + size > total))
+    misaligned = (size % PIECE != 0) | (shared % PIECE != 0)
+    outside = ~misaligned & ((shared < 0) | (shared + size > total))
     for kind, bad, what in (
-        ("misaligned", crooked, f"size and address are multiples of {PIECE}"),
+        ("misaligned", misaligned, f"size and address are multiples of {PIECE}"),
         ("out-of-bounds", outside, f"a block has {total} bytes of shared memory"),
     ):
         if bad.any():
             i = int(np.argmax(bad))
-            lane = Who(
-                state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(bad))
+            lane = Offender(
+                state, int(requests.thread[i]), int(requests.column[i]), int(np.count_nonzero(bad))
             )
             name, where = state.shared_name(int(shared[i]))
             accuse(kind, site.line, lane, f"{lane} copies {size[i]} bytes at {where}: {what}",
                    array=name, index=where)  # fmt: skip
-    sound = ~(crooked | outside) & (size > 0)
+    sound = ~(misaligned | outside) & (size > 0)
     return [(int(n), np.flatnonzero(sound & (size == n))) for n in np.unique(size[sound])]
 
 
 def _buffers(
-    state: State, site: Site, asked: _Asked, address: Array, size: int
+    state: State, site: Site, requests: _Requests, address: Array, size: int
 ) -> list[tuple[Buffer, Array, Array]]:
     """[(array, which requests mean it, byte offsets)]; what lies outside an array is a finding."""
-    found = []
+    parts = []
     slots = np.array([id(state.launch.heap.at(int(a))) for a in address])
     for slot in np.unique(slots):
         here = np.flatnonzero(slots == slot)
@@ -550,8 +559,8 @@ def _buffers(
             bad = (offset < 0) | (offset + size > buffer.nbytes) | (offset % PIECE != 0)
         if bad.any():
             i = here[int(np.argmax(bad))]
-            lane = Who(
-                state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(bad))
+            lane = Offender(
+                state, int(requests.thread[i]), int(requests.column[i]), int(np.count_nonzero(bad))
             )
             name = buffer.name if buffer else ""
             index = buffer.index_text(int(address[i]) - buffer.base) if buffer else ""
@@ -563,8 +572,8 @@ def _buffers(
                 array=name, index=index,
             )  # fmt: skip
         if buffer is not None and not bad.all():
-            found.append((buffer, here[~bad], offset[~bad]))
-    return found
+            parts.append((buffer, here[~bad], offset[~bad]))
+    return parts
 
 
 def load_row(
@@ -587,33 +596,33 @@ def load_row(
         return
     site, at_barrier = state.sites[number], state.sites[barrier_number]
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
-    every = _asked(state, base, source, to, size, barrier, everyone)
+    every = _requests_of(state, base, source, to, size, barrier, everyone)
     into = _in_shared(state, site, every.values[1])[0]
     offset_of = state.sites[from_number].offset
     for count, which in _rows(state, site, every, into, every.values[2]):
         piece = np.arange(0, count, PIECE)
         part, at = every.only(which), into[which]
         for buffer, here, offset in _buffers(state, site, part, part.values[0] + offset_of, count):
-            asked = part.only(here)
+            requests = part.only(here)
             state.publish_bulk(
-                Bulk(site.as_(space="global", op="load"), "global", buffer, False, asked.thread,
-                     asked.column, asked.column, offset[:, None] + piece, PIECE)
+                Bulk(site.as_(space="global", op="load"), "global", buffer, False, requests.thread,
+                     requests.column, requests.column, offset[:, None] + piece, PIECE)
             )  # fmt: skip
             words = buffer.view(np.dtype("u1")).take(offset[:, None] + np.arange(count))
             words = np.ascontiguousarray(words).view(np.uint32).reshape(len(here), -1, 4)
-            counts_at, _, code = _in_shared(state, at_barrier, asked.values[3])
+            counts_at, _, code = _in_shared(state, at_barrier, requests.values[3])
             request, owner = receivers(
-                state, site, asked, code, asked.values[4], targets is not None
+                state, site, requests, code, requests.values[4], targets is not None
             )
             event = Bulk(
-                site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread[request],
-                asked.column[request], owner, (at[here][:, None] + piece)[request], PIECE, None, Stage.BEGUN,
+                site.as_(space="shared", op="store"), "shared", state.shared, True, requests.thread[request],
+                requests.column[request], owner, (at[here][:, None] + piece)[request], PIECE, None, Stage.BEGUN,
                 barrier=counts_at[request],
             )  # fmt: skip
             _put_shared(state, event, words[request])
             mbarrier.complete_bytes(
                 state, at_barrier, counts_at[request], owner, np.full(len(request), count),
-                asked.thread[request], asked.column[request],
+                requests.thread[request], requests.column[request],
             )  # fmt: skip
 
 
@@ -637,7 +646,7 @@ def store_row(
     if base is not None and not base.n:
         return
     site, reads = state.sites[number], state.sites[from_number]
-    every = _asked(state, base, to, source, size)
+    every = _requests_of(state, base, to, source, size)
     at = _in_shared(state, reads, every.values[1])[0]
     for count, which in _rows(state, site, every, at, every.values[2]):
         piece = np.arange(0, count, PIECE)
@@ -645,16 +654,16 @@ def store_row(
         for buffer, here, offset in _buffers(
             state, site, part, part.values[0] + site.offset, count
         ):
-            asked = part.only(here)
+            requests = part.only(here)
             event = Bulk(
-                site.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
-                asked.column, at[which][here][:, None] + piece, PIECE, None, Stage.BEGUN,
+                site.as_(space="shared", op="load"), "shared", state.shared, False, requests.thread, requests.column,
+                requests.column, at[which][here][:, None] + piece, PIECE, None, Stage.BEGUN,
             )  # fmt: skip
             _begin_store(state, event)
             words = _read_shared(state, event)
             state.publish_bulk(
-                Bulk(_written_by(site, operation), "global", buffer, True, asked.thread,
-                     asked.column, asked.column, offset[:, None] + piece, PIECE)
+                Bulk(_written_by(site, operation), "global", buffer, True, requests.thread,
+                     requests.column, requests.column, offset[:, None] + piece, PIECE)
             )  # fmt: skip
             state.launch.stored(site)
             unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
@@ -685,7 +694,7 @@ def pass_row(
     if base is not None and not base.n:
         return
     site, reads, at_barrier = (state.sites[n] for n in (number, from_number, barrier_number))
-    every = _asked(state, base, source, to, size, barrier)
+    every = _requests_of(state, base, source, to, size, barrier)
     away = _in_shared(state, reads, every.values[0])[0]
     into, _, code = _in_shared(state, site, every.values[1])
     counts_at, _, counted_in = _in_shared(state, at_barrier, every.values[3])
@@ -698,26 +707,26 @@ def pass_row(
     nowhere = np.zeros_like(code)
     for count, sound in _rows(state, site, every, away, every.values[2]):
         which = np.array([i for i in sound if int(i) in fits], np.int64)
-        asked = every.only(which)
-        request, owner = receivers(state, site, asked, code[which], nowhere, False)
+        requests = every.only(which)
+        request, owner = receivers(state, site, requests, code[which], nowhere, False)
         if not len(request):
             continue
-        asked, which = asked.only(request), which[request]
+        requests, which = requests.only(request), which[request]
         piece = np.arange(0, count, PIECE)
         read = Bulk(
-            reads.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
-            asked.column, away[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
+            reads.as_(space="shared", op="load"), "shared", state.shared, False, requests.thread, requests.column,
+            requests.column, away[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
             receiver=owner,
         )  # fmt: skip
         state.publish_bulk(read)
         words = _read_shared(state, read)
         event = Bulk(
-            site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread, asked.column,
+            site.as_(space="shared", op="store"), "shared", state.shared, True, requests.thread, requests.column,
             owner, into[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
         )  # fmt: skip
         _put_shared(state, event, words)
         mbarrier.complete_bytes(
-            state, at_barrier, counts_at[which], owner, np.full(len(which), count), asked.thread, asked.column
+            state, at_barrier, counts_at[which], owner, np.full(len(which), count), requests.thread, requests.column
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import spinning
-from nogpu.emulator.machine.accused import accuse, who
+from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.grouping import (
     Call,
     Group,
@@ -130,8 +130,8 @@ def leave(state: State, running: Running, gone: Group, whole: bool) -> None:
         return
     running.returned.append(gone)
     everyone = state.count(gone) == state.count(caller.live)
-    for name, held in zip(call.returns, call.results, strict=False):
-        values = running.frame.get(held, {})
+    for name, result in zip(call.returns, call.results, strict=False):
+        values = running.frame.get(result, {})
         if everyone:
             caller.frame[name] = dict(values)
         else:
@@ -199,7 +199,7 @@ def call_pointed(
 
 
 def _no_function(state: State, address: int, line: int, mask: Mask | None) -> None:
-    lane = who(state, array_of(mask))
+    lane = first_offender(state, array_of(mask))
     accuse(
         "out-of-bounds",
         line,
@@ -256,9 +256,9 @@ def _formatted(state: State, pattern: str, memory: Any, place: int, lane: int) -
     def word(at: int) -> int:
         return int(memory.data[at >> 2, lane]) if 0 <= at <= memory.nbytes - 4 else 0
 
-    def replace(found: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         nonlocal place
-        letter, spec = found.group(1), found.group(0)
+        letter, spec = match.group(1), match.group(0)
         if letter == "%":
             return "%"
         flags = re.sub(r"(hh|h|ll|l|z|j|t|L)(?=[a-zA-Z]$)", "", spec)
@@ -297,7 +297,7 @@ def assert_failed(
     """assert(): a finding, and the threads go on."""
     if mask is not None and mask.n == 0:
         return
-    lane = who(state, array_of(mask))
+    lane = first_offender(state, array_of(mask))
     text = _c_string(state, lane.value(frame[actual[0]][0]))
     accuse("assert", line, lane, f"assert({text}) fails for {lane}")
 
@@ -306,7 +306,7 @@ def trapped(state: State, line: int, mask: Mask | None) -> None:
     """trap: a finding; these threads end, the others go on."""
     if mask is not None and mask.n == 0:
         return
-    lane = who(state, array_of(mask))
+    lane = first_offender(state, array_of(mask))
     why = (
         "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes it. "
         "End the kernel there, and launch a second one for what follows"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import barriers, clusters, sync
-from nogpu.emulator.machine.accused import accuse, who
-from nogpu.emulator.machine.grouping import Waiting, everywhere
+from nogpu.emulator.machine.attribution import accuse, first_offender
+from nogpu.emulator.machine.grouping import BarrierWait, everywhere
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.ptx.ends import CLUSTER
 
@@ -56,7 +56,7 @@ def cluster_arrive(state: State, line: int, mask: Mask | None) -> None:
     here = np.broadcast_to(array_of(mask), state.shape)
     twice = here & (m.ticket != _NONE)
     if twice.any():
-        lane = who(state, twice)
+        lane = first_offender(state, twice)
         accuse(
             "divergent-barrier",
             line,
@@ -86,8 +86,8 @@ def _complete(state: State, m: Meetings) -> None:
         sync.cluster_completed(state, done)
 
 
-def _waiting(state: State) -> list[Waiting]:
-    return [w for f in everywhere(state) for w in f.waiting if w.barrier == CLUSTER]
+def _waiting(state: State) -> list[BarrierWait]:
+    return [w for f in everywhere(state) for w in f.at_barriers if w.barrier == CLUSTER]
 
 
 def open_complete(state: State) -> bool:
@@ -101,16 +101,16 @@ def open_complete(state: State) -> bool:
     # Who never arrived waits for nothing: that is a finding, and the thread goes on.
     done = (m.ticket < _by_block(state, m.phase)) | (m.ticket == _NONE)
     ready = barriers.take(state, here, done)
-    _let_go(state, m, ready)
+    _release(state, m, ready)
     return bool(ready)
 
 
-def _judge(state: State, m: Meetings, here: list[Waiting]) -> None:
+def _judge(state: State, m: Meetings, here: list[BarrierWait]) -> None:
     """Threads that wait at the barrier and have not arrived there."""
     for w in here:
         lost = np.broadcast_to(array_of(w.threads), state.shape) & (m.ticket == _NONE)
         if lost.any():
-            lane = who(state, lost)
+            lane = first_offender(state, lost)
             accuse(
                 "divergent-barrier",
                 w.stop.line,
@@ -120,7 +120,7 @@ def _judge(state: State, m: Meetings, here: list[Waiting]) -> None:
             )
 
 
-def _let_go(state: State, m: Meetings, ready: list[Waiting]) -> None:
+def _release(state: State, m: Meetings, ready: list[BarrierWait]) -> None:
     for w in ready:
         here = array_of(w.threads)
         m.ticket = np.where(here, _NONE, m.ticket)
@@ -134,7 +134,7 @@ def report(state: State) -> None:
     m, peers = of(state), clusters.of(state)
     come = (m.ticket == _by_block(state, m.phase)).sum(axis=(0, 1)).reshape(-1)
     for w in _waiting(state):
-        lane = who(state, array_of(w.threads))
+        lane = first_offender(state, array_of(w.threads))
         together = int(come[peers.members[peers.number[lane.column]]].sum())
         accuse(
             "divergent-barrier",
@@ -150,5 +150,5 @@ def give_up(state: State) -> None:
     """Those who wait go on, though others have not arrived."""
     ready = _waiting(state)
     for w in ready:
-        w.running.waiting.remove(w)
-    _let_go(state, of(state), ready)
+        w.running.at_barriers.remove(w)
+    _release(state, of(state), ready)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import Who, accuse, below_zero, who
+from nogpu.emulator.machine.attribution import Offender, accuse, below_zero, first_offender
 from nogpu.emulator.ptx.layout import HEAP_SLOT, HEAPS, SLOT_BITS
 from nogpu.errors import ConfigError
 
@@ -25,7 +25,7 @@ def verb(site: Site) -> str:
 
 def report_wild(state: State, site: Site, target: Array, lanes: Array) -> None:
     """Lanes (bool, four axes) whose address lies in no array."""
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     place = lane.value(target)
     address = f"address {place:#x}, which belongs to no array{_of_a_heap(place)}"
     accuse("out-of-bounds", site.line, lane, f"{lane} {verb(site)} {address}")
@@ -49,7 +49,7 @@ def report_outside(
     state: State, site: Site, buffer: Buffer, offset: Array, lanes: Array, width: Any
 ) -> None:
     """Lanes outside an array. width: bytes that each lane touches, an array or one number."""
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     place = lane.value(offset)
     end = place + lane.value(np.asarray(width)) - 1
     where = buffer.index_text(place)
@@ -89,13 +89,13 @@ def report_misaligned(
     state: State, site: Site, buffer: Buffer, offset: Array, lanes: Array
 ) -> None:
     """Lanes inside an array whose address is no multiple of the width."""
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     place = lane.value(offset)
     where = buffer.index_text(place)
     _misaligned(site, lane, buffer.name, where, f"byte {place} of {buffer.name}")
 
 
-def _misaligned(site: Site, lane: Who, array: str, where: str, place: str) -> None:
+def _misaligned(site: Site, lane: Offender, array: str, where: str, place: str) -> None:
     width = site.width
     accuse(
         "misaligned",
@@ -108,11 +108,13 @@ def _misaligned(site: Site, lane: Who, array: str, where: str, place: str) -> No
     )
 
 
-def report_shared(state: State, site: Site, offset: Array, outside: Array, crooked: Array) -> None:
+def report_shared(
+    state: State, site: Site, offset: Array, outside: Array, misaligned: Array
+) -> None:
     """Lanes outside shared memory, and lanes that are inside and misaligned: bool, four axes."""
     total = state.launch.shared_bytes
     if outside.any():
-        lane = who(state, outside)
+        lane = first_offender(state, outside)
         place = below_zero(lane.value(offset))
         past = place + site.width - total
         far = f"{past} byte(s) past its end" if place >= 0 else f"{-place} byte(s) before its start"
@@ -121,11 +123,11 @@ def report_shared(state: State, site: Site, offset: Array, outside: Array, crook
             site.line,
             lane,
             f"{lane} {verb(site)} byte {place} of shared memory, {far}: the block has {total} bytes"
-            f"{_forgotten(state, site)}",
+            f"{_hint_of_dynamic(state, site)}",
             array="shared",
         )
-    if crooked.any():
-        lane = who(state, crooked)
+    if misaligned.any():
+        lane = first_offender(state, misaligned)
         place = lane.value(offset)
         name, where = state.shared_name(place)
         _misaligned(site, lane, name, where, f"byte {place} of shared memory")
@@ -135,7 +137,7 @@ def report_no_peer(state: State, site: Site, rank: Array, size: int, lanes: Arra
     """Lanes (bool, four axes) that mean the shared memory of a rank which their cluster does not
     have.
     """
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     accuse(
         "out-of-bounds",
         site.line,
@@ -146,7 +148,7 @@ def report_no_peer(state: State, site: Site, rank: Array, size: int, lanes: Arra
     )
 
 
-def _forgotten(state: State, site: Site) -> str:
+def _hint_of_dynamic(state: State, site: Site) -> str:
     """What to say of dynamic shared memory that the launch did not ask for; "" if it did.
 
     Raises ConfigError where the block then has no shared memory at all: nothing that follows would
@@ -171,11 +173,11 @@ def _forgotten(state: State, site: Site) -> str:
 def report_local(state: State, site: Site, offset: Array, lanes: Array) -> None:
     """Lanes outside their local memory, or misaligned."""
     size = state.local_memory().nbytes
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     place = below_zero(lane.value(offset))
-    crooked = place & (site.width - 1) and 0 <= place <= size - site.width
+    misaligned = place & (site.width - 1) and 0 <= place <= size - site.width
     accuse(
-        "misaligned" if crooked else "out-of-bounds",
+        "misaligned" if misaligned else "out-of-bounds",
         site.line,
         lane,
         f"{lane} {verb(site)} {site.width} bytes at byte {place} of its local memory, which has "

@@ -45,11 +45,11 @@ class Buffer:
 
     def view(self, kind: np.dtype[Any]) -> Array:
         """The bytes as elements of a type; a ragged end is left out."""
-        found = self.views.get(kind)
-        if found is None:
+        elements = self.views.get(kind)
+        if elements is None:
             whole = self.data[: self.nbytes // kind.itemsize * kind.itemsize]
-            found = self.views[kind] = whole.view(kind)
-        return found
+            elements = self.views[kind] = whole.view(kind)
+        return elements
 
     def index_text(self, byte_offset: int) -> str:
         """`A[3, 7]` for a place inside, `A[4100]` for one outside (elements)."""

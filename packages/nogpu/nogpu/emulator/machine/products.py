@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.events import Bulk, Stage
 from nogpu.emulator.ptx.accumulators import NUMBER
 
@@ -95,7 +95,7 @@ class Products:
         self.issued += 1
         number = self.issued
         if self.state.observers:
-            self._judge_taken(line, shape, here, sums, factors)
+            self._judge_registers(line, shape, here, sums, factors)
             new = Touched(np.full(self.shape, number, np.int32), self.untouched.written)
             self._put(dict.fromkeys(sums, new), here)
             for name in factors:
@@ -111,15 +111,15 @@ class Products:
         """wgmma.commit_group."""
         self.commits = self.commits + here
 
-    def wait(self, left: int, here: Array) -> None:
+    def wait(self, allowed: int, here: Array) -> None:
         """wgmma.wait_group: all but the latest `left` groups of each warp are complete."""
         for number, product in list(self.open.items()):
-            done = product.pending & here & (product.group < self.commits - left)
+            done = product.pending & here & (product.group < self.commits - allowed)
             if not done.any():
                 continue
             for bulk in product.operands:
-                told = done[bulk.thread // 32, bulk.column]
-                self.state.publish_bulk(_rows(bulk, told))
+                waited = done[bulk.thread // 32, bulk.column]
+                self.state.publish_bulk(_rows(bulk, waited))
             product.pending = product.pending & ~done
             if not product.pending.any():
                 del self.open[number]
@@ -189,14 +189,14 @@ class Products:
 
     def _put(self, new: dict[str, Touched], here: Array) -> None:
         """Enter what was done to registers; those with one past and one present share an object."""
-        made: dict[tuple[int, int], Touched] = {}
+        merged: dict[tuple[int, int], Touched] = {}
         everywhere = bool(here.all())
         past = {name: self.sums.get(name, self.untouched) for name in new}
         for name, now in new.items():
             old = past[name]
             key = id(old), id(now)
-            if key not in made:
-                made[key] = (
+            if key not in merged:
+                merged[key] = (
                     now
                     if everywhere
                     else Touched(
@@ -204,9 +204,9 @@ class Products:
                         np.where(here, now.written, old.written),
                     )
                 )
-            self.sums[name] = made[key]
+            self.sums[name] = merged[key]
 
-    def _judge_taken(
+    def _judge_registers(
         self,
         line: int,
         shape: str,
@@ -266,7 +266,7 @@ class Products:
         """
         column = int(np.flatnonzero(warps.any(axis=0))[0])
         warp = int(np.flatnonzero(warps[:, column])[0])
-        lane = Who(self.state, 32 * warp, column, 32 * int(np.count_nonzero(warps)))
+        lane = Offender(self.state, 32 * warp, column, 32 * int(np.count_nonzero(warps)))
         text = message.replace("{who}", str(lane)).replace("{other}", str(other))
         accuse("race", line, lane, text, other_line=other)
 
@@ -288,8 +288,7 @@ def under_way(state: State) -> Products:
     """The products of a batch of blocks."""
     if state.products is None:
         state.products = Products(state)
-    products: Products = state.products
-    return products
+    return state.products
 
 
 def wgmma_fence(state: State, mask: Mask | None) -> None:
@@ -302,9 +301,9 @@ def wgmma_commit(state: State, mask: Mask | None) -> None:
     under_way(state).commit(state.warps_active(mask))
 
 
-def wgmma_wait(state: State, left: int, mask: Mask | None) -> None:
+def wgmma_wait(state: State, allowed: int, mask: Mask | None) -> None:
     """wgmma.wait_group: these warps wait until at most `left` of their groups are under way."""
-    under_way(state).wait(left, state.warps_active(mask))
+    under_way(state).wait(allowed, state.warps_active(mask))
 
 
 def sums_read(state: State, names: tuple[str, ...], line: int, mask: Mask | None) -> None:

@@ -48,7 +48,7 @@ TIMED = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_l
 """Registers with another value at each reading."""
 LONG = frozenset({"clock64", "globaltimer", "gridid"})
 """Registers of 64 bits."""
-TELLING = TIMED | {"smid", "nsmid", "gridid", "warpid", "nwarpid"}
+IDENTIFYING = TIMED | {"smid", "nsmid", "gridid", "warpid", "nwarpid"}
 """Registers that no product needs: by them a kernel could ask where it runs."""
 
 
@@ -93,8 +93,8 @@ def value(state: State, name: str) -> Array:
         return _uniform((*state.block, 1)[which])
     if base == "nctaid":
         return _uniform((*state.grid, 1)[which])
-    if (found := clusters.special(state, name)) is not None:
-        return found
+    if (special := clusters.special(state, name)) is not None:
+        return special
     lane = (state.thread % 32).astype(i4)
     one, full = np.int64(1), np.int64(0xFFFFFFFF)
     launch = state.launch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine.events import Where
-from nogpu.emulator.machine.grouping import Group, Waiting
+from nogpu.emulator.machine.grouping import BarrierWait, Group
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
@@ -43,7 +43,7 @@ def left(state: State, barrier: int, mask: Group) -> None:
         o.left(barrier, mask)
 
 
-def join(state: State, ready: Sequence[Waiting]) -> None:
+def join(state: State, ready: Sequence[BarrierWait]) -> None:
     """A barrier of some warps opens: what each did before it is now known to those that waited."""
     by_barrier: dict[int, list[Group]] = {}
     for w in ready:

@@ -54,13 +54,13 @@ class TensorMap:
         """Check what the driver would check."""
         a = self.array
         if not isinstance(a, np.ndarray) or not 1 <= a.ndim <= 5 or not a.flags.c_contiguous:
-            given = (
+            what = (
                 f"shape {a.shape}, strides {a.strides}"
                 if isinstance(a, np.ndarray)
                 else f"a {type(a).__name__}"
             )
             raise ConfigError(
-                f"TensorMap of {given}: give a contiguous NumPy array of one to five axes"
+                f"TensorMap of {what}: give a contiguous NumPy array of one to five axes"
             )
         size = a.dtype.itemsize
         if a.dtype.hasobject or size not in (1, 2, 4, 8):
@@ -113,25 +113,25 @@ class TensorMap:
 class Placed:
     """A tensor map of a launch: the description, and where its array lies."""
 
-    described: TensorMap
+    description: TensorMap
     buffer: Buffer
 
     @property
     def box_bytes(self) -> int:
         """Bytes of a box in shared memory."""
-        return int(np.prod(self.described.box)) * self.itemsize
+        return int(np.prod(self.description.box)) * self.itemsize
 
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return int(self.described.array.dtype.itemsize)
+        return int(self.description.array.dtype.itemsize)
 
     @property
     def blank(self) -> int:
         """The bits of what lies outside the tensor."""
-        if self.described.fill == "zeros":
+        if self.description.fill == "zeros":
             return 0
-        kind = self.described.array.dtype
+        kind = self.description.array.dtype
         return int(np.array(np.nan, kind).view(f"u{kind.itemsize}"))
 
 

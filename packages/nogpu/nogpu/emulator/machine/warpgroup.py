@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import tensor
-from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE, ROW_BITS
 from nogpu.emulator.machine.events import Bulk, Stage
 from nogpu.emulator.machine.products import under_way
@@ -104,10 +104,10 @@ class Groups:
     number: Array
     column: Array
 
-    def first(self, state: State, index: int, count: int = 1) -> Who:
+    def first(self, state: State, index: int, count: int = 1) -> Offender:
         """The first thread of one of them, for `count` warpgroups."""
         thread = int(self.number[index]) * WARPS * 32
-        return Who(state, thread, int(self.column[index]), count * WARPS * 32)
+        return Offender(state, thread, int(self.column[index]), count * WARPS * 32)
 
 
 def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> None:
@@ -171,7 +171,7 @@ def _addresses(descriptor: int, operand: Operand) -> Array:
     return np.asarray(address ^ (row & ROW_BITS[swizzle]) << 4)
 
 
-def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Who) -> None:
+def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Offender) -> None:
     """Report a descriptor that cannot be meant. lane: who has it."""
     swizzle = _SWIZZLE[descriptor >> 62 & 3]
     start, base = (descriptor & 0x3FFF) << 4, descriptor >> 49 & 7
@@ -216,7 +216,7 @@ def _descriptors(
     other = here & (full != np.repeat(mine, WARPS, axis=0)[:count, None])
     if other.any():
         warp, lane, column = (int(i[0]) for i in np.nonzero(other))
-        who = Who(state, 32 * warp + lane, column, int(np.count_nonzero(other)))
+        who = Offender(state, 32 * warp + lane, column, int(np.count_nonzero(other)))
         accuse(
             "divergent-barrier",
             site.line,
@@ -246,7 +246,11 @@ def _matrix(
         lane = groups.first(state, int(at[0]), len(at))
         _report_outside(state, site, operand, int(distinct[i]), offset[i], lane)
     offset = np.where(outside, 0, offset)
-    bulk = _told(state, site, offset[which], ~outside[which], groups) if state.observers else None
+    bulk = (
+        _read_event(state, site, offset[which], ~outside[which], groups)
+        if state.observers
+        else None
+    )
     words = state.shared.data[
         (offset >> 2)[which][:, :, None] + np.arange(4), groups.column[:, None, None]
     ]  # (warpgroups, pieces, 4)
@@ -259,7 +263,7 @@ def _matrix(
 
 
 def _report_outside(
-    state: State, site: Site, operand: Operand, descriptor: int, offset: Array, lane: Who
+    state: State, site: Site, operand: Operand, descriptor: int, offset: Array, lane: Offender
 ) -> None:
     """A matrix reaches outside shared memory. offset: of its pieces."""
     total = state.launch.shared_bytes
@@ -281,7 +285,7 @@ def _report_outside(
     )
 
 
-def _told(state: State, site: Site, offset: Array, there: Array, groups: Groups) -> Bulk:
+def _read_event(state: State, site: Site, offset: Array, there: Array, groups: Groups) -> Bulk:
     """What tells that the four warps of each warpgroup read pieces; those named twice count once."""
     order = np.argsort(offset, axis=1, kind="stable")
     offset = np.take_along_axis(offset, order, axis=1)
@@ -316,7 +320,7 @@ def _told(state: State, site: Site, offset: Array, there: Array, groups: Groups)
 
 def wgmma(
     state: State,
-    meant: tuple[Any, ...],
+    fields: tuple[Any, ...],
     sites: tuple[int, int],
     a: tuple[Array, ...],
     b: Array,
@@ -330,29 +334,29 @@ def wgmma(
     its descriptor; b: B's descriptor; int64, four axes. add: bool, whether D is added to the
     product.
     """
-    m = Multiply(*meant)
+    m = Multiply(*fields)
     here = active_lanes(state, mask)
     at = np.asarray(here.any(axis=1))  # (warps, blocks)
     if not at.any():  # under a guard that holds for nobody
         return list(d)
     together = of_any(at, WARPS)[::WARPS]
     groups = Groups(*np.nonzero(together))
-    told: list[Bulk] = []
+    reads: list[Bulk] = []
     n, (kind, a_kind, b_kind) = m.n, m.kinds
     b_operand = Operand("B", n, b_kind, "MN" if m.transposed[1] else "K")
     if sites[0] >= 0:
         a_operand = Operand("A", ROWS, a_kind, "MN" if m.transposed[0] else "K")
-        left, bulk = _matrix(state, sites[0], a_operand, a[0], here, groups)
-        told += [bulk] if bulk is not None else []
+        left_matrix, bulk = _matrix(state, sites[0], a_operand, a[0], here, groups)
+        reads += [bulk] if bulk is not None else []
     else:
-        left = _rows_in_registers(state, a, a_kind, groups)
-    right, bulk = _matrix(state, sites[1], b_operand, b, here, groups)
-    told += [bulk] if bulk is not None else []
-    for bulk in told:
+        left_matrix = _rows_in_registers(state, a, a_kind, groups)
+    right_matrix, bulk = _matrix(state, sites[1], b_operand, b, here, groups)
+    reads += [bulk] if bulk is not None else []
+    for bulk in reads:
         state.publish_bulk(bulk)
-    under_way(state).start(m.line, m.shape, at, m.sums, m.factors, told)
-    left = -left if m.negated[0] else left
-    right = -right if m.negated[1] else right
+    under_way(state).start(m.line, m.shape, at, m.sums, m.factors, reads)
+    left_matrix = -left_matrix if m.negated[0] else left_matrix
+    right_matrix = -right_matrix if m.negated[1] else right_matrix
     layout = tensor.c_layout(16, n)
     before = tensor.matrix_of(tensor.elements_of(state, d, kind, len(d)), layout, (16, n))
     keep = _keeps(state, add)
@@ -363,17 +367,17 @@ def wgmma(
         before = np.concatenate([before, np.zeros((missing, *before.shape[1:]), before.dtype)])
     by_group = before.reshape(-1, WARPS, state.blocks, 16, n)
     total = by_group.copy()
-    made_of = tensor.summed(
-        left, right.transpose(0, 2, 1),
+    products = tensor.multiply_add(
+        left_matrix, right_matrix.transpose(0, 2, 1),
         by_group[groups.number, :, groups.column].reshape(-1, ROWS, n), (kind, a_kind), m.saturate, True,
     )  # fmt: skip
-    total[groups.number, :, groups.column] = made_of.reshape(-1, WARPS, 16, n)
+    total[groups.number, :, groups.column] = products.reshape(-1, WARPS, 16, n)
     total = total.reshape(-1, state.blocks, 16, n)[: len(at)]
-    made = tensor.registers_of(state, total, layout, kind)
+    registers = tensor.registers_of(state, total, layout, kind)
     if bool(at.all()):
-        return made
+        return registers
     arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    return [np.where(arr, new, old.view(new.dtype)) for new, old in zip(made, d, strict=True)]
+    return [np.where(arr, new, old.view(new.dtype)) for new, old in zip(registers, d, strict=True)]
 
 
 def _keeps(state: State, add: Array) -> Any:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.lanes import WARP
@@ -307,7 +307,7 @@ class EngineWatch(Observer):
             return
         request = int(np.flatnonzero(lines)[0])
         line, s = int(lines[request]), self.state
-        lane = Who(
+        lane = Offender(
             s, int(bulk.thread[request]), int(bulk.column[request]), int(np.count_nonzero(lines))
         )
         accuse(
@@ -334,7 +334,7 @@ class EngineWatch(Observer):
             writer, _, wrote = (int(x[0]) for x in judge.written(np.array([place])))
             line = s.sites[wrote].line if writer >= 0 else 0
         name, where = s.shared_name(place // self.columns * self.granule)
-        lane = Who(
+        lane = Offender(
             s, int(bulk.thread[request]), int(bulk.column[request]), int(np.count_nonzero(bad))
         )
         accuse(
@@ -367,7 +367,7 @@ class EngineWatch(Observer):
         at = tuple(int(x) for x in np.argwhere(bad)[0])
         there = int(place[at])
         line = s.sites[int(sites[there])].line
-        lane = Who(s, int(thread[at]), int(column[at]), int(np.count_nonzero(bad)))
+        lane = Offender(s, int(thread[at]), int(column[at]), int(np.count_nonzero(bad)))
         name, where = s.shared_name(there // self.columns * PIECE)
         by = f"{lane} " if isinstance(what, Access) else f"an engine, asked by {lane}, "
         accuse(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import Who, accuse, who
+from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.memory import Buffer
 
@@ -73,7 +73,7 @@ class FirstWrites(Observer):
                 del self.written[id(bulk.target)]
         if missing.any() and bulk.site.op != "store":
             i = tuple(int(x[0]) for x in np.nonzero(missing))
-            lane = Who(
+            lane = Offender(
                 self.state,
                 int(bulk.thread[i[0]]),
                 int(bulk.column[i[0]]),
@@ -136,7 +136,7 @@ class FirstWrites(Observer):
         if not missing.any():
             return
         at = tuple(int(x[0]) for x in np.nonzero(missing))
-        lane = Who(
+        lane = Offender(
             self.state,
             int(bulk.thread[at[0]]),
             int(bulk.column[at[0]]),
@@ -241,7 +241,7 @@ class FirstWrites(Observer):
                 bad = bad & ~raced
             if not bad.any():
                 continue
-            lane = who(s, bad)
+            lane = first_offender(s, bad)
             name, where = s.shared_name(lane.value(granule) * self.granule)
             accuse(
                 "uninitialised",
@@ -291,7 +291,7 @@ class FirstWrites(Observer):
                 del self.written[id(where.target)]
 
     def _report(self, access: Access, buffer: Buffer, offset: Array, missing: Array) -> None:
-        lane = who(self.state, missing)
+        lane = first_offender(self.state, missing)
         where = buffer.index_text(lane.value(offset))
         accuse(
             "uninitialised",

@@ -22,11 +22,11 @@ def _operation(ins: P.Instruction) -> str:
     return next((p for p in ins.parts if p in OPERATIONS), "") if "reduce" in ins.parts else ""
 
 
-def _many(e: Emitter, ins: P.Instruction, left: list[P.Operand | None]) -> str:
+def _many(e: Emitter, ins: P.Instruction, operands: list[P.Operand | None]) -> str:
     """The mask of blocks that a multicast names; "None" where there is none."""
     if "multicast::cluster" not in ins.parts:
         return "None"
-    return e.read(left.pop(0), "i4")
+    return e.read(operands.pop(0), "i4")
 
 
 @lowers("cp.bulk.tensor", "cp.reduce.bulk.tensor")

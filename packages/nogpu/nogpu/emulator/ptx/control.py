@@ -139,8 +139,8 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
                 f"the function {name!r} of CUDA's device runtime is not emulated. Launch kernels from "
                 "the host, and use malloc and free for memory"
             )
-        given = {"arguments": repr(arguments), "returns": repr(returns)}
-        e.emit(_RUNTIME[name].format(**given, line=ins.line, active=e.active()))
+        names = {"arguments": repr(arguments), "returns": repr(returns)}
+        e.emit(_RUNTIME[name].format(**names, line=ins.line, active=e.active()))
         return
     formal = tuple(p.name for p in callee.params)
     formal_returns = tuple(p.name for p in callee.returns)

@@ -363,9 +363,11 @@ def unknown(parts: tuple[str, ...]) -> str:
     strange = [w for w in words if w not in every]
     if not strange:
         nearest = max(forms, key=lambda form: sum(w in form for w in words))
-        left = _listed(w for w in words if w not in nearest)
+        others = _listed(w for w in words if w not in nearest)
         beside = _listed(w for w in words if w in nearest)
-        return f"{root} with {left} beside {beside} is not among the forms that the emulator knows"
+        return (
+            f"{root} with {others} beside {beside} is not among the forms that the emulator knows"
+        )
     return (
         f"{_listed(strange)} is not known for {root}, and leaving it out may change the result. "
         f"Known: {_listed(sorted(every)) or 'none'}"

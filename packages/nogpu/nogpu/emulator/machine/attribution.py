@@ -28,7 +28,7 @@ def below_zero(place: int) -> int:
 
 
 @dataclass(frozen=True)
-class Who:
+class Offender:
     """One thread of a batch, which stands for `count` lanes.
 
     As text: `thread (x, y, z) of block (x, y, z)`.
@@ -57,16 +57,18 @@ class Who:
         )
 
 
-def who(state: State, lanes: Array) -> Who:
+def first_offender(state: State, lanes: Array) -> Offender:
     """The lowest block's first of some lanes: a bool array of four axes, true somewhere."""
     thread, column = state.first_lane(lanes)
-    return Who(state, thread, column, int(np.count_nonzero(lanes)) * (state.lanes // lanes.size))
+    return Offender(
+        state, thread, column, int(np.count_nonzero(lanes)) * (state.lanes // lanes.size)
+    )
 
 
 def accuse(
     kind: str,
     line: int,
-    lane: Who,
+    lane: Offender,
     message: str,
     *,
     array: str = "",
