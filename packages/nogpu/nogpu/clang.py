@@ -24,11 +24,13 @@ from nogpu.errors import CompileError, ToolchainError
 
 HEADERS = Path(__file__).with_name("clang_cuda")
 INSTALL_HINT = (
-    'Install one with: pip install "ziglang>=0.16,<0.18", or name a clang that has the NVPTX target '
+    'Install one with: pip install "ziglang>=0.16,<0.18", or name a clang that has the NVPTX '
+    "target "
     "in TILE_CLANG."
 )
 NO_MACHINE_CODE = (
-    "clang makes PTX, and there is no assembler here that makes machine code of it: registers, spills "
+    "clang makes PTX, and there is no assembler here that makes machine code of it: registers, "
+    "spills "
     "and SASS are NVIDIA's alone (NVRTC; Linux, WSL or Colab)"
 )
 
@@ -264,7 +266,8 @@ def _set_from_outside(ir: str) -> str:
 
 
 _COPY = re.compile(
-    r"  (?:tail )?call void @llvm\.memcpy\.\w+\.\w+\.i64\((?P<to>ptr(?: addrspace\(\d\))?)(?P<how>[^%]*)"
+    r"  (?:tail )?call void @llvm\.memcpy\.\w+\.\w+\.i64\((?P<to>ptr(?: "
+    r"addrspace\(\d\))?)(?P<how>[^%]*)"
     r"(?P<target>%[\w.]+), (?P<from>ptr(?: addrspace\(\d\))?)(?P<sort>[^%]*)(?P<origin>%[\w.]+), "
     r"i64 (?P<size>8|16), i1 false\)(?P<debug>, !dbg !\d+)?.*"
 )
@@ -309,7 +312,8 @@ def _widened_copy(
     for i in words:
         instructions += [
             f"{name}.{i} = extractelement {kind} {name}, i32 {i}{debug}",
-            f"{name}.at.{i} = getelementptr inbounds i8, {copy['to']} {copy['target']}, i64 {4 * i}{debug}",
+            f"{name}.at.{i} = getelementptr inbounds i8, {copy['to']} {copy['target']}, i64 "
+            f"{4 * i}{debug}",
             f"store i32 {name}.{i}, {copy['to']} {name}.at.{i}, align {4 if i else size}{debug}",
         ]
     return "\n".join(f"  {line}" for line in instructions)
@@ -373,7 +377,7 @@ def _places(ir: str) -> dict[str, _Place]:
 
 
 def _read_places(ir: str) -> dict[str, _Place]:
-    """Where each value that is read from memory stands, by its name, before anything is optimised."""
+    """Where each value that is read from memory stands, by its name, before optimisation."""
     places = _places(ir)
     reads = (_READ.match(line) for line in ir.split("\n"))
     return {f[1]: places[f[2]] for f in reads if f and f[2] in places}
@@ -403,7 +407,8 @@ def _with_lines(ir: str, places_by_name: dict[str, _Place]) -> str:
         if same_function:
             number = free + len(new_places)
             new_places.append(
-                f"!{number} = !DILocation(line: {place.line}, scope: !{same_function.scope}{same_function.rest})"
+                f"!{number} = !DILocation(line: {place.line}, scope: "
+                f"!{same_function.scope}{same_function.rest})"
             )
             lines[i] = f"{_DEBUG.sub('', line)}, !dbg !{number}"
     return "\n".join([*lines, *new_places, ""])
@@ -480,13 +485,14 @@ def _refused(log: str, name: str, arch: str) -> CompileError:
     )
 
 
-_STANDARD = re.compile(
+STANDARD_LIBRARY = re.compile(
     r"c?(?:assert|float|limits|math|std(?:arg|def|int|io|lib)|string|time)(?:\.h)?|algorithm|array"
     r"|functional|iostream|limits|memory|numeric|string|tuple|type_traits|utility|vector"
 )
 _OWN_NAME = re.compile(
     r"(?:undeclared identifier|unknown type name|no member named|no matching function for call to"
-    r"|undeclared function|unknown template name|no template named) '((?:__|atomic|h2|nvcuda|wmma|cuda"
+    r"|undeclared function|unknown template name|no template named) '((?:__|atomic|h2|nvcuda|wmma"
+    r"|cuda"
     r"|make_|tex|surf|cg)\w*|cooperative_groups)'"
 )
 
@@ -495,7 +501,7 @@ def _hint(log: str) -> str:
     """One sentence on what these headers lack and CUDA's have, or nothing."""
     if missing := re.search(r"error: '([^']+)' file not found", log):
         header = missing[1]
-        if _STANDARD.fullmatch(header):
+        if STANDARD_LIBRARY.fullmatch(header):
             return (
                 f"There is no C++ standard library for kernels, so no <{header}>: leave it out "
                 "(printf, assert and the functions of mathematics need no header)"

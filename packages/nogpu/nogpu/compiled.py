@@ -124,7 +124,7 @@ def _damaged(path: Path, error: Exception) -> DataError:
 
 
 def compiler() -> str:
-    """The compiler that made what is stored, such as "NVRTC 13.0"; empty where nothing is stored."""
+    """The compiler that made what is stored, such as "NVRTC 13.0"; "" where nothing is."""
     files = sorted(project.stored.glob("*.json")) if project.stored else []
     return _table(files[0])[0] if files else ""
 

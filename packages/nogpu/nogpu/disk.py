@@ -278,7 +278,7 @@ def _shrink(folder: Path, added: int) -> None:
 
 @dataclass(frozen=True)
 class Contents:
-    """What the cache holds. used: whether processes read and write it; kinds: entries of each kind."""
+    """What the cache holds. used: whether processes use it; kinds: entries of each kind."""
 
     folder: Path
     used: bool

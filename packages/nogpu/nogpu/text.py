@@ -39,19 +39,22 @@ def decode(raw: bytes, name: str = "the file") -> str:
     """
     if len(raw) > MOST_BYTES:
         raise SourceError(
-            f"{name} has {len(raw):,} bytes, and a source may have {MOST_BYTES:,}: hand in the kernel alone"
+            f"{name} has {len(raw):,} bytes, and a source may have {MOST_BYTES:,}: hand in the "
+            "kernel alone"
         )
     if kind := _MARKS.get(raw[:2]):
         raise SourceError(f"{name} is {kind} text: save it as UTF-8")
     if (at := raw.find(b"\0")) >= 0:
         raise SourceError(
-            f"{name} has a NUL byte in line {_line(raw, at)}, where a compiler stops reading: delete it"
+            f"{name} has a NUL byte in line {_line(raw, at)}, where a compiler stops reading: "
+            "delete it"
         )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SourceError(
-            f"{name} is not UTF-8: line {_line(raw, error.start)} has the byte 0x{raw[error.start]:02x}. "
+            f"{name} is not UTF-8: line {_line(raw, error.start)} has the byte "
+            f"0x{raw[error.start]:02x}. "
             "Save it as UTF-8"
         ) from None
     if not text.strip():
@@ -201,7 +204,7 @@ def _bare(source: str) -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """One declaration or definition outside all functions. start and end are offsets in the source."""
+    """A declaration or definition outside all functions, from `start` to `end` in the source."""
 
     kind: str
     """"function", "type" (struct, class, union, enum) or "statement"."""
@@ -229,7 +232,8 @@ _NAME = re.compile(r"([A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*)\s*(?:<[^<>()]*>\s*)
 _MACRO_LINE = re.compile(r"\s*[A-Z_][A-Z0-9_]*\s*\(.*\)", re.DOTALL)
 _NEXT_LINE = re.compile(r"[ \t]*\n\s*[A-Za-z_#]")
 _BEFORE_NAME = re.compile(
-    r"\b(?:__launch_bounds__|__cluster_dims__|__align__|alignas|__attribute__|__declspec|decltype|noexcept)"
+    r"\b(?:__launch_bounds__|__cluster_dims__|__align__|alignas|__attribute__|__declspec|decltype"
+    r"|noexcept)"
     r"\s*\("
 )
 
@@ -349,14 +353,18 @@ def _name(plain: str) -> str:
 
 _INCLUDE = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]*(?P<name><[^>\n]+>|"[^"\n]+")[^\n]*')
 _DEVICE_HEADER = re.compile(
-    r"cuda_(?:fp\d\w*|bf16|pipeline\w*|awbarrier\w*)\.(?:h|hpp)|mma\.h|cooperative_groups\S*|cuda/\S+|cub/\S+"
+    r"cuda_(?:fp\d\w*|bf16|pipeline\w*|awbarrier\w*)\.(?:h|hpp)|mma\.h|cooperative_groups\S*"
+    r"|cuda/\S+|cub/\S+"
     r"|curand_kernel\.h|math_constants\.h|vector_types\.h|sm_\d+\S*|common/\S+|cute/\S+|cutlass/\S+"
 )
 _HOST_CODE = re.compile(
-    r"<<<|\b(?:torch|at|thrust|pybind11|c10)\s*::|\b(?:PYBIND11_MODULE|TORCH_LIBRARY\w*|TEST(?:_F)?)\s*\("
-    r"|\bstd\s*::\s*(?!min\b|max\b|abs\b|swap\b|size_t\b|numeric_limits\b|u?int\d+_t\b|move\b|forward\b)\w+"
+    r"<<<|\b(?:torch|at|thrust|pybind11|c10)\s*::|\b(?:PYBIND11_MODULE|TORCH_LIBRARY\w*"
+    r"|TEST(?:_F)?)\s*\("
+    r"|\bstd\s*::\s*(?!min\b|max\b|abs\b|swap\b|size_t\b|numeric_limits\b|u?int\d+_t\b|move\b"
+    r"|forward\b)\w+"
     r"|\b(?:cuda|cublas|curand|cusparse|cudnn|nvtx|cu)[A-Z]\w*\b"
-    r"|\b(?:vector|basic_string|map|unordered_map|set|queue|priority_queue|deque|list|unique_ptr|shared_ptr)\s*<"
+    r"|\b(?:vector|basic_string|map|unordered_map|set|queue|priority_queue|deque|list|unique_ptr"
+    r"|shared_ptr)\s*<"
     r"|\b(?:string|ifstream|ofstream|ios|cin|cout|cerr|endl)\b"
     r"|\b(?:fprintf|fopen|exit|srand|rand|calloc|gettimeofday|clock_gettime|omp_\w+|getopt"
     r"|atoi|atof|strcmp|time|perror|abort|scanf|fflush|printf_s|puts)\s*(?:\(|<<)"

@@ -38,10 +38,6 @@ _HEADERS = (
 )
 """A header, the names of those that come with it, and the wheels of CUDA 13 and 12 that bring them.
 """
-_STANDARD = re.compile(
-    r"c?(?:assert|float|limits|math|std(?:arg|def|int|io|lib)|string|time)(?:\.h)?|algorithm|array"
-    r"|functional|iostream|limits|memory|numeric|string|tuple|type_traits|utility|vector"
-)
 
 
 @dataclass(frozen=True)
@@ -321,12 +317,14 @@ def _header_hint(log: str, tool: Nvrtc) -> str:
             )
     if re.search(r"/(?:thrust/(?:system|detail)|cub/device)/", log):
         return (
-            "NVRTC compiles no host code, which <cub/cub.cuh> and most of Thrust hold: include what "
+            "NVRTC compiles no host code, which <cub/cub.cuh> and most of Thrust hold: include "
+            "what "
             "the kernel uses alone, such as <cub/block/block_reduce.cuh>\n"
         )
-    if missing and _STANDARD.fullmatch(missing[1]):
+    if missing and clang.STANDARD_LIBRARY.fullmatch(missing[1]):
         return (
-            f"NVRTC has no C++ standard library, so no <{missing[1]}>: leave it out (printf, assert and "
+            f"NVRTC has no C++ standard library, so no <{missing[1]}>: leave it out (printf, "
+            "assert and "
             "the functions of mathematics need no header), or include <cuda/std/...>\n"
         )
     return ""
@@ -397,7 +395,8 @@ _STORED: dict[bytes, bytes] = {}
 def not_stored(name: str) -> str:
     """What to say of a source that neither a compiler nor the stored programs know."""
     return (
-        f"{name} cannot be compiled here: there is no compiler, and stored is what the book's pages "
+        f"{name} cannot be compiled here: there is no compiler, and stored is what the book's "
+        "pages "
         f"compile, as they stand. {INSTALL_HINT}"
     )
 
@@ -546,7 +545,8 @@ def _run(
             detail = log.strip() or f"NVRTC {tool.version[0]}.{tool.version[1]}: {reason}"
             hint = _header_hint(log, tool)
             raise CompileError(
-                f"{name} does not compile for {arch} ({reason}). {hint}The compiler says:\n{detail}",
+                f"{name} does not compile for {arch} ({reason}). {hint}The compiler "
+                f"says:\n{detail}",
                 log=log,
                 source_name=name,
                 hint=hint.strip(),
@@ -662,7 +662,8 @@ def _tool(name: str) -> str:
     if not path:
         raise ToolchainError(
             f"{name} was not found. Install it with: pip install nvidia-cuda-{name} (CUDA 13), "
-            "or put a CUDA toolkit's bin folder on the PATH. What it says of the code that the pages look at "
+            "or put a CUDA toolkit's bin folder on the PATH. What it says of the code that the "
+            "pages look at "
             "is stored; this is other code."
         )
     return path

@@ -18,5 +18,13 @@ from nogpu.emulator.observe.turns import EngineStep
 from nogpu.errors import EmulationError
 
 __all__ = [
-    "EmulationError", "EngineStep", "Finding", "LineAccess", "Prepared", "Report", "TensorMap", "launch", "prepared",
-]  # fmt: skip
+    "EmulationError",
+    "EngineStep",
+    "Finding",
+    "LineAccess",
+    "Prepared",
+    "Report",
+    "TensorMap",
+    "launch",
+    "prepared",
+]

@@ -376,7 +376,8 @@ def _peers(
     """Lanes that mean the shared memory of a peer. code: its rank plus one, four axes."""
     if stage is not Stage.WHOLE:
         raise EmulationError(
-            f"line {site.line}: cp.async copies into the shared memory of another block of the cluster; "
+            f"line {site.line}: cp.async copies into the shared memory of another block of the "
+            "cluster; "
             "PTX allows the own block's alone. Store there, or copy in bulk"
         )
     size = clusters.of(state).size

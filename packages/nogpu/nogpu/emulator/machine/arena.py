@@ -126,7 +126,8 @@ def device_free(
             "out-of-bounds",
             line,
             lane,
-            f"{lane} frees an address that malloc or new has not returned, or that was freed before. "
+            f"{lane} frees an address that malloc or new has not returned, or that was freed "
+            "before. "
             "Free each block once",
             array="heap",
         )

@@ -50,7 +50,7 @@ class Offender:
         return self.state.block_tuple(self.column)
 
     def value(self, values: Array) -> int:
-        """What this thread holds of an integer value of four axes, or of a whole block's threads."""
+        """What this thread holds of an integer value of four axes, or of a block's threads."""
         s = self.state
         return int(
             np.broadcast_to(values, s.shape).reshape(s.threads, s.blocks)[self.thread, self.column]
@@ -63,6 +63,12 @@ def first_offender(state: State, lanes: Array) -> Offender:
     return Offender(
         state, thread, column, int(np.count_nonzero(lanes)) * (state.lanes // lanes.size)
     )
+
+
+def offender_among(state: State, thread: Array, column: Array, bad: Array) -> tuple[int, Offender]:
+    """The first bad one of some flat requests: its place, and its thread for all bad ones."""
+    i = int(np.argmax(bad))
+    return i, Offender(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
 
 
 def accuse(

@@ -57,7 +57,8 @@ def arrive_at(
             warps = state.warps_active(state.within(group)).sum(axis=0)
             warps = warps.reshape(1, 1, state.p, state.q) * 32
             state.arrived[barrier] = state.arrived.get(barrier, 0) + warps
-            sync.left(state, barrier, group)
+            for o in state.observers:
+                o.left(barrier, group)
             push(state, pool, stop.resume, group)
         else:
             running.at_barriers.append(BarrierWait(barrier, running, stop, group, threads, reduce))
@@ -96,8 +97,10 @@ def _checked(stop: Stop, number: int) -> int:
     """The number of a barrier, one of those that a block has."""
     if not 0 <= number < BARRIERS:
         raise EmulationError(
-            f"line {stop.line}: a barrier with the number {number}: a block has {BARRIERS}, 0 to {BARRIERS - 1}. "
-            "Count them from 0 on, and give the number of a barrier before the number of its threads"
+            f"line {stop.line}: a barrier with the number {number}: a block has {BARRIERS}, 0 to "
+            f"{BARRIERS - 1}. "
+            "Count them from 0 on, and give the number of a barrier before the number of its "
+            "threads"
         )
     return int(number)
 
@@ -116,14 +119,16 @@ def _judge_warps(state: State, stop: Stop, groups: list[Group]) -> None:
             state,
             stop.line,
             split.any(axis=0).reshape(1, 1, state.p, state.q),
-            f"lanes of warp {warp} of block {state.block_tuple(column)} name different barriers, or different "
-            "numbers of threads. All lanes of a warp must name one (bar.sync, barrier.sync.aligned); compute the "
+            f"lanes of warp {warp} of block {state.block_tuple(column)} name different barriers, "
+            "or different "
+            "numbers of threads. All lanes of a warp must name one (bar.sync, "
+            "barrier.sync.aligned); compute the "
             "number from threadIdx.x / 32, not from the lane",
         )
 
 
 def _waiting(state: State) -> list[BarrierWait]:
-    """All that wait at barriers of their block, in the kernel and in the functions that it calls."""
+    """All that wait at barriers of their block, in the kernel or a function that it calls."""
     return [w for f in everywhere(state) for w in f.at_barriers if w.barrier != CLUSTER]
 
 
@@ -260,7 +265,8 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
             state,
             line,
             mixed,
-            f"threads of block {state.block_tuple(_first(mixed))} meet here and {where}: they wait at "
+            f"threads of block {state.block_tuple(_first(mixed))} meet here and {where}: they wait "
+            "at "
             "different barriers. Every thread of the block must reach the same one",
             other_line=first,
         )
@@ -272,8 +278,10 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
             first,
             gone,
             f"{state.threads - total.reshape(-1)[column]} of {state.threads} threads of block "
-            f"{state.block_tuple(column)} never reach this barrier: they have returned, or an if or the end "
-            "of a loop led them past it. Every thread of the block must reach it: guard its loads and stores "
+            f"{state.block_tuple(column)} never reach this barrier: they have returned, or an if "
+            "or the end "
+            "of a loop led them past it. Every thread of the block must reach it: guard its loads "
+            "and stores "
             "instead",
         )
 
@@ -300,7 +308,9 @@ def _open(state: State, ready: list[BarrierWait], opened: Array | None) -> None:
     state.failed_polls = 0
     frames = everywhere(state)
     if opened is None or opened.any():
-        sync.interval(state, opened, any(f.at_barriers or f.parked or f.at_gates for f in frames))
+        others = any(f.at_barriers or f.parked or f.at_gates for f in frames)
+        for o in state.observers:
+            o.interval(opened, others)
     for w in ready:
         if w.reduce is not None:
             _reduce(state, ready, w)

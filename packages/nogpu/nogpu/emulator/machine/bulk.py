@@ -18,7 +18,7 @@ import numpy as np
 
 from nogpu.emulator.machine import clusters, faults, mbarrier
 from nogpu.emulator.machine.atomics import apply
-from nogpu.emulator.machine.attribution import Offender, accuse
+from nogpu.emulator.machine.attribution import Offender, accuse, offender_among
 from nogpu.emulator.machine.events import Bulk, Stage
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.tensor_maps import Placed, map_at
@@ -67,6 +67,10 @@ class _Requests:
             self.thread[chosen], self.column[chosen], tuple(v[chosen] for v in self.values)
         )
 
+    def offender(self, state: State, bad: Array) -> tuple[int, Offender]:
+        """The first bad one: its place, and its thread for all bad ones."""
+        return offender_among(state, self.thread, self.column, bad)
+
 
 def _requests_of(state: State, mask: Mask | None, *values: Array) -> _Requests:
     chosen = np.broadcast_to(array_of(mask), state.shape)
@@ -75,6 +79,42 @@ def _requests_of(state: State, mask: Mask | None, *values: Array) -> _Requests:
         return np.broadcast_to(value, state.shape)[chosen].astype(np.int64)
 
     return _Requests(flat(state.thread), flat(state.block_index), tuple(flat(v) for v in values))
+
+
+def _shared_event(
+    state: State,
+    site: Site,
+    requests: _Requests,
+    offset: Array,
+    *,
+    writes: bool,
+    owner: Array | None = None,
+    barrier: Array | None = None,
+    receiver: Array | None = None,
+) -> Bulk:
+    """A copy that begins to read or write pieces of shared memory. owner: None, the own block's."""
+    part = site.as_(space="shared", op="store" if writes else "load")
+    thread, column = requests.thread, requests.column
+    owner = column if owner is None else owner
+    place = thread, column, owner, offset, PIECE, None, Stage.BEGUN
+    return Bulk(part, "shared", state.shared, writes, *place, barrier=barrier, receiver=receiver)
+
+
+def _global_event(
+    site: Site,
+    buffer: Buffer,
+    requests: _Requests,
+    offset: Array,
+    there: Array | None = None,
+    operation: str | None = None,
+) -> Bulk:
+    """A read of pieces of an array; with an operation ("": a copy) what is written there."""
+    part = site.as_(space="global", op="load")
+    if operation is not None:
+        part = _written_by(site, operation)
+    thread, column = requests.thread, requests.column
+    writes = operation is not None
+    return Bulk(part, "global", buffer, writes, thread, column, column, offset, PIECE, there)
 
 
 def _in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, Array]:
@@ -107,15 +147,13 @@ def receivers(
     size = clusters.of(state).size
     nobody = rank >= size
     if nobody.any():
-        i = int(request[int(np.argmax(nobody))])
-        lane = Offender(
-            state, int(requests.thread[i]), int(requests.column[i]), int(np.count_nonzero(nobody))
-        )
+        i, lane = requests.only(request).offender(state, nobody)
         accuse(
             "out-of-bounds",
             site.line,
             lane,
-            f"{lane} copies to the block of rank {int(rank[np.argmax(nobody)])} of its cluster, which has {size} blocks",
+            f"{lane} copies to the block of rank {int(rank[i])} of its cluster, which has {size} "
+            "blocks",
         )
         request, rank = request[~nobody], rank[~nobody]
     column = requests.column[request]
@@ -137,7 +175,7 @@ class _Open:
 
 
 class Stores:
-    """Copies from shared memory under way in a batch of blocks, by group of the thread that asked."""
+    """Copies from shared memory under way in a batch of blocks, by group of their thread."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -160,14 +198,14 @@ class Stores:
             done = chosen[e.thread, e.column] & (copy.group < now - allowed)
             if not done.any():
                 continue
-            self.state.publish_bulk(_rows_of(e, done, Stage.WAITED))
+            self.state.publish_bulk(rows_of(e, done, Stage.WAITED))
             if done.all():
                 self.open.remove(copy)
             else:
-                copy.event, copy.group = _rows_of(e, ~done, e.stage), copy.group[~done]
+                copy.event, copy.group = rows_of(e, ~done, e.stage), copy.group[~done]
 
     def never_waited(self) -> None:
-        """The blocks end: what still reads their shared memory may read what is no longer theirs."""
+        """The blocks end: report copies that may still read their shared memory."""
         for copy in self.open:
             e, s = copy.event, self.state
             lane = Offender(s, int(e.thread[0]), int(e.column[0]), len(e.thread))
@@ -181,12 +219,14 @@ class Stores:
                 "race",
                 e.site.line,
                 lane,
-                f"{lane} ends while the copy engine still reads shared memory for it: nobody has {what}. The "
-                "shared memory of a block that has ended is another's. Wait for the group before the end",
+                f"{lane} ends while the copy engine still reads shared memory for it: nobody has "
+                f"{what}. The "
+                "shared memory of a block that has ended is another's. Wait for the group before "
+                "the end",
             )
 
 
-def _rows_of(event: Bulk, chosen: Array, stage: Stage) -> Bulk:
+def rows_of(event: Bulk, chosen: Array, stage: Stage) -> Bulk:
     """Some requests of an event."""
 
     def part(a: Array | None) -> Array | None:
@@ -279,7 +319,7 @@ def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
 def _fits(
     state: State, site: Site, requests: _Requests, base: Array, absolute: Array, size: int
 ) -> Array:
-    """Which boxes lie in a block's shared memory and begin where they may; the others are findings."""
+    """Which boxes lie in a block's shared memory and are aligned; the others are findings."""
     total = state.launch.shared_bytes
     outside = (base < 0) | (base + size > total)
     misaligned = ~outside & (absolute % _ALIGNED != 0)
@@ -293,15 +333,10 @@ def _fits(
     ):
         if not bad.any():
             continue
-        i = int(np.argmax(bad))
-        lane = Offender(
-            state, int(requests.thread[i]), int(requests.column[i]), int(np.count_nonzero(bad))
-        )
+        i, lane = requests.offender(state, bad)
         name, where = state.shared_name(int(base[i]))
-        accuse(
-            kind, site.line, lane, f"{lane} copies a box of {size} bytes at {where}: it {what}",
-            array=name, index=where,
-        )  # fmt: skip
+        message = f"{lane} copies a box of {size} bytes at {where}: it {what}"
+        accuse(kind, site.line, lane, message, array=name, index=where)
     return np.asarray(~(outside | misaligned))
 
 
@@ -343,37 +378,38 @@ def load_box(
         boxes = _boxes(placed, requests.values[4:], into, absolute)
         values = _elements_of(placed, boxes)
         offset, there = _pieces(boxes, placed.itemsize)
-        state.publish_bulk(
-            Bulk(site.as_(space="global", op="load"), "global", placed.buffer, False, requests.thread,
-                 requests.column, requests.column, offset, PIECE, there)
-        )  # fmt: skip
+        state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there))
         at, _, at_code = _in_shared(state, at_barrier, requests.values[2])
         request, owner = receivers(
             state, site, requests, code, requests.values[3], targets is not None
         )
         if targets is None and (at_code != code).any():
             raise EmulationError(
-                f"line {site.line}: the box goes to one block of the cluster and its bytes are counted in another: the "
+                f"line {site.line}: the box goes to one block of the cluster and its bytes are "
+                "counted in another: the "
                 "mbarrier lies in the shared memory that the box is copied to"
             )
         sound = fits[request]
-        event = Bulk(
-            site.as_(space="shared", op="store"), "shared", state.shared, True, requests.thread[request][sound],
-            requests.column[request][sound], owner[sound], boxes.shared[request][sound], PIECE, None, Stage.BEGUN,
-            barrier=at[request][sound],
-        )  # fmt: skip
-        _put_shared(state, event, values[request][sound])
-        mbarrier.complete_bytes(
-            state, at_barrier, at[request], owner, np.full(len(request), placed.box_bytes), requests.thread[request],
-            requests.column[request],
-        )  # fmt: skip
+        which = request[sound]
+        event = _shared_event(
+            state,
+            site,
+            requests.only(which),
+            boxes.shared[which],
+            writes=True,
+            owner=owner[sound],
+            barrier=at[which],
+        )
+        _put_shared(state, event, values[which])
+        _land(state, at_barrier, requests.only(request), at[request], owner, placed.box_bytes)
 
 
 def _right_axes(placed: Placed, count: int, site: Site) -> None:
     have = len(placed.description.box)
     if count != have:
         raise EmulationError(
-            f"line {site.line}: the copy names a place by {count} coordinates, and its tensor map describes "
+            f"line {site.line}: the copy names a place by {count} coordinates, and its tensor map "
+            "describes "
             f"an array of {have} axes ({placed.buffer.name})"
         )
 
@@ -395,6 +431,14 @@ def _put_shared(state: State, event: Bulk, words: Array) -> None:
     state.launch.stored(event.site)
     row = (event.offset >> 2)[:, :, None] + np.arange(4)
     state.shared.data[row, event.owner[:, None, None]] = words
+
+
+def _land(
+    state: State, site: Site, requests: _Requests, barrier: Array, owner: Array, nbytes: int
+) -> None:
+    """The bytes of copies are there: count them at the mbarriers of the blocks that got them."""
+    counts = np.full(len(owner), nbytes)
+    mbarrier.complete_bytes(state, site, barrier, owner, counts, requests.thread, requests.column)
 
 
 def _read_shared(state: State, event: Bulk) -> Array:
@@ -440,8 +484,10 @@ def _kind_of(placed: Placed, site: Site, operation: str) -> str:
     )
     if not fits or (operation in ("inc", "dec") and kind != "u32"):
         raise EmulationError(
-            f"line {site.line}: the copy engine does not do .{operation} with {dtype} ({placed.buffer.name}). Floats "
-            "take .add, those of two bytes .min and .max too, whole numbers of four or eight bytes all but .inc and "
+            f"line {site.line}: the copy engine does not do .{operation} with {dtype} "
+            f"({placed.buffer.name}). Floats "
+            "take .add, those of two bytes .min and .max too, whole numbers of four or eight bytes "
+            "all but .inc and "
             ".dec, which take uint32"
         )
     return kind
@@ -491,17 +537,11 @@ def store_box(
         if not len(at):
             continue
         boxes = _boxes(placed, requests.values[2:], at, absolute)
-        event = Bulk(
-            site.as_(space="shared", op="load"), "shared", state.shared, False, requests.thread, requests.column,
-            requests.column, boxes.shared, PIECE, None, Stage.BEGUN,
-        )  # fmt: skip
+        event = _shared_event(state, site, requests, boxes.shared, writes=False)
         _begin_store(state, event)
         words = _read_shared(state, event)
         offset, there = _pieces(boxes, placed.itemsize)
-        state.publish_bulk(
-            Bulk(_written_by(site, operation), "global", placed.buffer, True, requests.thread,
-                 requests.column, requests.column, offset, PIECE, there)
-        )  # fmt: skip
+        state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there, operation))
         state.launch.stored(site)
         kind = _kind_of(placed, site, operation)
         unit = words_ptx.NUMPY[kind] if kind else f"u{placed.itemsize}"
@@ -533,13 +573,10 @@ def _rows(
         ("out-of-bounds", outside, f"a block has {total} bytes of shared memory"),
     ):
         if bad.any():
-            i = int(np.argmax(bad))
-            lane = Offender(
-                state, int(requests.thread[i]), int(requests.column[i]), int(np.count_nonzero(bad))
-            )
+            i, lane = requests.offender(state, bad)
             name, where = state.shared_name(int(shared[i]))
-            accuse(kind, site.line, lane, f"{lane} copies {size[i]} bytes at {where}: {what}",
-                   array=name, index=where)  # fmt: skip
+            message = f"{lane} copies {size[i]} bytes at {where}: {what}"
+            accuse(kind, site.line, lane, message, array=name, index=where)
     sound = ~(misaligned | outside) & (size > 0)
     return [(int(n), np.flatnonzero(sound & (size == n))) for n in np.unique(size[sound])]
 
@@ -558,19 +595,16 @@ def _buffers(
         if buffer is not None:
             bad = (offset < 0) | (offset + size > buffer.nbytes) | (offset % PIECE != 0)
         if bad.any():
-            i = here[int(np.argmax(bad))]
-            lane = Offender(
-                state, int(requests.thread[i]), int(requests.column[i]), int(np.count_nonzero(bad))
-            )
+            place, lane = requests.only(here).offender(state, bad)
+            i = here[place]
             name = buffer.name if buffer else ""
             index = buffer.index_text(int(address[i]) - buffer.base) if buffer else ""
-            accuse(
-                "out-of-bounds", site.line, lane,
-                f"{lane} copies {size} bytes from or to {index or hex(int(address[i]))}, which "
-                + (f"do not lie in {name} ({buffer.nbytes} bytes) at a multiple of {PIECE}"
-                   if buffer else "belongs to no array"),
-                array=name, index=index,
-            )  # fmt: skip
+            why = "belongs to no array"
+            if buffer:
+                why = f"do not lie in {name} ({buffer.nbytes} bytes) at a multiple of {PIECE}"
+            at = index or hex(int(address[i]))
+            message = f"{lane} copies {size} bytes from or to {at}, which {why}"
+            accuse("out-of-bounds", site.line, lane, message, array=name, index=index)
         if buffer is not None and not bad.all():
             parts.append((buffer, here[~bad], offset[~bad]))
     return parts
@@ -604,26 +638,25 @@ def load_row(
         part, at = every.only(which), into[which]
         for buffer, here, offset in _buffers(state, site, part, part.values[0] + offset_of, count):
             requests = part.only(here)
-            state.publish_bulk(
-                Bulk(site.as_(space="global", op="load"), "global", buffer, False, requests.thread,
-                     requests.column, requests.column, offset[:, None] + piece, PIECE)
-            )  # fmt: skip
+            state.publish_bulk(_global_event(site, buffer, requests, offset[:, None] + piece))
             words = buffer.view(np.dtype("u1")).take(offset[:, None] + np.arange(count))
             words = np.ascontiguousarray(words).view(np.uint32).reshape(len(here), -1, 4)
             counts_at, _, code = _in_shared(state, at_barrier, requests.values[3])
             request, owner = receivers(
                 state, site, requests, code, requests.values[4], targets is not None
             )
-            event = Bulk(
-                site.as_(space="shared", op="store"), "shared", state.shared, True, requests.thread[request],
-                requests.column[request], owner, (at[here][:, None] + piece)[request], PIECE, None, Stage.BEGUN,
-                barrier=counts_at[request],
-            )  # fmt: skip
+            requests, counts_at = requests.only(request), counts_at[request]
+            event = _shared_event(
+                state,
+                site,
+                requests,
+                (at[here][:, None] + piece)[request],
+                writes=True,
+                owner=owner,
+                barrier=counts_at,
+            )
             _put_shared(state, event, words[request])
-            mbarrier.complete_bytes(
-                state, at_barrier, counts_at[request], owner, np.full(len(request), count),
-                requests.thread[request], requests.column[request],
-            )  # fmt: skip
+            _land(state, at_barrier, requests, counts_at, owner, count)
 
 
 def store_row(
@@ -655,16 +688,13 @@ def store_row(
             state, site, part, part.values[0] + site.offset, count
         ):
             requests = part.only(here)
-            event = Bulk(
-                site.as_(space="shared", op="load"), "shared", state.shared, False, requests.thread, requests.column,
-                requests.column, at[which][here][:, None] + piece, PIECE, None, Stage.BEGUN,
-            )  # fmt: skip
+            pieces = at[which][here][:, None] + piece
+            event = _shared_event(state, site, requests, pieces, writes=False)
             _begin_store(state, event)
             words = _read_shared(state, event)
             state.publish_bulk(
-                Bulk(_written_by(site, operation), "global", buffer, True, requests.thread,
-                     requests.column, requests.column, offset[:, None] + piece, PIECE)
-            )  # fmt: skip
+                _global_event(site, buffer, requests, offset[:, None] + piece, None, operation)
+            )
             state.launch.stored(site)
             unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
             values = np.ascontiguousarray(words).reshape(len(here), -1).view(unit)
@@ -700,8 +730,10 @@ def pass_row(
     counts_at, _, counted_in = _in_shared(state, at_barrier, every.values[3])
     if (counted_in != code).any():
         raise EmulationError(
-            f"line {site.line}: the bytes go to one block of the cluster and are counted in another: the mbarrier "
-            "lies in the shared memory that they are copied to. Take both addresses from mapa with the same rank"
+            f"line {site.line}: the bytes go to one block of the cluster and are counted in "
+            "another: the mbarrier "
+            "lies in the shared memory that they are copied to. Take both addresses from mapa with "
+            "the same rank"
         )
     fits = {int(i) for _, which in _rows(state, site, every, into, every.values[2]) for i in which}
     nowhere = np.zeros_like(code)
@@ -713,21 +745,29 @@ def pass_row(
             continue
         requests, which = requests.only(request), which[request]
         piece = np.arange(0, count, PIECE)
-        read = Bulk(
-            reads.as_(space="shared", op="load"), "shared", state.shared, False, requests.thread, requests.column,
-            requests.column, away[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
+        barriers = counts_at[which]
+        read = _shared_event(
+            state,
+            reads,
+            requests,
+            away[which][:, None] + piece,
+            writes=False,
+            barrier=barriers,
             receiver=owner,
-        )  # fmt: skip
+        )
         state.publish_bulk(read)
         words = _read_shared(state, read)
-        event = Bulk(
-            site.as_(space="shared", op="store"), "shared", state.shared, True, requests.thread, requests.column,
-            owner, into[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
-        )  # fmt: skip
+        event = _shared_event(
+            state,
+            site,
+            requests,
+            into[which][:, None] + piece,
+            writes=True,
+            owner=owner,
+            barrier=barriers,
+        )
         _put_shared(state, event, words)
-        mbarrier.complete_bytes(
-            state, at_barrier, counts_at[which], owner, np.full(len(which), count), requests.thread, requests.column
-        )  # fmt: skip
+        _land(state, at_barrier, requests, barriers, owner, count)
 
 
 def init_fence(state: State, mask: Mask | None) -> None:

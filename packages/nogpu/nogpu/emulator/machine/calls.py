@@ -50,7 +50,7 @@ def call_function(
     locals_size: int,
     mask: Mask | None,
 ) -> None:
-    """Threads of a mask come to the call of a device function, which runs when the block has ended."""
+    """Threads come to the call of a device function, which runs when the block has ended."""
     if mask is not None and mask.n == 0:
         for r in returns:
             frame.setdefault(r, _nothing())
@@ -85,7 +85,8 @@ def _enter(state: State, caller: Running, block: Block, call: Call) -> None:
     depth = caller.depth + 1
     if depth > _MAX_DEPTH:
         raise EmulationError(
-            f"device functions call each other {_MAX_DEPTH} levels deep at {call.name!r}. Use a loop "
+            f"device functions call each other {_MAX_DEPTH} levels deep at {call.name!r}. Use a "
+            "loop "
             "instead of recursion"
         )
     program = state.launch.program.functions[call.name]
@@ -188,7 +189,8 @@ def call_pointed(
         callee = state.launch.program.module.functions[name]
         if (len(callee.params), len(callee.returns)) != (len(actual), len(returns)):
             raise EmulationError(
-                f"line {line}: {name!r} is called through a pointer with {len(actual)} arguments and "
+                f"line {line}: {name!r} is called through a pointer with {len(actual)} arguments "
+                "and "
                 f"takes {len(callee.params)}. Cast the pointer to the function's own type"
             )
         formal = tuple(p.name for p in callee.params)
@@ -204,7 +206,8 @@ def _no_function(state: State, address: int, line: int, mask: Mask | None) -> No
         "out-of-bounds",
         line,
         lane,
-        f"{lane} calls through a pointer that holds {address:#x}, which is no device function. Set the "
+        f"{lane} calls through a pointer that holds {address:#x}, which is no device function. Set "
+        "the "
         "pointer in device code: an address taken on the host means nothing there",
     )
 
@@ -308,7 +311,8 @@ def trapped(state: State, line: int, mask: Mask | None) -> None:
         return
     lane = first_offender(state, array_of(mask))
     why = (
-        "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes it. "
+        "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes "
+        "it. "
         "End the kernel there, and launch a second one for what follows"
         if state.launch.program.cooperative
         else "A GPU stops the launch with an error here"

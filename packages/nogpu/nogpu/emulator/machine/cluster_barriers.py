@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine import barriers, clusters, sync
+from nogpu.emulator.machine import barriers, clusters
 from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.grouping import BarrierWait, everywhere
 from nogpu.emulator.machine.masks import array_of
@@ -61,11 +61,14 @@ def cluster_arrive(state: State, line: int, mask: Mask | None) -> None:
             "divergent-barrier",
             line,
             lane,
-            f"{lane} arrives at the barrier of its cluster again, and has not waited since it arrived last. "
-            "Let each barrier.cluster.arrive be followed by one barrier.cluster.wait of the same thread",
+            f"{lane} arrives at the barrier of its cluster again, and has not waited since it "
+            "arrived last. "
+            "Let each barrier.cluster.arrive be followed by one barrier.cluster.wait of the same "
+            "thread",
         )
     m.ticket = np.where(here, _by_block(state, m.phase), m.ticket)
-    sync.cluster_arrived(state, mask)
+    for o in state.observers:
+        o.cluster_arrive(mask)
     _complete(state, m)
 
 
@@ -83,7 +86,8 @@ def _complete(state: State, m: Meetings) -> None:
     done = (every & some)[peers.number]
     if done.any():
         m.phase = m.phase + done
-        sync.cluster_completed(state, done)
+        for o in state.observers:
+            o.cluster_complete(done)
 
 
 def _waiting(state: State) -> list[BarrierWait]:
@@ -124,7 +128,8 @@ def _release(state: State, m: Meetings, ready: list[BarrierWait]) -> None:
     for w in ready:
         here = array_of(w.threads)
         m.ticket = np.where(here, _NONE, m.ticket)
-        sync.cluster_acquired(state, w.threads)
+        for o in state.observers:
+            o.cluster_acquire(w.threads)
     if ready:
         barriers.resume(state, ready)
 
@@ -140,8 +145,10 @@ def report(state: State) -> None:
             "divergent-barrier",
             w.stop.line,
             lane,
-            f"{lane} waits at the barrier of its cluster, where {together} of {state.threads * peers.size} "
-            "threads have arrived; the others wait elsewhere or never come. Every thread of every block of "
+            f"{lane} waits at the barrier of its cluster, where {together} of "
+            f"{state.threads * peers.size} "
+            "threads have arrived; the others wait elsewhere or never come. Every thread of every "
+            "block of "
             "the cluster must arrive",
         )
 

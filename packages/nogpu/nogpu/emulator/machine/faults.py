@@ -36,7 +36,8 @@ def _of_a_heap(address: int) -> str:
     if not 0 <= (address >> SLOT_BITS) - HEAP_SLOT < HEAPS:
         return ""
     return (
-        ". It lies where the device heap of an earlier launch was: what malloc and new give out lasts "
+        ". It lies where the device heap of an earlier launch was: what malloc and new give out "
+        "lasts "
         "as long as the launch here. Keep what the next launch needs in an array"
     )
 
@@ -101,7 +102,8 @@ def _misaligned(site: Site, lane: Offender, array: str, where: str, place: str) 
         "misaligned",
         site.line,
         lane,
-        f"{lane} {verb(site)} {width} bytes at {where}, {place}: an access of {width} bytes needs an "
+        f"{lane} {verb(site)} {width} bytes at {where}, {place}: an access of {width} bytes needs "
+        "an "
         f"address that is a multiple of {width}",
         array=array,
         index=where,
@@ -142,7 +144,8 @@ def report_no_peer(state: State, site: Site, rank: Array, size: int, lanes: Arra
         "out-of-bounds",
         site.line,
         lane,
-        f"{lane} {verb(site)} shared memory of the block of rank {lane.value(rank)}: its cluster has "
+        f"{lane} {verb(site)} shared memory of the block of rank {lane.value(rank)}: its cluster "
+        "has "
         f"{size} block(s), of ranks 0 to {size - 1}. Map to a rank below cluster.num_blocks()",
         array="shared",
     )
@@ -164,7 +167,8 @@ def _hint_of_dynamic(state: State, site: Site) -> str:
     )
     if not launch.shared_bytes:
         raise ConfigError(
-            f"line {site.line} {verb(site)} shared memory, but the block has none: {what}. Give its "
+            f"line {site.line} {verb(site)} shared memory, but the block has none: {what}. Give "
+            "its "
             f"size in bytes: launch(..., shared_bytes=...), as the third number in <<<>>>"
         )
     return f". {what}. Give its size in bytes"

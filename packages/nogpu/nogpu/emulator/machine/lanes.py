@@ -16,7 +16,7 @@ WARP = 32
 
 
 class WarpShape:
-    """How the threads of a block fall into warps: reshapes (rows, x, ...) into (warp, lane, ...)."""
+    """How the threads of a block fall into warps: (rows, x, ...) to (warp, lane, ...)."""
 
     def __init__(self, rows: int, x: int) -> None:
         self.rows, self.x = rows, x

@@ -18,7 +18,12 @@ import numpy as np
 
 from nogpu.emulator.machine import sync
 from nogpu.emulator.machine.access import Move, perform
-from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
+from nogpu.emulator.machine.attribution import (
+    Offender,
+    accuse,
+    first_offender,
+    offender_among,
+)
 from nogpu.emulator.machine.events import Access, Where
 from nogpu.emulator.machine.grouping import (
     Group,
@@ -91,7 +96,8 @@ def _init(state: State, count: Array, access: Access) -> None:
     if state.tx_count is not None:
         at, block = _flat(state, where, where.offset, state.block_index)
         state.tx_count[(at >> 2) * state.shared.ncolumns + block] = 0
-    sync.set_up(state, where, access.site.line)
+    for o in state.observers:
+        o.set_up(where, access.site.line)
 
 
 def end_barrier(state: State, number: int, address: Array, mask: Mask | None) -> None:
@@ -110,6 +116,12 @@ def _flat(state: State, where: Where, *values: Array) -> list[Array]:
         return [v.reshape(-1) for v in full]
     chosen = np.broadcast_to(where.mask.arr, state.shape)
     return [v[chosen] for v in full]
+
+
+def _flat_counts(state: State, where: Where, count: Array) -> list[Array]:
+    """Of the sound lanes: the barrier's offset and block, the count, the thread and its block."""
+    barriers = where.offset, _owner(state, where), count.view(u4).astype(i8)
+    return _flat(state, where, *barriers, state.thread, state.block_index)
 
 
 def arrive(
@@ -186,7 +198,8 @@ def _over(state: State, places: Array) -> None:
     complete = np.zeros(state.shared.flat.shape, bool)
     complete[places] = True
     state.completed = True
-    sync.completed(state, complete.reshape(state.shared.data.shape))
+    for o in state.observers:
+        o.complete(complete.reshape(state.shared.data.shape))
 
 
 def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Where) -> None:
@@ -203,8 +216,10 @@ def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Wher
         "divergent-barrier",
         access.site.line,
         one,
-        f"{one} arrives at {place} although all arrivals of this phase have come and bytes that were announced have "
-        "not: a phase takes as many arrivals as mbarrier.init said. Wait for the phase before you arrive again",
+        f"{one} arrives at {place} although all arrivals of this phase have come and bytes that "
+        "were announced have "
+        "not: a phase takes as many arrivals as mbarrier.init said. Wait for the phase before you "
+        "arrive again",
         array=name,
         index=place,
     )
@@ -250,10 +265,7 @@ def arrive_expecting(
 
 def _expect(state: State, count: Array, access: Access) -> None:
     where = access.where
-    at, block, n, thread, column = _flat(
-        state, where, where.offset, _owner(state, where), count.view(u4).astype(i8), state.thread,
-        state.block_index,
-    )  # fmt: skip
+    at, block, n, thread, column = _flat_counts(state, where, count)
     if not len(at):
         return
     place, waiting = (at >> 2) * state.shared.ncolumns + block, _tx_counts(state)
@@ -261,14 +273,14 @@ def _expect(state: State, count: Array, access: Access) -> None:
     state.tx_lines |= dict.fromkeys(at.tolist(), access.site.line)
     bad = (n > _MOST_BYTES) | (np.abs(waiting[place]) > _MOST_BYTES)
     if bad.any():
-        i = int(np.argmax(bad))
-        lane = Offender(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+        i, lane = offender_among(state, thread, column, bad)
         name, index = state.shared_name(int(at[i]))
         accuse(
             "divergent-barrier",
             access.site.line,
             lane,
-            f"{lane} announces {n[i]} bytes at {index}, which makes {waiting[place[i]]} in this phase: the count of "
+            f"{lane} announces {n[i]} bytes at {index}, which makes {waiting[place[i]]} in this "
+            "phase: the count of "
             f"a barrier holds at most {_MOST_BYTES}. Announce the bytes of one slot a phase",
             array=name,
             index=index,
@@ -291,13 +303,13 @@ def complete_bytes(
     """
     bad = (at < 0) | (at + 8 > state.launch.shared_bytes) | (at % 8 != 0)
     if bad.any():
-        i = int(np.argmax(bad))
-        lane = Offender(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+        i, lane = offender_among(state, thread, column, bad)
         accuse(
             "out-of-bounds",
             site.line,
             lane,
-            f"{lane} names an mbarrier at byte {at[i]} of shared memory: one lies at a multiple of 8 bytes inside the "
+            f"{lane} names an mbarrier at byte {at[i]} of shared memory: one lies at a multiple of "
+            "8 bytes inside the "
             f"{state.launch.shared_bytes} of the block",
         )
         at, block, count = at[~bad], block[~bad], count[~bad]
@@ -325,10 +337,7 @@ def complete_tx(state: State, number: int, address: Array, count: Array, mask: M
 
     def move(access: Access) -> None:
         where = access.where
-        at, block, n, thread, column = _flat(
-            state, where, where.offset, _owner(state, where), count.view(u4).astype(i8), state.thread,
-            state.block_index,
-        )  # fmt: skip
+        at, block, n, thread, column = _flat_counts(state, where, count)
         sync.arrived(state, where)
         complete_bytes(state, access.site, at, block, n, thread, column)
 
@@ -336,7 +345,7 @@ def complete_tx(state: State, number: int, address: Array, count: Array, mask: M
 
 
 def report_missing_bytes(state: State) -> None:
-    """The blocks end: a count of bytes that is not zero was announced wrongly, which is a finding."""
+    """The blocks end: report counts of bytes that are not zero, so were announced wrongly."""
     if state.tx_count is None or not state.tx_count.any():
         return
     for place in np.flatnonzero(state.tx_count):
@@ -345,14 +354,16 @@ def report_missing_bytes(state: State) -> None:
         line = state.tx_lines.get(at, 0)
         name, index = state.shared_name(at)
         what = (
-            f"{-missing} bytes more have come than were announced: a phase ended before all its bytes had landed"
+            f"{-missing} bytes more have come than were announced: a phase ended before all its "
+            "bytes had landed"
             if missing < 0
             else f"{missing} bytes that were announced have not come"
         )
         state.find(
             "divergent-barrier",
             line,
-            f"{index} of block {state.block_tuple(column)}: at the end of the block {what}. Announce the bytes of "
+            f"{index} of block {state.block_tuple(column)}: at the end of the block {what}. "
+            "Announce the bytes of "
             "the copies that name this barrier, no more and no fewer (mbarrier.expect_tx)",
             1,
             array=name,
@@ -411,7 +422,7 @@ def poll(
     mask: Group,
     result: tuple[int, Array, Array, bool, int],
 ) -> None:
-    """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are set aside."""
+    """mbarrier.test_wait and try_wait: threads go on if their phase is complete, else wait."""
     number, address, want, parity, register = result
     offset: Array = _touch(
         state, number, address, state.within(mask), "barrier", lambda a: a.where.offset
@@ -438,7 +449,8 @@ def _resume(state: State, running: Running, pool: Pool, wait: PhaseWait, mask: G
     base = state.within(mask)
     if state.copies is not None:
         state.copies.phase_over(wait.offset, base, _phase)
-    sync.acquired(state, wait.offset, base)
+    for o in state.observers:
+        o.acquire(wait.offset, base)
     answer(running, wait.register, mask, np.ones((1, 1, 1, 1), bool))
     push(state, pool, wait.stop.resume, mask)
 
@@ -506,7 +518,10 @@ def _report(state: State, wait: PhaseWait) -> None:
     bytes_missing = 0
     if state.tx_count is not None:
         bytes_missing = int(state.tx_count[(at >> 2) * state.shared.ncolumns + lane.column])
-    cure = "Let as many threads arrive as the barrier was initialised with, before they wait for others"
+    cure = (
+        "Let as many threads arrive as the barrier was initialised with, before they wait for "
+        "others"
+    )
     lacks = f"{missing} of its {takes} arrivals are missing"
     if bytes_missing:
         lacks += (
@@ -515,7 +530,8 @@ def _report(state: State, wait: PhaseWait) -> None:
             else f", and {-bytes_missing} bytes more have come than were announced"
         )
         cure = (
-            "Announce in each phase the bytes that the copies naming this barrier bring: of whole boxes, also where "
+            "Announce in each phase the bytes that the copies naming this barrier bring: of whole "
+            "boxes, also where "
             "they reach over the edge"
         )
     accuse(

@@ -144,7 +144,7 @@ class PeerWords(Words):
         return self.flat.take(word * self.ncolumns + self.columns)
 
     def scatter(self, word: Array, value: Array, mask: Array | None) -> None:
-        """Store uint32 values; where lanes collide, the highest thread of the highest block wins."""
+        """Store uint32 values; of colliding lanes the highest thread of the highest block wins."""
         every = np.ones((1, 1, 1, 1), bool) if mask is None else mask
         at = word * self.ncolumns + self.columns
         shape = np.broadcast_shapes(at.shape, value.shape, every.shape)

@@ -16,12 +16,13 @@ a fence that the source has after them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nogpu.emulator.machine.attribution import Offender, accuse
+from nogpu.emulator.machine.bulk import rows_of
 from nogpu.emulator.machine.events import Bulk, Stage
 from nogpu.emulator.ptx.accumulators import NUMBER
 
@@ -119,7 +120,7 @@ class Products:
                 continue
             for bulk in product.operands:
                 waited = done[bulk.thread // 32, bulk.column]
-                self.state.publish_bulk(_rows(bulk, waited))
+                self.state.publish_bulk(rows_of(bulk, waited, Stage.WAITED))
             product.pending = product.pending & ~done
             if not product.pending.any():
                 del self.open[number]
@@ -140,7 +141,8 @@ class Products:
                         product.line,
                         lanes,
                         "{who} ends, and the product of this line may still be running. "
-                        f"{what}. Execute wgmma.commit_group and wgmma.wait_group before the sums are "
+                        f"{what}. Execute wgmma.commit_group and wgmma.wait_group before the sums "
+                        "are "
                         "used and before the kernel ends",
                     )
 
@@ -153,7 +155,8 @@ class Products:
                 touched.product,
                 line,
                 here,
-                "{who} reads a sum while the product of line {other} is still running: what it gets is "
+                "{who} reads a sum while the product of line {other} is still running: what it "
+                "gets is "
                 "undefined. wgmma.wait_group first",
             )
 
@@ -174,7 +177,8 @@ class Products:
                     sums.product,
                     line,
                     here,
-                    "{who} writes a sum while the product of line {other} is still running: what it "
+                    "{who} writes a sum while the product of line {other} is still running: what "
+                    "it "
                     "holds then is undefined. wgmma.wait_group first",
                 )
             if factors is not None:
@@ -182,7 +186,8 @@ class Products:
                     factors,
                     line,
                     here,
-                    "{who} writes a register of matrix A while the product of line {other}, which reads "
+                    "{who} writes a register of matrix A while the product of line {other}, which "
+                    "reads "
                     "it, is still running. wgmma.wait_group first",
                 )
         self._put(new, here)
@@ -222,8 +227,10 @@ class Products:
             self._accuse(
                 line,
                 unfenced,
-                "{who} begins a product, and no wgmma.fence stands between what wrote its registers and "
-                "this line. Execute wgmma.fence before the first wgmma, and after other instructions "
+                "{who} begins a product, and no wgmma.fence stands between what wrote its "
+                "registers and "
+                "this line. Execute wgmma.fence before the first wgmma, and after other "
+                "instructions "
                 "have written its registers",
             )
         for touched in {id(t): t for n in sums if (t := self.sums.get(n))}.values():
@@ -231,7 +238,8 @@ class Products:
                 touched.product,
                 line,
                 here,
-                "{who} begins a product of another shape, into sums of the product of line {other}, which "
+                "{who} begins a product of another shape, into sums of the product of line "
+                "{other}, which "
                 "is still running. wgmma.wait_group first",
                 unlike=lambda product: product.shape != shape,
             )
@@ -240,7 +248,8 @@ class Products:
                 touched.product,
                 line,
                 here,
-                "{who} takes as matrix A a sum of the product of line {other}, which is still running. "
+                "{who} takes as matrix A a sum of the product of line {other}, which is still "
+                "running. "
                 "wgmma.wait_group first",
             )
 
@@ -271,19 +280,6 @@ class Products:
         accuse("race", line, lane, text, other_line=other)
 
 
-def _rows(bulk: Bulk, chosen: Array) -> Bulk:
-    """Some requests of a product's reads, now waited for. chosen: bool (requests,)."""
-    return replace(
-        bulk,
-        thread=bulk.thread[chosen],
-        column=bulk.column[chosen],
-        owner=bulk.owner[chosen],
-        offset=bulk.offset[chosen],
-        there=None if bulk.there is None else bulk.there[chosen],
-        stage=Stage.WAITED,
-    )
-
-
 def under_way(state: State) -> Products:
     """The products of a batch of blocks."""
     if state.products is None:
@@ -292,12 +288,12 @@ def under_way(state: State) -> Products:
 
 
 def wgmma_fence(state: State, mask: Mask | None) -> None:
-    """wgmma.fence: what these warps did to registers before it is done when a product takes them."""
+    """wgmma.fence: products that these warps begin now see their registers as they are."""
     under_way(state).fence(state.warps_active(mask))
 
 
 def wgmma_commit(state: State, mask: Mask | None) -> None:
-    """wgmma.commit_group: the products that these warps have begun since the last one are a group."""
+    """wgmma.commit_group: the products that these warps have begun since the last one."""
     under_way(state).commit(state.warps_active(mask))
 
 

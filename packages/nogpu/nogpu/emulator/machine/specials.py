@@ -44,7 +44,9 @@ TICK = 32
 """Nanoseconds in which %globaltimer goes on."""
 _SOMEWHERE = 1_750_000_000_000_000_000
 """Nanoseconds since 1970, about when a GPU's %globaltimer may begin to be read."""
-TIMED = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"})  # fmt: skip
+TIMED = frozenset(
+    {"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"}
+)
 """Registers with another value at each reading."""
 LONG = frozenset({"clock64", "globaltimer", "gridid"})
 """Registers of 64 bits."""

@@ -41,7 +41,7 @@ _IDLE = 20_000  # rounds in which threads wait, count, and nothing else happens
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that there is when threads go round: writes to memory so far, who waits where, registers."""
+    """All there is when threads go round a loop: writes so far, who waits where, registers."""
 
     writes: int
     groups: list[tuple[Running, int, Group]]
@@ -192,7 +192,8 @@ def _deadlock(state: State) -> None:
         state.find(
             "step-budget",
             line,
-            f"an endless loop, which nothing leads out of: {those}. If it is to wait for a flag, the "
+            f"an endless loop, which nothing leads out of: {those}. If it is to wait for a flag, "
+            "the "
             "compiler has read that once, before the loop: declare it volatile, or read it by an "
             f"atomic operation. {stopped}",
             1,

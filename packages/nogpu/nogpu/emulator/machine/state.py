@@ -315,7 +315,7 @@ class State:
         block: tuple[int, int, int] | None = None,
         weight: int = 0,
     ) -> None:
-        """Enter a fault; equal ones are counted, and the first of the highest weight is described."""
+        """Enter a fault; equal ones are counted, the first of the highest weight is described."""
         key = (kind, line, array, other_line)
         old = self.launch.faults.get(key)
         if old is not None:

@@ -1,11 +1,12 @@
 """How a Tensor Core adds the products of one instruction to a sum, as an H200 does it, to the bit.
 
 The products are exact. All of them and the sum are shifted to the largest exponent among them (that
-of a product is the sum of its factors' exponents), cut off ALIGNED_BITS bits below it, and added exactly;
-the total is cut off to float32. So the order of the products does not matter, and small ones lose
-bits toward zero. Of 8-bit floats wgmma keeps FP8_ALIGNED_BITS bits, of the total too where it is float32.
-mma.sync has no such products there: it multiplies their values as float16, in each group of four k
-the first two, then the others, and adds the old sum at the end, rounded to nearest.
+of a product is the sum of its factors' exponents), cut off ALIGNED_BITS bits below it, and added
+exactly; the total is cut off to float32. So the order of the products does not matter, and small
+ones lose bits toward zero. Of 8-bit floats wgmma keeps FP8_ALIGNED_BITS bits, of the total too
+where it is float32. mma.sync has no such products there: it multiplies their values as float16, in
+each group of four k the first two, then the others, and adds the old sum at the end, rounded to
+nearest.
 
 All this was found by comparing bits with an H200's (tools/sums_on_a_gpu.py,
 data/validation/sums_h200.json, tests/test_sums.py). That low bits are cut off, and how many earlier

@@ -445,7 +445,7 @@ def _blocks(
     group: list[Any],
     mask: Mask | None,
 ) -> list[Array]:
-    """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j, gets its words."""
+    """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j."""
     rows = np.zeros(32, np.int64)
     cols = np.zeros(32, np.int64)
     for j, (r, c, _, _) in enumerate(group):

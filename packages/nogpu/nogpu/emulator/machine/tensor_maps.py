@@ -68,7 +68,8 @@ class TensorMap:
         for name, value in (("box", self.box), ("shape", self.sizes)):
             if len(value) != a.ndim or not all(isinstance(n, int | np.integer) for n in value):
                 raise ConfigError(
-                    f"TensorMap: {name}={value} for an array of shape {a.shape}: give a whole number for "
+                    f"TensorMap: {name}={value} for an array of shape {a.shape}: give a whole "
+                    "number for "
                     "each axis"
                 )
         if not all(1 <= n <= have for n, have in zip(self.sizes, a.shape, strict=True)):
@@ -79,7 +80,8 @@ class TensorMap:
             raise ConfigError(f"TensorMap: box={self.box}: 1 to {MAX_BOX} elements along each axis")
         if self.swizzle not in SWIZZLES:
             raise ConfigError(
-                f"TensorMap: swizzle={self.swizzle}: choose one of {', '.join(map(str, SWIZZLES))} bytes"
+                f"TensorMap: swizzle={self.swizzle}: choose one of {', '.join(map(str, SWIZZLES))} "
+                "bytes"
             )
         row = self.box[-1] * size
         if row % ROW_BYTES:
@@ -88,14 +90,17 @@ class TensorMap:
             )
         if self.swizzle and row > self.swizzle:
             raise ConfigError(
-                f"TensorMap: a row of the box has {row} bytes; a swizzle of {self.swizzle} bytes takes at most "
+                f"TensorMap: a row of the box has {row} bytes; a swizzle of {self.swizzle} bytes "
+                "takes at most "
                 "as many. Copy several boxes"
             )
         for axis in range(a.ndim - 1):
             if a.strides[axis] % ROW_BYTES:
                 raise ConfigError(
-                    f"TensorMap of an array of shape {a.shape}, {a.dtype}: along axis {axis} it steps by "
-                    f"{a.strides[axis]} bytes; the copy engine takes multiples of {ROW_BYTES}. Make the rows longer "
+                    f"TensorMap of an array of shape {a.shape}, {a.dtype}: along axis {axis} it "
+                    "steps by "
+                    f"{a.strides[axis]} bytes; the copy engine takes multiples of {ROW_BYTES}. "
+                    "Make the rows longer "
                     "and say which part of them is meant: shape=..."
                 )
         if self.fill not in ("zeros", "nan") or (self.fill == "nan" and a.dtype.kind != "f"):
@@ -158,6 +163,7 @@ def map_at(launch: Launch, address: int, line: int) -> Placed:
             return launch.heap.maps[number]
     raise EmulationError(
         f"line {line}: a copy by TMA names a tensor map, and there is none at its address. Give "
-        "emulator.TensorMap(array, box, swizzle=...) for the parameter, and pass the map by value as a "
+        "emulator.TensorMap(array, box, swizzle=...) for the parameter, and pass the map by value "
+        "as a "
         "const __grid_constant__ structure of 128 bytes, or by a pointer to it"
     )

@@ -129,8 +129,10 @@ def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> N
     state.find(
         "divergent-barrier",
         line,
-        f"{int(count[group, column])} of 128 threads of warps {WARPS * group} to {WARPS * group + 3} of block "
-        f"{block} come to {what}, which the four warps of a warpgroup execute together. Keep them together "
+        f"{int(count[group, column])} of 128 threads of warps {WARPS * group} to "
+        f"{WARPS * group + 3} of block "
+        f"{block} come to {what}, which the four warps of a warpgroup execute together. Keep them "
+        "together "
         "here, and give the block a multiple of 128 threads",
         int(np.count_nonzero(partial)),
         block=block,
@@ -162,7 +164,7 @@ def _places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
 
 
 def _addresses(descriptor: int, operand: Operand) -> Array:
-    """Addresses in shared memory of the pieces of a matrix: int64, flat, in the order of `_places`."""
+    """Addresses in shared memory of a matrix's pieces: int64, flat, in the order of `_places`."""
     start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
     swizzle = _SWIZZLE[descriptor >> 62 & 3]
     fixed, leads, strides = _places(operand, swizzle)
@@ -181,8 +183,10 @@ def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Of
             "out-of-bounds",
             site.line,
             lane,
-            f"{lane} describes matrix {operand.name} by {descriptor:#018x}, in which bits are set that "
-            "belong to no field: the start address and the two byte offsets have 14 bits each, and hold bits "
+            f"{lane} describes matrix {operand.name} by {descriptor:#018x}, in which bits are set "
+            "that "
+            "belong to no field: the start address and the two byte offsets have 14 bits each, and "
+            "hold bits "
             "4 to 17 of a number of bytes. Write ((bytes & 0x3FFFF) >> 4) into each",
             array="shared",
         )
@@ -191,9 +195,12 @@ def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Of
             "misaligned",
             site.line,
             lane,
-            f"{lane} describes matrix {operand.name} with a swizzle of {swizzle} bytes from address {start} "
-            f"of shared memory on: the pattern repeats every {8 * swizzle} bytes, and the matrix begins in "
-            f"the middle of it, with a base offset of {base}. Begin at a multiple of {8 * swizzle} bytes, and "
+            f"{lane} describes matrix {operand.name} with a swizzle of {swizzle} bytes from "
+            f"address {start} "
+            f"of shared memory on: the pattern repeats every {8 * swizzle} bytes, and the matrix "
+            "begins in "
+            f"the middle of it, with a base offset of {base}. Begin at a multiple of {8 * swizzle} "
+            "bytes, and "
             "step within a row only",
             array="shared",
         )
@@ -221,8 +228,10 @@ def _descriptors(
             "divergent-barrier",
             site.line,
             who,
-            f"{who} describes matrix {operand.name} by {int(full[warp, lane, column]):#018x}, and the first "
-            f"thread of its warpgroup by {int(mine[warp // WARPS, column]):#018x}: all 128 threads must give "
+            f"{who} describes matrix {operand.name} by {int(full[warp, lane, column]):#018x}, and "
+            "the first "
+            f"thread of its warpgroup by {int(mine[warp // WARPS, column]):#018x}: all 128 threads "
+            "must give "
             "one descriptor. Compute it from what they have in common, such as threadIdx.x / 128",
         )
     return np.asarray(first)
@@ -231,7 +240,7 @@ def _descriptors(
 def _matrix(
     state: State, number: int, operand: Operand, value: Array, here: Array, groups: Groups
 ) -> tuple[Array, Bulk | None]:
-    """A matrix in shared memory, float64 (warpgroups, m or n, k), and what tells of its being read."""
+    """A matrix in shared memory, float64 (warpgroups, m or n, k), and the event of its read."""
     site = state.sites[number]
     descriptors = _descriptors(state, site, operand, value, here, groups)
     distinct, which = np.unique(descriptors, return_inverse=True)
@@ -278,15 +287,17 @@ def _report_outside(
         "out-of-bounds",
         site.line,
         lane,
-        f"{lane} multiplies by a matrix {operand.name} that lies in bytes {low} to {high - 1} of shared memory, "
-        f"{far}: the block has {total} bytes. Its descriptor says a leading byte offset of {leading} and a stride "
+        f"{lane} multiplies by a matrix {operand.name} that lies in bytes {low} to {high - 1} of "
+        "shared memory, "
+        f"{far}: the block has {total} bytes. Its descriptor says a leading byte offset of "
+        f"{leading} and a stride "
         f"byte offset of {stride}. Compare them with how the tile was stored",
         array="shared",
     )
 
 
 def _read_event(state: State, site: Site, offset: Array, there: Array, groups: Groups) -> Bulk:
-    """What tells that the four warps of each warpgroup read pieces; those named twice count once."""
+    """The four warps of each warpgroup read pieces; those named twice count once."""
     order = np.argsort(offset, axis=1, kind="stable")
     offset = np.take_along_axis(offset, order, axis=1)
     there = np.take_along_axis(there, order, axis=1)
@@ -369,7 +380,8 @@ def wgmma(
     total = by_group.copy()
     products = tensor.multiply_add(
         left_matrix, right_matrix.transpose(0, 2, 1),
-        by_group[groups.number, :, groups.column].reshape(-1, ROWS, n), (kind, a_kind), m.saturate, True,
+        by_group[groups.number, :, groups.column].reshape(-1, ROWS, n),
+        (kind, a_kind), m.saturate, True,
     )  # fmt: skip
     total[groups.number, :, groups.column] = products.reshape(-1, WARPS, 16, n)
     total = total.reshape(-1, state.blocks, 16, n)[: len(at)]

@@ -1,4 +1,4 @@
-"""What asks the copy engine: boxes of tensors, rows of bytes, their groups and fences, as Python."""
+"""Requests to the copy engine as Python: boxes of tensors, rows of bytes, groups and fences."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
         counts = e.site("shared", "atomic", "i8", 1, bar_offset)
         many = _many(e, ins, rest)
         e.emit(
-            f"load_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, {many}, "
+            f"load_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, "
+            f"{many}, "
             f"{e.active()})"
         )
     elif ways == ("global", "shared"):
@@ -93,7 +94,8 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
         bar, bar_offset = e.address(rest.pop(0))
         counts = e.site("shared", "atomic", "i8", 1, bar_offset)
         e.emit(
-            f"pass_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, {e.active()})"
+            f"pass_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, "
+            f"{e.active()})"
         )
 
 

@@ -128,7 +128,8 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
     if not name:
         pointer = e.read(ins.operands[0], "i8")
         e.emit(
-            f"call_pointed(S, F, {pointer}, {arguments!r}, {returns!r}, {e.locals_size}, {ins.line}, "
+            f"call_pointed(S, F, {pointer}, {arguments!r}, {returns!r}, {e.locals_size}, "
+            f"{ins.line}, "
             f"{e.active()})"
         )
         return
@@ -136,7 +137,8 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
     if not callee.has_body:
         if name not in _RUNTIME:
             raise e.fail(
-                f"the function {name!r} of CUDA's device runtime is not emulated. Launch kernels from "
+                f"the function {name!r} of CUDA's device runtime is not emulated. Launch kernels "
+                "from "
                 "the host, and use malloc and free for memory"
             )
         names = {"arguments": repr(arguments), "returns": repr(returns)}

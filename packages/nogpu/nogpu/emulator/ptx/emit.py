@@ -1,4 +1,4 @@
-"""The writer of Python: registers become variables, operands expressions, rows of the table lines."""
+"""The writer of Python: registers become variables, operands expressions, rows lines."""
 
 from __future__ import annotations
 
@@ -229,7 +229,8 @@ class Emitter:
             if special.startswith("reserved"):
                 raise EmulationError(
                     self._complain(
-                        f"{name} is not emulated: cooperative groups need it for tiles of more than "
+                        f"{name} is not emulated: cooperative groups need it for tiles of more "
+                        "than "
                         "32 threads. Use tiled_partition<32> and add up the warps in shared memory"
                     )
                 )

@@ -1,4 +1,4 @@
-"""Facts about a whole program: what is reachable and named, where variables lie, what is written."""
+"""Facts about a whole program: what is reachable, where variables lie, what is written."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Box:
-    """`[map, {x, y}]`: a tensor map, and where a box of the tensor begins, the fastest axis first."""
+    """`[map, {x, y}]`: a tensor map, and where a box begins, the fastest axis first."""
 
     base: Address
     start: tuple[Operand | None, ...]
@@ -246,7 +246,8 @@ _SPECIAL = re.compile(
     r"%(?:tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|clock_hi|clock64"
     r"|lanemask_(?:eq|le|lt|ge|gt)|globaltimer|globaltimer_lo|globaltimer_hi"
     r"|dynamic_smem_size|total_smem_size|aggr_smem_size|envreg\d+|pm\d+(?:_64)?"
-    r"|reserved_smem_\w+|is_explicit_cluster|clusterid|nclusterid|cluster_(?:ctaid|nctaid|ctarank|nctarank))(?:\.[xyzw])?$"
+    r"|reserved_smem_\w+|is_explicit_cluster|clusterid|nclusterid|cluster_(?:ctaid|nctaid|ctarank"
+    r"|nctarank))(?:\.[xyzw])?$"
 )
 _DECLARED = re.compile(
     r"\.(reg|local|shared|global|const|param)\b((?:\s*\.(?:align\s+\d+|v[248]|[a-z]+\d*(?:x2)?"
@@ -279,7 +280,8 @@ class _Scanner:
         end = self.text.find(stop, self.at)
         if end < 0:
             raise EmulationError(
-                f"the PTX ends within a statement that begins {self.text[self.at : self.at + 60]!r}; "
+                "the PTX ends within a statement that begins "
+                f"{self.text[self.at : self.at + 60]!r}; "
                 f"expected {stop!r}. Give PTX as NVRTC writes it"
             )
         chunk = self.text[self.at : end]
