@@ -220,9 +220,12 @@ def translate(
 ) -> Translated:
     """PTX of CUDA C++, with the lines of the source and of the calls that were inlined.
 
-    name_expressions are template instances such as "tile<8>". Of options, those of the preprocessor
-    count; the others are NVRTC's. Raises CompileError with clang's messages in NVRTC's shape,
-    "name(line): error: ...", ToolchainError where there is no clang.
+    Parameters as for `toolchain.compile`; of options, those of the preprocessor count.
+
+    Raises
+    ------
+    CompileError: with clang's messages in NVRTC's shape, "name(line): error: ...".
+    ToolchainError: where there is no clang.
     """
     version()  # says what is wrong with a clang that cannot do it
     with tempfile.TemporaryDirectory(prefix="tile-by-tile-") as temporary:

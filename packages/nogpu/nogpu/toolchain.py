@@ -346,10 +346,20 @@ def compile(
 ) -> Compiled:
     """Compile CUDA C++ for one architecture, with no GPU.
 
-    defines become -D macros. name_expressions are template instances such as "tile<8>", whose
-    mangled names come back in name_map. Headers of the
-    project's include folders and CUDA's own can be included.
-    Raises CompileError with NVRTC's log (file and line), ToolchainError where there is no compiler.
+    Headers of the project's include folders and CUDA's own can be included.
+
+    Parameters
+    ----------
+    name: what the messages and the PTX call the source.
+    arch: such as "sm_75" or "sm_90a".
+    defines: macros, as by -D.
+    options: further ones of NVRTC.
+    name_expressions: template instances such as "tile<8>"; `name_map` has their mangled names.
+
+    Raises
+    ------
+    CompileError: with the compiler's log (file and line).
+    ToolchainError: where there is no compiler.
     """
     macros = tuple(sorted((defines or {}).items()))
     if (precompiled := _PRECOMPILED.get((source, arch, macros))) is not None:
@@ -375,9 +385,7 @@ def compile(
 
 @contextmanager
 def use_compiled(source: str, result: Compiled) -> Iterator[None]:
-    """Take `made` for what this source compiles to, within the block: another process has compiled
-    it.
-    """
+    """Within the block, take what another process has compiled for what this source compiles to."""
     key = (source, result.arch, ())
     _PRECOMPILED[key] = result
     try:

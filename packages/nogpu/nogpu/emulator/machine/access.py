@@ -1,8 +1,8 @@
 """`perform`, the only way to memory: sort by space, check, publish, move the bytes.
 
 An access that faults is not performed by the lanes that fault: a load gives them 0, of shared and
-local memory the first word. The others, and the kernel, go on. Whoever watches is told of the sound
-lanes, before their bytes move.
+local memory the first word. The others, and the kernel, go on. Observers learn of the sound lanes
+before their bytes move.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from nogpu.emulator.machine import clusters, faults
 from nogpu.emulator.machine.events import Access, Stage, Where
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import Mask, array_of
 from nogpu.emulator.machine.memory import Buffer, PeerWords, load_words, store_words
 from nogpu.emulator.ptx.layout import (
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 u1, u4, u8 = (np.dtype(t) for t in ("u1", "u4", "u8"))
 Move = Callable[[Access], Any]
@@ -94,10 +94,18 @@ def perform(
 ) -> Any:
     """Execute a memory instruction for the lanes of a mask.
 
-    A load gives an array, or a tuple of one for each element of a vector access; 0 to lanes that
-    fault. values: what a store puts there, one array an element. length: bytes that each lane of a
-    global load reads, 1 to the width; zeros behind them. move: called in place of the plain load or
-    store with each access to one target; what it returns stands for its lanes.
+    Parameters
+    ----------
+    address: int64, four axes, without the site's constant offset.
+    values: what a store puts there, one array an element; None: a load.
+    length: bytes that each lane of a global load reads, 1 to the width; zeros behind them.
+    stage: of a cp.async, which is an access when it begins and again when it is waited for.
+    move: called in place of the plain load or store with each access to one target.
+
+    Returns
+    -------
+    Of a load an array, or one for each element of a vector access, with 0 for lanes that fault; of
+    a store None. With `move`, what that returns for its lanes.
     """
     if mask is not None and mask.n == 0:
         return _nothing(site)

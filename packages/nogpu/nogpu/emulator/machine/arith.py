@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from nogpu.bfloat16 import bfloat16_bits, from_bfloat16
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from nogpu.emulator.machine.lanes import Array
 
 i1, i2, i4, i8 = (np.dtype(f"i{n}") for n in (1, 2, 4, 8))
 u1, u2, u4, u8 = (np.dtype(f"u{n}") for n in (1, 2, 4, 8))

@@ -22,13 +22,13 @@ from nogpu.emulator.machine.grouping import (
     go_on,
     push,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.ends import CLUSTER
 from nogpu.errors import EmulationError
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4 = np.dtype("i4")
 BARRIERS = 16
@@ -40,10 +40,16 @@ def arrive_at(
 ) -> None:
     """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on.
 
+    Numbers and threads may differ between warps, as where each warpgroup waits for its turn; who
+    names another barrier waits apart. Source: PTX ISA, barrier.
+
+    Parameters
+    ----------
+    stop: the barrier's place, and where threads go on.
+    mask: who comes.
     result: the number of the barrier, the threads that it takes (None: all of the block), whether
-    this is bar.arrive, what bar.red combines, and whether all lanes of a warp name one barrier
-    (.aligned). Numbers and threads may differ between warps, as where each warpgroup waits for its
-    turn; who names another barrier waits apart. Source: PTX ISA, barrier.
+        this is bar.arrive, what bar.red combines, and whether all lanes of a warp name one barrier
+        (.aligned).
     """
     number, expected, arrive, reduce, aligned = result
     if isinstance(number, int):  # of the cluster

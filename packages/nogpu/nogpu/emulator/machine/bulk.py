@@ -2,7 +2,7 @@
 memory, and rows between the shared memories of a cluster.
 
 One thread asks; the engine copies. The bytes move when the instruction runs; that they are under
-way until they have been waited for is for those who watch to say. A copy to shared memory counts
+way until they have been waited for is for observers to say. A copy to shared memory counts
 its bytes at an mbarrier, whose phase it keeps open; a copy from shared memory belongs to a group of
 its thread, which waits for it. Source: PTX ISA, "Data Movement and Conversion Instructions:
 Asynchronous copy, bulk and tensor".
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from nogpu.emulator.machine import clusters, faults, mbarrier
 from nogpu.emulator.machine.atomics import apply
 from nogpu.emulator.machine.attribution import Offender, accuse, offender_among
 from nogpu.emulator.machine.events import Bulk, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.tensor_maps import Placed, map_at
 from nogpu.emulator.ptx import words as words_ptx
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 PIECE = 16
 """Bytes of the chunks in which the engine moves memory: a swizzle keeps them whole."""
@@ -191,7 +191,7 @@ class Stores:
         self.commits = self.commits + chosen
 
     def wait(self, allowed: int, chosen: Array) -> None:
-        """All but the latest `left` groups of these threads have read their shared memory."""
+        """All but the latest `allowed` groups of these threads have read their shared memory."""
         for copy in list(self.open):
             e = copy.event
             now = self.commits[e.thread, e.column]
@@ -362,8 +362,15 @@ def load_box(
 ) -> None:
     """cp.async.bulk.tensor from global to shared memory: a box, counted at an mbarrier.
 
-    start: first element along each axis, the fastest first. targets: blocks of the cluster, a bit
-    each; None: the own one. What lies outside the tensor arrives as the map's fill, and counts.
+    What lies outside the tensor arrives as the map's fill, and counts.
+
+    Parameters
+    ----------
+    number, barrier_number: of the sites that write shared memory and count at the mbarrier.
+    to, barrier: addresses in shared memory.
+    tensor_map: its generic address.
+    start: first element along each axis, the fastest first.
+    targets: blocks of the cluster, a bit each; None: the own one.
     """
     base = state.within(mask)
     if base is not None and not base.n:

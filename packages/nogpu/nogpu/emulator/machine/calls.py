@@ -23,6 +23,7 @@ from nogpu.emulator.machine.grouping import (
     name_threads,
     push,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.ptx import ends
 from nogpu.emulator.ptx.layout import LOCAL_WINDOW
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Block
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _MAX_DEPTH = 32
 _MAX_OUTPUT = 200  # printed lines that are kept

@@ -7,13 +7,14 @@ arrived. Source: PTX ISA, barrier.cluster.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine import barriers, clusters
 from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.grouping import BarrierWait, everywhere
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.ptx.ends import CLUSTER
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _NONE = -1
 

@@ -1,4 +1,4 @@
-"""What a kernel does to memory and to the order of its threads, told to those who watch.
+"""What a kernel does to memory and to the order of its threads, as observers learn it.
 
 The machine publishes; it knows no observer. A batch of blocks tells its observers of each access to
 memory before the bytes move, of atomics also when they have been served, and of whatever orders

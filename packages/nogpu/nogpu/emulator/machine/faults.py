@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine.attribution import Offender, accuse, below_zero, first_offender
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.layout import HEAP_SLOT, HEAPS, SLOT_BITS
 from nogpu.errors import ConfigError
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.memory import Buffer
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def verb(site: Site) -> str:

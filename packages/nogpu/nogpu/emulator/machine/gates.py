@@ -5,7 +5,7 @@ Where a warpgroup acts together, its warps wait for each other, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,12 +20,12 @@ from nogpu.emulator.machine.grouping import (
     everywhere,
     push,
 )
+from nogpu.emulator.machine.lanes import Array
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i8 = np.dtype("i8")
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import Mask
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Block, FunctionProgram, Spin
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Group = Mask | None
 Pool = dict[int, Group]
 """The groups that may run, by the block that comes next; those that reach one place are one."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+"""Of any shape and type: which ones, the docstrings say."""
 
 WARP = 32
 

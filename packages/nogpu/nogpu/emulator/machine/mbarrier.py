@@ -37,6 +37,7 @@ from nogpu.emulator.machine.grouping import (
     push,
     same_values,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.memory import load_words, store_words
 from nogpu.emulator.ptx.layout import SHARED_WINDOW
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i8, u4 = np.dtype("i8"), np.dtype("u4")
 _COUNT_BITS = 29  # of PTX's 20; nvcuda::experimental counts each arrival 2^15 + 1 times

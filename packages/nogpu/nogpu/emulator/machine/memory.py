@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.layout import SLOT_BITS
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.arena import Arena
     from nogpu.emulator.machine.tensor_maps import Placed
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8, u1, u2, u4, u8 = (np.dtype(t) for t in ("i4", "i8", "u1", "u2", "u4", "u8"))
 
@@ -34,7 +34,7 @@ class Buffer:
     shape: tuple[int, ...] = ()
     read_only: bool = False
     views: dict[np.dtype[Any], Array] = field(default_factory=dict)
-    granule: int = 4  # bytes that are told apart by those who watch
+    granule: int = 4  # bytes that observers tell apart
     kind: np.dtype[Any] | None = None  # element type of the caller's array
     owned: Array | None = None  # bool by byte, of the device heap: what malloc gave out
 

@@ -1,7 +1,7 @@
 """Products of wgmma that are under way, and what may be done to their registers meanwhile.
 
 A product is computed when it is issued; that it is under way until its group has been waited for is
-kept here, for each warp: those who watch are told then that its operands in shared memory have been
+kept here, for each warp: observers learn then that its operands in shared memory have been
 read, and its registers may be touched again. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix
 Instructions": wgmma.fence, wgmma.commit_group, wgmma.wait_group.
 
@@ -17,20 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import rows_of
 from nogpu.emulator.machine.events import Bulk, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.accumulators import NUMBER
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Copies = tuple[tuple[str, str], ...]
 """Registers that are written, each with the one that is copied into it, NUMBER, or "" for any other
 value.
@@ -113,7 +113,7 @@ class Products:
         self.commits = self.commits + here
 
     def wait(self, allowed: int, here: Array) -> None:
-        """wgmma.wait_group: all but the latest `left` groups of each warp are complete."""
+        """wgmma.wait_group: all but the latest `allowed` groups of each warp are complete."""
         for number, product in list(self.open.items()):
             done = product.pending & here & (product.group < self.commits - allowed)
             if not done.any():
@@ -298,7 +298,7 @@ def wgmma_commit(state: State, mask: Mask | None) -> None:
 
 
 def wgmma_wait(state: State, allowed: int, mask: Mask | None) -> None:
-    """wgmma.wait_group: these warps wait until at most `left` of their groups are under way."""
+    """wgmma.wait_group: these warps wait until at most `allowed` of their groups are under way."""
     under_way(state).wait(allowed, state.warps_active(mask))
 
 

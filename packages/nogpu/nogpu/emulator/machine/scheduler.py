@@ -25,14 +25,13 @@ from nogpu.emulator.machine.grouping import (
     go_on,
     push,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import Mask
 from nogpu.emulator.ptx import ends
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Block, FunctionProgram
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def run(state: State, program: FunctionProgram) -> None:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import clusters
+from nogpu.emulator.machine.lanes import Array
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8 = np.dtype("i4"), np.dtype("i8")
 

@@ -8,7 +8,7 @@ whoever waits for whom.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from nogpu.emulator.machine.grouping import (
     same_group,
     same_values,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.state import StepBudgetError
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Spin
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _PATIENCE = 64  # rounds of a loop made for waiting after which its threads let others run
 _IDLE = 20_000  # rounds in which threads wait, count, and nothing else happens

@@ -16,7 +16,7 @@ import numpy as np
 
 from nogpu.emulator.machine import specials
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Served
-from nogpu.emulator.machine.lanes import WarpShape
+from nogpu.emulator.machine.lanes import Array, WarpShape
 from nogpu.emulator.machine.masks import Mask
 from nogpu.emulator.machine.memory import Buffer, Heap, Words
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.ptx.program import Program, SharedSymbol
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8 = np.dtype("i4"), np.dtype("i8")
 
@@ -165,7 +164,7 @@ class State:
         for o in self.observers:
             o.begin(self)
 
-    # -- those who watch -------------------------------------------------------------------------
+    # -- observers -------------------------------------------------------------------------------
 
     def publish(self, access: Access) -> None:
         """Tell of an access that is about to be made."""

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from nogpu.emulator.machine import arith
+from nogpu.emulator.machine.lanes import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 f4, f8 = np.dtype("f4"), np.dtype("f8")
 
 ALIGNED_BITS = 25
@@ -39,12 +39,19 @@ _AT_ONCE = 1 << 17  # products that are formed together: they should fit the pro
 def accumulate(
     a: Array, b: Array, c: Array, kinds: tuple[str, str], *, asynchronous: bool = False
 ) -> Array:
-    """a b + c: (..., m, n), float64 that hold float32 values (or what is yet to be rounded to
-    float16).
+    """a b + c as a Tensor Core adds it.
 
-    a: (..., m, k); b: (..., k, n); c: (..., m, n) of float32 values; all float64. kinds: PTX's
-    types of the result and of a and b, the latter one of FLOATS. asynchronous: wgmma, not mma.sync
-    or wmma. Where a factor or the sum is not finite, the result is that of a float64 sum.
+    Parameters
+    ----------
+    a, b: float64 (..., m, k) and (..., k, n).
+    c: float64 (..., m, n) of float32 values.
+    kinds: PTX's types of the result and of a and b, the latter one of FLOATS.
+    asynchronous: wgmma, not mma.sync or wmma.
+
+    Returns
+    -------
+    float64 (..., m, n) that hold float32 values, or what is yet to be rounded to float16. Where a
+    factor or the sum is not finite, that of a float64 sum.
     """
     kind, factor = kinds
     work = f4 if factor in _NARROW else f8

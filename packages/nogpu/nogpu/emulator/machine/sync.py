@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from nogpu.emulator.machine.events import Where
 from nogpu.emulator.machine.grouping import BarrierWait, Group
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def warp_sync(state: State, mask: Group) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from nogpu.emulator.machine import arith, sums
 from nogpu.emulator.machine.access import by_space, perform
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.warp import threads, warps
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i1, i2, i4, i8, u1, u4 = (np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u4"))
 f2, f4, f8 = (np.dtype(t) for t in ("f2", "f4", "f8"))

@@ -1,4 +1,4 @@
-"""Tensor maps: what a kernel that copies by TMA is told of an array.
+"""Tensor maps: what the copy engine (TMA) knows of an array.
 
 On a GPU a tensor map is 128 opaque bytes that the driver fills (cuTensorMapEncodeTiled). Here it is
 a description: an array, the box that one copy moves, and how the box lies in shared memory. Its 128
@@ -8,10 +8,11 @@ bytes hold only its number, so it may be a parameter (`__grid_constant__`) or li
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.layout import PARAM_BASE
 from nogpu.errors import ConfigError, EmulationError
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.memory import Buffer
     from nogpu.emulator.machine.state import Launch
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 MAP_BYTES = 128
 ROW_BYTES = 16
@@ -32,16 +32,22 @@ _MAGIC = 0x656C697479427954
 
 @dataclass(frozen=True)
 class TensorMap:
-    """What the copy engine is told of an array: an argument of `launch` for a tensor map.
+    """What the copy engine knows of an array: an argument of `launch` for a tensor map.
 
-    array: contiguous NumPy array of one to five axes and elements of 1, 2, 4 or 8 bytes. box:
-    elements that one copy moves, along each axis of the array, the fastest one last. swizzle: bytes
-    of the pattern in which a box lies in shared memory, 0, 32, 64 or 128. shape: of the tensor, if
-    it is only the corner of the array (whose rows are then longer, so that they start at multiples
-    of 16 bytes); None: the whole. fill: what lies outside the tensor reads as, "zeros" or "nan"
-    (floats only).
+    Source: CUDA driver API, cuTensorMapEncodeTiled.
 
-    Raises ConfigError for what the driver refuses. Source: CUDA driver API, cuTensorMapEncodeTiled.
+    Parameters
+    ----------
+    array: contiguous, of one to five axes and elements of 1, 2, 4 or 8 bytes.
+    box: elements that one copy moves, along each axis of the array, the fastest one last.
+    swizzle: bytes of the pattern in which a box lies in shared memory, 0, 32, 64 or 128.
+    shape: of the tensor, if it is only the corner of the array, whose rows are then longer, so that
+        they start at multiples of 16 bytes; None: the whole.
+    fill: what lies outside the tensor reads as, "zeros" or "nan" (floats only).
+
+    Raises
+    ------
+    ConfigError: for what the driver refuses.
     """
 
     array: Array

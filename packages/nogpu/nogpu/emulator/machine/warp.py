@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import sync
+from nogpu.emulator.machine.lanes import Array
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8, u4 = np.dtype("i4"), np.dtype("i8"), np.dtype("u4")
 _ALL = 0xFFFFFFFF

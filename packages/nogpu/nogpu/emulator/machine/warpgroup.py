@@ -1,6 +1,6 @@
 """wgmma: the four warps of a warpgroup multiply matrices that lie in shared memory.
 
-A matrix in shared memory is told by a descriptor of 64 bits: where it begins, two strides, and how
+A descriptor of 64 bits says of a matrix in shared memory where it begins, two strides, and how its
 rows are swizzled. The element (row r, byte b of a row of k) of a K-major matrix lies, from the
 start, at
 
@@ -31,6 +31,7 @@ from nogpu.emulator.machine import tensor
 from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE, ROW_BITS
 from nogpu.emulator.machine.events import Bulk, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.products import under_way
 from nogpu.emulator.machine.warp import active_lanes, of_any, warps
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8, f8 = np.dtype("i4"), np.dtype("i8"), np.dtype("f8")
 
@@ -341,9 +341,13 @@ def wgmma(
 ) -> list[Array]:
     """wgmma.mma_async: the registers of D, for warpgroups that take no part as they were.
 
-    meant: the fields of `Multiply`. sites: of A (-1: in registers) and of B. a: A's registers, or
-    its descriptor; b: B's descriptor; int64, four axes. add: bool, whether D is added to the
-    product.
+    Parameters
+    ----------
+    fields: of `Multiply`.
+    sites: of A (-1: in registers) and of B.
+    a, b: A's registers or its descriptor, B's descriptor; int64, four axes.
+    add: bool, whether D is added to the product.
+    d: the registers of D as they are.
     """
     m = Multiply(*fields)
     here = active_lanes(state, mask)

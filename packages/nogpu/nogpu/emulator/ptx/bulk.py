@@ -29,6 +29,12 @@ def _many(e: Emitter, ins: P.Instruction, operands: list[P.Operand | None]) -> s
     return e.read(operands.pop(0), "i4")
 
 
+def _counter(e: Emitter, rest: list[P.Operand | None]) -> tuple[int, str]:
+    """(number of the access, expression of the address) of the mbarrier that counts the bytes."""
+    bar, offset = e.address(rest.pop(0))
+    return e.site("shared", "atomic", "i8", 1, offset), bar
+
+
 @lowers("cp.bulk.tensor", "cp.reduce.bulk.tensor")
 def _box(e: Emitter, ins: P.Instruction) -> None:
     to, source, *rest = ins.operands
@@ -47,8 +53,7 @@ def _box(e: Emitter, ins: P.Instruction) -> None:
     tensor, start = _map(e, source)
     base, offset = e.address(to)
     number = e.site("shared", "store", "u4", 4, offset)
-    bar, bar_offset = e.address(rest.pop(0))
-    counts = e.site("shared", "atomic", "i8", 1, bar_offset)
+    counts, bar = _counter(e, rest)
     many = _many(e, ins, rest)
     e.emit(
         f"load_box(S, {number}, {base}, {tensor}, {start}, {counts}, {bar}, {many}, {e.active()})"
@@ -73,8 +78,7 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
     if ways == ("shared", "global"):
         number = e.site("shared", "store", "u4", 4, to_offset)
         reads = e.site("global", "load", "u4", 4, from_offset)
-        bar, bar_offset = e.address(rest.pop(0))
-        counts = e.site("shared", "atomic", "i8", 1, bar_offset)
+        counts, bar = _counter(e, rest)
         many = _many(e, ins, rest)
         e.emit(
             f"load_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, "
@@ -91,8 +95,7 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
     else:
         number = e.site("shared", "store", "u4", 4, to_offset)
         reads = e.site("shared", "load", "u4", 4, from_offset)
-        bar, bar_offset = e.address(rest.pop(0))
-        counts = e.site("shared", "atomic", "i8", 1, bar_offset)
+        counts, bar = _counter(e, rest)
         e.emit(
             f"pass_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, "
             f"{e.active()})"

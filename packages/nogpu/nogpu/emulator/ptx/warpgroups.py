@@ -152,7 +152,7 @@ def _wait_group(e: Emitter, ins: P.Instruction) -> None:
 
 
 def report_writes(e: Emitter) -> None:
-    """Emit what tells of the writes that `tell` has put off."""
+    """Emit the report of the writes that `report_touch` has put off."""
     if e.unreported:
         e.emit(f"sums_written(S, {tuple(e.unreported)!r}, {e.unreported_line}, active)")
         e.unreported = []
