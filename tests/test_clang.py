@@ -188,7 +188,7 @@ def test_a_comma_in_an_array_bound_gets_parentheses(by_clang):
     )
     assert toolchain.compile(source).ptx
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clang, "mended", lambda text: text)
+        patch.setattr(clang, "parenthesise_bounds", lambda text: text)
         clang.translate.cache_clear()
         with pytest.raises(CompileError):  # if this compiles one day, the rewriting can go
             toolchain.compile(source)
