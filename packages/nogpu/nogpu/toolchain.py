@@ -505,7 +505,7 @@ folders are not either. Nor is the folder of the header that includes another, w
 crt/mma.h counts on: its folder is named, and last.
 """
 
-Made = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
+NvrtcOutput = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
 """PTX, cubin, log, resources by kernel, names by name expression."""
 
 
@@ -516,7 +516,7 @@ def _run(
     defines: tuple[tuple[str, str], ...],
     options: tuple[str, ...],
     name_expressions: tuple[str, ...],
-) -> Made:
+) -> NvrtcOutput:
     """Have NVRTC compile."""
     if name_expressions:
         # NVRTC ends the process on an instance of a template whose first parameter has an undefined
