@@ -25,13 +25,11 @@ from nogpu.errors import CompileError, ToolchainError
 HEADERS = Path(__file__).with_name("clang_cuda")
 INSTALL_HINT = (
     'Install one with: pip install "ziglang>=0.16,<0.18", or name a clang that has the NVPTX '
-    "target "
-    "in TILE_CLANG."
+    "target in TILE_CLANG."
 )
 NO_MACHINE_CODE = (
     "clang makes PTX, and there is no assembler here that makes machine code of it: registers, "
-    "spills "
-    "and SASS are NVIDIA's alone (NVRTC; Linux, WSL or Colab)"
+    "spills and SASS are NVIDIA's alone (NVRTC; Linux, WSL or Colab)"
 )
 
 

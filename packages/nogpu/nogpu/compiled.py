@@ -64,12 +64,7 @@ class Row:
         return MARK + f"{self.file}/{self.key}".encode()
 
 
-def key(
-    source: str,
-    arch: str,
-    defines: Iterable[tuple[str, str]],
-    options: Sequence[str],
-) -> str:
+def key(source: str, arch: str, defines: Iterable[tuple[str, str]], options: Sequence[str]) -> str:
     """Short hash of what is compiled: text and headers without comments, macros, options, arch."""
     texts, names, queue = [], set(), [source]
     while queue:

@@ -14,13 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nogpu.errors import (
-    ConfigError,
-    GpuFaultError,
-    TileError,
-    UnknownNameError,
-    near_matches,
-)
+from nogpu.errors import ConfigError, GpuFaultError, TileError, UnknownNameError, near_matches
 
 WARP = 32
 """Threads in a warp, on every CUDA GPU so far."""
@@ -233,8 +227,7 @@ def describe(key: str, facts: Mapping[str, Any]) -> Gpu:
         float(facts["bandwidth_gbs"]), int(facts["l2_bytes"]),
         int(facts["memory_bytes"]), int(facts.get("power_limit_w") or 0),
         "its own driver, in data/measurements; lanes and Tensor Cores are those of its "
-        "architecture, "
-        "at most",
+        "architecture, at most",
     )  # fmt: skip
 
 
@@ -439,9 +432,8 @@ def current() -> LiveGpu | None:
 
 RESTART = (
     "This Python process cannot use the GPU any more. Restart it (Jupyter and VS Code: Kernel, "
-    "Restart; "
-    "Colab: Runtime, Restart session), mend the kernel, and run from the top. To see the line that "
-    "does "
+    "Restart; Colab: Runtime, Restart session), mend the kernel, and run from the top. To see the "
+    "line that does "
     'it, ask the emulator, with backend="emulator" or trace(...): that still works here.'
 )
 """How to go on after a crash: a CUDA context does not recover from one."""

@@ -54,8 +54,7 @@ def decode(raw: bytes, name: str = "the file") -> str:
     except UnicodeDecodeError as error:
         raise SourceError(
             f"{name} is not UTF-8: line {_line(raw, error.start)} has the byte "
-            f"0x{raw[error.start]:02x}. "
-            "Save it as UTF-8"
+            f"0x{raw[error.start]:02x}. Save it as UTF-8"
         ) from None
     if not text.strip():
         raise SourceError(f"{name} is empty")

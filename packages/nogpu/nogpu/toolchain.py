@@ -404,8 +404,7 @@ def not_stored(name: str) -> str:
     """What to say of a source that neither a compiler nor the stored programs know."""
     return (
         f"{name} cannot be compiled here: there is no compiler, and stored is what the book's "
-        "pages "
-        f"compile, as they stand. {INSTALL_HINT}"
+        f"pages compile, as they stand. {INSTALL_HINT}"
     )
 
 
@@ -669,10 +668,9 @@ def _tool(name: str) -> str:
     path = _find_tool(name)
     if not path:
         raise ToolchainError(
-            f"{name} was not found. Install it with: pip install nvidia-cuda-{name} (CUDA 13), "
-            "or put a CUDA toolkit's bin folder on the PATH. What it says of the code that the "
-            "pages look at "
-            "is stored; this is other code."
+            f"{name} was not found. Install it with: pip install nvidia-cuda-{name} (CUDA 13), or "
+            "put a CUDA toolkit's bin folder on the PATH. What it says of the code that the pages "
+            "look at is stored; this is other code."
         )
     return path
 

@@ -385,8 +385,7 @@ def _peers(
     if stage is not Stage.WHOLE:
         raise EmulationError(
             f"line {site.line}: cp.async copies into the shared memory of another block of the "
-            "cluster; "
-            "PTX allows the own block's alone. Store there, or copy in bulk"
+            "cluster; PTX allows the own block's alone. Store there, or copy in bulk"
         )
     size = clusters.of(state).size
     nobody = np.broadcast_to(array_of(mask) & (code > size), state.shape)

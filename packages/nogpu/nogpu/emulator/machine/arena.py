@@ -106,11 +106,7 @@ def device_malloc(
 
 
 def device_free(
-    state: State,
-    frame: dict[str, Any],
-    actual: tuple[str, ...],
-    line: int,
-    mask: Mask | None,
+    state: State, frame: dict[str, Any], actual: tuple[str, ...], line: int, mask: Mask | None
 ) -> None:
     """free and delete: a finding for what malloc did not return, or what was freed before."""
     address = np.broadcast_to(frame[actual[0]][0].view("i8"), state.shape)
@@ -127,7 +123,6 @@ def device_free(
             line,
             lane,
             f"{lane} frees an address that malloc or new has not returned, or that was freed "
-            "before. "
-            "Free each block once",
+            "before. Free each block once",
             array="heap",
         )

@@ -104,9 +104,8 @@ def _checked(stop: Stop, number: int) -> int:
     if not 0 <= number < BARRIERS:
         raise EmulationError(
             f"line {stop.line}: a barrier with the number {number}: a block has {BARRIERS}, 0 to "
-            f"{BARRIERS - 1}. "
-            "Count them from 0 on, and give the number of a barrier before the number of its "
-            "threads"
+            f"{BARRIERS - 1}. Count them from 0 on, and give the number of a barrier before the "
+            "number of its threads"
         )
     return int(number)
 
@@ -126,10 +125,8 @@ def _judge_warps(state: State, stop: Stop, groups: list[Group]) -> None:
             stop.line,
             split.any(axis=0).reshape(1, 1, state.p, state.q),
             f"lanes of warp {warp} of block {state.block_tuple(column)} name different barriers, "
-            "or different "
-            "numbers of threads. All lanes of a warp must name one (bar.sync, "
-            "barrier.sync.aligned); compute the "
-            "number from threadIdx.x / 32, not from the lane",
+            "or different numbers of threads. All lanes of a warp must name one (bar.sync, "
+            "barrier.sync.aligned); compute the number from threadIdx.x / 32, not from the lane",
         )
 
 
@@ -272,8 +269,7 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
             line,
             mixed,
             f"threads of block {state.block_tuple(_first(mixed))} meet here and {where}: they wait "
-            "at "
-            "different barriers. Every thread of the block must reach the same one",
+            "at different barriers. Every thread of the block must reach the same one",
             other_line=first,
         )
     gone = (total > 0) & (total < state.threads)
@@ -285,10 +281,8 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
             gone,
             f"{state.threads - total.reshape(-1)[column]} of {state.threads} threads of block "
             f"{state.block_tuple(column)} never reach this barrier: they have returned, or an if "
-            "or the end "
-            "of a loop led them past it. Every thread of the block must reach it: guard its loads "
-            "and stores "
-            "instead",
+            "or the end of a loop led them past it. Every thread of the block must reach it: "
+            "guard its loads and stores instead",
         )
 
 

@@ -220,9 +220,8 @@ class Stores:
                 e.site.line,
                 lane,
                 f"{lane} ends while the copy engine still reads shared memory for it: nobody has "
-                f"{what}. The "
-                "shared memory of a block that has ended is another's. Wait for the group before "
-                "the end",
+                f"{what}. The shared memory of a block that has ended is another's. Wait for the "
+                "group before the end",
             )
 
 
@@ -416,8 +415,7 @@ def _right_axes(placed: Placed, count: int, site: Site) -> None:
     if count != have:
         raise EmulationError(
             f"line {site.line}: the copy names a place by {count} coordinates, and its tensor map "
-            "describes "
-            f"an array of {have} axes ({placed.buffer.name})"
+            f"describes an array of {have} axes ({placed.buffer.name})"
         )
 
 
@@ -492,10 +490,8 @@ def _kind_of(placed: Placed, site: Site, operation: str) -> str:
     if not fits or (operation in ("inc", "dec") and kind != "u32"):
         raise EmulationError(
             f"line {site.line}: the copy engine does not do .{operation} with {dtype} "
-            f"({placed.buffer.name}). Floats "
-            "take .add, those of two bytes .min and .max too, whole numbers of four or eight bytes "
-            "all but .inc and "
-            ".dec, which take uint32"
+            f"({placed.buffer.name}). Floats take .add, those of two bytes .min and .max too, "
+            "whole numbers of four or eight bytes all but .inc and .dec, which take uint32"
         )
     return kind
 
@@ -738,9 +734,8 @@ def pass_row(
     if (counted_in != code).any():
         raise EmulationError(
             f"line {site.line}: the bytes go to one block of the cluster and are counted in "
-            "another: the mbarrier "
-            "lies in the shared memory that they are copied to. Take both addresses from mapa with "
-            "the same rank"
+            "another: the mbarrier lies in the shared memory that they are copied to. Take both "
+            "addresses from mapa with the same rank"
         )
     fits = {int(i) for _, which in _rows(state, site, every, into, every.values[2]) for i in which}
     nowhere = np.zeros_like(code)

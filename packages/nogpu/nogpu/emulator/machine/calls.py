@@ -86,8 +86,7 @@ def _enter(state: State, caller: Running, block: Block, call: Call) -> None:
     if depth > _MAX_DEPTH:
         raise EmulationError(
             f"device functions call each other {_MAX_DEPTH} levels deep at {call.name!r}. Use a "
-            "loop "
-            "instead of recursion"
+            "loop instead of recursion"
         )
     program = state.launch.program.functions[call.name]
     inside = Running(
@@ -190,8 +189,7 @@ def call_pointed(
         if (len(callee.params), len(callee.returns)) != (len(actual), len(returns)):
             raise EmulationError(
                 f"line {line}: {name!r} is called through a pointer with {len(actual)} arguments "
-                "and "
-                f"takes {len(callee.params)}. Cast the pointer to the function's own type"
+                f"and takes {len(callee.params)}. Cast the pointer to the function's own type"
             )
         formal = tuple(p.name for p in callee.params)
         formal_returns = tuple(p.name for p in callee.returns)
@@ -207,8 +205,7 @@ def _no_function(state: State, address: int, line: int, mask: Mask | None) -> No
         line,
         lane,
         f"{lane} calls through a pointer that holds {address:#x}, which is no device function. Set "
-        "the "
-        "pointer in device code: an address taken on the host means nothing there",
+        "the pointer in device code: an address taken on the host means nothing there",
     )
 
 
@@ -312,8 +309,7 @@ def trapped(state: State, line: int, mask: Mask | None) -> None:
     lane = first_offender(state, array_of(mask))
     why = (
         "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes "
-        "it. "
-        "End the kernel there, and launch a second one for what follows"
+        "it. End the kernel there, and launch a second one for what follows"
         if state.launch.program.cooperative
         else "A GPU stops the launch with an error here"
     )

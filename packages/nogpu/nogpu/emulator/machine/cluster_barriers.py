@@ -62,9 +62,8 @@ def cluster_arrive(state: State, line: int, mask: Mask | None) -> None:
             line,
             lane,
             f"{lane} arrives at the barrier of its cluster again, and has not waited since it "
-            "arrived last. "
-            "Let each barrier.cluster.arrive be followed by one barrier.cluster.wait of the same "
-            "thread",
+            "arrived last. Let each barrier.cluster.arrive be followed by one "
+            "barrier.cluster.wait of the same thread",
         )
     m.ticket = np.where(here, _by_block(state, m.phase), m.ticket)
     for o in state.observers:
@@ -146,10 +145,8 @@ def report(state: State) -> None:
             w.stop.line,
             lane,
             f"{lane} waits at the barrier of its cluster, where {together} of "
-            f"{state.threads * peers.size} "
-            "threads have arrived; the others wait elsewhere or never come. Every thread of every "
-            "block of "
-            "the cluster must arrive",
+            f"{state.threads * peers.size} threads have arrived; the others wait elsewhere or "
+            "never come. Every thread of every block of the cluster must arrive",
         )
 
 

@@ -36,8 +36,7 @@ def _of_a_heap(address: int) -> str:
         return ""
     return (
         ". It lies where the device heap of an earlier launch was: what malloc and new give out "
-        "lasts "
-        "as long as the launch here. Keep what the next launch needs in an array"
+        "lasts as long as the launch here. Keep what the next launch needs in an array"
     )
 
 
@@ -102,8 +101,7 @@ def _misaligned(site: Site, lane: Offender, array: str, where: str, place: str) 
         site.line,
         lane,
         f"{lane} {verb(site)} {width} bytes at {where}, {place}: an access of {width} bytes needs "
-        "an "
-        f"address that is a multiple of {width}",
+        f"an address that is a multiple of {width}",
         array=array,
         index=where,
     )
@@ -144,8 +142,7 @@ def report_no_peer(state: State, site: Site, rank: Array, size: int, lanes: Arra
         site.line,
         lane,
         f"{lane} {verb(site)} shared memory of the block of rank {lane.value(rank)}: its cluster "
-        "has "
-        f"{size} block(s), of ranks 0 to {size - 1}. Map to a rank below cluster.num_blocks()",
+        f"has {size} block(s), of ranks 0 to {size - 1}. Map to a rank below cluster.num_blocks()",
         array="shared",
     )
 
@@ -167,8 +164,7 @@ def _hint_of_dynamic(state: State, site: Site) -> str:
     if not launch.shared_bytes:
         raise ConfigError(
             f"line {site.line} {verb(site)} shared memory, but the block has none: {what}. Give "
-            "its "
-            f"size in bytes: launch(..., shared_bytes=...), as the third number in <<<>>>"
+            "its size in bytes: launch(..., shared_bytes=...), as the third number in <<<>>>"
         )
     return f". {what}. Give its size in bytes"
 

@@ -18,12 +18,7 @@ import numpy as np
 
 from nogpu.emulator.machine import sync
 from nogpu.emulator.machine.access import Move, perform
-from nogpu.emulator.machine.attribution import (
-    Offender,
-    accuse,
-    first_offender,
-    offender_among,
-)
+from nogpu.emulator.machine.attribution import Offender, accuse, first_offender, offender_among
 from nogpu.emulator.machine.events import Access, Where
 from nogpu.emulator.machine.grouping import (
     Group,
@@ -125,12 +120,7 @@ def _flat_counts(state: State, where: Where, count: Array) -> list[Array]:
 
 
 def arrive(
-    state: State,
-    number: int,
-    address: Array,
-    count: Array,
-    drop: bool,
-    mask: Mask | None,
+    state: State, number: int, address: Array, count: Array, drop: bool, mask: Mask | None
 ) -> Array:
     """mbarrier.arrive and arrive_drop: the token of the phase that each thread arrived at."""
     if mask is not None and mask.n == 0:
@@ -217,9 +207,8 @@ def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Wher
         access.site.line,
         one,
         f"{one} arrives at {place} although all arrivals of this phase have come and bytes that "
-        "were announced have "
-        "not: a phase takes as many arrivals as mbarrier.init said. Wait for the phase before you "
-        "arrive again",
+        "were announced have not: a phase takes as many arrivals as mbarrier.init said. Wait for "
+        "the phase before you arrive again",
         array=name,
         index=place,
     )
@@ -288,13 +277,7 @@ def _expect(state: State, count: Array, access: Access) -> None:
 
 
 def complete_bytes(
-    state: State,
-    site: Site,
-    at: Array,
-    block: Array,
-    count: Array,
-    thread: Array,
-    column: Array,
+    state: State, site: Site, at: Array, block: Array, count: Array, thread: Array, column: Array
 ) -> None:
     """Copies have brought bytes: flat arrays of the barriers' offsets and blocks, the bytes, and
     who asked.
@@ -309,8 +292,7 @@ def complete_bytes(
             site.line,
             lane,
             f"{lane} names an mbarrier at byte {at[i]} of shared memory: one lies at a multiple of "
-            "8 bytes inside the "
-            f"{state.launch.shared_bytes} of the block",
+            f"8 bytes inside the {state.launch.shared_bytes} of the block",
         )
         at, block, count = at[~bad], block[~bad], count[~bad]
     memory, waiting = state.shared, _tx_counts(state)
@@ -531,8 +513,7 @@ def _report(state: State, wait: PhaseWait) -> None:
         )
         cure = (
             "Announce in each phase the bytes that the copies naming this barrier bring: of whole "
-            "boxes, also where "
-            "they reach over the edge"
+            "boxes, also where they reach over the edge"
         )
     accuse(
         "divergent-barrier",

@@ -212,12 +212,7 @@ class Products:
             self.sums[name] = merged[key]
 
     def _judge_registers(
-        self,
-        line: int,
-        shape: str,
-        here: Array,
-        sums: tuple[str, ...],
-        factors: tuple[str, ...],
+        self, line: int, shape: str, here: Array, sums: tuple[str, ...], factors: tuple[str, ...]
     ) -> None:
         """Report what is wrong with the registers that a product takes."""
         unfenced = here & (self.fences == 0)

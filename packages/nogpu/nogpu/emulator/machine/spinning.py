@@ -193,9 +193,8 @@ def _deadlock(state: State) -> None:
             "step-budget",
             line,
             f"an endless loop, which nothing leads out of: {those}. If it is to wait for a flag, "
-            "the "
-            "compiler has read that once, before the loop: declare it volatile, or read it by an "
-            f"atomic operation. {stopped}",
+            "the compiler has read that once, before the loop: declare it volatile, or read it by "
+            f"an atomic operation. {stopped}",
             1,
             block=block,
         )

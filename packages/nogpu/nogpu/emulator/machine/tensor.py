@@ -144,12 +144,7 @@ def registers_of(
 
 
 def multiply_add(
-    a: Array,
-    b: Array,
-    c: Array,
-    kinds: tuple[str, str],
-    saturate: bool,
-    asynchronous: bool = False,
+    a: Array, b: Array, c: Array, kinds: tuple[str, str], saturate: bool, asynchronous: bool = False
 ) -> Array:
     """a b + c of matrices (..., rows, columns). kinds: PTX's types of the result and of a.
     asynchronous: wgmma.

@@ -75,8 +75,7 @@ class TensorMap:
             if len(value) != a.ndim or not all(isinstance(n, int | np.integer) for n in value):
                 raise ConfigError(
                     f"TensorMap: {name}={value} for an array of shape {a.shape}: give a whole "
-                    "number for "
-                    "each axis"
+                    "number for each axis"
                 )
         if not all(1 <= n <= have for n, have in zip(self.sizes, a.shape, strict=True)):
             raise ConfigError(
@@ -97,17 +96,15 @@ class TensorMap:
         if self.swizzle and row > self.swizzle:
             raise ConfigError(
                 f"TensorMap: a row of the box has {row} bytes; a swizzle of {self.swizzle} bytes "
-                "takes at most "
-                "as many. Copy several boxes"
+                "takes at most as many. Copy several boxes"
             )
         for axis in range(a.ndim - 1):
             if a.strides[axis] % ROW_BYTES:
                 raise ConfigError(
                     f"TensorMap of an array of shape {a.shape}, {a.dtype}: along axis {axis} it "
-                    "steps by "
-                    f"{a.strides[axis]} bytes; the copy engine takes multiples of {ROW_BYTES}. "
-                    "Make the rows longer "
-                    "and say which part of them is meant: shape=..."
+                    f"steps by {a.strides[axis]} bytes; the copy engine takes multiples of "
+                    f"{ROW_BYTES}. Make the rows longer and say which part of them is meant: "
+                    "shape=..."
                 )
         if self.fill not in ("zeros", "nan") or (self.fill == "nan" and a.dtype.kind != "f"):
             raise ConfigError(
@@ -170,6 +167,5 @@ def map_at(launch: Launch, address: int, line: int) -> Placed:
     raise EmulationError(
         f"line {line}: a copy by TMA names a tensor map, and there is none at its address. Give "
         "emulator.TensorMap(array, box, swizzle=...) for the parameter, and pass the map by value "
-        "as a "
-        "const __grid_constant__ structure of 128 bytes, or by a pointer to it"
+        "as a const __grid_constant__ structure of 128 bytes, or by a pointer to it"
     )

@@ -99,10 +99,8 @@ def _report_absent(state: State, number: int, missing: Array, line: int) -> None
         line,
         column,
         f"{place}: the mask 0x{number:08x} names lanes that are not here ({listed}). On a GPU the "
-        "warp "
-        "waits for them, or what it reads is undefined. Let every lane that the mask names come "
-        "here, "
-        "or name only those that do",
+        "warp waits for them, or what it reads is undefined. Let every lane that the mask names "
+        "come here, or name only those that do",
         int(np.count_nonzero(missing.any(axis=1))),
     )
 
@@ -185,10 +183,8 @@ def _judge_sources(
         line,
         column,
         f"{place}: lane {lane} reads from lane {other}, {why}. The value is undefined (an H200 "
-        "gives "
-        "0 for a lane that is not active). Keep every lane to the end of the shuffles, and give "
-        "those "
-        "that have nothing a neutral value",
+        "gives 0 for a lane that is not active). Keep every lane to the end of the shuffles, and "
+        "give those that have nothing a neutral value",
         int(np.count_nonzero(bad)),
     )
 
@@ -210,9 +206,8 @@ def whole_warps(state: State, what: str, line: int, mask: Mask | None) -> None:
         line,
         column,
         f"{int(count[warp, column])} of 32 lanes of warp {warp} of block "
-        f"{state.block_tuple(column)} "
-        f"come to {what}, which a whole warp executes together. Keep its lanes together here, and "
-        "give the block a multiple of 32 threads",
+        f"{state.block_tuple(column)} come to {what}, which a whole warp executes together. Keep "
+        "its lanes together here, and give the block a multiple of 32 threads",
         int(np.count_nonzero(partial)),
     )
 

@@ -130,10 +130,8 @@ def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> N
         "divergent-barrier",
         line,
         f"{int(count[group, column])} of 128 threads of warps {WARPS * group} to "
-        f"{WARPS * group + 3} of block "
-        f"{block} come to {what}, which the four warps of a warpgroup execute together. Keep them "
-        "together "
-        "here, and give the block a multiple of 128 threads",
+        f"{WARPS * group + 3} of block {block} come to {what}, which the four warps of a warpgroup "
+        "execute together. Keep them together here, and give the block a multiple of 128 threads",
         int(np.count_nonzero(partial)),
         block=block,
     )
@@ -184,10 +182,9 @@ def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Of
             site.line,
             lane,
             f"{lane} describes matrix {operand.name} by {descriptor:#018x}, in which bits are set "
-            "that "
-            "belong to no field: the start address and the two byte offsets have 14 bits each, and "
-            "hold bits "
-            "4 to 17 of a number of bytes. Write ((bytes & 0x3FFFF) >> 4) into each",
+            "that belong to no field: the start address and the two byte offsets have 14 bits "
+            "each, and hold bits 4 to 17 of a number of bytes. Write ((bytes & 0x3FFFF) >> 4) "
+            "into each",
             array="shared",
         )
     elif row != base & ROW_BITS[swizzle]:
@@ -196,12 +193,9 @@ def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Of
             site.line,
             lane,
             f"{lane} describes matrix {operand.name} with a swizzle of {swizzle} bytes from "
-            f"address {start} "
-            f"of shared memory on: the pattern repeats every {8 * swizzle} bytes, and the matrix "
-            "begins in "
-            f"the middle of it, with a base offset of {base}. Begin at a multiple of {8 * swizzle} "
-            "bytes, and "
-            "step within a row only",
+            f"address {start} of shared memory on: the pattern repeats every {8 * swizzle} bytes, "
+            f"and the matrix begins in the middle of it, with a base offset of {base}. Begin at a "
+            f"multiple of {8 * swizzle} bytes, and step within a row only",
             array="shared",
         )
 
@@ -229,10 +223,9 @@ def _descriptors(
             site.line,
             who,
             f"{who} describes matrix {operand.name} by {int(full[warp, lane, column]):#018x}, and "
-            "the first "
-            f"thread of its warpgroup by {int(mine[warp // WARPS, column]):#018x}: all 128 threads "
-            "must give "
-            "one descriptor. Compute it from what they have in common, such as threadIdx.x / 128",
+            f"the first thread of its warpgroup by {int(mine[warp // WARPS, column]):#018x}: all "
+            "128 threads must give one descriptor. Compute it from what they have in common, such "
+            "as threadIdx.x / 128",
         )
     return np.asarray(first)
 
@@ -288,10 +281,9 @@ def _report_outside(
         site.line,
         lane,
         f"{lane} multiplies by a matrix {operand.name} that lies in bytes {low} to {high - 1} of "
-        "shared memory, "
-        f"{far}: the block has {total} bytes. Its descriptor says a leading byte offset of "
-        f"{leading} and a stride "
-        f"byte offset of {stride}. Compare them with how the tile was stored",
+        f"shared memory, {far}: the block has {total} bytes. Its descriptor says a leading byte "
+        f"offset of {leading} and a stride byte offset of {stride}. Compare them with how the tile "
+        "was stored",
         array="shared",
     )
 

@@ -82,8 +82,7 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
         many = _many(e, ins, rest)
         e.emit(
             f"load_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, "
-            f"{many}, "
-            f"{e.active()})"
+            f"{many}, {e.active()})"
         )
     elif ways == ("global", "shared"):
         number = e.site("global", "store", "u4", 4, to_offset)

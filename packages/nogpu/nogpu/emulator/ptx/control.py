@@ -129,8 +129,7 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
         pointer = e.read(ins.operands[0], "i8")
         e.emit(
             f"call_pointed(S, F, {pointer}, {arguments!r}, {returns!r}, {e.locals_size}, "
-            f"{ins.line}, "
-            f"{e.active()})"
+            f"{ins.line}, {e.active()})"
         )
         return
     callee = e.program.module.functions[name]
@@ -138,8 +137,7 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
         if name not in _RUNTIME:
             raise e.fail(
                 f"the function {name!r} of CUDA's device runtime is not emulated. Launch kernels "
-                "from "
-                "the host, and use malloc and free for memory"
+                "from the host, and use malloc and free for memory"
             )
         names = {"arguments": repr(arguments), "returns": repr(returns)}
         e.emit(_RUNTIME[name].format(**names, line=ins.line, active=e.active()))

@@ -86,16 +86,14 @@ _PLAIN = "s8 u8 s16 u16 s32 u32 s64 u64"
 _FLOAT_ROUND = f"{_ROUND} ftz sat : f32 | {_ROUND} : f64"
 _HINT = "L2::cache_hint"
 _ATOMIC = (
-    f"add {_ORDER} {_SPACE} noftz {_HINT} : s32 u32 s64 u64 f16 f16x2 bf16 bf16x2 f32 f64"
-    f" | min max {_ORDER} {_SPACE} {_HINT} : s32 u32 s64 u64"
-    f" | inc dec {_ORDER} {_SPACE} {_HINT} : u32"
-    f" | and or xor exch {_ORDER} {_SPACE} {_HINT} : b32 b64"
-    f" | cas {_ORDER} {_SPACE} {_HINT} : b16 b32 b64"
+    f"add {_ORDER} {_SPACE} noftz {_HINT} : s32 u32 s64 u64 f16 f16x2 bf16 bf16x2 f32 f64 | min "
+    f"max {_ORDER} {_SPACE} {_HINT} : s32 u32 s64 u64 | inc dec {_ORDER} {_SPACE} {_HINT} : u32 | "
+    f"and or xor exch {_ORDER} {_SPACE} {_HINT} : b32 b64 | cas {_ORDER} {_SPACE} {_HINT} : b16 "
+    "b32 b64"
 )
 _MBARRIER = (
     "init inval arrive arrive_drop test_wait try_wait pending_count noComplete parity expect_tx "
-    "complete_tx"
-    " shared shared::cta shared::cluster acquire release relaxed cta cluster : b64"
+    "complete_tx shared shared::cta shared::cluster acquire release relaxed cta cluster : b64"
 )
 _WMMA = (
     f"load store mma a b c d {_MATRIX} rn global shared shared::cta"
@@ -108,10 +106,9 @@ _WGMMA = (
 _LDMATRIX = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta : b16"
 _BULK = (
     "async bulk tensor 1d 2d 3d 4d 5d tile shared::cluster shared::cta global "
-    "mbarrier::complete_tx::bytes"
-    " multicast::cluster bulk_group L2::cache_hint | async bulk commit_group | async bulk "
-    "wait_group read"
-    " | async bulk prefetch tensor 1d 2d 3d 4d 5d tile L2 global L2::cache_hint"
+    "mbarrier::complete_tx::bytes multicast::cluster bulk_group L2::cache_hint | async bulk "
+    "commit_group | async bulk wait_group read | async bulk prefetch tensor 1d 2d 3d 4d 5d tile "
+    "L2 global L2::cache_hint"
 )
 _NO_GATHER = {
     "im2col": "boxes of images (im2col) are not emulated. Copy boxes of a tensor (.tile)",
@@ -125,14 +122,12 @@ _NO_SUMS_THERE = (
 _SUMS = "reduce async bulk shared::cta global bulk_group L2::cache_hint"
 _AXES = "tensor 1d 2d 3d 4d 5d tile"
 _REDUCE = (
-    f"add {_SUMS} : s32 u32 u64 f32 f64 | add noftz {_SUMS} : f16 bf16"
-    f" | min max {_SUMS} : s32 u32 s64 u64 f16 bf16 | inc dec {_SUMS} : u32 | and or xor {_SUMS} : "
-    "b32 b64"
+    f"add {_SUMS} : s32 u32 u64 f32 f64 | add noftz {_SUMS} : f16 bf16 | min max {_SUMS} : s32 u32 "
+    f"s64 u64 f16 bf16 | inc dec {_SUMS} : u32 | and or xor {_SUMS} : b32 b64"
 )
 _COPY = (
-    f"async ca cg shared shared::cta global {_CACHE}"
-    " | async commit_group | async wait_group | async wait_all"
-    " | async mbarrier arrive noinc shared shared::cta : b64"
+    f"async ca cg shared shared::cta global {_CACHE} | async commit_group | async wait_group | "
+    "async wait_all | async mbarrier arrive noinc shared shared::cta : b64"
 )
 
 _NOT_DENSE = {
@@ -141,8 +136,7 @@ _NOT_DENSE = {
 }
 NEWER = (
     "of what Hopper and newer GPUs brought, the emulator runs TMA, wgmma and clusters, but not "
-    "this. Use one of "
-    "those, or run the kernel on such a GPU"
+    "this. Use one of those, or run the kernel on such a GPU"
 )
 _TEXTURE = "textures and surfaces are not emulated. Read from a pointer instead"
 _STACK = "stack memory of run-time size is not emulated. Use an array of fixed size"
@@ -160,11 +154,7 @@ _SUM = Op("d a b", f"{_FLOAT_ROUND} | {_HALF_SUM} | sat : s32 | cc : {_LONG} | :
 _SIGN = Op("d a", "ftz : f32 f16 f16x2 | : s16 s32 s64 f64 bf16 bf16x2")
 _LEAST = Op("d a b", _EXTREME)
 _APPROX = Op("d a", "approx ftz : f32")
-_LOAD = Op(
-    "d address",
-    f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}",
-    touches="load",
-)
+_LOAD = Op("d address", f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}", touches="load")
 
 OPS: dict[str, Op] = {
     # arithmetic
@@ -233,10 +223,9 @@ OPS: dict[str, Op] = {
     "mapa": Op("d a b:i4", "shared::cluster : u32 u64", "map_rank(S, {a}, {b})"),
     "getctarank": Op("d:i4 a", "shared::cluster : u32 u64", "rank_of(S, {a})"),
     "cvt": Op("d a b", f"{_ROUND} rni rzi rmi rpi ftz sat : {_PLAIN} f16 f32 f64"
-              f" | {_ROUND} rni rzi rmi rpi ftz relu : f16 bf16 f32"
-              f" | {_ROUND} rni rzi rmi rpi : bf16 {_PLAIN} f16 f32 f64"
-              " | rn rz relu : f16x2 bf16x2 f32 | rna rn rz : tf32 f32"
-              " | rn satfinite relu : e4m3x2 e5m2x2 f32 f16x2"),
+              f" | {_ROUND} rni rzi rmi rpi ftz relu : f16 bf16 f32 | {_ROUND} rni rzi rmi rpi : "
+              f"bf16 {_PLAIN} f16 f32 f64 | rn rz relu : f16x2 bf16x2 f32 | rna rn rz : tf32 f32 | "
+              "rn satfinite relu : e4m3x2 e5m2x2 f32 f16x2"),
     # memory
     "ld": _LOAD,
     "ldu": replace(_LOAD, touches="constant"),

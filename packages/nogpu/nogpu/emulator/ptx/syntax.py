@@ -231,10 +231,7 @@ class Module:
     files: dict[int, str]
 
 
-_TOKEN = re.compile(
-    r"""\s+ | //[^\n]* | /\*.*?\*/ """,
-    re.VERBOSE | re.DOTALL,
-)
+_TOKEN = re.compile(r"""\s+ | //[^\n]* | /\*.*?\*/ """, re.VERBOSE | re.DOTALL)
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)")
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")

@@ -105,10 +105,7 @@ def _has_no_end(
 
 
 def _what_it_reads(
-    function: P.Function,
-    body: set[int],
-    ends: dict[int, int],
-    after: dict[int, tuple[int, ...]],
+    function: P.Function, body: set[int], ends: dict[int, int], after: dict[int, tuple[int, ...]]
 ) -> tuple[set[int], set[int]]:
     """Reads that decide over the loop: those made for synchronisation, and others."""
     code = function.code

@@ -100,9 +100,8 @@ def _numbers(
     if len(values) != signs + turns:
         raise e.fail(
             f"after the predicate scale-d, {signs + turns} numbers are expected for {kind}: "
-            "imm-scale-a and "
-            "imm-scale-b for floats, imm-trans-a (of A in shared memory) and imm-trans-b for f16 "
-            "and bf16"
+            "imm-scale-a and imm-scale-b for floats, imm-trans-a (of A in shared memory) and "
+            "imm-trans-b for f16 and bf16"
         )
     scales, turned = values[:signs], values[signs:]
     if any(v not in (1, -1) for v in scales) or any(v not in (0, 1) for v in turned):
