@@ -31,7 +31,7 @@ def without_lines_told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from nogpu import clang
     from nogpu.emulator.launching import run
 
-    monkeypatch.setattr(clang, "_told", lambda ir, asked: ir)
+    monkeypatch.setattr(clang, "_with_lines", lambda ir, places: ir)
     monkeypatch.setenv("TILE_CACHE", "0")
     for held in (clang.translate, run._program):
         held.cache_clear()

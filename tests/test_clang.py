@@ -174,13 +174,13 @@ def test_what_the_headers_lack_is_said(source, says, by_clang):
 
 def test_a_comma_in_an_array_bound_gets_parentheses(by_clang):
     text = (KERNELS / "common" / "chunks.cuh").read_text(encoding="utf-8")
-    changed = clang.mended(text)
+    changed = clang.parenthesise_bounds(text)
     assert changed != text and changed.count("\n") == text.count("\n")
     assert changed.replace("[(", "[").replace(")]", "]") == text.replace("[(", "[").replace(
         ")]", "]"
     )
     for other in ("a[f<1>::N]", "a[i + g(1, 2)]", "x[b<c, d>e]", "s[(P<1, 2>::N)]"):
-        assert clang.mended(other) == other
+        assert clang.parenthesise_bounds(other) == other
     source = (
         "template <int A, int B> struct P { static constexpr int N = A * B; };\n"
         "template <int A, int B> __device__ void f(float (&x)[P<A, B>::N]) { x[0] = A; }\n"
@@ -188,7 +188,7 @@ def test_a_comma_in_an_array_bound_gets_parentheses(by_clang):
     )
     assert toolchain.compile(source).ptx
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clang, "mended", lambda text: text)
+        patch.setattr(clang, "parenthesise_bounds", lambda text: text)
         clang.translate.cache_clear()
         with pytest.raises(CompileError):  # if this compiles one day, the rewriting can go
             toolchain.compile(source)

@@ -225,7 +225,7 @@ def test_two_processes_at_once(own_folder: Path) -> None:
 
 def keep(name: str, size: int = 1000) -> bytes:
     """An entry of about `size` bytes that do not get smaller."""
-    return disk.kept("test", name, lambda: os.urandom(size))
+    return disk.load_or_make("test", name, lambda: os.urandom(size))
 
 
 def test_an_entry_is_there_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +292,7 @@ def test_what_a_killed_process_left_goes_after_an_hour() -> None:
     os.utime(old, (1, 1))
     keep("b")
     assert old.exists()  # a process that knows how full the folder is does not look every time
-    disk._held.clear()
+    disk._sizes.clear()
     keep("c")
     assert (old.exists(), new.exists()) == (False, True)
 
@@ -391,11 +391,11 @@ def test_results_in_memory_are_bounded_by_weight() -> None:
     for n in (40, 41, 40, 42, 40, 41):
         assert len(small(n)) == n
     assert calls == [40, 41, 42, 41]  # 41 had gone, 40 was used in between
-    assert small.held <= 100
+    assert small.total_weight <= 100
     small(1000)
-    assert (len(small), small.held) == (1, 1000)
+    assert (len(small), small.total_weight) == (1, 1000)
     small.cache_clear()
-    assert (len(small), small.held) == (0, 0)
+    assert (len(small), small.total_weight) == (0, 0)
 
 
 def test_the_weight_of_a_program_is_about_its_memory() -> None:

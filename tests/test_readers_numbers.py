@@ -602,4 +602,4 @@ def test_every_fact_of_the_gpu_comes_back_from_the_file(at_hand: Any, tmp_path: 
     told = {f.name for f in fields(device.LiveGpu)} & set(facts)
     assert {"name", "arch", "sms", "memory_bytes", "l2_bytes"} <= told
     assert all(facts[name] == getattr(L4, name) for name in told)
-    assert device.described("l4", facts).key == "l4"
+    assert device.describe("l4", facts).key == "l4"

@@ -39,7 +39,7 @@ def test_every_bit_is_the_gpus(name: str) -> None:
 @pytest.mark.parametrize("name", BY_NAME)
 def test_bits_kept_more_or_fewer_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wrong twins: a Tensor Core that cuts off one bit earlier, or later, or not at all."""
-    which = "EIGHT_KEPT" if name.startswith("wgmma k32") else "KEPT"
+    which = "FP8_ALIGNED_BITS" if name.startswith("wgmma k32") else "ALIGNED_BITS"
     right = getattr(sums, which)
     into_float16 = BY_NAME[name].kinds == ("f16", "f16")  # which hides all but far too few
     few_bits = name.startswith("mma k32")  # of products without the old sum
@@ -60,12 +60,12 @@ def test_the_old_sum_comes_last_in_mma_sync_of_eight_bits(
 def test_what_is_not_finite_is_that_of_a_plain_sum() -> None:
     A, B, C = np.ones((3, 1, 4)), np.ones((3, 4, 1)), np.zeros((3, 1, 1))
     A[0, 0, 1], A[1, 0, :2], C[2] = np.inf, (np.inf, -np.inf), np.nan
-    found = sums.added(A, B, C, ("f32", "f16"))[:, 0, 0]
+    found = sums.accumulate(A, B, C, ("f32", "f16"))[:, 0, 0]
     assert found[0] == np.inf and np.isnan(found[1:]).all()
 
 
 def test_a_sum_of_nothing_is_the_old_sum() -> None:
     C = np.array([[0.0, 1.5, 2.0**-140, -(2.0**127)]])
     for factor in sums.FLOATS:
-        found = sums.added(np.zeros((1, 32)), np.zeros((32, 4)), C, ("f32", factor))
+        found = sums.accumulate(np.zeros((1, 32)), np.zeros((32, 4)), C, ("f32", factor))
         assert (found == C).all(), factor

@@ -177,7 +177,7 @@ def at_hand() -> Gpu | None:
     if live is None:
         return None
     return live.known or (
-        device.described(
+        device.describe(
             live.name,
             {
                 "name": live.name, "arch": live.arch, "sms": live.sms,

@@ -147,7 +147,7 @@ def of_block(launch: Geometry, arch: str) -> BlockCounts:
             repr(toolchain.header_state(k.source)), disk.code_of(*(Path(__file__).with_name(f"{n}.py") for n in ("counting", "rates", "waiting"))),
         ]
     )  # fmt: skip
-    return disk.kept("costs", identity, lambda: _count(launch, arch))
+    return disk.load_or_make("costs", identity, lambda: _count(launch, arch))
 
 
 def _count(launch: Geometry, arch: str) -> BlockCounts:

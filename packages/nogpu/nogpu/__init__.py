@@ -1,4 +1,4 @@
-"""CUDA without a GPU: compile CUDA C++, run it with NumPy, count what it asks of memory, find its faults.
+"""CUDA without a GPU: compile CUDA C++, run it with NumPy, count its accesses, find its faults.
 
     import nogpu
     report = nogpu.launch(source, "add", grid=4, block=256, args=[a, b, c, n])

@@ -24,12 +24,12 @@ from nogpu.errors import CompileError, ToolchainError
 
 HEADERS = Path(__file__).with_name("clang_cuda")
 INSTALL_HINT = (
-    'Install one with: pip install "ziglang>=0.16,<0.18", or name a clang that has the NVPTX target '
-    "in TILE_CLANG."
+    'Install one with: pip install "ziglang>=0.16,<0.18", or name a clang that has the NVPTX '
+    "target in TILE_CLANG."
 )
 NO_MACHINE_CODE = (
-    "clang makes PTX, and there is no assembler here that makes machine code of it: registers, spills "
-    "and SASS are NVIDIA's alone (NVRTC; Linux, WSL or Colab)"
+    "clang makes PTX, and there is no assembler here that makes machine code of it: registers, "
+    "spills and SASS are NVIDIA's alone (NVRTC; Linux, WSL or Colab)"
 )
 
 
@@ -74,20 +74,20 @@ def version() -> str:
 @cache
 def _version(called: tuple[str, ...]) -> str:
     try:
-        said = _output((*called, "--version"))
+        output = _output((*called, "--version"))
         targets = _output((*called, "--print-targets"))
         zig = _output((called[0], "version")).strip() if len(called) > 1 else ""
     except OSError as error:
         raise ToolchainError(f"{called[0]} cannot be started: {error}. {INSTALL_HINT}") from None
-    found = re.search(r"clang version (\d[\w.]*)", said)
-    if not found or "nvptx64" not in targets:
+    match = re.search(r"clang version (\d[\w.]*)", output)
+    if not match or "nvptx64" not in targets:
         raise ToolchainError(f"{called[0]} is no clang with the NVPTX target. {INSTALL_HINT}")
-    return f"clang {found[1]}" + (f" of zig {zig}" if zig else "")
+    return f"clang {match[1]}" + (f" of zig {zig}" if zig else "")
 
 
 def _output(arguments: Sequence[str]) -> str:
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
+    process = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    return process.stdout + process.stderr
 
 
 # -- what clang reads ------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def _output(arguments: Sequence[str]) -> str:
 _COMMA_IN_BOUND = re.compile(r"\[(\w+<[^][<>(){};]*,[^][<>(){};]*>::\w+)\]")
 
 
-def mended(source: str) -> str:
+def parenthesise_bounds(source: str) -> str:
     """The source with parentheses around a bound such as [Share<A, B>::COUNT]; lines stay.
 
     In the first parameter of a function template clang takes the comma for the end of the
@@ -135,14 +135,16 @@ def _place(folder: Path, source: str, name: str) -> Path:
         for header in own.rglob("*.cuh"):
             copy = folder / "headers" / header.relative_to(own)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(mended(header.read_text(encoding="utf-8")), encoding="utf-8")
+            copy.write_text(
+                parenthesise_bounds(header.read_text(encoding="utf-8")), encoding="utf-8"
+            )
     path = folder / "source" / Path(name).name
     path.parent.mkdir()
-    path.write_text(mended(source), encoding="utf-8")
+    path.write_text(parenthesise_bounds(source), encoding="utf-8")
     return path
 
 
-def _wanted(expressions: Sequence[str]) -> str:
+def _name_variables(expressions: Sequence[str]) -> str:
     """A variable for each name expression that holds the address of what it names."""
     return "".join(
         f"\n__device__ __attribute__((used)) const auto tile_wanted_{i} = &{expression};"
@@ -157,8 +159,8 @@ _NAMED = re.compile(
 
 def _names(ptx: str, expressions: Sequence[str]) -> tuple[str, dict[str, str]]:
     """The PTX without those variables, and the mangled names."""
-    found = {expressions[int(number)]: name for number, name in _NAMED.findall(ptx)}
-    return _NAMED.sub("", ptx), found
+    mangled = {expressions[int(number)]: name for number, name in _NAMED.findall(ptx)}
+    return _NAMED.sub("", ptx), mangled
 
 
 # -- what clang is asked ---------------------------------------------------------------------------
@@ -188,7 +190,9 @@ def _common(arch: str) -> list[str]:
 
 
 def _front(folder: Path, options: Sequence[str]) -> list[str]:
-    kept = [option for option in options if option.startswith(("-D", "-U", "-I", "-include"))]
+    own_options = [
+        option for option in options if option.startswith(("-D", "-U", "-I", "-include"))
+    ]
     return [
         *("-std=c++17", "-fcuda-allow-variadic-functions", "-fno-threadsafe-statics"),
         # An endless loop is one, and what malloc returns is not known beforehand.
@@ -199,7 +203,7 @@ def _front(folder: Path, options: Sequence[str]) -> list[str]:
         *("-include", str(folder / "macros.h")),
         *("-I", str(HEADERS), "-I", str(folder / "headers")),
         *(f"-I{own}" for own in project.include_folders),
-        *kept,
+        *own_options,
     ]
 
 
@@ -214,32 +218,35 @@ def translate(
 ) -> Translated:
     """PTX of CUDA C++, with the lines of the source and of the calls that were inlined.
 
-    name_expressions are template instances such as "tile<8>". Of options, those of the preprocessor
-    count; the others are NVRTC's. Raises CompileError with clang's messages in NVRTC's shape,
-    "name(line): error: ...", ToolchainError where there is no clang.
+    Parameters as for `toolchain.compile`; of options, those of the preprocessor count.
+
+    Raises
+    ------
+    CompileError: with clang's messages in NVRTC's shape, "name(line): error: ...".
+    ToolchainError: where there is no clang.
     """
     version()  # says what is wrong with a clang that cannot do it
-    with tempfile.TemporaryDirectory(prefix="tile-by-tile-") as made:
-        folder = Path(made).resolve()
-        path = _place(folder, source + _wanted(name_expressions), name)
+    with tempfile.TemporaryDirectory(prefix="tile-by-tile-") as temporary:
+        folder = Path(temporary).resolve()
+        path = _place(folder, source + _name_variables(name_expressions), name)
         common = _common(arch)
         (folder / "macros.h").write_text(_macros(source, defines), encoding="utf-8")
         front = [*common, *_front(folder, options), "-emit-llvm", "-disable-llvm-passes"]
 
         def run(arguments: Sequence[str]) -> tuple[str, str]:
-            done = subprocess.run(arguments, capture_output=True, check=False)
-            said = done.stderr.decode(errors="replace").replace(str(path), name)
-            log = _messages(said.replace(f"{folder / 'headers'}{os.sep}", ""))
-            if done.returncode:
-                raise _refused(log or said, name, arch)
-            return done.stdout.decode(), log
+            process = subprocess.run(arguments, capture_output=True, check=False)
+            messages = process.stderr.decode(errors="replace").replace(str(path), name)
+            log = _messages(messages.replace(f"{folder / 'headers'}{os.sep}", ""))
+            if process.returncode:
+                raise _refused(log or messages, name, arch)
+            return process.stdout.decode(), log
 
         ir, log = run([*front, "-x", "cuda", str(path)])
         file = folder / "kernel.ll"
-        asked = _named(_widened(_set_from_outside(ir), max))
-        file.write_text(asked, encoding="utf-8")
+        named = _with_names(_widened(_set_from_outside(ir), max))
+        file.write_text(named, encoding="utf-8")
         ir, _ = run([*common, "-emit-llvm", "-x", "ir", str(file)])
-        file.write_text(_widened(_told(ir, _asked(asked)), min), encoding="utf-8")
+        file.write_text(_widened(_with_lines(ir, _read_places(named)), min), encoding="utf-8")
         text, _ = run([*common, "-S", "-disable-llvm-passes", "-x", "ir", str(file)])
         text, names = _names(text, name_expressions)
         text = _inlined(text, str(path)).replace(str(path), name)
@@ -260,7 +267,8 @@ def _set_from_outside(ir: str) -> str:
 
 
 _COPY = re.compile(
-    r"  (?:tail )?call void @llvm\.memcpy\.\w+\.\w+\.i64\((?P<to>ptr(?: addrspace\(\d\))?)(?P<how>[^%]*)"
+    r"  (?:tail )?call void @llvm\.memcpy\.\w+\.\w+\.i64\((?P<to>ptr(?: "
+    r"addrspace\(\d\))?)(?P<how>[^%]*)"
     r"(?P<target>%[\w.]+), (?P<from>ptr(?: addrspace\(\d\))?)(?P<sort>[^%]*)(?P<origin>%[\w.]+), "
     r"i64 (?P<size>8|16), i1 false\)(?P<debug>, !dbg !\d+)?.*"
 )
@@ -282,9 +290,9 @@ def _widened(ir: str, believe: Callable[[list[int]], int]) -> str:
     for i, line in enumerate(lines):
         if line.startswith("define "):
             local = set()
-        elif made := _LOCAL.match(line):
-            if made[2] is None or made[2] in local:
-                local.add(made[1])
+        elif value := _LOCAL.match(line):
+            if value[2] is None or value[2] in local:
+                local.add(value[1])
         elif copy := _COPY.fullmatch(line):
             lines[i] = _widened_copy(copy, i, copy["origin"] in local, believe)
     return "\n".join(lines)
@@ -294,37 +302,38 @@ def _widened_copy(
     copy: re.Match[str], number: int, from_local: bool, believe: Callable[[list[int]], int]
 ) -> str:
     size = int(copy["size"])
-    known = [int(n) for n in re.findall(r"align (\d+) ", copy["how"] + copy["sort"])]
-    if len(known) < 2 or believe(known) < size:
+    alignments = [int(n) for n in re.findall(r"align (\d+) ", copy["how"] + copy["sort"])]
+    if len(alignments) < 2 or believe(alignments) < size:
         return copy[0]
     if from_local:
         return re.sub(r"\balign \d+ (?=%)", f"align {size} ", copy[0])
     name, debug, words = f"%tile.copy.{number}", copy["debug"] or "", range(size // 4)
     kind = f"<{size // 4} x i32>"
-    made = [f"{name} = load {kind}, {copy['from']} {copy['origin']}, align {size}{debug}"]
+    instructions = [f"{name} = load {kind}, {copy['from']} {copy['origin']}, align {size}{debug}"]
     for i in words:
-        made += [
+        instructions += [
             f"{name}.{i} = extractelement {kind} {name}, i32 {i}{debug}",
-            f"{name}.at.{i} = getelementptr inbounds i8, {copy['to']} {copy['target']}, i64 {4 * i}{debug}",
+            f"{name}.at.{i} = getelementptr inbounds i8, {copy['to']} {copy['target']}, i64 "
+            f"{4 * i}{debug}",
             f"store i32 {name}.{i}, {copy['to']} {name}.at.{i}, align {4 if i else size}{debug}",
         ]
-    return "\n".join(f"  {line}" for line in made)
+    return "\n".join(f"  {line}" for line in instructions)
 
 
 _NAMELESS = re.compile(r'"[^"]*"|%(\d+)\b|^(\d+):')
 _TYPE = re.compile(r"^%\d+ = type", re.M)
 
 
-def _named(ir: str) -> str:
+def _with_names(ir: str) -> str:
     """Every value that has only a number gets a name, which stays with it when LLVM moves it."""
     if _TYPE.search(ir):  # such a number may be a type's
         return ir
     lines, function = ir.split("\n"), 0
 
-    def name(found: re.Match[str]) -> str:
-        if found[1]:
-            return f"%tile.{function}.v{found[1]}"
-        return f"tile.{function}.v{found[2]}:" if found[2] else found[0]
+    def name(match: re.Match[str]) -> str:
+        if match[1]:
+            return f"%tile.{function}.v{match[1]}"
+        return f"tile.{function}.v{match[2]}:" if match[2] else match[0]
 
     inside = False
     for i, line in enumerate(lines):
@@ -368,39 +377,42 @@ def _places(ir: str) -> dict[str, _Place]:
     }
 
 
-def _asked(ir: str) -> dict[str, _Place]:
-    """Where each value that is read from memory stands, by its name, before anything is optimised."""
+def _read_places(ir: str) -> dict[str, _Place]:
+    """Where each value that is read from memory stands, by its name, before optimisation."""
     places = _places(ir)
-    found = (_READ.match(line) for line in ir.split("\n"))
-    return {f[1]: places[f[2]] for f in found if f and f[2] in places}
+    reads = (_READ.match(line) for line in ir.split("\n"))
+    return {f[1]: places[f[2]] for f in reads if f and f[2] in places}
 
 
-def _told(ir: str, asked: dict[str, _Place]) -> str:
+def _with_lines(ir: str, places_by_name: dict[str, _Place]) -> str:
     """What LLVM moved out of a loop gets its line back, which it forgets then.
 
     The line belongs to a function that may be inlined in several places: the nearest instruction of
     the same function says where this one is.
     """
-    places, lines, made = _places(ir), ir.split("\n"), list[str]()
+    places, lines, new_places = _places(ir), ir.split("\n"), list[str]()
     free = 1 + max((int(n) for n in re.findall(r"^!(\d+) = ", ir, re.M)), default=0)
-    at = [places.get(found[1]) if (found := _DEBUG.search(line)) else None for line in lines]
+    at = [places.get(match[1]) if (match := _DEBUG.search(line)) else None for line in lines]
     begin = 0
     for i, line in enumerate(lines):
         if line.startswith("define "):
             begin = i
         read, here = _READ.match(line), at[i]
-        if not read or read[1] not in asked or (here and here.line != "0"):
+        if not read or read[1] not in places_by_name or (here and here.line != "0"):
             continue
-        wanted = asked[read[1]]
+        place = places_by_name[read[1]]
         near = sorted(range(begin, lines.index("}", i)), key=lambda j: abs(j - i))
-        like = next((p for j in near if (p := at[j]) and p.function == wanted.function), None)
-        if like:
-            number = free + len(made)
-            made.append(
-                f"!{number} = !DILocation(line: {wanted.line}, scope: !{like.scope}{like.rest})"
+        same_function = next(
+            (p for j in near if (p := at[j]) and p.function == place.function), None
+        )
+        if same_function:
+            number = free + len(new_places)
+            new_places.append(
+                f"!{number} = !DILocation(line: {place.line}, scope: "
+                f"!{same_function.scope}{same_function.rest})"
             )
             lines[i] = f"{_DEBUG.sub('', line)}, !dbg !{number}"
-    return "\n".join([*lines, *made, ""])
+    return "\n".join([*lines, *new_places, ""])
 
 
 _CHAIN = re.compile(r"@\[ ([^\[\]]+?):(\d+):(\d+)")
@@ -420,31 +432,31 @@ def _inlined(text: str, main: str) -> str:
 
     number = next((int(n) for n, file in _FILE.findall(text) if own(file)), 0)
 
-    def add(found: re.Match[str]) -> str:
-        calls = [call for call in _CHAIN.findall(found[2]) if own(call[0])]
+    def add(match: re.Match[str]) -> str:
+        calls = [call for call in _CHAIN.findall(match[2]) if own(call[0])]
         if not calls:
-            return found[0]
+            return match[0]
         _, line, column = calls[0]
-        return f"{found[1]}, function_name $L, inlined_at {number} {line} {column}"
+        return f"{match[1]}, function_name $L, inlined_at {number} {line} {column}"
 
     return _LOC.sub(add, text)
 
 
 # -- what clang says -------------------------------------------------------------------------------
 
-_SAID = re.compile(r"^(.+?):(\d+):\d+: (fatal error|error|warning|note): (.*)$")
+_MESSAGE = re.compile(r"^(.+?):(\d+):\d+: (fatal error|error|warning|note): (.*)$")
 
 
-def _messages(said: str) -> str:
+def _messages(output: str) -> str:
     """clang's messages as NVRTC sets its own: "file(line): error: ...", a blank line between two.
 
     Notes stay with what they explain; those on the headers of this project are left out.
     """
     blocks: list[list[str]] = []
     shown = False
-    for line in said.splitlines():
-        if found := _SAID.match(line):
-            file, number, kind, text = found.groups()
+    for line in output.splitlines():
+        if match := _MESSAGE.match(line):
+            file, number, kind, text = match.groups()
             shown = not (kind == "note" and file.startswith(str(HEADERS)))
             if shown and (kind != "note" or not blocks):
                 blocks.append([])
@@ -474,13 +486,14 @@ def _refused(log: str, name: str, arch: str) -> CompileError:
     )
 
 
-_STANDARD = re.compile(
+STANDARD_LIBRARY = re.compile(
     r"c?(?:assert|float|limits|math|std(?:arg|def|int|io|lib)|string|time)(?:\.h)?|algorithm|array"
     r"|functional|iostream|limits|memory|numeric|string|tuple|type_traits|utility|vector"
 )
 _OWN_NAME = re.compile(
     r"(?:undeclared identifier|unknown type name|no member named|no matching function for call to"
-    r"|undeclared function|unknown template name|no template named) '((?:__|atomic|h2|nvcuda|wmma|cuda"
+    r"|undeclared function|unknown template name|no template named) '((?:__|atomic|h2|nvcuda|wmma"
+    r"|cuda"
     r"|make_|tex|surf|cg)\w*|cooperative_groups)'"
 )
 
@@ -489,14 +502,14 @@ def _hint(log: str) -> str:
     """One sentence on what these headers lack and CUDA's have, or nothing."""
     if missing := re.search(r"error: '([^']+)' file not found", log):
         header = missing[1]
-        if _STANDARD.fullmatch(header):
+        if STANDARD_LIBRARY.fullmatch(header):
             return (
                 f"There is no C++ standard library for kernels, so no <{header}>: leave it out "
                 "(printf, assert and the functions of mathematics need no header)"
             )
-        held = ", ".join(sorted(f"<{p.name}>" for p in HEADERS.glob("cuda_*.h")))
+        own_headers = ", ".join(sorted(f"<{p.name}>" for p in HEADERS.glob("cuda_*.h")))
         return (
-            f"{version()} compiles here with this book's own headers ({held}, <mma.h>), and "
+            f"{version()} compiles here with this book's own headers ({own_headers}, <mma.h>), and "
             f"{header} is none of them: compile this source with NVRTC (Linux, WSL or Colab)"
         )
     if unknown := _OWN_NAME.search(log):

@@ -41,8 +41,8 @@ def file_of(source: str) -> str:
     """The stem of the files of a source: the name of its first kernel in small letters, else
     "nameless".
     """
-    found = _KERNEL.search(_ATTRIBUTE.sub(" ", _COMMENT.sub(" ", source)))
-    return found[1].lower() if found else "nameless"
+    match = _KERNEL.search(_ATTRIBUTE.sub(" ", _COMMENT.sub(" ", source)))
+    return match[1].lower() if match else "nameless"
 
 
 @dataclass(frozen=True)
@@ -64,23 +64,18 @@ class Row:
         return MARK + f"{self.file}/{self.key}".encode()
 
 
-def key(
-    source: str,
-    arch: str,
-    defines: Iterable[tuple[str, str]],
-    options: Sequence[str],
-) -> str:
+def key(source: str, arch: str, defines: Iterable[tuple[str, str]], options: Sequence[str]) -> str:
     """Short hash of what is compiled: text and headers without comments, macros, options, arch."""
-    texts, seen, queue = [], set(), [source]
+    texts, names, queue = [], set(), [source]
     while queue:
         text = queue.pop()
         texts.append(" ".join(_COMMENT.sub(" ", text).split()))
         for name in _INCLUDE.findall(text):
-            if name not in seen and (path := project.header(name)):
-                seen.add(name)
+            if name not in names and (path := project.header(name)):
+                names.add(name)
                 queue.append(path.read_text(encoding="utf-8"))
-    asked = [sorted(texts), sorted(defines), list(options), arch]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+    decisive = [sorted(texts), sorted(defines), list(options), arch]
+    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=256)
@@ -89,12 +84,12 @@ def _table(path: Path) -> tuple[str, Mapping[str, Row]]:
     if not path.is_file():
         return "", {}
     try:
-        held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         rows = {
             k: Row(path.stem, k, {n: tuple(r) for n, r in row["kernels"].items()}, row.get("sass"))
-            for k, row in held["rows"].items()
+            for k, row in stored["rows"].items()
         }
-        return held["compiler"], rows
+        return stored["compiler"], rows
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from None
 
@@ -107,11 +102,11 @@ def _archive(path: Path) -> tuple[tuple[str, ...], Mapping[str, Program]]:
     import lzma  # Python in a browser may lack it
 
     try:
-        held = json.loads(lzma.decompress(path.read_bytes()))
+        stored = json.loads(lzma.decompress(path.read_bytes()))
         programs = {
-            k: Program(p, n, log, tuple(r)) for k, (p, n, log, r) in held["programs"].items()
+            k: Program(p, n, log, tuple(r)) for k, (p, n, log, r) in stored["programs"].items()
         }
-        return tuple(held["sass"]), programs
+        return tuple(stored["sass"]), programs
     except (OSError, ValueError, KeyError, TypeError, AttributeError, lzma.LZMAError) as error:
         raise _damaged(path, error) from None
 
@@ -124,16 +119,16 @@ def _damaged(path: Path, error: Exception) -> DataError:
 
 
 def compiler() -> str:
-    """The compiler that made what is stored, such as "NVRTC 13.0"; empty where nothing is stored."""
+    """The compiler that made what is stored, such as "NVRTC 13.0"; "" where nothing is."""
     files = sorted(project.stored.glob("*.json")) if project.stored else []
     return _table(files[0])[0] if files else ""
 
 
-def find(source: str, *asked: Any) -> Row | None:
+def find(source: str, *arguments: Any) -> Row | None:
     """The row of a compilation (the arguments of `key`), or None."""
     if not project.stored:
         return None
-    return _table(project.stored / f"{file_of(source)}.json")[1].get(key(source, *asked))
+    return _table(project.stored / f"{file_of(source)}.json")[1].get(key(source, *arguments))
 
 
 def sass(cubin: bytes) -> str | None:
@@ -154,12 +149,12 @@ _LINE = re.compile(
 
 def slim(text: str) -> str:
     """A disassembly's sections, labels and instructions, without what encodes them."""
-    kept = []
+    lines = []
     for line in text.splitlines():
-        if found := _LINE.match(line):
-            section, label, address, instruction = found.groups()
-            kept.append(section or label or f"{address} {instruction};")
-    return "\n".join(kept)
+        if match := _LINE.match(line):
+            section, label, address, instruction = match.groups()
+            lines.append(section or label or f"{address} {instruction};")
+    return "\n".join(lines)
 
 
 # -- PTX, for machines with no compiler
@@ -190,13 +185,13 @@ def program_key(
     """Short hash of a compilation, comments and lines included."""
     beside = [path.read_text(encoding="utf-8") for path in headers(source)]
     plain = [option.replace(str(PRELUDE.parent), "/helpers") for option in options]
-    asked = [source, beside, name, arch, sorted(defines), plain, list(expressions)]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:20]
+    decisive = [source, beside, name, arch, sorted(defines), plain, list(expressions)]
+    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:20]
 
 
-def program(source: str, *asked: Any) -> Program | None:
+def program(source: str, *arguments: Any) -> Program | None:
     """The program of a compilation (the arguments of `program_key`), or None."""
     if not project.stored:
         return None
-    held = _archive(project.stored / f"{file_of(source)}.xz")[1]
-    return held.get(program_key(source, *asked)) if held else None
+    programs = _archive(project.stored / f"{file_of(source)}.xz")[1]
+    return programs.get(program_key(source, *arguments)) if programs else None

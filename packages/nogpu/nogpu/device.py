@@ -1,4 +1,4 @@
-"""The GPU at hand, and the table of known GPUs: limits, peaks and bandwidth, each with its source."""
+"""The GPU at hand, and the table of known GPUs: limits, peaks, bandwidth, and their sources."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nogpu.errors import (
-    ConfigError,
-    GpuFaultError,
-    TileError,
-    UnknownNameError,
-    near_matches,
-)
+from nogpu.errors import ConfigError, GpuFaultError, TileError, UnknownNameError, near_matches
 
 WARP = 32
 """Threads in a warp, on every CUDA GPU so far."""
@@ -30,8 +24,6 @@ Programming Guide).
 """
 LINE = 128
 """Bytes of a cache line: four sectors (Nsight Compute, Profiling Guide)."""
-
-GUIDE = "CUDA C++ Programming Guide, Compute Capabilities, technical specifications"
 
 
 @dataclass(frozen=True)
@@ -152,109 +144,31 @@ class Gpu:
 
 
 _CARDS: dict[str, Gpu] = {
-    g.key: g
-    for g in (
-        Gpu(
-            "t4",
-            "Tesla T4",
-            "sm_75",
-            40,
-            1590,
-            64,
-            1024,
-            320.0,
-            4 << 20,
-            16 << 30,
-            70,
-            "NVIDIA T4 datasheet; NVIDIA Turing GPU Architecture whitepaper",
-        ),
-        Gpu(
-            "a100",
-            "A100 SXM 80 GB",
-            "sm_80",
-            108,
-            1410,
-            64,
-            2048,
-            2039.0,
-            40 << 20,
-            80 << 30,
-            400,
-            "NVIDIA A100 datasheet; NVIDIA A100 Tensor Core GPU Architecture whitepaper",
-        ),
-        Gpu(
-            "rtx3070_laptop",
-            "GeForce RTX 3070 Laptop",
-            "sm_86",
-            40,
-            1620,
-            128,
-            512,
-            448.0,
-            4 << 20,
-            8 << 30,
-            125,
-            "document L for SMs, memory and bandwidth; NVIDIA product page for the boost clock",
-        ),
-        Gpu(
-            "rtx3090",
-            "GeForce RTX 3090",
-            "sm_86",
-            82,
-            1695,
-            128,
-            512,
-            936.2,
-            6 << 20,
-            24 << 30,
-            350,
-            "NVIDIA Ampere GA102 GPU Architecture whitepaper",
-        ),
-        Gpu(
-            "rtx4090",
-            "GeForce RTX 4090",
-            "sm_89",
-            128,
-            2520,
-            128,
-            512,
-            1008.0,
-            72 << 20,
-            24 << 30,
-            450,
-            "NVIDIA Ada GPU Architecture whitepaper",
-        ),
-        Gpu(
-            "h100",
-            "H100 SXM 80 GB",
-            "sm_90",
-            132,
-            1980,
-            128,
-            4096,
-            3352.0,
-            50 << 20,
-            80 << 30,
-            700,
-            "NVIDIA H100 datasheet; NVIDIA H100 GPU Architecture whitepaper; clock computed from "
-            "the FP32 peak that they print",
-        ),
-        Gpu(
-            "h200",
-            "H200 SXM 141 GB",
-            "sm_90",
-            132,
-            1980,
-            128,
-            4096,
-            4800.0,
-            60 << 20,
-            141 << 30,
-            700,
-            "NVIDIA H200 datasheet; L2 size and clock read from the device",
-        ),
+    row[0]: Gpu(*row)
+    for row in (
+        ("t4", "Tesla T4", "sm_75", 40, 1590, 64, 1024, 320.0, 4 << 20, 16 << 30, 70,
+         "NVIDIA T4 datasheet; NVIDIA Turing GPU Architecture whitepaper"),
+        ("a100", "A100 SXM 80 GB", "sm_80", 108, 1410, 64, 2048, 2039.0, 40 << 20, 80 << 30, 400,
+         "NVIDIA A100 datasheet; NVIDIA A100 Tensor Core GPU Architecture whitepaper"),
+        ("rtx3070_laptop", "GeForce RTX 3070 Laptop", "sm_86",
+         40, 1620, 128, 512, 448.0, 4 << 20, 8 << 30, 125,
+         "document L for SMs, memory and bandwidth; NVIDIA product page for the boost clock"),
+        ("rtx3090", "GeForce RTX 3090", "sm_86",
+         82, 1695, 128, 512, 936.2, 6 << 20, 24 << 30, 350,
+         "NVIDIA Ampere GA102 GPU Architecture whitepaper"),
+        ("rtx4090", "GeForce RTX 4090", "sm_89",
+         128, 2520, 128, 512, 1008.0, 72 << 20, 24 << 30, 450,
+         "NVIDIA Ada GPU Architecture whitepaper"),
+        ("h100", "H100 SXM 80 GB", "sm_90",
+         132, 1980, 128, 4096, 3352.0, 50 << 20, 80 << 30, 700,
+         "NVIDIA H100 datasheet; NVIDIA H100 GPU Architecture whitepaper; clock computed from "
+         "the FP32 peak that they print"),
+        ("h200", "H200 SXM 141 GB", "sm_90",
+         132, 1980, 128, 4096, 4800.0, 60 << 20, 141 << 30, 700,
+         "NVIDIA H200 datasheet; L2 size and clock read from the device"),
     )
-}
+}  # fmt: skip
+"""The fields of `Gpu` in order, a row to a card."""
 GPUS: Mapping[str, Gpu] = MappingProxyType(_CARDS)
 """Every card that is known: those above, and those with a record of their own."""
 
@@ -286,13 +200,13 @@ def typical(arch: str) -> Gpu:
 
     arch: such as "sm_75" or "sm_90a". Raises UnknownNameError for an architecture without limits.
     """
-    wanted = int(limits(arch).arch.removeprefix("sm_"))
+    number = int(limits(arch).arch.removeprefix("sm_"))
     tabled = [_CARDS[key] for key in reversed(TABLED)]
     numbered = {int(g.arch.removeprefix("sm_")): g for g in tabled}
-    return numbered[max(n for n in numbered if n <= wanted)]
+    return numbered[max(n for n in numbered if n <= number)]
 
 
-def described(key: str, facts: Mapping[str, Any]) -> Gpu:
+def describe(key: str, facts: Mapping[str, Any]) -> Gpu:
     """A GPU that the table lacks, from what a record says of it.
 
     facts: "name", "arch", "sms", "max_clock_mhz", "bandwidth_gbs", "memory_bytes", "l2_bytes", and
@@ -300,19 +214,20 @@ def described(key: str, facts: Mapping[str, Any]) -> Gpu:
     ConfigError naming what is missing.
     """
     needed = ("name", "arch", "sms", "max_clock_mhz", "bandwidth_gbs", "memory_bytes", "l2_bytes")
-    lacking = [name for name in needed if not facts.get(name)]
-    if lacking:
+    missing = [name for name in needed if not facts.get(name)]
+    if missing:
         raise ConfigError(
-            f"{facts.get('name') or key} is not in the table of GPUs, and its {', '.join(lacking)} "
+            f"{facts.get('name') or key} is not in the table of GPUs, and its {', '.join(missing)} "
             "is not told: its driver tells it, so record it with this version of the book"
         )
     arch = str(facts["arch"])
     return Gpu(
         key, str(facts["name"]), arch, int(facts["sms"]), int(facts["max_clock_mhz"]),
-        FP32_LANES.get(arch, 128), TENSOR_FP16.get(arch, 0), float(facts["bandwidth_gbs"]), int(facts["l2_bytes"]),
+        FP32_LANES.get(arch, 128), TENSOR_FP16.get(arch, 0),
+        float(facts["bandwidth_gbs"]), int(facts["l2_bytes"]),
         int(facts["memory_bytes"]), int(facts.get("power_limit_w") or 0),
-        "its own driver, in data/measurements; lanes and Tensor Cores are those of its architecture, "
-        "at most",
+        "its own driver, in data/measurements; lanes and Tensor Cores are those of its "
+        "architecture, at most",
     )  # fmt: skip
 
 
@@ -323,7 +238,7 @@ def card_of(key: str, facts: Mapping[str, Any]) -> Gpu:
     known = named(str(facts.get("name", "")))
     if known is not None and (known.arch, known.sms) == (facts.get("arch"), facts.get("sms")):
         return replace(known, key=key)
-    return described(key, facts)
+    return describe(key, facts)
 
 
 def admit(card: Gpu) -> None:
@@ -363,14 +278,14 @@ def gpu(key: str) -> Gpu:
 def named(name: str) -> Gpu | None:
     """The row of GPUS that a GPU is by the name that its driver gives, or None."""
     plain = name.lower().replace("nvidia", "").replace("geforce", "").strip()
-    found: list[tuple[int, Gpu]] = []
+    candidates: list[tuple[int, Gpu]] = []
     for candidate in GPUS.values():
         words = candidate.name.lower().replace("nvidia", "").replace("geforce", "").split()
         words = [w for w in words if w not in ("sxm", "80", "141", "gb")]
         if all(w in plain.split() for w in words):
-            found.append((len(words), candidate))
+            candidates.append((len(words), candidate))
     # the longest name: an "H100 PCIe" with a record of its own is no H100
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    return max(candidates, key=lambda pair: pair[0])[1] if candidates else None
 
 
 @dataclass(frozen=True)
@@ -401,8 +316,8 @@ class LiveGpu:
         """Bandwidth in GB/s: the table's, else bus width times twice the memory clock; None if
         untold.
         """
-        told = self.memory_bus_bits / 8 * 2 * self.memory_clock_mhz / 1e3
-        return self.known.bandwidth_gbs if self.known else told or None
+        computed = self.memory_bus_bits / 8 * 2 * self.memory_clock_mhz / 1e3
+        return self.known.bandwidth_gbs if self.known else computed or None
 
     @property
     def known(self) -> Gpu | None:
@@ -463,7 +378,8 @@ def stream_at_hand(what: str) -> tuple[int, int, int]:
     stream = cupy.cuda.get_current_stream()
     if stream.ptr and stream.is_capturing():
         raise ConfigError(
-            f"{what} works in memory that is kept for its stream, and the stream is being captured: bind the launch "
+            f"{what} works in memory that is kept for its stream, and the stream is being "
+            "captured: bind the launch "
             "before, start = plan(...).bind(A, B, C), and call start() within the capture"
         )
     thread = threading.get_ident() if stream.ptr == PER_THREAD_STREAM else 0
@@ -515,8 +431,9 @@ def current() -> LiveGpu | None:
 
 
 RESTART = (
-    "This Python process cannot use the GPU any more. Restart it (Jupyter and VS Code: Kernel, Restart; "
-    "Colab: Runtime, Restart session), mend the kernel, and run from the top. To see the line that does "
+    "This Python process cannot use the GPU any more. Restart it (Jupyter and VS Code: Kernel, "
+    "Restart; Colab: Runtime, Restart session), mend the kernel, and run from the top. To see the "
+    "line that does "
     'it, ask the emulator, with backend="emulator" or trace(...): that still works here.'
 )
 """How to go on after a crash: a CUDA context does not recover from one."""
@@ -542,10 +459,10 @@ def faults(what: str) -> Iterator[None]:
             raise
         import cupy
 
-        said = str(fault).split("\n")[0]
+        message = str(fault).split("\n")[0]
         try:
             cupy.cuda.runtime.deviceSynchronize()
         except Exception as gone:
-            _lost.append(said)
-            raise GpuFaultError(f"{what} stopped the GPU ({said}). {RESTART}") from gone
-        raise ConfigError(f"{what} cannot be launched: {said}") from fault
+            _lost.append(message)
+            raise GpuFaultError(f"{what} stopped the GPU ({message}). {RESTART}") from gone
+        raise ConfigError(f"{what} cannot be launched: {message}") from fault

@@ -136,7 +136,7 @@ def headers(source: str, folders: Sequence[str]) -> dict[str, str] | None:
     Every folder is tried for every name, and conditions are not looked at, so there may be more
     than are read. None if one cannot be told, or if the text depends on the clock.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     todo = [(source, "")]
     while todo:
         text, own = todo.pop()
@@ -149,16 +149,16 @@ def headers(source: str, folders: Sequence[str]) -> dict[str, str] | None:
                 return None  # #include NAME: a macro decides
             for folder in (*folders, own):
                 path = Path(folder or ".", header)
-                if str(path) not in found and path.is_file():
-                    found[str(path)] = path.read_text(encoding="utf-8", errors="surrogateescape")
-                    todo.append((found[str(path)], str(path.parent)))
-    return dict(sorted(found.items()))
+                if str(path) not in texts and path.is_file():
+                    texts[str(path)] = path.read_text(encoding="utf-8", errors="surrogateescape")
+                    todo.append((texts[str(path)], str(path.parent)))
+    return dict(sorted(texts.items()))
 
 
 # -- entries -------------------------------------------------------------------------------------
 
 
-def kept(kind: str, identity: str, make: Callable[[], T]) -> T:
+def load_or_make(kind: str, identity: str, make: Callable[[], T]) -> T:
     """What `make` returns: from the disk if a process kept it under this kind and identity.
 
     Whatever `make` raises is raised, and not kept. A cache that cannot be read or written is no
@@ -168,8 +168,8 @@ def kept(kind: str, identity: str, make: Callable[[], T]) -> T:
     if folder is None:
         return make()
     path = folder / f"{kind}-{identity}{_SUFFIX}"
-    found, value = _read(path)
-    if found:
+    present, value = _read(path)
+    if present:
         HITS[kind] += 1
         return value  # type: ignore[no-any-return]
     MISSES[kind] += 1
@@ -236,7 +236,7 @@ def _write(path: Path, body: bytes) -> None:
 
 def _entries(folder: Path, suffix: str = _SUFFIX) -> list[tuple[float, int, Path]]:
     """(last use, bytes, path) of each entry."""
-    found = []
+    entries = []
     try:
         for entry in os.scandir(folder):
             if entry.name.endswith(suffix):
@@ -244,13 +244,13 @@ def _entries(folder: Path, suffix: str = _SUFFIX) -> list[tuple[float, int, Path
                     facts = entry.stat(follow_symlinks=False)
                 except OSError:  # another process threw it away
                     continue
-                found.append((facts.st_mtime, facts.st_size, Path(entry.path)))
+                entries.append((facts.st_mtime, facts.st_size, Path(entry.path)))
     except OSError:
         return []
-    return found
+    return entries
 
 
-_held: dict[Path, tuple[int, int]] = {}
+_sizes: dict[Path, tuple[int, int]] = {}
 """Of a folder: its bytes as this process knows them, and its own writes since it last looked."""
 _LOOK = 50  # writes after which it looks again what other processes have written
 
@@ -258,27 +258,27 @@ _LOOK = 50  # writes after which it looks again what other processes have writte
 def _shrink(folder: Path, added: int) -> None:
     """Throw away the least recently used entries, down to nine tenths of the limit."""
     most = largest()
-    total, writes = _held.get(folder, (most, _LOOK))
+    total, writes = _sizes.get(folder, (most, _LOOK))
     if total + added <= most and writes < _LOOK:
-        _held[folder] = (total + added, writes + 1)
+        _sizes[folder] = (total + added, writes + 1)
         return
     for last, _, path in _entries(folder, _UNFINISHED):
         if time.time() - last > _ABANDONED:
             path.unlink(missing_ok=True)
-    found = sorted(_entries(folder))
-    total = sum(size for _, size, _ in found)
+    entries = sorted(_entries(folder))
+    total = sum(size for _, size, _ in entries)
     enough = 0.9 * most if total > most else most
-    for _, size, path in found:
+    for _, size, path in entries:
         if total <= enough:
             break
         path.unlink(missing_ok=True)
         total -= size
-    _held[folder] = (total, 0)
+    _sizes[folder] = (total, 0)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What the cache holds. used: whether processes read and write it; kinds: entries of each kind."""
+    """What the cache holds. used: whether processes use it; kinds: entries of each kind."""
 
     folder: Path
     used: bool
@@ -289,9 +289,9 @@ class Contents:
 
 def contents() -> Contents:
     """Where the cache is, what it holds and how large it is."""
-    found = _entries(place())
-    kinds = Counter(path.name.partition("-")[0] for _, _, path in found)
-    size = sum(size for _, size, _ in found)
+    entries = _entries(place())
+    kinds = Counter(path.name.partition("-")[0] for _, _, path in entries)
+    size = sum(size for _, size, _ in entries)
     return Contents(place(), _folder() is not None, dict(sorted(kinds.items())), size, largest())
 
 
@@ -299,10 +299,10 @@ def clear() -> int:
     """Throw every entry away; how many there were."""
     for _, _, path in _entries(place(), _UNFINISHED):
         path.unlink(missing_ok=True)
-    found = _entries(place())
-    for _, _, path in found:
+    entries = _entries(place())
+    for _, _, path in entries:
         path.unlink(missing_ok=True)
-    return len(found)
+    return len(entries)
 
 
 # -- in this process -----------------------------------------------------------------------------
@@ -319,31 +319,31 @@ class Bounded(Generic[T]):
         self.function, self.weigh, self.most = function, weigh, most
         self.__doc__ = function.__doc__
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[Any, ...], tuple[T, int]] = OrderedDict()
-        self.held = 0
+        self._results: OrderedDict[tuple[Any, ...], tuple[T, int]] = OrderedDict()
+        self.total_weight = 0
 
     def __call__(self, *arguments: Any) -> T:
         with self._lock:
-            if arguments in self._kept:
-                self._kept.move_to_end(arguments)
-                return self._kept[arguments][0]
+            if arguments in self._results:
+                self._results.move_to_end(arguments)
+                return self._results[arguments][0]
         result = self.function(*arguments)
         weight = self.weigh(result)
         with self._lock:
-            self.held += weight - self._kept.pop(arguments, (None, 0))[1]
-            self._kept[arguments] = (result, weight)
-            while self.held > self.most and len(self._kept) > 1:
-                self.held -= self._kept.popitem(last=False)[1][1]
+            self.total_weight += weight - self._results.pop(arguments, (None, 0))[1]
+            self._results[arguments] = (result, weight)
+            while self.total_weight > self.most and len(self._results) > 1:
+                self.total_weight -= self._results.popitem(last=False)[1][1]
         return result
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._results)
 
     def cache_clear(self) -> None:
         """Forget every result."""
         with self._lock:
-            self._kept.clear()
-            self.held = 0
+            self._results.clear()
+            self.total_weight = 0
 
 
 def bounded(most: int, weigh: Callable[[Any], int]) -> Callable[[Callable[..., T]], Bounded[T]]:

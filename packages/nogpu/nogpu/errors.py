@@ -36,8 +36,8 @@ class TileError(Exception):
 
 def _shell() -> Any:
     """The IPython that runs this, or None; IPython is not imported for it."""
-    asked = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    return asked() if asked else None
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_shell() if get_shell else None
 
 
 def _own_lines(trace: TracebackType | None) -> Iterator[str]:
@@ -122,16 +122,16 @@ class ExportError(TileError):
     """A chapter uses Markdown outside the subset that exports to a notebook."""
 
 
-def near(given: str, known: Iterable[str]) -> list[str]:
+def near(name: str, known: Iterable[str]) -> list[str]:
     """The names that are nearest to a given one, at most three; none where none is near."""
-    return get_close_matches(str(given), sorted(known), n=3, cutoff=0.5)
+    return get_close_matches(str(name), sorted(known), n=3, cutoff=0.5)
 
 
-def near_matches(given: str, known: Iterable[str]) -> str:
+def near_matches(unknown: str, known: Iterable[str]) -> str:
     """A sentence for an unknown name: the nearest known names, or all of them if none is near."""
     names = sorted(known)
     if not names:
         return "There are none."
-    if close := near(given, names):
+    if close := near(unknown, names):
         return "Did you mean " + " or ".join(repr(name) for name in close) + "?"
     return "Known names: " + ", ".join(names) + "."

@@ -39,20 +39,22 @@ def decode(raw: bytes, name: str = "the file") -> str:
     """
     if len(raw) > MOST_BYTES:
         raise SourceError(
-            f"{name} has {len(raw):,} bytes, and a source may have {MOST_BYTES:,}: hand in the kernel alone"
+            f"{name} has {len(raw):,} bytes, and a source may have {MOST_BYTES:,}: hand in the "
+            "kernel alone"
         )
     if kind := _MARKS.get(raw[:2]):
         raise SourceError(f"{name} is {kind} text: save it as UTF-8")
     if (at := raw.find(b"\0")) >= 0:
         raise SourceError(
-            f"{name} has a NUL byte in line {_line(raw, at)}, where a compiler stops reading: delete it"
+            f"{name} has a NUL byte in line {_line(raw, at)}, where a compiler stops reading: "
+            "delete it"
         )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SourceError(
-            f"{name} is not UTF-8: line {_line(raw, error.start)} has the byte 0x{raw[error.start]:02x}. "
-            "Save it as UTF-8"
+            f"{name} is not UTF-8: line {_line(raw, error.start)} has the byte "
+            f"0x{raw[error.start]:02x}. Save it as UTF-8"
         ) from None
     if not text.strip():
         raise SourceError(f"{name} is empty")
@@ -88,7 +90,7 @@ def headers(source: str) -> tuple[Path, ...]:
 
     As the compiler looks for them: beside the file that includes them, then in those folders.
     """
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     waiting: list[tuple[tuple[Path, ...], str]] = [((), source)]
     while waiting:
         beside, text = waiting.pop()
@@ -96,10 +98,10 @@ def headers(source: str) -> tuple[Path, ...]:
             places = (folder / name for folder in (*beside, *project.include_folders))
             near = next((path for path in places if path.is_file()), None)
             path = near.resolve() if near else None
-            if path is not None and path not in found:
-                found[path] = None
+            if path is not None and path not in paths:
+                paths[path] = None
                 waiting.append(((path.parent,), read_source(path)))
-    return tuple(found)
+    return tuple(paths)
 
 
 HEADERS = frozenset(
@@ -123,8 +125,8 @@ def check_includes(source: str, allowed: frozenset[str] = HEADERS) -> tuple[str,
     be a plain `#include <header>` of an allowed one. Raises SourceError naming the line of anything
     else.
     """
-    text, found = _SPLICE.sub("", source), []
-    for start, word in _asking(text):
+    text, names = _SPLICE.sub("", source), []
+    for start, word in _file_directives(text):
         plain = _PLAIN.match(text, start)
         name = (plain[1] or plain[2]) if plain else ""
         if name not in allowed:
@@ -136,11 +138,11 @@ def check_includes(source: str, allowed: frozenset[str] = HEADERS) -> tuple[str,
                 else "no header here: take the line out, the kernel alone is compiled"
             )
             raise SourceError(f"line {_place(source, start)} {what}. A source may include {may}")
-        found.append(name)
-    return tuple(found)
+        names.append(name)
+    return tuple(names)
 
 
-def _asking(text: str) -> Iterator[tuple[int, str]]:
+def _file_directives(text: str) -> Iterator[tuple[int, str]]:
     """Places of what may be a directive that reads a file, or asks whether there is one, and its
     word.
 
@@ -201,7 +203,7 @@ def _bare(source: str) -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """One declaration or definition outside all functions. start and end are offsets in the source."""
+    """A declaration or definition outside all functions, from `start` to `end` in the source."""
 
     kind: str
     """"function", "type" (struct, class, union, enum) or "statement"."""
@@ -229,7 +231,8 @@ _NAME = re.compile(r"([A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*)\s*(?:<[^<>()]*>\s*)
 _MACRO_LINE = re.compile(r"\s*[A-Z_][A-Z0-9_]*\s*\(.*\)", re.DOTALL)
 _NEXT_LINE = re.compile(r"[ \t]*\n\s*[A-Za-z_#]")
 _BEFORE_NAME = re.compile(
-    r"\b(?:__launch_bounds__|__cluster_dims__|__align__|alignas|__attribute__|__declspec|decltype|noexcept)"
+    r"\b(?:__launch_bounds__|__cluster_dims__|__align__|alignas|__attribute__|__declspec|decltype"
+    r"|noexcept)"
     r"\s*\("
 )
 
@@ -280,20 +283,20 @@ def _closing(text: str, at: int) -> int:
 
 
 def _through_semicolon(text: str, at: int) -> int:
-    found = re.compile(r"[^;{}]*;").match(text, at + 1)
-    return found.end() - 1 if found else at
+    match = re.compile(r"[^;{}]*;").match(text, at + 1)
+    return match.end() - 1 if match else at
 
 
 def _without_templates(head: str) -> str:
     """The head behind its template<...>."""
-    found = re.match(r"\s*template\s*<", head)
-    while found:
-        depth, at = 1, found.end()
+    match = re.match(r"\s*template\s*<", head)
+    while match:
+        depth, at = 1, match.end()
         while at < len(head) and depth:
             depth += (head[at] == "<") - (head[at] == ">")
             at += 1
         head = head[at:]
-        found = re.match(r"\s*template\s*<", head)
+        match = re.match(r"\s*template\s*<", head)
     return head
 
 
@@ -335,11 +338,11 @@ def _piece(text: str, start: int, at: int, end: int) -> Piece:
 
 
 def _name(plain: str) -> str:
-    while found := _BEFORE_NAME.search(plain):
-        plain = plain[: found.start()] + plain[_closing(plain, found.end() - 1) + 1 :]
-    found = _NAME.search(plain)
-    if found:
-        return re.sub(r"\s", "", found[1])
+    while match := _BEFORE_NAME.search(plain):
+        plain = plain[: match.start()] + plain[_closing(plain, match.end() - 1) + 1 :]
+    match = _NAME.search(plain)
+    if match:
+        return re.sub(r"\s", "", match[1])
     words = re.findall(r"[A-Za-z_]\w*", plain)
     return words[-1] if words else ""
 
@@ -349,21 +352,25 @@ def _name(plain: str) -> str:
 
 _INCLUDE = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]*(?P<name><[^>\n]+>|"[^"\n]+")[^\n]*')
 _DEVICE_HEADER = re.compile(
-    r"cuda_(?:fp\d\w*|bf16|pipeline\w*|awbarrier\w*)\.(?:h|hpp)|mma\.h|cooperative_groups\S*|cuda/\S+|cub/\S+"
+    r"cuda_(?:fp\d\w*|bf16|pipeline\w*|awbarrier\w*)\.(?:h|hpp)|mma\.h|cooperative_groups\S*"
+    r"|cuda/\S+|cub/\S+"
     r"|curand_kernel\.h|math_constants\.h|vector_types\.h|sm_\d+\S*|common/\S+|cute/\S+|cutlass/\S+"
 )
 _HOST_CODE = re.compile(
-    r"<<<|\b(?:torch|at|thrust|pybind11|c10)\s*::|\b(?:PYBIND11_MODULE|TORCH_LIBRARY\w*|TEST(?:_F)?)\s*\("
-    r"|\bstd\s*::\s*(?!min\b|max\b|abs\b|swap\b|size_t\b|numeric_limits\b|u?int\d+_t\b|move\b|forward\b)\w+"
+    r"<<<|\b(?:torch|at|thrust|pybind11|c10)\s*::|\b(?:PYBIND11_MODULE|TORCH_LIBRARY\w*"
+    r"|TEST(?:_F)?)\s*\("
+    r"|\bstd\s*::\s*(?!min\b|max\b|abs\b|swap\b|size_t\b|numeric_limits\b|u?int\d+_t\b|move\b"
+    r"|forward\b)\w+"
     r"|\b(?:cuda|cublas|curand|cusparse|cudnn|nvtx|cu)[A-Z]\w*\b"
-    r"|\b(?:vector|basic_string|map|unordered_map|set|queue|priority_queue|deque|list|unique_ptr|shared_ptr)\s*<"
+    r"|\b(?:vector|basic_string|map|unordered_map|set|queue|priority_queue|deque|list|unique_ptr"
+    r"|shared_ptr)\s*<"
     r"|\b(?:string|ifstream|ofstream|ios|cin|cout|cerr|endl)\b"
     r"|\b(?:fprintf|fopen|exit|srand|rand|calloc|gettimeofday|clock_gettime|omp_\w+|getopt"
     r"|atoi|atof|strcmp|time|perror|abort|scanf|fflush|printf_s|puts)\s*(?:\(|<<)"
 )
 
 
-_SAID = 12  # things left out that a note names
+_MOST_NAMED = 12  # things left out that a note names
 
 
 @dataclass(frozen=True)
@@ -391,9 +398,9 @@ class Pasted:
         """What was left out, in a sentence; nothing if nothing was."""
         if not self.left_out:
             return ""
-        said = [str(gone) for gone in self.left_out[:_SAID]]
-        more = len(self.left_out) - _SAID
-        return "not compiled: " + "; ".join(said) + (f"; and {more} more" if more > 0 else "")
+        items = [str(gone) for gone in self.left_out[:_MOST_NAMED]]
+        more = len(self.left_out) - _MOST_NAMED
+        return "not compiled: " + "; ".join(items) + (f"; and {more} more" if more > 0 else "")
 
 
 @lru_cache(maxsize=64)
@@ -405,7 +412,7 @@ def device_code(source: str, folders: tuple[str, ...] = ()) -> Pasted:
     hosts. Every line keeps its number. A function that names neither side stays: kernels may call
     it. folders: where headers in quotes may lie; one that lies there stays.
     """
-    out, gone = source, []
+    out, omitted = source, []
     for piece in pieces(source):
         why = _why_host(piece)
         if why:
@@ -414,25 +421,25 @@ def device_code(source: str, folders: tuple[str, ...] = ()) -> Pasted:
             what = (
                 f"{piece.name}()" if piece.kind == "function" else piece.head.split("=")[0].strip()
             )
-            gone.append(LeftOut(" ".join(what.split())[:60], line, why))
+            omitted.append(LeftOut(" ".join(what.split())[:60], line, why))
     bare = without_comments(source)
-    for found in _INCLUDE.finditer(bare):
-        name = found["name"][1:-1]
+    for match in _INCLUDE.finditer(bare):
+        name = match["name"][1:-1]
         known = _DEVICE_HEADER.fullmatch(name) or any(Path(f, name).is_file() for f in folders)
         if not known:
             out = (
-                out[: found.start()] + blank(out[found.start() : found.end()]) + out[found.end() :]
+                out[: match.start()] + blank(out[match.start() : match.end()]) + out[match.end() :]
             )
-            line = source.count("\n", 0, found.start()) + 1
-            gone.append(
+            line = source.count("\n", 0, match.start()) + 1
+            omitted.append(
                 LeftOut(
-                    f"#include {found['name']}",
+                    f"#include {match['name']}",
                     line,
-                    "a header for the host" if found["name"][0] == "<" else "no such file here",
+                    "a header for the host" if match["name"][0] == "<" else "no such file here",
                 )
             )
     kernels = tuple(dict.fromkeys(p.name for p in pieces(source) if p.kernel))
-    return Pasted(out, kernels, tuple(sorted(gone, key=lambda g: g.line)))
+    return Pasted(out, kernels, tuple(sorted(omitted, key=lambda g: g.line)))
 
 
 def _why_host(piece: Piece) -> str:

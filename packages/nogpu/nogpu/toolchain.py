@@ -38,10 +38,6 @@ _HEADERS = (
 )
 """A header, the names of those that come with it, and the wheels of CUDA 13 and 12 that bring them.
 """
-_STANDARD = re.compile(
-    r"c?(?:assert|float|limits|math|std(?:arg|def|int|io|lib)|string|time)(?:\.h)?|algorithm|array"
-    r"|functional|iostream|limits|memory|numeric|string|tuple|type_traits|utility|vector"
-)
 
 
 @dataclass(frozen=True)
@@ -104,24 +100,24 @@ def _candidates() -> list[Path]:
     """Folders that may hold NVRTC: those of the wheels, of conda, of toolkits."""
     roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     wheels = [Path(p) / "nvidia" for p in sys.path if p]
-    found = [w / "cu13" / "lib" for w in wheels] + [w / "cuda_nvrtc" / "lib" for w in wheels]
+    folders = [w / "cu13" / "lib" for w in wheels] + [w / "cuda_nvrtc" / "lib" for w in wheels]
     if conda := os.environ.get("CONDA_PREFIX"):
-        found.append(Path(conda) / "lib")
-    found += [Path(r) / "lib64" for r in roots if r]
-    return [f for f in found if f.is_dir()]
+        folders.append(Path(conda) / "lib")
+    folders += [Path(r) / "lib64" for r in roots if r]
+    return [f for f in folders if f.is_dir()]
 
 
 def installed_nvrtc() -> dict[int, Path]:
     """The first NVRTC in the usual folders of each CUDA major version, by that version, newest
     first.
     """
-    found: dict[int, Path] = {}
+    newest: dict[int, Path] = {}
     for folder in _candidates():
         for path in sorted(folder.glob("libnvrtc.so.*")):
             major = path.name.removeprefix("libnvrtc.so.").split(".")[0]
             if major.isdecimal():
-                found.setdefault(int(major), path)
-    return dict(sorted(found.items(), reverse=True))
+                newest.setdefault(int(major), path)
+    return dict(sorted(newest.items(), reverse=True))
 
 
 def _accepted(driver: tuple[int, int]) -> tuple[ctypes.CDLL, Path, str] | None:
@@ -130,19 +126,19 @@ def _accepted(driver: tuple[int, int]) -> tuple[ctypes.CDLL, Path, str] | None:
     A driver takes machine code of its own CUDA major version and of older ones. Source: CUDA
     Compatibility, minor version compatibility.
     """
-    held = installed_nvrtc()
-    for major, path in held.items():
+    installed = installed_nvrtc()
+    for major, path in installed.items():
         if major > driver[0]:
             continue
         try:
             library = ctypes.CDLL(str(path))
         except OSError:
             continue
-        passed = [str(other) for other in held if other > driver[0]]
-        said = f"the newest that a driver for CUDA {driver[0]}.{driver[1]} takes"
+        passed = [str(other) for other in installed if other > driver[0]]
+        why = f"the newest that a driver for CUDA {driver[0]}.{driver[1]} takes"
         if passed:
-            said += f"; CUDA {', '.join(passed)}'s is installed, too, and is passed over"
-        return library, path, said
+            why += f"; CUDA {', '.join(passed)}'s is installed, too, and is passed over"
+        return library, path, why
     return None
 
 
@@ -181,8 +177,8 @@ def _include_folders(library: Path, major: int) -> tuple[str, ...]:
     guesses += [Path(r) / "include" for r in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if r]
     cccl += [guess / "cccl" for guess in guesses]
     marks = ("cuda_fp16.h", "crt/mma.h", "cuda/std/type_traits")
-    found = [g for g in (*guesses, *cccl) if any((g / mark).is_file() for mark in marks)]
-    return tuple(dict.fromkeys(str(g) for g in found))
+    folders = [g for g in (*guesses, *cccl) if any((g / mark).is_file() for mark in marks)]
+    return tuple(dict.fromkeys(str(g) for g in folders))
 
 
 @cache
@@ -224,8 +220,8 @@ def _release(library: Path, version: tuple[int, int], includes: Sequence[str]) -
     """What tells this build of the compiler and of its headers from another."""
     files = [library.resolve(), *library.resolve().parent.glob("libnvrtc-builtins.so*")]
     files += [Path(folder, mark) for folder in includes for mark in _MARKS]
-    known = [(str(f), f.stat()) for f in sorted(files) if f.is_file()]
-    return repr((version, [(name, facts.st_size, facts.st_mtime_ns) for name, facts in known]))
+    present = [(str(f), f.stat()) for f in sorted(files) if f.is_file()]
+    return repr((version, [(name, facts.st_size, facts.st_mtime_ns) for name, facts in present]))
 
 
 def has_nvrtc() -> bool:
@@ -264,8 +260,8 @@ def compiler() -> str:
     """What compiles here, such as "NVRTC 13.0" or "clang 22.1.8 of zig 0.17.1", or "NVRTC 13.0
     (stored)".
     """
-    if _HANDED:
-        return next(iter(_HANDED.values())).compiler
+    if _PRECOMPILED:
+        return next(iter(_PRECOMPILED.values())).compiler
     if uses_clang():
         return clang.version()
     if stored():
@@ -291,7 +287,7 @@ _SMEM = re.compile(r"(\d+) bytes smem")
 
 def _kernel_resources(log: str) -> dict[str, KernelResources]:
     """Parse the report of `--ptxas-options=-v` in a program log."""
-    found: dict[str, KernelResources] = {}
+    reports: dict[str, KernelResources] = {}
     name, stack = "", (0, 0, 0)
     for line in log.splitlines():
         if entry := _ENTRY.search(line):
@@ -300,11 +296,11 @@ def _kernel_resources(log: str) -> dict[str, KernelResources]:
             stack = (int(spill[1]), int(spill[2]), int(spill[3]))
         elif name and (used := _USED.search(line)):
             smem = _SMEM.search(line)
-            found[name] = KernelResources(
+            reports[name] = KernelResources(
                 name, int(used[1]), stack[1], stack[2], stack[0], int(smem[1]) if smem else 0
             )
             name = ""
-    return found
+    return reports
 
 
 def _header_hint(log: str, tool: Nvrtc) -> str:
@@ -321,12 +317,14 @@ def _header_hint(log: str, tool: Nvrtc) -> str:
             )
     if re.search(r"/(?:thrust/(?:system|detail)|cub/device)/", log):
         return (
-            "NVRTC compiles no host code, which <cub/cub.cuh> and most of Thrust hold: include what "
+            "NVRTC compiles no host code, which <cub/cub.cuh> and most of Thrust hold: include "
+            "what "
             "the kernel uses alone, such as <cub/block/block_reduce.cuh>\n"
         )
-    if missing and _STANDARD.fullmatch(missing[1]):
+    if missing and clang.STANDARD_LIBRARY.fullmatch(missing[1]):
         return (
-            f"NVRTC has no C++ standard library, so no <{missing[1]}>: leave it out (printf, assert and "
+            f"NVRTC has no C++ standard library, so no <{missing[1]}>: leave it out (printf, "
+            "assert and "
             "the functions of mathematics need no header), or include <cuda/std/...>\n"
         )
     return ""
@@ -348,47 +346,55 @@ def compile(
 ) -> Compiled:
     """Compile CUDA C++ for one architecture, with no GPU.
 
-    defines become -D macros. name_expressions are template instances such as "tile<8>", whose
-    mangled names come back in name_map. Headers of the
-    project's include folders and CUDA's own can be included.
-    Raises CompileError with NVRTC's log (file and line), ToolchainError where there is no compiler.
+    Headers of the project's include folders and CUDA's own can be included.
+
+    Parameters
+    ----------
+    name: what the messages and the PTX call the source.
+    arch: such as "sm_75" or "sm_90a".
+    defines: macros, as by -D.
+    options: further ones of NVRTC.
+    name_expressions: template instances such as "tile<8>"; `name_map` has their mangled names.
+
+    Raises
+    ------
+    CompileError: with the compiler's log (file and line).
+    ToolchainError: where there is no compiler.
     """
     macros = tuple(sorted((defines or {}).items()))
-    if (given := _HANDED.get((source, arch, macros))) is not None:
-        return given
-    asked = (source, name, arch, macros, tuple(options), tuple(name_expressions))
+    if (precompiled := _PRECOMPILED.get((source, arch, macros))) is not None:
+        return precompiled
+    request = (source, name, arch, macros, tuple(options), tuple(name_expressions))
     by_clang = uses_clang()
     if not by_clang and has_nvrtc():
-        built = _compile(*asked, header_state(source))
+        built = _compile(*request, header_state(source))
         if not has_tool("nvdisasm") and (
             row := compiled.find(source, arch, macros, tuple(options))
         ):
             _STORED[built.cubin] = row.cubin
         return built
     if by_clang:
-        made = clang.translate(*asked)
-        text, log, names = made.ptx, made.log, dict(made.name_map)
+        translated = clang.translate(*request)
+        text, log, names = translated.ptx, translated.log, dict(translated.name_map)
     else:
-        text, log, held = _program_before(*asked)
-        names = dict(held)
+        text, log, stored_names = _program_before(*request)
+        names = dict(stored_names)
     reports, cubin, assembler = _assembled_before(source, arch, macros, tuple(options))
     return Compiled(arch, text, cubin, log, reports, names, compiler(), assembler)
 
 
 @contextmanager
-def handed(source: str, made: Compiled) -> Iterator[None]:
-    """Take `made` for what this source compiles to, within the block: another process has compiled
-    it.
-    """
-    key = (source, made.arch, ())
-    _HANDED[key] = made
+def use_compiled(source: str, result: Compiled) -> Iterator[None]:
+    """Within the block, take what another process has compiled for what this source compiles to."""
+    key = (source, result.arch, ())
+    _PRECOMPILED[key] = result
     try:
         yield
     finally:
-        del _HANDED[key]
+        del _PRECOMPILED[key]
 
 
-_HANDED: dict[tuple[str, str, tuple[tuple[str, str], ...]], Compiled] = {}
+_PRECOMPILED: dict[tuple[str, str, tuple[tuple[str, str], ...]], Compiled] = {}
 _STORED: dict[bytes, bytes] = {}
 """Where there is no nvdisasm: machine code made here, and what stands for it in the stored table.
 """
@@ -397,8 +403,8 @@ _STORED: dict[bytes, bytes] = {}
 def not_stored(name: str) -> str:
     """What to say of a source that neither a compiler nor the stored programs know."""
     return (
-        f"{name} cannot be compiled here: there is no compiler, and stored is what the book's pages "
-        f"compile, as they stand. {INSTALL_HINT}"
+        f"{name} cannot be compiled here: there is no compiler, and stored is what the book's "
+        f"pages compile, as they stand. {INSTALL_HINT}"
     )
 
 
@@ -416,15 +422,15 @@ def _program_before(
     """
     if not compiled.compiler():
         nvrtc()  # raises ToolchainError with what to install
-    held = compiled.program(source, name, arch, macros, options, expressions)
-    if held is None:
+    before = compiled.program(source, name, arch, macros, options, expressions)
+    if before is None:
         if compiled.find(source, arch, macros, options) is not None:
             return "", "", {}  # its registers are known, and nobody runs it
         raise ToolchainError(not_stored(name))
-    if held.refused:
-        message, log, hint = held.refused
+    if before.refused:
+        message, log, hint = before.refused
         raise CompileError(message, log, name, hint)
-    return held.ptx, held.log, held.names
+    return before.ptx, before.log, before.names
 
 
 def _assembled_before(
@@ -478,10 +484,14 @@ def _compile(
     name_expressions: tuple[str, ...],
     included: tuple[tuple[str, int, int], ...],
 ) -> Compiled:
-    asked = (source, name, arch, defines, options, name_expressions)
-    identity = _identity(*asked)
-    made = disk.kept("compiled", identity, lambda: _run(*asked)) if identity else _run(*asked)
-    ptx_text, cubin, log, kernels, names = made
+    request = (source, name, arch, defines, options, name_expressions)
+    identity = _identity(*request)
+    result = (
+        disk.load_or_make("compiled", identity, lambda: _run(*request))
+        if identity
+        else _run(*request)
+    )
+    ptx_text, cubin, log, kernels, names = result
     return Compiled(
         arch, ptx_text, cubin, log, MappingProxyType(kernels), MappingProxyType(names),
         compiler(), compiler(),
@@ -494,7 +504,7 @@ folders are not either. Nor is the folder of the header that includes another, w
 crt/mma.h counts on: its folder is named, and last.
 """
 
-Made = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
+NvrtcOutput = tuple[str, bytes, str, dict[str, KernelResources], dict[str, str]]
 """PTX, cubin, log, resources by kernel, names by name expression."""
 
 
@@ -505,7 +515,7 @@ def _run(
     defines: tuple[tuple[str, str], ...],
     options: tuple[str, ...],
     name_expressions: tuple[str, ...],
-) -> Made:
+) -> NvrtcOutput:
     """Have NVRTC compile."""
     if name_expressions:
         # NVRTC ends the process on an instance of a template whose first parameter has an undefined
@@ -542,7 +552,8 @@ def _run(
             detail = log.strip() or f"NVRTC {tool.version[0]}.{tool.version[1]}: {reason}"
             hint = _header_hint(log, tool)
             raise CompileError(
-                f"{name} does not compile for {arch} ({reason}). {hint}The compiler says:\n{detail}",
+                f"{name} does not compile for {arch} ({reason}). {hint}The compiler "
+                f"says:\n{detail}",
                 log=log,
                 source_name=name,
                 hint=hint.strip(),
@@ -631,13 +642,13 @@ def words_for(needed: str) -> str:
 
 def _find_tool(name: str) -> str | None:
     places = (name, tuple(sys.path), os.environ.get("PATH"))
-    found = _FOUND.get(places) or _look_for_tool(name)
-    if found is not None:  # what is missing may be installed while this process runs
-        _FOUND[places] = found
-    return found
+    path = _TOOL_PATHS.get(places) or _look_for_tool(name)
+    if path is not None:  # what is missing may be installed while this process runs
+        _TOOL_PATHS[places] = path
+    return path
 
 
-_FOUND: dict[tuple[str, tuple[str, ...], str | None], str] = {}
+_TOOL_PATHS: dict[tuple[str, tuple[str, ...], str | None], str] = {}
 """Where a program was found on these paths: every launch asks for one."""
 
 
@@ -654,14 +665,14 @@ def has_tool(name: str) -> bool:
 
 
 def _tool(name: str) -> str:
-    found = _find_tool(name)
-    if not found:
+    path = _find_tool(name)
+    if not path:
         raise ToolchainError(
-            f"{name} was not found. Install it with: pip install nvidia-cuda-{name} (CUDA 13), "
-            "or put a CUDA toolkit's bin folder on the PATH. What it says of the code that the pages look at "
-            "is stored; this is other code."
+            f"{name} was not found. Install it with: pip install nvidia-cuda-{name} (CUDA 13), or "
+            "put a CUDA toolkit's bin folder on the PATH. What it says of the code that the pages "
+            "look at is stored; this is other code."
         )
-    return found
+    return path
 
 
 @lru_cache(maxsize=64)
@@ -671,8 +682,8 @@ def sass(cubin: bytes, lines: bool = False) -> str:
     Where there is no nvdisasm, the stored one of the book's sources. Raises ToolchainError where
     that is missing, too, or nvdisasm refuses the cubin.
     """
-    if kept := compiled.sass(_STORED.get(cubin, cubin)):
-        return kept
+    if stored_text := compiled.sass(_STORED.get(cubin, cubin)):
+        return stored_text
     if not cubin:
         raise ToolchainError(
             f"there is no machine code of this source here: {clang.NO_MACHINE_CODE}. "
@@ -681,15 +692,15 @@ def sass(cubin: bytes, lines: bool = False) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        done = subprocess.run(
+        process = subprocess.run(
             [_tool("nvdisasm"), "-c", "-hex", *(["-gi"] if lines else []), file.name],
             capture_output=True,
             text=True,
             check=False,
         )
-    if done.returncode:
-        raise ToolchainError(f"nvdisasm refused the cubin: {done.stderr.strip()}")
-    return done.stdout
+    if process.returncode:
+        raise ToolchainError(f"nvdisasm refused the cubin: {process.stderr.strip()}")
+    return process.stdout
 
 
 @dataclass(frozen=True)
@@ -725,7 +736,7 @@ def sass_instructions(
     instructions: list[SassInstruction] = []
     labels: dict[str, int] = {}
     waiting: list[str] = []
-    inside, known = False, []
+    inside, sections = False, []
     at_line, open_chain = 0, False
     for line in (sass(cubin, True) if file else sass(cubin)).splitlines():
         if place := _PLACE.match(line.strip()):  # innermost first, each but the last inlined
@@ -737,20 +748,22 @@ def sass_instructions(
             continue
         if section := _SECTION.match(line.strip()):
             inside = section[1] == entry
-            known.append(section[1])
+            sections.append(section[1])
         if not inside:
             continue
         if label := _LABEL.match(line.strip()):
             waiting.append(label[1])
-        if found := _INSTRUCTION.search(line):
-            at = int(found[1], 16)
+        if match := _INSTRUCTION.search(line):
+            at = int(match[1], 16)
             labels.update(dict.fromkeys(waiting, at))
             waiting.clear()
             instructions.append(
-                SassInstruction(at, found[3], found[4].strip(), found[2] or "", at_line)
+                SassInstruction(at, match[3], match[4].strip(), match[2] or "", at_line)
             )
     if not instructions:
-        raise UnknownNameError(f"the cubin has no kernel {entry!r}. {near_matches(entry, known)}")
+        raise UnknownNameError(
+            f"the cubin has no kernel {entry!r}. {near_matches(entry, sections)}"
+        )
     return tuple(instructions), labels
 
 
@@ -775,11 +788,11 @@ def main_loop(
     def products(loop: Sequence[SassInstruction]) -> int:
         return sum(map(multiplies, loop))
 
-    found = [
+    loops = [
         tuple(instructions[i] for i in sorted(body))
         for body in _loops(instructions, labels).values()
     ]
-    full = [loop for loop in found if products(loop)]
+    full = [loop for loop in loops if products(loop)]
     innermost = [loop for loop in full if not any(set(other) < set(loop) for other in full)]
     most = max(map(products, innermost), default=0)
     return max(

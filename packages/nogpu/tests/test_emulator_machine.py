@@ -5,7 +5,7 @@ import pytest
 
 from nogpu import emulator, toolchain
 from nogpu.emulator.launching import run
-from nogpu.emulator.machine.accused import below_zero
+from nogpu.emulator.machine.attribution import below_zero
 from nogpu.emulator.ptx import ends
 from nogpu.errors import EmulationError
 

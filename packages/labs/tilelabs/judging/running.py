@@ -20,7 +20,7 @@ from helpers.ladder.numbers import STORAGE, UNIT_ROUNDOFF
 from nogpu import emulator, toolchain
 from nogpu.emulator.launching.declarations import signature
 from nogpu.emulator.launching.report import LineAccess
-from nogpu.emulator.machine.specials import TELLING
+from nogpu.emulator.machine.specials import IDENTIFYING
 from nogpu.errors import TileError
 from nogpu.text import without_comments
 from tilelabs.judging.compiling import NAME
@@ -44,7 +44,7 @@ def ran(job: dict[str, Any]) -> dict[str, Any]:
     made = toolchain.Compiled(job["arch"], job["ptx"], b"", "", {}, {}, job["compiler"], "")
     if refused := head(job["source"], job["ptx"], job["entry"], job["types"]):
         return {"refused": refused}
-    with toolchain.handed(job["source"], made):
+    with toolchain.use_compiled(job["source"], made):
         return _runs(job)
 
 
@@ -67,7 +67,7 @@ def asks(source: str, ptx: str) -> list[str]:
     """
     plain = without_comments(source)
     macros = [m for m in ("__CUDA_ARCH__", "__CUDACC_VER_MAJOR__") if m in plain]
-    return sorted(set(_REGISTER.findall(without_comments(ptx))) & TELLING) + macros
+    return sorted(set(_REGISTER.findall(without_comments(ptx))) & IDENTIFYING) + macros
 
 
 def head(source: str, ptx: str, entry: str, types: list[str]) -> str:

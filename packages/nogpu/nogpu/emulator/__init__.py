@@ -7,7 +7,7 @@ Four rooms, each of which imports only those before it when it runs:
 
 - `ptx`: from the text of PTX to Python
 - `machine`: threads in lock step, their memory, and what each instruction does
-- `observe`: those who watch: counts, races, uninitialised reads, who wrote what
+- `observe`: observers of a launch: counts, races, uninitialised reads, who wrote what
 - `launching`: from a call to a report
 """
 
@@ -18,5 +18,13 @@ from nogpu.emulator.observe.slots import EngineStep
 from nogpu.errors import EmulationError
 
 __all__ = [
-    "EmulationError", "EngineStep", "Finding", "LineAccess", "Prepared", "Report", "TensorMap", "launch", "prepared",
-]  # fmt: skip
+    "EmulationError",
+    "EngineStep",
+    "Finding",
+    "LineAccess",
+    "Prepared",
+    "Report",
+    "TensorMap",
+    "launch",
+    "prepared",
+]

@@ -343,7 +343,7 @@ def _run_blocks(job: _Job, run: Launch, heap: Heap) -> _Outcome:
                 scheduler.run(state, program.run_function())
                 run.steps = max(run.steps, state.steps)
                 run.before += state.steps
-                mbarrier.bytes_left(state)
+                mbarrier.report_missing_bytes(state)
                 if state.stores is not None:
                     state.stores.never_waited()
                 sync.finish(state)
@@ -574,7 +574,9 @@ def program_of_ptx(
     EmulationError for PTX that is not emulated.
     """
     identity = disk.digest([_TRANSLATOR, text, mangled, name])
-    translated = disk.kept("translated", identity, lambda: _translated(text, mangled, entry, name))
+    translated = disk.load_or_make(
+        "translated", identity, lambda: _translated(text, mangled, entry, name)
+    )
     program = give_functions(translated)
     name_shared(program, source, defines)
     program.crowded = crowded_lines(source)

@@ -1,8 +1,8 @@
 """`perform`, the only way to memory: sort by space, check, publish, move the bytes.
 
 An access that faults is not performed by the lanes that fault: a load gives them 0, of shared and
-local memory the first word. The others, and the kernel, go on. Whoever watches is told of the sound
-lanes, before their bytes move.
+local memory the first word. The others, and the kernel, go on. Observers learn of the sound lanes
+before their bytes move.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from nogpu.emulator.machine import clusters, faults
 from nogpu.emulator.machine.events import Access, Stage, Where
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import Mask, array_of
 from nogpu.emulator.machine.memory import Buffer, PeerWords, load_words, store_words
 from nogpu.emulator.ptx.layout import (
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 u1, u4, u8 = (np.dtype(t) for t in ("u1", "u4", "u8"))
 Move = Callable[[Access], Any]
@@ -49,17 +49,17 @@ def entry_param(state: State, offset: int, kind: np.dtype[Any]) -> Array:
 
 def load_param(frame: dict[str, Any], name: str, offset: int, kind: np.dtype[Any]) -> Array:
     """A parameter or return value of a device function."""
-    held = frame.get(name, {})
-    found = held.get(offset)
-    if found is not None and found.dtype.itemsize == kind.itemsize:
-        return found.view(kind)
-    if found is not None and found.dtype.itemsize > kind.itemsize:
-        return found.view(f"u{found.dtype.itemsize}").astype(f"u{kind.itemsize}").view(kind)
+    stored = frame.get(name, {})
+    value = stored.get(offset)
+    if value is not None and value.dtype.itemsize == kind.itemsize:
+        return value.view(kind)
+    if value is not None and value.dtype.itemsize > kind.itemsize:
+        return value.view(f"u{value.dtype.itemsize}").astype(f"u{kind.itemsize}").view(kind)
     # Put together from smaller parts.
     total: Array | None = None
     at = offset
     while at < offset + kind.itemsize:
-        part = held.get(at)
+        part = stored.get(at)
         if part is None:
             raise EmulationError(
                 f"a device function reads its argument {name} at byte {at}, which its caller did "
@@ -94,10 +94,18 @@ def perform(
 ) -> Any:
     """Execute a memory instruction for the lanes of a mask.
 
-    A load gives an array, or a tuple of one for each element of a vector access; 0 to lanes that
-    fault. values: what a store puts there, one array an element. length: bytes that each lane of a
-    global load reads, 1 to the width; zeros behind them. move: called in place of the plain load or
-    store with each access to one target; what it returns stands for its lanes.
+    Parameters
+    ----------
+    address: int64, four axes, without the site's constant offset.
+    values: what a store puts there, one array an element; None: a load.
+    length: bytes that each lane of a global load reads, 1 to the width; zeros behind them.
+    stage: of a cp.async, which is an access when it begins and again when it is waited for.
+    move: called in place of the plain load or store with each access to one target.
+
+    Returns
+    -------
+    Of a load an array, or one for each element of a vector access, with 0 for lanes that fault; of
+    a store None. With `move`, what that returns for its lanes.
     """
     if mask is not None and mask.n == 0:
         return _nothing(site)
@@ -313,10 +321,10 @@ def _split(
             outside = here & ~(~outside & buffer.owned[at] & buffer.owned[last])
         if outside.any():
             faults.report_outside(state, site, buffer, offset, outside, width)
-        crooked = here & ~outside & (offset & (site.width - 1) != 0)
-        if crooked.any():
-            faults.report_misaligned(state, site, buffer, offset, crooked)
-        sound = here & ~outside & ~crooked
+        misaligned = here & ~outside & (offset & (site.width - 1) != 0)
+        if misaligned.any():
+            faults.report_misaligned(state, site, buffer, offset, misaligned)
+        sound = here & ~outside & ~misaligned
         if sound.any():
             out.append((buffer, offset, state.mask(sound), sound))
     return out
@@ -376,8 +384,8 @@ def _peers(
     """Lanes that mean the shared memory of a peer. code: its rank plus one, four axes."""
     if stage is not Stage.WHOLE:
         raise EmulationError(
-            f"line {site.line}: cp.async copies into the shared memory of another block of the cluster; "
-            "PTX allows the own block's alone. Store there, or copy in bulk"
+            f"line {site.line}: cp.async copies into the shared memory of another block of the "
+            "cluster; PTX allows the own block's alone. Store there, or copy in bulk"
         )
     size = clusters.of(state).size
     nobody = np.broadcast_to(array_of(mask) & (code > size), state.shape)
@@ -439,14 +447,14 @@ def _check_shared(state: State, site: Site, offset: Array, mask: Mask | None) ->
     """Report lanes outside shared memory or misaligned; the mask of the others."""
     width, total = site.width, state.launch.shared_bytes
     outside = (offset < 0) | (offset > total - width)
-    crooked = offset & (width - 1) != 0 if width > 1 else np.zeros_like(outside)
-    if not outside.any() and not crooked.any():
+    misaligned = offset & (width - 1) != 0 if width > 1 else np.zeros_like(outside)
+    if not outside.any() and not misaligned.any():
         return mask
     _, arr = _lanes_of(offset, mask)
-    bad = arr & (outside | crooked)
+    bad = arr & (outside | misaligned)
     if bad.any():
-        faults.report_shared(state, site, offset, arr & outside, arr & crooked & ~outside)
-    return _shield(state, arr, outside | crooked)
+        faults.report_shared(state, site, offset, arr & outside, arr & misaligned & ~outside)
+    return _shield(state, arr, outside | misaligned)
 
 
 def _shield(state: State, arr: Array, bad: Array) -> Mask:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import accuse, who
+from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.memory import Buffer
 from nogpu.emulator.ptx.layout import HEAP_SLOT, HEAPS, SLOT_BITS
 
@@ -106,11 +106,7 @@ def device_malloc(
 
 
 def device_free(
-    state: State,
-    frame: dict[str, Any],
-    actual: tuple[str, ...],
-    line: int,
-    mask: Mask | None,
+    state: State, frame: dict[str, Any], actual: tuple[str, ...], line: int, mask: Mask | None
 ) -> None:
     """free and delete: a finding for what malloc did not return, or what was freed before."""
     address = np.broadcast_to(frame[actual[0]][0].view("i8"), state.shape)
@@ -121,12 +117,12 @@ def device_free(
     refused = np.zeros(state.shape, bool)
     refused[arr] = [not arena.release(int(a)) for a in address[arr]]
     if refused.any():
-        lane = who(state, refused)
+        lane = first_offender(state, refused)
         accuse(
             "out-of-bounds",
             line,
             lane,
-            f"{lane} frees an address that malloc or new has not returned, or that was freed before. "
-            "Free each block once",
+            f"{lane} frees an address that malloc or new has not returned, or that was freed "
+            "before. Free each block once",
             array="heap",
         )

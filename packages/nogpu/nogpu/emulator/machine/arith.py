@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from nogpu.bfloat16 import bfloat16_bits, from_bfloat16
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from nogpu.emulator.machine.lanes import Array
 
 i1, i2, i4, i8 = (np.dtype(f"i{n}") for n in (1, 2, 4, 8))
 u1, u2, u4, u8 = (np.dtype(f"u{n}") for n in (1, 2, 4, 8))
@@ -57,7 +56,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 
 
 def fma32_exact(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c of float32 values as a float64 that rounds to the right float32 in any direction."""
+    """a * b + c of float32 values as a float64 that rounds to the right float32 in any mode."""
     p = np.multiply(a, b, dtype=f8)
     s, e = _two_sum(p, np.broadcast_to(c.astype(f8), np.broadcast_shapes(p.shape, c.shape)))
     return _to_odd(s, np.where(np.isfinite(s), e, 0.0))
@@ -76,7 +75,10 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def fma64(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c in float64, rounded once (Boldo and Melquiond 2008) away from over- and underflow."""
+    """a * b + c in float64, rounded once away from over- and underflow.
+
+    Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008.
+    """
     a, b, c = np.broadcast_arrays(a, b, c)
     plain = a * b + c
     uh, ul = _two_product(a, b)

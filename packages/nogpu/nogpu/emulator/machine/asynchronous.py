@@ -1,7 +1,7 @@
 """cp.async: copies from global to shared memory that are under way until they are waited for.
 
 The data is copied when the instruction runs; that its place counts as pending until the copying
-thread has waited for the group is for those who watch to say. They are told when a copy begins,
+thread has waited for the group is for observers to say. They learn when a copy begins,
 when its own thread has waited for it (then it is an ordinary write of that thread: others still
 need a barrier), and when an mbarrier that waits for it has completed a phase (then it is complete
 for those that waited).
@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine.access import perform
 from nogpu.emulator.machine.events import Access, Stage, Where
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.memory import store_words
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 PhaseAt = Callable[["State", Array], Array]
 
 
@@ -64,13 +64,13 @@ class Copies:
         """cp.async.commit_group."""
         self.commits = self.commits + (np.int32(1) if mask is None else mask.arr)
 
-    def wait(self, left: int, everything: bool, mask: Mask | None) -> None:
-        """cp.async.wait_group: all but the latest `left` groups of each thread are complete."""
+    def wait(self, allowed: int, everything: bool, mask: Mask | None) -> None:
+        """cp.async.wait_group: all but the latest `allowed` groups of each thread are complete."""
         if everything:
             self.commit(mask)
-            left = 0
+            allowed = 0
         for copy in list(self.open):
-            done = copy.group < self.commits - left
+            done = copy.group < self.commits - allowed
             self._finish(copy, done if mask is None else done & mask.arr, Stage.WAITED)
 
     def _finish(self, copy: Copy, done: Array, stage: Stage) -> None:
@@ -200,7 +200,7 @@ def commit_group(state: State, mask: Mask | None) -> None:
         state.copies.commit(mask)
 
 
-def wait_group(state: State, left: int, everything: bool, mask: Mask | None) -> None:
+def wait_group(state: State, allowed: int, everything: bool, mask: Mask | None) -> None:
     """cp.async.wait_group and wait_all."""
     if state.copies is not None:
-        state.copies.wait(left, everything, mask)
+        state.copies.wait(allowed, everything, mask)

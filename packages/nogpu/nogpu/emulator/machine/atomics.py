@@ -14,13 +14,12 @@ import numpy as np
 from nogpu.emulator.machine import arith
 from nogpu.emulator.machine.access import perform
 from nogpu.emulator.machine.events import Access, Served
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.memory import Buffer, Words
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def apply(operation: str, kind: str, old: Array, b: Array, c: Array) -> Array:

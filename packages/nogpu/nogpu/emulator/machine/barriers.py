@@ -12,40 +12,48 @@ import numpy as np
 
 from nogpu.emulator.machine import sync
 from nogpu.emulator.machine.grouping import (
+    BarrierWait,
     Group,
     Pool,
     Running,
     Stop,
-    Waiting,
     answer,
     everywhere,
     go_on,
     push,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.ends import CLUSTER
 from nogpu.errors import EmulationError
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4 = np.dtype("i4")
 BARRIERS = 16
 """Barriers of a block (PTX ISA, barrier)."""
 
 
-def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, result: Any) -> None:
+def arrive_at(
+    state: State, running: Running, pool: Pool, stop: Stop, mask: Group, result: Any
+) -> None:
     """Threads come to a barrier: they wait there, or (bar.arrive) are counted and go on.
 
+    Numbers and threads may differ between warps, as where each warpgroup waits for its turn; who
+    names another barrier waits apart. Source: PTX ISA, barrier.
+
+    Parameters
+    ----------
+    stop: the barrier's place, and where threads go on.
+    mask: who comes.
     result: the number of the barrier, the threads that it takes (None: all of the block), whether
-    this is bar.arrive, what bar.red combines, and whether all lanes of a warp name one barrier
-    (.aligned). Numbers and threads may differ between warps, as where each warpgroup waits for its
-    turn; who names another barrier waits apart. Source: PTX ISA, barrier.
+        this is bar.arrive, what bar.red combines, and whether all lanes of a warp name one barrier
+        (.aligned).
     """
     number, expected, arrive, reduce, aligned = result
     if isinstance(number, int):  # of the cluster
-        running.waiting.append(Waiting(number, running, stop, mask, None))
+        running.at_barriers.append(BarrierWait(number, running, stop, mask, None))
         return
     parts = _parts(state, stop, mask, number, expected)
     if aligned and len(parts) > 1:
@@ -55,10 +63,11 @@ def come(state: State, running: Running, pool: Pool, stop: Stop, mask: Group, re
             warps = state.warps_active(state.within(group)).sum(axis=0)
             warps = warps.reshape(1, 1, state.p, state.q) * 32
             state.arrived[barrier] = state.arrived.get(barrier, 0) + warps
-            sync.left(state, barrier, group)
+            for o in state.observers:
+                o.left(barrier, group)
             push(state, pool, stop.resume, group)
         else:
-            running.waiting.append(Waiting(barrier, running, stop, group, threads, reduce))
+            running.at_barriers.append(BarrierWait(barrier, running, stop, group, threads, reduce))
 
 
 def _parts(
@@ -94,8 +103,9 @@ def _checked(stop: Stop, number: int) -> int:
     """The number of a barrier, one of those that a block has."""
     if not 0 <= number < BARRIERS:
         raise EmulationError(
-            f"line {stop.line}: a barrier with the number {number}: a block has {BARRIERS}, 0 to {BARRIERS - 1}. "
-            "Count them from 0 on, and give the number of a barrier before the number of its threads"
+            f"line {stop.line}: a barrier with the number {number}: a block has {BARRIERS}, 0 to "
+            f"{BARRIERS - 1}. Count them from 0 on, and give the number of a barrier before the "
+            "number of its threads"
         )
     return int(number)
 
@@ -106,33 +116,33 @@ def _judge_warps(state: State, stop: Stop, groups: list[Group]) -> None:
         (state.warps_active(group).astype("i4") for group in groups),
         start=np.zeros((state.warp_shape.warps, state.blocks), "i4"),
     )
-    wrong = often > 1
-    if wrong.any():
-        column = int(np.flatnonzero(wrong.any(axis=0))[0])
-        warp = int(np.flatnonzero(wrong[:, column])[0])
+    split = often > 1
+    if split.any():
+        column = int(np.flatnonzero(split.any(axis=0))[0])
+        warp = int(np.flatnonzero(split[:, column])[0])
         _diverged(
             state,
             stop.line,
-            wrong.any(axis=0).reshape(1, 1, state.p, state.q),
-            f"lanes of warp {warp} of block {state.block_tuple(column)} name different barriers, or different "
-            "numbers of threads. All lanes of a warp must name one (bar.sync, barrier.sync.aligned); compute the "
-            "number from threadIdx.x / 32, not from the lane",
+            split.any(axis=0).reshape(1, 1, state.p, state.q),
+            f"lanes of warp {warp} of block {state.block_tuple(column)} name different barriers, "
+            "or different numbers of threads. All lanes of a warp must name one (bar.sync, "
+            "barrier.sync.aligned); compute the number from threadIdx.x / 32, not from the lane",
         )
 
 
-def _waiting(state: State) -> list[Waiting]:
-    """All that wait at barriers of their block, in the kernel and in the functions that it calls."""
-    return [w for f in everywhere(state) for w in f.waiting if w.barrier != CLUSTER]
+def _waiting(state: State) -> list[BarrierWait]:
+    """All that wait at barriers of their block, in the kernel or a function that it calls."""
+    return [w for f in everywhere(state) for w in f.at_barriers if w.barrier != CLUSTER]
 
 
 def open_complete(state: State) -> bool:
     """Open the barriers whose threads have all come; false if there are none."""
     waiting = _waiting(state)
     if len(waiting) == 1 and waiting[0].threads is None and waiting[0].expected is None:
-        waiting[0].running.waiting = []
+        waiting[0].running.at_barriers = []
         _open(state, waiting, None)
         return True
-    ready: list[Waiting] = []
+    ready: list[BarrierWait] = []
     opened = np.zeros((1, 1, state.p, state.q), bool)
     partial = False
     everyone = state.by_block(state.alive)
@@ -157,7 +167,7 @@ def open_complete(state: State) -> bool:
     return True
 
 
-def _counted(state: State, barrier: int, here: list[Waiting]) -> tuple[Array, Array]:
+def _counted(state: State, barrier: int, here: list[BarrierWait]) -> tuple[Array, Array]:
     """(threads that have come to a barrier, threads that it takes), by block: (1, 1, p, q)."""
     arrived = _together(state, here)
     needed = state.by_block(state.alive)
@@ -174,7 +184,7 @@ def _counted(state: State, barrier: int, here: list[Waiting]) -> tuple[Array, Ar
     return arrived, needed
 
 
-def _together(state: State, here: list[Waiting]) -> Array:
+def _together(state: State, here: list[BarrierWait]) -> Array:
     """Threads of all these, by block: int64 (1, 1, p, q)."""
     return sum(
         (state.by_block(w.threads) for w in here),
@@ -200,12 +210,12 @@ def give_up(state: State) -> bool:
             f"{state.block_tuple(column)} wait at this barrier; the others wait elsewhere or never "
             "come. Every thread of the block must reach the same barrier",
         )
-        w.running.waiting.remove(w)
+        w.running.at_barriers.remove(w)
     _open(state, ready, None)
     return True
 
 
-def take(state: State, here: list[Waiting], done: Array) -> list[Waiting]:
+def take(state: State, here: list[BarrierWait], done: Array) -> list[BarrierWait]:
     """Remove those threads from their barrier that may go on; return them as groups.
 
     done: bool, by block (1, 1, p, q) or by thread (four axes).
@@ -214,20 +224,20 @@ def take(state: State, here: list[Waiting], done: Array) -> list[Waiting]:
     for w in here:
         if done.all():
             out.append(w)
-            w.running.waiting.remove(w)
+            w.running.at_barriers.remove(w)
             continue
         base = w.threads
         go, stay = state.narrowed(base, done), state.narrowed(base, ~done)
         if go is not None and go.n == 0:
             continue
-        w.running.waiting.remove(w)
+        w.running.at_barriers.remove(w)
         out.append(replace(w, mask=go))
         if stay is None or stay.n:
-            w.running.waiting.append(replace(w, mask=stay))
+            w.running.at_barriers.append(replace(w, mask=stay))
     return out
 
 
-def _judge_lines(state: State, ready: list[Waiting]) -> None:
+def _judge_lines(state: State, ready: list[BarrierWait]) -> None:
     """Barriers that opened: all threads of a block should have come, to the same one.
 
     CUDA asks for the same __syncthreads() of the source; which of its copies the compiler made
@@ -258,8 +268,8 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
             state,
             line,
             mixed,
-            f"threads of block {state.block_tuple(_first(mixed))} meet here and {where}: they wait at "
-            "different barriers. Every thread of the block must reach the same one",
+            f"threads of block {state.block_tuple(_first(mixed))} meet here and {where}: they wait "
+            "at different barriers. Every thread of the block must reach the same one",
             other_line=first,
         )
     gone = (total > 0) & (total < state.threads)
@@ -270,9 +280,9 @@ def _judge_meeting(state: State, counts: dict[tuple[int, tuple[str, ...]], Array
             first,
             gone,
             f"{state.threads - total.reshape(-1)[column]} of {state.threads} threads of block "
-            f"{state.block_tuple(column)} never reach this barrier: they have returned, or an if or the end "
-            "of a loop led them past it. Every thread of the block must reach it: guard its loads and stores "
-            "instead",
+            f"{state.block_tuple(column)} never reach this barrier: they have returned, or an if "
+            "or the end of a loop led them past it. Every thread of the block must reach it: "
+            "guard its loads and stores instead",
         )
 
 
@@ -293,28 +303,30 @@ def _diverged(state: State, line: int, blocks: Array, message: str, other_line: 
     )
 
 
-def _open(state: State, ready: list[Waiting], opened: Array | None) -> None:
+def _open(state: State, ready: list[BarrierWait], opened: Array | None) -> None:
     """Resume the threads of open barriers. opened: blocks whose interval ends (None: all)."""
-    state.fruitless = 0
+    state.failed_polls = 0
     frames = everywhere(state)
     if opened is None or opened.any():
-        sync.interval(state, opened, any(f.waiting or f.parked or f.held for f in frames))
+        others = any(f.at_barriers or f.parked or f.at_gates for f in frames)
+        for o in state.observers:
+            o.interval(opened, others)
     for w in ready:
         if w.reduce is not None:
             _reduce(state, ready, w)
     resume(state, ready)
 
 
-def resume(state: State, ready: list[Waiting]) -> None:
+def resume(state: State, ready: list[BarrierWait]) -> None:
     """Let groups that have waited go on behind their barrier."""
-    state.fruitless = 0
+    state.failed_polls = 0
     for running in everywhere(state):
         groups = [(w.stop.resume, w.mask) for w in ready if w.running is running]
         if groups:
             go_on(state, running, groups)
 
 
-def _reduce(state: State, ready: list[Waiting], w: Waiting) -> None:
+def _reduce(state: State, ready: list[BarrierWait], w: BarrierWait) -> None:
     """bar.red: combine the predicates of all threads of each block at this barrier."""
     assert w.reduce is not None
     operation, register, _ = w.reduce

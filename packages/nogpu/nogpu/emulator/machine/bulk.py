@@ -2,7 +2,7 @@
 memory, and rows between the shared memories of a cluster.
 
 One thread asks; the engine copies. The bytes move when the instruction runs; that they are under
-way until they have been waited for is for those who watch to say. A copy to shared memory counts
+way until they have been waited for is for observers to say. A copy to shared memory counts
 its bytes at an mbarrier, whose phase it keeps open; a copy from shared memory belongs to a group of
 its thread, which waits for it. Source: PTX ISA, "Data Movement and Conversion Instructions:
 Asynchronous copy, bulk and tensor".
@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine import clusters, faults, mbarrier
-from nogpu.emulator.machine.accused import Who, accuse
 from nogpu.emulator.machine.atomics import apply
+from nogpu.emulator.machine.attribution import Offender, accuse, offender_among
 from nogpu.emulator.machine.events import Bulk, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.tensor_maps import Placed, map_at
 from nogpu.emulator.ptx import words as words_ptx
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 PIECE = 16
 """Bytes of the chunks in which the engine moves memory: a swizzle keeps them whole."""
@@ -54,27 +54,67 @@ def swizzled(address: Array, swizzle: int) -> Array:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Requests:
     """Threads that ask for a copy: flat arrays, and for each of them its values."""
 
     thread: Array
     column: Array
     values: tuple[Array, ...]
 
-    def only(self, chosen: Array) -> _Asked:
+    def only(self, chosen: Array) -> _Requests:
         """Some of them."""
-        return _Asked(
+        return _Requests(
             self.thread[chosen], self.column[chosen], tuple(v[chosen] for v in self.values)
         )
 
+    def offender(self, state: State, bad: Array) -> tuple[int, Offender]:
+        """The first bad one: its place, and its thread for all bad ones."""
+        return offender_among(state, self.thread, self.column, bad)
 
-def _asked(state: State, mask: Mask | None, *values: Array) -> _Asked:
+
+def _requests_of(state: State, mask: Mask | None, *values: Array) -> _Requests:
     chosen = np.broadcast_to(array_of(mask), state.shape)
 
     def flat(value: Array) -> Array:
         return np.broadcast_to(value, state.shape)[chosen].astype(np.int64)
 
-    return _Asked(flat(state.thread), flat(state.block_index), tuple(flat(v) for v in values))
+    return _Requests(flat(state.thread), flat(state.block_index), tuple(flat(v) for v in values))
+
+
+def _shared_event(
+    state: State,
+    site: Site,
+    requests: _Requests,
+    offset: Array,
+    *,
+    writes: bool,
+    owner: Array | None = None,
+    barrier: Array | None = None,
+    receiver: Array | None = None,
+) -> Bulk:
+    """A copy that begins to read or write pieces of shared memory. owner: None, the own block's."""
+    part = site.as_(space="shared", op="store" if writes else "load")
+    thread, column = requests.thread, requests.column
+    owner = column if owner is None else owner
+    place = thread, column, owner, offset, PIECE, None, Stage.BEGUN
+    return Bulk(part, "shared", state.shared, writes, *place, barrier=barrier, receiver=receiver)
+
+
+def _global_event(
+    site: Site,
+    buffer: Buffer,
+    requests: _Requests,
+    offset: Array,
+    there: Array | None = None,
+    operation: str | None = None,
+) -> Bulk:
+    """A read of pieces of an array; with an operation ("": a copy) what is written there."""
+    part = site.as_(space="global", op="load")
+    if operation is not None:
+        part = _written_by(site, operation)
+    thread, column = requests.thread, requests.column
+    writes = operation is not None
+    return Bulk(part, "global", buffer, writes, thread, column, column, offset, PIECE, there)
 
 
 def _in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, Array]:
@@ -90,7 +130,7 @@ def _in_shared(state: State, site: Site, address: Array) -> tuple[Array, Array, 
 
 
 def receivers(
-    state: State, site: Site, asked: _Asked, code: Array, targets: Array, several: bool
+    state: State, site: Site, requests: _Requests, code: Array, targets: Array, several: bool
 ) -> tuple[Array, Array]:
     """(which request, whose shared memory) of each copy that requests make: flat.
 
@@ -103,20 +143,20 @@ def receivers(
         bits = targets[:, None] >> np.arange(16) & 1
         request, rank = np.nonzero(bits)
     if not several and not code.any():
-        return request, asked.column
+        return request, requests.column
     size = clusters.of(state).size
     nobody = rank >= size
     if nobody.any():
-        i = int(request[int(np.argmax(nobody))])
-        lane = Who(state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(nobody)))
+        i, lane = requests.only(request).offender(state, nobody)
         accuse(
             "out-of-bounds",
             site.line,
             lane,
-            f"{lane} copies to the block of rank {int(rank[np.argmax(nobody)])} of its cluster, which has {size} blocks",
+            f"{lane} copies to the block of rank {int(rank[i])} of its cluster, which has {size} "
+            "blocks",
         )
         request, rank = request[~nobody], rank[~nobody]
-    column = asked.column[request]
+    column = requests.column[request]
     owner = clusters.column_of(state, column, rank)
     return request, np.where(rank < 0, column, owner)
 
@@ -135,7 +175,7 @@ class _Open:
 
 
 class Stores:
-    """Copies from shared memory under way in a batch of blocks, by group of the thread that asked."""
+    """Copies from shared memory under way in a batch of blocks, by group of their thread."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -150,25 +190,25 @@ class Stores:
         """Threads (bool, threads x blocks) close a group."""
         self.commits = self.commits + chosen
 
-    def wait(self, left: int, chosen: Array) -> None:
-        """All but the latest `left` groups of these threads have read their shared memory."""
+    def wait(self, allowed: int, chosen: Array) -> None:
+        """All but the latest `allowed` groups of these threads have read their shared memory."""
         for copy in list(self.open):
             e = copy.event
             now = self.commits[e.thread, e.column]
-            done = chosen[e.thread, e.column] & (copy.group < now - left)
+            done = chosen[e.thread, e.column] & (copy.group < now - allowed)
             if not done.any():
                 continue
-            self.state.publish_bulk(_rows_of(e, done, Stage.WAITED))
+            self.state.publish_bulk(rows_of(e, done, Stage.WAITED))
             if done.all():
                 self.open.remove(copy)
             else:
-                copy.event, copy.group = _rows_of(e, ~done, e.stage), copy.group[~done]
+                copy.event, copy.group = rows_of(e, ~done, e.stage), copy.group[~done]
 
     def never_waited(self) -> None:
-        """The blocks end: what still reads their shared memory may read what is no longer theirs."""
+        """The blocks end: report copies that may still read their shared memory."""
         for copy in self.open:
             e, s = copy.event, self.state
-            lane = Who(s, int(e.thread[0]), int(e.column[0]), len(e.thread))
+            lane = Offender(s, int(e.thread[0]), int(e.column[0]), len(e.thread))
             closed = bool((copy.group < self.commits[e.thread, e.column]).any())
             what = (
                 "waited for it (cp.async.bulk.wait_group)"
@@ -179,12 +219,13 @@ class Stores:
                 "race",
                 e.site.line,
                 lane,
-                f"{lane} ends while the copy engine still reads shared memory for it: nobody has {what}. The "
-                "shared memory of a block that has ended is another's. Wait for the group before the end",
+                f"{lane} ends while the copy engine still reads shared memory for it: nobody has "
+                f"{what}. The shared memory of a block that has ended is another's. Wait for the "
+                "group before the end",
             )
 
 
-def _rows_of(event: Bulk, chosen: Array, stage: Stage) -> Bulk:
+def rows_of(event: Bulk, chosen: Array, stage: Stage) -> Bulk:
     """Some requests of an event."""
 
     def part(a: Array | None) -> Array | None:
@@ -215,12 +256,12 @@ def commit_bulk(state: State, mask: Mask | None) -> None:
         state.stores.commit(_chosen(state, state.within(mask)))
 
 
-def wait_bulk(state: State, left: int, mask: Mask | None) -> None:
+def wait_bulk(state: State, allowed: int, mask: Mask | None) -> None:
     """cp.async.bulk.wait_group and its form .read: the sources of all but the latest groups are
     read.
     """
     if state.stores is not None:
-        state.stores.wait(left, _chosen(state, state.within(mask)))
+        state.stores.wait(allowed, _chosen(state, state.within(mask)))
 
 
 # -- boxes of tensors ----------------------------------------------------------------------------
@@ -244,7 +285,7 @@ def _boxes(placed: Placed, start: Sequence[Array], base: Array, absolute: Array)
     """start: first element along each axis, the fastest first. base, absolute: where in shared
     memory.
     """
-    m, n = placed.described, len(base)
+    m, n = placed.description, len(base)
     axes = [
         s[:, None] + np.arange(b) for s, b in zip(start[::-1], m.box, strict=True)
     ]  # slowest axis first, as in NumPy
@@ -275,37 +316,35 @@ def _pieces(boxes: _Boxes, itemsize: int) -> tuple[Array, Array]:
 
 
 def _fits(
-    state: State, site: Site, asked: _Asked, base: Array, absolute: Array, size: int
+    state: State, site: Site, requests: _Requests, base: Array, absolute: Array, size: int
 ) -> Array:
-    """Which boxes lie in a block's shared memory and begin where they may; the others are findings."""
+    """Which boxes lie in a block's shared memory and are aligned; the others are findings."""
     total = state.launch.shared_bytes
     outside = (base < 0) | (base + size > total)
-    crooked = ~outside & (absolute % _ALIGNED != 0)
+    misaligned = ~outside & (absolute % _ALIGNED != 0)
     for kind, bad, what in (
         (
             "out-of-bounds",
             outside,
             f"reaches outside the {total} bytes of shared memory of the block",
         ),
-        ("misaligned", crooked, f"does not begin at a multiple of {_ALIGNED} bytes"),
+        ("misaligned", misaligned, f"does not begin at a multiple of {_ALIGNED} bytes"),
     ):
         if not bad.any():
             continue
-        i = int(np.argmax(bad))
-        lane = Who(state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(bad)))
+        i, lane = requests.offender(state, bad)
         name, where = state.shared_name(int(base[i]))
-        accuse(
-            kind, site.line, lane, f"{lane} copies a box of {size} bytes at {where}: it {what}",
-            array=name, index=where,
-        )  # fmt: skip
-    return np.asarray(~(outside | crooked))
+        message = f"{lane} copies a box of {size} bytes at {where}: it {what}"
+        accuse(kind, site.line, lane, message, array=name, index=where)
+    return np.asarray(~(outside | misaligned))
 
 
-def _by_map(state: State, line: int, asked: _Asked) -> list[tuple[Placed, _Asked]]:
+def _by_map(state: State, line: int, requests: _Requests) -> list[tuple[Placed, _Requests]]:
     """Requests by the tensor map that they name, their first value."""
-    address = asked.values[0]
+    address = requests.values[0]
     return [
-        (map_at(state.launch, int(a), line), asked.only(address == a)) for a in np.unique(address)
+        (map_at(state.launch, int(a), line), requests.only(address == a))
+        for a in np.unique(address)
     ]
 
 
@@ -322,56 +361,65 @@ def load_box(
 ) -> None:
     """cp.async.bulk.tensor from global to shared memory: a box, counted at an mbarrier.
 
-    start: first element along each axis, the fastest first. targets: blocks of the cluster, a bit
-    each; None: the own one. What lies outside the tensor arrives as the map's fill, and counts.
+    What lies outside the tensor arrives as the map's fill, and counts.
+
+    Parameters
+    ----------
+    number, barrier_number: of the sites that write shared memory and count at the mbarrier.
+    to, barrier: addresses in shared memory.
+    tensor_map: its generic address.
+    start: first element along each axis, the fastest first.
+    targets: blocks of the cluster, a bit each; None: the own one.
     """
     base = state.within(mask)
     if base is not None and not base.n:
         return
     site, at_barrier = state.sites[number], state.sites[barrier_number]
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
-    every = _asked(state, base, tensor_map, to, barrier, everyone, *start)
-    for placed, asked in _by_map(state, site.line, every):
+    every = _requests_of(state, base, tensor_map, to, barrier, everyone, *start)
+    for placed, requests in _by_map(state, site.line, every):
         _right_axes(placed, len(start), site)
-        into, absolute, code = _in_shared(state, site, asked.values[1])
-        fits = _fits(state, site, asked, into, absolute, placed.box_bytes)
-        boxes = _boxes(placed, asked.values[4:], into, absolute)
-        values = _taken(placed, boxes)
+        into, absolute, code = _in_shared(state, site, requests.values[1])
+        fits = _fits(state, site, requests, into, absolute, placed.box_bytes)
+        boxes = _boxes(placed, requests.values[4:], into, absolute)
+        values = _elements_of(placed, boxes)
         offset, there = _pieces(boxes, placed.itemsize)
-        state.publish_bulk(
-            Bulk(site.as_(space="global", op="load"), "global", placed.buffer, False, asked.thread,
-                 asked.column, asked.column, offset, PIECE, there)
-        )  # fmt: skip
-        at, _, at_code = _in_shared(state, at_barrier, asked.values[2])
-        request, owner = receivers(state, site, asked, code, asked.values[3], targets is not None)
+        state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there))
+        at, _, at_code = _in_shared(state, at_barrier, requests.values[2])
+        request, owner = receivers(
+            state, site, requests, code, requests.values[3], targets is not None
+        )
         if targets is None and (at_code != code).any():
             raise EmulationError(
-                f"line {site.line}: the box goes to one block of the cluster and its bytes are counted in another: the "
+                f"line {site.line}: the box goes to one block of the cluster and its bytes are "
+                "counted in another: the "
                 "mbarrier lies in the shared memory that the box is copied to"
             )
         sound = fits[request]
-        event = Bulk(
-            site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread[request][sound],
-            asked.column[request][sound], owner[sound], boxes.shared[request][sound], PIECE, None, Stage.BEGUN,
-            barrier=at[request][sound],
-        )  # fmt: skip
-        _put_shared(state, event, values[request][sound])
-        mbarrier.complete_bytes(
-            state, at_barrier, at[request], owner, np.full(len(request), placed.box_bytes), asked.thread[request],
-            asked.column[request],
-        )  # fmt: skip
+        which = request[sound]
+        event = _shared_event(
+            state,
+            site,
+            requests.only(which),
+            boxes.shared[which],
+            writes=True,
+            owner=owner[sound],
+            barrier=at[which],
+        )
+        _put_shared(state, event, values[which])
+        _land(state, at_barrier, requests.only(request), at[request], owner, placed.box_bytes)
 
 
-def _right_axes(placed: Placed, given: int, site: Site) -> None:
-    have = len(placed.described.box)
-    if given != have:
+def _right_axes(placed: Placed, count: int, site: Site) -> None:
+    have = len(placed.description.box)
+    if count != have:
         raise EmulationError(
-            f"line {site.line}: the copy names a place by {given} coordinates, and its tensor map describes "
-            f"an array of {have} axes ({placed.buffer.name})"
+            f"line {site.line}: the copy names a place by {count} coordinates, and its tensor map "
+            f"describes an array of {have} axes ({placed.buffer.name})"
         )
 
 
-def _taken(placed: Placed, boxes: _Boxes) -> Array:
+def _elements_of(placed: Placed, boxes: _Boxes) -> Array:
     """The words of boxes, piece after piece: uint32 (n, pieces, 4)."""
     unit = np.dtype(f"u{placed.itemsize}")
     data = placed.buffer.view(unit)
@@ -388,6 +436,14 @@ def _put_shared(state: State, event: Bulk, words: Array) -> None:
     state.launch.stored(event.site)
     row = (event.offset >> 2)[:, :, None] + np.arange(4)
     state.shared.data[row, event.owner[:, None, None]] = words
+
+
+def _land(
+    state: State, site: Site, requests: _Requests, barrier: Array, owner: Array, nbytes: int
+) -> None:
+    """The bytes of copies are there: count them at the mbarriers of the blocks that got them."""
+    counts = np.full(len(owner), nbytes)
+    mbarrier.complete_bytes(state, site, barrier, owner, counts, requests.thread, requests.column)
 
 
 def _read_shared(state: State, event: Bulk) -> Array:
@@ -425,7 +481,7 @@ def _kind_of(placed: Placed, site: Site, operation: str) -> str:
     """PTX's type of a tensor's elements, in which a reduction works; "" for a copy."""
     if not operation:
         return ""
-    dtype = placed.described.array.dtype
+    dtype = placed.description.array.dtype
     kind = _KINDS.get(dtype.str[1:], "")
     sums, floats = operation == "add", kind in _FLOATS
     fits = kind and (
@@ -433,9 +489,9 @@ def _kind_of(placed: Placed, site: Site, operation: str) -> str:
     )
     if not fits or (operation in ("inc", "dec") and kind != "u32"):
         raise EmulationError(
-            f"line {site.line}: the copy engine does not do .{operation} with {dtype} ({placed.buffer.name}). Floats "
-            "take .add, those of two bytes .min and .max too, whole numbers of four or eight bytes all but .inc and "
-            ".dec, which take uint32"
+            f"line {site.line}: the copy engine does not do .{operation} with {dtype} "
+            f"({placed.buffer.name}). Floats take .add, those of two bytes .min and .max too, "
+            "whole numbers of four or eight bytes all but .inc and .dec, which take uint32"
         )
     return kind
 
@@ -471,28 +527,24 @@ def store_box(
     if base is not None and not base.n:
         return
     site = state.sites[number]
-    for placed, every in _by_map(state, site.line, _asked(state, base, tensor_map, source, *start)):
+    for placed, every in _by_map(
+        state, site.line, _requests_of(state, base, tensor_map, source, *start)
+    ):
         _right_axes(placed, len(start), site)
         if placed.buffer.read_only:
             faults.report_read_only(state, site, placed.buffer)
             continue
         at, absolute, _ = _in_shared(state, site, every.values[1])
         fits = _fits(state, site, every, at, absolute, placed.box_bytes)
-        asked, at, absolute = every.only(fits), at[fits], absolute[fits]
+        requests, at, absolute = every.only(fits), at[fits], absolute[fits]
         if not len(at):
             continue
-        boxes = _boxes(placed, asked.values[2:], at, absolute)
-        event = Bulk(
-            site.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
-            asked.column, boxes.shared, PIECE, None, Stage.BEGUN,
-        )  # fmt: skip
+        boxes = _boxes(placed, requests.values[2:], at, absolute)
+        event = _shared_event(state, site, requests, boxes.shared, writes=False)
         _begin_store(state, event)
         words = _read_shared(state, event)
         offset, there = _pieces(boxes, placed.itemsize)
-        state.publish_bulk(
-            Bulk(_written_by(site, operation), "global", placed.buffer, True, asked.thread,
-                 asked.column, asked.column, offset, PIECE, there)
-        )  # fmt: skip
+        state.publish_bulk(_global_event(site, placed.buffer, requests, offset, there, operation))
         state.launch.stored(site)
         kind = _kind_of(placed, site, operation)
         unit = words_ptx.NUMPY[kind] if kind else f"u{placed.itemsize}"
@@ -511,35 +563,32 @@ def store_box(
 
 
 def _rows(
-    state: State, site: Site, asked: _Asked, shared: Array, size: Array
+    state: State, site: Site, requests: _Requests, shared: Array, size: Array
 ) -> list[tuple[int, Array]]:
     """Requests by their size in bytes; sizes and places that do not fit are findings and are left
     out.
     """
     total = state.launch.shared_bytes
-    crooked = (size % PIECE != 0) | (shared % PIECE != 0)
-    outside = ~crooked & ((shared < 0) | (shared + size > total))
+    misaligned = (size % PIECE != 0) | (shared % PIECE != 0)
+    outside = ~misaligned & ((shared < 0) | (shared + size > total))
     for kind, bad, what in (
-        ("misaligned", crooked, f"size and address are multiples of {PIECE}"),
+        ("misaligned", misaligned, f"size and address are multiples of {PIECE}"),
         ("out-of-bounds", outside, f"a block has {total} bytes of shared memory"),
     ):
         if bad.any():
-            i = int(np.argmax(bad))
-            lane = Who(
-                state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(bad))
-            )
+            i, lane = requests.offender(state, bad)
             name, where = state.shared_name(int(shared[i]))
-            accuse(kind, site.line, lane, f"{lane} copies {size[i]} bytes at {where}: {what}",
-                   array=name, index=where)  # fmt: skip
-    sound = ~(crooked | outside) & (size > 0)
+            message = f"{lane} copies {size[i]} bytes at {where}: {what}"
+            accuse(kind, site.line, lane, message, array=name, index=where)
+    sound = ~(misaligned | outside) & (size > 0)
     return [(int(n), np.flatnonzero(sound & (size == n))) for n in np.unique(size[sound])]
 
 
 def _buffers(
-    state: State, site: Site, asked: _Asked, address: Array, size: int
+    state: State, site: Site, requests: _Requests, address: Array, size: int
 ) -> list[tuple[Buffer, Array, Array]]:
     """[(array, which requests mean it, byte offsets)]; what lies outside an array is a finding."""
-    found = []
+    parts = []
     slots = np.array([id(state.launch.heap.at(int(a))) for a in address])
     for slot in np.unique(slots):
         here = np.flatnonzero(slots == slot)
@@ -549,22 +598,19 @@ def _buffers(
         if buffer is not None:
             bad = (offset < 0) | (offset + size > buffer.nbytes) | (offset % PIECE != 0)
         if bad.any():
-            i = here[int(np.argmax(bad))]
-            lane = Who(
-                state, int(asked.thread[i]), int(asked.column[i]), int(np.count_nonzero(bad))
-            )
+            place, lane = requests.only(here).offender(state, bad)
+            i = here[place]
             name = buffer.name if buffer else ""
             index = buffer.index_text(int(address[i]) - buffer.base) if buffer else ""
-            accuse(
-                "out-of-bounds", site.line, lane,
-                f"{lane} copies {size} bytes from or to {index or hex(int(address[i]))}, which "
-                + (f"do not lie in {name} ({buffer.nbytes} bytes) at a multiple of {PIECE}"
-                   if buffer else "belongs to no array"),
-                array=name, index=index,
-            )  # fmt: skip
+            why = "belongs to no array"
+            if buffer:
+                why = f"do not lie in {name} ({buffer.nbytes} bytes) at a multiple of {PIECE}"
+            at = index or hex(int(address[i]))
+            message = f"{lane} copies {size} bytes from or to {at}, which {why}"
+            accuse("out-of-bounds", site.line, lane, message, array=name, index=index)
         if buffer is not None and not bad.all():
-            found.append((buffer, here[~bad], offset[~bad]))
-    return found
+            parts.append((buffer, here[~bad], offset[~bad]))
+    return parts
 
 
 def load_row(
@@ -587,34 +633,33 @@ def load_row(
         return
     site, at_barrier = state.sites[number], state.sites[barrier_number]
     everyone = np.zeros((1, 1, 1, 1), np.int64) if targets is None else targets
-    every = _asked(state, base, source, to, size, barrier, everyone)
+    every = _requests_of(state, base, source, to, size, barrier, everyone)
     into = _in_shared(state, site, every.values[1])[0]
     offset_of = state.sites[from_number].offset
     for count, which in _rows(state, site, every, into, every.values[2]):
         piece = np.arange(0, count, PIECE)
         part, at = every.only(which), into[which]
         for buffer, here, offset in _buffers(state, site, part, part.values[0] + offset_of, count):
-            asked = part.only(here)
-            state.publish_bulk(
-                Bulk(site.as_(space="global", op="load"), "global", buffer, False, asked.thread,
-                     asked.column, asked.column, offset[:, None] + piece, PIECE)
-            )  # fmt: skip
+            requests = part.only(here)
+            state.publish_bulk(_global_event(site, buffer, requests, offset[:, None] + piece))
             words = buffer.view(np.dtype("u1")).take(offset[:, None] + np.arange(count))
             words = np.ascontiguousarray(words).view(np.uint32).reshape(len(here), -1, 4)
-            counts_at, _, code = _in_shared(state, at_barrier, asked.values[3])
+            counts_at, _, code = _in_shared(state, at_barrier, requests.values[3])
             request, owner = receivers(
-                state, site, asked, code, asked.values[4], targets is not None
+                state, site, requests, code, requests.values[4], targets is not None
             )
-            event = Bulk(
-                site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread[request],
-                asked.column[request], owner, (at[here][:, None] + piece)[request], PIECE, None, Stage.BEGUN,
-                barrier=counts_at[request],
-            )  # fmt: skip
+            requests, counts_at = requests.only(request), counts_at[request]
+            event = _shared_event(
+                state,
+                site,
+                requests,
+                (at[here][:, None] + piece)[request],
+                writes=True,
+                owner=owner,
+                barrier=counts_at,
+            )
             _put_shared(state, event, words[request])
-            mbarrier.complete_bytes(
-                state, at_barrier, counts_at[request], owner, np.full(len(request), count),
-                asked.thread[request], asked.column[request],
-            )  # fmt: skip
+            _land(state, at_barrier, requests, counts_at, owner, count)
 
 
 def store_row(
@@ -637,7 +682,7 @@ def store_row(
     if base is not None and not base.n:
         return
     site, reads = state.sites[number], state.sites[from_number]
-    every = _asked(state, base, to, source, size)
+    every = _requests_of(state, base, to, source, size)
     at = _in_shared(state, reads, every.values[1])[0]
     for count, which in _rows(state, site, every, at, every.values[2]):
         piece = np.arange(0, count, PIECE)
@@ -645,17 +690,14 @@ def store_row(
         for buffer, here, offset in _buffers(
             state, site, part, part.values[0] + site.offset, count
         ):
-            asked = part.only(here)
-            event = Bulk(
-                site.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
-                asked.column, at[which][here][:, None] + piece, PIECE, None, Stage.BEGUN,
-            )  # fmt: skip
+            requests = part.only(here)
+            pieces = at[which][here][:, None] + piece
+            event = _shared_event(state, site, requests, pieces, writes=False)
             _begin_store(state, event)
             words = _read_shared(state, event)
             state.publish_bulk(
-                Bulk(_written_by(site, operation), "global", buffer, True, asked.thread,
-                     asked.column, asked.column, offset[:, None] + piece, PIECE)
-            )  # fmt: skip
+                _global_event(site, buffer, requests, offset[:, None] + piece, None, operation)
+            )
             state.launch.stored(site)
             unit = np.dtype(words_ptx.NUMPY[kind] if operation else "u1")
             values = np.ascontiguousarray(words).reshape(len(here), -1).view(unit)
@@ -685,40 +727,49 @@ def pass_row(
     if base is not None and not base.n:
         return
     site, reads, at_barrier = (state.sites[n] for n in (number, from_number, barrier_number))
-    every = _asked(state, base, source, to, size, barrier)
+    every = _requests_of(state, base, source, to, size, barrier)
     away = _in_shared(state, reads, every.values[0])[0]
     into, _, code = _in_shared(state, site, every.values[1])
     counts_at, _, counted_in = _in_shared(state, at_barrier, every.values[3])
     if (counted_in != code).any():
         raise EmulationError(
-            f"line {site.line}: the bytes go to one block of the cluster and are counted in another: the mbarrier "
-            "lies in the shared memory that they are copied to. Take both addresses from mapa with the same rank"
+            f"line {site.line}: the bytes go to one block of the cluster and are counted in "
+            "another: the mbarrier lies in the shared memory that they are copied to. Take both "
+            "addresses from mapa with the same rank"
         )
     fits = {int(i) for _, which in _rows(state, site, every, into, every.values[2]) for i in which}
     nowhere = np.zeros_like(code)
     for count, sound in _rows(state, site, every, away, every.values[2]):
         which = np.array([i for i in sound if int(i) in fits], np.int64)
-        asked = every.only(which)
-        request, owner = receivers(state, site, asked, code[which], nowhere, False)
+        requests = every.only(which)
+        request, owner = receivers(state, site, requests, code[which], nowhere, False)
         if not len(request):
             continue
-        asked, which = asked.only(request), which[request]
+        requests, which = requests.only(request), which[request]
         piece = np.arange(0, count, PIECE)
-        read = Bulk(
-            reads.as_(space="shared", op="load"), "shared", state.shared, False, asked.thread, asked.column,
-            asked.column, away[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
+        barriers = counts_at[which]
+        read = _shared_event(
+            state,
+            reads,
+            requests,
+            away[which][:, None] + piece,
+            writes=False,
+            barrier=barriers,
             receiver=owner,
-        )  # fmt: skip
+        )
         state.publish_bulk(read)
         words = _read_shared(state, read)
-        event = Bulk(
-            site.as_(space="shared", op="store"), "shared", state.shared, True, asked.thread, asked.column,
-            owner, into[which][:, None] + piece, PIECE, None, Stage.BEGUN, barrier=counts_at[which],
-        )  # fmt: skip
+        event = _shared_event(
+            state,
+            site,
+            requests,
+            into[which][:, None] + piece,
+            writes=True,
+            owner=owner,
+            barrier=barriers,
+        )
         _put_shared(state, event, words)
-        mbarrier.complete_bytes(
-            state, at_barrier, counts_at[which], owner, np.full(len(which), count), asked.thread, asked.column
-        )  # fmt: skip
+        _land(state, at_barrier, requests, barriers, owner, count)
 
 
 def init_fence(state: State, mask: Mask | None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import spinning
-from nogpu.emulator.machine.accused import accuse, who
+from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.grouping import (
     Call,
     Group,
@@ -23,6 +23,7 @@ from nogpu.emulator.machine.grouping import (
     name_threads,
     push,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.ptx import ends
 from nogpu.emulator.ptx.layout import LOCAL_WINDOW
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Block
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _MAX_DEPTH = 32
 _MAX_OUTPUT = 200  # printed lines that are kept
@@ -50,7 +50,7 @@ def call_function(
     locals_size: int,
     mask: Mask | None,
 ) -> None:
-    """Threads of a mask come to the call of a device function, which runs when the block has ended."""
+    """Threads come to the call of a device function, which runs when the block has ended."""
     if mask is not None and mask.n == 0:
         for r in returns:
             frame.setdefault(r, _nothing())
@@ -85,8 +85,8 @@ def _enter(state: State, caller: Running, block: Block, call: Call) -> None:
     depth = caller.depth + 1
     if depth > _MAX_DEPTH:
         raise EmulationError(
-            f"device functions call each other {_MAX_DEPTH} levels deep at {call.name!r}. Use a loop "
-            "instead of recursion"
+            f"device functions call each other {_MAX_DEPTH} levels deep at {call.name!r}. Use a "
+            "loop instead of recursion"
         )
     program = state.launch.program.functions[call.name]
     inside = Running(
@@ -130,8 +130,8 @@ def leave(state: State, running: Running, gone: Group, whole: bool) -> None:
         return
     running.returned.append(gone)
     everyone = state.count(gone) == state.count(caller.live)
-    for name, held in zip(call.returns, call.results, strict=False):
-        values = running.frame.get(held, {})
+    for name, result in zip(call.returns, call.results, strict=False):
+        values = running.frame.get(result, {})
         if everyone:
             caller.frame[name] = dict(values)
         else:
@@ -188,8 +188,8 @@ def call_pointed(
         callee = state.launch.program.module.functions[name]
         if (len(callee.params), len(callee.returns)) != (len(actual), len(returns)):
             raise EmulationError(
-                f"line {line}: {name!r} is called through a pointer with {len(actual)} arguments and "
-                f"takes {len(callee.params)}. Cast the pointer to the function's own type"
+                f"line {line}: {name!r} is called through a pointer with {len(actual)} arguments "
+                f"and takes {len(callee.params)}. Cast the pointer to the function's own type"
             )
         formal = tuple(p.name for p in callee.params)
         formal_returns = tuple(p.name for p in callee.returns)
@@ -199,13 +199,13 @@ def call_pointed(
 
 
 def _no_function(state: State, address: int, line: int, mask: Mask | None) -> None:
-    lane = who(state, array_of(mask))
+    lane = first_offender(state, array_of(mask))
     accuse(
         "out-of-bounds",
         line,
         lane,
-        f"{lane} calls through a pointer that holds {address:#x}, which is no device function. Set the "
-        "pointer in device code: an address taken on the host means nothing there",
+        f"{lane} calls through a pointer that holds {address:#x}, which is no device function. Set "
+        "the pointer in device code: an address taken on the host means nothing there",
     )
 
 
@@ -256,9 +256,9 @@ def _formatted(state: State, pattern: str, memory: Any, place: int, lane: int) -
     def word(at: int) -> int:
         return int(memory.data[at >> 2, lane]) if 0 <= at <= memory.nbytes - 4 else 0
 
-    def replace(found: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         nonlocal place
-        letter, spec = found.group(1), found.group(0)
+        letter, spec = match.group(1), match.group(0)
         if letter == "%":
             return "%"
         flags = re.sub(r"(hh|h|ll|l|z|j|t|L)(?=[a-zA-Z]$)", "", spec)
@@ -297,7 +297,7 @@ def assert_failed(
     """assert(): a finding, and the threads go on."""
     if mask is not None and mask.n == 0:
         return
-    lane = who(state, array_of(mask))
+    lane = first_offender(state, array_of(mask))
     text = _c_string(state, lane.value(frame[actual[0]][0]))
     accuse("assert", line, lane, f"assert({text}) fails for {lane}")
 
@@ -306,10 +306,10 @@ def trapped(state: State, line: int, mask: Mask | None) -> None:
     """trap: a finding; these threads end, the others go on."""
     if mask is not None and mask.n == 0:
         return
-    lane = who(state, array_of(mask))
+    lane = first_offender(state, array_of(mask))
     why = (
-        "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes it. "
-        "End the kernel there, and launch a second one for what follows"
+        "this_grid().sync() needs a cooperative launch, and this is a normal one, as <<<>>> makes "
+        "it. End the kernel there, and launch a second one for what follows"
         if state.launch.program.cooperative
         else "A GPU stops the launch with an error here"
     )

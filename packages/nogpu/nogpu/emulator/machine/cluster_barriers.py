@@ -7,13 +7,14 @@ arrived. Source: PTX ISA, barrier.cluster.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nogpu.emulator.machine import barriers, clusters, sync
-from nogpu.emulator.machine.accused import accuse, who
-from nogpu.emulator.machine.grouping import Waiting, everywhere
+from nogpu.emulator.machine import barriers, clusters
+from nogpu.emulator.machine.attribution import accuse, first_offender
+from nogpu.emulator.machine.grouping import BarrierWait, everywhere
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.ptx.ends import CLUSTER
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _NONE = -1
 
@@ -56,16 +56,18 @@ def cluster_arrive(state: State, line: int, mask: Mask | None) -> None:
     here = np.broadcast_to(array_of(mask), state.shape)
     twice = here & (m.ticket != _NONE)
     if twice.any():
-        lane = who(state, twice)
+        lane = first_offender(state, twice)
         accuse(
             "divergent-barrier",
             line,
             lane,
-            f"{lane} arrives at the barrier of its cluster again, and has not waited since it arrived last. "
-            "Let each barrier.cluster.arrive be followed by one barrier.cluster.wait of the same thread",
+            f"{lane} arrives at the barrier of its cluster again, and has not waited since it "
+            "arrived last. Let each barrier.cluster.arrive be followed by one "
+            "barrier.cluster.wait of the same thread",
         )
     m.ticket = np.where(here, _by_block(state, m.phase), m.ticket)
-    sync.cluster_arrived(state, mask)
+    for o in state.observers:
+        o.cluster_arrive(mask)
     _complete(state, m)
 
 
@@ -83,11 +85,12 @@ def _complete(state: State, m: Meetings) -> None:
     done = (every & some)[peers.number]
     if done.any():
         m.phase = m.phase + done
-        sync.cluster_completed(state, done)
+        for o in state.observers:
+            o.cluster_complete(done)
 
 
-def _waiting(state: State) -> list[Waiting]:
-    return [w for f in everywhere(state) for w in f.waiting if w.barrier == CLUSTER]
+def _waiting(state: State) -> list[BarrierWait]:
+    return [w for f in everywhere(state) for w in f.at_barriers if w.barrier == CLUSTER]
 
 
 def open_complete(state: State) -> bool:
@@ -101,16 +104,16 @@ def open_complete(state: State) -> bool:
     # Who never arrived waits for nothing: that is a finding, and the thread goes on.
     done = (m.ticket < _by_block(state, m.phase)) | (m.ticket == _NONE)
     ready = barriers.take(state, here, done)
-    _let_go(state, m, ready)
+    _release(state, m, ready)
     return bool(ready)
 
 
-def _judge(state: State, m: Meetings, here: list[Waiting]) -> None:
+def _judge(state: State, m: Meetings, here: list[BarrierWait]) -> None:
     """Threads that wait at the barrier and have not arrived there."""
     for w in here:
         lost = np.broadcast_to(array_of(w.threads), state.shape) & (m.ticket == _NONE)
         if lost.any():
-            lane = who(state, lost)
+            lane = first_offender(state, lost)
             accuse(
                 "divergent-barrier",
                 w.stop.line,
@@ -120,11 +123,12 @@ def _judge(state: State, m: Meetings, here: list[Waiting]) -> None:
             )
 
 
-def _let_go(state: State, m: Meetings, ready: list[Waiting]) -> None:
+def _release(state: State, m: Meetings, ready: list[BarrierWait]) -> None:
     for w in ready:
         here = array_of(w.threads)
         m.ticket = np.where(here, _NONE, m.ticket)
-        sync.cluster_acquired(state, w.threads)
+        for o in state.observers:
+            o.cluster_acquire(w.threads)
     if ready:
         barriers.resume(state, ready)
 
@@ -134,15 +138,15 @@ def report(state: State) -> None:
     m, peers = of(state), clusters.of(state)
     come = (m.ticket == _by_block(state, m.phase)).sum(axis=(0, 1)).reshape(-1)
     for w in _waiting(state):
-        lane = who(state, array_of(w.threads))
+        lane = first_offender(state, array_of(w.threads))
         together = int(come[peers.members[peers.number[lane.column]]].sum())
         accuse(
             "divergent-barrier",
             w.stop.line,
             lane,
-            f"{lane} waits at the barrier of its cluster, where {together} of {state.threads * peers.size} "
-            "threads have arrived; the others wait elsewhere or never come. Every thread of every block of "
-            "the cluster must arrive",
+            f"{lane} waits at the barrier of its cluster, where {together} of "
+            f"{state.threads * peers.size} threads have arrived; the others wait elsewhere or "
+            "never come. Every thread of every block of the cluster must arrive",
         )
 
 
@@ -150,5 +154,5 @@ def give_up(state: State) -> None:
     """Those who wait go on, though others have not arrived."""
     ready = _waiting(state)
     for w in ready:
-        w.running.waiting.remove(w)
-    _let_go(state, of(state), ready)
+        w.running.at_barriers.remove(w)
+    _release(state, of(state), ready)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.layout import RANK_SHIFT, RANKS
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8 = np.dtype("i4"), np.dtype("i8")
 _HALF = 1 << (
@@ -45,11 +45,11 @@ class Peers:
 def of(state: State) -> Peers:
     """The peers of a batch of blocks, found when first asked for."""
     if state.peers is None:
-        state.peers = _found(state)
+        state.peers = _peers_of(state)
     return state.peers
 
 
-def _found(state: State) -> Peers:
+def _peers_of(state: State) -> Peers:
     shape = (1, 1, state.p, state.q)
     x, y, z = (
         np.broadcast_to(b, shape).reshape(-1).astype(i8) for b in (state.bx, state.by, state.bz)

@@ -1,4 +1,4 @@
-"""What a kernel does to memory and to the order of its threads, told to those who watch.
+"""What a kernel does to memory and to the order of its threads, as observers learn it.
 
 The machine publishes; it knows no observer. A batch of blocks tells its observers of each access to
 memory before the bytes move, of atomics also when they have been served, and of whatever orders
@@ -145,7 +145,7 @@ class Observer:
         """Threads are counted at a barrier of their block and go on: bar.arrive."""
 
     def named(self, groups: Sequence[Mask | None], barrier: int) -> None:
-        """A barrier of only some warps of a block opens for these groups of threads, which waited."""
+        """A barrier of only some warps of a block opens for these groups, which waited."""
 
     def interval(self, opened: Array | None, others: bool) -> None:
         """Barriers of whole blocks open. opened: of which blocks (1, 1, p, q); None: of all.
@@ -163,7 +163,7 @@ class Observer:
         """Threads arrive at mbarriers."""
 
     def complete(self, barriers: Array) -> None:
-        """Phases of mbarriers are complete: bool (words, blocks), true at a barrier's first word."""
+        """Phases of mbarriers are complete: bool (words, blocks), true at their first words."""
 
     def acquire(self, offset: Array, mask: Mask | None) -> None:
         """Threads learn that the phases of the mbarriers at these offsets are complete."""

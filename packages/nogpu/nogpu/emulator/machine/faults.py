@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import Who, accuse, below_zero, who
+from nogpu.emulator.machine.attribution import Offender, accuse, below_zero, first_offender
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.layout import HEAP_SLOT, HEAPS, SLOT_BITS
 from nogpu.errors import ConfigError
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.memory import Buffer
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def verb(site: Site) -> str:
@@ -25,7 +24,7 @@ def verb(site: Site) -> str:
 
 def report_wild(state: State, site: Site, target: Array, lanes: Array) -> None:
     """Lanes (bool, four axes) whose address lies in no array."""
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     place = lane.value(target)
     address = f"address {place:#x}, which belongs to no array{_of_a_heap(place)}"
     accuse("out-of-bounds", site.line, lane, f"{lane} {verb(site)} {address}")
@@ -36,8 +35,8 @@ def _of_a_heap(address: int) -> str:
     if not 0 <= (address >> SLOT_BITS) - HEAP_SLOT < HEAPS:
         return ""
     return (
-        ". It lies where the device heap of an earlier launch was: what malloc and new give out lasts "
-        "as long as the launch here. Keep what the next launch needs in an array"
+        ". It lies where the device heap of an earlier launch was: what malloc and new give out "
+        "lasts as long as the launch here. Keep what the next launch needs in an array"
     )
 
 
@@ -49,7 +48,7 @@ def report_outside(
     state: State, site: Site, buffer: Buffer, offset: Array, lanes: Array, width: Any
 ) -> None:
     """Lanes outside an array. width: bytes that each lane touches, an array or one number."""
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     place = lane.value(offset)
     end = place + lane.value(np.asarray(width)) - 1
     where = buffer.index_text(place)
@@ -89,30 +88,32 @@ def report_misaligned(
     state: State, site: Site, buffer: Buffer, offset: Array, lanes: Array
 ) -> None:
     """Lanes inside an array whose address is no multiple of the width."""
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     place = lane.value(offset)
     where = buffer.index_text(place)
     _misaligned(site, lane, buffer.name, where, f"byte {place} of {buffer.name}")
 
 
-def _misaligned(site: Site, lane: Who, array: str, where: str, place: str) -> None:
+def _misaligned(site: Site, lane: Offender, array: str, where: str, place: str) -> None:
     width = site.width
     accuse(
         "misaligned",
         site.line,
         lane,
-        f"{lane} {verb(site)} {width} bytes at {where}, {place}: an access of {width} bytes needs an "
-        f"address that is a multiple of {width}",
+        f"{lane} {verb(site)} {width} bytes at {where}, {place}: an access of {width} bytes needs "
+        f"an address that is a multiple of {width}",
         array=array,
         index=where,
     )
 
 
-def report_shared(state: State, site: Site, offset: Array, outside: Array, crooked: Array) -> None:
+def report_shared(
+    state: State, site: Site, offset: Array, outside: Array, misaligned: Array
+) -> None:
     """Lanes outside shared memory, and lanes that are inside and misaligned: bool, four axes."""
     total = state.launch.shared_bytes
     if outside.any():
-        lane = who(state, outside)
+        lane = first_offender(state, outside)
         place = below_zero(lane.value(offset))
         past = place + site.width - total
         far = f"{past} byte(s) past its end" if place >= 0 else f"{-place} byte(s) before its start"
@@ -121,11 +122,11 @@ def report_shared(state: State, site: Site, offset: Array, outside: Array, crook
             site.line,
             lane,
             f"{lane} {verb(site)} byte {place} of shared memory, {far}: the block has {total} bytes"
-            f"{_forgotten(state, site)}",
+            f"{_hint_of_dynamic(state, site)}",
             array="shared",
         )
-    if crooked.any():
-        lane = who(state, crooked)
+    if misaligned.any():
+        lane = first_offender(state, misaligned)
         place = lane.value(offset)
         name, where = state.shared_name(place)
         _misaligned(site, lane, name, where, f"byte {place} of shared memory")
@@ -135,18 +136,18 @@ def report_no_peer(state: State, site: Site, rank: Array, size: int, lanes: Arra
     """Lanes (bool, four axes) that mean the shared memory of a rank which their cluster does not
     have.
     """
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     accuse(
         "out-of-bounds",
         site.line,
         lane,
-        f"{lane} {verb(site)} shared memory of the block of rank {lane.value(rank)}: its cluster has "
-        f"{size} block(s), of ranks 0 to {size - 1}. Map to a rank below cluster.num_blocks()",
+        f"{lane} {verb(site)} shared memory of the block of rank {lane.value(rank)}: its cluster "
+        f"has {size} block(s), of ranks 0 to {size - 1}. Map to a rank below cluster.num_blocks()",
         array="shared",
     )
 
 
-def _forgotten(state: State, site: Site) -> str:
+def _hint_of_dynamic(state: State, site: Site) -> str:
     """What to say of dynamic shared memory that the launch did not ask for; "" if it did.
 
     Raises ConfigError where the block then has no shared memory at all: nothing that follows would
@@ -162,8 +163,8 @@ def _forgotten(state: State, site: Site) -> str:
     )
     if not launch.shared_bytes:
         raise ConfigError(
-            f"line {site.line} {verb(site)} shared memory, but the block has none: {what}. Give its "
-            f"size in bytes: launch(..., shared_bytes=...), as the third number in <<<>>>"
+            f"line {site.line} {verb(site)} shared memory, but the block has none: {what}. Give "
+            "its size in bytes: launch(..., shared_bytes=...), as the third number in <<<>>>"
         )
     return f". {what}. Give its size in bytes"
 
@@ -171,11 +172,11 @@ def _forgotten(state: State, site: Site) -> str:
 def report_local(state: State, site: Site, offset: Array, lanes: Array) -> None:
     """Lanes outside their local memory, or misaligned."""
     size = state.local_memory().nbytes
-    lane = who(state, lanes)
+    lane = first_offender(state, lanes)
     place = below_zero(lane.value(offset))
-    crooked = place & (site.width - 1) and 0 <= place <= size - site.width
+    misaligned = place & (site.width - 1) and 0 <= place <= size - site.width
     accuse(
-        "misaligned" if crooked else "out-of-bounds",
+        "misaligned" if misaligned else "out-of-bounds",
         site.line,
         lane,
         f"{lane} {verb(site)} {site.width} bytes at byte {place} of its local memory, which has "

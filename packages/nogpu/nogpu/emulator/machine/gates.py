@@ -5,14 +5,14 @@ Where a warpgroup acts together, its warps wait for each other, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine import warp
 from nogpu.emulator.machine.grouping import (
+    GateWait,
     Group,
-    Held,
     Pool,
     Running,
     Stop,
@@ -20,17 +20,17 @@ from nogpu.emulator.machine.grouping import (
     everywhere,
     push,
 )
+from nogpu.emulator.machine.lanes import Array
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i8 = np.dtype("i8")
 
 
-def come(
+def arrive_at(
     state: State,
     running: Running,
     pool: Pool,
@@ -50,12 +50,12 @@ def come(
         return
     named = warp.warps(state, member).astype(i8) & 0xFFFFFFFF
     shape = (state.warp_shape.warps, 32, state.blocks)
-    held = Held(stop, mask, np.broadcast_to(named, shape), together)
-    go = _complete(state, held, [held])
+    wait = GateWait(stop, mask, np.broadcast_to(named, shape), together)
+    go = _complete(state, wait, [wait])
     stay, part = state.narrowed(mask, ~go), state.narrowed(mask, go)
     if stay is None or stay.n:
-        held.mask = stay
-        running.held.append(held)
+        wait.mask = stay
+        running.at_gates.append(wait)
     if part is None or part.n:
         push(state, pool, stop.resume, part)
 
@@ -68,24 +68,24 @@ def _whole(state: State, mask: Mask, together: int) -> bool:
     return bool((here == warp.of_any(here, together)).all())
 
 
-def _complete(state: State, held: Held, together: list[Held]) -> Array:
+def _complete(state: State, wait: GateWait, together: list[GateWait]) -> Array:
     """bool (four axes): held lanes that name no living lane but those that are held together."""
     away = warp.active_lanes(state, state.alive)
     for other in together:
         away = away & ~warp.active_lanes(state, other.mask)
     bit = np.int64(1) << np.arange(32, dtype=i8).reshape(1, 32, 1)
     absent = (away * bit).sum(axis=1, keepdims=True)
-    if held.together > 1:
-        missing = warp.of_any(absent[:, 0] != 0, held.together)
-        return warp.threads(state, np.broadcast_to(~missing[:, None], held.member.shape))
-    return warp.threads(state, (held.member & absent) == 0)
+    if wait.together > 1:
+        missing = warp.of_any(absent[:, 0] != 0, wait.together)
+        return warp.threads(state, np.broadcast_to(~missing[:, None], wait.member.shape))
+    return warp.threads(state, (wait.member & absent) == 0)
 
 
 def open_complete(state: State) -> bool:
     """Let go on whose warps have come together; false if none have."""
     opened = False
     for running in everywhere(state):
-        if running.held:
+        if running.at_gates:
             enter(state, running)
             opened = _open(state, running) or opened
     return opened
@@ -93,18 +93,18 @@ def open_complete(state: State) -> bool:
 
 def _open(state: State, running: Running) -> bool:
     pool: Pool = {}
-    waiting, keep = running.held, []
-    for held, go in [
+    waiting, keep = running.at_gates, []
+    for wait, go in [
         (h, _complete(state, h, [o for o in waiting if o.stop.resume == h.stop.resume]))
         for h in waiting
     ]:
-        part, stay = state.narrowed(held.mask, go), state.narrowed(held.mask, ~go)
+        part, stay = state.narrowed(wait.mask, go), state.narrowed(wait.mask, ~go)
         if part is None or part.n:
-            push(state, pool, held.stop.resume, part)
+            push(state, pool, wait.stop.resume, part)
         if part is not None and (stay is None or stay.n):
-            held.mask = stay
-            keep.append(held)
-    running.held = keep
+            wait.mask = stay
+            keep.append(wait)
+    running.at_gates = keep
     if pool:
         running.pools.append(pool)
     return bool(pool)
@@ -116,10 +116,10 @@ def give_up(state: State) -> None:
     The operation that they come to says so.
     """
     for running in everywhere(state):
-        if running.held:
+        if running.at_gates:
             enter(state, running)
             pool: Pool = {}
-            for held in running.held:
-                push(state, pool, held.stop.resume, held.mask)
-            running.held = []
+            for wait in running.at_gates:
+                push(state, pool, wait.stop.resume, wait.mask)
+            running.at_gates = []
             running.pools.append(pool)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import Mask
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Block, FunctionProgram, Spin
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Group = Mask | None
 Pool = dict[int, Group]
 """The groups that may run, by the block that comes next; those that reach one place are one."""
@@ -35,7 +35,7 @@ class Stop:
 
 
 @dataclass(eq=False)
-class Waiting:
+class BarrierWait:
     """Threads that wait at a barrier."""
 
     barrier: int  # its number
@@ -52,7 +52,7 @@ class Waiting:
 
 
 @dataclass
-class Asking:
+class PhaseWait:
     """Threads that wait for a phase of an mbarrier."""
 
     stop: Stop
@@ -64,7 +64,7 @@ class Asking:
 
 
 @dataclass
-class Held:
+class GateWait:
     """Lanes that wait where their whole warp acts together, or several. member: the lanes that each
     names.
 
@@ -118,9 +118,9 @@ class Running:
     returned: list[Group] = field(default_factory=list)  # have left, and not yet gone on
     callees: dict[tuple[int, str], Running] = field(default_factory=dict)  # by block and name
     pools: list[Pool] = field(default_factory=list)  # the last is run first
-    waiting: list[Waiting] = field(default_factory=list)  # at barriers
-    asking: list[Asking] = field(default_factory=list)  # for phases of mbarriers
-    held: list[Held] = field(default_factory=list)  # for lanes of their warp
+    at_barriers: list[BarrierWait] = field(default_factory=list)  # at barriers
+    at_mbarriers: list[PhaseWait] = field(default_factory=list)  # for phases of mbarriers
+    at_gates: list[GateWait] = field(default_factory=list)  # for lanes of their warp
     parked: Pool = field(default_factory=dict)  # in loops that wait, by their head
     spins: dict[int, Spin] = field(default_factory=dict)  # these loops, by their head
     rounds: dict[int, Round] = field(default_factory=dict)
@@ -163,7 +163,11 @@ def name_threads(running: Running) -> None:
     live = running.live
     for pool in (*running.pools, running.parked):
         pool.update({at: live for at, mask in pool.items() if mask is None})
-    groups: list[Waiting | Asking | Held] = [*running.waiting, *running.asking, *running.held]
+    groups: list[BarrierWait | PhaseWait | GateWait] = [
+        *running.at_barriers,
+        *running.at_mbarriers,
+        *running.at_gates,
+    ]
     for group in groups:
         if group.mask is None:
             group.mask = live

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+"""Of any shape and type: which ones, the docstrings say."""
 
 WARP = 32
 
 
 class WarpShape:
-    """How the threads of a block fall into warps: reshapes (rows, x, ...) into (warp, lane, ...)."""
+    """How the threads of a block fall into warps: (rows, x, ...) to (warp, lane, ...)."""
 
     def __init__(self, rows: int, x: int) -> None:
         self.rows, self.x = rows, x

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nogpu.emulator.machine.lanes import ActiveLanes
+from nogpu.emulator.machine.lanes import ActiveLanes, Array
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Mask:

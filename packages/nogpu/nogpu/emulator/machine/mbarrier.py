@@ -2,7 +2,7 @@
 
 A barrier is two words of shared memory: arrivals still missing in this phase, and the arrivals that
 a phase takes together with the number of the phase. Beside them stands how many bytes a phase still
-waits for (`State.announced`): those announced less those that copies have brought, which may come
+waits for (`State.tx_count`): those announced less those that copies have brought, which may come
 first. A phase is complete when nothing is missing of either. A thread that asks whether a phase is
 complete is set aside while it is not, as a slow thread would be; it learns "no" only when nothing
 else can run.
@@ -18,11 +18,11 @@ import numpy as np
 
 from nogpu.emulator.machine import sync
 from nogpu.emulator.machine.access import Move, perform
-from nogpu.emulator.machine.accused import Who, accuse, who
+from nogpu.emulator.machine.attribution import Offender, accuse, first_offender, offender_among
 from nogpu.emulator.machine.events import Access, Where
 from nogpu.emulator.machine.grouping import (
-    Asking,
     Group,
+    PhaseWait,
     Pool,
     Running,
     Stop,
@@ -32,6 +32,7 @@ from nogpu.emulator.machine.grouping import (
     push,
     same_values,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.memory import load_words, store_words
 from nogpu.emulator.ptx.layout import SHARED_WINDOW
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i8, u4 = np.dtype("i8"), np.dtype("u4")
 _COUNT_BITS = 29  # of PTX's 20; nvcuda::experimental counts each arrival 2^15 + 1 times
@@ -62,8 +62,8 @@ def _touch(
     site = state.sites[number]
     if site.space == "generic":
         address = address - SHARED_WINDOW
-    meant = site.as_(space="shared", op=op, strong=op != "store")
-    return perform(state, meant, address, mask, move=move)
+    shared_site = site.as_(space="shared", op=op, strong=op != "store")
+    return perform(state, shared_site, address, mask, move=move)
 
 
 def init_barrier(
@@ -79,19 +79,20 @@ def _init(state: State, count: Array, access: Access) -> None:
     where = access.where
     arr = None if where.mask is None else where.mask.arr
     expected = count.view(u4) & u4.type(_COUNT)
-    wrong = count.view(u4) != expected
-    wrong = wrong | (expected == 0)
-    if (wrong if arr is None else wrong & arr).any():
+    invalid = count.view(u4) != expected
+    invalid = invalid | (expected == 0)
+    if (invalid if arr is None else invalid & arr).any():
         raise EmulationError(
             f"line {access.site.line}: mbarrier.init with a count of "
-            f"{int(count[wrong].reshape(-1)[0])}: give 1 to {_COUNT} arrivals"
+            f"{int(count[invalid].reshape(-1)[0])}: give 1 to {_COUNT} arrivals"
         )
     store_words(state.shared, where.offset, expected, arr)
     store_words(state.shared, where.offset + 4, expected, arr)
-    if state.announced is not None:
+    if state.tx_count is not None:
         at, block = _flat(state, where, where.offset, state.block_index)
-        state.announced[(at >> 2) * state.shared.ncolumns + block] = 0
-    sync.set_up(state, where, access.site.line)
+        state.tx_count[(at >> 2) * state.shared.ncolumns + block] = 0
+    for o in state.observers:
+        o.set_up(where, access.site.line)
 
 
 def end_barrier(state: State, number: int, address: Array, mask: Mask | None) -> None:
@@ -112,13 +113,14 @@ def _flat(state: State, where: Where, *values: Array) -> list[Array]:
     return [v[chosen] for v in full]
 
 
+def _flat_counts(state: State, where: Where, count: Array) -> list[Array]:
+    """Of the sound lanes: the barrier's offset and block, the count, the thread and its block."""
+    barriers = where.offset, _owner(state, where), count.view(u4).astype(i8)
+    return _flat(state, where, *barriers, state.thread, state.block_index)
+
+
 def arrive(
-    state: State,
-    number: int,
-    address: Array,
-    count: Array,
-    drop: bool,
-    mask: Mask | None,
+    state: State, number: int, address: Array, count: Array, drop: bool, mask: Mask | None
 ) -> Array:
     """mbarrier.arrive and arrive_drop: the token of the phase that each thread arrived at."""
     if mask is not None and mask.n == 0:
@@ -152,16 +154,16 @@ def _arrive(state: State, count: Array, drop: bool, access: Access) -> Array:
         expected = np.maximum(expected - total, 0)
     whole = np.maximum(expected, 1)
     done = np.where(total < pending, 0, 1 + (total - pending) // whole)
-    left = np.where(done > 0, expected - (total - pending) % whole, pending - total)
-    if state.announced is not None:
+    remaining = np.where(done > 0, expected - (total - pending) % whole, pending - total)
+    if state.tx_count is not None:
         # All have arrived and bytes are missing: the phase waits for them with no arrival left to
         # come.
-        waits = (state.announced[barrier] != 0) & (total >= pending)
+        waits = (state.tx_count[barrier] != 0) & (total >= pending)
         _too_many(state, access, waits & (total > pending), order[first], where)
-        done, left = np.where(waits, 0, done), np.where(waits, 0, left)
+        done, remaining = np.where(waits, 0, done), np.where(waits, 0, remaining)
     mine = before - pending[group]
     own = phase[group] + np.where(mine < 0, 0, 1 + mine // whole[group])
-    memory.flat[barrier] = left.astype(u4)
+    memory.flat[barrier] = remaining.astype(u4)
     memory.flat[barrier + memory.ncolumns] = (
         expected | ((phase + done) % _PHASES << _COUNT_BITS)
     ).astype(u4)
@@ -186,7 +188,8 @@ def _over(state: State, places: Array) -> None:
     complete = np.zeros(state.shared.flat.shape, bool)
     complete[places] = True
     state.completed = True
-    sync.completed(state, complete.reshape(state.shared.data.shape))
+    for o in state.observers:
+        o.complete(complete.reshape(state.shared.data.shape))
 
 
 def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Where) -> None:
@@ -197,14 +200,15 @@ def _too_many(state: State, access: Access, bad: Array, lane: Array, where: Wher
         return
     thread, column, at = _flat(state, where, state.thread, state.block_index, where.offset)
     i = int(lane[int(np.argmax(bad))])
-    one = Who(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+    one = Offender(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
     name, place = state.shared_name(int(at[i]))
     accuse(
         "divergent-barrier",
         access.site.line,
         one,
-        f"{one} arrives at {place} although all arrivals of this phase have come and bytes that were announced have "
-        "not: a phase takes as many arrivals as mbarrier.init said. Wait for the phase before you arrive again",
+        f"{one} arrives at {place} although all arrivals of this phase have come and bytes that "
+        "were announced have not: a phase takes as many arrivals as mbarrier.init said. Wait for "
+        "the phase before you arrive again",
         array=name,
         index=place,
     )
@@ -218,10 +222,10 @@ operations, tx-count).
 """
 
 
-def _bytes_of(state: State) -> Array:
-    if state.announced is None:
-        state.announced = np.zeros(state.shared.flat.shape, i8)
-    return state.announced
+def _tx_counts(state: State) -> Array:
+    if state.tx_count is None:
+        state.tx_count = np.zeros(state.shared.flat.shape, i8)
+    return state.tx_count
 
 
 def expect_bytes(
@@ -250,25 +254,22 @@ def arrive_expecting(
 
 def _expect(state: State, count: Array, access: Access) -> None:
     where = access.where
-    at, block, n, thread, column = _flat(
-        state, where, where.offset, _owner(state, where), count.view(u4).astype(i8), state.thread,
-        state.block_index,
-    )  # fmt: skip
+    at, block, n, thread, column = _flat_counts(state, where, count)
     if not len(at):
         return
-    place, waiting = (at >> 2) * state.shared.ncolumns + block, _bytes_of(state)
+    place, waiting = (at >> 2) * state.shared.ncolumns + block, _tx_counts(state)
     np.add.at(waiting, place, n)
-    state.announcing |= dict.fromkeys(at.tolist(), access.site.line)
+    state.tx_lines |= dict.fromkeys(at.tolist(), access.site.line)
     bad = (n > _MOST_BYTES) | (np.abs(waiting[place]) > _MOST_BYTES)
     if bad.any():
-        i = int(np.argmax(bad))
-        lane = Who(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+        i, lane = offender_among(state, thread, column, bad)
         name, index = state.shared_name(int(at[i]))
         accuse(
             "divergent-barrier",
             access.site.line,
             lane,
-            f"{lane} announces {n[i]} bytes at {index}, which makes {waiting[place[i]]} in this phase: the count of "
+            f"{lane} announces {n[i]} bytes at {index}, which makes {waiting[place[i]]} in this "
+            "phase: the count of "
             f"a barrier holds at most {_MOST_BYTES}. Announce the bytes of one slot a phase",
             array=name,
             index=index,
@@ -276,13 +277,7 @@ def _expect(state: State, count: Array, access: Access) -> None:
 
 
 def complete_bytes(
-    state: State,
-    site: Site,
-    at: Array,
-    block: Array,
-    count: Array,
-    thread: Array,
-    column: Array,
+    state: State, site: Site, at: Array, block: Array, count: Array, thread: Array, column: Array
 ) -> None:
     """Copies have brought bytes: flat arrays of the barriers' offsets and blocks, the bytes, and
     who asked.
@@ -291,17 +286,16 @@ def complete_bytes(
     """
     bad = (at < 0) | (at + 8 > state.launch.shared_bytes) | (at % 8 != 0)
     if bad.any():
-        i = int(np.argmax(bad))
-        lane = Who(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
+        i, lane = offender_among(state, thread, column, bad)
         accuse(
             "out-of-bounds",
             site.line,
             lane,
-            f"{lane} names an mbarrier at byte {at[i]} of shared memory: one lies at a multiple of 8 bytes inside the "
-            f"{state.launch.shared_bytes} of the block",
+            f"{lane} names an mbarrier at byte {at[i]} of shared memory: one lies at a multiple of "
+            f"8 bytes inside the {state.launch.shared_bytes} of the block",
         )
         at, block, count = at[~bad], block[~bad], count[~bad]
-    memory, waiting = state.shared, _bytes_of(state)
+    memory, waiting = state.shared, _tx_counts(state)
     place = (at >> 2) * memory.ncolumns + block
     np.subtract.at(waiting, place, count)
     place = np.unique(place)
@@ -325,34 +319,33 @@ def complete_tx(state: State, number: int, address: Array, count: Array, mask: M
 
     def move(access: Access) -> None:
         where = access.where
-        at, block, n, thread, column = _flat(
-            state, where, where.offset, _owner(state, where), count.view(u4).astype(i8), state.thread,
-            state.block_index,
-        )  # fmt: skip
+        at, block, n, thread, column = _flat_counts(state, where, count)
         sync.arrived(state, where)
         complete_bytes(state, access.site, at, block, n, thread, column)
 
     _touch(state, number, address, mask, "barrier", move)
 
 
-def bytes_left(state: State) -> None:
-    """The blocks end: a count of bytes that is not zero was announced wrongly, which is a finding."""
-    if state.announced is None or not state.announced.any():
+def report_missing_bytes(state: State) -> None:
+    """The blocks end: report counts of bytes that are not zero, so were announced wrongly."""
+    if state.tx_count is None or not state.tx_count.any():
         return
-    for place in np.flatnonzero(state.announced):
+    for place in np.flatnonzero(state.tx_count):
         row, column = divmod(int(place), state.shared.ncolumns)
-        at, left = 4 * row, int(state.announced[place])
-        line = state.announcing.get(at, 0)
+        at, missing = 4 * row, int(state.tx_count[place])
+        line = state.tx_lines.get(at, 0)
         name, index = state.shared_name(at)
         what = (
-            f"{-left} bytes more have come than were announced: a phase ended before all its bytes had landed"
-            if left < 0
-            else f"{left} bytes that were announced have not come"
+            f"{-missing} bytes more have come than were announced: a phase ended before all its "
+            "bytes had landed"
+            if missing < 0
+            else f"{missing} bytes that were announced have not come"
         )
         state.find(
             "divergent-barrier",
             line,
-            f"{index} of block {state.block_tuple(column)}: at the end of the block {what}. Announce the bytes of "
+            f"{index} of block {state.block_tuple(column)}: at the end of the block {what}. "
+            "Announce the bytes of "
             "the copies that name this barrier, no more and no fewer (mbarrier.expect_tx)",
             1,
             array=name,
@@ -396,11 +389,11 @@ def _phase(state: State, offset: Array) -> Array:
     return word.astype(i8) >> _COUNT_BITS
 
 
-def _complete(state: State, asking: Asking) -> Array:
-    now = _phase(state, asking.offset)
-    if asking.parity:
-        return np.asarray((now & 1) != (asking.want & 1))
-    return np.asarray(now != (asking.want >> 32))
+def _complete(state: State, wait: PhaseWait) -> Array:
+    now = _phase(state, wait.offset)
+    if wait.parity:
+        return np.asarray((now & 1) != (wait.want & 1))
+    return np.asarray(now != (wait.want >> 32))
 
 
 def poll(
@@ -411,36 +404,37 @@ def poll(
     mask: Group,
     result: tuple[int, Array, Array, bool, int],
 ) -> None:
-    """mbarrier.test_wait and try_wait: threads whose phase is complete go on, others are set aside."""
+    """mbarrier.test_wait and try_wait: threads go on if their phase is complete, else wait."""
     number, address, want, parity, register = result
     offset: Array = _touch(
         state, number, address, state.within(mask), "barrier", lambda a: a.where.offset
     )
-    _sort(state, running, pool, Asking(stop, mask, offset, want.astype(i8), parity, register))
+    _sort(state, running, pool, PhaseWait(stop, mask, offset, want.astype(i8), parity, register))
 
 
-def _sort(state: State, running: Running, pool: Pool, asking: Asking) -> None:
-    base = state.within(asking.mask)
-    done = _complete(state, asking)
+def _sort(state: State, running: Running, pool: Pool, wait: PhaseWait) -> None:
+    base = state.within(wait.mask)
+    done = _complete(state, wait)
     go = state.narrowed(base, done)
     if go is not None and go.n == 0:
-        running.asking.append(asking)
+        running.at_mbarriers.append(wait)
         return
     if state.count(go) == state.count(base):
-        _resume(state, running, pool, asking, asking.mask)
+        _resume(state, running, pool, wait, wait.mask)
         return
-    _resume(state, running, pool, asking, go)
-    running.asking.append(replace(asking, mask=state.narrowed(base, ~done)))
+    _resume(state, running, pool, wait, go)
+    running.at_mbarriers.append(replace(wait, mask=state.narrowed(base, ~done)))
 
 
-def _resume(state: State, running: Running, pool: Pool, asking: Asking, mask: Group) -> None:
+def _resume(state: State, running: Running, pool: Pool, wait: PhaseWait, mask: Group) -> None:
     """Threads learn that their phase is complete."""
     base = state.within(mask)
     if state.copies is not None:
-        state.copies.phase_over(asking.offset, base, _phase)
-    sync.acquired(state, asking.offset, base)
-    answer(running, asking.register, mask, np.ones((1, 1, 1, 1), bool))
-    push(state, pool, asking.stop.resume, mask)
+        state.copies.phase_over(wait.offset, base, _phase)
+    for o in state.observers:
+        o.acquire(wait.offset, base)
+    answer(running, wait.register, mask, np.ones((1, 1, 1, 1), bool))
+    push(state, pool, wait.stop.resume, mask)
 
 
 def wake(state: State) -> bool:
@@ -448,17 +442,17 @@ def wake(state: State) -> bool:
     state.completed = False
     woken = False
     for running in everywhere(state):
-        if running.asking:
+        if running.at_mbarriers:
             enter(state, running)
-            asking, running.asking = running.asking, []
+            waits, running.at_mbarriers = running.at_mbarriers, []
             if not running.pools:
                 running.pools.append({})
             pool = running.pools[-1]
-            for p in asking:
+            for p in waits:
                 _sort(state, running, pool, p)
             woken = woken or bool(pool)
     if woken:
-        state.fruitless = 0
+        state.failed_polls = 0
     return woken
 
 
@@ -469,13 +463,13 @@ def time_out(state: State) -> None:
     on. Threads that count how often they asked have more patience.
     """
     registers = [value for running in everywhere(state) for value in running.registers]
-    changed = state.fruitless == 0 or not same_values(state.asked_with, registers)
-    state.asked_with = registers
-    state.fruitless += 1
-    state.alike = 1 if changed else state.alike + 1
-    never = state.alike > _POLLS or state.fruitless > _COUNTED_POLLS
+    changed = state.failed_polls == 0 or not same_values(state.last_registers, registers)
+    state.last_registers = registers
+    state.failed_polls += 1
+    state.unchanged_polls = 1 if changed else state.unchanged_polls + 1
+    never = state.unchanged_polls > _POLLS or state.failed_polls > _COUNTED_POLLS
     if never:
-        state.fruitless = 0
+        state.failed_polls = 0
     dismiss(state, never)
 
 
@@ -484,12 +478,12 @@ def dismiss(state: State, never: bool = False) -> None:
     finding.
     """
     for running in everywhere(state):
-        if not running.asking:
+        if not running.at_mbarriers:
             continue
         enter(state, running)
-        asking, running.asking = running.asking, []
+        waits, running.at_mbarriers = running.at_mbarriers, []
         pool: Pool = {}
-        for p in asking:
+        for p in waits:
             if never:
                 _report(state, p)
             answer(running, p.register, state.within(p.mask), np.full((1, 1, 1, 1), never))
@@ -497,16 +491,19 @@ def dismiss(state: State, never: bool = False) -> None:
         running.pools.append(pool)
 
 
-def _report(state: State, asking: Asking) -> None:
-    lane = who(state, array_of(state.within(asking.mask)))
-    at = lane.value(asking.offset)
+def _report(state: State, wait: PhaseWait) -> None:
+    lane = first_offender(state, array_of(state.within(wait.mask)))
+    at = lane.value(wait.offset)
     words = state.shared.data[at >> 2 : (at >> 2) + 2, lane.column]
     name, where = state.shared_name(at)
     missing, takes = int(words[0]), int(words[1]) & _COUNT
     bytes_missing = 0
-    if state.announced is not None:
-        bytes_missing = int(state.announced[(at >> 2) * state.shared.ncolumns + lane.column])
-    cure = "Let as many threads arrive as the barrier was initialised with, before they wait for others"
+    if state.tx_count is not None:
+        bytes_missing = int(state.tx_count[(at >> 2) * state.shared.ncolumns + lane.column])
+    cure = (
+        "Let as many threads arrive as the barrier was initialised with, before they wait for "
+        "others"
+    )
     lacks = f"{missing} of its {takes} arrivals are missing"
     if bytes_missing:
         lacks += (
@@ -515,12 +512,12 @@ def _report(state: State, asking: Asking) -> None:
             else f", and {-bytes_missing} bytes more have come than were announced"
         )
         cure = (
-            "Announce in each phase the bytes that the copies naming this barrier bring: of whole boxes, also where "
-            "they reach over the edge"
+            "Announce in each phase the bytes that the copies naming this barrier bring: of whole "
+            "boxes, also where they reach over the edge"
         )
     accuse(
         "divergent-barrier",
-        asking.stop.line,
+        wait.stop.line,
         lane,
         f"{lane} waits at {where} for a phase that never completes: {lacks}. {cure}",
         array=name,

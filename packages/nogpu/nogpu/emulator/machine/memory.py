@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.layout import SLOT_BITS
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.arena import Arena
     from nogpu.emulator.machine.tensor_maps import Placed
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8, u1, u2, u4, u8 = (np.dtype(t) for t in ("i4", "i8", "u1", "u2", "u4", "u8"))
 
@@ -34,7 +34,7 @@ class Buffer:
     shape: tuple[int, ...] = ()
     read_only: bool = False
     views: dict[np.dtype[Any], Array] = field(default_factory=dict)
-    granule: int = 4  # bytes that are told apart by those who watch
+    granule: int = 4  # bytes that observers tell apart
     kind: np.dtype[Any] | None = None  # element type of the caller's array
     owned: Array | None = None  # bool by byte, of the device heap: what malloc gave out
 
@@ -45,11 +45,11 @@ class Buffer:
 
     def view(self, kind: np.dtype[Any]) -> Array:
         """The bytes as elements of a type; a ragged end is left out."""
-        found = self.views.get(kind)
-        if found is None:
+        elements = self.views.get(kind)
+        if elements is None:
             whole = self.data[: self.nbytes // kind.itemsize * kind.itemsize]
-            found = self.views[kind] = whole.view(kind)
-        return found
+            elements = self.views[kind] = whole.view(kind)
+        return elements
 
     def index_text(self, byte_offset: int) -> str:
         """`A[3, 7]` for a place inside, `A[4100]` for one outside (elements)."""
@@ -144,7 +144,7 @@ class PeerWords(Words):
         return self.flat.take(word * self.ncolumns + self.columns)
 
     def scatter(self, word: Array, value: Array, mask: Array | None) -> None:
-        """Store uint32 values; where lanes collide, the highest thread of the highest block wins."""
+        """Store uint32 values; of colliding lanes the highest thread of the highest block wins."""
         every = np.ones((1, 1, 1, 1), bool) if mask is None else mask
         at = word * self.ncolumns + self.columns
         shape = np.broadcast_shapes(at.shape, value.shape, every.shape)

@@ -1,7 +1,7 @@
 """Products of wgmma that are under way, and what may be done to their registers meanwhile.
 
 A product is computed when it is issued; that it is under way until its group has been waited for is
-kept here, for each warp: those who watch are told then that its operands in shared memory have been
+kept here, for each warp: observers learn then that its operands in shared memory have been
 read, and its registers may be touched again. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix
 Instructions": wgmma.fence, wgmma.commit_group, wgmma.wait_group.
 
@@ -16,20 +16,21 @@ a fence that the source has after them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.attribution import Offender, accuse
+from nogpu.emulator.machine.bulk import rows_of
 from nogpu.emulator.machine.events import Bulk, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.accumulators import NUMBER
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Copies = tuple[tuple[str, str], ...]
 """Registers that are written, each with the one that is copied into it, NUMBER, or "" for any other
 value.
@@ -95,7 +96,7 @@ class Products:
         self.issued += 1
         number = self.issued
         if self.state.observers:
-            self._judge_taken(line, shape, here, sums, factors)
+            self._judge_registers(line, shape, here, sums, factors)
             new = Touched(np.full(self.shape, number, np.int32), self.untouched.written)
             self._put(dict.fromkeys(sums, new), here)
             for name in factors:
@@ -111,15 +112,15 @@ class Products:
         """wgmma.commit_group."""
         self.commits = self.commits + here
 
-    def wait(self, left: int, here: Array) -> None:
-        """wgmma.wait_group: all but the latest `left` groups of each warp are complete."""
+    def wait(self, allowed: int, here: Array) -> None:
+        """wgmma.wait_group: all but the latest `allowed` groups of each warp are complete."""
         for number, product in list(self.open.items()):
-            done = product.pending & here & (product.group < self.commits - left)
+            done = product.pending & here & (product.group < self.commits - allowed)
             if not done.any():
                 continue
             for bulk in product.operands:
-                told = done[bulk.thread // 32, bulk.column]
-                self.state.publish_bulk(_rows(bulk, told))
+                waited = done[bulk.thread // 32, bulk.column]
+                self.state.publish_bulk(rows_of(bulk, waited, Stage.WAITED))
             product.pending = product.pending & ~done
             if not product.pending.any():
                 del self.open[number]
@@ -140,7 +141,8 @@ class Products:
                         product.line,
                         lanes,
                         "{who} ends, and the product of this line may still be running. "
-                        f"{what}. Execute wgmma.commit_group and wgmma.wait_group before the sums are "
+                        f"{what}. Execute wgmma.commit_group and wgmma.wait_group before the sums "
+                        "are "
                         "used and before the kernel ends",
                     )
 
@@ -153,7 +155,8 @@ class Products:
                 touched.product,
                 line,
                 here,
-                "{who} reads a sum while the product of line {other} is still running: what it gets is "
+                "{who} reads a sum while the product of line {other} is still running: what it "
+                "gets is "
                 "undefined. wgmma.wait_group first",
             )
 
@@ -174,7 +177,8 @@ class Products:
                     sums.product,
                     line,
                     here,
-                    "{who} writes a sum while the product of line {other} is still running: what it "
+                    "{who} writes a sum while the product of line {other} is still running: what "
+                    "it "
                     "holds then is undefined. wgmma.wait_group first",
                 )
             if factors is not None:
@@ -182,21 +186,22 @@ class Products:
                     factors,
                     line,
                     here,
-                    "{who} writes a register of matrix A while the product of line {other}, which reads "
+                    "{who} writes a register of matrix A while the product of line {other}, which "
+                    "reads "
                     "it, is still running. wgmma.wait_group first",
                 )
         self._put(new, here)
 
     def _put(self, new: dict[str, Touched], here: Array) -> None:
         """Enter what was done to registers; those with one past and one present share an object."""
-        made: dict[tuple[int, int], Touched] = {}
+        merged: dict[tuple[int, int], Touched] = {}
         everywhere = bool(here.all())
         past = {name: self.sums.get(name, self.untouched) for name in new}
         for name, now in new.items():
             old = past[name]
             key = id(old), id(now)
-            if key not in made:
-                made[key] = (
+            if key not in merged:
+                merged[key] = (
                     now
                     if everywhere
                     else Touched(
@@ -204,15 +209,10 @@ class Products:
                         np.where(here, now.written, old.written),
                     )
                 )
-            self.sums[name] = made[key]
+            self.sums[name] = merged[key]
 
-    def _judge_taken(
-        self,
-        line: int,
-        shape: str,
-        here: Array,
-        sums: tuple[str, ...],
-        factors: tuple[str, ...],
+    def _judge_registers(
+        self, line: int, shape: str, here: Array, sums: tuple[str, ...], factors: tuple[str, ...]
     ) -> None:
         """Report what is wrong with the registers that a product takes."""
         unfenced = here & (self.fences == 0)
@@ -222,8 +222,10 @@ class Products:
             self._accuse(
                 line,
                 unfenced,
-                "{who} begins a product, and no wgmma.fence stands between what wrote its registers and "
-                "this line. Execute wgmma.fence before the first wgmma, and after other instructions "
+                "{who} begins a product, and no wgmma.fence stands between what wrote its "
+                "registers and "
+                "this line. Execute wgmma.fence before the first wgmma, and after other "
+                "instructions "
                 "have written its registers",
             )
         for touched in {id(t): t for n in sums if (t := self.sums.get(n))}.values():
@@ -231,7 +233,8 @@ class Products:
                 touched.product,
                 line,
                 here,
-                "{who} begins a product of another shape, into sums of the product of line {other}, which "
+                "{who} begins a product of another shape, into sums of the product of line "
+                "{other}, which "
                 "is still running. wgmma.wait_group first",
                 unlike=lambda product: product.shape != shape,
             )
@@ -240,7 +243,8 @@ class Products:
                 touched.product,
                 line,
                 here,
-                "{who} takes as matrix A a sum of the product of line {other}, which is still running. "
+                "{who} takes as matrix A a sum of the product of line {other}, which is still "
+                "running. "
                 "wgmma.wait_group first",
             )
 
@@ -266,45 +270,31 @@ class Products:
         """
         column = int(np.flatnonzero(warps.any(axis=0))[0])
         warp = int(np.flatnonzero(warps[:, column])[0])
-        lane = Who(self.state, 32 * warp, column, 32 * int(np.count_nonzero(warps)))
+        lane = Offender(self.state, 32 * warp, column, 32 * int(np.count_nonzero(warps)))
         text = message.replace("{who}", str(lane)).replace("{other}", str(other))
         accuse("race", line, lane, text, other_line=other)
-
-
-def _rows(bulk: Bulk, chosen: Array) -> Bulk:
-    """Some requests of a product's reads, now waited for. chosen: bool (requests,)."""
-    return replace(
-        bulk,
-        thread=bulk.thread[chosen],
-        column=bulk.column[chosen],
-        owner=bulk.owner[chosen],
-        offset=bulk.offset[chosen],
-        there=None if bulk.there is None else bulk.there[chosen],
-        stage=Stage.WAITED,
-    )
 
 
 def under_way(state: State) -> Products:
     """The products of a batch of blocks."""
     if state.products is None:
         state.products = Products(state)
-    products: Products = state.products
-    return products
+    return state.products
 
 
 def wgmma_fence(state: State, mask: Mask | None) -> None:
-    """wgmma.fence: what these warps did to registers before it is done when a product takes them."""
+    """wgmma.fence: products that these warps begin now see their registers as they are."""
     under_way(state).fence(state.warps_active(mask))
 
 
 def wgmma_commit(state: State, mask: Mask | None) -> None:
-    """wgmma.commit_group: the products that these warps have begun since the last one are a group."""
+    """wgmma.commit_group: the products that these warps have begun since the last one."""
     under_way(state).commit(state.warps_active(mask))
 
 
-def wgmma_wait(state: State, left: int, mask: Mask | None) -> None:
-    """wgmma.wait_group: these warps wait until at most `left` of their groups are under way."""
-    under_way(state).wait(left, state.warps_active(mask))
+def wgmma_wait(state: State, allowed: int, mask: Mask | None) -> None:
+    """wgmma.wait_group: these warps wait until at most `allowed` of their groups are under way."""
+    under_way(state).wait(allowed, state.warps_active(mask))
 
 
 def sums_read(state: State, names: tuple[str, ...], line: int, mask: Mask | None) -> None:

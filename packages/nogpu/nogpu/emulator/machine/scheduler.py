@@ -25,14 +25,13 @@ from nogpu.emulator.machine.grouping import (
     go_on,
     push,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import Mask
 from nogpu.emulator.ptx import ends
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Block, FunctionProgram
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def run(state: State, program: FunctionProgram) -> None:
@@ -96,7 +95,7 @@ def _run(state: State, running: Running) -> None:
             mbarrier.wake(state)
             enter(state, running)
             if pool:
-                state.fruitless = 0
+                state.failed_polls = 0
         if block.spins is not None:
             for spin in block.spins:
                 spinning.set_aside(state, running, pool, spin)
@@ -123,13 +122,13 @@ def _leave(
             stop = _stop(after, block)
             if stop.line in state.launch.program.crowded:
                 stop = replace(stop, place=(*stop.place, str(block.number)))
-            barriers.come(state, running, pool, stop, mask, result)
+            barriers.arrive_at(state, running, pool, stop, mask, result)
         case ends.Table(to):
             _table(state, pool, to, mask, result)
         case ends.Poll(after):
             mbarrier.poll(state, running, pool, _stop(after, block), mask, result)
         case ends.Gate(after, together):
-            gates.come(state, running, pool, _stop(after, block), mask, result, together)
+            gates.arrive_at(state, running, pool, _stop(after, block), mask, result, together)
         case _:
             assert_never(block.end)
 
@@ -159,11 +158,11 @@ def _branch(state: State, pool: Pool, target: int, after: int, mask: Group, pred
 def _table(state: State, pool: Pool, targets: tuple[int, ...], mask: Group, index: Array) -> None:
     """brx: each thread goes to the block that its index names."""
     base = state.within(mask)
-    meant = index
+    indices = index
     if base is not None and index.size > 1:
         shape = np.broadcast_shapes(base.arr.shape, index.shape)
-        meant = index[np.broadcast_to(base.arr, shape)]
-    for value in np.unique(meant):
+        indices = index[np.broadcast_to(base.arr, shape)]
+    for value in np.unique(indices):
         part = state.narrowed(base, index == value)
         if part is not None and part.n == 0:
             continue
@@ -198,9 +197,9 @@ def _exit(
     state.live = Mask(state, ~gone.arr if old is None else old.arr & ~gone.arr, n)
     if pred is not None and len(pool) == 1 and next(iter(pool)) == after:
         stay = pool[after]
-        if stay is not None and stay.n == n and not running.waiting:
+        if stay is not None and stay.n == n and not running.at_barriers:
             pool[after] = None
-    elif len(pool) == 1 and not running.waiting:
+    elif len(pool) == 1 and not running.at_barriers:
         at, only = next(iter(pool.items()))
         if only is not None and only.n == n:
             pool[at] = None
@@ -213,7 +212,7 @@ def _next(state: State) -> bool:
     """
     frames = everywhere(state)
     parked = any(f.parked for f in frames)
-    if not parked and not any(f.held for f in frames):
+    if not parked and not any(f.at_gates for f in frames):
         return _release(state, stuck=True)
     opened = gates.open_complete(state) or _release(state, stuck=False)
     if opened:
@@ -223,7 +222,7 @@ def _next(state: State) -> bool:
         spinning.judge(state)
         mbarrier.dismiss(state)
         spinning.go_round(state)
-    elif any(f.asking for f in frames):
+    elif any(f.at_mbarriers for f in frames):
         mbarrier.time_out(state)
     else:
         gates.give_up(state)
@@ -237,15 +236,15 @@ def _release(state: State, stuck: bool) -> bool:
     stuck: whether no thread waits elsewhere, so that those which are not complete never will be.
     """
     frames = everywhere(state)
-    waiting = any(f.waiting for f in frames)
+    waiting = any(f.at_barriers for f in frames)
     if waiting and (barriers.open_complete(state) or cluster_barriers.open_complete(state)):
         return True
     if not stuck:
         return False
-    if any(f.asking for f in frames):
+    if any(f.at_mbarriers for f in frames):
         mbarrier.time_out(state)
         return True
-    if any(w.barrier == ends.CLUSTER for f in frames for w in f.waiting):
+    if any(w.barrier == ends.CLUSTER for f in frames for w in f.at_barriers):
         cluster_barriers.report(state)
     if waiting and not barriers.give_up(state):
         cluster_barriers.give_up(state)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import clusters
+from nogpu.emulator.machine.lanes import Array
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8 = np.dtype("i4"), np.dtype("i8")
 
@@ -44,11 +44,13 @@ TICK = 32
 """Nanoseconds in which %globaltimer goes on."""
 _SOMEWHERE = 1_750_000_000_000_000_000
 """Nanoseconds since 1970, about when a GPU's %globaltimer may begin to be read."""
-TIMED = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"})  # fmt: skip
+TIMED = frozenset(
+    {"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"}
+)
 """Registers with another value at each reading."""
 LONG = frozenset({"clock64", "globaltimer", "gridid"})
 """Registers of 64 bits."""
-TELLING = TIMED | {"smid", "nsmid", "gridid", "warpid", "nwarpid"}
+IDENTIFYING = TIMED | {"smid", "nsmid", "gridid", "warpid", "nwarpid"}
 """Registers that no product needs: by them a kernel could ask where it runs."""
 
 
@@ -93,8 +95,8 @@ def value(state: State, name: str) -> Array:
         return _uniform((*state.block, 1)[which])
     if base == "nctaid":
         return _uniform((*state.grid, 1)[which])
-    if (found := clusters.special(state, name)) is not None:
-        return found
+    if (special := clusters.special(state, name)) is not None:
+        return special
     lane = (state.thread % 32).astype(i4)
     one, full = np.int64(1), np.int64(0xFFFFFFFF)
     launch = state.launch

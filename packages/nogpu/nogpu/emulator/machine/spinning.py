@@ -8,12 +8,12 @@ whoever waits for whom.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nogpu.emulator.machine import warp
-from nogpu.emulator.machine.accused import who
+from nogpu.emulator.machine.attribution import first_offender
 from nogpu.emulator.machine.grouping import (
     Group,
     Pool,
@@ -26,6 +26,7 @@ from nogpu.emulator.machine.grouping import (
     same_group,
     same_values,
 )
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.masks import array_of
 from nogpu.emulator.machine.state import StepBudgetError
 
@@ -33,21 +34,20 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.program import Spin
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _PATIENCE = 64  # rounds of a loop made for waiting after which its threads let others run
 _IDLE = 20_000  # rounds in which threads wait, count, and nothing else happens
 
 
 @dataclass(frozen=True)
-class Still:
-    """All that there is when threads go round: writes to memory so far, who waits where, registers."""
+class Snapshot:
+    """All there is when threads go round a loop: writes so far, who waits where, registers."""
 
     writes: int
     groups: list[tuple[Running, int, Group]]
     registers: list[Array]
 
-    def alike(self, other: Still) -> bool:
+    def alike(self, other: Snapshot) -> bool:
         """Whether the same threads wait at the same places, and memory is as it was."""
         return (
             self.writes == other.writes
@@ -133,12 +133,12 @@ def judge(state: State) -> None:
     frames = everywhere(state)
     groups = [
         *((f, at, mask) for f in frames for at, mask in f.parked.items()),
-        *((f, p.stop.resume, p.mask) for f in frames for p in f.asking),
+        *((f, p.stop.resume, p.mask) for f in frames for p in f.at_mbarriers),
     ]
-    now = Still(state.launch.writes, groups, [v for f in frames for v in f.registers])
+    now = Snapshot(state.launch.writes, groups, [v for f in frames for v in f.registers])
     if _nothing_changed(state, now) and state.idle in (1, _IDLE):
         _deadlock(state)
-    state.still, state.moved = now, False
+    state.snapshot, state.moved = now, False
 
 
 def go_round(state: State) -> None:
@@ -149,10 +149,10 @@ def go_round(state: State) -> None:
             go_on(state, running, list(groups.items()))
 
 
-def _nothing_changed(state: State, now: Still) -> bool:
+def _nothing_changed(state: State, now: Snapshot) -> bool:
     """Whether all is as it was a round ago. Sets idle: 1 if to the last bit, else rounds so far
     in which only registers changed."""
-    then: Still | None = state.still
+    then = state.snapshot
     if then is None or state.moved or not then.alike(now):
         state.idle = 0
         return False
@@ -167,11 +167,13 @@ def _who_waits(state: State) -> tuple[int, str]:
     places = [
         (f.spins[at].line, "in the loop at", f, m) for f in frames for at, m in f.parked.items()
     ]
-    places += [(h.stop.line, "for their warp at", f, h.mask) for f in frames for h in f.held]
-    places += [(w.stop.line, "at the barrier of", f, w.mask) for f in frames for w in f.waiting]
-    places += [(p.stop.line, "for an mbarrier at", f, p.mask) for f in frames for p in f.asking]
+    places += [(h.stop.line, "for their warp at", f, h.mask) for f in frames for h in f.at_gates]
+    places += [(w.stop.line, "at the barrier of", f, w.mask) for f in frames for w in f.at_barriers]
+    places += [
+        (p.stop.line, "for an mbarrier at", f, p.mask) for f in frames for p in f.at_mbarriers
+    ]
     for at, where, running, mask in places:
-        lane = who(state, array_of(running.live if mask is None else mask))
+        lane = first_offender(state, array_of(running.live if mask is None else mask))
         more = f" and {lane.count - 1} more" if lane.count > 1 else ""
         parts.append(f"{lane}{more} {where} line {at}")
         line = line or at
@@ -184,15 +186,15 @@ def _deadlock(state: State) -> None:
     launch = state.launch
     frames = everywhere(state)
     masks = [f.live if m is None else m for f in frames for m in f.parked.values()]
-    block = who(state, array_of(masks[0])).block
+    block = first_offender(state, array_of(masks[0])).block
     stopped = "The launch was stopped; its results are incomplete"
     if any(f.spins[at].endless for f in frames for at in f.parked):
         state.find(
             "step-budget",
             line,
-            f"an endless loop, which nothing leads out of: {those}. If it is to wait for a flag, the "
-            "compiler has read that once, before the loop: declare it volatile, or read it by an "
-            f"atomic operation. {stopped}",
+            f"an endless loop, which nothing leads out of: {those}. If it is to wait for a flag, "
+            "the compiler has read that once, before the loop: declare it volatile, or read it by "
+            f"an atomic operation. {stopped}",
             1,
             block=block,
         )
@@ -221,7 +223,7 @@ def _deadlock(state: State) -> None:
     raise StepBudgetError
 
 
-def _alone(state: State) -> str:
+def _hint_of_few_threads(state: State) -> str:
     """What to say of a launch of less than a warp."""
     if state.lanes >= 32 or state.launch.remaining:
         return ""
@@ -239,13 +241,13 @@ def out_of_steps(state: State, line: int) -> None:
         if state.steps > launch.max_steps
         else "the time limit is reached"
     )
-    waits = any(f.parked or f.held for f in everywhere(state))
+    waits = any(f.parked or f.at_gates for f in everywhere(state))
     state.find(
         "step-budget",
         line,
         f"{what} and the threads are still here: an endless loop, or a launch too large. The "
         "launch was stopped; its results are incomplete. Give max_steps for more"
-        + _alone(state)
+        + _hint_of_few_threads(state)
         + (f". Waiting: {_who_waits(state)[1]}" if waits else ""),
         1,
     )

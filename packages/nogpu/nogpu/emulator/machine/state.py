@@ -16,19 +16,22 @@ import numpy as np
 
 from nogpu.emulator.machine import specials
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Served
-from nogpu.emulator.machine.lanes import WarpShape
+from nogpu.emulator.machine.lanes import Array, WarpShape
 from nogpu.emulator.machine.masks import Mask
 from nogpu.emulator.machine.memory import Buffer, Heap, Words
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.access import Checked
+    from nogpu.emulator.machine.asynchronous import Copies
+    from nogpu.emulator.machine.bulk import Stores
     from nogpu.emulator.machine.cluster_barriers import Meetings
     from nogpu.emulator.machine.clusters import Peers
     from nogpu.emulator.machine.grouping import Call, Running
+    from nogpu.emulator.machine.products import Products
+    from nogpu.emulator.machine.spinning import Snapshot
     from nogpu.emulator.ptx.program import Program, SharedSymbol
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8 = np.dtype("i4"), np.dtype("i8")
 
@@ -131,22 +134,25 @@ class State:
         self.local: Words | None = None
         self.local_base = 0
         self.completed = False  # a phase of an mbarrier was completed
-        self.fruitless = 0  # questions after such a phase since the last one was completed
-        self.alike = 0  # of these, the last ones between which no register changed
-        self.asked_with: list[Array] = []  # all registers when threads last learnt "no"
+        self.failed_polls = 0  # questions after such a phase since the last one was completed
+        self.unchanged_polls = 0  # of these, the last ones between which no register changed
+        self.last_registers: list[Array] = []  # all registers when threads last learnt "no"
         self.idle = 0  # rounds of loops that wait in which nothing else happened
-        self.still: Any = None  # all there was when threads last went round such loops
+        self.snapshot: Snapshot | None = (
+            None  # all there was when threads last went round such loops
+        )
         self.moved = False  # a barrier or a gate has opened since
         self.peers: Peers | None = None  # the clusters of its blocks: see `clusters.of`
         self.meetings: Meetings | None = None  # their barriers: see `cluster_barriers.of`
         self.arrived: dict[int, Array] = {}  # bar.arrive counts by barrier
-        self.copies: Any = None  # pending cp.async, made on first use
-        self.stores: Any = None  # copies of TMA that still read shared memory, made on first use
-        # Bytes that phases of mbarriers wait for, by place, on first use; and the line that
-        # announced last.
-        self.announced: Array | None = None
-        self.announcing: dict[int, int] = {}  # by offset of the mbarrier
-        self.products: Any = None  # of wgmma, made on first use
+        self.copies: Copies | None = None  # pending cp.async, made on first use
+        self.stores: Stores | None = (
+            None  # copies of TMA that still read shared memory, made on first use
+        )
+        # PTX's tx-count: bytes that phases of mbarriers wait for, by place, on first use.
+        self.tx_count: Array | None = None
+        self.tx_lines: dict[int, int] = {}  # who announced last, by offset of the mbarrier
+        self.products: Products | None = None  # of wgmma, made on first use
         self._constants: dict[str, Array] = {}
         self._first_lanes: dict[tuple[int, int], tuple[Mask | None, Mask | None]] = {}
         self.frames: list[Running] = []  # the functions that are run, callers first
@@ -158,7 +164,7 @@ class State:
         for o in self.observers:
             o.begin(self)
 
-    # -- those who watch -------------------------------------------------------------------------
+    # -- observers -------------------------------------------------------------------------------
 
     def publish(self, access: Access) -> None:
         """Tell of an access that is about to be made."""
@@ -191,10 +197,10 @@ class State:
         if count >= 32:
             return mask
         key = (id(mask), count)
-        found = self._first_lanes.get(key)
-        if found is None or found[0] is not mask:
-            found = self._first_lanes[key] = (mask, self.narrowed(mask, self.thread % 32 < count))
-        return found[1]
+        entry = self._first_lanes.get(key)
+        if entry is None or entry[0] is not mask:
+            entry = self._first_lanes[key] = (mask, self.narrowed(mask, self.thread % 32 < count))
+        return entry[1]
 
     def warps_active(self, mask: Mask | None) -> Array:
         """bool (warps, blocks): which warps have a thread in the mask."""
@@ -242,10 +248,10 @@ class State:
         """The value of a special register such as tid.x or clock64."""
         if name in specials.TIMED:
             return specials.now(self, name)
-        found = self._constants.get(name)
-        if found is None:
-            found = self._constants[name] = specials.value(self, name)
-        return found
+        value = self._constants.get(name)
+        if value is None:
+            value = self._constants[name] = specials.value(self, name)
+        return value
 
     # -- words about places ----------------------------------------------------------------------
 
@@ -308,14 +314,14 @@ class State:
         block: tuple[int, int, int] | None = None,
         weight: int = 0,
     ) -> None:
-        """Enter a fault; equal ones are counted, and the first of the highest weight is described."""
+        """Enter a fault; equal ones are counted, the first of the highest weight is described."""
         key = (kind, line, array, other_line)
-        found = self.launch.faults.get(key)
-        if found is not None:
-            found.count += count
-            if weight <= found.weight:
+        old = self.launch.faults.get(key)
+        if old is not None:
+            old.count += count
+            if weight <= old.weight:
                 return
-            count = found.count
+            count = old.count
         self.launch.faults[key] = Fault(
             kind,
             line,

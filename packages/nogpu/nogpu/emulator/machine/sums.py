@@ -1,11 +1,12 @@
 """How a Tensor Core adds the products of one instruction to a sum, as an H200 does it, to the bit.
 
 The products are exact. All of them and the sum are shifted to the largest exponent among them (that
-of a product is the sum of its factors' exponents), cut off KEPT bits below it, and added exactly;
-the total is cut off to float32. So the order of the products does not matter, and small ones lose
-bits toward zero. Of 8-bit floats wgmma keeps EIGHT_KEPT bits, of the total too where it is float32.
-mma.sync has no such products there: it multiplies their values as float16, in each group of four k
-the first two, then the others, and adds the old sum at the end, rounded to nearest.
+of a product is the sum of its factors' exponents), cut off ALIGNED_BITS bits below it, and added
+exactly; the total is cut off to float32. So the order of the products does not matter, and small
+ones lose bits toward zero. Of 8-bit floats wgmma keeps FP8_ALIGNED_BITS bits, of the total too
+where it is float32. mma.sync has no such products there: it multiplies their values as float16, in
+each group of four k the first two, then the others, and adds the old sum at the end, rounded to
+nearest.
 
 All this was found by comparing bits with an H200's (tools/sums_on_a_gpu.py,
 data/validation/sums_h200.json, tests/test_sums.py). That low bits are cut off, and how many earlier
@@ -20,46 +21,53 @@ from typing import Any
 import numpy as np
 
 from nogpu.emulator.machine import arith
+from nogpu.emulator.machine.lanes import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 f4, f8 = np.dtype("f4"), np.dtype("f8")
 
-KEPT = 25
+ALIGNED_BITS = 25
 """Bits below the largest exponent that a shifted product keeps."""
-EIGHT_KEPT = 13
+FP8_ALIGNED_BITS = 13
 """The same of wgmma's products of 8-bit floats."""
 FLOATS = frozenset({"f16", "bf16", "tf32", "e4m3", "e5m2"})
 """Types of A and B whose products are added so."""
 EIGHT = frozenset({"e4m3", "e5m2"})
-_NARROW = EIGHT | {"f16"}  # products, and what KEPT makes of them, fit float32
+_NARROW = EIGHT | {"f16"}  # products, and what ALIGNED_BITS makes of them, fit float32
 _AT_ONCE = 1 << 17  # products that are formed together: they should fit the processor's cache
 
 
-def added(
+def accumulate(
     a: Array, b: Array, c: Array, kinds: tuple[str, str], *, asynchronous: bool = False
 ) -> Array:
-    """a b + c: (..., m, n), float64 that hold float32 values (or what is yet to be rounded to
-    float16).
+    """a b + c as a Tensor Core adds it.
 
-    a: (..., m, k); b: (..., k, n); c: (..., m, n) of float32 values; all float64. kinds: PTX's
-    types of the result and of a and b, the latter one of FLOATS. asynchronous: wgmma, not mma.sync
-    or wmma. Where a factor or the sum is not finite, the result is that of a float64 sum.
+    Parameters
+    ----------
+    a, b: float64 (..., m, k) and (..., k, n).
+    c: float64 (..., m, n) of float32 values.
+    kinds: PTX's types of the result and of a and b, the latter one of FLOATS.
+    asynchronous: wgmma, not mma.sync or wmma.
+
+    Returns
+    -------
+    float64 (..., m, n) that hold float32 values, or what is yet to be rounded to float16. Where a
+    factor or the sum is not finite, that of a float64 sum.
     """
     kind, factor = kinds
     work = f4 if factor in _NARROW else f8
     if factor not in EIGHT:
-        out = arith.directed(_shifted(a, b, c, KEPT, work), "rz").astype(f8)
+        out = arith.directed(_shifted(a, b, c, ALIGNED_BITS, work), "rz").astype(f8)
     elif asynchronous:
-        out = _shifted(a, b, c, EIGHT_KEPT, work)
+        out = _shifted(a, b, c, FP8_ALIGNED_BITS, work)
         if kind == "f32":
-            grain = _power(out, f8) * 2.0**-EIGHT_KEPT
+            grain = _power(out, f8) * 2.0**-FP8_ALIGNED_BITS
             out = np.trunc(out / np.where(grain == 0, 1.0, grain)) * grain
     else:
         late = np.arange(a.shape[-1]) % 4 >= 2
         half = np.zeros_like(c)
         for part in (~late, late):
             half = arith.directed(
-                _shifted(a[..., part], b[..., part, :], half, KEPT, work), "rz"
+                _shifted(a[..., part], b[..., part, :], half, ALIGNED_BITS, work), "rz"
             ).astype(f8)
         out = (half + c).astype(f4).astype(f8)
     with np.errstate(invalid="ignore"):
@@ -74,8 +82,8 @@ def _power(x: Array, work: np.dtype[Any]) -> Array:
     return np.where(x == 0, 0, np.ldexp(np.ones((), work), exponent - 1)).astype(work)
 
 
-def _shifted(a: Array, b: Array, c: Array, kept: int, work: np.dtype[Any]) -> Array:
-    """The exact total of products and sum that were cut off `kept` bits below the largest exponent."""
+def _shifted(a: Array, b: Array, c: Array, bits: int, work: np.dtype[Any]) -> Array:
+    """The exact total of products and sum that were cut off `bits` below the largest exponent."""
     (m, k), n = a.shape[-2:], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     a3, b3, c3 = (
@@ -86,16 +94,16 @@ def _shifted(a: Array, b: Array, c: Array, kept: int, work: np.dtype[Any]) -> Ar
     with np.errstate(all="ignore"):  # what is not finite is replaced
         for at in range(0, len(a3), each):
             part = slice(at, at + each)
-            out[part] = _piece(a3[part], b3[part], c3[part], kept, work)
+            out[part] = _piece(a3[part], b3[part], c3[part], bits, work)
     return out.reshape(*lead, m, n)
 
 
-def _piece(a: Array, b: Array, c: Array, kept: int, work: np.dtype[Any]) -> Array:
+def _piece(a: Array, b: Array, c: Array, bits: int, work: np.dtype[Any]) -> Array:
     """The same of a (t, m, k), b (t, k, n), c (t, m, n)."""
     turned = b.transpose(0, 2, 1)[:, None]  # (t, 1, n, k)
     largest = (_power(a, work)[:, :, None] * _power(turned, work)).max(axis=-1)
     largest = np.maximum(largest.astype(f8), _power(c, f8))
-    scale = np.ldexp(1.0, kept) / np.where(largest == 0, 1.0, largest)
+    scale = np.ldexp(1.0, bits) / np.where(largest == 0, 1.0, largest)
     terms = a.astype(work)[:, :, None] * turned.astype(work)  # exact
     # Nonzero products of narrow types need far less: this keeps 0 times the scale a number.
     terms *= np.minimum(scale, 2.0**100).astype(work)[..., None]

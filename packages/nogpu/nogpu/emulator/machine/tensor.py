@@ -18,6 +18,7 @@ import numpy as np
 
 from nogpu.emulator.machine import arith, sums
 from nogpu.emulator.machine.access import by_space, perform
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.warp import threads, warps
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i1, i2, i4, i8, u1, u4 = (np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u4"))
 f2, f4, f8 = (np.dtype(t) for t in ("f2", "f4", "f8"))
@@ -143,20 +143,15 @@ def registers_of(
     return [threads(state, w) for w in words]
 
 
-def summed(
-    a: Array,
-    b: Array,
-    c: Array,
-    kinds: tuple[str, str],
-    saturate: bool,
-    asynchronous: bool = False,
+def multiply_add(
+    a: Array, b: Array, c: Array, kinds: tuple[str, str], saturate: bool, asynchronous: bool = False
 ) -> Array:
     """a b + c of matrices (..., rows, columns). kinds: PTX's types of the result and of a.
     asynchronous: wgmma.
     """
     kind, factor = kinds
     if factor in sums.FLOATS:
-        return sums.added(a, b, c, kinds, asynchronous=asynchronous)
+        return sums.accumulate(a, b, c, kinds, asynchronous=asynchronous)
     total: Array = np.matmul(a, b) + c
     if kind == "s32":
         whole = total.astype(i8)
@@ -191,7 +186,7 @@ def mma(
     ma = matrix_of(ea, a_layout(m, k, types[1]), (m, k))
     mb = matrix_of(eb, _b_layout(k, n, types[2]), (k, n))
     mc = matrix_of(ec, c_layout(m, n), (m, n))
-    total = summed(ma, mb, mc, (types[0], types[1]), saturate)
+    total = multiply_add(ma, mb, mc, (types[0], types[1]), saturate)
     return registers_of(state, total, c_layout(m, n), types[0])
 
 
@@ -232,7 +227,7 @@ def _mma_quads(
     ma = fill(elements_of(state, a, "f16", 2), ra, ca, (8, 4))
     mb = fill(elements_of(state, b, "f16", 2), rb, cb, (4, 8))
     mc = fill(elements_of(state, c, types[3], len(c)), *accumulator(types[3]), (8, 8))
-    total = sums.added(ma, mb, mc, ("f32", "f16"))
+    total = sums.accumulate(ma, mb, mc, ("f32", "f16"))
     rows, cols = accumulator(types[0])
     values = total[:, :, np.broadcast_to(quad, rows.shape), rows, cols].transpose(2, 0, 3, 1)
     if types[0] == "f16":
@@ -276,7 +271,7 @@ def wmma_mma(
         elements = elements_of(state, registers, kind, needed)
         result.append(matrix_of(elements, layout, size))
     ma, mb, mc = result
-    total = summed(ma, mb, mc, (types[0], types[1]), saturate)
+    total = multiply_add(ma, mb, mc, (types[0], types[1]), saturate)
     return registers_of(state, total, _wmma_layout("d", shape, types[0])[0], types[0])
 
 
@@ -445,7 +440,7 @@ def _blocks(
     group: list[Any],
     mask: Mask | None,
 ) -> list[Array]:
-    """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j, gets its words."""
+    """One ldmatrix for up to four blocks: lane 8j + i addresses row i of block j."""
     rows = np.zeros(32, np.int64)
     cols = np.zeros(32, np.int64)
     for j, (r, c, _, _) in enumerate(group):
@@ -497,19 +492,19 @@ def _wmma_store(
     size = _BYTES[kind]
     step = stride if stride is not None else np.array(cols if is_row else rows).reshape(1, 1, 1, 1)
     step = step.astype(i8)
-    held: list[Array] = []
+    registers: list[Array] = []
     for v in values:
         w = warps(state, v)
         if kind == "f16":
             halves = arith.unpack16(w)
-            held += [halves[..., 0], halves[..., 1]]
+            registers += [halves[..., 0], halves[..., 1]]
         else:
-            held.append(w)
+            registers.append(w)
     at = 0
     for r, c, elements, _ in _requests(rows, cols, kind, is_row, True):
         lane_r, lane_c = _lane_table(state, r), _lane_table(state, c)
         place = lane_r * step + lane_c if is_row else lane_c * step + lane_r
-        parts = tuple(threads(state, held[at + e]) for e in range(elements))
+        parts = tuple(threads(state, registers[at + e]) for e in range(elements))
         at += elements
         if kind == "f16" and elements == 2:
             parts = (arith.join16(parts[0], parts[1]),)
@@ -555,12 +550,12 @@ def store_matrix(
     """stmatrix.x1, .x2, .x4, optionally .trans."""
     row, word = LANE % 8, [np.zeros((state.warp_shape.warps, 32, state.blocks), i4)] * 4
     for j, value in enumerate(values):
-        held = warps(state, value)
+        words = warps(state, value)
         mine = (LANE // 8 == j).reshape(1, 32, 1)
-        halves = arith.unpack16(held)  # (w, 32, b, 2)
+        halves = arith.unpack16(words)  # (w, 32, b, 2)
         for m in range(4):
             if not transposed:  # element 2m of row r is in lane 4r + m
-                part = held[:, 4 * row + m]
+                part = words[:, 4 * row + m]
             else:  # element c of row r is in lane 4c + r / 2, half r & 1
                 low = halves[:, 8 * m + (row >> 1), :, row & 1]
                 high = halves[:, 8 * m + 4 + (row >> 1), :, row & 1]

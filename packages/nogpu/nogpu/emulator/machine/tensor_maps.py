@@ -1,4 +1,4 @@
-"""Tensor maps: what a kernel that copies by TMA is told of an array.
+"""Tensor maps: what the copy engine (TMA) knows of an array.
 
 On a GPU a tensor map is 128 opaque bytes that the driver fills (cuTensorMapEncodeTiled). Here it is
 a description: an array, the box that one copy moves, and how the box lies in shared memory. Its 128
@@ -8,10 +8,11 @@ bytes hold only its number, so it may be a parameter (`__grid_constant__`) or li
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.ptx.layout import PARAM_BASE
 from nogpu.errors import ConfigError, EmulationError
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.memory import Buffer
     from nogpu.emulator.machine.state import Launch
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 MAP_BYTES = 128
 ROW_BYTES = 16
@@ -32,16 +32,22 @@ _MAGIC = 0x656C697479427954
 
 @dataclass(frozen=True)
 class TensorMap:
-    """What the copy engine is told of an array: an argument of `launch` for a tensor map.
+    """What the copy engine knows of an array: an argument of `launch` for a tensor map.
 
-    array: contiguous NumPy array of one to five axes and elements of 1, 2, 4 or 8 bytes. box:
-    elements that one copy moves, along each axis of the array, the fastest one last. swizzle: bytes
-    of the pattern in which a box lies in shared memory, 0, 32, 64 or 128. shape: of the tensor, if
-    it is only the corner of the array (whose rows are then longer, so that they start at multiples
-    of 16 bytes); None: the whole. fill: what lies outside the tensor reads as, "zeros" or "nan"
-    (floats only).
+    Source: CUDA driver API, cuTensorMapEncodeTiled.
 
-    Raises ConfigError for what the driver refuses. Source: CUDA driver API, cuTensorMapEncodeTiled.
+    Parameters
+    ----------
+    array: contiguous, of one to five axes and elements of 1, 2, 4 or 8 bytes.
+    box: elements that one copy moves, along each axis of the array, the fastest one last.
+    swizzle: bytes of the pattern in which a box lies in shared memory, 0, 32, 64 or 128.
+    shape: of the tensor, if it is only the corner of the array, whose rows are then longer, so that
+        they start at multiples of 16 bytes; None: the whole.
+    fill: what lies outside the tensor reads as, "zeros" or "nan" (floats only).
+
+    Raises
+    ------
+    ConfigError: for what the driver refuses.
     """
 
     array: Array
@@ -54,13 +60,13 @@ class TensorMap:
         """Check what the driver would check."""
         a = self.array
         if not isinstance(a, np.ndarray) or not 1 <= a.ndim <= 5 or not a.flags.c_contiguous:
-            given = (
+            what = (
                 f"shape {a.shape}, strides {a.strides}"
                 if isinstance(a, np.ndarray)
                 else f"a {type(a).__name__}"
             )
             raise ConfigError(
-                f"TensorMap of {given}: give a contiguous NumPy array of one to five axes"
+                f"TensorMap of {what}: give a contiguous NumPy array of one to five axes"
             )
         size = a.dtype.itemsize
         if a.dtype.hasobject or size not in (1, 2, 4, 8):
@@ -68,8 +74,8 @@ class TensorMap:
         for name, value in (("box", self.box), ("shape", self.sizes)):
             if len(value) != a.ndim or not all(isinstance(n, int | np.integer) for n in value):
                 raise ConfigError(
-                    f"TensorMap: {name}={value} for an array of shape {a.shape}: give a whole number for "
-                    "each axis"
+                    f"TensorMap: {name}={value} for an array of shape {a.shape}: give a whole "
+                    "number for each axis"
                 )
         if not all(1 <= n <= have for n, have in zip(self.sizes, a.shape, strict=True)):
             raise ConfigError(
@@ -79,7 +85,8 @@ class TensorMap:
             raise ConfigError(f"TensorMap: box={self.box}: 1 to {MAX_BOX} elements along each axis")
         if self.swizzle not in SWIZZLES:
             raise ConfigError(
-                f"TensorMap: swizzle={self.swizzle}: choose one of {', '.join(map(str, SWIZZLES))} bytes"
+                f"TensorMap: swizzle={self.swizzle}: choose one of {', '.join(map(str, SWIZZLES))} "
+                "bytes"
             )
         row = self.box[-1] * size
         if row % ROW_BYTES:
@@ -88,15 +95,16 @@ class TensorMap:
             )
         if self.swizzle and row > self.swizzle:
             raise ConfigError(
-                f"TensorMap: a row of the box has {row} bytes; a swizzle of {self.swizzle} bytes takes at most "
-                "as many. Copy several boxes"
+                f"TensorMap: a row of the box has {row} bytes; a swizzle of {self.swizzle} bytes "
+                "takes at most as many. Copy several boxes"
             )
         for axis in range(a.ndim - 1):
             if a.strides[axis] % ROW_BYTES:
                 raise ConfigError(
-                    f"TensorMap of an array of shape {a.shape}, {a.dtype}: along axis {axis} it steps by "
-                    f"{a.strides[axis]} bytes; the copy engine takes multiples of {ROW_BYTES}. Make the rows longer "
-                    "and say which part of them is meant: shape=..."
+                    f"TensorMap of an array of shape {a.shape}, {a.dtype}: along axis {axis} it "
+                    f"steps by {a.strides[axis]} bytes; the copy engine takes multiples of "
+                    f"{ROW_BYTES}. Make the rows longer and say which part of them is meant: "
+                    "shape=..."
                 )
         if self.fill not in ("zeros", "nan") or (self.fill == "nan" and a.dtype.kind != "f"):
             raise ConfigError(
@@ -113,25 +121,25 @@ class TensorMap:
 class Placed:
     """A tensor map of a launch: the description, and where its array lies."""
 
-    described: TensorMap
+    description: TensorMap
     buffer: Buffer
 
     @property
     def box_bytes(self) -> int:
         """Bytes of a box in shared memory."""
-        return int(np.prod(self.described.box)) * self.itemsize
+        return int(np.prod(self.description.box)) * self.itemsize
 
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return int(self.described.array.dtype.itemsize)
+        return int(self.description.array.dtype.itemsize)
 
     @property
     def blank(self) -> int:
         """The bits of what lies outside the tensor."""
-        if self.described.fill == "zeros":
+        if self.description.fill == "zeros":
             return 0
-        kind = self.described.array.dtype
+        kind = self.description.array.dtype
         return int(np.array(np.nan, kind).view(f"u{kind.itemsize}"))
 
 
@@ -158,6 +166,6 @@ def map_at(launch: Launch, address: int, line: int) -> Placed:
             return launch.heap.maps[number]
     raise EmulationError(
         f"line {line}: a copy by TMA names a tensor map, and there is none at its address. Give "
-        "emulator.TensorMap(array, box, swizzle=...) for the parameter, and pass the map by value as a "
-        "const __grid_constant__ structure of 128 bytes, or by a pointer to it"
+        "emulator.TensorMap(array, box, swizzle=...) for the parameter, and pass the map by value "
+        "as a const __grid_constant__ structure of 128 bytes, or by a pointer to it"
     )

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import sync
+from nogpu.emulator.machine.lanes import Array
 
 if TYPE_CHECKING:
     from nogpu.emulator.machine.masks import Mask
     from nogpu.emulator.machine.state import State
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8, u4 = np.dtype("i4"), np.dtype("i8"), np.dtype("u4")
 _ALL = 0xFFFFFFFF
@@ -81,26 +81,26 @@ def _groups(
     out = []
     for number, lanes in groups:
         inside = (number >> bit) & 1 == 1
-        if number != _ALL and (left_out := lanes & ~inside).any():
-            _left_out(state, number, left_out, line)
+        if number != _ALL and (unnamed := lanes & ~inside).any():
+            _report_unnamed(state, number, unnamed, line)
         if partial or len(groups) > 1:
             alive = active_lanes(state, state.alive)
             missing = inside & alive & ~lanes & lanes.any(axis=1, keepdims=True)
             if missing.any():
-                _absent(state, number, missing, line)
+                _report_absent(state, number, missing, line)
         out.append((number, lanes & inside if number != _ALL else lanes))
     return out
 
 
-def _absent(state: State, number: int, missing: Array, line: int) -> None:
+def _report_absent(state: State, number: int, missing: Array, line: int) -> None:
     place, listed, column = _where(state, missing)
     _diverged(
         state,
         line,
         column,
-        f"{place}: the mask 0x{number:08x} names lanes that are not here ({listed}). On a GPU the warp "
-        "waits for them, or what it reads is undefined. Let every lane that the mask names come here, "
-        "or name only those that do",
+        f"{place}: the mask 0x{number:08x} names lanes that are not here ({listed}). On a GPU the "
+        "warp waits for them, or what it reads is undefined. Let every lane that the mask names "
+        "come here, or name only those that do",
         int(np.count_nonzero(missing.any(axis=1))),
     )
 
@@ -120,14 +120,15 @@ def _diverged(state: State, line: int, column: int, message: str, count: int) ->
     state.find("divergent-barrier", line, message, count, block=block)
 
 
-def _left_out(state: State, number: int, lanes: Array, line: int) -> None:
+def _report_unnamed(state: State, number: int, lanes: Array, line: int) -> None:
     """Lanes call with a mask that does not name them."""
     place, listed, column = _where(state, lanes)
     _diverged(
         state,
         line,
         column,
-        f"{place}: lanes {listed} come here, and their own mask 0x{number:08x} does not name them. What "
+        f"{place}: lanes {listed} come here, and their own mask 0x{number:08x} does not name them. "
+        "What "
         "they get, and whether they wait for others, is undefined. Name every lane that comes here",
         int(np.count_nonzero(lanes.any(axis=1))),
     )
@@ -141,10 +142,10 @@ def sync_lanes(state: State, member: Array, mask: Mask | None, line: int) -> Non
     if member.size > 1 or int(member.reshape(())) & _ALL != _ALL:
         named = warps(state, member).astype(i8) & _ALL
         bit = np.arange(32).reshape(1, 32, 1)
-        left_out = active_lanes(state, mask) & ((named >> bit) & 1 == 0)
-        if left_out.any():
-            number = int(np.broadcast_to(named, left_out.shape)[left_out][0])
-            _left_out(state, number, left_out, line)
+        unnamed = active_lanes(state, mask) & ((named >> bit) & 1 == 0)
+        if unnamed.any():
+            number = int(np.broadcast_to(named, unnamed.shape)[unnamed][0])
+            _report_unnamed(state, number, unnamed, line)
     sync.warp_sync(state, mask)
 
 
@@ -170,10 +171,10 @@ def _judge_sources(
         return
     place, _, _ = _where(state, bad)
     warp, lane, column = (int(i[0]) for i in np.nonzero(bad))
-    wanted = int(source[warp, lane, column])
+    other = int(source[warp, lane, column])
     if not np.broadcast_to(named, bad.shape)[warp, lane, column]:
         why = "which its own mask does not name"
-    elif 32 * warp + wanted >= state.threads:
+    elif 32 * warp + other >= state.threads:
         why = f"which does not exist: the block has {state.threads} threads"
     else:
         why = "which has ended"
@@ -181,9 +182,9 @@ def _judge_sources(
         state,
         line,
         column,
-        f"{place}: lane {lane} reads from lane {wanted}, {why}. The value is undefined (an H200 gives "
-        "0 for a lane that is not active). Keep every lane to the end of the shuffles, and give those "
-        "that have nothing a neutral value",
+        f"{place}: lane {lane} reads from lane {other}, {why}. The value is undefined (an H200 "
+        "gives 0 for a lane that is not active). Keep every lane to the end of the shuffles, and "
+        "give those that have nothing a neutral value",
         int(np.count_nonzero(bad)),
     )
 
@@ -204,9 +205,9 @@ def whole_warps(state: State, what: str, line: int, mask: Mask | None) -> None:
         state,
         line,
         column,
-        f"{int(count[warp, column])} of 32 lanes of warp {warp} of block {state.block_tuple(column)} "
-        f"come to {what}, which a whole warp executes together. Keep its lanes together here, and "
-        "give the block a multiple of 32 threads",
+        f"{int(count[warp, column])} of 32 lanes of warp {warp} of block "
+        f"{state.block_tuple(column)} come to {what}, which a whole warp executes together. Keep "
+        "its lanes together here, and give the block a multiple of 32 threads",
         int(np.count_nonzero(partial)),
     )
 
@@ -243,12 +244,12 @@ def shuffle(
         good = source <= top
     source = np.where(good, source, lane)
     source = np.broadcast_to(source, value.shape)
-    took = np.take_along_axis(value, source & 31, axis=1)
+    taken = np.take_along_axis(value, source & 31, axis=1)
     there = np.take_along_axis(active_lanes(state, mask), source & 31, axis=1)
     _groups(state, member, mask, line)
     _judge_sources(state, member, mask, source & 31, there, line)
     sync.warp_sync(state, mask)
-    result = np.where(there, took, np.zeros_like(took))
+    result = np.where(there, taken, np.zeros_like(taken))
     good = np.broadcast_to(good, value.shape)
     return threads(state, result), threads(state, good)
 

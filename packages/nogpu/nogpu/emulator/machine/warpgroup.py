@@ -1,6 +1,6 @@
 """wgmma: the four warps of a warpgroup multiply matrices that lie in shared memory.
 
-A matrix in shared memory is told by a descriptor of 64 bits: where it begins, two strides, and how
+A descriptor of 64 bits says of a matrix in shared memory where it begins, two strides, and how its
 rows are swizzled. The element (row r, byte b of a row of k) of a K-major matrix lies, from the
 start, at
 
@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nogpu.emulator.machine import tensor
-from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE, ROW_BITS
 from nogpu.emulator.machine.events import Bulk, Stage
+from nogpu.emulator.machine.lanes import Array
 from nogpu.emulator.machine.products import under_way
 from nogpu.emulator.machine.warp import active_lanes, of_any, warps
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
     from nogpu.emulator.ptx.sites import Site
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 i4, i8, f8 = np.dtype("i4"), np.dtype("i8"), np.dtype("f8")
 
@@ -104,10 +104,10 @@ class Groups:
     number: Array
     column: Array
 
-    def first(self, state: State, index: int, count: int = 1) -> Who:
+    def first(self, state: State, index: int, count: int = 1) -> Offender:
         """The first thread of one of them, for `count` warpgroups."""
         thread = int(self.number[index]) * WARPS * 32
-        return Who(state, thread, int(self.column[index]), count * WARPS * 32)
+        return Offender(state, thread, int(self.column[index]), count * WARPS * 32)
 
 
 def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> None:
@@ -129,9 +129,9 @@ def whole_warpgroups(state: State, what: str, line: int, mask: Mask | None) -> N
     state.find(
         "divergent-barrier",
         line,
-        f"{int(count[group, column])} of 128 threads of warps {WARPS * group} to {WARPS * group + 3} of block "
-        f"{block} come to {what}, which the four warps of a warpgroup execute together. Keep them together "
-        "here, and give the block a multiple of 128 threads",
+        f"{int(count[group, column])} of 128 threads of warps {WARPS * group} to "
+        f"{WARPS * group + 3} of block {block} come to {what}, which the four warps of a warpgroup "
+        "execute together. Keep them together here, and give the block a multiple of 128 threads",
         int(np.count_nonzero(partial)),
         block=block,
     )
@@ -162,7 +162,7 @@ def _places(operand: Operand, swizzle: int) -> tuple[Array, Array, Array]:
 
 
 def _addresses(descriptor: int, operand: Operand) -> Array:
-    """Addresses in shared memory of the pieces of a matrix: int64, flat, in the order of `_places`."""
+    """Addresses in shared memory of a matrix's pieces: int64, flat, in the order of `_places`."""
     start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
     swizzle = _SWIZZLE[descriptor >> 62 & 3]
     fixed, leads, strides = _places(operand, swizzle)
@@ -171,7 +171,7 @@ def _addresses(descriptor: int, operand: Operand) -> Array:
     return np.asarray(address ^ (row & ROW_BITS[swizzle]) << 4)
 
 
-def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Who) -> None:
+def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Offender) -> None:
     """Report a descriptor that cannot be meant. lane: who has it."""
     swizzle = _SWIZZLE[descriptor >> 62 & 3]
     start, base = (descriptor & 0x3FFF) << 4, descriptor >> 49 & 7
@@ -181,9 +181,10 @@ def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Wh
             "out-of-bounds",
             site.line,
             lane,
-            f"{lane} describes matrix {operand.name} by {descriptor:#018x}, in which bits are set that "
-            "belong to no field: the start address and the two byte offsets have 14 bits each, and hold bits "
-            "4 to 17 of a number of bytes. Write ((bytes & 0x3FFFF) >> 4) into each",
+            f"{lane} describes matrix {operand.name} by {descriptor:#018x}, in which bits are set "
+            "that belong to no field: the start address and the two byte offsets have 14 bits "
+            "each, and hold bits 4 to 17 of a number of bytes. Write ((bytes & 0x3FFFF) >> 4) "
+            "into each",
             array="shared",
         )
     elif row != base & ROW_BITS[swizzle]:
@@ -191,10 +192,10 @@ def _judge(state: State, site: Site, operand: Operand, descriptor: int, lane: Wh
             "misaligned",
             site.line,
             lane,
-            f"{lane} describes matrix {operand.name} with a swizzle of {swizzle} bytes from address {start} "
-            f"of shared memory on: the pattern repeats every {8 * swizzle} bytes, and the matrix begins in "
-            f"the middle of it, with a base offset of {base}. Begin at a multiple of {8 * swizzle} bytes, and "
-            "step within a row only",
+            f"{lane} describes matrix {operand.name} with a swizzle of {swizzle} bytes from "
+            f"address {start} of shared memory on: the pattern repeats every {8 * swizzle} bytes, "
+            f"and the matrix begins in the middle of it, with a base offset of {base}. Begin at a "
+            f"multiple of {8 * swizzle} bytes, and step within a row only",
             array="shared",
         )
 
@@ -216,14 +217,15 @@ def _descriptors(
     other = here & (full != np.repeat(mine, WARPS, axis=0)[:count, None])
     if other.any():
         warp, lane, column = (int(i[0]) for i in np.nonzero(other))
-        who = Who(state, 32 * warp + lane, column, int(np.count_nonzero(other)))
+        who = Offender(state, 32 * warp + lane, column, int(np.count_nonzero(other)))
         accuse(
             "divergent-barrier",
             site.line,
             who,
-            f"{who} describes matrix {operand.name} by {int(full[warp, lane, column]):#018x}, and the first "
-            f"thread of its warpgroup by {int(mine[warp // WARPS, column]):#018x}: all 128 threads must give "
-            "one descriptor. Compute it from what they have in common, such as threadIdx.x / 128",
+            f"{who} describes matrix {operand.name} by {int(full[warp, lane, column]):#018x}, and "
+            f"the first thread of its warpgroup by {int(mine[warp // WARPS, column]):#018x}: all "
+            "128 threads must give one descriptor. Compute it from what they have in common, such "
+            "as threadIdx.x / 128",
         )
     return np.asarray(first)
 
@@ -231,7 +233,7 @@ def _descriptors(
 def _matrix(
     state: State, number: int, operand: Operand, value: Array, here: Array, groups: Groups
 ) -> tuple[Array, Bulk | None]:
-    """A matrix in shared memory, float64 (warpgroups, m or n, k), and what tells of its being read."""
+    """A matrix in shared memory, float64 (warpgroups, m or n, k), and the event of its read."""
     site = state.sites[number]
     descriptors = _descriptors(state, site, operand, value, here, groups)
     distinct, which = np.unique(descriptors, return_inverse=True)
@@ -246,7 +248,11 @@ def _matrix(
         lane = groups.first(state, int(at[0]), len(at))
         _report_outside(state, site, operand, int(distinct[i]), offset[i], lane)
     offset = np.where(outside, 0, offset)
-    bulk = _told(state, site, offset[which], ~outside[which], groups) if state.observers else None
+    bulk = (
+        _read_event(state, site, offset[which], ~outside[which], groups)
+        if state.observers
+        else None
+    )
     words = state.shared.data[
         (offset >> 2)[which][:, :, None] + np.arange(4), groups.column[:, None, None]
     ]  # (warpgroups, pieces, 4)
@@ -259,7 +265,7 @@ def _matrix(
 
 
 def _report_outside(
-    state: State, site: Site, operand: Operand, descriptor: int, offset: Array, lane: Who
+    state: State, site: Site, operand: Operand, descriptor: int, offset: Array, lane: Offender
 ) -> None:
     """A matrix reaches outside shared memory. offset: of its pieces."""
     total = state.launch.shared_bytes
@@ -274,15 +280,16 @@ def _report_outside(
         "out-of-bounds",
         site.line,
         lane,
-        f"{lane} multiplies by a matrix {operand.name} that lies in bytes {low} to {high - 1} of shared memory, "
-        f"{far}: the block has {total} bytes. Its descriptor says a leading byte offset of {leading} and a stride "
-        f"byte offset of {stride}. Compare them with how the tile was stored",
+        f"{lane} multiplies by a matrix {operand.name} that lies in bytes {low} to {high - 1} of "
+        f"shared memory, {far}: the block has {total} bytes. Its descriptor says a leading byte "
+        f"offset of {leading} and a stride byte offset of {stride}. Compare them with how the tile "
+        "was stored",
         array="shared",
     )
 
 
-def _told(state: State, site: Site, offset: Array, there: Array, groups: Groups) -> Bulk:
-    """What tells that the four warps of each warpgroup read pieces; those named twice count once."""
+def _read_event(state: State, site: Site, offset: Array, there: Array, groups: Groups) -> Bulk:
+    """The four warps of each warpgroup read pieces; those named twice count once."""
     order = np.argsort(offset, axis=1, kind="stable")
     offset = np.take_along_axis(offset, order, axis=1)
     there = np.take_along_axis(there, order, axis=1)
@@ -316,7 +323,7 @@ def _told(state: State, site: Site, offset: Array, there: Array, groups: Groups)
 
 def wgmma(
     state: State,
-    meant: tuple[Any, ...],
+    fields: tuple[Any, ...],
     sites: tuple[int, int],
     a: tuple[Array, ...],
     b: Array,
@@ -326,33 +333,37 @@ def wgmma(
 ) -> list[Array]:
     """wgmma.mma_async: the registers of D, for warpgroups that take no part as they were.
 
-    meant: the fields of `Multiply`. sites: of A (-1: in registers) and of B. a: A's registers, or
-    its descriptor; b: B's descriptor; int64, four axes. add: bool, whether D is added to the
-    product.
+    Parameters
+    ----------
+    fields: of `Multiply`.
+    sites: of A (-1: in registers) and of B.
+    a, b: A's registers or its descriptor, B's descriptor; int64, four axes.
+    add: bool, whether D is added to the product.
+    d: the registers of D as they are.
     """
-    m = Multiply(*meant)
+    m = Multiply(*fields)
     here = active_lanes(state, mask)
     at = np.asarray(here.any(axis=1))  # (warps, blocks)
     if not at.any():  # under a guard that holds for nobody
         return list(d)
     together = of_any(at, WARPS)[::WARPS]
     groups = Groups(*np.nonzero(together))
-    told: list[Bulk] = []
+    reads: list[Bulk] = []
     n, (kind, a_kind, b_kind) = m.n, m.kinds
     b_operand = Operand("B", n, b_kind, "MN" if m.transposed[1] else "K")
     if sites[0] >= 0:
         a_operand = Operand("A", ROWS, a_kind, "MN" if m.transposed[0] else "K")
-        left, bulk = _matrix(state, sites[0], a_operand, a[0], here, groups)
-        told += [bulk] if bulk is not None else []
+        left_matrix, bulk = _matrix(state, sites[0], a_operand, a[0], here, groups)
+        reads += [bulk] if bulk is not None else []
     else:
-        left = _rows_in_registers(state, a, a_kind, groups)
-    right, bulk = _matrix(state, sites[1], b_operand, b, here, groups)
-    told += [bulk] if bulk is not None else []
-    for bulk in told:
+        left_matrix = _rows_in_registers(state, a, a_kind, groups)
+    right_matrix, bulk = _matrix(state, sites[1], b_operand, b, here, groups)
+    reads += [bulk] if bulk is not None else []
+    for bulk in reads:
         state.publish_bulk(bulk)
-    under_way(state).start(m.line, m.shape, at, m.sums, m.factors, told)
-    left = -left if m.negated[0] else left
-    right = -right if m.negated[1] else right
+    under_way(state).start(m.line, m.shape, at, m.sums, m.factors, reads)
+    left_matrix = -left_matrix if m.negated[0] else left_matrix
+    right_matrix = -right_matrix if m.negated[1] else right_matrix
     layout = tensor.c_layout(16, n)
     before = tensor.matrix_of(tensor.elements_of(state, d, kind, len(d)), layout, (16, n))
     keep = _keeps(state, add)
@@ -363,17 +374,18 @@ def wgmma(
         before = np.concatenate([before, np.zeros((missing, *before.shape[1:]), before.dtype)])
     by_group = before.reshape(-1, WARPS, state.blocks, 16, n)
     total = by_group.copy()
-    made_of = tensor.summed(
-        left, right.transpose(0, 2, 1),
-        by_group[groups.number, :, groups.column].reshape(-1, ROWS, n), (kind, a_kind), m.saturate, True,
+    products = tensor.multiply_add(
+        left_matrix, right_matrix.transpose(0, 2, 1),
+        by_group[groups.number, :, groups.column].reshape(-1, ROWS, n),
+        (kind, a_kind), m.saturate, True,
     )  # fmt: skip
-    total[groups.number, :, groups.column] = made_of.reshape(-1, WARPS, 16, n)
+    total[groups.number, :, groups.column] = products.reshape(-1, WARPS, 16, n)
     total = total.reshape(-1, state.blocks, 16, n)[: len(at)]
-    made = tensor.registers_of(state, total, layout, kind)
+    registers = tensor.registers_of(state, total, layout, kind)
     if bool(at.all()):
-        return made
+        return registers
     arr = np.ones((1, 1, 1, 1), bool) if mask is None else mask.arr
-    return [np.where(arr, new, old.view(new.dtype)) for new, old in zip(made, d, strict=True)]
+    return [np.where(arr, new, old.view(new.dtype)) for new, old in zip(registers, d, strict=True)]
 
 
 def _keeps(state: State, add: Array) -> Any:

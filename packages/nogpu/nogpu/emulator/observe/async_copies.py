@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import accuse, who
+from nogpu.emulator.machine.attribution import accuse, first_offender
 from nogpu.emulator.machine.events import Access, Observer, Stage
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class AsyncCopyWatch(Observer):
             if not flat.any():
                 return
         state = self.state
-        lane = who(state, flat)
+        lane = first_offender(state, flat)
         place = lane.value(granule)
         name, where = state.shared_name(place * self.granule)
         line = self._line_of(place)
@@ -108,6 +108,7 @@ class AsyncCopyWatch(Observer):
         return hit
 
     def _line_of(self, granule: int) -> int:
+        assert self.state.copies is not None
         for copy in self.state.copies.open:
             begun = copy.begun
             at, span = begun.where.granule(self.shift), max(begun.site.width >> self.shift, 1)

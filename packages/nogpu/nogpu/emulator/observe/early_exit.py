@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.events import Access, Observer, Stage
 from nogpu.emulator.machine.lanes import WARP
 
@@ -83,7 +83,7 @@ class EarlyExitWatch(Observer):
             cluster, rank, thread = np.nonzero(early & (self.site == index))
             accessor, inside = divmod(int(thread[0]), view.padded)
             members = view.peers.members[cluster[0]]
-            lane = Who(s, inside, int(members[accessor]), len(cluster))
+            lane = Offender(s, inside, int(members[accessor]), len(cluster))
             site = self.sites[int(index)]
             verb = {"load": "reads", "store": "writes", "barrier": "arrives at an mbarrier in"}
             accuse(

@@ -1,6 +1,6 @@
 """The judge of what engines do to shared memory: the copy engine, and the Tensor Cores of wgmma.
 
-An engine works on while its threads go on. Who may touch a place is what those know who waited: for
+An engine works on while its threads go on. Offender may touch a place is what those know who waited: for
 the mbarrier that counts a copy's bytes, for the group of a copy that reads, for the group of a
 product. Each such stream of work is a unit with a clock of its own (one for each mbarrier, each
 thread that stores, each warpgroup that multiplies); of each unit every warp knows a time, which
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import Who, accuse
+from nogpu.emulator.machine.attribution import Offender, accuse
 from nogpu.emulator.machine.bulk import PIECE
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.lanes import WARP
@@ -361,7 +361,7 @@ class EngineWatch(Observer):
         at = tuple(int(x) for x in np.argwhere(bad)[0])
         there = int(place[at])
         line = s.sites[int(sites[there])].line
-        lane = Who(s, int(thread[at]), int(column[at]), int(np.count_nonzero(bad)))
+        lane = Offender(s, int(thread[at]), int(column[at]), int(np.count_nonzero(bad)))
         name, where = s.shared_name(there // self.columns * PIECE)
         by = f"{lane} " if isinstance(what, Access) else f"an engine, asked by {lane}, "
         accuse(

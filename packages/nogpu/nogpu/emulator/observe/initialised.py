@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nogpu.emulator.machine.accused import Who, accuse, who
+from nogpu.emulator.machine.attribution import Offender, accuse, first_offender
 from nogpu.emulator.machine.events import Access, Bulk, Observer, Stage, Where
 from nogpu.emulator.machine.memory import Buffer
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def requester(state: State, bulk: Bulk, bad: Array) -> Who:
-    """Who asked an engine for the first of its bad requests: bool, a row a request."""
+def requester(state: State, bulk: Bulk, bad: Array) -> Offender:
+    """Offender asked an engine for the first of its bad requests: bool, a row a request."""
     row = int(np.argwhere(bad)[0][0])
-    return Who(state, int(bulk.thread[row]), int(bulk.column[row]), int(np.count_nonzero(bad)))
+    return Offender(state, int(bulk.thread[row]), int(bulk.column[row]), int(np.count_nonzero(bad)))
 
 
 class FirstWrites(Observer):
@@ -237,7 +237,7 @@ class FirstWrites(Observer):
                 bad = bad & ~raced
             if not bad.any():
                 continue
-            lane = who(s, bad)
+            lane = first_offender(s, bad)
             name, where = s.shared_name(lane.value(granule) * self.granule)
             accuse(
                 "uninitialised",
@@ -288,7 +288,7 @@ class FirstWrites(Observer):
                 del self.written[id(where.target)]
 
     def _report(self, access: Access, buffer: Buffer, offset: Array, missing: Array) -> None:
-        lane = who(self.state, missing)
+        lane = first_offender(self.state, missing)
         where = buffer.index_text(lane.value(offset))
         accuse(
             "uninitialised",

@@ -14,8 +14,8 @@ def _load(e: Emitter, ins: P.Instruction) -> None:
     target, address = ins.operands[:2]
     targets = items(target)
     space = space_of(ins)
-    held = [e.kinds[t.name] for t in targets if isinstance(t, P.Register)]
-    if kind[0] == "b" and any(k[1] > numpy[1] for k in held):
+    target_kinds = [e.kinds[t.name] for t in targets if isinstance(t, P.Register)]
+    if kind[0] == "b" and any(k[1] > numpy[1] for k in target_kinds):
         numpy = "u" + numpy[1]  # PTX ISA, ld: bits are extended with zeros, only .s with the sign
     if space == "param" and (at := variable_at(address)):
         _load_params(e, targets, *at, numpy)

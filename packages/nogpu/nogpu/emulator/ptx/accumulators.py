@@ -36,20 +36,20 @@ def touches(function: P.Function, spans: Sequence[waits.Span]) -> dict[int, Touc
     watched = _watched(code)
     if not watched:
         return {}
-    found: dict[int, Touch] = {}
+    touched: dict[int, Touch] = {}
     for start, end, state in _under_way(function, spans):
         for i in range(start, end):
             ins = code[i]
             if not _multiplies(ins) and not ins.op.ends:
                 source = NUMBER if _sets(ins) else _copied(ins)
-                kept = set() if not ins.guard else set(ins.writes)
-                read = [n for n in ins.reads if n in watched and n not in kept]
-                reads = tuple(read) if state and source is None else ()
+                overwritten = set() if not ins.guard else set(ins.writes)
+                names = [n for n in ins.reads if n in watched and n not in overwritten]
+                reads = tuple(names) if state and source is None else ()
                 writes = tuple((n, source or "") for n in ins.writes if n in watched)
                 if reads or writes:
-                    found[i] = Touch(reads, writes)
+                    touched[i] = Touch(reads, writes)
             state = _after(ins, state)
-    return found
+    return touched
 
 
 def _multiplies(ins: P.Instruction) -> bool:
@@ -71,19 +71,19 @@ def _sets(ins: P.Instruction) -> bool:
 
 def _watched(code: Sequence[P.Instruction]) -> set[str]:
     """The registers of products, those that are copied into them, and their copies."""
-    found: set[str] = set()
+    registers: set[str] = set()
     for ins in code:
         if _multiplies(ins):
             for operand in ins.operands[:2]:
                 if isinstance(operand, P.Vector):
-                    found |= {o.name for o in items(operand) if isinstance(o, P.Register)}
-    if not found:
-        return found
+                    registers |= {o.name for o in items(operand) if isinstance(o, P.Register)}
+    if not registers:
+        return registers
     copies = [(ins.writes[0], s) for ins in code if (s := _copied(ins)) and ins.writes]
     for into, out_of in ((0, 1), (1, 0)):
-        while fresh := {c[out_of] for c in copies if c[into] in found} - found:
-            found |= fresh
-    return found
+        while fresh := {c[out_of] for c in copies if c[into] in registers} - registers:
+            registers |= fresh
+    return registers
 
 
 def _after(ins: P.Instruction, state: int) -> int:
@@ -106,9 +106,9 @@ def _under_way(function: P.Function, spans: Sequence[waits.Span]) -> Iterator[tu
     """Blocks, and where products may be under way when they begin."""
     place = {start: i for i, (start, _) in enumerate(spans)}
     state = [0] * len(spans)
-    seen = [False] * len(spans)
+    reached = [False] * len(spans)
     todo = [0]
-    seen[0] = True
+    reached[0] = True
     while todo:
         at = todo.pop()
         now = state[at]
@@ -116,8 +116,8 @@ def _under_way(function: P.Function, spans: Sequence[waits.Span]) -> Iterator[tu
             now = _after(ins, now)
         for start in waits.followers(function, spans, at):
             to = place[start]
-            if not seen[to] or now | state[to] != state[to]:
-                seen[to] = True
+            if not reached[to] or now | state[to] != state[to]:
+                reached[to] = True
                 state[to] |= now
                 todo.append(to)
     for (start, end), now in zip(spans, state, strict=True):

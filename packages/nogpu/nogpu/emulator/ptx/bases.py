@@ -50,8 +50,8 @@ class Sum:
         total = dict(self.terms)
         for number, times in other.terms:
             total[number] = total.get(number, 0) + factor * times
-        kept = tuple(sorted((n, t) for n, t in total.items() if t))
-        return Sum(self.constant + factor * other.constant, kept)
+        terms = tuple(sorted((n, t) for n, t in total.items() if t))
+        return Sum(self.constant + factor * other.constant, terms)
 
     @property
     def zeros(self) -> int:
@@ -86,7 +86,7 @@ class _Reader:
 
     def __init__(self, function: P.Function) -> None:
         self.block = 0
-        self.known: dict[str, Sum] = {}  # by what was set in this block, or is set only once
+        self.values: dict[str, Sum] = {}  # by what was set in this block, or is set only once
         self.numbers: dict[Hashable, int] = {}  # of the terms
         self.entered: dict[int, str] = {}  # terms that are what a register holds as a block begins
         self.times: dict[str, int] = {}  # how often a register is set
@@ -97,7 +97,7 @@ class _Reader:
     def enter(self, start: int) -> None:
         """A basic block begins."""
         self.block = start
-        self.known = {n: v for n, v in self.known.items() if self.times[n] == 1}
+        self.values = {n: v for n, v in self.values.items() if self.times[n] == 1}
 
     def place(self, at: int, ins: P.Instruction) -> Place:
         """The place that a load or store touches."""
@@ -124,12 +124,12 @@ class _Reader:
         return self._term(operand)
 
     def _register(self, name: str) -> Sum:
-        found = self.known.get(name)
-        if found is None:  # set in another block, perhaps further down
-            found = self.known[name] = self._term((name, self.block))
-            self.entered[found.terms[0][0]] = name
+        value = self.values.get(name)
+        if value is None:  # set in another block, perhaps further down
+            value = self.values[name] = self._term((name, self.block))
+            self.entered[value.terms[0][0]] = name
             self.times.setdefault(name, 1)
-        return found
+        return value
 
     def _term(self, what: Hashable) -> Sum:
         return Sum(0, ((self.numbers.setdefault(what, len(self.numbers)), 1),))
@@ -141,9 +141,9 @@ class _Reader:
 
     def _moved(self, number: int) -> int:
         name = self.entered.get(number)
-        if name is None or name not in self.known:
+        if name is None or name not in self.values:
             return 0
-        total = self.known[name]
+        total = self.values[name]
         return total.constant if total.terms == ((number, 1),) else 0
 
     def follow(self, at: int, ins: P.Instruction) -> None:
@@ -151,7 +151,7 @@ class _Reader:
         targets = _targets(ins)
         if len(targets) != 1 or ins.guard or not isinstance(ins.operands[0], P.Register):
             for name in targets:
-                self.known[name] = self._term((name, at))
+                self.values[name] = self._term((name, at))
             return
         values = [self.operand(o) for o in ins.operands[1:]]
         total = _sum(ins, values)
@@ -160,7 +160,7 @@ class _Reader:
             pure = pure and "volatile" not in ins.parts and "%clock" not in ins.text
             pure = pure and "%globaltimer" not in ins.text
             total = self._term((ins.opcode, tuple(values)) if pure else (targets[0], at))
-        self.known[targets[0]] = total
+        self.values[targets[0]] = total
 
 
 def _targets(ins: P.Instruction) -> list[str]:

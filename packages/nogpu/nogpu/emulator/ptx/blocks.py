@@ -53,7 +53,7 @@ def translate(module: P.Module, entry: str) -> Program:
         if variable.space in ("global", "const") and variable.size:
             program.global_symbols[variable.name] = (slot, variable.size)
     program.used = survey.used(program, reachable)
-    survey.look_over(program, reachable)
+    survey.note_facts(program, reachable)
     # Lanes come out of a function that waits one by one: whoever called it must not run ahead
     # either.
     gated = any(_waits(f) for f in reachable[1:])
@@ -95,16 +95,16 @@ def _waits(function: P.Function) -> bool:
 def _translate_function(program: Program, function: P.Function, gated: bool) -> FunctionProgram:
     """Translate one function. gated: another of the program waits in a loop."""
     spans = split_blocks(function)
-    found = waits.loops(function, spans)
-    if found:
+    loops = waits.loops(function, spans)
+    if loops:
         program.waits = True
-        program.polls = program.polls or any(w.strong for w in found)
-    whole = waits.gated(function, warps=bool(found or gated))
+        program.polls = program.polls or any(w.strong for w in loops)
+    whole = waits.gated(function, warps=bool(loops or gated))
     if whole is not function:
         function, spans = whole, split_blocks(whole)
-        found = waits.loops(function, spans) if found else found
+        loops = waits.loops(function, spans) if loops else loops
     touched = accumulators.touches(function, spans)
-    reads = waits.same_reads(function, found) if found else frozenset()
+    reads = waits.same_reads(function, loops) if loops else frozenset()
     kinds = _register_kinds(function)
     shared_by_blocks = _cross_block(function, spans)
     numbers = {name: i for i, name in enumerate(sorted(shared_by_blocks))}
@@ -147,7 +147,7 @@ def _translate_function(program: Program, function: P.Function, gated: bool) -> 
         for b in result.blocks.values()
         if isinstance(b.end, ends.Exit) and b.end.after < 0 and b.cost <= 2
     )
-    for wait in found:
+    for wait in loops:
         registers = tuple(sorted(numbers[r] for r in wait.registers if r in numbers))
         spin = Spin(wait.head, registers, wait.strong, wait.line, not wait.reads)
         for start in wait.latches:
@@ -178,10 +178,10 @@ def _register_kinds(function: P.Function) -> dict[str, str]:
         types = types_of(ins)
         if not types or ins.root in ("cvt", "wmma", "mma", "wgmma"):
             continue
-        wanted = {"f32": "b32", "f64": "b64"}.get(types[0])
+        typed = {"f32": "b32", "f64": "b64"}.get(types[0])
         for name in ins.writes:
             if (own := function.registers.get(name)) in ("b32", "b64"):
-                floats[name] = floats.get(name, 0) + (1 if own == wanted else -1)
+                floats[name] = floats.get(name, 0) + (1 if own == typed else -1)
     for name, votes in floats.items():
         if votes > 0:
             kinds[name] = "f4" if P.BITS[function.registers[name]] == 32 else "f8"
@@ -222,13 +222,13 @@ def _emit_block(
     emitter.plan(code)
     for position, ins in enumerate(code):
         emitter.begin(ins, position)
-        warpgroups.tell(emitter, ins, touches.get(position))
+        warpgroups.report_touch(emitter, ins, touches.get(position))
         if ins.op.ends != "gate":
             opcodes[ins.opcode] = opcodes.get(ins.opcode, 0) + 1
         if ins.op.ends not in ("", "call"):
             block.end = control.terminate(emitter, ins, after)
             return
         lower(emitter, ins)
-    warpgroups.tell_writes(emitter)
+    warpgroups.report_writes(emitter)
     block.end = ends.Jump(after) if after >= 0 else ends.Exit()
     emitter.finish("None")

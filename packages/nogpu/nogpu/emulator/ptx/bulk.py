@@ -1,4 +1,4 @@
-"""What asks the copy engine: boxes of tensors, rows of bytes, their groups and fences, as Python."""
+"""Requests to the copy engine as Python: boxes of tensors, rows of bytes, groups and fences."""
 
 from __future__ import annotations
 
@@ -22,11 +22,17 @@ def _operation(ins: P.Instruction) -> str:
     return next((p for p in ins.parts if p in OPERATIONS), "") if "reduce" in ins.parts else ""
 
 
-def _many(e: Emitter, ins: P.Instruction, left: list[P.Operand | None]) -> str:
+def _many(e: Emitter, ins: P.Instruction, operands: list[P.Operand | None]) -> str:
     """The mask of blocks that a multicast names; "None" where there is none."""
     if "multicast::cluster" not in ins.parts:
         return "None"
-    return e.read(left.pop(0), "i4")
+    return e.read(operands.pop(0), "i4")
+
+
+def _counter(e: Emitter, rest: list[P.Operand | None]) -> tuple[int, str]:
+    """(number of the access, expression of the address) of the mbarrier that counts the bytes."""
+    bar, offset = e.address(rest.pop(0))
+    return e.site("shared", "atomic", "i8", 1, offset), bar
 
 
 @lowers("cp.bulk.tensor", "cp.reduce.bulk.tensor")
@@ -47,8 +53,7 @@ def _box(e: Emitter, ins: P.Instruction) -> None:
     tensor, start = _map(e, source)
     base, offset = e.address(to)
     number = e.site("shared", "store", "u4", 4, offset)
-    bar, bar_offset = e.address(rest.pop(0))
-    counts = e.site("shared", "atomic", "i8", 1, bar_offset)
+    counts, bar = _counter(e, rest)
     many = _many(e, ins, rest)
     e.emit(
         f"load_box(S, {number}, {base}, {tensor}, {start}, {counts}, {bar}, {many}, {e.active()})"
@@ -73,12 +78,11 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
     if ways == ("shared", "global"):
         number = e.site("shared", "store", "u4", 4, to_offset)
         reads = e.site("global", "load", "u4", 4, from_offset)
-        bar, bar_offset = e.address(rest.pop(0))
-        counts = e.site("shared", "atomic", "i8", 1, bar_offset)
+        counts, bar = _counter(e, rest)
         many = _many(e, ins, rest)
         e.emit(
-            f"load_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, {many}, "
-            f"{e.active()})"
+            f"load_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, "
+            f"{many}, {e.active()})"
         )
     elif ways == ("global", "shared"):
         number = e.site("global", "store", "u4", 4, to_offset)
@@ -90,10 +94,10 @@ def _row(e: Emitter, ins: P.Instruction) -> None:
     else:
         number = e.site("shared", "store", "u4", 4, to_offset)
         reads = e.site("shared", "load", "u4", 4, from_offset)
-        bar, bar_offset = e.address(rest.pop(0))
-        counts = e.site("shared", "atomic", "i8", 1, bar_offset)
+        counts, bar = _counter(e, rest)
         e.emit(
-            f"pass_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, {e.active()})"
+            f"pass_row(S, {number}, {to_base}, {reads}, {from_base}, {count}, {counts}, {bar}, "
+            f"{e.active()})"
         )
 
 

@@ -128,19 +128,19 @@ def _call(e: Emitter, ins: P.Instruction) -> None:
     if not name:
         pointer = e.read(ins.operands[0], "i8")
         e.emit(
-            f"call_pointed(S, F, {pointer}, {arguments!r}, {returns!r}, {e.locals_size}, {ins.line}, "
-            f"{e.active()})"
+            f"call_pointed(S, F, {pointer}, {arguments!r}, {returns!r}, {e.locals_size}, "
+            f"{ins.line}, {e.active()})"
         )
         return
     callee = e.program.module.functions[name]
     if not callee.has_body:
         if name not in _RUNTIME:
             raise e.fail(
-                f"the function {name!r} of CUDA's device runtime is not emulated. Launch kernels from "
-                "the host, and use malloc and free for memory"
+                f"the function {name!r} of CUDA's device runtime is not emulated. Launch kernels "
+                "from the host, and use malloc and free for memory"
             )
-        given = {"arguments": repr(arguments), "returns": repr(returns)}
-        e.emit(_RUNTIME[name].format(**given, line=ins.line, active=e.active()))
+        names = {"arguments": repr(arguments), "returns": repr(returns)}
+        e.emit(_RUNTIME[name].format(**names, line=ins.line, active=e.active()))
         return
     formal = tuple(p.name for p in callee.params)
     formal_returns = tuple(p.name for p in callee.returns)

@@ -1,4 +1,4 @@
-"""The writer of Python: registers become variables, operands expressions, rows of the table lines."""
+"""The writer of Python: registers become variables, operands expressions, rows lines."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def constant_name(value: int | float, kind: str) -> str:
 
 def constant_of_name(name: str) -> Array | None:
     """The array that `constant_name` named so, or None for another name."""
-    found = _CONSTANT.fullmatch(name)
-    if found is None:
+    match = _CONSTANT.fullmatch(name)
+    if match is None:
         return None
-    return np.frombuffer(bytes.fromhex(found[2]), found[1]).reshape(1, 1, 1, 1)  # read-only
+    return np.frombuffer(bytes.fromhex(match[2]), match[1]).reshape(1, 1, 1, 1)  # read-only
 
 
 class Emitter:
@@ -76,8 +76,10 @@ class Emitter:
         self.waiting: frozenset[int] = frozenset()  # positions of reads that decide over a wait
         self.ins: P.Instruction | None = None
         self.temporaries = 0
-        self.told: list[tuple[str, str]] = []  # writes to registers of wgmma that wait to be told
-        self.told_line = 0
+        self.unreported: list[
+            tuple[str, str]
+        ] = []  # writes to registers of wgmma that wait to be told
+        self.unreported_line = 0
         self._guard: str | None = None
         self._active = ""
 
@@ -163,18 +165,18 @@ class Emitter:
 
     def variable(self, register: str) -> str:
         """The Python variable that holds a register, loaded if need be."""
-        found = self.where.get(register)
-        if found is None:
+        local = self.where.get(register)
+        if local is None:
             number = self.numbers.get(register)
             if number is None:
                 # Written under a guard before it is read: starts as zero.
-                found = self._slot()
-                self.emit(f"{found} = {self.constant(0, self.kinds[register])}")
+                local = self._slot()
+                self.emit(f"{local} = {self.constant(0, self.kinds[register])}")
             else:
-                found = f"r{number}"
-                self.emit(f"{found} = R[{number}]")
-            self.where[register] = found
-        return found
+                local = f"r{number}"
+                self.emit(f"{local} = R[{number}]")
+            self.where[register] = local
+        return local
 
     def _slot(self) -> str:
         if self.free:
@@ -227,7 +229,8 @@ class Emitter:
             if special.startswith("reserved"):
                 raise EmulationError(
                     self._complain(
-                        f"{name} is not emulated: cooperative groups need it for tiles of more than "
+                        f"{name} is not emulated: cooperative groups need it for tiles of more "
+                        "than "
                         "32 threads. Use tiled_partition<32> and add up the warps in shared memory"
                     )
                 )
@@ -441,7 +444,7 @@ class Fields(Mapping[str, Any]):
         if name in self.place:
             return self.e.read(self.ins.operands[self.place[name]], self.kind_of(name))
         if name in NUMPY.values():
-            return _Asked(lambda value: self.e.constant(int(value), name))
+            return _Lookup(lambda value: self.e.constant(int(value), name))
         return self._facts[name](self.e, self.ins)
 
     def __iter__(self) -> Iterator[str]:
@@ -459,12 +462,12 @@ class Fields(Mapping[str, Any]):
         "scope": lambda e, ins: 0 if "cta" in ins.parts else 1,
         "line": lambda e, ins: ins.line,
         "active": lambda e, ins: e.active(),
-        "has": lambda e, ins: _Asked(lambda word: word in ins.parts),
+        "has": lambda e, ins: _Lookup(lambda word: word in ins.parts),
         "signed": lambda e, ins: [kind.startswith("s") for kind in types_of(ins)],
     }
 
 
-class _Asked:
+class _Lookup:
     """Answers `x[word]` in a format."""
 
     def __init__(self, answer: Callable[[str], Any]) -> None:

@@ -12,45 +12,48 @@ CLUSTER = -1
 """Stands for the barrier of a cluster where barriers of a block have numbers."""
 
 
+class _End:
+    @property
+    def followers(self) -> tuple[int, ...]:
+        """The blocks that may run next."""
+        match self:
+            case Jump(to):
+                return (to,)
+            case Table(to):
+                return to
+            case Branch(to, after):
+                return (to, after)
+            case _Stay(after):
+                return (after,)
+            case Exit(after) if after >= 0:
+                return (after,)
+        return ()
+
+
 @dataclass(frozen=True)
-class Jump:
+class Jump(_End):
     """All threads go to one block."""
 
     to: int
 
-    @property
-    def followers(self) -> tuple[int, ...]:
-        """The blocks that may run next."""
-        return (self.to,)
-
 
 @dataclass(frozen=True)
-class Branch:
+class Branch(_End):
     """Threads whose predicate holds go to one block, the others on."""
 
     to: int
     after: int
 
-    @property
-    def followers(self) -> tuple[int, ...]:
-        """The blocks that may run next."""
-        return (self.to, self.after)
-
 
 @dataclass(frozen=True)
-class Table:
+class Table(_End):
     """brx: each thread goes to the block that its index names."""
 
     to: tuple[int, ...]
 
-    @property
-    def followers(self) -> tuple[int, ...]:
-        """The blocks that may run next."""
-        return self.to
-
 
 @dataclass(frozen=True)
-class Exit:
+class Exit(_End):
     """ret, exit and trap: threads leave, those whose predicate holds or (after -1) all of them.
 
     whole: not the function alone, but the kernel.
@@ -59,22 +62,12 @@ class Exit:
     after: int = -1
     whole: bool = False
 
-    @property
-    def followers(self) -> tuple[int, ...]:
-        """The blocks that may run next."""
-        return (self.after,) if self.after >= 0 else ()
-
 
 @dataclass(frozen=True)
-class _Stay:
+class _Stay(_End):
     """Threads go on to the next block, perhaps not at once."""
 
     after: int
-
-    @property
-    def followers(self) -> tuple[int, ...]:
-        """The blocks that may run next."""
-        return (self.after,)
 
 
 @dataclass(frozen=True)

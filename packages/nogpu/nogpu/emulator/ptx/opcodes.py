@@ -76,33 +76,39 @@ _COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan and or
 _COMPARED = f"{_BITS} {_INTS} f16 bf16 f16x2 bf16x2 f32 f64"
 _SHAPE = re.compile(r"m\d+n\d+k\d+")  # which of these are emulated `matrices` says
 _BARRIER = "sync red arrive warp cta popc and or aligned : u32 pred"
-_EXTREME = f": {_INTS} f64 | relu : s32 | ftz NaN xorsign abs : f32 f16 f16x2 | NaN xorsign abs : bf16 bf16x2"
+_EXTREME = (
+    f": {_INTS} f64 | relu : s32 | ftz NaN xorsign abs : f32 f16 f16x2"
+    " | NaN xorsign abs : bf16 bf16x2"
+)
 _HALF_SUM = "rn ftz sat : f16 f16x2 | rn : bf16 bf16x2"
 _MATRIX = "sync aligned row col satfinite"
 _PLAIN = "s8 u8 s16 u16 s32 u32 s64 u64"
 _FLOAT_ROUND = f"{_ROUND} ftz sat : f32 | {_ROUND} : f64"
 _HINT = "L2::cache_hint"
 _ATOMIC = (
-    f"add {_ORDER} {_SPACE} noftz {_HINT} : s32 u32 s64 u64 f16 f16x2 bf16 bf16x2 f32 f64"
-    f" | min max {_ORDER} {_SPACE} {_HINT} : s32 u32 s64 u64"
-    f" | inc dec {_ORDER} {_SPACE} {_HINT} : u32"
-    f" | and or xor exch {_ORDER} {_SPACE} {_HINT} : b32 b64"
-    f" | cas {_ORDER} {_SPACE} {_HINT} : b16 b32 b64"
+    f"add {_ORDER} {_SPACE} noftz {_HINT} : s32 u32 s64 u64 f16 f16x2 bf16 bf16x2 f32 f64 | min "
+    f"max {_ORDER} {_SPACE} {_HINT} : s32 u32 s64 u64 | inc dec {_ORDER} {_SPACE} {_HINT} : u32 | "
+    f"and or xor exch {_ORDER} {_SPACE} {_HINT} : b32 b64 | cas {_ORDER} {_SPACE} {_HINT} : b16 "
+    "b32 b64"
 )
 _MBARRIER = (
-    "init inval arrive arrive_drop test_wait try_wait pending_count noComplete parity expect_tx complete_tx"
-    " shared shared::cta shared::cluster acquire release relaxed cta cluster : b64"
+    "init inval arrive arrive_drop test_wait try_wait pending_count noComplete parity expect_tx "
+    "complete_tx shared shared::cta shared::cluster acquire release relaxed cta cluster : b64"
 )
 _WMMA = (
     f"load store mma a b c d {_MATRIX} rn global shared shared::cta"
     " : f16 bf16 tf32 f32 f64 s8 u8 s32"
 )
-_WGMMA = "mma_async sync aligned : f16 bf16 tf32 f32 e4m3 e5m2 | mma_async sync aligned satfinite : s8 u8 s32"
+_WGMMA = (
+    "mma_async sync aligned : f16 bf16 tf32 f32 e4m3 e5m2"
+    " | mma_async sync aligned satfinite : s8 u8 s32"
+)
 _LDMATRIX = "sync aligned m8n8 x1 x2 x4 trans shared shared::cta : b16"
 _BULK = (
-    "async bulk tensor 1d 2d 3d 4d 5d tile shared::cluster shared::cta global mbarrier::complete_tx::bytes"
-    " multicast::cluster bulk_group L2::cache_hint | async bulk commit_group | async bulk wait_group read"
-    " | async bulk prefetch tensor 1d 2d 3d 4d 5d tile L2 global L2::cache_hint"
+    "async bulk tensor 1d 2d 3d 4d 5d tile shared::cluster shared::cta global "
+    "mbarrier::complete_tx::bytes multicast::cluster bulk_group L2::cache_hint | async bulk "
+    "commit_group | async bulk wait_group read | async bulk prefetch tensor 1d 2d 3d 4d 5d tile "
+    "L2 global L2::cache_hint"
 )
 _NO_GATHER = {
     "im2col": "boxes of images (im2col) are not emulated. Copy boxes of a tensor (.tile)",
@@ -116,13 +122,12 @@ _NO_SUMS_THERE = (
 _SUMS = "reduce async bulk shared::cta global bulk_group L2::cache_hint"
 _AXES = "tensor 1d 2d 3d 4d 5d tile"
 _REDUCE = (
-    f"add {_SUMS} : s32 u32 u64 f32 f64 | add noftz {_SUMS} : f16 bf16"
-    f" | min max {_SUMS} : s32 u32 s64 u64 f16 bf16 | inc dec {_SUMS} : u32 | and or xor {_SUMS} : b32 b64"
+    f"add {_SUMS} : s32 u32 u64 f32 f64 | add noftz {_SUMS} : f16 bf16 | min max {_SUMS} : s32 u32 "
+    f"s64 u64 f16 bf16 | inc dec {_SUMS} : u32 | and or xor {_SUMS} : b32 b64"
 )
 _COPY = (
-    f"async ca cg shared shared::cta global {_CACHE}"
-    " | async commit_group | async wait_group | async wait_all"
-    " | async mbarrier arrive noinc shared shared::cta : b64"
+    f"async ca cg shared shared::cta global {_CACHE} | async commit_group | async wait_group | "
+    "async wait_all | async mbarrier arrive noinc shared shared::cta : b64"
 )
 
 _NOT_DENSE = {
@@ -130,8 +135,8 @@ _NOT_DENSE = {
     "b1": "matrices of single bits are not emulated. Use .s8 or .u8",
 }
 NEWER = (
-    "of what Hopper and newer GPUs brought, the emulator runs TMA, wgmma and clusters, but not this. Use one of "
-    "those, or run the kernel on such a GPU"
+    "of what Hopper and newer GPUs brought, the emulator runs TMA, wgmma and clusters, but not "
+    "this. Use one of those, or run the kernel on such a GPU"
 )
 _TEXTURE = "textures and surfaces are not emulated. Read from a pointer instead"
 _STACK = "stack memory of run-time size is not emulated. Use an array of fixed size"
@@ -149,11 +154,7 @@ _SUM = Op("d a b", f"{_FLOAT_ROUND} | {_HALF_SUM} | sat : s32 | cc : {_LONG} | :
 _SIGN = Op("d a", "ftz : f32 f16 f16x2 | : s16 s32 s64 f64 bf16 bf16x2")
 _LEAST = Op("d a b", _EXTREME)
 _APPROX = Op("d a", "approx ftz : f32")
-_LOAD = Op(
-    "d address",
-    f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}",
-    touches="load",
-)
+_LOAD = Op("d address", f"{_ORDER} {_SPACE} {_CACHE} v2 v4 v8 : {_MOVED}", touches="load")
 
 OPS: dict[str, Op] = {
     # arithmetic
@@ -161,7 +162,8 @@ OPS: dict[str, Op] = {
     "sub": _SUM,
     "mul": Op("d a b", f"{_FLOAT_ROUND} | {_HALF_SUM} | lo hi wide : {_INTS}"),
     "fma": Op("d a b c", f"{_FLOAT_ROUND} | rn ftz sat relu : f16 f16x2 | rn relu : bf16 bf16x2"),
-    "mad": Op("d a b c", f"{_FLOAT_ROUND} | lo hi wide : {_INTS} | hi sat : s32 | lo hi cc : {_LONG}"),
+    "mad": Op("d a b c", f"{_FLOAT_ROUND} | lo hi wide : {_INTS} | hi sat : s32"
+              f" | lo hi cc : {_LONG}"),
     "addc": Op("d a b", f"cc : {_LONG}"),
     "subc": Op("d a b", f"cc : {_LONG}"),
     "madc": Op("d a b c", f"lo hi cc : {_LONG}"),
@@ -203,9 +205,11 @@ OPS: dict[str, Op] = {
     "brev": Op("d a", ": b32 b64", "reverse_bits({a})"),
     "bmsk": Op("d a b", "clamp wrap : b32",
                "insert({i4[-1]}, {i4[0]}, clamped({a}, {has[wrap]}), clamped({b}, {has[wrap]}))"),
-    "szext": Op("d a b:i4", "clamp wrap : s32 u32", "extract({a}, {i4[0]}, clamped({b}, {has[wrap]}))"),
+    "szext": Op("d a b:i4", "clamp wrap : s32 u32",
+                "extract({a}, {i4[0]}, clamped({b}, {has[wrap]}))"),
     "prmt": Op("d a b c", "f4e b4e rc8 ecl ecr rc16 : b32", "permute({a}, {b}, {c}, {mode!r})"),
-    "dp4a": Op("d:i4 a:i4 b:i4 c:i4", ": s32 u32", "dot_bytes({a}, {b}, {c}, {signed[0]}, {signed[1]})"),
+    "dp4a": Op("d:i4 a:i4 b:i4 c:i4", ": s32 u32",
+               "dot_bytes({a}, {b}, {c}, {signed[0]}, {signed[1]})"),
     "dp2a": Op("d:i4 a:i4 b:i4 c:i4", "lo hi : s32 u32",
                "dot_halves({a}, {b}, {c}, {signed[0]}, {signed[1]}, {has[hi]})"),
     # predicates, moves, conversions
@@ -219,10 +223,9 @@ OPS: dict[str, Op] = {
     "mapa": Op("d a b:i4", "shared::cluster : u32 u64", "map_rank(S, {a}, {b})"),
     "getctarank": Op("d:i4 a", "shared::cluster : u32 u64", "rank_of(S, {a})"),
     "cvt": Op("d a b", f"{_ROUND} rni rzi rmi rpi ftz sat : {_PLAIN} f16 f32 f64"
-              f" | {_ROUND} rni rzi rmi rpi ftz relu : f16 bf16 f32"
-              f" | {_ROUND} rni rzi rmi rpi : bf16 {_PLAIN} f16 f32 f64"
-              " | rn rz relu : f16x2 bf16x2 f32 | rna rn rz : tf32 f32"
-              " | rn satfinite relu : e4m3x2 e5m2x2 f32 f16x2"),
+              f" | {_ROUND} rni rzi rmi rpi ftz relu : f16 bf16 f32 | {_ROUND} rni rzi rmi rpi : "
+              f"bf16 {_PLAIN} f16 f32 f64 | rn rz relu : f16x2 bf16x2 f32 | rna rn rz : tf32 f32 | "
+              "rn satfinite relu : e4m3x2 e5m2x2 f32 f16x2"),
     # memory
     "ld": _LOAD,
     "ldu": replace(_LOAD, touches="constant"),
@@ -230,34 +233,38 @@ OPS: dict[str, Op] = {
              instead=_newer("async")),
     "atom": Op("d address a b", _ATOMIC, touches="atomic", instead=_newer("async")),
     "red": Op("address a b", _ATOMIC, touches="atomic", instead=_newer("async")),
-    "fence.proxy": Op("", f"proxy async alias generic async::generic generic::async tensormap tensormap::generic"
-                      f" {_ORDER} shared::cta shared::cluster global sync_restrict::shared::cta", None),
+    "fence.proxy": Op("", "proxy async alias generic async::generic generic::async tensormap"
+                      f" tensormap::generic {_ORDER} shared::cta shared::cluster global"
+                      " sync_restrict::shared::cta", None),
     "fence.mbarrier_init": Op("", "mbarrier_init release cluster", "init_fence(S, {active})"),
     "membar.proxy": Op("", "proxy async alias", None),
     "membar": Op("", "cta gl sys", "fence(S, {scope}, {active})", touches="fence",
                  instead=_newer("cluster")),
     "fence": Op("", "sc acq_rel acquire release cta cluster gpu sys", "fence(S, {scope}, {active})",
                 touches="fence"),
-    "prefetch": Op("address", "global local L1 L2 L2::evict_last L2::evict_normal | tensormap param const", ""),
+    "prefetch": Op("address", "global local L1 L2 L2::evict_last L2::evict_normal"
+                   " | tensormap param const", ""),
     "prefetchu": Op("address", "L1", ""),
     "discard": Op("address size", "global L2", ""),
     "applypriority": Op("address size", "global L2::evict_normal", ""),
     "cp": Op("to source size limit hint", _COPY),
     "cp.bulk": Op("to source size barrier mask hint", _BULK, touches="bulk", instead=_NO_GATHER),
     "cp.bulk.tensor": Op("to source barrier mask hint", _BULK, touches="bulk", instead=_NO_GATHER),
-    **dict.fromkeys(("cp.bulk.prefetch", "cp.bulk.prefetch.tensor"), Op("source", _BULK, "", instead=_NO_GATHER)),
+    **dict.fromkeys(("cp.bulk.prefetch", "cp.bulk.prefetch.tensor"),
+                    Op("source", _BULK, "", instead=_NO_GATHER)),
     "cp.bulk.commit_group": Op("", _BULK, "commit_bulk(S, {active})"),
     "cp.bulk.wait_group": Op("count", _BULK),
     "cp.reduce.bulk": Op("to source size hint", _REDUCE, touches="bulk",
                          instead={**_NO_GATHER, "mbarrier::complete_tx::bytes": _NO_SUMS_THERE}),
-    "cp.reduce.bulk.tensor": Op("to source hint", f"add min max inc dec and or xor {_SUMS} {_AXES}", touches="bulk",
-                                instead=_NO_GATHER),
+    "cp.reduce.bulk.tensor": Op("to source hint", f"add min max inc dec and or xor {_SUMS} {_AXES}",
+                                touches="bulk", instead=_NO_GATHER),
     "cp.commit_group": Op("", _COPY, "commit_group(S, {active})"),
     "cp.wait_all": Op("", _COPY, "wait_group(S, 0, True, {active})"),
     "cp.wait_group": Op("count", _COPY),
     "cp.mbarrier": Op("address", _COPY, touches="mbarrier", instead=_newer("shared::cluster")),
     "mbarrier": _PHASE,
-    "mbarrier.pending_count": Op("d:i4 phase:i8", _MBARRIER, "pending_count({phase})", touches="mbarrier"),
+    "mbarrier.pending_count": Op("d:i4 phase:i8", _MBARRIER, "pending_count({phase})",
+                                 touches="mbarrier"),
     "mbarrier.test_wait": replace(_PHASE, args="d address phase", ends="poll"),
     "mbarrier.try_wait": replace(_PHASE, args="d address phase time", ends="poll"),
     # control: how these end a block `control` says
@@ -277,11 +284,14 @@ OPS: dict[str, Op] = {
     "barrier.cluster.wait": Op("", "cluster wait acquire aligned", ends="barrier"),
     "bar.warp": _WARP_MET,
     "barrier.warp": _WARP_MET,
-    "gate": Op("lanes", "", ends="gate"),  # put in by `waits`, where lanes of a warp must not run ahead
-    "setmaxnreg": Op("count", "inc dec sync aligned : u32", "", whole_warp=True),  # registers are not modelled
+    # Put in by `waits`, where lanes of a warp must not run ahead.
+    "gate": Op("lanes", "", ends="gate"),
+    # Registers are not modelled.
+    "setmaxnreg": Op("count", "inc dec sync aligned : u32", "", whole_warp=True),
     "nanosleep": Op("a", ": u32", ""),
-    "createpolicy": Op("d:i8", "fractional range cvt L2 L2::evict_last L2::evict_normal L2::evict_first"
-                       " L2::evict_unchanged global : b64", "{i8[0]}"),  # caches are not modelled
+    "createpolicy": Op("d:i8", "fractional range cvt L2 L2::evict_last L2::evict_normal"
+                       " L2::evict_first L2::evict_unchanged global : b64",
+                       "{i8[0]}"),  # caches are not modelled
     "pmevent": Op("a", "mask", ""),
     "griddepcontrol": Op("", "launch_dependents wait", ""),  # kernels run one after the other
     # warps and matrices
@@ -304,7 +314,8 @@ OPS: dict[str, Op] = {
     # warpgroups
     "wgmma.mma_async": Op("d a b p", _WGMMA, warpgroup=True, keeps=True, instead=_NOT_DENSE),
     "wgmma.fence": Op("", "fence sync aligned", "wgmma_fence(S, {active})", warpgroup=True),
-    "wgmma.commit_group": Op("", "commit_group sync aligned", "wgmma_commit(S, {active})", warpgroup=True),
+    "wgmma.commit_group": Op("", "commit_group sync aligned", "wgmma_commit(S, {active})",
+                             warpgroup=True),
     "wgmma.wait_group": Op("count", "wait_group sync aligned", warpgroup=True),
     # what is left out, and what to use instead
     **dict.fromkeys(
@@ -324,7 +335,7 @@ _NOBODY = Op(refused="it is not among the instructions that the emulator knows")
 
 @lru_cache(maxsize=4096)
 def key_of(parts: tuple[str, ...]) -> str:
-    """The key of an instruction's row, its opcode split at the dots: the one of most words, or ""."""
+    """The key of the row of an opcode, split at its dots: the one of most words, or ""."""
     fitting = (k for k in _keys(parts[0]) if set(k.split(".")[1:]) <= set(parts[1:]))
     return max(fitting, key=lambda k: k.count("."), default="")
 
@@ -363,9 +374,11 @@ def unknown(parts: tuple[str, ...]) -> str:
     strange = [w for w in words if w not in every]
     if not strange:
         nearest = max(forms, key=lambda form: sum(w in form for w in words))
-        left = _listed(w for w in words if w not in nearest)
+        others = _listed(w for w in words if w not in nearest)
         beside = _listed(w for w in words if w in nearest)
-        return f"{root} with {left} beside {beside} is not among the forms that the emulator knows"
+        return (
+            f"{root} with {others} beside {beside} is not among the forms that the emulator knows"
+        )
     return (
         f"{_listed(strange)} is not known for {root}, and leaving it out may change the result. "
         f"Known: {_listed(sorted(every)) or 'none'}"

@@ -147,10 +147,10 @@ def demangle(symbol: str) -> str:
     """The source name of a function-local or plain C++ symbol."""
     if not symbol.startswith("_Z"):
         return symbol
-    for found in reversed(list(re.finditer(r"(\d+)", symbol))):
-        start = found.end()
-        for digits in range(len(found.group(1)), 0, -1):
-            length = int(found.group(1)[-digits:])
+    for match in reversed(list(re.finditer(r"(\d+)", symbol))):
+        start = match.end()
+        for digits in range(len(match.group(1)), 0, -1):
+            length = int(match.group(1)[-digits:])
             name, rest = symbol[start : start + length], symbol[start + length :]
             if (
                 len(name) == length

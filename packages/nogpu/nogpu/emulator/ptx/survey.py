@@ -1,4 +1,4 @@
-"""Facts about a whole program: what is reachable and named, where variables lie, what is written."""
+"""Facts about a whole program: what is reachable, where variables lie, what is written."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ def used(program: Program, functions: list[P.Function]) -> set[str]:
     """Module variables that functions name, or that the contents of such variables point to."""
     variables = program.module.variables
     todo = list(_named(functions))
-    found: set[str] = set()
+    names: set[str] = set()
     while todo:
         name = todo.pop()
-        if name in variables and name not in found:
-            found.add(name)
+        if name in variables and name not in names:
+            names.add(name)
             todo += [target for _, target, _ in variables[name].links]
-    return found
+    return names
 
 
 def _shared_base(target: str) -> int:
@@ -120,8 +120,8 @@ def _shared_base(target: str) -> int:
     first from 9.0 on, as the machine code shows that ptxas writes: 0x400 is added to every address.
     An alignment holds for the distance from there: an array aligned to 16 KiB may begin at 1024.
     """
-    found = re.match(r"sm_(\d+)", target)
-    return 1024 if found and int(found[1]) >= 90 else 0
+    match = re.match(r"sm_(\d+)", target)
+    return 1024 if match and int(match[1]) >= 90 else 0
 
 
 def lay_out_shared(program: Program, functions: list[P.Function]) -> None:
@@ -152,7 +152,7 @@ def lay_out_shared(program: Program, functions: list[P.Function]) -> None:
         program.shared_symbols.append(SharedSymbol(demangle(dynamic[0].name), at, 0, 4, ()))
 
 
-def look_over(program: Program, functions: list[P.Function]) -> None:
+def note_facts(program: Program, functions: list[P.Function]) -> None:
     """Facts about the whole program: smallest access, fences, which parameters are stored to."""
     granule = 4
     for f in functions:
@@ -216,26 +216,26 @@ def _stored_params(program: Program, functions: list[P.Function]) -> set[int] | 
             writers.setdefault(name, []).append(ins)
     stored: set[int] = set()
     for base in bases:
-        found = _origins(program, base, writers)
-        if not found:
+        origins = _origins(program, base, writers)
+        if not origins:
             return None
-        stored |= found
+        stored |= origins
     return stored
 
 
 def _origins(program: Program, base: str, writers: dict[str, list[P.Instruction]]) -> set[int]:
     """Offsets of the pointer parameters that a register's value may come from."""
-    found: set[int] = set()
-    todo, seen = [base], {base}
+    offsets: set[int] = set()
+    todo, visited = [base], {base}
     while todo:
         for ins in writers.get(todo.pop(), ()):
             if ins.op.touches in ("load", "constant") and not ins.op.whole_warp:
-                found |= _pointer(program, ins)
+                offsets |= _pointer(program, ins)
                 continue
-            fresh = [name for name in ins.reads if name not in seen]
-            seen.update(fresh)
+            fresh = [name for name in ins.reads if name not in visited]
+            visited.update(fresh)
             todo += fresh
-    return found
+    return offsets
 
 
 def _pointer(program: Program, ins: P.Instruction) -> set[int]:

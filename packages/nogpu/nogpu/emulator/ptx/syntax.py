@@ -63,7 +63,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Box:
-    """`[map, {x, y}]`: a tensor map, and where a box of the tensor begins, the fastest axis first."""
+    """`[map, {x, y}]`: a tensor map, and where a box begins, the fastest axis first."""
 
     base: Address
     start: tuple[Operand | None, ...]
@@ -128,9 +128,9 @@ class Instruction:
     def reads(self) -> tuple[str, ...]:
         """Registers that it reads; a write under a guard keeps what was there, and so reads it."""
         first, *rest = self._registers or [[]]
-        kept = first if not self._has_target or self.guard or self.op.keeps else []
+        first_reads = first if not self._has_target or self.guard or self.op.keeps else []
         guard = [self.guard] if self.guard else []
-        return (*guard, *kept, *(name for names in rest for name in names))
+        return (*guard, *first_reads, *(name for names in rest for name in names))
 
     @cached_property
     def writes(self) -> tuple[str, ...]:
@@ -150,13 +150,13 @@ class Instruction:
     @cached_property
     def _registers(self) -> list[list[str]]:
         """Names of the registers of each operand."""
-        found = []
+        names = []
         for o in self.operands:
             if type(o) is Register:
-                found.append([o.name])
+                names.append([o.name])
             else:
-                found.append([x.name for x in _leaves((o,)) if type(x) is Register])
-        return found
+                names.append([x.name for x in _leaves((o,)) if type(x) is Register])
+        return names
 
 
 def _leaves(operands: tuple[Operand | None, ...]) -> list[Operand | None]:
@@ -231,10 +231,7 @@ class Module:
     files: dict[int, str]
 
 
-_TOKEN = re.compile(
-    r"""\s+ | //[^\n]* | /\*.*?\*/ """,
-    re.VERBOSE | re.DOTALL,
-)
+_TOKEN = re.compile(r"""\s+ | //[^\n]* | /\*.*?\*/ """, re.VERBOSE | re.DOTALL)
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)")
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
@@ -246,7 +243,8 @@ _SPECIAL = re.compile(
     r"%(?:tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|clock_hi|clock64"
     r"|lanemask_(?:eq|le|lt|ge|gt)|globaltimer|globaltimer_lo|globaltimer_hi"
     r"|dynamic_smem_size|total_smem_size|aggr_smem_size|envreg\d+|pm\d+(?:_64)?"
-    r"|reserved_smem_\w+|is_explicit_cluster|clusterid|nclusterid|cluster_(?:ctaid|nctaid|ctarank|nctarank))(?:\.[xyzw])?$"
+    r"|reserved_smem_\w+|is_explicit_cluster|clusterid|nclusterid|cluster_(?:ctaid|nctaid|ctarank"
+    r"|nctarank))(?:\.[xyzw])?$"
 )
 _DECLARED = re.compile(
     r"\.(reg|local|shared|global|const|param)\b((?:\s*\.(?:align\s+\d+|v[248]|[a-z]+\d*(?:x2)?"
@@ -267,9 +265,9 @@ class _Scanner:
             self.at = match.end()
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        if found := pattern.match(self.text, self.at):
-            self.at = found.end()
-        return found
+        if result := pattern.match(self.text, self.at):
+            self.at = result.end()
+        return result
 
     def starts(self, word: str) -> bool:
         return self.text.startswith(word, self.at)
@@ -279,7 +277,8 @@ class _Scanner:
         end = self.text.find(stop, self.at)
         if end < 0:
             raise EmulationError(
-                f"the PTX ends within a statement that begins {self.text[self.at : self.at + 60]!r}; "
+                "the PTX ends within a statement that begins "
+                f"{self.text[self.at : self.at + 60]!r}; "
                 f"expected {stop!r}. Give PTX as NVRTC writes it"
             )
         chunk = self.text[self.at : end]
@@ -351,9 +350,9 @@ def _main_index(files: dict[int, str], main_file: str) -> int:
     for index, path in files.items():
         if main_file and (path == main_file or path.endswith("/" + main_file)):
             return index
-    wanted = PurePath(main_file).name if main_file else ""
+    base = PurePath(main_file).name if main_file else ""
     for index, path in files.items():
-        if wanted and PurePath(path).name == wanted:
+        if base and PurePath(path).name == base:
             return index
     return min(files, default=1)
 
@@ -364,12 +363,12 @@ def _parameters(text: str) -> list[Parameter]:
         chunk = chunk.strip()
         if not chunk:
             continue
-        found = re.match(
+        match = re.match(
             r"\.(?:param|reg)\s+(.*?)([A-Za-z_$%][\w$]*)\s*(?:\[(\d*)\])?$", chunk, re.DOTALL
         )
-        if not found:
+        if not match:
             raise EmulationError(f"cannot read the PTX parameter {chunk!r}")
-        qualifiers, name, count = found.groups()
+        qualifiers, name, count = match.groups()
         aligned = re.search(r"\.align\s+(\d+)", qualifiers.split(".ptr")[0])
         types = [t for t in re.findall(r"\.(\w+)", qualifiers) if t in BITS]
         if not types:
@@ -478,13 +477,13 @@ class _Body:
 
     def _label(self, name: str) -> str:
         """Enter a label; one that another scope has, too, gets a name of its own."""
-        unique, known = name, self.function.labels
-        while unique in known:
+        unique, labels = name, self.function.labels
+        while unique in labels:
             self.renamed += 1
             unique = f"{name}#{self.renamed}"
         if unique != name:
             self.labels[-1][1][name] = unique
-        known[unique] = len(self.function.code)
+        labels[unique] = len(self.function.code)
         return unique
 
     def _locate(self, loc: re.Match[str]) -> None:
@@ -503,13 +502,13 @@ class _Body:
 
     def _directive(self, text: str, label: str) -> None:
         if text.startswith(".reg"):
-            found = re.match(r"\.reg\s*((?:\.\w+\s*)+)(.*)$", text, re.DOTALL)
+            match = re.match(r"\.reg\s*((?:\.\w+\s*)+)(.*)$", text, re.DOTALL)
             types = (
-                [t for t in re.findall(r"\.(\w+)", found.group(1)) if t in BITS] if found else []
+                [t for t in re.findall(r"\.(\w+)", match.group(1)) if t in BITS] if match else []
             )
-            if not found or not types:
+            if not match or not types:
                 raise EmulationError(f"cannot read the PTX declaration {text.strip()!r}")
-            for item in found.group(2).split(","):
+            for item in match.group(2).split(","):
                 self._declare(item.strip(), types[-1])
         elif text.startswith(".branchtargets"):
             names = tuple(n.strip() for n in text[len(".branchtargets") :].split(","))
@@ -556,13 +555,13 @@ class _Body:
         guard, negated = None, False
         body = source
         if body.startswith("@"):
-            found = re.match(r"@(!?)\s*([\w$%]+)\s+(.*)$", body)
-            if not found:
+            match = re.match(r"@(!?)\s*([\w$%]+)\s+(.*)$", body)
+            if not match:
                 raise EmulationError(f"cannot read the PTX instruction {source!r}")
-            register = self._register(found.group(2))
+            register = self._register(match.group(2))
             if register is None:
-                raise EmulationError(f"unknown predicate {found.group(2)!r} in {source!r}")
-            guard, negated, body = register.name, bool(found.group(1)), found.group(3)
+                raise EmulationError(f"unknown predicate {match.group(2)!r} in {source!r}")
+            guard, negated, body = register.name, bool(match.group(1)), match.group(3)
         head, _, rest = body.partition(" ")
         # setp.eq.s32 p, a, b may be written "setp.eq.s32p": never by NVRTC.
         parts = tuple(re.sub(r"::", "@", head).split("."))
@@ -637,14 +636,14 @@ class _Body:
 
     def _address(self, text: str, source: str) -> Address:
         text = text.strip()
-        found = re.match(r"([\w$%.]+)\s*(?:\+\s*([+-]?\w+)|(-\s*\w+))?$", text)
-        if not found:
+        match = re.match(r"([\w$%.]+)\s*(?:\+\s*([+-]?\w+)|(-\s*\w+))?$", text)
+        if not match:
             raise EmulationError(f"cannot read the address [{text}] of {source!r}")
-        offset_text = (found.group(2) or found.group(3) or "0").replace(" ", "")
+        offset_text = (match.group(2) or match.group(3) or "0").replace(" ", "")
         offset = literal(offset_text)
         if offset is None:
             raise EmulationError(f"cannot read the address [{text}] of {source!r}")
-        base = self._operand(found.group(1), source)
+        base = self._operand(match.group(1), source)
         if not isinstance(base, Register | Symbol | Immediate):
             raise EmulationError(f"cannot read the address [{text}] of {source!r}")
         return Address(base, offset.value)
@@ -689,10 +688,10 @@ def _split(text: str) -> list[str]:
 def _variables(text: str) -> list[Variable]:
     """Variables of one declaration such as `.shared .align 4 .b8 A_tile[4096]`."""
     text = re.sub(r"^(?:\s*\.(?:visible|extern|weak|common)\b)+", "", text.strip()).strip()
-    found = _DECLARED.match(text)
-    if not found:
+    declaration = _DECLARED.match(text)
+    if not declaration:
         raise EmulationError(f"cannot read the PTX statement {text[:80]!r}")
-    space, qualifiers, rest = found.groups()
+    space, qualifiers, rest = declaration.groups()
     types = [t for t in re.findall(r"\.(\w+)", qualifiers) if t in BITS]
     if not types:
         kind = re.findall(r"\.(\w+)", qualifiers)

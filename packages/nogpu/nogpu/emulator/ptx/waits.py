@@ -105,10 +105,7 @@ def _has_no_end(
 
 
 def _what_it_reads(
-    function: P.Function,
-    body: set[int],
-    ends: dict[int, int],
-    after: dict[int, tuple[int, ...]],
+    function: P.Function, body: set[int], ends: dict[int, int], after: dict[int, tuple[int, ...]]
 ) -> tuple[set[int], set[int]]:
     """Reads that decide over the loop: those made for synchronisation, and others."""
     code = function.code
@@ -128,12 +125,12 @@ def _what_it_reads(
         leaves = code[last].op.ends == "exit" or any(n not in body for n in after[start])
         guard = code[last].guard
         todo = [guard] if guard else list(code[last].reads)
-        seen: set[str] = set()
+        visited: set[str] = set()
         while todo:
             name = todo.pop()
-            if name in seen:
+            if name in visited:
                 continue
-            seen.add(name)
+            visited.add(name)
             for i in writers.get(name, ()):
                 kind = _read_kind(function, code[i])
                 if kind == "strong":
@@ -165,10 +162,10 @@ def _is_load(ins: P.Instruction) -> bool:
     return ins.op.touches == "load" and not ins.op.whole_warp
 
 
-def same_reads(function: P.Function, found: Sequence[Wait]) -> frozenset[int]:
+def same_reads(function: P.Function, waits: Sequence[Wait]) -> frozenset[int]:
     """The deciding reads of loops, and others like them: compilers put one before the loop."""
     code = function.code
-    decide = frozenset(i for w in found for i in w.reads)
+    decide = frozenset(i for w in waits for i in w.reads)
     lines = {code[i].line for i in decide}
     places = [code[i].operands[1] for i in decide if _is_load(code[i])]
     return decide | {

@@ -68,10 +68,10 @@ def _mma_async(e: Emitter, ins: P.Instruction) -> None:
     kind = "f4" if types[0] == "f32" else "i4"
     site_b = e.site("shared", "load", "i4", 4, 0)
     if isinstance(a, P.Vector):
-        site_a, left = -1, [e.read(o, "i4") for o in a.items]
+        site_a, a_values = -1, [e.read(o, "i4") for o in a.items]
     else:
-        site_a, left = e.site("shared", "load", "i4", 4, 0), [e.read(a, "i8")]
-    meant = (
+        site_a, a_values = e.site("shared", "load", "i4", 4, 0), [e.read(a, "i8")]
+    fields = (
         n,
         types,
         (numbers[0] < 0, numbers[1] < 0),
@@ -83,7 +83,7 @@ def _mma_async(e: Emitter, ins: P.Instruction) -> None:
     )
     sums = ", ".join(e.read(o, kind) for o in d)
     result = e.temporary(
-        f"wgmma(S, {meant!r}, {(site_a, site_b)!r}, ({', '.join(left)},), {e.read(b, 'i8')}, "
+        f"wgmma(S, {fields!r}, {(site_a, site_b)!r}, ({', '.join(a_values)},), {e.read(b, 'i8')}, "
         f"{e.read(add, 'b1')}, ({sums},), {e.active()})"
     )
     for i, target in enumerate(d):
@@ -99,8 +99,9 @@ def _numbers(
     turns = 0 if kind not in ("f16", "bf16") else 1 if in_registers else 2
     if len(values) != signs + turns:
         raise e.fail(
-            f"after the predicate scale-d, {signs + turns} numbers are expected for {kind}: imm-scale-a and "
-            "imm-scale-b for floats, imm-trans-a (of A in shared memory) and imm-trans-b for f16 and bf16"
+            f"after the predicate scale-d, {signs + turns} numbers are expected for {kind}: "
+            "imm-scale-a and imm-scale-b for floats, imm-trans-a (of A in shared memory) and "
+            "imm-trans-b for f16 and bf16"
         )
     scales, turned = values[:signs], values[signs:]
     if any(v not in (1, -1) for v in scales) or any(v not in (0, 1) for v in turned):
@@ -121,14 +122,14 @@ def _full(function: P.Function, name: str) -> str:
     return name if own else f"{function.name}:{name}"
 
 
-def tell(e: Emitter, ins: P.Instruction, touch: Touch | None) -> None:
+def report_touch(e: Emitter, ins: P.Instruction, touch: Touch | None) -> None:
     """Emit what tells the machine that an instruction touches registers of products; None: it does
     not.
 
     Writes of one line follow each other by the dozen: they are told together.
     """
-    if touch is None or touch.reads or ins.guard or ins.line != e.told_line:
-        tell_writes(e)
+    if touch is None or touch.reads or ins.guard or ins.line != e.unreported_line:
+        report_writes(e)
     if touch is None:
         return
     full = partial(_full, e.function)
@@ -138,7 +139,7 @@ def tell(e: Emitter, ins: P.Instruction, touch: Touch | None) -> None:
     if ins.guard and writes:
         e.emit(f"sums_written(S, {tuple(writes)!r}, {ins.line}, {e.active()})")
     else:
-        e.told, e.told_line = e.told + writes, ins.line
+        e.unreported, e.unreported_line = e.unreported + writes, ins.line
 
 
 @lowers("wgmma.wait_group")
@@ -149,8 +150,8 @@ def _wait_group(e: Emitter, ins: P.Instruction) -> None:
     e.emit(f"wgmma_wait(S, {count.value}, {e.active()})")
 
 
-def tell_writes(e: Emitter) -> None:
-    """Emit what tells of the writes that `tell` has put off."""
-    if e.told:
-        e.emit(f"sums_written(S, {tuple(e.told)!r}, {e.told_line}, active)")
-        e.told = []
+def report_writes(e: Emitter) -> None:
+    """Emit the report of the writes that `report_touch` has put off."""
+    if e.unreported:
+        e.emit(f"sums_written(S, {tuple(e.unreported)!r}, {e.unreported_line}, active)")
+        e.unreported = []

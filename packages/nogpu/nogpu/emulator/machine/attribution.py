@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nogpu.emulator.machine.lanes import Array
+
 if TYPE_CHECKING:
     from nogpu.emulator.machine.state import State
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def below_zero(place: int) -> int:
@@ -28,7 +28,7 @@ def below_zero(place: int) -> int:
 
 
 @dataclass(frozen=True)
-class Who:
+class Offender:
     """One thread of a batch, which stands for `count` lanes.
 
     As text: `thread (x, y, z) of block (x, y, z)`.
@@ -50,23 +50,31 @@ class Who:
         return self.state.block_tuple(self.column)
 
     def value(self, values: Array) -> int:
-        """What this thread holds of an integer value of four axes, or of a whole block's threads."""
+        """What this thread holds of an integer value of four axes, or of a block's threads."""
         s = self.state
         return int(
             np.broadcast_to(values, s.shape).reshape(s.threads, s.blocks)[self.thread, self.column]
         )
 
 
-def who(state: State, lanes: Array) -> Who:
+def first_offender(state: State, lanes: Array) -> Offender:
     """The lowest block's first of some lanes: a bool array of four axes, true somewhere."""
     thread, column = state.first_lane(lanes)
-    return Who(state, thread, column, int(np.count_nonzero(lanes)) * (state.lanes // lanes.size))
+    return Offender(
+        state, thread, column, int(np.count_nonzero(lanes)) * (state.lanes // lanes.size)
+    )
+
+
+def offender_among(state: State, thread: Array, column: Array, bad: Array) -> tuple[int, Offender]:
+    """The first bad one of some flat requests: its place, and its thread for all bad ones."""
+    i = int(np.argmax(bad))
+    return i, Offender(state, int(thread[i]), int(column[i]), int(np.count_nonzero(bad)))
 
 
 def accuse(
     kind: str,
     line: int,
-    lane: Who,
+    lane: Offender,
     message: str,
     *,
     array: str = "",
