@@ -35,8 +35,7 @@ def costs_table(
     gpu: str | Gpu | None = None,
     caption: str = "",
 ) -> Html:
-    """What each resource alone would take in ms, a row a kernel: the largest is the bound, and
-    named.
+    """What each resource alone would take in ms, a row a kernel: the largest is the bound.
 
     names: kernels of the catalog, or Bounds. gpu: a key of `device.GPUS`; default the GPU at hand,
     or the H200. Beside it the measured time and the bound's share of it, where somebody measured
@@ -60,12 +59,13 @@ def costs_table(
         }
         rows.append(row)
     first, pipes = every[0], {b.pipe for b in every}
-    whose = list(dict.fromkeys(b.whose for b in every if b.measured))
-    note = f"Measured: {'; '.join(whose)}." if whose else "Predicted; nobody measured it there."
+    records = list(dict.fromkeys(b.whose for b in every if b.measured))
+    note = f"Measured: {'; '.join(records)}." if records else "Predicted; nobody measured it there."
     return table(
         rows,
         caption=caption
-        or f"What each resource alone would take in ms at {shape_text(*first.size)} on {first.gpu.name}, at the boost clock.",
+        or f"What each resource alone would take in ms at {shape_text(*first.size)} on "
+        f"{first.gpu.name}, at the boost clock.",
         headers={
             costs.L1: "L1, shared",
             "arithmetic": first.pipe if len(pipes) == 1 else "arithmetic",
@@ -95,7 +95,10 @@ def on_your_gpu(name: str, *, next: str | None = None, size: Size = 4096) -> Htm
     parts = [_on(card, name, next, _all(size), card == here) for card in cards]
     items = "".join(f"<li>{inline(words)}</li>" for words in parts)
     title = "On your GPU"
-    lead = f"The same counts over other rates, at {shape_text(*_all(size))}. Predictions are bounds: nothing is faster, and a kernel may be slower."
+    lead = (
+        f"The same counts over other rates, at {shape_text(*_all(size))}. Predictions are bounds: "
+        "nothing is faster, and a kernel may be slower."
+    )
     out = (
         '<aside class="admonition tip tile-on-your-gpu" style="margin:1em 0"><p class="admonition-title">'
         f"{title}</p><p>{html.escape(lead)}</p><ul>{items}</ul></aside>"
@@ -112,8 +115,8 @@ def _on(card: Gpu, name: str, after: str | None, size: tuple[int, int, int], her
         return f"{who}: `{name}` does not run there. Missing: {join(lacking)}."
     b = costs.bounds(name, *size, gpu=card)
     words = [
-        f"{who}: {b.binding} {'bind' if b.binding.endswith('s') else 'binds'} `{name}`; predicted are "
-        f"{number(b.ms)} ms, {number(b.gflops)} G{kernel.flop_item}/s at most."
+        f"{who}: {b.binding} {'bind' if b.binding.endswith('s') else 'binds'} `{name}`; predicted "
+        f"are {number(b.ms)} ms, {number(b.gflops)} G{kernel.flop_item}/s at most."
     ]
     if b.measured:
         words.append(
@@ -139,7 +142,10 @@ def _after(card: Gpu, b: Bounds, after: str, size: tuple[int, int, int]) -> str:
         )
     still = f"The next rung, `{after}`, leaves this bound where it is"
     if waits > 1.02:
-        return f"{still}; it waits less for its loads, and may be {number(waits)} times as fast for that."
+        return (
+            f"{still}; it waits less for its loads, and may be {number(waits)} times as fast for "
+            "that."
+        )
     return f"{still}, and by its machine code a warp waits no less: the model sees no gain there."
 
 
