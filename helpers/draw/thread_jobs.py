@@ -114,8 +114,8 @@ def two_jobs(
             y, tall = p.ay + row * scale, max(count * scale, 1.5)
             canvas.rect(p.ax + k * scale + 4, y, 5, tall, fill=GREEN, edge=None)
         for col, count in _runs(list(d.reads["B"][thread])):
-            x, wide = p.bx + col * scale, max(count * scale, 1.5)
-            canvas.rect(x, p.by + k * scale + 4, wide, 5, fill=GREEN, edge=None)
+            x, width = p.bx + col * scale, max(count * scale, 1.5)
+            canvas.rect(x, p.by + k * scale + 4, width, 5, fill=GREEN, edge=None)
         p.outlines()
         p.names(f"{m} rows", f"{n} columns", f"{k} steps of k")
         return canvas.end(p.low + 8)

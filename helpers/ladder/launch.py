@@ -349,7 +349,7 @@ def _emulate(
         from helpers.ladder import hopper
 
         ready = hopper.described(p, A, B, C)
-        arguments, counters = ready.arguments, {"its counters": ready.counters}
+        arguments, counters = [*ready.arguments], {"its counters": ready.counters}
         watched = tuple(ready.output if name == "C" else name for name in watched)
         if expected := options.pop("expect", None):
             want, bound = expected["C"]
