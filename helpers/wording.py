@@ -1,6 +1,4 @@
-"""Numbers and lists as the book writes them: one source for pictures, tables and sentences; and as
-JSON.
-"""
+"""Numbers and lists as the book writes them, in pictures, tables and sentences; and as JSON."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_only_the_last_tiles_are_cut() -> None:
 
 def clocks(M: int, N: int, K: int, gpu: device.Gpu = H200, **params: int) -> float:
     p = sliced(M, N, K, **params)
-    return model.sliced_rounds(p, gpu, model.held(p, gpu)).clocks
+    return model.sliced_rounds(p, gpu, model.resident_blocks(p, gpu)).clocks
 
 
 def test_without_slices_it_is_the_rounds_and_what_they_leave_out() -> None:
@@ -127,7 +127,7 @@ def test_slices_halve_the_rounds_and_cost_their_meeting() -> None:
 @pytest.mark.parametrize("tile", catalog["fp32_sliced"].candidates)
 def test_the_blocks_that_are_counted_on_fit(tile: dict[str, int]) -> None:
     p = geometry(catalog["fp32_sliced"], 4096, 4096, 4096, **tile)
-    assert 1 <= model.held(p, H200) <= usage.resources_of(p, "sm_90").occupancy.blocks
+    assert 1 <= model.resident_blocks(p, H200) <= usage.resources_of(p, "sm_90").occupancy.blocks
 
 
 # -- the choice ------------------------------------------------------------------------------------

@@ -229,13 +229,13 @@ def ninety_nine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     @exercise("99.1", kind="number")
     def double(answer: object) -> Check:
         """Twice 21."""
-        return close_to(answer, 42, wrong={21: "that is once"}, hint="Think of Deep Thought.")
+        return close_to(answer, 42, mistakes={21: "that is once"}, hint="Think of Deep Thought.")
 
     @exercise("99.2", kind="choice")
     def choose(answer: object) -> list[Check]:
         """Left or right."""
         return [
-            one_of(answer, "right", options=["left", "right"], wrong={"left": "the other left"})
+            one_of(answer, "right", options=["left", "right"], mistakes={"left": "the other left"})
         ]
 
     return ["99.1", "99.2"]
@@ -371,7 +371,7 @@ def test_one_of() -> None:
     assert one_of(" Right ", "right").ok
     assert one_of("b", ("a", "B")).ok
     assert not one_of("left", "right").ok
-    assert one_of("left", "right", wrong={"Left": "the other one"}).hint == "The other one."
+    assert one_of("left", "right", mistakes={"Left": "the other one"}).hint == "The other one."
     assert "one of a, b" in one_of("c", "a", options=["a", "b"]).expected
 
 

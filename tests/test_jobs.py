@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import draw as plots
-from helpers.draw.by_thread import boxes, said
+from helpers.draw.thread_jobs import boxes, places_text
 from helpers.ladder.jobs import duties
 from helpers.ladder.rungs import cores, find
 from nogpu.errors import ConfigError, DataError
@@ -89,9 +89,9 @@ def test_places_are_put_together_to_rectangles() -> None:
     patch = [(i, j) for i in range(2, 5) for j in (7, 8)]
     assert boxes(patch) == [(2, 7, 3, 2)]
     assert boxes([*patch, (9, 0)]) == [(2, 7, 3, 2), (9, 0, 1, 1)]
-    assert said(patch) == "rows 2–4, columns 7–8"
+    assert places_text(patch) == "rows 2–4, columns 7–8"
     assert (
-        said([(0, 1), (2, 1), (4, 1)])
+        places_text([(0, 1), (2, 1), (4, 1)])
         == "3 pieces, the first at row 0, column 1, the last at row 4, column 1"
     )
 

@@ -94,7 +94,7 @@ def test_every_tile_to_choose_from_keeps_its_sums_in_registers(
     p = geometry(catalog[name], 4096, 4096, 4096, **tile)
     r = usage.resources_of(p, arch)
     assert r.spill_stores + r.spill_loads + r.stack == 0
-    assert 1 <= model.held(p, gpu) <= r.occupancy.blocks
+    assert 1 <= model.resident_blocks(p, gpu) <= r.occupancy.blocks
 
 
 # Each is what the kernel would be with one thing forgotten: the checks above must refuse it.
@@ -140,7 +140,7 @@ def test_few_rows_and_odd_rows_are_given_to_it_and_a_large_square_is_not() -> No
 def test_the_prediction_knows_slices_odd_rows_and_the_memory() -> None:
     def clocks(M: int, N: int, K: int, **params: int) -> float:
         p = geometry(catalog["mma_sliced"], M, N, K, **params)
-        return model.mma_rounds(p, H200, model.held(p, H200)).clocks
+        return model.mma_rounds(p, H200, model.resident_blocks(p, H200)).clocks
 
     # few blocks: slices help, until their meeting costs more than they bring
     by_slices = [clocks(64, 64, 16384, SLICES=s) for s in (1, 16, 256)]

@@ -15,7 +15,7 @@ from helpers.chapters.ch13 import pictures as ch13
 from helpers.chapters.ch13.register_file import behind, operands, sources
 from helpers.chapters.ch14 import pictures as ch14
 from helpers.draw import Figure
-from helpers.draw import dealing as ch15
+from helpers.draw import work_per_sm as ch15
 from nogpu import device
 from nogpu.errors import ConfigError
 from nogpu.toolchain import SassInstruction
@@ -67,7 +67,7 @@ def test_a_ring_of_one_is_refused() -> None:
 
 @pytest.mark.parametrize(("size", "sms"), [(1024, 132), (1025, 40), (100, 7)])
 def test_tiles_are_dealt_to_every_sm_in_turn(size: int, sms: int) -> None:
-    figure = ch15.dealt(size, [(128, 256), (64, 64)], replace(H200, sms=sms))
+    figure = ch15.tiles_per_sm(size, [(128, 256), (64, 64)], replace(H200, sms=sms))
     for bm, bn in ((128, 256), (64, 64)):
         hands = [0] * sms
         tiles = len(range(0, size, bm)) * len(range(0, size, bn))
@@ -79,9 +79,9 @@ def test_tiles_are_dealt_to_every_sm_in_turn(size: int, sms: int) -> None:
         assert told in figure.alt
     for wrong in ((0, [(1, 1)]), (4, []), (4, [(0, 4)])):
         with pytest.raises(ConfigError, match="at least 1 x 1"):
-            ch15.dealt(*wrong, H200)
+            ch15.tiles_per_sm(*wrong, H200)
     with pytest.raises(ConfigError, match="as many numbers of at least 1 as tiles"):
-        ch15.dealt(4, [(1, 1)], H200, slices=(1, 2))
+        ch15.tiles_per_sm(4, [(1, 1)], H200, slices=(1, 2))
 
 
 def sass(*lines: str) -> list[SassInstruction]:
@@ -114,7 +114,7 @@ def test_a_kernel_without_its_zeros_has_sums_in_the_way() -> None:
 FIGURES: dict[str, Callable[[], Figure]] = {
     "walks": ch13.walks,
     "ring": ch14.ring,
-    "dealt": lambda: ch15.dealt(1024, [(128, 256), (64, 128)], H200),
+    "dealt": lambda: ch15.tiles_per_sm(1024, [(128, 256), (64, 128)], H200),
 }
 
 

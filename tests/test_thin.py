@@ -101,7 +101,7 @@ def test_every_tile_to_choose_from_keeps_its_sums_in_registers(name: str) -> Non
         p = geometry(kernel, 4096, 4096, 4096, **tile)
         r = usage.resources_of(p, "sm_90")
         assert r.spill_stores + r.spill_loads + r.stack == 0, tile
-        assert r.occupancy.blocks >= p.params["MIN_BLOCKS"] == model.held(p, H200), tile
+        assert r.occupancy.blocks >= p.params["MIN_BLOCKS"] == model.resident_blocks(p, H200), tile
 
 
 # Each is what a kernel would be with one thing forgotten: the checks above must refuse it.

@@ -87,14 +87,14 @@ EDITS = (
     Edit("04", "naive_core", (("threadIdx.x", "@"), ("threadIdx.y", "threadIdx.x"), ("@", "threadIdx.y")),
          changed("sectors", lambda r: r < 0.2), ("`threadIdx.x` and `threadIdx.y`", "look at the {term}`sectors <sector>`")),
     Edit("05", "coalesced_core", (("C[row * N + col]", "C[col * N + row]"),),
-         lambda v: v.facts.wrong is not None, ("`C[col * N + row]`", "the product is transposed")),
+         lambda v: v.facts.wrong_case is not None, ("`C[col * N + row]`", "the product is transposed")),
     Edit("05", "coalesced_core", (("B[k * N + col]", "B[col * K + k]"),),
-         lambda v: v.facts.wrong is not None and counts(v, "sectors")[0] > 5 * counts(v, "sectors")[1], ("`B[col * K + k]`",)),
-    Edit("06", "tiled_32_core", ((FIRST, ""),), both(found("race"), lambda v: v.facts.wrong is None),
+         lambda v: v.facts.wrong_case is not None and counts(v, "sectors")[0] > 5 * counts(v, "sectors")[1], ("`B[col * K + k]`",)),
+    Edit("06", "tiled_32_core", ((FIRST, ""),), both(found("race"), lambda v: v.facts.wrong_case is None),
          ("the race is named by its two lines",)),
     Edit("06", "tiled_32_core", (("__syncthreads();  // everyone", "//"),), found("race"), ("one of the barriers",)),
     Edit("06", "tiled_32_core", (("B_tile[ty][tx]", "B_tile[tx][ty]"), ("B_tile[k][tx]", "B_tile[tx][k]")),
-         both(changed("wavefronts", lambda r: r > 10), lambda v: v.facts.wrong is None),
+         both(changed("wavefronts", lambda r: r > 10), lambda v: v.facts.wrong_case is None),
          ("`B_tile[tx][ty]`", "`B_tile[tx][k]`", "The product stays right")),
     Edit("07", "tiled_rect", (("B_tile[r + ty][tx]", "B_tile[tx][r + ty]"), ("B_tile[k][tx]", "B_tile[tx][k]")),
          changed("wavefronts", lambda r: r > 10), ("`B_tile[tx][r + ty]`", "`B_tile[tx][k]`")),
@@ -148,7 +148,7 @@ def test_what_a_page_proposes_does_what_it_says(edit: Edit) -> None:
 CORE_EDITS = (
     Edit("04", "naive_core", (("threadIdx.x", "@"), ("threadIdx.y", "threadIdx.x"), ("@", "threadIdx.y")),
          changed("sectors", lambda r: r < 0.2)),
-    Edit("05", "coalesced_core", (("B[k * N + col]", "B[col * K + k]"),), lambda v: v.facts.wrong is not None),
+    Edit("05", "coalesced_core", (("B[k * N + col]", "B[col * K + k]"),), lambda v: v.facts.wrong_case is not None),
     Edit("06", "tiled_32_core", (("TILE = 32", "TILE = 16"),),
          both(changed("sectors", lambda r: r == 2), lambda v: v.facts.plan.block == (16, 16, 1))),
     Edit("08", "block_1d_core", (("BM = 64, BN = 64, BK = 8, TM = 8", "BM = 128, BN = 128, BK = 8, TM = 16"),),
@@ -158,7 +158,7 @@ CORE_EDITS = (
                                  ("c_col + j", "c_col + j * (BN / TN)")),
          both(changed("wavefronts", lambda r: r < 0.6), changed("requests", lambda r: r == 1))),
     Edit("10", "vectorised_core", (("BM + 4", "BM"),), changed("wavefronts", lambda r: r > 1)),
-    Edit("11", "prefetch_core", (("A_src + k0 + BK, K", "A_src + k0, K"),), lambda v: v.facts.wrong is not None),
+    Edit("11", "prefetch_core", (("A_src + k0 + BK, K", "A_src + k0, K"),), lambda v: v.facts.wrong_case is not None),
     Edit("11", "double_buffer_core", (("buffer = 1 - buffer", "buffer = 0"),), found("race")),
     Edit("11", "cp_async_core", (("wait_groups<0>", "wait_groups<1>"),), found("race")),
     Edit("12", "lane_map_core", (("lane / 2 % 4", "lane / 8"), ("lane / 8 * 2 + lane % 2", "lane % 8")),
@@ -168,7 +168,7 @@ CORE_EDITS = (
          changed("wavefronts", lambda r: r > 1.1)),
     Edit("14", "fp32_best_core", (("wait_groups<STAGES - 2>", "wait_groups<STAGES - 1>"),),
          both(found("race"), lambda v: any("still under way" in f.message for f in v.findings))),
-    Edit("17", "wmma_core", (("B + k0 * N + col0", "B + k0 * N"),), lambda v: v.facts.wrong is not None),
+    Edit("17", "wmma_core", (("B + k0 * N + col0", "B + k0 * N"),), lambda v: v.facts.wrong_case is not None),
     Edit("17", "wmma_shared_core", (("A_tile[BM][BK]", "A_tile[BM][BK + 8]"), ("row_major<BK>", "row_major<BK + 8>"),
                                     ("[k], BK)", "[k], BK + 8)")), changed("wavefronts", lambda r: r < 0.9)),
     Edit("17", "wmma_tiled_core", (("A_LD = BK + PAD", "A_LD = BK"),), changed("wavefronts", lambda r: r > 1.5)),
@@ -244,7 +244,7 @@ def test_the_books_own_text_keeps_no_such_claim() -> None:
 @pytest.mark.parametrize("name", ["naive_int", "tiled_padded", "mma_pipelined_bf16"])
 def test_the_books_text_is_right_at_every_shape(name: str) -> None:
     verdict = cell_magic(name, "// the book's own text")
-    assert verdict.ok and not verdict.findings and verdict.facts.wrong is None
+    assert verdict.ok and not verdict.findings and verdict.facts.wrong_case is None
     assert tuple(c.shape for c in verdict.facts.cases) == shapes(catalog[name])
     assert {c.where for c in verdict.facts.cases} == {"emulator"}
 
@@ -285,7 +285,7 @@ def test_a_wrong_element_is_told_with_its_line() -> None:
         rf"Wrong in the emulator at 32x32x64 \(MxNxK\), line {line}: C\[0, 0\] is .*, expected",
         repr(verdict),
     )
-    assert verdict.facts.wrong is not None and not verdict.ok
+    assert verdict.facts.wrong_case is not None and not verdict.ok
 
 
 def test_a_kernel_that_does_not_end_is_stopped() -> None:
@@ -321,7 +321,7 @@ def test_numbers_are_there_as_frames() -> None:
 def test_html_says_what_the_text_says() -> None:
     verdict = mine(TILED.replace(FIRST, ""), "tiled_32")
     page = verdict._repr_html_()
-    for said in verdict.said:
+    for said in verdict.remarks:
         first = re.sub(r"<[^>]*>", "", said.text.split("`")[0])[:30]
         assert first.replace("<", "&lt;") in page
     assert "<details>" in page and 'role="group"' in page

@@ -1,4 +1,4 @@
-"""What one page needs and no other: chNN/pictures.py draws for it, chNN/checks.py checks its exercises.
+"""What one page needs and no other: chNN/pictures.py draws for it, chNN/checks.py checks answers.
 
     from helpers.chapters.ch06 import pictures
     pictures.barriers()

@@ -10,27 +10,27 @@ Read first: figures.py (what makes the SVG), surface.py (what one draws on), bar
 
 from helpers.draw.access_maps import access_map
 from helpers.draw.bar_charts import bars, ladder
-from helpers.draw.by_thread import two_jobs
 from helpers.draw.cost_charts import all_roofs, scorecard
-from helpers.draw.dealing import dealt
 from helpers.draw.figures import Figure
 from helpers.draw.hopper_blocks import hopper_block
 from helpers.draw.rooflines import roofline
+from helpers.draw.thread_jobs import two_jobs
 from helpers.draw.tilings import tile_diagram
 from helpers.draw.time_lines import gantt, timeline
+from helpers.draw.work_per_sm import tiles_per_sm
 
 __all__ = [
     "Figure",
     "access_map",
     "all_roofs",
     "bars",
-    "dealt",
     "gantt",
     "hopper_block",
     "ladder",
     "roofline",
     "scorecard",
     "tile_diagram",
+    "tiles_per_sm",
     "timeline",
     "two_jobs",
 ]

@@ -46,15 +46,15 @@ def recorded(report: Any) -> Any:
 def _request(
     report: Any, line: int, space: str, op: str, request: int, array: str | None
 ) -> tuple[str, int, list[int]]:
-    """Array, bytes of its elements, and byte offset of each lane (below 0: inactive) in a request."""
-    kept = recorded(report).get((line, space, op), ())
-    found = [s for s in kept if array is None or s[0] == array]
+    """Array, bytes of an element, and byte offset of each lane (below 0: inactive) in a request."""
+    samples = recorded(report).get((line, space, op), ())
+    matching = [s for s in samples if array is None or s[0] == array]
     left = request
-    for name, size, offsets in found:
+    for name, size, offsets in matching:
         if 0 <= left < len(offsets):
             return name, int(size), [int(at) for at in offsets[left]]
         left -= len(offsets)
-    count = sum(len(offsets) for _, _, offsets in found)
+    count = sum(len(offsets) for _, _, offsets in matching)
     raise DataError(
         f"{request=}: {count} requests of line {line} are recorded, {space} {op}"
         f"{f' of {array}' if array else ''}; "
@@ -93,9 +93,17 @@ def access_map(
 ) -> Figure:
     """What the 32 lanes of a warp touch in one request: 32-byte sectors, or shared-memory banks.
 
-    report: what trace() or emulator.launch() returned. line: a source line, by number or by text
-    that only one such line contains. array: count only requests of this array (a line may load
-    two). request: which one, from 0. Raises DataError if there is no such access.
+    Parameters
+    ----------
+    report : what trace() or emulator.launch() returned
+    line : a source line, by number or by text that only one such line contains
+    space, op : "global" or "shared", "load" or "store"
+    request : which one, from 0
+    array : of which array, where a line loads two
+
+    Raises
+    ------
+    DataError : there is no such access
     """
     if space not in ("global", "shared") or op not in ("load", "store"):
         raise ConfigError(f'{space=}, {op=}: give "global" or "shared", and "load" or "store"')
@@ -117,8 +125,13 @@ def access_map(
     return _sector_map(name, at, op, users, active, item, columns, row, caption)
 
 
-def _lane_words(lanes: Sequence[int]) -> str:
-    return str(lanes[0]) if len(lanes) == 1 else "•"
+def _lit(
+    canvas: Canvas, x: float, y: float, cell: float, tall: float, lanes: Sequence[int]
+) -> None:
+    """The cell of an element or a word that these lanes touch: the lane's number, or a dot."""
+    canvas.rect(x, y, cell, tall, fill=BLUE, edge=None)
+    words = lanes[0] if len(lanes) == 1 else "•"
+    canvas.centred(x, y, cell, tall, words, size=canvas.at.tiny, colour="#ffffff")
 
 
 def _sharing(users: Mapping[int, list[int]], what: str) -> str:
@@ -141,9 +154,8 @@ def _sector_map(
     shared = any(len(lanes) > 1 for lanes in users.values())
     verb, rest = ("used", "fetched for nothing") if op == "load" else ("written", "not written")
     who = "a lane, or • for several" if shared else "the number is its lane"
-    marks = [Mark(f"{verb}; {who}", BLUE, edge=BLUE)]
-    if used < moved:
-        marks.append(Mark(rest, VERMILION, 0.25, VERMILION, "////"))
+    idle = Mark(rest, VERMILION, 0.25, VERMILION, "////")
+    marks = [Mark(f"{verb}; {who}", BLUE, edge=BLUE), *([idle] if used < moved else [])]
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
@@ -161,19 +173,10 @@ def _sector_map(
             label = _element(name, first, per_sector, columns)
             canvas.text(x, y - at.tiny / 2 - 3, label, size=at.tiny + 0.5)
             if any(first + j not in users for j in range(per_sector)):
-                canvas.rect(
-                    x, y, strip, tall, fill=VERMILION, alpha=0.25, edge=VERMILION, hatch="////",
-                    lw=0,
-                )  # fmt: skip
+                canvas.marked(x, y, strip, tall, idle, lw=0)
             for j in range(per_sector):
-                lanes = users.get(first + j)
-                if not lanes:
-                    continue
-                canvas.rect(x + j * cell, y, cell, tall, fill=BLUE, edge=None)
-                words, middle = _lane_words(lanes), x + (j + 0.5) * cell
-                canvas.text(
-                    middle, y + tall / 2, words, size=at.tiny, ha="center", colour="#ffffff"
-                )
+                if lanes := users.get(first + j):
+                    _lit(canvas, x + j * cell, y, cell, tall, lanes)
             inner = [x + j * cell for j in range(1, per_sector)]
             canvas.segments([(u, y, u, y + tall) for u in inner], lw=0.6, alpha=0.6)
             canvas.rect(x, y, strip, tall, lw=1.2)
@@ -217,14 +220,8 @@ def _bank_map(
     who = "a lane, or • for several" if shared else "the number is its lane"
     marks = [Mark(f"word {verb}; {who}", BLUE, edge=BLUE)]
     if worst > 1:
-        marks.append(
-            Mark(
-                f"bank that is asked for several words{' in a turn' * wide}",
-                VERMILION,
-                edge=VERMILION,
-                hatch=None,
-            )
-        )
+        clashes = f"bank that is asked for several words{' in a turn' * wide}"
+        marks.append(Mark(clashes, VERMILION, edge=VERMILION))
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
@@ -246,18 +243,12 @@ def _bank_map(
             for group in here:
                 canvas.text(left - 5, y + tall / 2, _span(group), size=tiny, ha="right")
                 for bank in banks:
-                    lanes = words.get(group * BANKS + bank)
                     x = x0 + bank * cell
-                    if lanes:
-                        canvas.rect(x, y, cell, tall, fill=BLUE, edge=None)
-                        canvas.text(
-                            x + cell / 2, y + tall / 2, _lane_words(lanes), size=tiny, ha="center",
-                            colour="#ffffff",
-                        )  # fmt: skip
+                    if lanes := words.get(group * BANKS + bank):
+                        _lit(canvas, x, y, cell, tall, lanes)
                         if clash[bank]:
-                            canvas.rect(
-                                x + 0.8, y + 0.8, cell - 1.6, tall - 1.6, edge=VERMILION, lw=1.8
-                            )
+                            inner = x + 0.8, y + 0.8, cell - 1.6, tall - 1.6
+                            canvas.rect(*inner, edge=VERMILION, lw=1.8)
                 canvas.rect(left, y, len(banks) * cell, tall, lw=0.6)
                 y += tall
             edges = [left + i * cell for i in range(len(banks) + 1)]
@@ -270,15 +261,15 @@ def _bank_map(
             y += 24
         return canvas.end(y - 4)
 
-    asked, most = counted(len(words), "word"), max(per_bank)
+    wants, most = counted(len(words), "word"), max(per_bank)
     in_turns = wide and sum(map(max, depths)) == row.wavefronts_per_request  # else they are merged
     if in_turns:
-        asked += f", served in {len(turns)} turns of {at_once} lanes"
+        wants += f", served in {len(turns)} turns of {at_once} lanes"
         most = worst
     banks = f"the busiest bank holds {most} of them" if most > 1 else "no bank is asked for two"
     banks += " in a turn" * in_turns
     finding = (
-        f"One {op} of {name} in line {line} by {counted(active, 'lane')} asks for {asked}; "
+        f"One {op} of {name} in line {line} by {counted(active, 'lane')} asks for {wants}; "
         f"{banks}.{_sharing(words, 'word')}"
     )
     mean, ideal = row.wavefronts_per_request, row.ideal_wavefronts_per_request

@@ -11,7 +11,16 @@ from helpers.draw.chart_marks import draw_bar, draw_legend
 from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.on_axes import Bar, horizontal_bars
-from helpers.draw.series import Point, Size, chosen_size, looks, select, source_of, told, unique
+from helpers.draw.series import (
+    Point,
+    Size,
+    chosen_size,
+    looks,
+    point_name,
+    select,
+    source_of,
+    unique,
+)
 from helpers.draw.surface import Canvas, text_width
 from helpers.ladder.rungs import catalog
 from helpers.wording import join, number, shape_text
@@ -67,39 +76,40 @@ def _spread(p: Point, value: str) -> tuple[float, float] | None:
     return None
 
 
-def _summary(found: Sequence[Point], value: str) -> str:
+def _summary(points: Sequence[Point], value: str) -> str:
     """The finding in words: largest and smallest at each size, then every value if there are few.
 
     Of each GPU alone: how far two GPUs are apart says nothing of the kernels.
     """
     parts = []
-    sizes = unique(p.size for p in found)
-    of_gpus = unique(p.gpu for p in found)
+    sizes = unique(p.size for p in points)
+    of_gpus = unique(p.gpu for p in points)
     shown = sizes if len(sizes) <= 4 else (sizes[0], sizes[-1])
     for size, gpu in itertools.product(shown, of_gpus):
-        here = [p for p in found if p.size == size and p.gpu == gpu]
+        here = [p for p in points if p.size == size and p.gpu == gpu]
         if not here:
             continue
         top = max(here, key=lambda p: p.get(value))
         low = min(here, key=lambda p: p.get(value))
         where = f"At {shape_text(*size)}"
         if len(here) == 1:
-            parts.append(f"{where}: {told(top, found)} {_with_unit(value, top.get(value))}.")
+            parts.append(f"{where}: {point_name(top, points)} {_with_unit(value, top.get(value))}.")
             continue
         ratio = top.get(value) / low.get(value) if low.get(value) > 0 else math.inf
         apart = f", a factor of {number(ratio)}" if math.isfinite(ratio) else ""
         parts.append(
-            f"{where}: most for {told(top, found)} with {_with_unit(value, top.get(value))}, least "
-            f"for {told(low, found)} with {_with_unit(value, low.get(value))}{apart}."
+            f"{where}: most for {point_name(top, points)} with "
+            f"{_with_unit(value, top.get(value))}, least for {point_name(low, points)} with "
+            f"{_with_unit(value, low.get(value))}{apart}."
         )
-    if 2 < len(found) <= 24:
+    if 2 < len(points) <= 24:
         several = len(sizes) > 1
         parts.append(
             "All values: "
             + "; ".join(
-                f"{told(p, found)}{f' at {shape_text(*p.size)}' if several else ''} "
+                f"{point_name(p, points)}{f' at {shape_text(*p.size)}' if several else ''} "
                 f"{number(_shown(value, p.get(value)))}"
-                for p in found
+                for p in points
             )
             + "."
         )
@@ -117,18 +127,27 @@ def bars(
 ) -> Figure:
     """Horizontal bars of one column of a measurement, grouped by size, with values and spread.
 
-    m: what measure() returns, a DataFrame, a list of row dicts (kernel, size or m, n, k, the value,
-    optional q1 and q3 in ms, origin and source), or a list of these, drawn side by side.
-    value: "gflops", "ms", "cublas_ratio" or another numeric column. log: logarithmic length.
-    Whiskers are the inter-quartile range. Raises DataError if there is nothing to draw.
+    Whiskers are the inter-quartile range.
+
+    Parameters
+    ----------
+    m : what measure() returns, a DataFrame, rows as dicts (kernel, size or m, n, k, the value,
+        optional q1 and q3 in ms, origin and source), or a list of these, drawn side by side
+    value : "gflops", "ms", "cublas_ratio" or another numeric column
+    kernels, sizes : only these
+    log : logarithmic length
+
+    Raises
+    ------
+    DataError : there is nothing to draw
     """
-    found = select(m, value, kernels, sizes)
-    entries = looks(found)
-    sized = unique(p.size for p in found)
+    points = select(m, value, kernels, sizes)
+    entries = looks(points)
+    sized = unique(p.size for p in points)
     heads = len(sized) > 1
-    names = unique(p.kernel for p in found)
-    amounts = [_shown(value, p.get(value)) for p in found]
-    spreads = [spread for p in found if (spread := _spread(p, value))]
+    names = unique(p.kernel for p in points)
+    amounts = [_shown(value, p.get(value)) for p in points]
+    spreads = [spread for p in points if (spread := _spread(p, value))]
     longest = max([*amounts, *(high for _, high in spreads)])
     if log and min(amounts) <= 0:
         raise ConfigError(f"log=True needs values above 0; the smallest is {min(amounts)}")
@@ -137,7 +156,7 @@ def bars(
         (size, name, here)
         for size in sized
         for name in names
-        if (here := [p for p in found if p.size == size and p.kernel == name])
+        if (here := [p for p in points if p.size == size and p.kernel == name])
     ]
     unit = _unit(value)
     _, words, better = UNITS.get(value, (unit, unit, ""))
@@ -219,11 +238,11 @@ def bars(
         ]
         horizontal_bars(ax, named, words, log=log)
 
-    alt = f"Bar chart: {note}. {_summary(found, value)} Source: {join(list(entries))}."
+    alt = f"Bar chart: {note}. {_summary(points, value)} Source: {join(list(entries))}."
     source = source_of(m)
     if caption is None:
-        whose = "" if source else f", {join(list(entries))}"
-        caption = f"{note[0].upper()}{note[1:]}{whose}."
+        legends = "" if source else f", {join(list(entries))}"
+        caption = f"{note[0].upper()}{note[1:]}{legends}."
         if spreads:
             caption += " Whiskers: inter-quartile range."
     return both(draw, alt, caption, chart, source)
@@ -245,21 +264,21 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
     every = select(m, "cublas_ratio")
     size = chosen_size(every, size)
     order = {name: i for i, name in enumerate(catalog)}
-    found = [p for p in every if p.size == size and not p.kernel.startswith("cublas")]
-    if not found:
+    points = [p for p in every if p.size == size and not p.kernel.startswith("cublas")]
+    if not points:
         raise DataError(f"no kernel but cuBLAS itself was measured at {size}")
-    found.sort(key=lambda p: order.get(p.kernel, len(order)))
-    entries = looks(found)
-    baselines = unique(p.baseline or "cublas_fp32" for p in found)
-    names = unique(p.kernel for p in found)
-    best = max(1.0, *(p.get("cublas_ratio") for p in found))
+    points.sort(key=lambda p: order.get(p.kernel, len(order)))
+    entries = looks(points)
+    baselines = unique(p.baseline or "cublas_fp32" for p in points)
+    names = unique(p.kernel for p in points)
+    best = max(1.0, *(p.get("cublas_ratio") for p in points))
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
         left, tail = 1.0, 2.0
         if not at.narrow:  # on a phone the words stand over the bars
             left = min(14 + max(text_width(name) for name in names), 170)
-            tail = 14 + max(text_width(_ladder_text(p)) for p in found)
+            tail = 14 + max(text_width(_ladder_text(p)) for p in points)
         span = at.width - left - tail
         full = left + span / best
         bar, over = 14.0, 17.0 if at.narrow else 0.0
@@ -270,7 +289,7 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
             half = text_width(title, at.small) / 2
             canvas.text(min(full, at.width - half), y + 12, title, size=at.small, ha="center")
             y += 26
-            here = [p for p in found if (p.baseline or "cublas_fp32") == base]
+            here = [p for p in points if (p.baseline or "cublas_fp32") == base]
             if not at.narrow:
                 canvas.line(full, y - 6, full, y + row * len(here) - 4, dash=True, lw=1.0)
                 canvas.line(left, y - 6, left, y + row * len(here) - 4, lw=0.8)
@@ -300,7 +319,7 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
                 name,
                 [
                     Bar(entries[p.legend], p.legend, 100 * p.get("cublas_ratio"))
-                    for p in found
+                    for p in points
                     if p.kernel == name
                 ],
             )
@@ -310,12 +329,13 @@ def ladder(m: Any, size: Size | None = None, *, caption: str | None = None) -> F
         horizontal_bars(ax, named, UNITS["cublas_ratio"][1])
 
     where = shape_text(*size)
-    top = max(found, key=lambda p: p.get("cublas_ratio"))
-    low = min(found, key=lambda p: p.get("cublas_ratio"))
+    top = max(points, key=lambda p: p.get("cublas_ratio"))
+    low = min(points, key=lambda p: p.get("cublas_ratio"))
     alt = (
         f"The ladder at {where}: share of cuBLAS for {len(names)} kernels. Lowest: "
-        f"{told(low, found)}, {_ladder_text(low)}. Highest: {told(top, found)}, {_ladder_text(top)}. "
-        + "; ".join(f"{told(p, found)} {_ladder_text(p)}" for p in found)
+        f"{point_name(low, points)}, {_ladder_text(low)}. Highest: {point_name(top, points)}, "
+        f"{_ladder_text(top)}. "
+        + "; ".join(f"{point_name(p, points)} {_ladder_text(p)}" for p in points)
         + f". Source: {join(list(entries))}."
     )
     source = source_of(m)

@@ -1,6 +1,4 @@
-"""The cost model in pictures: what each resource alone would take, and a roofline with all its
-roofs.
-"""
+"""The cost model in pictures: what each resource alone would take, and a roofline of all roofs."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from collections.abc import Sequence
 from helpers.colours import BLUE, GREEN, PURPLE, VERMILION
 from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
+from helpers.draw.log_plane import LogPlane, decades
 from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.ladder.model import L1_LINE
 from helpers.record import costs
@@ -19,6 +18,8 @@ from nogpu.device import Gpu
 from nogpu.errors import ConfigError
 
 BINDS, OTHER, MEASURED = BLUE, INK, VERMILION
+WAITING = Mark("waiting on top (predicted)", BINDS, 0.28, BINDS, "////")
+APART = Mark("L2, if no two SMs ask together", OTHER, 0.1, OTHER, "....")
 
 
 def _milliseconds(ms: float) -> str:
@@ -36,16 +37,17 @@ def scorecard(of: Bounds | Sequence[Bounds], *, caption: str | None = None) -> F
     every = [of] if isinstance(of, Bounds) else list(of)
     if not every or not all(isinstance(b, Bounds) for b in every):
         raise ConfigError(
-            f"scorecard() takes what costs.bounds(...) returns, or several of them; it was given {of!r}"
+            "scorecard() takes what costs.bounds(...) returns, or several of them; it was given "
+            f"{of!r}"
         )
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
         marks = [Mark("binds", BINDS, edge=None), Mark("other resources", OTHER, 0.28, edge=None)]
         if any(_waits(b) for b in every):
-            marks.append(Mark("waiting on top (predicted)", BINDS, 0.28, BINDS, "////"))
+            marks.append(WAITING)
         if any(_apart(b) for b in every):
-            marks.append(Mark("L2, if no two SMs ask together", OTHER, 0.1, OTHER, "...."))
+            marks.append(APART)
         if any(b.measured for b in every):
             marks.append(Mark("measured", MEASURED, edge=None))
         y = draw_key(canvas, marks) + 2
@@ -83,14 +85,14 @@ def _panel(canvas: Canvas, at: Column, b: Bounds, y: float) -> float:
         else:
             canvas.text(left - 7, y + over + thick / 2, name, ha="right", weight=weight)
         top = y + over
-        canvas.rect(left, top, max(span * ms / longest, 1.0), thick, fill=colour,
-                    alpha=0.28 if colour == OTHER else 1.0, edge=None)  # fmt: skip
+        end, alpha = left + span * ms / longest, 0.28 if colour == OTHER else 1.0
+        canvas.rect(
+            left, top, max(span * ms / longest, 1.0), thick, fill=colour, alpha=alpha, edge=None
+        )
         if name == costs.L2 and _apart(b):
-            canvas.rect(left + span * ms / longest, top, span * (_apart(b) - ms) / longest, thick,
-                        fill=OTHER, alpha=0.1, edge=OTHER, hatch="....")  # fmt: skip
+            canvas.marked(end, top, span * (_apart(b) - ms) / longest, thick, APART)
         if colour == BINDS and _waits(b):
-            canvas.rect(left + span * ms / longest, top, span * _waits(b) / longest, thick,
-                        fill=BINDS, alpha=0.28, edge=BINDS, hatch="////")  # fmt: skip
+            canvas.marked(end, top, span * _waits(b) / longest, thick, WAITING)
         words = _milliseconds(ms)
         if name == costs.L2 and _apart(b):
             words = f"{number(ms)} to {_milliseconds(_apart(b))}"
@@ -151,14 +153,14 @@ def _told(b: Bounds) -> str:
 
 def _caption(every: Sequence[Bounds]) -> str:
     """What the bars are, and whose the measured times are."""
-    whose = list(dict.fromkeys(b.whose for b in every if b.measured))
+    records = list(dict.fromkeys(b.whose for b in every if b.measured))
     words = "What each resource alone would take, at the boost clock: counts over rates."
     if any(_waits(b) for b in every):
         words += " Hatched: what a block waits for loads while no other block covers it."
     if any(_apart(b) for b in every):
         words += " Dotted: L2, from where all SMs ask for the same bytes together to where none do."
-    if whose:
-        words += f" Measured: {'; '.join(whose)}."
+    if records:
+        words += f" Measured: {'; '.join(records)}."
     predicted = list(dict.fromkeys(b.gpu.name for b in every if not b.measured))
     if predicted:
         words += f" Predicted, not measured: {join(predicted)}."
@@ -197,8 +199,8 @@ def all_roofs(
     every = [n if isinstance(n, Bounds) else costs.bounds(n, *shape, gpu=gpu) for n in names]
     if not every or len({b.pipe for b in every}) > 1:
         raise ConfigError(
-            f"{names=}: all_roofs() draws kernels of one precision under one roof; give at least one, and "
-            "FP32 and Tensor Core kernels apart"
+            f"{names=}: all_roofs() draws kernels of one precision under one roof; give at least "
+            "one, and FP32 and Tensor Core kernels apart"
         )
     card, pipe = every[0].gpu, every[0].pipe
     peak = 2 * every[0][pipe].per_ms / 1e6
@@ -218,33 +220,17 @@ def all_roofs(
         y = draw_key(canvas, [Mark(words, colour, edge=None) for _, words, colour, _ in LEVELS])
         labels = [_label(b) for b in every]
         right = at.width - 10 - max(text_width(words, small) for words in labels)
-        ticks = [10.0**e for e in range(math.ceil(math.log10(lo_y)), math.ceil(math.log10(hi_y)))]
-        left = 8 + max(text_width(number(t), small) for t in ticks)
+        left = 8 + max(text_width(number(t), small) for t in decades(lo_y, hi_y))
         canvas.text(0, y + 6, "GFLOP/s", size=small)
         top = y + 22
         base = top + max(230.0, 80 + (small + 4) * len(every))
-
-        def px(x: float) -> float:
-            return left + (right - left) * math.log(x / lo_x) / math.log(hi_x / lo_x)
-
-        def py(rate: float) -> float:
-            return base - (base - top) * math.log(rate / lo_y) / math.log(hi_y / lo_y)
-
-        for tick in ticks:
-            canvas.line(left, py(tick), right, py(tick), alpha=0.14, lw=0.8)
-            canvas.text(left - 5, py(tick), number(tick), size=small, ha="right")
-        free = 0.0
-        for e in range(math.ceil(math.log10(lo_x)), math.ceil(math.log10(hi_x))):
-            x, words = px(10.0**e), number(10.0**e)
-            canvas.line(x, base, x, top, alpha=0.14, lw=0.8)
-            if x - text_width(words, small) / 2 > free:
-                canvas.text(x, base + 5, words, size=small, ha="center", va="top")
-                free = x + text_width(words, small) / 2 + 4
-        canvas.line(left, base, right, base, lw=0.8)
-        canvas.line(left, base, left, top, lw=0.8)
-        canvas.text(
-            (left + right) / 2, base + 31, "FLOP/byte at that level", ha="center", size=small
-        )
+        plane = LogPlane(canvas, (left, top, right, base), (lo_x, hi_x), (lo_y, hi_y))
+        px, py = plane.x, plane.y
+        plane.y_ticks()
+        plane.x_ticks()
+        plane.axes()
+        words = "FLOP/byte at that level"
+        canvas.text((left + right) / 2, base + 31, words, ha="center", size=small)
         for name, _, colour, _ in LEVELS:
             begin = max(lo_x, lo_y / slopes[name])
             bend = min(peak / slopes[name], hi_x)
@@ -290,8 +276,8 @@ def all_roofs(
     )
     if caption is None:
         caption = (
-            f"All roofs of {card.name} at {shape_text(*every[0].size)}. Each kernel stands in one row, "
-            "with its FLOP for each byte at each level; the level that binds is filled."
+            f"All roofs of {card.name} at {shape_text(*every[0].size)}. Each kernel stands in one "
+            "row, with its FLOP for each byte at each level; the level that binds is filled."
         )
         if any(b.measured is None for b in every):
             caption += " Where nobody measured a kernel, its height is the prediction."
@@ -305,6 +291,3 @@ def _rate(b: Bounds) -> float:
 
 def _label(b: Bounds) -> str:
     return b.kernel + ("" if any(b.binding == name for name, *_ in LEVELS) else "*")
-
-
-__all__: list[str] = ["all_roofs", "scorecard"]

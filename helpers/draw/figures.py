@@ -1,6 +1,4 @@
-"""Figure: inline SVG with words, made by matplotlib, cleaned, and drawn twice: for a desk and a
-phone.
-"""
+"""Figure: inline SVG with words, by matplotlib, cleaned, and drawn for a desk and a phone."""
 
 from __future__ import annotations
 
@@ -124,7 +122,8 @@ class Figure:
                 figure.savefig(target, dpi=dpi, facecolor="white", bbox_inches=room)
         else:
             raise ConfigError(
-                f"{str(path)!r} ends in {kind or 'nothing'}: a figure is saved as .png, .pdf or .svg"
+                f"{str(path)!r} ends in {kind or 'nothing'}: a figure is saved as .png, .pdf or "
+                ".svg"
             )
         return target
 
@@ -138,8 +137,8 @@ class Figure:
         """
         if self.chart is None:
             raise ConfigError(
-                "this picture is a diagram and has no axes: savefig writes it to a file. Charts have "
-                "axes: bars, ladder, roofline, timeline and gantt"
+                "this picture is a diagram and has no axes: savefig writes it to a file. Charts "
+                "have axes: bars, ladder, roofline, timeline and gantt"
             )
         if ax is None:
             import matplotlib.pyplot as plt
@@ -169,7 +168,7 @@ _DEFAULTS = {("fill", "none"), ("text-anchor", "start"), ("stroke-linejoin", "mi
 
 def _clean_style(style: str) -> str:
     """Matplotlib's style without its fonts (the page's is used), short, and with our ink."""
-    kept = []
+    parts = []
     for part in style.split(";"):
         name, _, value = part.strip().partition(":")
         value = value.strip()
@@ -179,11 +178,11 @@ def _clean_style(style: str) -> str:
             words = re.match(r"(?:(\w+) )?([\d.]+px)", value)
             if words:
                 if words[1]:
-                    kept.append(f"font-weight:{words[1]}")
-                kept.append(f"font-size:{words[2]}")
+                    parts.append(f"font-weight:{words[1]}")
+                parts.append(f"font-size:{words[2]}")
             continue
-        kept.append(f"{name}:{value}")
-    return ";".join(kept).replace(INK, "currentColor")
+        parts.append(f"{name}:{value}")
+    return ";".join(parts).replace(INK, "currentColor")
 
 
 def _round(text: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from helpers.colours import BLUE, GREEN, GREY, PURPLE, VERMILION
 from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, text_width
+from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.ladder.hopper import BOX_COLS, BOX_ROWS, ITEM_BYTES
 from helpers.ladder.hopper import parameters as entry_parameters
 from helpers.ladder.rungs import lay_out
@@ -72,7 +73,8 @@ class _Block:
             "copies": (
                 f"global memory; the copy engine brings {bytes_text(self.a_bytes + own)} a step"
                 if self.cluster == 1
-                else f"global memory; multicast: each part of B, {bytes_text(own)}, goes to all blocks"
+                else f"global memory; multicast: each part of B, {bytes_text(own)}, goes to all "
+                "blocks"
             ),
             "producer": f"producer: {who}, {asks}",
             "ring": "1 stage" if self.stages == 1 else f"ring of {self.stages} stages",
@@ -128,11 +130,11 @@ def _draw_ring(canvas: Canvas, b: _Block, x: float, y: float, width: float, fres
             canvas.rect(u, v, each, tall, fill=fill, alpha=0.25, edge=INK, lw=0.8)
             words = f"{n} {bytes_text(size)}"
             words = words if text_width(words, tiny) < each - 3 else n
-            canvas.text(u + each / 2, v + tall / 2, words, size=tiny, ha="center")
+            canvas.centred(u, v, each, tall, words, size=tiny)
             v += tall
         for words in barriers:
             canvas.rect(u, v, each, tiny + 6, edge=INK, lw=0.8)
-            canvas.text(u + each / 2, v + tiny / 2 + 3, words, size=tiny, ha="center")
+            canvas.centred(u, v, each, tiny + 6, words, size=tiny)
             v += tiny + 6
         low = v
     if fresh:
@@ -143,9 +145,16 @@ def _draw_ring(canvas: Canvas, b: _Block, x: float, y: float, width: float, fres
 def hopper_block(name: str, *, since: str = "", caption: str | None = None) -> Figure:
     """A block of a kernel of chapters 20 to 22: producer, stages with their barriers, consumers, C.
 
-    Sizes come from the kernel's catalog entry. since: the kernel of the step before; parts that it
-    has otherwise are drawn as new. Blocks of a cluster stand side by side. Raises ConfigError for a
-    kernel without TMA.
+    Sizes come from the kernel's catalog entry. Blocks of a cluster stand side by side.
+
+    Parameters
+    ----------
+    name : of the kernel
+    since : the kernel of the step before; parts that it has otherwise are drawn as new
+
+    Raises
+    ------
+    ConfigError : a kernel without TMA
     """
     b = _block(name)
     before = _block(since).parts if since else b.parts
@@ -167,31 +176,21 @@ def hopper_block(name: str, *, since: str = "", caption: str | None = None) -> F
 
         def box(x: float, y: float, w: float, words: str, fill: str, fresh: bool) -> float:
             """A box with words, outlined where it is new; returns the y below it."""
-            low = (
-                canvas.lines(x + 4, y + line / 2 + 2, words, width=w - 8, size=small) + line / 2 + 2
-            )
+            low = canvas.lines(x + 4, y + line / 2 + 2, words, width=w - 8, size=small)
+            low += line / 2 + 2
             edge, lw = (VERMILION, 2.2) if fresh else (fill, 1.0)
             canvas.rect(x, y, w, low - y, fill=fill, alpha=0.16, edge=edge, lw=lw)
             return low
 
-        def said(x: float, y: float, part: str) -> float:
+        def caption_of(x: float, y: float, part: str) -> float:
             """A part's words on their own, bold where they are new; returns the y below."""
-            weight = "bold" if part in new else "normal"
-            low = canvas.lines(
-                x, y + line / 2, b.parts[part], width=inner, size=small, weight=weight
-            )
-            return low + line / 2 + 2
+            style: dict[str, Any] = {"size": small, "weight": "bold" if part in new else "normal"}
+            return canvas.lines(x, y + line / 2, b.parts[part], width=inner, **style) + line / 2 + 2
 
         y = 2.0
         if new:
-            y = canvas.legend(
-                [
-                    (
-                        "new in this step",
-                        lambda x, y: canvas.rect(x, y, 13, 10, edge=VERMILION, lw=2.2),
-                    )
-                ]
-            )
+            key = Mark("new in this step", edge=VERMILION, lw=2.2)
+            y = draw_key(canvas, [key]) - 2
         head = y
         y = canvas.lines(6, y + line / 2 + 2, b.parts["copies"], width=width - 10, size=small)
         y += line / 2 + 4
@@ -217,13 +216,12 @@ def hopper_block(name: str, *, since: str = "", caption: str | None = None) -> F
         for i, x in enumerate(left):
             name = f"block {i}: rows {i * b.bm}–{(i + 1) * b.bm - 1}"
             title = f"block of {b.warps} warps, tile {b.bm} x {b.bn}" if b.cluster == 1 else name
-            y = canvas.lines(
-                x + pad, top + line / 2 + 3, title, width=inner, size=small, weight="bold"
-            )
+            y = top + line / 2 + 3
+            y = canvas.lines(x + pad, y, title, width=inner, size=small, weight="bold")
             y = box(x + pad, y + line / 2 + 3, inner, b.parts["producer"], BLUE, "producer" in new)
-            y = said(x + pad, y + 5, "ring")
+            y = caption_of(x + pad, y + 5, "ring")
             y = _draw_ring(canvas, b, x + pad, y, inner, "ring" in new)
-            y = said(x + pad, y + 3, "consumers")
+            y = caption_of(x + pad, y + 3, "consumers")
             rows = b.bm // b.consumers
             each = (inner - 4 * (b.consumers - 1)) / b.consumers
             for c in range(b.consumers):
@@ -242,17 +240,17 @@ def hopper_block(name: str, *, since: str = "", caption: str | None = None) -> F
         return canvas.end(box(1, low + 15, width, words, GREY, False) + 2)
 
     cluster = f"a cluster of {b.cluster} blocks" if b.cluster > 1 else "a block"
-    told = "; ".join(b.parts.values())
+    summary = "; ".join(b.parts.values())
     shared = b.stages * (b.a_bytes + b.b_bytes) + b.c_bytes
     ring = bytes_text(b.a_bytes + b.b_bytes)
     alt = (
-        f"Block diagram of {name}, {cluster} of {b.warps} warps for {b.bm} x {b.bn} of C. {told}. A stage "
-        f"holds {ring}; {barriers}. "
+        f"Block diagram of {name}, {cluster} of {b.warps} warps for {b.bm} x {b.bn} of C. "
+        f"{summary}. A stage holds {ring}; {barriers}. "
         + (f"New since {since}: {join([b.parts[part] for part in new])}." if new else "")
     )
     if caption is None:
         caption = (
-            f"{name}: a stage holds {ring}; {barriers}. Tiles in flight take {bytes_text(shared)} of a "
-            "block's shared memory."
+            f"{name}: a stage holds {ring}; {barriers}. Tiles in flight take {bytes_text(shared)} "
+            "of a block's shared memory."
         )
     return both(draw, alt, caption)

@@ -36,15 +36,15 @@ def phases(words: Sequence[int]) -> tuple[Phase, ...]:
         only = [word if lane in lanes else -1 for lane, word in enumerate(words)]
         return Phase(lanes, len({words[lane] for lane in lanes}), wide_load(only))
 
-    found: list[Phase] = []
+    in_order: list[Phase] = []
     for first in range(0, WARP, HALF):
         middle, end = first + QUARTER, first + HALF
         apart = [served(range(first, middle)), served(range(middle, end))]
         together = served(range(first, end))
-        found += (
+        in_order += (
             [together] if together.wavefronts < sum(phase.wavefronts for phase in apart) else apart
         )
-    return tuple(found)
+    return tuple(in_order)
 
 
 def first_read(report: Any, array: str) -> tuple[int, ...]:

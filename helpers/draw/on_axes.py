@@ -78,9 +78,7 @@ def horizontal_bars(
 def roofs_and_marks(
     ax: Any, roofs: Sequence[Roof], marks: Sequence[Mark], between: tuple[float, float]
 ) -> None:
-    """Roofs over FLOP per byte from the one to the other end, and the kernels; both axes
-    logarithmic.
-    """
+    """Roofs over FLOP per byte between two ends, and the kernels; both axes logarithmic."""
     import matplotlib
 
     ink = matplotlib.rcParams["text.color"]

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from helpers.draw.chart_marks import PREDICTED, draw_legend, draw_marker
 from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
+from helpers.draw.log_plane import Box, LogPlane, decades
 from helpers.draw.on_axes import Mark, Roof, roofs_and_marks
-from helpers.draw.series import Point, Size, chosen_size, looks, select, source_of, told, unique
+from helpers.draw.series import (
+    Point,
+    Size,
+    chosen_size,
+    looks,
+    point_name,
+    select,
+    source_of,
+    unique,
+)
 from helpers.draw.surface import Canvas, text_width
 from helpers.ladder import model
 from helpers.ladder.kernel import ITEM_BYTES
 from helpers.ladder.rungs import catalog
 from helpers.record.trials import PRECISION
 from helpers.wording import join, number, shape_text
-from nogpu.device import GPUS, Gpu, LiveGpu, current, described
+from nogpu.device import GPUS, Gpu, LiveGpu, current, describe
 from nogpu.device import gpu as find_gpu
 from nogpu.errors import ConfigError
 
 
-def _gpu_of(m: Any, gpu: str | Gpu | None, found: Sequence[Point]) -> Gpu:
-    """Whose roofs are drawn: those asked for, else of the first GPU that has a point in the chart."""
+def _gpu_of(m: Any, gpu: str | Gpu | None, points: Sequence[Point]) -> Gpu:
+    """Whose roofs are drawn: `gpu`, else the first GPU that has a point in the chart."""
     if isinstance(gpu, Gpu):
         return gpu
     if isinstance(gpu, str):
         return find_gpu(gpu)
-    keys = unique(p.gpu for p in found if p.gpu)
+    keys = unique(p.gpu for p in points if p.gpu)
     if keys and all(key in GPUS for key in keys):
         return GPUS[keys[0]]
     for part in m if isinstance(m, (list, tuple)) else [m]:
@@ -53,7 +64,7 @@ def _specification(live: LiveGpu) -> Gpu:
             f"the driver does not tell the clocks of {live.name}: pass gpu= with a key of "
             f"device.GPUS that is near it, one of {', '.join(GPUS)}"
         )
-    return described(
+    return describe(
         live.name,
         {
             **{n: getattr(live, n) for n in ("name", "arch", "sms", "memory_bytes", "l2_bytes")},
@@ -63,12 +74,8 @@ def _specification(live: LiveGpu) -> Gpu:
     )
 
 
-def _decades(low: float, high: float) -> list[float]:
-    return [10.0**e for e in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
-
-
 def _intensity(p: Point, kind: str) -> float:
-    """FLOP per byte of a point: its own where a row gives it, else from model.py and the catalog."""
+    """FLOP per byte of a point: its own, where a row gives it, else by model.py and the catalog."""
     if kind == "kernel" and math.isfinite(p.get("intensity")):
         return p.get("intensity")
     if p.kernel not in catalog:
@@ -84,14 +91,10 @@ def _intensity(p: Point, kind: str) -> float:
     )
 
 
-def _precision_of(found: Sequence[Point]) -> str:
+def _precision_of(points: Sequence[Point]) -> str:
     """ "fp16" or "bf16" where all points are of kernels that multiply in it, else "fp32"."""
-    used = {PRECISION[catalog[p.kernel].dtype] if p.kernel in catalog else "" for p in found}
+    used = {PRECISION[catalog[p.kernel].dtype] if p.kernel in catalog else "" for p in points}
     return used.pop() if used in ({"fp16"}, {"bf16"}) else "fp32"
-
-
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom in pixels."""
 
 
 def _overlap(a: Box, b: Box) -> bool:
@@ -111,7 +114,7 @@ def _place_labels(
     and other label, and not across the roof, whose height is a function of x.
     """
     boxes, half = list(taken), size / 2 + 1.25
-    found = []
+    places = []
     for x, y, words in points:
         width = text_width(words, size)
         best: tuple[float, Box, bool] | None = None
@@ -133,8 +136,67 @@ def _place_labels(
         assert best is not None
         _, box, left = best
         boxes.append(box)
-        found.append((box[2] if left else box[0], box[1] + half, left))
-    return found
+        places.append((box[2] if left else box[0], box[1] + half, left))
+    return places
+
+
+@dataclass(frozen=True)
+class _Roofs:
+    """The roofs of a GPU on a plane: of its memory up to the ridge, of its arithmetic behind it."""
+
+    plane: LogPlane
+    peak: float
+    slope: float
+
+    @property
+    def corners(self) -> tuple[float, float, float, float]:
+        """In pixels: where the memory's roof begins, and the ridge."""
+        plane = self.plane
+        start = max(plane.xs[0], plane.ys[0] / self.slope)
+        ridge = plane.x(self.peak / self.slope), plane.y(self.peak)
+        return plane.x(start), plane.y(start * self.slope), *ridge
+
+    @property
+    def rise(self) -> float:
+        """Of the memory's roof, pixels up for one to the right."""
+        left, low, right, top = self.corners
+        return (low - top) / (right - left)
+
+    def draw(self, **style: Any) -> None:
+        """Draw both as lines."""
+        left, low, right, top = self.corners
+        self.plane.canvas.line(left, low, right, top, **style)
+        self.plane.canvas.line(right, top, self.plane.frame[2], top, **style)
+
+    def y(self, x: float) -> float:
+        """The height of the roofs at an x, both in pixels."""
+        left, low, _, top = self.corners
+        return max(top, low - (x - left) * self.rise)
+
+    def memory_words(self, markers: Sequence[Box]) -> list[Box]:
+        """Draw words along the memory's roof, farthest from every marker; what they cover."""
+        size, words = self.plane.canvas.at.small, f"memory {number(self.slope)} GB/s"
+        angle = math.atan(self.rise)
+        reach, off = text_width(words, size) / 2 * math.cos(angle), 5.0 + size / 2
+
+        def over(x: float, far: float) -> tuple[float, float]:
+            return x - far * math.sin(angle), self.y(x) - far * math.cos(angle)
+
+        def along(x: float) -> list[tuple[float, float]]:
+            return [over(x + reach * i / 4, off) for i in range(-4, 5)]
+
+        left, _, right, _ = self.corners
+        first, last = left + reach + 12, right - reach
+        middle = max(
+            [first + max(last - first, 0) * i / 12 for i in range(13)],
+            key=lambda x: min(
+                (math.dist(at, (m[0] + 6, m[1] + 6)) for at in along(x) for m in markers),
+                default=-abs(x - (first + last) / 2),
+            ),
+        )
+        style: dict[str, Any] = {"ha": "center", "va": "baseline", "rotation": math.degrees(angle)}
+        self.plane.canvas.text(*over(middle, 5), words, size=size, **style)
+        return [(x - 6, y - 6, x + 6, y + 6) for x, y in along(middle)]
 
 
 def roofline(
@@ -149,22 +211,28 @@ def roofline(
 ) -> Figure:
     """Measured rates under the roofs of a GPU, both axes logarithmic.
 
-    intensity: "compulsory" puts a kernel at the FLOP per byte of reading A and B and writing C once
-    each; "kernel" at the FLOP per byte that its tiling asks of L2 (model.arithmetic_intensity).
-    precision: which compute roof ("fp32", "fp16", ...); default: the Tensor Cores' where every
-    kernel drawn multiplies in FP16, or in BF16, and FP32 elsewhere. m: as for bars, or None for the
-    roofs alone. Hollow diamonds are what the roof allows there; filled markers are times. Points
-    that were recorded on another GPU of device.GPUS stand under that GPU's roofs, which are dashed.
+    Hollow diamonds are what the roof allows there; filled markers are times. Points that were
+    recorded on another GPU of device.GPUS stand under that GPU's roofs, which are dashed.
+
+    Parameters
+    ----------
+    m : as for bars, or None for the roofs alone
+    gpu : whose roofs; default: of the first GPU that has a point in the chart
+    intensity : "compulsory", FLOP per byte of reading A and B and writing C once each; or "kernel",
+        per byte that its tiling asks of L2 (model.arithmetic_intensity)
+    precision : which compute roof ("fp32", "fp16", ...); default: the Tensor Cores' where every
+        kernel drawn multiplies in FP16, or in BF16, and FP32 elsewhere
+    size, kernels : only these; default: the largest size
     """
     if intensity not in ("compulsory", "kernel"):
         raise ConfigError(f'{intensity=} is not "compulsory" or "kernel"')
-    found: list[Point] = []
+    drawn: list[Point] = []
     if m is not None:
         every = select(m, "gflops", kernels)
         at = chosen_size(every, size)
-        found = [p for p in every if p.size == at]
-    precision = precision or _precision_of(found)
-    placed = [(p, _intensity(p, intensity)) for p in found]
+        drawn = [p for p in every if p.size == at]
+    precision = precision or _precision_of(drawn)
+    placed = [(p, _intensity(p, intensity)) for p in drawn]
     placed = [(p, x) for p, x in placed if math.isfinite(x) and x > 0]
     card = _gpu_of(m, gpu, [p for p, _ in placed])
     peak = card.peak_gflops(precision)
@@ -195,95 +263,42 @@ def roofline(
     hi_y = 2.2 * max([peak, *(other.peak_gflops(precision) for other in others)])
 
     def draw(at: Column) -> Canvas:
-        canvas = Canvas(at)
-        small = at.small
+        canvas, small = Canvas(at), at.small
         top = 4.0
         if placed:
             top = draw_legend(canvas, {**entries, "allowed by the roof": PREDICTED}, True) + 4
-        ticks = [(tick, number(tick)) for tick in _decades(lo_y, hi_y)]
         left = 58.0
         if at.narrow:  # the unit of the rate stands over its axis
             canvas.text(0, top + 4, "GFLOP/s", size=small)
             top += 16
-            left = 8 + max(text_width(words, small) for _, words in ticks)
+            left = 8 + max(text_width(number(tick), small) for tick in decades(lo_y, hi_y))
         base = top + max(270.0, 130 + (small + 3.5) * len(placed))
         right = at.width - 8.0
-
-        def px(x: float) -> float:
-            return left + (right - left) * math.log(x / lo_x) / math.log(hi_x / lo_x)
-
-        def py(y: float) -> float:
-            return base - (base - top) * math.log(y / lo_y) / math.log(hi_y / lo_y)
-
-        free = 0.0
-        for tick in _decades(lo_x, hi_x):
-            canvas.line(px(tick), base, px(tick), top, alpha=0.14, lw=0.8)
-            words = number(tick)
-            half = text_width(words, small) / 2
-            middle = min(px(tick), at.width - half)  # inside the picture
-            if middle - half > free:
-                canvas.text(middle, base + 5, words, size=small, ha="center", va="top")
-                free = middle + half + 3
-        for tick, words in ticks:
-            canvas.line(left, py(tick), right, py(tick), alpha=0.14, lw=0.8)
-            canvas.text(left - 5, py(tick), words, size=small, ha="right")
-        canvas.line(left, base, right, base, lw=0.8)
-        canvas.line(left, base, left, top, lw=0.8)
+        plane = LogPlane(canvas, (left, top, right, base), (lo_x, hi_x), (lo_y, hi_y))
+        px, py = plane.x, plane.y
+        plane.x_ticks()
+        plane.y_ticks()
+        plane.axes()
         words = "arithmetic intensity, FLOP/byte"
         canvas.text((left + right) / 2, base + 32, words, ha="center", size=small + 0.5)
         if not at.narrow:
             middle = (top + base) / 2
             canvas.text(6, middle, "GFLOP/s", rotation=90, ha="center", size=small + 0.5)
-
-        start = max(lo_x, lo_y / slope)
-        canvas.line(px(start), py(start * slope), px(ridge), py(peak), lw=2.2)
-        canvas.line(px(ridge), py(peak), right, py(peak), lw=2.2)
+        roofs = _Roofs(plane, peak, slope)
+        roofs.draw(lw=2.2)
         for other in others:
             high, wide = other.peak_gflops(precision), other.bandwidth_gbs
-            begin, bend = max(lo_x, lo_y / wide), high / wide
-            canvas.line(px(begin), py(begin * wide), px(bend), py(high), lw=1.2, dash=True)
-            canvas.line(px(bend), py(high), right, py(high), lw=1.2, dash=True)
+            _Roofs(plane, high, wide).draw(lw=1.2, dash=True)
             words = f"{other.name}: {number(high)} GFLOP/s, {number(wide)} GB/s"
             canvas.text(right, py(high) - 10, words, ha="right", size=small)
-        rise = (py(start * slope) - py(peak)) / (px(ridge) - px(start))
         peak_words = f"{precision.upper()} peak {number(peak)} GFLOP/s"
         canvas.text(right, py(peak) - 13, peak_words, ha="right", size=small)
         places = [(px(x), py(p.get("gflops")), py(roof_of(p, x)), p.kernel) for p, x in placed]
         markers = [(x - 6, z - 6, x + 6, z + 6) for x, y, roof, _ in places for z in (y, roof)]
-        # the memory roof's words stand along it where they are farthest from every marker
-        words = f"memory {number(slope)} GB/s"
-        angle = math.atan(rise)
-        half = text_width(words, small) / 2
-        reach, off = half * math.cos(angle), 5.0 + small / 2
-
-        def along(x: float) -> list[tuple[float, float]]:
-            spread = [x + reach * i / 4 for i in range(-4, 5)]
-            return [(u - off * math.sin(angle), roof_at(u) - off * math.cos(angle)) for u in spread]
-
-        def roof_at(x: float) -> float:
-            return max(py(peak), py(start * slope) - (x - px(start)) * rise)
-
-        first, last = px(start) + reach + 12, px(ridge) - reach
-        middle = max(
-            [first + max(last - first, 0) * i / 12 for i in range(13)],
-            key=lambda x: min(
-                (math.dist(at, (m[0] + 6, m[1] + 6)) for at in along(x) for m in markers),
-                default=-abs(x - (first + last) / 2),
-            ),
-        )
-        canvas.text(
-            middle - 5 * math.sin(angle), roof_at(middle) - 5 * math.cos(angle), words, size=small,
-            ha="center", va="baseline", rotation=math.degrees(angle),
-        )  # fmt: skip
-        label_boxes = [(x - 6, y - 6, x + 6, y + 6) for x, y in along(middle)]
         peak_box = (right - text_width(peak_words, small), py(peak) - 20, right, py(peak) - 7)
-        labels = _place_labels(
-            [(x, y, name) for x, y, _, name in places],
-            (left, top, right, base),
-            [*markers, *label_boxes, peak_box],
-            roof_at,
-            small,
-        )
+        taken = [*markers, *roofs.memory_words(markers), peak_box]
+        points = [(x, y, name) for x, y, _, name in places]
+        labels = _place_labels(points, plane.frame, taken, roofs.y, small)
         for (p, x), (label_x, label_y, ends) in zip(placed, labels, strict=True):
             rate = p.get("gflops")
             draw_marker(canvas, px(x), py(roof_of(p, x)), PREDICTED)
@@ -315,8 +330,8 @@ def roofline(
         for p, x in placed:
             rate, bound = p.get("gflops"), roof_of(p, x)
             parts.append(
-                f"{told(p, found)} at {number(x)} FLOP/byte: {number(rate)} of {number(bound)} GFLOP/s, "
-                f"{number(100 * rate / bound)} %"
+                f"{point_name(p, drawn)} at {number(x)} FLOP/byte: {number(rate)} of "
+                f"{number(bound)} GFLOP/s, {number(100 * rate / bound)} %"
             )
         alt += f"At {shape_text(*placed[0][0].size)}: " + "; ".join(parts) + ". "
         alt += f"Source: {join(list(entries))}."

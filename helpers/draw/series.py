@@ -97,34 +97,32 @@ def _shape(row: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    found = {}
+    numbers = {}
     for name, value in row.items():
         if isinstance(value, (bool, str)):
             continue
         try:
-            found[str(name)] = float(value)
+            numbers[str(name)] = float(value)
         except (TypeError, ValueError):
             continue
-    return found
+    return numbers
 
 
 def _key(name: str) -> str:
-    """The key in device.GPUS of a GPU by the name that its driver gives; "" for one that is not
-    there.
-    """
-    found = device.named(name)
-    return found.key if found else ""
+    """The key in device.GPUS of a GPU by the name that its driver gives; "" where it has none."""
+    gpu = device.named(name)
+    return gpu.key if gpu else ""
 
 
 def _point(row: Mapping[str, Any], origin: str, legend: str, gpu: str = "") -> Point:
     if "kernel" not in row:
         raise DataError(f"a row to plot has no `kernel`: {dict(row)}")
     origin = str(row.get("origin", origin))
-    whose = str(row.get("gpu") or "")
-    if whose and not legend and "live" in row:  # a row of Measurement.frame tells it itself
+    gpu_name = str(row.get("gpu") or "")
+    if gpu_name and not legend and "live" in row:  # a row of Measurement.frame tells it itself
         origin = MEASURED if row["live"] else RECORDED
-        legend = f"measured here, {whose}" if row["live"] else f"recorded on {whose}"
-        gpu = gpu or _key(whose)
+        legend = f"measured here, {gpu_name}" if row["live"] else f"recorded on {gpu_name}"
+        gpu = gpu or _key(gpu_name)
     if origin not in LOOKS:
         raise DataError(f"{origin=} of a row to plot is not one of {', '.join(LOOKS)}")
     source = str(row.get("source") or "")
@@ -153,27 +151,25 @@ def points(data: Any) -> list[Point]:
     parts = list(_parts(data))
     stored = [part for part in parts if _is_measurement(part) and not part.live]
     recorded = {getattr(part, "key", ""): part for part in stored}  # times of a CPU have no key
-    found: list[Point] = []
+    drawn: list[Point] = []
     for part in parts:
-        found += _points(part)
+        drawn += _points(part)
         beside = getattr(part, "recorded", None)
         if _is_measurement(part) and part.live and beside is not None:
             in_list = recorded.get(beside.key)
             legend = legend_of(in_list or beside)
             wanted = {(r["kernel"], _shape(r)) for r in part.rows if _replayed(r)}
-            found += [
+            drawn += [
                 replace(p, legend=legend)
                 for p in _points(beside)
                 if in_list is None or (p.kernel, p.size) in wanted
             ]
-    once = {(p.kernel, p.size, p.legend, p.gpu, tuple(p.values.items())): p for p in found}
+    once = {(p.kernel, p.size, p.legend, p.gpu, tuple(p.values.items())): p for p in drawn}
     return list(once.values())
 
 
 def source_of(data: Any) -> str:
-    """Where the numbers of the measurements in these data come from, in words; "" if there are
-    none.
-    """
+    """Where the numbers of the measurements in these data come from, in words; "" for none."""
     return provenance_of(*(part for part in _parts(data) if isinstance(part, Measurement | Rows)))
 
 
@@ -209,7 +205,7 @@ def _points(data: Any) -> list[Point]:
     )
 
 
-def told(p: Point, others: Sequence[Point]) -> str:
+def point_name(p: Point, others: Sequence[Point]) -> str:
     """A point's name in a sentence: with its source where several are drawn."""
     return p.kernel if len({q.legend for q in others}) < 2 else f"{p.kernel} ({p.legend})"
 
@@ -225,37 +221,37 @@ def select(
     Raises DataError, saying what there is, if none is left.
     """
     every = points(data)
-    found = [p for p in every if math.isfinite(p.get(value))]
+    selected = [p for p in every if math.isfinite(p.get(value))]
     wanted = (
         None if sizes is None else [(s, s, s) if isinstance(s, int) else tuple(s) for s in sizes]
     )
     if wanted is not None:
-        found = [p for p in found if p.size in wanted]
+        selected = [p for p in selected if p.size in wanted]
     if kernels is not None:
         order = {name: i for i, name in enumerate(kernels)}
-        found = sorted((p for p in found if p.kernel in order), key=lambda p: order[p.kernel])
-    if not found:
+        selected = sorted((p for p in selected if p.kernel in order), key=lambda p: order[p.kernel])
+    if not selected:
         have = sorted({p.kernel for p in every})
         at = sorted({p.size for p in every})
         raise DataError(
             f"nothing to plot: no row has {value!r} for {kernels=} and {sizes=}. "
             f"There are kernels {have} at sizes {[s[0] if len(set(s)) == 1 else s for s in at]}"
         )
-    return found
+    return selected
 
 
-def chosen_size(found: Sequence[Point], size: Size | None) -> tuple[int, int, int]:
+def chosen_size(points: Sequence[Point], size: Size | None) -> tuple[int, int, int]:
     """The one size of a chart: the one asked for, or the largest.
 
     Raises DataError if it is not there.
     """
     if size is not None:
         wanted = (size, size, size) if isinstance(size, int) else tuple(size)
-        if all(p.size != wanted for p in found):
-            have = sorted({p.size for p in found})
+        if all(p.size != wanted for p in points):
+            have = sorted({p.size for p in points})
             raise DataError(f"no measurement at {size=}; there are {have}")
         return wanted  # type: ignore[return-value]
-    return max((p.size for p in found), key=lambda s: s[0] * s[1] * s[2])
+    return max((p.size for p in points), key=lambda s: s[0] * s[1] * s[2])
 
 
 def unique(items: Iterable[Any]) -> list[Any]:
@@ -263,11 +259,11 @@ def unique(items: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(items))
 
 
-def looks(found: Sequence[Point]) -> dict[str, Look]:
+def looks(points: Sequence[Point]) -> dict[str, Look]:
     """A look for each legend entry; a second source of one origin gets another hatch."""
     result: dict[str, Look] = {}
     used: dict[str, int] = {}
-    for p in found:
+    for p in points:
         if p.legend in result:
             continue
         seen = used.get(p.origin, 0)

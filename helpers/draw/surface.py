@@ -35,9 +35,20 @@ def wrap(words: str, size: float, width: float, weight: str = "normal") -> list[
     return lines
 
 
+@dataclass(frozen=True)
+class Mark:
+    """One entry of a diagram's legend: how the patch looks, and its words."""
+
+    words: str
+    fill: str | None = None
+    alpha: float = 1.0
+    edge: str | None = INK
+    hatch: str | None = None
+    lw: float = 1.0
+
+
 class Canvas:
-    """A drawing surface in pixels for diagrams and charts, y downwards; it grows with what it
-    holds.
+    """A drawing surface in pixels for diagrams and charts, y downwards; it grows with its content.
 
     Use inside drawing(). Colours default to the ink of the page.
     """
@@ -89,6 +100,45 @@ class Canvas:
                 Rectangle(**where, fill=False, edgecolor=edge, lw=lw, linestyle=style)
             )
 
+    def marked(self, x: float, y: float, w: float, h: float, mark: Mark, **changes: Any) -> None:
+        """A rectangle in the look of a legend's entry, but for what `changes` says of `rect`."""
+        look = {name: getattr(mark, name) for name in ("fill", "alpha", "edge", "hatch", "lw")}
+        self.rect(x, y, w, h, **{**look, **changes})
+
+    def centred(
+        self, x: float, y: float, w: float, h: float, words: object, *, size: float,
+        bold: bool = False, colour: str = INK,
+    ) -> None:  # fmt: skip
+        """Words in the middle of a rectangle that is drawn, or not, by itself."""
+        weight = "bold" if bold else "normal"
+        x, y = x + w / 2, y + h / 2
+        self.text(x, y, str(words), size=size, ha="center", colour=colour, weight=weight)
+
+    def fitted(self, x: float, y: float, w: float, h: float, words: str, room: float = 3) -> None:
+        """Small words in the middle of a rectangle, where they fit beside so much room."""
+        if w >= text_width(words, self.at.small) + room:
+            self.centred(x, y, w, h, words, size=self.at.small)
+
+    def grid(
+        self, x: float, y: float, cells: tuple[int, int], cell: tuple[float, float], **style: Any
+    ) -> None:
+        """The lines of a grid: its cells across and down, and the width and height of one."""
+        (across, down), (wide, tall) = cells, cell
+        right, low = x + across * wide, y + down * tall
+        self.segments(
+            [(x, y + i * tall, right, y + i * tall) for i in range(down + 1)]
+            + [(x + j * wide, y, x + j * wide, low) for j in range(across + 1)],
+            **style,
+        )
+
+    def row_name(self, left: float, y: float, thick: float, name: str) -> float:
+        """The name of a bar that begins at `left`, beside it, or above on a phone; the bar's y."""
+        if self.at.narrow:
+            self.text(left + 3, y + 6, name, size=self.at.small)
+            return y + 15
+        self.text(left - 6, y + thick / 2, name, size=self.at.small, ha="right")
+        return y
+
     def text(
         self,
         x: float,
@@ -115,7 +165,7 @@ class Canvas:
         self, x: float, y: float, words: str, *, width: float, size: float, ha: Align = "left",
         weight: str = "normal",
     ) -> float:  # fmt: skip
-        """Text in lines that fit a width, the first with its middle at y; returns the last one's."""
+        """Text in lines that fit a width, the first with its middle at y; the y of the last one."""
         for i, part in enumerate(wrap(words, size, width, weight)):
             y += (size + 4) * bool(i)
             self.text(x, y, part, size=size, ha=ha, weight=weight)
@@ -175,25 +225,10 @@ class Canvas:
             self.axes.fill(*zip(*head, strict=True), color=colour, lw=0, clip_on=False)
 
 
-@dataclass(frozen=True)
-class Mark:
-    """One entry of a diagram's legend: how the patch looks, and its words."""
-
-    words: str
-    fill: str | None = None
-    alpha: float = 1.0
-    edge: str | None = INK
-    hatch: str | None = None
-    lw: float = 1.0
-
-
 def draw_key(canvas: Canvas, marks: Sequence[Mark]) -> float:
     """Draw a legend; returns the y below it."""
 
     def patch(mark: Mark) -> Callable[[float, float], None]:
-        return lambda x, y: canvas.rect(
-            x, y, 13, 10, fill=mark.fill, alpha=mark.alpha, edge=mark.edge, hatch=mark.hatch,
-            lw=mark.lw,
-        )  # fmt: skip
+        return lambda x, y: canvas.marked(x, y, 13, 10, mark)
 
     return canvas.legend([(mark.words, patch(mark)) for mark in marks]) + 2

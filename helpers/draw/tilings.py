@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,12 @@ from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.ladder.kernel import DEPTHS, Geometry, Kernel
 from helpers.ladder.rungs import lay_out
 from nogpu.errors import ConfigError
+
+Box = tuple[int, int, int, int]
+"""Row, column, rows, columns."""
+SIDE, OVER = 22.0, 20.0
+"""Pixels for names at the left of a product, and over it."""
+SLICE: Mapping[str, Any] = {"fill": VERMILION, "alpha": 0.3, "edge": VERMILION, "hatch": "////"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ def _scatter(p: Geometry, t: _Tiles) -> tuple[int, int, int, int]:
     return t.tm, t.tm, t.tn, t.tn
 
 
-def _pieces(p: Geometry, t: _Tiles, element: tuple[int, int]) -> list[tuple[int, int, int, int]]:
+def _pieces(p: Geometry, t: _Tiles, element: tuple[int, int]) -> list[Box]:
     """Rectangles (row, column, rows, columns) of the block's tile that one thread computes.
 
     element: one of the elements that the thread computes.
@@ -83,7 +90,7 @@ def _inside(what: str, value: tuple[int, int], limit: tuple[int, int]) -> tuple[
     return value
 
 
-class _Product:
+class Product:
     """A, B and C in their places: A left of C, B above it, all to one scale."""
 
     def __init__(self, canvas: Canvas, x: float, y: float, m: int, n: int, k: int, scale: float,
@@ -93,6 +100,28 @@ class _Product:
         self.ax, self.ay = x, y + k * scale + gap
         self.bx, self.by = x + k * scale + gap, y
         self.cx, self.cy = self.bx, self.ay
+
+    @classmethod
+    def fitting(cls, canvas: Canvas, y: float, sizes: tuple[int, int, int], tall: float,
+                gap: float = 14.0) -> Product:  # fmt: skip
+        """As large as the canvas's width and so many pixels of height allow, from y down."""
+        m, n, k = sizes
+        scale = min((canvas.width - SIDE - gap - 4) / (k + n), tall / (k + m))
+        left = (canvas.width - ((k + n) * scale + gap)) / 2 + SIDE / 2
+        return cls(canvas, left, y, m, n, k, scale, gap)
+
+    @property
+    def low(self) -> float:
+        """The y of the lower edge."""
+        return self.ay + self.m * self.scale
+
+    def thread(self, pieces: Sequence[Box], origin: tuple[int, int] = (0, 0), *, lw: float) -> None:
+        """The pieces of C that a thread computes, and the rows and columns that they need."""
+        for r, c, rows, cols in pieces:
+            row, col = origin[0] + r, origin[1] + c
+            self.box("A", row, 0, rows, self.k, fill=GREEN, edge=None)
+            self.box("B", 0, col, self.k, cols, fill=GREEN, edge=None)
+            self.box("C", row, col, rows, cols, fill=GREEN, edge=GREEN, lw=lw)
 
     def _origin(self, matrix: str) -> tuple[float, float, int, int]:
         return {
@@ -104,7 +133,7 @@ class _Product:
     def box(
         self, matrix: str, row: float, col: float, rows: float, cols: float, **style: Any
     ) -> None:
-        """A rectangle of matrix elements, cut at the matrix's edge and never thinner than 1.5 px."""
+        """A rectangle of elements, cut at the matrix's edge and never thinner than 1.5 pixels."""
         x, y, height, width = self._origin(matrix)
         rows, cols = min(rows, height - row), min(cols, width - col)
         self.canvas.rect(
@@ -148,6 +177,25 @@ class _Product:
                 canvas.text(right - 4, low - 8, matrix, ha="right", weight="bold", size=size)
 
 
+def _magnify(
+    product: Product, t: _Tiles, pieces: Sequence[Box], element: tuple[int, int], spread: bool
+) -> None:
+    """A block's slices and tile of C, with a warp and a thread, whose elements may be spread."""
+    product.box("A", 0, 0, t.bm, t.bk, **SLICE)
+    product.box("B", 0, 0, t.bk, t.bn, **SLICE)
+    product.box("C", 0, 0, t.bm, t.bn, fill=BLUE, alpha=0.45, edge=None)
+    if t.tm:
+        high, wide = (0, 0) if t.wm else (1, 1) if spread else (t.tm, t.tn)
+        product.grid("C", high, wide, lw=0.4, alpha=0.4)
+    product.thread(pieces, lw=0.6)
+    if t.wm:
+        product.grid("C", t.wm, t.wn, lw=1.0, colour=PURPLE)
+        row, col = element[0] // t.wm * t.wm, element[1] // t.wn * t.wn
+        product.box("C", row, col, t.wm, t.wn, edge=PURPLE, lw=2.6)
+    product.outlines()
+    product.names(f"{t.bm}", f"{t.bn}", f"{t.bk}")
+
+
 def tile_diagram(
     kernel: str | Kernel | Geometry,
     M: int | None = None,
@@ -162,11 +210,19 @@ def tile_diagram(
 ) -> Figure:
     """A, B and C to proportion, with the tiles of one block, its k slice, a warp and a thread.
 
-    kernel: name, Kernel, or a Geometry (then without M, N, K). block: row and column of the block's
-    tile in C. step: which slice along K. thread: an element of the block's tile, as (row, column);
-    the thread that computes it is marked. A second drawing magnifies the block's tile where it has
-    parts to show. Sizes come from the catalog. Raises the errors of catalog.plan, and ConfigError
-    for a place outside.
+    A second drawing magnifies the block's tile where it has parts to show. Sizes come from the
+    catalog.
+
+    Parameters
+    ----------
+    kernel : name, Kernel, or a Geometry (then without M, N, K)
+    step : which slice along K
+    block : row and column of the block's tile in C
+    thread : an element of the block's tile, as (row, column): the thread that computes it is marked
+
+    Raises
+    ------
+    ConfigError : a place is outside; and the errors of catalog.plan
     """
     if isinstance(kernel, Geometry):
         p = kernel
@@ -181,14 +237,10 @@ def tile_diagram(
     steps = math.ceil(k / t.bk) if t.bk else 1
     if not 0 <= step < steps:
         raise ConfigError(f"{step=}: this launch walks along K in steps 0 to {steps - 1}")
-    has_thread = thread is not None or (t.tm * t.tn > 1)
-    if t.tm == 0:
-        has_thread = False
+    has_thread = t.tm > 0 and (thread is not None or t.tm * t.tn > 1)
     element = _inside("thread", thread or (0, 0), (t.bm, t.bn))
     pieces = _pieces(p, t, element) if has_thread else []
     row0, col0 = block[0] * t.bm, block[1] * t.bn
-    magnified = bool(t.bk)
-
     marks = [Mark(f"block tile of C: {t.bm} × {t.bn}", BLUE, 0.45, BLUE)]
     if t.bk:
         words = f"slices of A and B, step {step + 1} of {steps}: {t.bk} deep"
@@ -201,60 +253,28 @@ def tile_diagram(
         what = f"one thread: {shape}" + (f" in {len(pieces)} pieces" if len(pieces) > 1 else "")
         marks.append(Mark(what, GREEN, edge=GREEN))
 
-    gap, side, over = 14.0, 22.0, 20.0
-
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
-        room = at.width - side - gap - 4
         head = draw_key(canvas, marks)
-        scale = min(room / (k + n), 330 / (k + m))
-        left = (at.width - ((k + n) * scale + gap)) / 2 + side / 2
-        big = _Product(canvas, left, head + over, m, n, k, scale, gap)
+        big = Product.fitting(canvas, head + OVER, (m, n, k), 330)
         big.box("A", row0, 0, t.bm, k, fill=BLUE, alpha=0.2, edge=None)
         big.box("B", 0, col0, k, t.bn, fill=BLUE, alpha=0.2, edge=None)
         big.grid("C", t.bm, t.bn, lw=0.5, alpha=0.35)
         big.box("C", row0, col0, t.bm, t.bn, fill=BLUE, alpha=0.45, edge=BLUE, lw=1.2)
         if t.bk:
-            slice_style = {"fill": VERMILION, "alpha": 0.3, "edge": VERMILION, "hatch": "////"}
-            big.box("A", row0, step * t.bk, t.bm, t.bk, **slice_style)
-            big.box("B", step * t.bk, col0, t.bk, t.bn, **slice_style)
-        elif has_thread:
-            for r, c, rows, cols in pieces:
-                big.box("A", row0 + r, 0, rows, k, fill=GREEN, edge=None)
-                big.box("B", 0, col0 + c, k, cols, fill=GREEN, edge=None)
-                big.box("C", row0 + r, col0 + c, rows, cols, fill=GREEN, edge=GREEN, lw=2)
+            big.box("A", row0, step * t.bk, t.bm, t.bk, **SLICE)
+            big.box("B", step * t.bk, col0, t.bk, t.bn, **SLICE)
+        else:
+            big.thread(pieces, (row0, col0), lw=2)
         big.outlines()
         big.names(f"M = {m}", f"N = {n}", f"K = {k}")
-        low = head + over + (k + m) * scale + gap
-        if magnified:
-            zoom = min(room / (t.bk + t.bn), 270 / (t.bk + t.bm))
+        low = big.low
+        if t.bk:
             words = "The same block, magnified: its slices of A and B, its tile of C"
             low = canvas.lines(0, low + 22, words, width=at.width, size=at.small + 0.5) + 18
-            left = (at.width - ((t.bk + t.bn) * zoom + gap)) / 2 + side / 2
-            small = _Product(canvas, left, low + over - 8, t.bm, t.bn, t.bk, zoom, gap)
-            small.box(
-                "A", 0, 0, t.bm, t.bk, fill=VERMILION, alpha=0.3, edge=VERMILION, hatch="////"
-            )
-            small.box(
-                "B", 0, 0, t.bk, t.bn, fill=VERMILION, alpha=0.3, edge=VERMILION, hatch="////"
-            )
-            small.box("C", 0, 0, t.bm, t.bn, fill=BLUE, alpha=0.45, edge=None)
-            if t.tm:
-                high, wide = (1, 1) if "REG_TILE" in p.params else (t.tm, t.tn)
-                if t.wm:
-                    high, wide = 0, 0
-                small.grid("C", high, wide, lw=0.4, alpha=0.4)
-            for r, c, rows, cols in pieces:
-                small.box("A", r, 0, rows, t.bk, fill=GREEN, edge=None)
-                small.box("B", 0, c, t.bk, cols, fill=GREEN, edge=None)
-                small.box("C", r, c, rows, cols, fill=GREEN, edge=GREEN, lw=0.6)
-            if t.wm:
-                small.grid("C", t.wm, t.wn, lw=1.0, colour=PURPLE)
-                wr, wc = element[0] // t.wm, element[1] // t.wn
-                small.box("C", wr * t.wm, wc * t.wn, t.wm, t.wn, edge=PURPLE, lw=2.6)
-            small.outlines()
-            small.names(f"{t.bm}", f"{t.bn}", f"{t.bk}")
-            low += over - 8 + (t.bk + t.bm) * zoom + gap
+            small = Product.fitting(canvas, low + OVER - 8, (t.bm, t.bn, t.bk), 270)
+            _magnify(small, t, pieces, element, "REG_TILE" in p.params)
+            low = small.low
         return canvas.end(low + 8)
 
     params_text = ", ".join(f"{name} = {value}" for name, value in p.params.items())

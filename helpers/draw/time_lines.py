@@ -11,7 +11,7 @@ from helpers.draw.chart_marks import draw_bar, draw_legend
 from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.on_axes import Bar, horizontal_bars
-from helpers.draw.series import Look, Size, select, source_of, told, unique
+from helpers.draw.series import Look, Size, point_name, select, source_of, unique
 from helpers.draw.surface import Canvas, text_width
 from helpers.wording import counted, join, number, shape_text
 from nogpu.errors import DataError
@@ -28,12 +28,12 @@ def timeline(
 
     Needs the columns h2d_ms, ms and d2h_ms. Each bar is drawn to the scale of the longest total.
     """
-    found = [
+    points = [
         p
         for p in select(m, "ms", kernels, sizes)
         if math.isfinite(p.get("h2d_ms")) and math.isfinite(p.get("d2h_ms"))
     ]
-    if not found:
+    if not points:
         raise DataError("no row has h2d_ms, ms and d2h_ms: transfers were not recorded for it")
     phases = (
         ("h2d_ms", "host to device", BLUE, None),
@@ -42,8 +42,8 @@ def timeline(
     )
     legend = {name: Look(colour, "s", hatch) for _, name, colour, hatch in phases}
     rows = [
-        (p, f"{told(p, found)}, {shape_text(*p.size)}", sum(p.get(c) for c, *_ in phases))
-        for p in found
+        (p, f"{point_name(p, points)}, {shape_text(*p.size)}", sum(p.get(c) for c, *_ in phases))
+        for p in points
     ]
     longest = max(total for *_, total in rows)
 
@@ -73,17 +73,18 @@ def timeline(
             named.append((title, bars))
         horizontal_bars(ax, named, "time in ms", in_line=True)
 
-    said = [
+    parts = [
         f"{title}: "
         + ", ".join(f"{name} {number(p.get(c))} ms" for c, name, *_ in phases)
-        + f", together {number(total)} ms, of which the kernel is {number(100 * p.get('ms') / total)} %"
+        + f", together {number(total)} ms, of which the kernel is "
+        f"{number(100 * p.get('ms') / total)} %"
         for p, title, total in rows
     ]
-    whose, source = join(unique(p.legend for p in found)), source_of(m)
-    alt = f"Time line of transfers and kernel. {'; '.join(said)}. Source: {whose}."
+    legends, source = join(unique(p.legend for p in points)), source_of(m)
+    alt = f"Time line of transfers and kernel. {'; '.join(parts)}. Source: {legends}."
     if caption is None:
         caption = "Copy in, compute, copy out; the number is the total"
-        caption += "." if source else f", {whose}."
+        caption += "." if source else f", {legends}."
     return both(draw, alt, caption, chart, source)
 
 
@@ -124,19 +125,27 @@ def gantt(
 ) -> Figure:
     """Operations over time: a bar each from start_ms to end_ms in its lane, lanes stacked by group.
 
-    rows: dicts with group, lane, kind ("host to device", "kernel", "device to host"), label (drawn
-    where it fits), start_ms and end_ms. All groups share one time axis. source: where the times
-    come from, in words. Raises DataError if there is no row or a bar ends before it begins.
+    All groups share one time axis.
+
+    Parameters
+    ----------
+    rows : dicts with group, lane, kind ("host to device", "kernel", "device to host"), label (drawn
+        where it fits), start_ms and end_ms
+    source : where the times come from, in words
+
+    Raises
+    ------
+    DataError : there is no row, or a bar ends before it begins
     """
     if not rows:
         raise DataError("no operation to draw: give rows with group, lane, kind, start_ms, end_ms")
-    for given in rows:
-        if given["kind"] not in GANTT_KINDS:
-            raise DataError(f"kind={given['kind']!r} is not one of {', '.join(GANTT_KINDS)}")
-        if not 0 <= given["start_ms"] <= given["end_ms"] < math.inf:
+    for operation in rows:
+        if operation["kind"] not in GANTT_KINDS:
+            raise DataError(f"kind={operation['kind']!r} is not one of {', '.join(GANTT_KINDS)}")
+        if not 0 <= operation["start_ms"] <= operation["end_ms"] < math.inf:
             raise DataError(
-                f"{given['label']} of {given['group']} runs from {given['start_ms']} to "
-                f"{given['end_ms']} ms: a bar begins at 0 or later and ends after it begins"
+                f"{operation['label']} of {operation['group']} runs from {operation['start_ms']} "
+                f"to {operation['end_ms']} ms: a bar begins at 0 or later and ends after it begins"
             )
     longest = max(row["end_ms"] for row in rows)
     if longest <= 0:
@@ -165,18 +174,13 @@ def gantt(
             start_y = y
             end_x = left + span * totals[group] / longest
             for lane in unique(row["lane"] for row in here):
-                if at.narrow:
-                    canvas.text(left + 3, y + 6, lane, size=small)
-                    y += 15
-                else:
-                    canvas.text(left - 6, y + thick / 2, lane, size=small, ha="right")
+                y = canvas.row_name(left, y, thick, lane)
                 for row in (row for row in here if row["lane"] == lane):
                     look = GANTT_KINDS[row["kind"]]
                     x = left + span * row["start_ms"] / longest
                     w = max(span * (row["end_ms"] - row["start_ms"]) / longest, 0.6)
                     _span_bar(canvas, x, y, w, thick, look)
-                    if w >= text_width(row["label"], small) + 3:
-                        canvas.text(x + w / 2, y + thick / 2, row["label"], size=small, ha="center")
+                    canvas.fitted(x, y, w, thick, row["label"])
                 y += thick + gap
             canvas.line(end_x, start_y - 3, end_x, y, dash=True, lw=1.0)
             words, middle = f"{number(totals[group])} ms", start_y + thick / 2
@@ -214,7 +218,7 @@ def gantt(
         ]
         horizontal_bars(ax, named, "ms after the first operation began", in_line=True)
 
-    told = []
+    parts = []
     for group, here in groups.items():
         spent = []
         for lane in unique(row["lane"] for row in here):
@@ -222,9 +226,9 @@ def gantt(
             spent.append(
                 f"{lane} busy for {number(_covered(spans))} ms in {counted(len(spans), 'piece')}"
             )
-        told.append(f"{group}: {number(totals[group])} ms in all, {', '.join(spent)}")
+        parts.append(f"{group}: {number(totals[group])} ms in all, {', '.join(spent)}")
     words = source.strip().rstrip(".")
-    alt = f"Time line of copies and kernels. {'; '.join(told)}." + (
+    alt = f"Time line of copies and kernels. {'; '.join(parts)}." + (
         f" Source: {words}." if words else ""
     )
     if caption is None:

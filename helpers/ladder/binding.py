@@ -1,5 +1,4 @@
-"""A launch on arrays that stay where they are: everything is looked up once, and each call only
-starts the kernel.
+"""A launch on arrays that stay: everything is looked up once, each call only starts the kernel.
 
     start = plan("vectorised", 512, 512, 512).bind(A, B, C)
     for _ in range(100):
@@ -31,8 +30,7 @@ ALIGNED = 64
 
 @dataclass(frozen=True)
 class Packed:
-    """Arguments of a kernel as cuLaunchKernel takes them: `address` is that of an array of pointers
-    to values.
+    """Arguments of a kernel as cuLaunchKernel takes them; `address`: of an array of pointers.
 
     values: the bytes that the pointers point into. Both must live as long as the address is used.
     """
@@ -47,15 +45,13 @@ class Packed:
 
 
 def packed(arguments: Sequence[Any]) -> Packed:
-    """The arguments of a launch in memory: CuPy arrays as addresses, NumPy scalars and tensor maps
-    as they are.
-    """
-    given = [_bytes_of(x) for x in arguments]
-    rooms = [-(-len(value) // ALIGNED) * ALIGNED for value in given]
+    """A launch's arguments in memory: CuPy arrays as addresses, all else as it is."""
+    parts = [_bytes_of(x) for x in arguments]
+    rooms = [-(-len(value) // ALIGNED) * ALIGNED for value in parts]
     values = (ctypes.c_char * (sum(rooms) + ALIGNED))()
     at = -(-ctypes.addressof(values) // ALIGNED) * ALIGNED
-    pointers = (ctypes.c_void_p * len(given))()
-    for i, (value, room) in enumerate(zip(given, rooms, strict=True)):
+    pointers = (ctypes.c_void_p * len(parts))()
+    for i, (value, room) in enumerate(zip(parts, rooms, strict=True)):
         ctypes.memmove(at, value, len(value))
         pointers[i] = at
         at += room
@@ -105,8 +101,9 @@ class Bound:
             raise ConfigError(f"{launches=}: a graph needs at least one")
         if not self._on_gpu:
             raise NoGPUError(
-                f"a graph of {self.plan.kernel.name} was asked for, but its arrays lie in NumPy, where the "
-                "emulator runs: on a machine with an NVIDIA GPU bind CuPy arrays, or call the launch itself"
+                f"a graph of {self.plan.kernel.name} was asked for, but its arrays lie in NumPy, "
+                "where the emulator runs: on a machine with an NVIDIA GPU bind CuPy arrays, or "
+                "call the launch itself"
             )
         import cupy
 
@@ -138,8 +135,7 @@ class Captured:
 
 
 def bind(p: Geometry, A: Any, B: Any, C: Any, *, cubin: bytes = b"") -> Bound:
-    """A planned launch on three arrays that are there: C (M, N) = A (M, K) B (K, N), written in
-    place.
+    """A planned launch on three arrays: C (M, N) = A (M, K) B (K, N), written in place.
 
     CuPy arrays are bound on the GPU, NumPy arrays in the emulator: nothing goes over the link.
     cubin: as for `launch.cuda_function`. Raises ShapeError, DtypeError, ConfigError, NoGPUError and
@@ -196,11 +192,11 @@ def _copies(pairs: Sequence[tuple[Any, Any]]) -> list[Callable[[Any], None]]:
     arch = launch.facts().arch
     made = toolchain.compile(hopper.COPY, name="copy_rows.cu", arch=arch, defines=macros)
     function = launch.cuda_entry(made.cubin, "copy_rows")
-    found = []
+    copies = []
     for to, source in pairs:
         grid, block, arguments = hopper.copy_launch(to, source)
-        found.append(_direct(function, grid, block, 0, arguments, (to, source)))
-    return found
+        copies.append(_direct(function, grid, block, 0, arguments, (to, source)))
+    return copies
 
 
 def _clear(counters: Any, stream: Any) -> None:
@@ -219,8 +215,7 @@ def _direct(
     arguments: Sequence[Any],
     keep: tuple[Any, ...],
 ) -> Callable[[Any], None]:
-    """A call that hands a kernel straight to the driver: no more than cuLaunchKernel's own
-    arguments.
+    """A call that hands a kernel straight to the driver: only cuLaunchKernel's own arguments.
 
     keep: what must live as long as it may be called, beside the function and the arguments.
     """

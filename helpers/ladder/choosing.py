@@ -58,8 +58,7 @@ def _gives(kernel: Kernel) -> bool:
 
 
 def contenders(dtype: str, gpu: device.Gpu, *, emulated: bool = False) -> tuple[Kernel, ...]:
-    """Kernels that take this type, run on this GPU and name tiles to choose from, in the catalog's
-    order.
+    """Kernels of this type that run on this GPU and have tiles to choose from, in catalog order.
 
     Those of INSTEAD only where the other is not. emulated: only those that the emulator runs, too.
     Raises DtypeError for a type that no kernel takes, ConfigError where none of them runs on the
@@ -69,25 +68,25 @@ def contenders(dtype: str, gpu: device.Gpu, *, emulated: bool = False) -> tuple[
     if dtype not in STORAGE or all(map(model.is_thin, typed)):
         known = sorted({k.dtype for k in catalog.values() if k.candidates})
         raise DtypeError(
-            f"no kernel is chosen by itself for {dtype}: give matrices of {', '.join(known)}, or name a kernel"
+            f"no kernel is chosen by itself for {dtype}: give matrices of {', '.join(known)}, or "
+            "name a kernel"
         )
     able = tuple(k for k in typed if k.host == "plain" or not emulated)
-    found = tuple(k for k in able if runs_on(k, gpu))
-    if all(map(model.is_thin, found)):  # they are for some shapes only
+    fitting = tuple(k for k in able if runs_on(k, gpu))
+    if all(map(model.is_thin, fitting)):  # they are for some shapes only
         needs = sorted({k.min_arch for k in typed if not model.is_thin(k)})
         raise ConfigError(
             f"the {gpu.name} is {gpu.arch}, and the kernels for {dtype} need {' or '.join(needs)}: "
             "convert the matrices to another type"
         )
-    there = {k.name for k in found}
-    return tuple(k for k in found if INSTEAD.get(k.name) not in there)
+    there = {k.name for k in fitting}
+    return tuple(k for k in fitting if INSTEAD.get(k.name) not in there)
 
 
 def slicings(
     kernel: Kernel, tiles: int, steps: int, resident: int, gpu: device.Gpu
 ) -> Iterator[dict[str, int]]:
-    """Ways to cut the tiles of a launch that are worth a prediction: none, all, or those of the
-    last round.
+    """Ways to cut a launch's tiles that are worth a prediction: none, all, or the last round's.
 
     steps: of k, in a tile. A count of slices is one that gives the SMs, or the blocks that they
     hold, about half a round to four.
@@ -127,7 +126,7 @@ def launches(kernel: Kernel, M: int, N: int, K: int, gpu: device.Gpu) -> Iterato
                 continue
             depth = model.thin_depth(p)
         tiles, steps = tiles_of(p), cdiv(p.K, depth)
-        for cut in slicings(kernel, tiles, steps, model.held(p, gpu), gpu):
+        for cut in slicings(kernel, tiles, steps, model.resident_blocks(p, gpu), gpu):
             yield geometry(kernel, M, N, K, **tile, **cut) if cut else p
 
 
@@ -139,9 +138,9 @@ def predicted(p: Geometry, gpu: device.Gpu) -> float:
         return model.thin_clocks(p, gpu)
     if "TM" not in p.params:
         if "STAGES" in p.params:
-            return model.mma_rounds(p, gpu, model.held(p, gpu)).clocks
+            return model.mma_rounds(p, gpu, model.resident_blocks(p, gpu)).clocks
         return model.tensor_clocks(p, gpu)
-    return model.sliced_rounds(p, gpu, model.held(p, gpu)).clocks
+    return model.sliced_rounds(p, gpu, model.resident_blocks(p, gpu)).clocks
 
 
 def tiles_of(p: Geometry) -> int:
@@ -151,13 +150,13 @@ def tiles_of(p: Geometry) -> int:
 
 def words(p: Geometry) -> str:
     """A launch in a few words: kernel, tile, slices."""
-    said = f"{p.kernel.name} {p.tile[0]}x{p.tile[1]}"
+    name = f"{p.kernel.name} {p.tile[0]}x{p.tile[1]}"
     slices = p.params.get("SLICES", 1)
     if slices == 1:
-        return said
+        return name
     cut = p.params.get("CUT", MOST_CUT)
     which = "" if cut >= tiles_of(p) else f" of the last {cut} tiles"
-    return f"{said} in {slices} slices{which}"
+    return f"{name} in {slices} slices{which}"
 
 
 @lru_cache(maxsize=512)
@@ -174,17 +173,17 @@ def best(
 
 def of(kernels: Sequence[Kernel], M: int, N: int, K: int, gpu: device.Gpu) -> Geometry:
     """The launch with the fewest predicted clocks of these kernels, all of one type."""
-    found = [(predicted(p, gpu), p) for k in kernels for p in launches(k, M, N, K, gpu)]
-    if not found:
+    candidates = [(predicted(p, gpu), p) for k in kernels for p in launches(k, M, N, K, gpu)]
+    if not candidates:
         raise ConfigError(f"{kernels[0].name} cannot be launched for {M}x{N}x{K}")
-    found.sort(key=lambda pair: pair[0])  # stable: the catalog's order among equals
-    least, winner = found[0]
+    candidates.sort(key=lambda pair: pair[0])  # stable: the catalog's order among equals
+    least, winner = candidates[0]
     best_of: dict[tuple[str, tuple[int, int]], str] = {}
-    for clocks, p in found:
+    for clocks, p in candidates:
         best_of.setdefault((p.kernel.name, p.tile), f"{words(p)}: {clocks / least:.2f}")
-    said = "; ".join(list(best_of.values())[:SAID])
+    listed = "; ".join(list(best_of.values())[:SAID])
     why = (
-        f"{winner.M}x{winner.N}x{winner.K} of {kernels[0].dtype} on {gpu.name}, predicted: {1e6 * least / (gpu.boost_mhz * 1e6):.1f} us. "
-        f"Times its clocks: {said}"
+        f"{winner.M}x{winner.N}x{winner.K} of {kernels[0].dtype} on {gpu.name}, predicted: "
+        f"{1e6 * least / (gpu.boost_mhz * 1e6):.1f} us. Times its clocks: {listed}"
     )
     return replace(winner, why=why)

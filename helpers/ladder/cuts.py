@@ -1,6 +1,4 @@
-"""Tiles over workers, whole or cut along k (stream-K): who computes what, and the clocks that it
-takes.
-"""
+"""Tiles over workers, whole or cut along k (stream-K): who computes what, in how many clocks."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Sharers:
-    """The workers with pieces of one tile: `parts` of them from `first` on; the first `owners`
-    store it.
-    """
+    """The workers with pieces of one tile: `parts` from `first` on; the first `owners` store it."""
 
     first: int
     parts: int
@@ -43,9 +39,7 @@ class Sharers:
 
 @dataclass(frozen=True)
 class Division:
-    """Tiles 0 to `whole` go round whole; the steps of the others are cut into `ranges`, one a
-    worker.
-    """
+    """Tiles 0 to `whole` go round whole; the others' steps are cut into `ranges`, one a worker."""
 
     whole: int
     ranges: int
@@ -68,8 +62,7 @@ def even(tiles: int, workers: int, steps: int) -> Division:
 
 @dataclass(frozen=True)
 class Walk:
-    """Where StreamK in kernels/common/stream_k.cuh cuts, and who shares a tile: the same
-    arithmetic.
+    """Where StreamK in kernels/common/stream_k.cuh cuts, and who shares a tile: its arithmetic.
 
     Raises ConfigError if there is no worker, tile or step, for ranges that are no whole tiles and
     shorter than two of the thinnest pieces, and where 32 bits do not hold the steps times the
@@ -88,8 +81,9 @@ class Walk:
             self.division.whole, self.workers, self.tiles, self.steps, {self.division.ranges}
         ):
             raise ConfigError(
-                f"{self}: ranges are at most as many as the workers, each at least {2 * LEAST_STEPS} steps or a "
-                "whole tile, and all steps times all ranges below 2^31"
+                f"{self}: ranges are at most as many as the workers, each at least "
+                f"{2 * LEAST_STEPS} steps or a whole tile, and all steps times all ranges below "
+                "2^31"
             )
 
     @property
@@ -110,22 +104,22 @@ class Walk:
         if not 0 <= worker < self.workers:
             raise ConfigError(f"{worker=} of {self.workers}: give one of them")
         whole, steps = self.division.whole, self.steps
-        found = [Piece(tile, 0, steps) for tile in range(worker, whole, self.workers)]
+        own = [Piece(tile, 0, steps) for tile in range(worker, whole, self.workers)]
         if worker < self.division.ranges:
             at, end = self.begin_of(worker), self.begin_of(worker + 1)
             while at < end:
                 begin = at % steps
                 piece = Piece(whole + at // steps, begin, min(steps, begin + end - at))
-                found.append(piece)
+                own.append(piece)
                 at += piece.end - piece.begin
-        return tuple(found)
+        return tuple(own)
 
     def _range_of(self, step: int) -> int:
-        found = ((step + 1) * self.division.ranges - 1) // self.left
-        return found + (self.begin_of(found + 1) <= step) - (self.begin_of(found) > step)
+        index = ((step + 1) * self.division.ranges - 1) // self.left
+        return index + (self.begin_of(index + 1) <= step) - (self.begin_of(index) > step)
 
     def sharers(self, tile: int) -> Sharers:
-        """Who has pieces of a tile in the ranges; `owners` means something where they are several."""
+        """Who has pieces of a tile in the ranges; `owners` has a meaning where they are several."""
         if not self.division.whole <= tile < self.tiles:
             raise ConfigError(f"{tile=}: tiles {self.division.whole} to {self.tiles - 1} are cut")
         begin = (tile - self.division.whole) * self.steps
@@ -163,13 +157,13 @@ def possible(workers: int, tiles: int, steps: int) -> tuple[Division, ...]:
     The last round is cut into equal parts of each tile, or into as many ranges as there are
     workers.
     """
-    found, rest = [Division(tiles, 0)], tiles % workers
+    divisions, rest = [Division(tiles, 0)], tiles % workers
     if rest:
         parts = {rest * n for n in range(2, workers // rest + 1)} | {workers}
-        found += _possible(tiles - rest, workers, tiles, steps, parts)
+        divisions += _possible(tiles - rest, workers, tiles, steps, parts)
         if tiles > workers:
-            found += _possible(tiles - rest - workers, workers, tiles, steps, {workers})
-    return tuple(found)
+            divisions += _possible(tiles - rest - workers, workers, tiles, steps, {workers})
+    return tuple(divisions)
 
 
 # -- clocks ----------------------------------------------------------------------------------------
@@ -225,9 +219,7 @@ ALIKE = 1.01
 
 @dataclass(frozen=True)
 class Cost:
-    """SM clocks of a launch by a division: the steps of the busiest worker, handing sums over, and
-    all.
-    """
+    """SM clocks of a launch by a division: steps of the busiest worker, sums handed over, all."""
 
     division: Division
     steps: int
@@ -324,9 +316,7 @@ def cheapest(work: Work) -> Cost:
 
 
 def aligning(launch: Geometry, gpu: Gpu) -> float:
-    """Clocks of the copies of matrices whose rows do not start on 16 bytes: A, B, and C where it
-    leaves by TMA.
-    """
+    """Clocks of copying matrices whose rows start beside 16 bytes: A, B, and C if TMA stores it."""
     item, clock = ITEM_BYTES[launch.kernel.dtype], gpu.boost_mhz / 1e3 / gpu.bandwidth_gbs
     matrices = [(launch.M, launch.K), (launch.K, launch.N)]
     if "C_map" in launch.kernel.source:
@@ -336,16 +326,15 @@ def aligning(launch: Geometry, gpu: Gpu) -> float:
 
 
 def rounds_of(launch: Geometry, gpu: Gpu, resident: int = 1) -> Rounds:
-    """Predict a product of a persistent Hopper kernel (hopper_3 to hopper_6) by the division that
-    `cheapest` finds.
+    """Predict a product of hopper_3 to hopper_6 by the division that `cheapest` finds.
 
     As `model.rounds_of` has it for FP32; busiest: tiles of the busiest SM, rounded up; peak: of the
     Tensor Cores.
     """
     work = work_of(launch, gpu)
-    found = cheapest(work)
-    clocks = found.clocks + aligning(launch, gpu)
+    cost = cheapest(work)
+    clocks = cost.clocks + aligning(launch, gpu)
     least = launch.M * launch.N * launch.K / (gpu.tensor_fp16_flop_per_clock_per_sm / 2 * gpu.sms)
     blocks = cdiv(launch.M, launch.tile[0]) * cdiv(launch.N, launch.tile[1])
-    busiest = cdiv(found.steps, work.steps)
+    busiest = cdiv(cost.steps, work.steps)
     return Rounds(blocks, busiest, resident, clocks, least / clocks)

@@ -1,6 +1,4 @@
-"""What this machine lacks to run and time kernels on its GPU, and what does not fit its driver:
-sentences.
-"""
+"""What this machine lacks to run and time kernels, and what does not fit its driver: sentences."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ def how_to_install() -> str:
     """A sentence: what to install so that packages fit this machine's driver."""
     if device.driver_cuda() is None:
         return (
-            "Install what fits the driver: pip install -r requirements/cuda13.txt for one of 580 or newer, "
-            "requirements/cuda12.txt for an older one"
+            "Install what fits the driver: pip install -r requirements/cuda13.txt for one of 580 "
+            "or newer, requirements/cuda12.txt for an older one"
         )
     return f"Install what fits: pip install -r {requirements()}"
 
@@ -48,7 +46,7 @@ def version(package: str) -> str | None:
 
 def cupy_packages() -> dict[str, str]:
     """The CuPy packages that are installed, with their versions."""
-    return {name: found for name in CUPY if (found := version(name))}
+    return {name: installed for name in CUPY if (installed := version(name))}
 
 
 def cublas() -> Any:
@@ -57,8 +55,8 @@ def cublas() -> Any:
         from cupy.cuda import cublas as library
     except ImportError as fault:
         raise ToolchainError(
-            f"cuBLAS was not found, and every time here is taken beside cuBLAS and every result checked "
-            f"by it; a GPU's driver does not bring it. {how_to_install()}"
+            "cuBLAS was not found, and every time here is taken beside cuBLAS and every result "
+            f"checked by it; a GPU's driver does not bring it. {how_to_install()}"
         ) from fault
     return library
 
@@ -73,9 +71,7 @@ def has_cublas() -> bool:
 
 
 def _newer(major: int, driver: tuple[int, int], what: str) -> str:
-    """A sentence where a compiler's machine code is of a later CUDA than the driver takes, or
-    nothing.
-    """
+    """A sentence where a compiler's machine code is of a later CUDA than the driver takes."""
     if major <= driver[0]:
         return ""
     needs = OLDEST_DRIVER.get(major)
@@ -88,9 +84,7 @@ def _newer(major: int, driver: tuple[int, int], what: str) -> str:
 
 
 def refuse_unfit_compiler() -> None:
-    """Raise ToolchainError where the compiler makes nothing that this machine's GPU and driver
-    take.
-    """
+    """Raise ToolchainError where the compiler makes nothing that this GPU and driver take."""
     if toolchain.uses_clang():
         raise ToolchainError(
             f"{toolchain.compiler()} compiles here, and it makes no machine code, so nothing that a GPU runs: "
@@ -99,16 +93,16 @@ def refuse_unfit_compiler() -> None:
     driver = device.driver_cuda()
     if driver is None:
         return
-    if said := _newer(toolchain.nvrtc().version[0], driver, toolchain.compiler()):
-        raise ToolchainError(said)
+    if fault := _newer(toolchain.nvrtc().version[0], driver, toolchain.compiler()):
+        raise ToolchainError(fault)
 
 
 def _cupy_faults(driver: tuple[int, int]) -> list[str]:
-    """Why CuPy does not use the GPUs that the driver sees, or that its own compiler does not fit."""
-    held = cupy_packages()
-    if len(held) > 1:
-        extra = " ".join(held)
-        return [f"{' and '.join(held)} are installed side by side, and only one may be: "
+    """Why CuPy does not use the GPUs that the driver sees, or how its own compiler does not fit."""
+    packages = cupy_packages()
+    if len(packages) > 1:
+        extra = " ".join(packages)
+        return [f"{' and '.join(packages)} are installed side by side, and only one may be: "
                 f"pip uninstall {extra}. {how_to_install()}"]  # fmt: skip
     if device.current() is None:
         if not device.driver_sees_gpus():
@@ -128,47 +122,48 @@ def _cupy_faults(driver: tuple[int, int]) -> list[str]:
         major = int(nvrtc.getVersion()[0])
     except Exception:  # CuPy finds no NVRTC: cupy.RawKernel says so itself
         return []
-    said = _newer(major, driver, "the NVRTC that CuPy itself uses (cupy.RawKernel, cupy.square)")
+    misfit = _newer(major, driver, "the NVRTC that CuPy itself uses (cupy.RawKernel, cupy.square)")
     return (
-        [f"{said}. An NVRTC of a later CUDA has to go: pip uninstall nvidia-cuda-nvrtc"]
-        if said
+        [f"{misfit}. An NVRTC of a later CUDA has to go: pip uninstall nvidia-cuda-nvrtc"]
+        if misfit
         else []
     )
 
 
 def misfits() -> list[str]:
-    """What does not fit or is missing on this machine, a sentence each: what, the rule, what to do."""
-    found = []
+    """What does not fit or is missing here, a sentence each: what, the rule, what to do."""
+    faults = []
     driver, live = device.driver_cuda(), device.current()
     if driver is not None and driver[0] < toolchain.OLDEST_MAJOR:
-        found.append(
-            f"this driver is for CUDA {driver[0]}.{driver[1]}, and CuPy and the compiler need one for "
-            f"CUDA {toolchain.OLDEST_MAJOR} or later: update the driver to "
+        faults.append(
+            f"this driver is for CUDA {driver[0]}.{driver[1]}, and CuPy and the compiler need one "
+            f"for CUDA {toolchain.OLDEST_MAJOR} or later: update the driver to "
             f"{OLDEST_DRIVER[toolchain.OLDEST_MAJOR]} or newer"
         )
     elif driver is not None:
-        found += _cupy_faults(driver)
+        faults += _cupy_faults(driver)
     compiles = toolchain.available()
     unfit = [refuse_unfit_compiler] if compiles and (live or not toolchain.uses_clang()) else []
     for check in (*unfit, *([cublas] if live else [])):
         try:
             check()
         except ToolchainError as fault:
-            found.append(str(fault))
+            faults.append(str(fault))
     if live is not None and toolchain.arch_number(live.arch) == 90:
         if not any(version(name) for name in ("cuda-bindings", "cuda-python")):
-            found.append(
-                f"the kernels of chapter 20 need cuda-bindings for their tensor maps. {how_to_install()}"
+            faults.append(
+                "the kernels of chapter 20 need cuda-bindings for their tensor maps. "
+                f"{how_to_install()}"
             )
     if not compiles:
         what = "no kernel of your own" if toolchain.stored() and live is None else "no kernel"
-        found.append(f"no compiler for CUDA was found, so {what} can run. {compiler_hint()}")
+        faults.append(f"no compiler for CUDA was found, so {what} can run. {compiler_hint()}")
     elif not toolchain.uses_clang() and not toolchain.has_tool("nvdisasm"):
-        found.append(
-            "nvdisasm was not found: the pages show machine code (SASS) as it was stored, and that of other "
-            "code cannot be shown. It comes with: pip install nvidia-cuda-nvdisasm"
+        faults.append(
+            "nvdisasm was not found: the pages show machine code (SASS) as it was stored, and that "
+            "of other code cannot be shown. It comes with: pip install nvidia-cuda-nvdisasm"
         )
-    return found
+    return faults
 
 
 def compiler_hint() -> str:

@@ -38,7 +38,7 @@ SWIZZLE_BYTES = 1024
 
 @dataclass(frozen=True)
 class Field:
-    """Some bits of a descriptor: its name, the first and the last bit, and bytes a unit (0: none)."""
+    """Some bits of a descriptor: its name, the first and last bit, and bytes a unit (0: none)."""
 
     name: str
     first: int
@@ -117,8 +117,8 @@ def _encode(address: int, rows: int, cols: int, row_bytes: int, box_rows: int) -
         from cuda.bindings import driver
     except ImportError as error:
         raise ToolchainError(
-            "the Hopper kernels need cuda-bindings for their tensor maps, of the CUDA version of the driver or "
-            f"older. {fitting.how_to_install()}"
+            "the Hopper kernels need cuda-bindings for their tensor maps, of the CUDA version of "
+            f"the driver or older. {fitting.how_to_install()}"
         ) from error
     long, short = driver.cuuint64_t, driver.cuuint32_t
     status, tensor_map = driver.cuTensorMapEncodeTiled(
@@ -151,10 +151,10 @@ def parameters(kernel: Kernel) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _parameters(entry: str, source: str, file: str) -> tuple[str, ...]:
-    found = re.search(rf"\b{entry}\s*\(([^)]*)\)", source)
-    if not found:
+    match = re.search(rf"\b{entry}\s*\(([^)]*)\)", source)
+    if not match:
         raise ConfigError(f"{file} declares no entry {entry}")
-    return tuple(re.findall(r"\w+", part)[-1] for part in found[1].split(","))
+    return tuple(re.findall(r"\w+", part)[-1] for part in match[1].split(","))
 
 
 PARTS = 2
@@ -162,9 +162,7 @@ PARTS = 2
 
 
 def division(plan: Geometry) -> cuts.Division:
-    """How a launch shares its tiles out: the way of fewest clocks by `cuts.cheapest`, at an H200's
-    rates.
-    """
+    """How a launch shares out its tiles: in the fewest clocks by `cuts.cheapest`, at H200 rates."""
     return cuts.cheapest(cuts.work_of(plan, device.gpu("h200"))).division
 
 
@@ -208,14 +206,13 @@ def _refuse_to_wait(plan: Geometry, shared_out: cuts.Division) -> None:
     gpu = device.current()
     if gpu is not None and shared_out.ranges and plan.grid[0] > gpu.sms:
         raise ConfigError(
-            f"{plan.kernel.name} would start {plan.grid[0]} blocks that wait for each other, one an SM, and the "
-            f"{gpu.name} has {gpu.sms} SMs: they might never end. Give SMS={gpu.sms}"
+            f"{plan.kernel.name} would start {plan.grid[0]} blocks that wait for each other, one "
+            f"an SM, and the {gpu.name} has {gpu.sms} SMs: they might never end. Give SMS={gpu.sms}"
         )
 
 
 def prepare(plan: Geometry, A: Any, B: Any, C: Any, *, shared_room: bool = True) -> Prepared:
-    """The arguments of a launch on CuPy arrays of 2-byte elements, in the order that the kernel
-    declares.
+    """The arguments of a launch on CuPy arrays of 2-byte elements, in the kernel's order.
 
     An operand whose rows do not start at multiples of 16 bytes is to be copied into one whose rows
     do; such a C is written by way of a copy, too, where the kernel stores through a tensor map.
@@ -226,13 +223,15 @@ def prepare(plan: Geometry, A: Any, B: Any, C: Any, *, shared_room: bool = True)
     hand has SMs.
     """
     names = parameters(plan.kernel)
-    given = {"A_map": A, "B_map": B, "C_map": C}
+    arrays = {"A_map": A, "B_map": B, "C_map": C}
     taken = {
         name: matrix if rows_aligned(matrix) else aligned_like(matrix)
-        for name, matrix in given.items()
+        for name, matrix in arrays.items()
         if name in names
     }
-    copied = {name: (taken[name], given[name]) for name in taken if taken[name] is not given[name]}
+    copied = {
+        name: (taken[name], arrays[name]) for name in taken if taken[name] is not arrays[name]
+    }
     before = tuple(pair for name, pair in copied.items() if name != "C_map")
     after = tuple((C, taken["C_map"]) for name in copied if name == "C_map")
 
@@ -278,17 +277,14 @@ class Described:
     columns: int
 
     def wide(self, values: Any, filler: float) -> np.ndarray:
-        """Values of the (M, N) elements of C, or one for all, beside `filler` in what its rows are
-        longer.
-        """
+        """Values of the elements of C, or one for all, and `filler` in the rest of its rows."""
         full = np.full(self.written.shape, filler)
         full[:, : self.columns] = values
         return full
 
 
 def described(plan: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> Described:
-    """The arguments of a launch in the emulator on NumPy arrays of 2-byte elements, A (M, K), B (K,
-    N), C (M, N).
+    """The arguments of a launch in the emulator on NumPy arrays of 2-byte elements.
 
     Where rows do not start at multiples of 16 bytes, a copy with longer rows takes the matrix's
     place.
@@ -296,8 +292,8 @@ def described(plan: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> De
     from nogpu import emulator
 
     names = parameters(plan.kernel)
-    given = {"A_map": A, "B_map": B, "C_map": C}
-    taken = {name: _with_longer_rows(given[name]) for name in names if name in given}
+    arrays = {"A_map": A, "B_map": B, "C_map": C}
+    taken = {name: _with_longer_rows(arrays[name]) for name in names if name in arrays}
     values: dict[str, Any] = {name: getattr(plan, name) for name in "MNK"} | {"C": C}
     counters = None
     if "partial" in names:
@@ -309,7 +305,7 @@ def described(plan: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> De
         values["whole"], values["ranges"] = shared_out.whole, shared_out.ranges
     arguments = tuple(
         emulator.TensorMap(
-            taken[name], (BOX_ROWS[name], BOX_COLS), ROW_SWIZZLE, shape=given[name].shape
+            taken[name], (BOX_ROWS[name], BOX_COLS), ROW_SWIZZLE, shape=arrays[name].shape
         )
         if name in taken
         else values[name]
@@ -320,9 +316,7 @@ def described(plan: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> De
 
 
 def _with_longer_rows(matrix: np.ndarray) -> np.ndarray:
-    """The matrix itself if its rows start at multiples of 16 bytes, or a copy whose rows do; NaN
-    behind the columns.
-    """
+    """The matrix if its rows start at multiples of 16 bytes, or a copy of longer rows."""
     rows, cols = matrix.shape
     step = ROW_BYTES // ITEM_BYTES
     if cols % step == 0 and matrix.flags.c_contiguous:
@@ -374,7 +368,7 @@ extern "C" __global__ void copy_rows(
 def copy_launch(
     to: Any, source: Any
 ) -> tuple[tuple[int, int, int], tuple[int, int, int], tuple[Any, ...]]:
-    """Grid, block and arguments of `COPY` that fill the (rows, cols) CuPy array `to` from another."""
+    """Grid, block and arguments of `COPY` that fill the (rows, cols) array `to` from another."""
     rows, cols = to.shape
     grid = cdiv(cols, COPY_COLS), min(cdiv(rows, COPY_ROWS), MAX_GRID_YZ), 1
     steps = (np.int32(x.strides[0] // ITEM_BYTES) for x in (source, to))

@@ -53,7 +53,8 @@ class Duties:
         """The thread. Raises ConfigError if the block has no such one."""
         if not isinstance(thread, int) or not 0 <= thread < self.threads:
             raise ConfigError(
-                f"{thread=}: a block of {self.launch.kernel.name} has threads 0 to {self.threads - 1}"
+                f"{thread=}: a block of {self.launch.kernel.name} has threads 0 to "
+                f"{self.threads - 1}"
             )
         return thread
 
@@ -65,8 +66,7 @@ class Duties:
 
 
 def duties(kernel: Kernel | str, **params: int) -> Duties:
-    """The jobs of the threads of a kernel that stages tiles in shared memory and sums in FP32
-    registers.
+    """The jobs of the threads of a kernel that stages tiles and sums in FP32 registers.
 
     Raises ConfigError for another kernel, or a block that is not whole warps, DataError if its
     threads do not compute what they read.
@@ -75,14 +75,14 @@ def duties(kernel: Kernel | str, **params: int) -> Duties:
     depth = next((d for d in DEPTHS if d in k.params), "")
     if k.reuse != "block" or k.dtype != "float32" or not depth:
         raise ConfigError(
-            f"{k.name}: its threads do not share FP32 tiles in shared memory, so none has these two "
-            "jobs. Take one from tiled_32 on, such as block_1d_core"
+            f"{k.name}: its threads do not share FP32 tiles in shared memory, so none has these "
+            "two jobs. Take one from tiled_32 on, such as block_1d_core"
         )
     of_any = lay_out(k, 4096, 4096, 4096, **params)
     if of_any.threads % WARP:
         raise ConfigError(
-            f"a block of {k.name} with {dict(of_any.params)} has {of_any.threads} threads, which are no whole "
-            f"warps of {WARP}: choose a tile whose threads are"
+            f"a block of {k.name} with {dict(of_any.params)} has {of_any.threads} threads, which "
+            f"are no whole warps of {WARP}: choose a tile whose threads are"
         )
     return _read_off(of_any.tile, of_any.params[depth], k, params)
 
@@ -119,8 +119,8 @@ def _read_off(tile: Place, depth: int, k: Kernel, params: Mapping[str, int]) -> 
         rows, cols = set(reads["A"][t]), set(reads["B"][t])
         if set(cells) != {(i, j) for i in rows for j in cols}:
             raise DataError(
-                f"thread {t} of {k.name} computes {len(cells)} elements of C, and what it reads would "
-                f"make {len(rows)} x {len(cols)}: its jobs cannot be read off this run"
+                f"thread {t} of {k.name} computes {len(cells)} elements of C, and what it reads "
+                f"would make {len(rows)} x {len(cols)}: its jobs cannot be read off this run"
             )
     return Duties(launch, depth, fetched, reads, computes, place)
 
@@ -130,27 +130,27 @@ def _accesses(run: Any, space: str, op: str, array: str) -> list[Array]:
     widths = {
         (a.line, a.array): a.width_bytes for a in run.by_line() if (a.space, a.op) == (space, op)
     }
-    found, warps = [], run.plan.threads // WARP
-    for (line, where, what), kept in sorted(run.report.samples.items()):
+    accesses, warps = [], run.plan.threads // WARP
+    for (line, where, what), samples in sorted(run.report.samples.items()):
         if (where, what) != (space, op):
             continue
-        for name, _, offsets in kept:
+        for name, _, offsets in samples:
             if name == array:
                 first = offsets.reshape(-1, warps * WARP) // WORD
                 more = np.arange(widths[line, name] // WORD)
-                found.append(first[:, None, :] + more[:, None])
-    if not found:
+                accesses.append(first[:, None, :] + more[:, None])
+    if not accesses:
         raise DataError(f"{run.plan.kernel.name} made no {space} {op} of {array}")
-    return found
+    return accesses
 
 
 def _layout(elements: Array, words: Array, columns: int, name: str) -> Place:
-    """Words that a step down and a step right are apart: of one load and one store of all threads."""
+    """Words that a step down and a step right are apart, of a load and a store of all threads."""
     rows, cols = np.divmod(elements, columns)
     known = np.stack([rows, cols, np.ones_like(rows)], axis=1)
-    found, _, rank, _ = np.linalg.lstsq(known, words, rcond=None)
-    down, right, _ = (int(x) for x in np.rint(found))
-    if rank < 3 or (known @ np.rint(found) != words).any():
+    solution, _, rank, _ = np.linalg.lstsq(known, words, rcond=None)
+    down, right, _ = (int(x) for x in np.rint(solution))
+    if rank < 3 or (known @ np.rint(solution) != words).any():
         raise DataError(
             f"{name}_tile does not hold its rows at equal distances: not read off this run"
         )
@@ -173,7 +173,7 @@ def _reads(
     words: Array, word: Mapping[int, int], columns: int, depth: int, name: str
 ) -> tuple[tuple[int, ...], ...]:
     """By thread: rows of A (columns of B) of what it reads, which must be the same at each k."""
-    found = []
+    reads = []
     for t in range(words.shape[1]):
         by_k: list[set[int]] = [set() for _ in range(depth)]
         for w in set(words[:, t].tolist()) & word.keys():
@@ -181,5 +181,5 @@ def _reads(
             by_k[col if name == "A" else row].add(row if name == "A" else col)
         if len(set(map(frozenset, by_k))) > 1:
             raise DataError(f"thread {t} reads other parts of {name}_tile at one k than at another")
-        found.append(tuple(sorted(by_k[0])))
-    return tuple(found)
+        reads.append(tuple(sorted(by_k[0])))
+    return tuple(reads)

@@ -177,8 +177,7 @@ class Kernel:
         return replace(self, params=_merged(self, params))
 
     def with_source(self, text: str) -> Kernel:
-        """The same kernel with this text: same entry, tile sizes, rules and geometry; a marked
-        name.
+        """The same kernel with this text: same entry, sizes, rules and geometry; a marked name.
 
         Of a core the tile sizes are those that the text says. Raises ConfigError if the text has no
         word that is the entry's name, or a core's does not say a size as a whole number.
@@ -186,7 +185,8 @@ class Kernel:
         if not re.search(rf"\b{self.entry}\b", text):
             raise ConfigError(
                 f"the source has no kernel called {self.entry}, which is what {self.name} launches: "
-                f'begin it with extern "C" __global__ void {self.entry}(...) and keep the parameters'
+                f'begin it with extern "C" __global__ void {self.entry}(...) and keep the '
+                "parameters"
             )
         params = dict(self.params)
         if self.core_of:
@@ -194,8 +194,9 @@ class Kernel:
             lost = [n for n in constants(self.source) if n in params and n not in own]
             if lost:
                 raise ConfigError(
-                    f"the launch of {self.name} takes its tile from the text, which does not say {', '.join(lost)}: "
-                    f"write each as a whole number, const int {lost[0]} = {params[lost[0]]}"
+                    f"the launch of {self.name} takes its tile from the text, which does not say "
+                    f"{', '.join(lost)}: write each as a whole number, const int {lost[0]} = "
+                    f"{params[lost[0]]}"
                 )
             params |= {name: size for name, size in own.items() if name in params}
         return replace(self, text=text, params=params)
@@ -203,10 +204,10 @@ class Kernel:
 
 def constants(text: str) -> dict[str, int]:
     """Whole numbers that a text names by `const int BM = 64, BN = 64;` (or constexpr), by name."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for line in _CONSTANTS.findall(without_comments(text)):
-        found |= {name: int(value) for name, value in _CONSTANT.findall(line)}
-    return found
+        sizes |= {name: int(value) for name, value in _CONSTANT.findall(line)}
+    return sizes
 
 
 DEPTHS = ("BK", "TILE", "TILE_COLS")
@@ -240,7 +241,7 @@ class Geometry:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The int arguments that follow the pointers: M, N, K, and what else the kernel is passed."""
+        """The int arguments that follow the pointers: M, N, K, and what else it is passed."""
         return (self.M, self.N, self.K, *(self.params[name] for name in self.kernel.passed))
 
     @property
@@ -267,8 +268,8 @@ def defines(kernel: Kernel, params: Mapping[str, int]) -> dict[str, str]:
     return {**kernel.defines, **sizes}
 
 
-def _merged(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
-    unknown = [name for name in given if name not in kernel.params]
+def _merged(kernel: Kernel, changes: Mapping[str, int]) -> dict[str, int]:
+    unknown = [name for name in changes if name not in kernel.params]
     if unknown:
         has = ", ".join(f"{n}={v}" for n, v in kernel.params.items()) or "none"
         raise ConfigError(
@@ -276,14 +277,15 @@ def _merged(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
             f"{near_matches(unknown[0], kernel.params) if kernel.params else ''}".rstrip()
         )
     merged = dict(kernel.params)
-    for name, value in given.items():
+    for name, value in changes.items():
         if isinstance(value, bool) or int(value) != value or value < 1:
             raise ConfigError(f"{name}={value!r}: a tile size is a whole number of at least 1")
         merged[name] = int(value)
         if kernel.core_of and merged[name] != kernel.params[name]:
             raise ConfigError(
-                f"{name}={value}: the tile of a core stands in its text. Change `const int {name} = "
-                f"{kernel.params[name]}` there, or give {name} to {kernel.core_of}, which takes any tile"
+                f"{name}={value}: the tile of a core stands in its text. Change `const int {name} "
+                f"= {kernel.params[name]}` there, or give {name} to {kernel.core_of}, which takes "
+                "any tile"
             )
     return merged
 
@@ -325,11 +327,11 @@ def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
     broken = _broken(kernel, names)
     if broken:
         rule = broken[0]
-        given = ", ".join(f"{n}={v}" for n, v in merged.items())
+        sizes = ", ".join(f"{n}={v}" for n, v in merged.items())
         shape = f", M={M}, N={N}, K={K}" if re.search(r"\b[MNK]\b", rule.expr) else ""
         raise ConfigError(
-            f"{kernel.name} with {(given + shape).removeprefix(', ')} breaks the rule {rule.expr}: {rule.reason}."
-            + ("" if shape and kernel.core_of else f" {_remedy(kernel)}")
+            f"{kernel.name} with {(sizes + shape).removeprefix(', ')} breaks the rule {rule.expr}: "
+            f"{rule.reason}." + ("" if shape and kernel.core_of else f" {_remedy(kernel)}")
         )
     grid = tuple(evaluate(e, names) for e in kernel.grid)
     block = tuple(evaluate(e, names) for e in kernel.block)
@@ -338,9 +340,7 @@ def geometry(kernel: Kernel, M: int, N: int, K: int, **params: int) -> Geometry:
 
 
 def _edge(name: str, value: Any) -> int:
-    """M, N or K as a plain int: NumPy's would overflow in the formulas, and True stand for 1 in
-    caches.
-    """
+    """M, N or K as a plain int: NumPy's would overflow in formulas, True be 1 in caches."""
     whole = value.is_integer() if isinstance(value, float) else hasattr(value, "__index__")
     if isinstance(value, bool) or not whole:
         raise ShapeError(f"{name}={value!r}: give a whole number of rows or columns")
@@ -348,8 +348,8 @@ def _edge(name: str, value: Any) -> int:
         raise ShapeError(f"{name}={value}: a matrix needs at least one row and one column")
     if value > MAX_EDGE:
         raise ShapeError(
-            f"{name}={value}: kernels count rows and columns in 32 bits, up to {MAX_EDGE}; cut the product into "
-            "parts"
+            f"{name}={value}: kernels count rows and columns in 32 bits, up to {MAX_EDGE}; cut the "
+            "product into parts"
         )
     return int(value)
 

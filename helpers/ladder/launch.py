@@ -108,22 +108,22 @@ def choose(
         raise ConfigError(f"{k.name} needs {needed}; the {gpu.name} is {gpu.arch}")
     if "SLICES" in k.params or k.host == "tma":
         return choosing.of((k,), M, N, K, gpu)
-    found = []
+    candidates = []
     for change in k.candidates:
         p = geometry(k, M, N, K, **change)
         resident = usage.resources_of(p, gpu.arch).occupancy.blocks
-        found.append((model.rounds_of(p, gpu, resident), p))
-    found.sort(key=lambda pair: pair[0].clocks)  # stable: the catalog's order among equals
-    said = [
+        candidates.append((model.rounds_of(p, gpu, resident), p))
+    candidates.sort(key=lambda pair: pair[0].clocks)  # stable: the catalog's order among equals
+    reasons = [
         f"{p.tile[0]}x{p.tile[1]}: {r.blocks} blocks, {r.busiest} on the busiest SM, "
-        f"{r.clocks / found[0][0].clocks:.2f} of the least clocks"
-        for r, p in found
+        f"{r.clocks / candidates[0][0].clocks:.2f} of the least clocks"
+        for r, p in candidates
     ]
-    return replace(found[0][1], why=f"{M}x{N}x{K} on {gpu.name}. " + "; ".join(said))
+    return replace(candidates[0][1], why=f"{M}x{N}x{K} on {gpu.name}. " + "; ".join(reasons))
 
 
 def matmul(
-    *given: Any,
+    *operands: Any,
     kernel: Kernel | str | None = None,
     backend: str | None = None,
     tile: str | None = None,
@@ -133,21 +133,34 @@ def matmul(
 
     NumPy in, NumPy out; CuPy in, CuPy out.
 
-    kernel: a name of the catalog, or "auto" for the best of the book for the shape, the type and
-    the GPU (`choosing.best`). A: (M, K), B: (K, N), both in the kernel's dtype (bfloat16 as uint16
-    bits); C: (M, N) in its out_dtype, with "auto" in that of A and B. params override tile sizes;
-    tile="auto" takes them from `choose`. backend: "cuda", "emulator", or None for the GPU where
-    there is one that can run the kernel, and the emulator elsewhere. A view that is not contiguous
-    is copied, with a warning. Raises ShapeError, DtypeError, ConfigError, UnknownKernelError,
-    NoGPUError, and EmulationError if the emulator finds a fault in the kernel.
+    A view that is not contiguous is copied, with a warning.
+
+    Parameters
+    ----------
+    kernel : a name of the catalog, or "auto" for the best of the book for the shape, the type and
+        the GPU (`choosing.best`)
+    operands : A (M, K) and B (K, N), both in the kernel's dtype (bfloat16 as uint16 bits)
+    backend : "cuda", "emulator", or None for the GPU where there is one that can run the kernel,
+        and the emulator elsewhere
+    tile : "auto" takes tile sizes from `choose`; params override them
+
+    Returns
+    -------
+    C (M, N) in the kernel's out_dtype, with "auto" in that of A and B
+
+    Raises
+    ------
+    ShapeError, DtypeError, ConfigError, UnknownKernelError, NoGPUError, and EmulationError if the
+    emulator finds a fault in the kernel
     """
     if kernel is None:
-        kernel, given = (given or (None,))[0], given[1:]
-    if len(given) != 2 or not isinstance(kernel, str | Kernel):
+        kernel, operands = (operands or (None,))[0], operands[1:]
+    if len(operands) != 2 or not isinstance(kernel, str | Kernel):
         raise ConfigError(
-            'matmul takes a kernel and two matrices: matmul("tiled_32", A, B), or matmul(A, B, kernel="auto")'
+            'matmul takes a kernel and two matrices: matmul("tiled_32", A, B), '
+            'or matmul(A, B, kernel="auto")'
         )
-    A, B = given
+    A, B = operands
     if kernel == choosing.AUTO:
         if tile or params:
             raise ConfigError(f'kernel="auto" takes its own tile: leave out {tile=} and {params}')
@@ -165,13 +178,15 @@ def matmul(
 
 def _by_the_best(A: Any, B: Any, backend: str | None) -> Any:
     """A B by the launch that `choosing.best` picks, in the type of A and B."""
-    held = getattr(A, "dtype", type(A).__name__)
-    if hasattr(A, "dtype") and getattr(B, "dtype", held) != held:
+    type_of_a = getattr(A, "dtype", type(A).__name__)
+    if hasattr(A, "dtype") and getattr(B, "dtype", type_of_a) != type_of_a:
         raise DtypeError(
-            f'A holds {held} and B holds {B.dtype}: kernel="auto" takes both of one type; convert one, as with '
-            f"B.astype({str(held)!r})"
+            f'A holds {type_of_a} and B holds {B.dtype}: kernel="auto" takes both of one type; convert one, as with '
+            f"B.astype({str(type_of_a)!r})"
         )
-    dtype = next((name for name, storage in STORAGE.items() if storage == held), str(held))
+    dtype = next(
+        (name for name, storage in STORAGE.items() if storage == type_of_a), str(type_of_a)
+    )
     gpu, emulated = facts(), device.current() is None or backend == "emulator"
     A, B = _operands(choosing.contenders(dtype, gpu, emulated=emulated)[0], A, B)
     p = choosing.best(dtype, A.shape[0], B.shape[1], A.shape[1], gpu, emulated=emulated)
@@ -226,7 +241,7 @@ def _refuse_other_shapes(p: Geometry, matrices: Mapping[str, Any]) -> None:
 
 
 def _backend(k: Kernel, backend: str | None) -> str:
-    """ "cuda" or "emulator": as asked for, or the GPU where there is one that can run the kernel."""
+    """ "cuda" or "emulator": as wanted, or the GPU where there is one that can run the kernel."""
     chosen = backend or ("cuda" if _for_the_gpu(device.current(), k) else "emulator")
     if chosen not in ("cuda", "emulator"):
         raise ConfigError(f'{backend=}: choose "cuda", "emulator", or None for whichever is there')
@@ -330,74 +345,46 @@ def _emulate(
     from nogpu import emulator
 
     k, watched = p.kernel, tuple(options.pop("uninitialised", ()))
-    if k.host == "tma":
-        return _emulate_tma(p, A, B, C, watched, arch or emulator_arch(k), **options)
-    arguments = emulator_arguments(p, A, B, C)
-    rooms = dict(zip((r.name for r in k.room), arguments[3 + len(p.numbers) :], strict=True))
-    counters = {r.name: r.dtype == "int32" for r in k.room}
+    if tma := k.host == "tma":
+        from helpers.ladder import hopper
+
+        ready = hopper.described(p, A, B, C)
+        arguments, counters = [*ready.arguments], {"its counters": ready.counters}
+        watched = tuple(ready.output if name == "C" else name for name in watched)
+        if expected := options.pop("expect", None):
+            want, bound = expected["C"]
+            options["expect"] = {ready.output: (ready.wide(want, np.nan), ready.wide(bound, 0.0))}
+    else:
+        arguments = emulator_arguments(p, A, B, C)
+        rooms = list(zip(k.room, arguments[3 + len(p.numbers) :], strict=True))
+        counters = {room.name: array for room, array in rooms if room.dtype == "int32"}
+        watched += tuple(room.name for room, _ in rooms if room.name not in counters)
     report = emulator.launch(
         k.source,
         k.entry,
         p.grid,
         p.block,
         arguments,
-        uninitialised=(*watched, *(name for name in rooms if not counters[name])),
+        uninitialised=watched,
         shared_bytes=p.shared_bytes,
         defines=p.defines,
         arch=arch or emulator_arch(k),
         name=k.source_name,
         **options,
     )
-    left = [name for name in rooms if counters[name] and rooms[name].any()]
+    if tma:
+        C[...] = ready.written[:, : p.N]
+    left = [name for name, counts in counters.items() if counts is not None and counts.any()]
     if left and not report.findings:
         raise EmulationError(
-            f"{k.name} leaves {left[0]} other than zero, as it was before: the next launch counts from there"
-        )
-    return report
-
-
-def _emulate_tma(
-    p: Geometry,
-    A: np.ndarray,
-    B: np.ndarray,
-    C: np.ndarray,
-    watched: tuple[str, ...],
-    arch: str,
-    **options: Any,
-) -> Report:
-    """Run a launch of a TMA kernel in the emulator; C is written in place."""
-    from helpers.ladder import hopper
-    from nogpu import emulator
-
-    k, ready = p.kernel, hopper.described(p, A, B, C)
-    if expected := options.pop("expect", None):
-        want, bound = expected["C"]
-        options["expect"] = {ready.output: (ready.wide(want, np.nan), ready.wide(bound, 0.0))}
-    report = emulator.launch(
-        k.source,
-        k.entry,
-        p.grid,
-        p.block,
-        ready.arguments,
-        uninitialised=tuple(ready.output if name == "C" else name for name in watched),
-        shared_bytes=p.shared_bytes,
-        defines=p.defines,
-        arch=arch,
-        name=k.source_name,
-        **options,
-    )
-    C[...] = ready.written[:, : p.N]
-    if ready.counters is not None and ready.counters.any() and not report.findings:
-        raise EmulationError(
-            f"{k.name} leaves its counters other than zero, as they were before: the next launch counts from there"
+            f"{k.name} leaves {left[0]} other than zero, as before the launch: the next one counts "
+            "from there"
         )
     return report
 
 
 def emulator_arguments(p: Geometry, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> list[Any]:
-    """What the emulator launches a "plain" kernel with: arrays, numbers, room (counters zero, sums
-    NaN).
-    """
+    """What the emulator launches a "plain" kernel with: arrays, numbers, room (zeros, or NaN)."""
     rooms = (
         np.zeros(count, dtype) if dtype == "int32" else np.full(count, np.nan, dtype)
         for _, dtype, count in p.rooms
@@ -479,49 +466,36 @@ def trace(
 ) -> Trace:
     """Run a kernel in the emulator on random operands and report its memory accesses.
 
-    arch: what to compile for (default: the kernel's oldest). sass=True: count shared accesses also
-    as that architecture's machine code makes them (`LineAccess.sass_wavefronts`). Elements of C
-    beyond `error_bound` are findings of the kind "wrong-result": which they are, and which line and
-    thread wrote them last. samples: keep what access maps and `lanes` show, and count what each
-    line's requests would need at best. engines: keep what `engine_steps` tells. Raises the errors
-    of `matmul`, except that faults are returned in the report.
+    Elements of C beyond `error_bound` are findings of the kind "wrong-result": which they are, and
+    which line and thread wrote them last. Raises the errors of `matmul`, except that faults are
+    returned in the report.
+
+    Parameters
+    ----------
+    seed, schedule : of the operands; the order of warps, as for `emulator.launch`
+    arch : what to compile for; default: the kernel's oldest
+    sass : count shared accesses also as that architecture's machine code makes them
+        (`LineAccess.sass_wavefronts`)
+    samples : keep what access maps and `lanes` show, and count what each line's requests would need
+        at best
+    engines : keep what `engine_steps` shows
     """
-    p = lay_out(kernel, M, N, K, **params)
-    return trace_of(
-        p, seed=seed, schedule=schedule, arch=arch, sass=sass, samples=samples, engines=engines
-    )
+    options = {"schedule": schedule, "sass": sass, "samples": samples, "engines": engines}
+    return trace_of(lay_out(kernel, M, N, K, **params), seed=seed, arch=arch, **options)
 
 
-def trace_of(
-    p: Geometry,
-    *,
-    seed: int = 0,
-    schedule: str = "ascending",
-    arch: str = "",
-    sass: bool = False,
-    samples: bool = False,
-    engines: bool = False,
-    **limits: float,
-) -> Trace:
-    """`trace` of a planned launch. limits: max_seconds and max_steps, as for `emulator.launch`."""
+def trace_of(p: Geometry, *, seed: int = 0, arch: str = "", **options: Any) -> Trace:
+    """`trace` of a planned launch.
+
+    options: schedule, sass, samples and engines of `trace`; max_seconds and max_steps, as for
+    `emulator.launch`.
+    """
     k = p.kernel
     A, B = operands(k, p.M, p.N, p.K, seed)
     want, bound = reference(k, A, B), error_bound(k, A, B)
     C = np.full((p.M, p.N), poison(k.out_dtype), STORAGE[k.out_dtype])
-    watched = {"uninitialised": ("C",), "expect": {"C": (want, bound)}}
-    report = _emulate(
-        p,
-        A,
-        B,
-        C,
-        arch,
-        schedule=schedule,
-        sass=sass,
-        samples=samples,
-        engines=engines,
-        **watched,
-        **limits,
-    )
+    expect = {"C": (want, bound)}
+    report = _emulate(p, A, B, C, arch, uninitialised=("C",), expect=expect, **options)
     return Trace(p, report, C, beyond(k, C, want, bound))
 
 
@@ -591,7 +565,7 @@ def _function(module: Any, entry: str, shared_bytes: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _kept_function(module: Any, entry: str, shared_bytes: int) -> Any:
-    """A function with its limit set, looked up once: a module is one object as long as it is kept."""
+    """A function with its limit set, looked up once for each module."""
     return _function(module, entry, shared_bytes)
 
 

@@ -334,8 +334,7 @@ def sliced_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
 
 
 def tensor_clocks(launch: Geometry, gpu: Gpu) -> float:
-    """Clocks of a product on Tensor Cores at their peak: those of the SM with most tiles, and the
-    launch.
+    """Clocks of a product on Tensor Cores at their peak: of the SM with most tiles, and the launch.
 
     A lower bound, no fit: it knows nothing of the copies. It serves where a type has one kernel of
     this kind.
@@ -345,20 +344,20 @@ def tensor_clocks(launch: Geometry, gpu: Gpu) -> float:
     return START_CLOCKS + busiest * bm * bn * launch.K * 2 / gpu.tensor_fp16_flop_per_clock_per_sm
 
 
-def held(launch: Geometry, gpu: Gpu) -> int:
+def resident_blocks(launch: Geometry, gpu: Gpu) -> int:
     """Blocks that an SM holds, from the catalog alone: MIN_BLOCKS, less where another limit binds.
 
     MIN_BLOCKS is what the compiler is told to leave registers for; it may leave more. Of an
     architecture whose limits nobody wrote down it is MIN_BLOCKS.
     """
-    asked = launch.params.get("MIN_BLOCKS", 1)
+    target = launch.params.get("MIN_BLOCKS", 1)
     try:
         limits = gpu.limits
     except UnknownNameError:
-        return asked
-    registers = limits.registers_per_sm // (asked * launch.threads) // 8 * 8
+        return target
+    registers = limits.registers_per_sm // (target * launch.threads) // 8 * 8
     registers = min(registers, limits.max_registers_per_thread)
-    return min(asked, occupancy(limits, launch.threads, registers, launch.shared_bytes).blocks)
+    return min(target, occupancy(limits, launch.threads, registers, launch.shared_bytes).blocks)
 
 
 LOAD_CLOCKS = 1200
@@ -392,9 +391,7 @@ def is_thin(kernel: Kernel) -> bool:
 
 
 def thin_depth(launch: Geometry) -> int:
-    """Steps of k that a block of a thin kernel takes together: a row of B a warp, or what a warp
-    reads of A's.
-    """
+    """Steps of k that a thin kernel's block takes together: a row of B, or A's reads, a warp."""
     if "COLUMNS" in launch.params:
         return WARP * LANE_BYTES // ITEM_BYTES[launch.kernel.dtype]
     return launch.params["WARPS"]
@@ -408,8 +405,7 @@ def thin_passes(launch: Geometry) -> int:
 
 
 def thin_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
-    """Predict a product by thin_rows or thin_columns: each streams one large matrix past a few
-    sums.
+    """Predict a product by thin_rows or thin_columns, which stream one large matrix past few sums.
 
     resident: blocks that an SM holds. A round of r blocks waits once for memory (LOAD_CLOCKS) and
     then takes as long as the slowest of
@@ -459,7 +455,7 @@ def thin_rounds(launch: Geometry, gpu: Gpu, resident: int) -> Rounds:
 
 def thin_clocks(launch: Geometry, gpu: Gpu) -> float:
     """Clocks of `thin_rounds` with as many blocks on an SM as the kernel is compiled for."""
-    return thin_rounds(launch, gpu, held(launch, gpu)).clocks
+    return thin_rounds(launch, gpu, resident_blocks(launch, gpu)).clocks
 
 
 MMA_START = 4900

@@ -1,6 +1,4 @@
-"""What the elements of a matrix are: how they are stored, rounded and filled, and how far a sum may
-err.
-"""
+"""What a matrix's elements are: stored, rounded and filled how, and how far a sum may err."""
 
 from __future__ import annotations
 
@@ -71,7 +69,7 @@ def error_bound(kernel: Kernel | str, A: np.ndarray, B: np.ndarray) -> np.ndarra
     """Largest error that any summation order allows, element by element; it grows with K.
 
     |C - AB| <= g |A||B| with g = n u / (1 - n u), n = K + 1, u the unit roundoff of float32
-    accumulation (four times that for Tensor Cores, which truncate), plus the rounding of the output.
+    accumulation (four times that for Tensor Cores, which truncate), plus the output's rounding.
     Integers: 0. Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
     """
     k = find(kernel)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from typing import Any
 
 from helpers.ladder.kernel import (
     DEPTHS,
@@ -23,8 +24,35 @@ from nogpu.text import without_comments
 # -- shared pieces of entries ------------------------------------------------------------------
 
 INT = {"ELEMENT": "int"}
+ELEMENT = {"bfloat16": "__nv_bfloat16", "float16": "half"}
+"""Of a kernel that is compiled for several types, what its macro ELEMENT is."""
 MOST_CUT = 1 << 20
 """Tiles that a sliced kernel cuts at most, unless a launch says fewer: all of them."""
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """Tile sizes by name, from "BM 128, BN 256"."""
+    return {name: int(size) for name, size in (part.split() for part in text.split(", "))}
+
+
+def _choices(text: str) -> dict[str, tuple[int, ...]]:
+    """What tile sizes may be, from "BM BN: 32 64; BK: 8 16 32"."""
+    parts = [[side.split() for side in part.split(":")] for part in text.split(";")]
+    return {name: tuple(map(int, values)) for names, values in parts for name in names}
+
+
+def _integers(kernel: Kernel, name: str, title: str) -> Kernel:
+    """The same kernel for int32."""
+    int32: dict[str, Any] = {"dtype": "int32", "out_dtype": "int32", "defines": INT}
+    return replace(kernel, name=name, title=title, baseline="none", **int32)
+
+
+def _in_type(kernel: Kernel, dtype: str, **changes: Any) -> Kernel:
+    """A kernel with operands of two bytes, its baseline that of the type."""
+    changes = {"defines": {"ELEMENT": ELEMENT[dtype]}, **changes}
+    baseline = {"bfloat16": "cublas_bf16", "float16": "cublas_fp16"}[dtype]
+    return replace(kernel, dtype=dtype, baseline=baseline, **changes)
+
 
 # -- chapters 04 to 06: one thread, one element of C --------------------------------------------
 
@@ -76,25 +104,9 @@ def _tiled(tile: int) -> Kernel:
 
 _ONE_ELEMENT = (
     _NAIVE,
-    replace(
-        _NAIVE,
-        name="naive_int",
-        title="naive, int32",
-        dtype="int32",
-        out_dtype="int32",
-        defines=INT,
-        baseline="none",
-    ),
+    _integers(_NAIVE, "naive_int", "naive, int32"),
     _COALESCED,
-    replace(
-        _COALESCED,
-        name="coalesced_int",
-        title="coalesced, int32",
-        dtype="int32",
-        out_dtype="int32",
-        defines=INT,
-        baseline="none",
-    ),
+    _integers(_COALESCED, "coalesced_int", "coalesced, int32"),
     _tiled(8),
     _tiled(16),
     _tiled(32),
@@ -173,6 +185,9 @@ _FRAGMENTS_BY_FOUR = (
 )
 
 
+_TWO_STAGES = Rule("STAGES >= 2", "one tile is used while the next arrives")
+
+
 def _shared(buffers: str) -> Rule:
     return Rule(f"{buffers} * 4 * BK * (BM + 4 + BN) <= 49152", _STATIC_SHARED)
 
@@ -183,14 +198,8 @@ _BLOCK_2D = Kernel(
     file="09_block_2d.cu",
     entry="block_2d",
     chapter=9,
-    params={"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8},
-    choices={
-        "BM": (32, 64, 128, 256),
-        "BN": (32, 64, 128, 256),
-        "BK": (4, 8, 16, 32),
-        "TM": (2, 4, 8, 16),
-        "TN": (2, 4, 8, 16),
-    },
+    params=_sizes("BM 128, BN 128, BK 8, TM 8, TN 8"),
+    choices=_choices("BM BN: 32 64 128 256; BK: 4 8 16 32; TM TN: 2 4 8 16"),
     rules=(
         *_EVEN_TILE,
         *_A_BY_ELEMENT,
@@ -234,15 +243,7 @@ _SIMT: tuple[Kernel, ...] = (
         "document S, version 4",
         columns=4,
     ),
-    replace(
-        _tiled(32),
-        name="tiled_int_32",
-        title="shared-memory tile 32x32, int32",
-        dtype="int32",
-        out_dtype="int32",
-        defines=INT,
-        baseline="none",
-    ),
+    _integers(_tiled(32), "tiled_int_32", "shared-memory tile 32x32, int32"),
     replace(
         _tiled(32),
         name="tiled_padded",
@@ -285,13 +286,8 @@ _SIMT: tuple[Kernel, ...] = (
         file="08_block_1d.cu",
         entry="block_1d",
         chapter=8,
-        params={"BM": 64, "BN": 64, "BK": 8, "TM": 8},
-        choices={
-            "BM": (16, 32, 64, 128),
-            "BN": (16, 32, 64, 128),
-            "BK": (4, 8, 16),
-            "TM": (4, 8, 16),
-        },
+        params=_sizes("BM 64, BN 64, BK 8, TM 8"),
+        choices=_choices("BM BN: 16 32 64 128; BK TM: 4 8 16"),
         rules=(
             Rule("BM % TM == 0", "threads split the rows of the tile evenly"),
             Rule("BK * TM == BN", "BM * BN / TM threads copy one element each of BM x BK of A"),
@@ -330,7 +326,7 @@ _SIMT: tuple[Kernel, ...] = (
             *_FRAGMENTS_BY_FOUR,
             *_A_BY_ELEMENT,
             *_B_BY_FOUR,
-            Rule("STAGES >= 2", "one tile is used while the next arrives"),
+            _TWO_STAGES,
             _shared("STAGES"),
         ),
         min_arch="sm_80",
@@ -345,7 +341,7 @@ _WARP_THREADS = "max(1, BM // WM * (BN // WN)) * 32"
 
 
 def _copies_of_b(width: int) -> tuple[Rule, ...]:
-    """B moves `width` floats at a time (4, or 1 where its rows are unaligned): all threads alike."""
+    """B moves `width` floats at a time (4, or 1 where rows are unaligned): all threads alike."""
     along = f"min(BN // {width}, {_WARP_THREADS})"
     reason = f"every thread copies the same part of B, {width} float{'s' * (width > 1)} at a time"
     return (
@@ -368,16 +364,9 @@ _WARP_RULES = (
         "MIN_BLOCKS blocks on an SM leave it",
     ),
 )
-_WARP_CHOICES = {
-    "BM": (32, 64, 128, 256),
-    "BN": (32, 64, 128, 256),
-    "BK": (8, 16, 32),
-    "WM": (32, 64, 128),
-    "WN": (32, 64, 128),
-    "TM": (4, 8, 16),
-    "TN": (4, 8, 16),
-    "MIN_BLOCKS": (1, 2, 4, 8),
-}
+_WARP_CHOICES = _choices(
+    "BM BN: 32 64 128 256; BK: 8 16 32; WM WN: 32 64 128; TM TN: 4 8 16; MIN_BLOCKS: 1 2 4 8"
+)
 _SMALL_WARPS = {"BK": 16, "WM": 32, "WN": 32, "TM": 8, "TN": 4}
 _WARP_TILED: tuple[Kernel, ...] = (
     replace(
@@ -401,16 +390,7 @@ _WARP_TILED: tuple[Kernel, ...] = (
         file="13_warp_tiled.cu",
         entry="warp_tiled",
         chapter=13,
-        params={
-            "BM": 128,
-            "BN": 256,
-            "BK": 8,
-            "WM": 64,
-            "WN": 64,
-            "TM": 16,
-            "TN": 8,
-            "MIN_BLOCKS": 1,
-        },
+        params=_sizes("BM 128, BN 256, BK 8, WM 64, WN 64, TM 16, TN 8, MIN_BLOCKS 1"),
         choices=_WARP_CHOICES,
         rules=(*_WARP_RULES, *_A_BY_FOUR, *_B_BY_FOUR, _shared("2")),
         block=_WARPS,
@@ -424,18 +404,9 @@ _WARP_TILED: tuple[Kernel, ...] = (
         file="14_fp32_best.cu",
         entry="fp32_best",
         chapter=14,
-        params={
-            "BM": 128,
-            "BN": 256,
-            "BK": 8,
-            "WM": 64,
-            "WN": 64,
-            "TM": 16,
-            "TN": 8,
-            "STAGES": 3,
-            "GROUP_M": 8,
-            "MIN_BLOCKS": 1,
-        },
+        params=_sizes(
+            "BM 128, BN 256, BK 8, WM 64, WN 64, TM 16, TN 8, STAGES 3, GROUP_M 8, MIN_BLOCKS 1"
+        ),
         choices={**_WARP_CHOICES, "STAGES": (2, 3, 4), "GROUP_M": (1, 4, 8, 16)},
         rules=(
             *_WARP_RULES,
@@ -443,7 +414,7 @@ _WARP_TILED: tuple[Kernel, ...] = (
             Rule(f"BM % ({_WARP_THREADS} // 8) == 0", "threads copy equally much of A"),
             *_copies_of_b(4),
             *_copies_of_b(1),
-            Rule("STAGES >= 2", "one tile is used while the next arrives"),
+            _TWO_STAGES,
             Rule(
                 "4 * STAGES * BK * (BM + 4 + BN) <= 101376",
                 "a block may have 99 KB of shared memory on every GPU from 8.0 on",
@@ -469,17 +440,7 @@ _WARP_TILED: tuple[Kernel, ...] = (
         file="14_fp32_turing.cu",
         entry="fp32_turing",
         chapter=14,
-        params={
-            "BM": 128,
-            "BN": 128,
-            "BK": 8,
-            "WM": 32,
-            "WN": 64,
-            "TM": 8,
-            "TN": 8,
-            "GROUP_M": 8,
-            "MIN_BLOCKS": 2,
-        },
+        params=_sizes("BM 128, BN 128, BK 8, WM 32, WN 64, TM 8, TN 8, GROUP_M 8, MIN_BLOCKS 2"),
         choices={**_WARP_CHOICES, "GROUP_M": (1, 4, 8, 16)},
         rules=(*_WARP_RULES, *_A_BY_FOUR, *_B_BY_FOUR, _shared("2")),
         block=_WARPS,
@@ -531,24 +492,21 @@ _FP32_SLICED = replace(
 # -- thin products, chapter 16: few rows of A or few columns of B -------------------------------
 
 _A_BLOCK = Rule("WARPS <= 32", "a block holds at most 1024 threads")
-_THIN_SLICES = (1, 2, 4, 8, 16, 32)
+_THIN_SLICES = "1 2 4 8 16 32"
 
 
 def _of_precision(kernel: Kernel, suffix: str) -> Kernel:
-    """The entry of a thin kernel's file for FP32, "_bf16" or "_fp16": A, B and C are of one type."""
+    """The entry of a thin kernel's file for FP32, "_bf16" or "_fp16": A, B, C are of one type."""
     if not suffix:
         return kernel
-    bf16 = suffix == "_bf16"
-    dtype = "bfloat16" if bf16 else "float16"
-    return replace(
+    dtype = "bfloat16" if suffix == "_bf16" else "float16"
+    return _in_type(
         kernel,
+        dtype,
         name=f"{kernel.name}{suffix}",
         title=f"{kernel.title}, {suffix[1:].upper()}",
-        dtype=dtype,
         out_dtype=dtype,
-        defines={"ELEMENT": "__nv_bfloat16" if bf16 else "half"},
-        min_arch="sm_80" if bf16 else "sm_75",
-        baseline=f"cublas{suffix}",
+        min_arch="sm_80" if dtype == "bfloat16" else "sm_75",
     )
 
 
@@ -573,13 +531,10 @@ def _thin_rows(suffix: str) -> Kernel:
         entry="thin_rows",
         chapter=16,
         params={"ROWS": 1, "WARPS": 8, "AHEAD": 8, "MIN_BLOCKS": 2 if suffix else 4, "SLICES": 1},
-        choices={
-            "ROWS": (1, 2, 4, 8) if suffix else (1, 2, 4, 8, 16),
-            "WARPS": (4, 8, 16),
-            "AHEAD": (4, 8),
-            "MIN_BLOCKS": (1, 2, 4),
-            "SLICES": _THIN_SLICES,
-        },
+        choices=_choices(
+            f"ROWS: 1 2 4 8{'' if suffix else ' 16'}; WARPS: 4 8 16; AHEAD: 4 8; "
+            f"MIN_BLOCKS: 1 2 4; SLICES: {_THIN_SLICES}"
+        ),
         rules=(
             Rule("16 % ROWS == 0", "rows of A are read from shared memory in fours"),
             Rule(f"ROWS * {columns} <= 64", "a lane keeps its sums in registers"),
@@ -624,15 +579,11 @@ def _thin_columns(suffix: str) -> Kernel:
         file="16_thin_columns.cu",
         entry="thin_columns",
         chapter=16,
-        params={"ROWS": 4, "COLUMNS": 4, "WARPS": 8, "AHEAD": 2, "MIN_BLOCKS": 2, "SLICES": 1},
-        choices={
-            "ROWS": (1, 2, 4),
-            "COLUMNS": (1, 2, 4, 8, 16),
-            "WARPS": (4, 8),
-            "AHEAD": (1, 2, 4),
-            "MIN_BLOCKS": (1, 2, 4),
-            "SLICES": _THIN_SLICES,
-        },
+        params=_sizes("ROWS 4, COLUMNS 4, WARPS 8, AHEAD 2, MIN_BLOCKS 2, SLICES 1"),
+        choices=_choices(
+            "ROWS: 1 2 4; COLUMNS: 1 2 4 8 16; WARPS: 4 8; AHEAD: 1 2 4; MIN_BLOCKS: 1 2 4; "
+            f"SLICES: {_THIN_SLICES}"
+        ),
         rules=(
             Rule(
                 "4 % ROWS == 0 and 16 % COLUMNS == 0",
@@ -644,7 +595,8 @@ def _thin_columns(suffix: str) -> Kernel:
                 "a chunk is whole turns of what is under way",
             ),
             Rule(
-                f"{size} * COLUMNS * ((16 // COLUMNS if COLUMNS < 4 else 4) * {step} + {16 // size}) <= 49152",
+                f"{size} * COLUMNS * ((16 // COLUMNS if COLUMNS < 4 else 4) * {step} + "
+                f"{16 // size}) <= 49152",
                 _STATIC_SHARED,
             ),
         ),
@@ -721,14 +673,12 @@ def _most_shared(bytes_: str) -> Rule:
     return Rule(f"{bytes_} <= 227 * 1024", "no block has more than 227 KB of shared memory")
 
 
+_EVEN_WARPS = Rule(
+    f"{_MMA_THREADS} % 64 == 0",
+    "with an even number of warps, the rows that a thread copies are swizzled alike",
+)
 _EVEN_STEPS = Rule("BK % 32 == 0", "fragments are read one step ahead, into two sets in turn")
-_MMA_CHOICES = {
-    "BM": (64, 128, 256),
-    "BN": (64, 128, 256),
-    "BK": (16, 32, 64),
-    "WM": (16, 32, 64, 128),
-    "WN": (16, 32, 64, 128),
-}
+_MMA_CHOICES = _choices("BM BN: 64 128 256; BK: 16 32 64; WM WN: 16 32 64 128")
 
 
 def _mma(name: str, title: str, file: str, **changes: object) -> Kernel:
@@ -738,7 +688,7 @@ def _mma(name: str, title: str, file: str, **changes: object) -> Kernel:
         file=file,
         entry=name,
         chapter=18,
-        params={"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 64},
+        params=_sizes("BM 128, BN 128, BK 32, WM 64, WN 64"),
         choices=_MMA_CHOICES,
         rules=(*_MMA_RULES, Rule("2 * BK * (BM + BN) <= 49152", _STATIC_SHARED)),
         block=_WARPS,
@@ -759,7 +709,7 @@ _MMA_PIPELINED = _mma(
     "19_mma_pipelined.cu",
     chapter=19,
     min_arch="sm_80",
-    params={"BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "STAGES": 4, "GROUP_M": 8},
+    params=_sizes("BM 128, BN 256, BK 32, WM 64, WN 64, STAGES 4, GROUP_M 8"),
     choices={
         **_MMA_CHOICES,
         "BK": (32, 64, 128),
@@ -770,11 +720,8 @@ _MMA_PIPELINED = _mma(
         *_MMA_RULES,
         *_XOR_STEPS,
         _EVEN_STEPS,
-        Rule(
-            f"{_MMA_THREADS} % 64 == 0",
-            "with an even number of warps, the rows that a thread copies are swizzled alike",
-        ),
-        Rule("STAGES >= 2", "one tile is used while the next arrives"),
+        _EVEN_WARPS,
+        _TWO_STAGES,
         _most_shared(_RING_OF_TILES),
     ),
     grid=("cdiv(M, BM) * cdiv(N, BN)", "1", "1"),
@@ -787,47 +734,29 @@ _MMA_PIPELINED = _mma(
 def _mma_sliced(dtype: str) -> Kernel:
     """Few tiles and odd edges on Tensor Cores: A, B and C are of one type of two bytes."""
     bf16 = dtype == "bfloat16"
+    defines = {"ELEMENT": ELEMENT[dtype]} if bf16 else {}
     a_lines, b_lines = "max(1, BK // 64)", "max(1, BN // 64)"
-    return replace(
+    return _in_type(
         _MMA_PIPELINED,
+        dtype,
         name="mma_sliced_bf16" if bf16 else "mma_sliced",
         title="mma.sync: slices of K, rows that start anywhere" + (", BF16" if bf16 else ""),
         file="19_mma_sliced.cu",
         entry="mma_sliced",
-        dtype=dtype,
         out_dtype=dtype,
-        defines={"ELEMENT": "__nv_bfloat16"} if bf16 else {},
-        baseline="cublas_bf16" if bf16 else "cublas_fp16",
-        params={
-            "BM": 64,
-            "BN": 64,
-            "BK": 64,
-            "WM": 32,
-            "WN": 32,
-            "STAGES": 4,
-            "GROUP_M": 8,
-            "MIN_BLOCKS": 3,
-            "SLICES": 1,
-        },
-        choices={
-            "BM": (16, 32, 64, 128),
-            "BN": (32, 64, 128),
-            "BK": (32, 64, 128),
-            "WM": (16, 32, 64),
-            "WN": (16, 32, 64),
-            "STAGES": (3, 4, 6),
-            "GROUP_M": (1, 8),
-            "MIN_BLOCKS": (1, 2, 3, 4),
-            "SLICES": (1, 2, 4, 8, 16),
-        },
+        defines=defines,
+        params=_sizes(
+            "BM 64, BN 64, BK 64, WM 32, WN 32, STAGES 4, GROUP_M 8, MIN_BLOCKS 3, SLICES 1"
+        ),
+        choices=_choices(
+            "BM: 16 32 64 128; BN BK: 32 64 128; WM WN: 16 32 64; STAGES: 3 4 6; GROUP_M: 1 8; "
+            "MIN_BLOCKS: 1 2 3 4; SLICES: 1 2 4 8 16"
+        ),
         rules=(
             *_MMA_RULES,
             *_XOR_STEPS,
             _EVEN_STEPS,
-            Rule(
-                f"{_MMA_THREADS} % 64 == 0",
-                "with an even number of warps, the rows that a thread copies are swizzled alike",
-            ),
+            _EVEN_WARPS,
             Rule("STAGES >= 3", "one slot is read, another is filled, one is for edges"),
             Rule(
                 f"(STAGES - 1) * 8 * (BM * {a_lines} + BK * {b_lines}) <= (BM + BN) * BK",
@@ -852,7 +781,8 @@ def _mma_sliced(dtype: str) -> Kernel:
             {"BM": 128, "BN": 64, "MIN_BLOCKS": 2},
             {"BM": 128, "BN": 128, "MIN_BLOCKS": 1},
         ),
-        note="split-K in one launch; the same bits in every run; no copies of matrices with odd rows",
+        note="split-K in one launch; the same bits in every run; "
+        "no copies of matrices with odd rows",
     )
 
 
@@ -883,7 +813,7 @@ _TENSOR: tuple[Kernel, ...] = (
         "WMMA, tiled",
         "17_wmma_tiled.cu",
         chapter=17,
-        params={"BM": 128, "BN": 256, "BK": 32, "WM": 64, "WN": 64, "PAD": 8},
+        params=_sizes("BM 128, BN 256, BK 32, WM 64, WN 64, PAD 8"),
         choices={**_MMA_CHOICES, "BK": (32, 64), "PAD": (8, 16, 24)},
         rules=(
             *_MMA_RULES,
@@ -905,7 +835,7 @@ _TENSOR: tuple[Kernel, ...] = (
         "mma.sync: two buffers, a third tile in registers",
         "19_mma_turing.cu",
         chapter=19,
-        params={"BM": 256, "BN": 128, "BK": 32, "WM": 64, "WN": 64, "MMA_K": 8},
+        params=_sizes("BM 256, BN 128, BK 32, WM 64, WN 64, MMA_K 8"),
         choices={**_MMA_CHOICES, "MMA_K": (8, 16)},
         rules=(
             *_MMA_RULES,
@@ -918,13 +848,11 @@ _TENSOR: tuple[Kernel, ...] = (
         note="runs on a T4; MMA_K=16 is one instruction from compute capability 8.0 on",
     ),
     _MMA_PIPELINED,
-    replace(
+    _in_type(
         _MMA_PIPELINED,
+        "bfloat16",
         name="mma_pipelined_bf16",
         title="mma.sync: a ring of cp.async tiles, BF16",
-        dtype="bfloat16",
-        defines={"ELEMENT": "__nv_bfloat16"},
-        baseline="cublas_bf16",
     ),
     _mma_sliced("float16"),
     _mma_sliced("bfloat16"),
@@ -933,7 +861,6 @@ _TENSOR: tuple[Kernel, ...] = (
 # -- Hopper, chapters 20 to 22 (add here)
 # ---------------------------------------------------------------
 
-_BF16 = {"ELEMENT": "__nv_bfloat16"}
 _WGMMA_N = Rule("BN in (128, 256)", "common/wgmma.cuh holds the shapes n128 and n256")
 _RING = Rule("STAGES >= 2", "one stage is used while another is filled")
 _RING_FITS = Rule(
@@ -982,7 +909,7 @@ _FEW_TILES: tuple[dict[str, int], ...] = (
 """Tiles of hopper_5 and hopper_6 to choose from: where C has few rows, the second block of a
 cluster has none.
 """
-_TILE_CHOICES = {"BM": (64, 128, 192, 256), "BN": (64, 128, 256), "STAGES": (1, 2, 3, 4, 5, 6, 8)}
+_TILE_CHOICES = _choices("BM: 64 128 192 256; BN: 64 128 256; STAGES: 1 2 3 4 5 6 8")
 
 _HOPPER_1 = Kernel(
     name="hopper_1",
@@ -999,7 +926,7 @@ _HOPPER_1 = Kernel(
     tile=("BM", "BN"),
     dtype="bfloat16",
     out_dtype="bfloat16",
-    defines=_BF16,
+    defines={"ELEMENT": ELEMENT["bfloat16"]},
     min_arch="sm_90a",
     baseline="cublas_bf16",
     host="tma",
@@ -1011,7 +938,7 @@ _HOPPER_2 = replace(
     title="a producer warp and a ring of stages",
     file="21_2_ring.cu",
     entry="wgmma_ring",
-    params={"BM": 128, "BN": 128, "STAGES": 3},
+    params=_sizes("BM 128, BN 128, STAGES 3"),
     choices=_TILE_CHOICES,
     rules=(*_ONE_WARPGROUP, _RING, _RING_FITS),
     block=("160", "1", "1"),
@@ -1025,7 +952,7 @@ _HOPPER_3 = replace(
     file="21_3_persistent.cu",
     entry="wgmma_persistent",
     # SMS is no tile size but the SMs to fill: as many blocks start as give each an equal share.
-    params={"BM": 128, "BN": 256, "STAGES": 4, "GROUP_M": 16, "SMS": 132},
+    params=_sizes("BM 128, BN 256, STAGES 4, GROUP_M 16, SMS 132"),
     choices={**_TILE_CHOICES, "GROUP_M": (1, 2, 4, 8, 16, 32)},
     rules=(*_TWO_WARPGROUPS, _RING_FITS),
     block=("384", "1", "1"),
@@ -1043,15 +970,7 @@ _HOPPER_4 = replace(
     file="22_4_cluster.cu",
     entry="wgmma_cluster",
     chapter=22,
-    params={
-        "BM": 128,
-        "BN": 256,
-        "STAGES": 4,
-        "GROUP_M": 8,
-        "CLUSTER_M": 2,
-        "CLUSTER_N": 1,
-        "SMS": 132,
-    },
+    params=_sizes("BM 128, BN 256, STAGES 4, GROUP_M 8, CLUSTER_M 2, CLUSTER_N 1, SMS 132"),
     choices={**_HOPPER_3.choices, "CLUSTER_M": (1, 2, 4), "CLUSTER_N": (1, 2, 4)},
     rules=(*_TWO_WARPGROUPS, *_CLUSTERS, _RING_FITS),
     grid=(
@@ -1095,16 +1014,11 @@ _MMA_TMA = Kernel(
     file="20_mma_tma.cu",
     entry="mma_tma",
     chapter=20,
-    params={"BM": 128, "BN": 256, "WM": 64, "WN": 64, "STAGES": 4, "GROUP_M": 8, "SMS": 132},
-    choices={
-        "BM": (64, 128, 192, 256),
-        "BN": (64, 128, 192, 256),
-        "WM": (16, 32, 64, 128),
-        "WN": (16, 32, 64),
-        "STAGES": (2, 3, 4, 5, 6),
-        "GROUP_M": (1, 4, 8, 16),
-        "SMS": (108, 132, 144),
-    },
+    params=_sizes("BM 128, BN 256, WM 64, WN 64, STAGES 4, GROUP_M 8, SMS 132"),
+    choices=_choices(
+        "BM BN: 64 128 192 256; WM: 16 32 64 128; WN: 16 32 64; STAGES: 2 3 4 5 6; "
+        "GROUP_M: 1 4 8 16; SMS: 108 132 144"
+    ),
     rules=(
         Rule("BM % WM == 0 and BN % WN == 0", "warp tiles must cover the block tile"),
         Rule("BM % 64 == 0 and BN % 64 == 0", "tiles are made of boxes of 64 x 64"),
@@ -1135,14 +1049,8 @@ _HOPPER: tuple[Kernel, ...] = (
     _HOPPER_5,
     _HOPPER_6,
     *(
-        replace(
-            of,
-            name=f"{of.name}_fp16",
-            title=f"{of.title}, FP16",
-            dtype="float16",
-            out_dtype="float16",
-            defines={"ELEMENT": "half"},
-            baseline="cublas_fp16",
+        _in_type(
+            of, "float16", name=f"{of.name}_fp16", title=f"{of.title}, FP16", out_dtype="float16"
         )
         for of in (_HOPPER_5, _HOPPER_6)
     ),

@@ -1,5 +1,4 @@
-"""Copies overlapped with compute: row panels of C over several streams, and what that gains at
-best.
+"""Copies overlapped with compute: row panels of C over several streams, and what that gains.
 
 A panel is a product with fewer rows, so no kernel changes: `panels` cuts the rows, `schedule` says
 in which order the host queues the work, `simulate` what ideal hardware makes of it. Nothing here is
@@ -35,8 +34,7 @@ class Columns(Protocol):
 
 
 def panels(rows: int, count: int, multiple: int = 1) -> tuple[tuple[int, int], ...]:
-    """First row and number of rows of each of `count` panels that together cover 0 to rows - 1
-    once.
+    """First row and number of rows of each of `count` panels that cover 0 to rows - 1 once.
 
     Cuts lie on multiples of `multiple` (the rows of a block's tile, so that no tile is split); the
     panels differ by at most one multiple, and the last one ends where the matrix does.
@@ -81,7 +79,7 @@ class Operation:
 
 
 def schedule(count: int, streams: int) -> tuple[Step, ...]:
-    """The order in which the host queues: B, then for each panel A in, kernel, C out, stream i % S."""
+    """What the host queues, in order: B, then for each panel A in, kernel, C out, stream i % S."""
     if count < 1 or streams < 1:
         raise ConfigError(f"{count=} panels, {streams=}: each must be at least 1")
     steps = [Step("B", 0, 0)]
@@ -103,7 +101,7 @@ def simulate(
     """
     total, engine, stream = sum(rows), dict[str, float](), dict[int, float]()
     done: dict[tuple[str, int], float] = {}
-    found = []
+    operations = []
     for step in steps:
         needs = {"kernel": (("B", 0), ("A", step.panel)), "C": (("kernel", step.panel),)}
         ready = 0.0
@@ -118,8 +116,8 @@ def simulate(
         end = start + share * ms[step.what]
         engine[ENGINE[step.what]] = stream[step.stream] = end
         done[step.what, 0 if step.what == "B" else step.panel] = end
-        found.append(Operation(step.what, step.panel, step.stream, start, end))
-    return tuple(found)
+        operations.append(Operation(step.what, step.panel, step.stream, start, end))
+    return tuple(operations)
 
 
 def makespan(operations: Iterable[Operation]) -> float:
@@ -133,9 +131,7 @@ def bound(ms: Mapping[str, float]) -> float:
 
 
 def parts(operations: Iterable[Operation]) -> dict[str, float]:
-    """Milliseconds spent on each of STEPS: the `ms` of `simulate`, from the operations of a serial
-    run.
-    """
+    """Milliseconds of each of STEPS, the `ms` of `simulate`, from a serial run's operations."""
     spent = dict.fromkeys(STEPS, 0.0)
     for operation in operations:
         spent[operation.what] += operation.end_ms - operation.start_ms
@@ -150,12 +146,12 @@ def busy(operations: Iterable[Operation]) -> tuple[Operation, ...]:
     of two streams may in truth share the GPU for a while; then this draws one after the other.)
     """
     last: dict[str, float] = {}
-    found = []
+    spans = []
     for o in sorted(operations, key=lambda o: (o.end_ms, o.start_ms)):
         start = min(o.end_ms, max(o.start_ms, last.get(ENGINE[o.what], 0.0)))
         last[ENGINE[o.what]] = o.end_ms
-        found.append(Operation(o.what, o.panel, o.stream, start, o.end_ms))
-    return tuple(found)
+        spans.append(Operation(o.what, o.panel, o.stream, start, o.end_ms))
+    return tuple(spans)
 
 
 def lanes(operations: Iterable[Operation], group: str) -> list[dict[str, Any]]:
@@ -228,8 +224,7 @@ def variants(rows: int, multiple: int) -> tuple[Variant, ...]:
 
 
 def crossover(rate_gflops: float, link_gbs: float, itemsize: int = 4) -> float:
-    """Columns N from which computing a panel takes longer than copying it in: N = itemsize F / (2
-    W).
+    """Columns N from which a panel takes longer to compute than to copy in: N = itemsize F / (2 W).
 
     A panel of m rows takes 2 m N K / F to compute and itemsize m K / W to copy; m and K cancel.
     rate_gflops: F in GFLOP/s. link_gbs: W, of the link, in GB/s.

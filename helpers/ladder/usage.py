@@ -1,6 +1,4 @@
-"""What a compiled kernel of the ladder uses: registers, spills, shared memory, instructions of its
-loop.
-"""
+"""What a compiled kernel uses: registers, spills, shared memory, instructions of its loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a notebook of the book is made of: its cells, its addresses, its first cell, and `start` for that.
+"""What a notebook of the book is made of: its cells, addresses, first cell, and `start` for that.
 
 The tool that makes notebooks of chapters is tools/notebooks; a notebook imports nothing of it.
 

@@ -19,7 +19,7 @@ def say(text: str) -> str:
 
 
 def written(text: str) -> str:
-    """A text as an expression of Python: a literal, or `say` of it where numbers are glued in it."""
+    """A text as an expression of Python: a literal, or `say` of it where numbers are glued in."""
     return f"say({_template(text)!r}).markdown" if OPEN in text else repr(text)
 
 
@@ -84,8 +84,8 @@ def glued_names(source: str) -> list[str]:
             continue
         for keyword in node.keywords:  # glue(gain=...), and glue(**anything)
             names.append((re.escape(keyword.arg) if keyword.arg else r"\w+") + LEAF)
-        for given in node.args[:1]:
-            match given:
+        for argument in node.args[:1]:
+            match argument:
                 case ast.Constant(value=str(name)):
                     names.append(re.escape(name) + LEAF)
                 case ast.JoinedStr(values=values):

@@ -1,6 +1,4 @@
-"""How every notebook begins: a line that says what to do, and the cell that on Colab fetches the
-code.
-"""
+"""How every notebook begins: what to do, and the cell that fetches the code on Colab."""
 
 from __future__ import annotations
 
@@ -56,8 +54,8 @@ A server that knows no filters sends everything, and what is away is away from t
 IMPORTS = "import importlib.util, os, shutil, subprocess, sys"
 
 TITLE = (
-    "#@title Run all (Ctrl+F9): this fetches the book on Colab. With a GPU kernels are timed on it, "
-    "without one they are emulated"
+    "#@title Run all (Ctrl+F9): this fetches the book on Colab. With a GPU kernels are timed on "
+    "it, without one they are emulated"
 )
 
 SETUP = """\

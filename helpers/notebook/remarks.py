@@ -13,7 +13,7 @@ from helpers.notebook.pieces import HIDDEN, inline
 
 @dataclass(frozen=True)
 class Remark:
-    """One thing to say of a kernel. good: None where it is neither; block: a text of several lines."""
+    """One thing to say of a kernel. good: None where neither; block: a text of several lines."""
 
     text: str
     good: bool | None = None
@@ -30,9 +30,7 @@ def as_text(remarks: Iterable[Remark]) -> str:
 
 
 def as_html(remarks: Iterable[Remark], ok: bool, label: str, head: str = "", foot: str = "") -> str:
-    """The same as a list in a group with this label, between two lines of words; what signs and
-    colours say is said in words too.
-    """
+    """A labelled group: the list between two lines of words, signs and colours said in words."""
     items = "".join(_item(s) for s in remarks)
     above, below = (f'<p style="margin:.2em 0">{inline(t)}</p>' if t else "" for t in (head, foot))
     return (

@@ -33,7 +33,7 @@ def start() -> None:
         print("Installing the CUDA compiler (NVRTC), which this runtime lacks ...", flush=True)
         _install(compiler_wheels())
         importlib.invalidate_caches()
-    for line in told():
+    for line in machine_lines():
         print(line)
 
 
@@ -42,7 +42,7 @@ def on_colab() -> bool:
     return "COLAB_RELEASE_TAG" in os.environ
 
 
-def told() -> list[str]:
+def machine_lines() -> list[str]:
     """What runs kernels and compiles them here, where times come from, and what does not fit."""
     from helpers.ladder import fitting
     from nogpu import device, toolchain
@@ -51,8 +51,9 @@ def told() -> list[str]:
     compiled = f", compiled by {toolchain.compiler()}," if toolchain.available() else ""
     if not compiled and gpu is None and toolchain.stored():
         lines = [
-            "No GPU here, and no compiler: the book's own kernels run in the emulator, from PTX that is "
-            "stored, and times are replayed from the record. A kernel that you change needs a compiler."
+            "No GPU here, and no compiler: the book's own kernels run in the emulator, from PTX "
+            "that is stored, and times are replayed from the record. A kernel that you change "
+            "needs a compiler."
         ]
     elif not compiled:
         where = f"GPU: {gpu.name}" if gpu else "No GPU here"
@@ -74,10 +75,10 @@ def _install(wheels: list[str]) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except subprocess.CalledProcessError as failed:
-        said = (failed.stderr or "").strip().splitlines()[-3:]
+        lines = (failed.stderr or "").strip().splitlines()[-3:]
         raise ToolchainError(
-            "the compiler's wheels could not be installed, and without a compiler no kernel runs. pip "
-            "says:\n" + "\n".join(said) + "\nCheck the network, then run this cell again."
+            "the compiler's wheels could not be installed, and without a compiler no kernel runs. "
+            "pip says:\n" + "\n".join(lines) + "\nCheck the network, then run this cell again."
         ) from None
 
 

@@ -13,10 +13,10 @@ from helpers.notebook.pieces import Html, Markdown, inline
 from helpers.page.claims import holds
 from helpers.page.costing import costs_table, on_your_gpu
 from helpers.page.gluing import NAME, format_glued, glue, glued, say
+from helpers.page.kernel_tables import counters_table, loads_table, mix_table, resources_table
 from helpers.page.listings import new_lines, show_kernel
 from helpers.page.notes import evidence, provenance, stall_note, tuned_note
 from helpers.page.quizzes import quiz
-from helpers.page.ready import counters_table, loads_table, mix_table, resources_table
 from helpers.page.tables import table
 
 __all__ = [

@@ -35,8 +35,7 @@ def costs_table(
     gpu: str | Gpu | None = None,
     caption: str = "",
 ) -> Html:
-    """What each resource alone would take in ms, a row a kernel: the largest is the bound, and
-    named.
+    """What each resource alone would take in ms, a row a kernel: the largest is the bound.
 
     names: kernels of the catalog, or Bounds. gpu: a key of `device.GPUS`; default the GPU at hand,
     or the H200. Beside it the measured time and the bound's share of it, where somebody measured
@@ -62,12 +61,13 @@ def costs_table(
         }
         rows.append(row)
     first, pipes = every[0], {b.pipe for b in every}
-    whose = list(dict.fromkeys(b.whose for b in every if b.measured))
-    note = f"Measured: {'; '.join(whose)}." if whose else "Predicted; nobody measured it there."
+    records = list(dict.fromkeys(b.whose for b in every if b.measured))
+    note = f"Measured: {'; '.join(records)}." if records else "Predicted; nobody measured it there."
     return table(
         rows,
         caption=caption
-        or f"What each resource alone would take in ms at {shape_text(*first.size)} on {first.gpu.name}, at the boost clock.",
+        or f"What each resource alone would take in ms at {shape_text(*first.size)} on "
+        f"{first.gpu.name}, at the boost clock.",
         headers={
             costs.L1: "L1, shared",
             costs.L2: "L2, together",
@@ -153,7 +153,10 @@ def _after(card: Gpu, b: Bounds, after: str, size: tuple[int, int, int]) -> str:
         )
     still = f"The next rung, `{after}`, leaves this bound where it is"
     if waits > 1.02:
-        return f"{still}; it waits less for its loads, and may be {number(waits)} times as fast for that."
+        return (
+            f"{still}; it waits less for its loads, and may be {number(waits)} times as fast for "
+            "that."
+        )
     return (
         f"{still}, and by its machine code a warp waits no less: these counts cannot tell what it "
         "gains there, if anything."

@@ -1,5 +1,4 @@
-"""Quizzes and listings that a page writes as directives: from their lines to what quiz() and
-show_kernel() take.
+"""Quizzes and listings that a page writes as directives: their lines for quiz() and show_kernel().
 
 The book's build (book/_ext/book_directives.py), the exporter of notebooks and the tests read them
 by these functions, so that a page means the same everywhere.
@@ -16,9 +15,7 @@ from nogpu.errors import ConfigError, near_matches
 
 
 class DirectiveTextError(ConfigError):
-    """What a directive holds and may not. line: of its body, counted from 0; -1 is the opening
-    line.
-    """
+    """What a directive holds and may not. line: of its body, from 0; -1 is the opening line."""
 
     def __init__(self, message: str, line: int = -1) -> None:
         super().__init__(message)
@@ -27,7 +24,7 @@ class DirectiveTextError(ConfigError):
 
 @dataclass(frozen=True)
 class Question:
-    """A quiz as a page writes it: options with their reasons, in order, and those that are right."""
+    """A quiz as a page writes it: options with their reasons, in order, and the right ones."""
 
     question: str
     options: Mapping[str, str]
@@ -66,21 +63,21 @@ def read_quiz(question: str, body: Sequence[str]) -> Question:
     question = question.strip()
     if not question:
         raise DirectiveTextError(f"a quiz without a question. {QUIZ_FORM}")
-    found: list[tuple[int, str, bool, list[str]]] = []
+    in_order: list[tuple[int, str, bool, list[str]]] = []
     for at, line in enumerate(body):
         if not line.strip():
             continue
         option = re.fullmatch(r"[-*] \[([ xX])\] +(\S.*)", line.rstrip())
         if option:
-            found.append((at, option[2].strip(), option[1] != " ", []))
-        elif found and line[:2] == "  ":
-            found[-1][3].append(line.strip())
+            in_order.append((at, option[2].strip(), option[1] != " ", []))
+        elif in_order and line[:2] == "  ":
+            in_order[-1][3].append(line.strip())
         else:
             raise DirectiveTextError(
                 f"{line.strip()!r} is no option and no reason below one. {QUIZ_FORM}", at
             )
     options: dict[str, str] = {}
-    for at, text, _, why in found:
+    for at, text, _, why in in_order:
         if text in options:
             raise DirectiveTextError(f"the option {text!r} stands twice; each stands once", at)
         if not why:
@@ -90,11 +87,11 @@ def read_quiz(question: str, body: Sequence[str]) -> Question:
         raise DirectiveTextError(
             f"the quiz {question!r} has {len(options)} options; give at least two. {QUIZ_FORM}"
         )
-    answer = tuple(text for _, text, right, _ in found if right)
+    answer = tuple(text for _, text, right, _ in in_order if right)
     if not answer or len(answer) == len(options):
-        told = "no option" if not answer else "every option"
+        count = "no option" if not answer else "every option"
         raise DirectiveTextError(
-            f"{told} of the quiz {question!r} is marked [x]; mark those that are right"
+            f"{count} of the quiz {question!r} is marked [x]; mark those that are right"
         )
     return Question(question, options, answer)
 
@@ -112,13 +109,12 @@ class Listing:
     @property
     def call(self) -> str:
         """The call that shows it, as Python."""
-        given = "".join(f", {name}={value!r}" for name, value in self.keywords.items())
-        return f"show_kernel({self.kernel!r}{given})"
+        keywords = "".join(f", {name}={value!r}" for name, value in self.keywords.items())
+        return f"show_kernel({self.kernel!r}{keywords})"
 
 
 def read_kernel(kernel: str, body: Sequence[str]) -> Listing:
-    """The listing of a directive. kernel: what stands after `{kernel}`; body: its options, one a
-    line.
+    """The listing of a directive. kernel: what follows `{kernel}`; body: its options, a line each.
 
     The kernel itself is looked up by show_kernel(). Raises DirectiveTextError, with the line, for
     an option that there is not, one without a value or with one too many, and for anything but
@@ -147,8 +143,8 @@ def read_kernel(kernel: str, body: Sequence[str]) -> Listing:
         if name in keywords and name != "mark":
             raise DirectiveTextError(f":{name}: stands twice; give it once", at)
         if (name == "folded") == bool(value):
-            wrong = f"takes no value, got {value!r}" if value else "needs a value"
-            raise DirectiveTextError(f":{name}: {wrong}", at)
+            fault = f"takes no value, got {value!r}" if value else "needs a value"
+            raise DirectiveTextError(f":{name}: {fault}", at)
         if name == "folded":
             keywords[name] = True
         elif name == "lines":
@@ -164,9 +160,7 @@ def read_kernel(kernel: str, body: Sequence[str]) -> Listing:
 
 
 def opened(line: str) -> tuple[str, str] | None:
-    """Name and title of a quiz or listing that an opening line such as `{quiz} Why?` begins; else
-    None.
-    """
+    """Name and title of what an opening line such as `{quiz} Why?` begins, or None."""
     match = re.fullmatch(r"(?::{3,})?\{(quiz|kernel)\}[ \t]*(.*)", line.strip())
     return (match[1], match[2]) if match else None
 

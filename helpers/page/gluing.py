@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from helpers.notebook.pieces import Markdown, python_value
-from helpers.page.leaves_of import Leaf, leaves
+from helpers.page.glue_values import Leaf, leaves
 from nogpu.errors import ConfigError, UnknownNameError, near_matches
 
 _glued: dict[str, Any] = {}
@@ -41,19 +41,20 @@ def glue(name: str = "", value: Any = _NOTHING, /, **values: Any) -> None:
     them for {glue:text}; an exported notebook shows the same text by `say`. Raises ConfigError on a
     bad name or value.
     """
-    given = {name: value, **values} if value is not _NOTHING or name else values
-    if not given or any(one is _NOTHING for one in given.values()):
+    objects = {name: value, **values} if value is not _NOTHING or name else values
+    if not objects or any(one is _NOTHING for one in objects.values()):
         raise ConfigError("glue() takes a name and its value, or glue(name=value, ...)")
-    kept: dict[str, Leaf] = {}
-    for start, one in given.items():
+    glued_now: dict[str, Leaf] = {}
+    for start, one in objects.items():
         if not NAME.fullmatch(start):
             raise ConfigError(
-                f"name={start!r}: name a glued value like a Python variable, or `pair.naive.4096.ms`"
+                f"name={start!r}: name a glued value like a Python variable, or "
+                "`pair.naive.4096.ms`"
             )
-        kept |= _leaf_or_leaves(start, one)
-    _glued.update(kept)
+        glued_now |= _leaf_or_leaves(start, one)
+    _glued.update(glued_now)
     if _in_ipython() and find_spec("myst_nb"):  # on Colab say() reads the dictionary
-        for leaf, one in kept.items():
+        for leaf, one in glued_now.items():
             _store(leaf, one)
 
 
@@ -75,18 +76,18 @@ def _leaf_or_leaves(name: str, value: Any) -> dict[str, Leaf]:
     value = python_value(value)
     if isinstance(value, (bool, int, float, str)):
         return {name: value}
-    found = {f"{name}.{path}": leaf for path, leaf in leaves(value).items()}
-    if not found:
+    parts = {f"{name}.{path}": leaf for path, leaf in leaves(value).items()}
+    if not parts:
         raise ConfigError(
-            f"glue({name!r}) got a {type(value).__name__}; give a number or words, or what has such "
-            "leaves: a mapping, a dataclass, a Measurement, a Trace or Resources"
+            f"glue({name!r}) got a {type(value).__name__}; give a number or words, or what has "
+            "such leaves: a mapping, a dataclass, a Measurement, a Trace or Resources"
         )
-    if len(found) > MOST:
+    if len(parts) > MOST:
         raise ConfigError(
-            f"glue({name!r}) would store {len(found)} values and {MOST} are the most: glue the part "
-            "that the text shows"
+            f"glue({name!r}) would store {len(parts)} values and {MOST} are the most: glue the "
+            "part that the text shows"
         )
-    return found
+    return parts
 
 
 def glued(name: str) -> Any:

@@ -29,8 +29,8 @@ def _source(kernel: Any) -> tuple[str, str]:
             files = [p.relative_to(KERNELS).as_posix() for p in KERNELS.rglob("*.c*")]
             raise UnknownNameError(f"kernels/ has no file {name!r}. {near_matches(name, files)}")
         return path.relative_to(KERNELS).as_posix(), path.read_text(encoding="utf-8")
-    found = find(name)
-    return found.file, found.source
+    known = find(name)
+    return known.file, known.source
 
 
 def new_lines(source: str, before: str) -> set[int]:
@@ -81,7 +81,8 @@ def _slice(
             hits = [i for i in range(start, high + 1) if end in lines[i - 1]]
             if not hits:
                 raise DataError(
-                    f"{what}={wanted}: no line of the source, from {start} to {high}, contains {end!r}"
+                    f"{what}={wanted}: no line of the source, from {start} to {high}, contains "
+                    f"{end!r}"
                 )
             ends.append(hits[0])
         else:

@@ -1,5 +1,4 @@
-"""Sliders that run a kernel: the chosen tile compiled and timed on a GPU, or counted in the
-emulator.
+"""Sliders that run a kernel: the chosen tile, compiled and timed on a GPU or emulated.
 
     from helpers import live
     live.tile("tiled_32")
@@ -58,9 +57,9 @@ def bar_name(kernel: Kernel) -> str:
 
 def broken(kernel: Kernel, size: int) -> str:
     """Which rule a tile breaks and why, in words; empty for a legal one."""
-    said = f"{words(kernel)} is not legal and is not run. It breaks the rule "
+    message = f"{words(kernel)} is not legal and is not run. It breaks the rule "
     rules = broken_rules(kernel, size, size, size)
-    return f"{said}`{rules[0].expr}`: {rules[0].reason}." if rules else ""
+    return f"{message}`{rules[0].expr}`: {rules[0].reason}." if rules else ""
 
 
 def paragraph(text: str, role: str = "") -> str:
@@ -70,8 +69,8 @@ def paragraph(text: str, role: str = "") -> str:
 
 def failure(kernel: Kernel, error: BaseException) -> str:
     """HTML of what went wrong, in the error's own words (a CompileError holds the compiler's)."""
-    said = paragraph(f"{words(kernel)} did not run ({type(error).__name__}).")
-    return f'{said}<pre style="white-space:pre-wrap">{html.escape(str(error))}</pre>'
+    message = paragraph(f"{words(kernel)} did not run ({type(error).__name__}).")
+    return f'{message}<pre style="white-space:pre-wrap">{html.escape(str(error))}</pre>'
 
 
 def able(kernel: Kernel) -> bool:
@@ -93,29 +92,28 @@ def promise(kernel: Kernel) -> Html:
     text = f"When you run this page in Jupyter or Colab, {sliders}: "
     if kernel.host == "plain":
         text += (
-            "a GPU compiles and times the tile that you choose, and without one the emulator counts "
-            "its memory accesses."
+            "a GPU compiles and times the tile that you choose, and without one the emulator "
+            "counts its memory accesses."
         )
     else:
         text = (
             f"When you run this page on {needs(kernel)}, {sliders}: it compiles and times the tile "
-            "that you choose. Elsewhere there are no sliders, and trace() runs the kernel in the emulator."
+            "that you choose. Elsewhere there are no sliders, and trace() runs the kernel in the "
+            "emulator."
         )
     return Html(paragraph(text), text)
 
 
 def verdict(t: Trace, arch: str = "") -> str:
-    """What the emulator found, in words. arch: which GPU the tile needs, where that is worth
-    saying.
-    """
-    said = f"{words(t.plan.kernel)} on {t.plan.M}x{t.plan.N}x{t.plan.K}, one block"
-    said += f", compiled for {arch}, whose SM has the shared memory: " if arch else ": "
+    """What the emulator found, in words. arch: the GPU that the tile needs, if worth saying."""
+    message = f"{words(t.plan.kernel)} on {t.plan.M}x{t.plan.N}x{t.plan.K}, one block"
+    message += f", compiled for {arch}, whose SM has the shared memory: " if arch else ": "
     if not t.ok:
-        return said + f"{t.wrong} wrong elements of C, {len(t.report.findings)} kinds of fault."
+        return message + f"{t.wrong} wrong elements of C, {len(t.report.findings)} kinds of fault."
     if not t.wavefronts:
-        return said + "the result is right."
+        return message + "the result is right."
     per = t.multiply_adds / t.wavefronts
-    return said + f"{per:.2f} multiply-adds for each wavefront of shared memory."
+    return message + f"{per:.2f} multiply-adds for each wavefront of shared memory."
 
 
 def trace_rows(t: Trace) -> list[dict[str, Any]]:
@@ -133,12 +131,12 @@ def emulated(kernel: Kernel) -> str:
     m, n, k = whole_tiles(kernel)
     arch = roomy_arch(kernel)
     t = trace(kernel, m, n, k, arch=arch)
-    found = "".join(f"<pre>{html.escape(str(f))}</pre>" for f in t.report.findings[:5])
+    findings = "".join(f"<pre>{html.escape(str(f))}</pre>" for f in t.report.findings[:5])
     caption = f"{kernel.name} with {words(kernel)}, counted in the emulator."
     counts = table(trace_rows(t), caption=caption).html
     picture = plots.tile_diagram(kernel, 2 * m, 2 * n, k, step=1)._repr_html_()
-    said = verdict(t, arch if arch != kernel.min_arch else "")
-    return paragraph(said) + found + counts + picture
+    message = verdict(t, arch if arch != kernel.min_arch else "")
+    return paragraph(message) + findings + counts + picture
 
 
 def timed(kernel: Kernel, size: int) -> tuple[dict[str, Any], Measurement]:
@@ -156,12 +154,12 @@ def timed(kernel: Kernel, size: int) -> tuple[dict[str, Any], Measurement]:
 def times(default: Kernel, size: int, rows: Sequence[Mapping[str, Any]], m: Measurement) -> str:
     """HTML of the tiles timed so far: the last in words, bars beside the record, the roofline."""
     last = rows[-1]
-    said = f"{last['kernel']} at {size}: {last['ms']:.3f} ms, {last['gflops']:,.0f} GFLOP/s."
+    message = f"{last['kernel']} at {size}: {last['ms']:.3f} ms, {last['gflops']:,.0f} GFLOP/s."
     known: list[Measurement] = []
     with suppress(DataError):  # nothing recorded at this size: the bars stand alone
         known.append(measure(default.name, size, gpu=DEFAULT_GPU))
-        said += f" The bar of {default.name} is the recorded default, {words(default)}."
-    parts = [paragraph(said), plots.bars([*rows, *known])._repr_html_()]
+        message += f" The bar of {default.name} is the recorded default, {words(default)}."
+    parts = [paragraph(message), plots.bars([*rows, *known])._repr_html_()]
     with suppress(ConfigError):  # a GPU whose driver does not tell its clocks has no roofs
         roofs = replace(m, rows=())  # says which GPU's
         roofline = plots.roofline(

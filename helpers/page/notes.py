@@ -45,7 +45,8 @@ def tuned_note(kernel: Kernel | str, size: int = 4096, gpu: str = DEFAULT_GPU) -
     if best["gain"] is None:
         return Markdown(f"{timed}, none is faster than the one used here.")
     return Markdown(
-        f"{timed}, the best has {changed}: {best['gain']:.2f} times as fast as the one used here{share}."
+        f"{timed}, the best has {changed}: {best['gain']:.2f} times as fast as the one used "
+        f"here{share}."
     )
 
 
@@ -82,34 +83,34 @@ def stall_note(kernels: Sequence[str], gpu: str = DEFAULT_GPU) -> Html | None:
     As the last line of a cell it shows the table or nothing, so the text around it must not need
     it.
     """
-    found = stalls(kernels, gpu=gpu)
-    if not found:
+    recorded = stalls(kernels, gpu=gpu)
+    if not recorded:
         return None
     rows = []
-    for row in found:
-        told = {
+    for row in recorded:
+        waits = {
             words: sum(row["waits"].get(r, 0.0) for r in named) for words, named in REASONS.items()
         }
         unused = () if on_tensor_cores(row["kernel"]) else ("tensor_percent",)
         busy = {words: None if n in unused else row.get(n) for words, n in BUSY.items()}
         rows.append(
             {"kernel": row["kernel"], **busy,
-             "warps a scheduler": row["warps"], **told,
-             "other reasons": sum(row["waits"].values()) - sum(told.values())}
+             "warps a scheduler": row["warps"], **waits,
+             "other reasons": sum(row["waits"].values()) - sum(waits.values())}
         )  # fmt: skip
     order = [
         name
         for name in rows[0]
         if name == "kernel" or max((row[name] or 0.0) for row in rows) >= 0.5
     ]
-    record, size = load(gpu), found[0]["m"]
+    record, size = load(gpu), recorded[0]["m"]
     return table(
         rows,
         columns=order,
         turned=True,
-        caption=f"At {size}: how busy units of the SM are, then what a warp does, in percent of its time: it "
-        "issues, or waits for the thing named. Read by ncu; a warp that waits costs nothing while "
-        "another one issues.",
+        caption=f"At {size}: how busy units of the SM are, then what a warp does, in percent of "
+        "its time: it issues, or waits for the thing named. Read by ncu; a warp that waits costs "
+        "nothing while another one issues.",
         formats=dict.fromkeys(order[1:], ".1f"),
         note=record.label([e for e in record.data["stalls"] if e["kernel"] in kernels]),
     )
@@ -131,13 +132,13 @@ def evidence(of: str, otherwise: str = "") -> Html | Markdown | None:
     }
     if of not in tables:
         raise UnknownNameError(f"there is no evidence {of!r}. {near_matches(of, tables)}")
-    found = tables[of]()
-    if found is None:
+    record = tables[of]()
+    if record is None:
         return Markdown(otherwise) if otherwise else None
     return table(
-        found.rows,
-        caption=found.caption,
-        headers=found.headers,
-        formats=found.formats,
-        note=found.note,
+        record.rows,
+        caption=record.caption,
+        headers=record.headers,
+        formats=record.formats,
+        note=record.note,
     )

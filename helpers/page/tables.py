@@ -90,8 +90,8 @@ def table(
     records = _records(rows)
     known = list(dict.fromkeys(name for row in records for name in row))
     chosen = list(columns) if columns is not None else known
-    for given in (chosen, headers or {}, formats or {}):
-        unknown = [name for name in given if name not in known]
+    for mapping in (chosen, headers or {}, formats or {}):
+        unknown = [name for name in mapping if name not in known]
         if unknown and records:
             raise DataError(
                 f"the table has no column {unknown[0]!r}. {near_matches(unknown[0], known)}"

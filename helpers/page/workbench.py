@@ -51,14 +51,13 @@ _SHOWN = 6  # findings that are written out
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What running a kernel said, in order: compiled, right, clean, what it asked of memory, how
-    fast.
+    """What running a kernel showed, in order: compiled, right, clean, its memory, how fast.
 
     facts: the same as data. Shown as HTML in a notebook, as text elsewhere.
     """
 
     facts: Judged | Tried
-    said: tuple[Remark, ...]
+    remarks: tuple[Remark, ...]
     parts: tuple[Any, ...] = ()
 
     @property
@@ -83,17 +82,17 @@ class Verdict:
 
     @cached_property
     def times(self) -> pandas.DataFrame:
-        """Times of yours, the book's kernel and cuBLAS as a pandas DataFrame; empty without a GPU."""
+        """Times of yours, the book's kernel and cuBLAS as a DataFrame; empty without a GPU."""
         import pandas as pd
 
         timed = self.facts.timed if isinstance(self.facts, Judged) else None
         return pd.DataFrame(timed.rows() if timed else [])
 
     def __repr__(self) -> str:
-        return "\n".join([as_text(self.said), *(f"\n{part!r}" for part in self.parts)])
+        return "\n".join([as_text(self.remarks), *(f"\n{part!r}" for part in self.parts)])
 
     def _repr_html_(self) -> str:
-        head = as_html(self.said, self.ok, "What was found of your kernel")
+        head = as_html(self.remarks, self.ok, "What was found of your kernel")
         return head + "".join(str(part._repr_html_()) for part in self.parts)
 
 
@@ -142,7 +141,8 @@ def mine(
             )
         if tiles:
             raise ConfigError(
-                f"{', '.join(tiles)}: tile sizes belong to a rung; give macros as defines={dict(tiles)}"
+                f"{', '.join(tiles)}: tile sizes belong to a rung; give macros as "
+                f"defines={dict(tiles)}"
             )
         assert grid is not None and block is not None and args is not None
         return of_program(
@@ -151,11 +151,11 @@ def mine(
                 defines=defines, arch=arch, backend=backend, seconds=seconds,
             )
         )  # fmt: skip
-    given = [name for name, value in launch.items() if value is not None]
-    if given:
+    options = [name for name, value in launch.items() if value is not None]
+    if options:
         raise ConfigError(
             f"{kernel if isinstance(kernel, str) else kernel.name} brings its own launch: leave "
-            f"{', '.join(given)} out, or leave the rung out and give entry={entry or 'name'!r}"
+            f"{', '.join(options)} out, or leave the rung out and give entry={entry or 'name'!r}"
         )
     k = find(kernel).with_params(**tiles)
     return of_rung(judging.judge(source, k, size=size, backend=backend, seconds=seconds))
@@ -166,22 +166,24 @@ def mine(
 
 def of_rung(j: Judged) -> Verdict:
     """The words of a text in place of a rung's kernel."""
-    said = [*_compiled(j)]
+    remarks = [*_compiled(j)]
     if isinstance(j.fault, CompileError | ConfigError | ToolchainError) and not j.cases:
-        return Verdict(j, tuple(said))
+        return Verdict(j, tuple(remarks))
     if j.fault is not None:
-        said.append(Remark(f"The emulator does not run it: {j.fault}", None if j.cases else False))
-    said += [*_results(j), *_findings(j.findings)]
+        remarks.append(
+            Remark(f"The emulator does not run it: {j.fault}", None if j.cases else False)
+        )
+    remarks += [*_results(j), *_findings(j.findings)]
     if j.lost:
-        said.append(Remark(j.lost, False))
-    said += _time(j)
+        remarks.append(Remark(j.lost, False))
+    remarks += _time(j)
     parts: list[Any] = []
     if j.counted:
         parts.append(memory(*j.counted))
         parts.append(_folded("Line by line", by_line(j.counted[0].report)))
     if j.timed:
         parts.append(_bars(j.rival.kernel, j.timed))
-    return Verdict(j, tuple(said), tuple(parts))
+    return Verdict(j, tuple(remarks), tuple(parts))
 
 
 def _compiled(j: Judged) -> Iterator[Remark]:
@@ -232,31 +234,33 @@ def _results(j: Judged) -> Iterator[Remark]:
     for where in dict.fromkeys(case.where for case in j.cases):
         cases = [case for case in j.cases if case.where == where]
         place = "in the emulator" if where == "emulator" else f"on the {where}"
-        wrong = next((case for case in cases if not case.right), None)
-        if wrong is None:
+        failed = next((case for case in cases if not case.right), None)
+        if failed is None:
             yield Remark(
                 f"right {place} at {', '.join(_shape(c.shape) for c in cases)} (MxNxK)", True
             )
             continue
-        head = f"wrong {place} at {_shape(wrong.shape)} (MxNxK)"
-        by = next((f for f in wrong.findings if f.kind == "wrong-result"), None)
+        head = f"wrong {place} at {_shape(failed.shape)} (MxNxK)"
+        by = next((f for f in failed.findings if f.kind == "wrong-result"), None)
         if by is None:
-            yield Remark(f"{head}: {wrong.first or f'{wrong.wrong} elements of C differ'}", False)
+            yield Remark(
+                f"{head}: {failed.first or f'{failed.wrong_elements} elements of C differ'}", False
+            )
         else:
             code = f"{by.line:4d} | {by.text.strip()}" if by.text.strip() else ""
             yield Remark(f"{head}, line {by.line}: {by.message}", False, code)
 
 
-def _findings(found: Sequence[Finding], clean: str = "") -> Iterator[Remark]:
-    for f in found[:_SHOWN]:
+def _findings(findings: Sequence[Finding], clean: str = "") -> Iterator[Remark]:
+    for f in findings[:_SHOWN]:
         times = f" ({f.count} times)" if f.count > 1 else ""
         code = f"{f.line:4d} | {f.text.strip()}" if f.text.strip() else ""
         if f.other_line and f.other_line != f.line:
             code += f"\n{f.other_line:4d} | {f.other_text.strip()}"
         yield Remark(f"line {f.line}, {f.kind}{times}: {f.message}", False, code)
-    if len(found) > _SHOWN:
-        yield Remark(f"{len(found) - _SHOWN} more findings: `verdict.findings` holds all", False)
-    if not found and clean:
+    if len(findings) > _SHOWN:
+        yield Remark(f"{len(findings) - _SHOWN} more findings: `verdict.findings` holds all", False)
+    if not findings and clean:
         yield Remark(clean, True)
 
 
@@ -378,18 +382,19 @@ def of_program(t: Tried) -> Verdict:
         return Verdict(t, (_refused(t.fault),))
     if isinstance(t.fault, ToolchainError):
         return Verdict(t, (Remark(f"it was not compiled: {t.fault}", False),))
-    said = [Remark(_built(t), True)]
+    remarks = [Remark(_built(t), True)]
     if t.left_out:
-        said.append(
+        remarks.append(
             Remark(
-                f"left out, since only the host runs it: {t.left_out.removeprefix('not compiled: ')}"
+                "left out, since only the host runs it: "
+                f"{t.left_out.removeprefix('not compiled: ')}"
             )
         )
     if t.fault is not None:
-        said.append(Remark(f"it did not run: {t.fault}", False))
+        remarks.append(Remark(f"it did not run: {t.fault}", False))
     if t.refused:
-        said.append(Remark(f"the emulator does not run it: {t.refused}"))
-    wrong = [f for f in t.report.findings if f.kind == "wrong-result"] if t.report else []
+        remarks.append(Remark(f"the emulator does not run it: {t.refused}"))
+    differ = [f for f in t.report.findings if f.kind == "wrong-result"] if t.report else []
     other = [f for f in t.report.findings if f.kind != "wrong-result"] if t.report else []
     if t.where:
         place = (
@@ -397,22 +402,22 @@ def of_program(t: Tried) -> Verdict:
             if t.where == "emulator"
             else f"on the {t.where}; the arrays hold its results"
         )
-        said.append(Remark(f"ran {place}"))
+        remarks.append(Remark(f"ran {place}"))
     clean = "nothing found: no race, every access in bounds" if t.report and t.fault is None else ""
-    said += [*_findings(wrong), *_findings(other, clean)]
-    said += [Remark(f"on the {t.where}: {words}", False) for words in t.wrong]
+    remarks += [*_findings(differ), *_findings(other, clean)]
+    remarks += [Remark(f"on the {t.where}: {words}", False) for words in t.differs]
     if t.lost:
-        said.append(Remark(t.lost, False))
+        remarks.append(Remark(t.lost, False))
     if t.ms:
-        said.append(
+        remarks.append(
             Remark(f"{t.ms.median:.4g} ms a launch on the {t.where} ({t.ms.count} launches)")
         )
     elif t.untimed:
-        said.append(Remark(f"not timed: {t.untimed}"))
+        remarks.append(Remark(f"not timed: {t.untimed}"))
     if t.report and t.report.output:
-        said.append(Remark("it printed:", None, t.report.output.rstrip("\n")))
+        remarks.append(Remark("it printed:", None, t.report.output.rstrip("\n")))
     lines = by_line(t.report) if t.report else None
-    return Verdict(t, tuple(said), (lines,) if lines else ())
+    return Verdict(t, tuple(remarks), (lines,) if lines else ())
 
 
 def _built(t: Tried) -> str:
@@ -420,7 +425,10 @@ def _built(t: Tried) -> str:
     if t.resources is None:
         return f"{head}; registers and spills are not known here"
     r = t.resources
-    return f"{head}: {r.registers} registers a thread, {_spills(r)}, {r.shared_bytes:,} bytes of static shared memory"
+    return (
+        f"{head}: {r.registers} registers a thread, {_spills(r)}, {r.shared_bytes:,} bytes of "
+        "static shared memory"
+    )
 
 
 def _report(facts: Judged | Tried) -> Report | None:
@@ -433,8 +441,7 @@ def _report(facts: Judged | Tried) -> Report | None:
 
 
 def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = None) -> Any:
-    """What `%%cuda LINE` over BODY does; names: the notebook's, in which values of the line are
-    looked up.
+    """What `%%cuda LINE` over BODY does; names: the notebook's, for values of the line.
 
     A body without code stands for the book's own text of that rung. A name of `TAKERS` is theirs,
     but for one with arrays of the reader's own. Lines are counted as in the cell. Raises
@@ -451,8 +458,8 @@ def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = No
         return taken
     if _PYTHON.search(body) and "__global__" not in body:
         raise ConfigError(
-            f"%%cuda {head}: this cell holds Python. Without its first line it runs as Python; a cell of "
-            "%%cuda holds CUDA C++ alone"
+            f"%%cuda {head}: this cell holds Python. Without its first line it runs as Python; a "
+            "cell of %%cuda holds CUDA C++ alone"
         )
     empty = not without_comments(body).strip()
     if (head in catalog or head in cores) and "args" not in options:
@@ -466,12 +473,14 @@ def cell_magic(line: str, body: str, names: MutableMapping[str, Any] | None = No
         verdict = mine(f"\n{body.rstrip()}\n", entry=head, **options)
     elif re.fullmatch(r"lab\d+", head):
         raise UnknownKernelError(
-            f"%%cuda {head}: no such lab was begun here; run the first cell of its notebook, then this one"
+            f"%%cuda {head}: no such lab was begun here; run the first cell of its notebook, then "
+            "this one"
         )
     else:
         raise UnknownKernelError(
-            f"%%cuda {head or '(nothing)'}: name a rung first, as in `%%cuda tiled_32 TILE=16`, or a kernel "
-            f"of your own with grid=, block= and args=. {near_matches(head, [*catalog, *cores])}"
+            f"%%cuda {head or '(nothing)'}: name a rung first, as in `%%cuda tiled_32 TILE=16`, or "
+            "a kernel of your own with grid=, block= and args=. "
+            f"{near_matches(head, [*catalog, *cores])}"
         )
     space["verdict"] = verdict
     return verdict

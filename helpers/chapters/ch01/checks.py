@@ -30,7 +30,7 @@ def requests(answer: object) -> Check:
         tolerance=0,
         what="number of requests",
         hint="Count the warps of one block, rounded up, and multiply by the blocks.",
-        wrong={
+        mistakes={
             cdiv(block, WARP): "that is the number for one block",
             right + 1: "no thread is left over: 10 blocks of 100 are 1000",
             cdiv(n, WARP): "a warp does not cross the end of its block",
@@ -51,7 +51,7 @@ def peak(answer: object) -> Check:
         right,
         what="peak",
         unit="TFLOP/s",
-        wrong={
+        mistakes={
             right / 2: "a multiply-add is two operations",
             right * 1e3: "that is GFLOP/s",
             right * 1e12: "that is FLOP/s",
@@ -69,7 +69,7 @@ def fits(answer: object) -> Check:
         tolerance=0,
         what="blocks an SM",
         hint="Divide what the SM has by what a block takes, of threads and of registers.",
-        wrong={
+        mistakes={
             2: "that is the limit by threads; count the registers too",
             **dict.fromkeys((by_registers, 1.3, 1.33, 1.333), "blocks are whole: round down"),
         },

@@ -13,10 +13,11 @@ from nogpu.device import gpu as find_gpu
 from nogpu.emulator.observe.counts import BANKS
 from nogpu.errors import DataError
 
+IDLE = Mark("no element", VERMILION, 0.35, VERMILION, "////", lw=0)
+"""Of threads behind the end of a vector."""
 
-def vector_blocks(
-    n: int, block: int, *, thread: tuple[int, int] = (0, 0), caption: str | None = None
-) -> Figure:
+
+def vector_blocks(n: int, block: int, *, thread: tuple[int, int] = (0, 0)) -> Figure:
     """A vector of n elements cut into blocks of so many threads, and the number i of one thread.
 
     thread: (blockIdx.x, threadIdx.x) of the one that is marked. Raises DataError for an empty
@@ -42,15 +43,14 @@ def vector_blocks(
             x = 1 + j * block * edge
             used = min(block, n - j * block)
             mine = j == b
-            canvas.rect(x, top, used * edge, tall, fill=BLUE if mine else GREY,
-                        alpha=0.5 if mine else 0.18, edge=None)  # fmt: skip
+            fill, alpha = (BLUE, 0.5) if mine else (GREY, 0.18)
+            canvas.rect(x, top, used * edge, tall, fill=fill, alpha=alpha, edge=None)
             if used < block:
-                canvas.rect(x + used * edge, top, (block - used) * edge, tall, fill=VERMILION,
-                            alpha=0.35, edge=VERMILION, lw=0, hatch="////")  # fmt: skip
+                canvas.marked(x + used * edge, top, (block - used) * edge, tall, IDLE)
             canvas.rect(x, top, block * edge, tall, lw=1.1)
             words = f"block {j}" if block * edge > text_width("block 00", at.font) else str(j)
             if block * edge > text_width(words, at.font):
-                canvas.text(x + used * edge / 2, top + tall / 2, words, size=at.font, ha="center")
+                canvas.centred(x, top, used * edge, tall, words, size=at.font)
             first = str(j * block)
             if block * edge > text_width(first, small) + 6:
                 canvas.text(x, top + tall + 9, first, size=small)
@@ -59,8 +59,7 @@ def vector_blocks(
         if total > n:
             x = 1.0 if at.narrow else at.width / 2
             y += 17 * at.narrow
-            canvas.rect(x, y - 5, 13, 10, fill=VERMILION, alpha=0.35, edge=VERMILION, lw=0,
-                        hatch="////")  # fmt: skip
+            canvas.marked(x, y - 5, 13, 10, IDLE)
             canvas.text(x + 19, y, f"{total - n} threads have none", size=small)
         # the marked thread and its neighbours
         y += 26
@@ -71,11 +70,11 @@ def vector_blocks(
         y += 12
         for k, x in enumerate(shown):
             mine = x == t
-            canvas.rect(left + k * cell, y, cell, 44, fill=BLUE if mine else None, alpha=0.5,
-                        edge=None if not mine else BLUE, lw=1.6)  # fmt: skip
+            u = left + k * cell
+            if mine:
+                canvas.rect(u, y, cell, 44, fill=BLUE, alpha=0.5, edge=BLUE, lw=1.6)
             for row, value in enumerate((x, b * block + x)):
-                canvas.text(left + (k + 0.5) * cell, y + 12 + 21 * row, str(value), size=at.font,
-                            ha="center", weight="bold" if mine else "normal")  # fmt: skip
+                canvas.centred(u, y + 2 + 21 * row, cell, 20, value, size=at.font, bold=mine)
         for row, name in enumerate(names):
             canvas.text(1, y + 12 + 21 * row, name, size=small)
             canvas.text(at.width - cell / 2, y + 12 + 21 * row, "…", size=at.font, ha="center")
@@ -91,17 +90,15 @@ def vector_blocks(
         f"side: block 0 begins at element 0, each next one {block} further.{idle} "
         f"Thread {t} of block {b} has i = {b} times {block} plus {t} = {i}."
     )
-    if caption is None:
-        caption = (
-            f"{blocks} blocks of {block} threads over {n:,} elements. Thread {t} of block {b} is "
-            f"number {i} of the grid."
-        )
+    caption = (
+        f"{blocks} blocks of {block} threads over {n:,} elements. Thread {t} of block {b} is "
+        f"number {i} of the grid."
+    )
     return both(draw, alt, caption)
 
 
-def streaming_multiprocessor(gpu: str | Gpu = "h200", *, caption: str | None = None) -> Figure:
-    """One SM: its schedulers, each with warp places, registers and FP32 lanes; what they share
-    below.
+def streaming_multiprocessor(gpu: str | Gpu = "h200") -> Figure:
+    """One SM: its schedulers, each with warp places, registers and FP32 lanes, and what they share.
 
     Everything an SM has more than one of is drawn as often as it is there, and counted in the
     device table: lanes, warp places, bytes. Source of the parts: NVIDIA's architecture whitepapers
@@ -119,42 +116,30 @@ def streaming_multiprocessor(gpu: str | Gpu = "h200", *, caption: str | None = N
         Mark("FP32 lane", fill=VERMILION, alpha=0.4, edge=VERMILION),
     )
 
-    def part(canvas: Canvas, x: float, y: float, w: float, number_: int) -> float:
+    def part(canvas: Canvas, x: float, y: float, w: float, i: int) -> float:
+        """Scheduler i and what it has; returns the y below it."""
         at = canvas.at
-        inside, left = w - 12, x + 6
-        top = y
-        y = canvas.lines(
-            left, y + 12, f"scheduler {number_}", width=inside, size=at.font, weight="bold"
-        )
-        y = (
-            canvas.lines(
-                left,
-                y + at.small + 6,
-                "issues one instruction a clock",
-                width=inside,
-                size=at.small,
-            )
-            + 12
-        )
-        columns = 8
-        step = inside / columns
-        for i in range(places):
-            canvas.rect(left + i % columns * step, y + i // columns * 9, step - 2, 7, fill=GREEN,
-                        alpha=0.35, edge=GREEN, lw=0.7)  # fmt: skip
-        y += -(-places // columns) * 9 + 8
-        y = canvas.lines(left, y + 2, f"{places} warp places", width=inside, size=at.small) + 10
+        inside, left, top = w - 12, x + 6, y
+
+        def small(y: float, words: str) -> float:
+            return canvas.lines(left, y, words, width=inside, size=at.small)
+
+        def eights(y: float, count: int, mark: Mark, words: str) -> float:
+            for i in range(count):
+                u, v = left + i % 8 * (inside / 8), y + i // 8 * 9
+                canvas.marked(u, v, inside / 8 - 2, 7, mark, lw=0.7)
+            return small(y + -(-count // 8) * 9 + 10, words)
+
+        name = f"scheduler {i}"
+        y = canvas.lines(left, y + 12, name, width=inside, size=at.font, weight="bold")
+        y = small(y + at.small + 6, "issues one instruction a clock") + 12
+        y = eights(y, places, marks[0], f"{places} warp places") + 10
         words = f"registers, {bytes_text(registers)}"
         lines = wrap(words, at.small, inside - 8)
         tall = 12 + len(lines) * (at.small + 4)
         canvas.rect(left, y, inside, tall, fill=BLUE, alpha=0.2, edge=BLUE)
         canvas.lines(left + 4, y + 6 + at.small / 2 + 2, words, width=inside - 8, size=at.small)
-        y += tall + 8
-        step = inside / 8
-        for i in range(lanes):
-            canvas.rect(left + i % 8 * step, y + i // 8 * 9, step - 2, 7, fill=VERMILION, alpha=0.4,
-                        edge=VERMILION, lw=0.7)  # fmt: skip
-        y += -(-lanes // 8) * 9 + 8
-        y = canvas.lines(left, y + 2, f"{lanes} FP32 lanes", width=inside, size=at.small) + 12
+        y = eights(y + tall + 8, lanes, marks[1], f"{lanes} FP32 lanes") + 12
         canvas.rect(x, top, w, y - top, lw=1.2)
         return y
 
@@ -169,7 +154,10 @@ def streaming_multiprocessor(gpu: str | Gpu = "h200", *, caption: str | None = N
             for i in range(across):
                 low = max(low, part(canvas, 1 + i * (w + gap), y, w, row * across + i))
             y = low + gap
-        words = f"L1 and shared memory, {BANKS} banks: a wavefront of {BANKS} words {often}, for all four"
+        words = (
+            f"L1 and shared memory, {BANKS} banks: a wavefront of {BANKS} words {often}, for all "
+            "four"
+        )
         lines = wrap(words, at.font, at.width - 20)
         tall = 16 + len(lines) * (at.font + 4)
         canvas.rect(1, y, at.width - 2, tall, fill=GREEN, alpha=0.16, edge=GREEN, lw=1.4)
@@ -180,21 +168,20 @@ def streaming_multiprocessor(gpu: str | Gpu = "h200", *, caption: str | None = N
         return canvas.end(y + 26)
 
     alt = (
-        f"One SM of {card.name}: {SCHEDULERS} schedulers side by side. Each issues one instruction a "
-        f"clock and has {places} places for warps, {bytes_text(registers)} of registers and {lanes} "
-        f"FP32 lanes, on which a multiply-add of a warp takes {counted(clocks, 'clock')}. Below them L1 "
-        f"and shared memory with {BANKS} banks, a wavefront {often}, which all four share, and the way "
-        "to L2 and DRAM."
+        f"One SM of {card.name}: {SCHEDULERS} schedulers side by side. Each issues one instruction "
+        f"a clock and has {places} places for warps, {bytes_text(registers)} of registers and "
+        f"{lanes} FP32 lanes, on which a multiply-add of a warp takes {counted(clocks, 'clock')}. "
+        f"Below them L1 and shared memory with {BANKS} banks, a wavefront {often}, which all four "
+        "share, and the way to L2 and DRAM."
     )
-    if caption is None:
-        caption = (
-            f"One of the {card.sms} SMs of {card.name}. A scheduler picks one of its warps in each clock; "
-            f"a multiply-add of that warp takes its FP32 lanes {counted(clocks, 'clock')}."
-        )
+    caption = (
+        f"One of the {card.sms} SMs of {card.name}. A scheduler picks one of its warps in each "
+        f"clock; a multiply-add of that warp takes its FP32 lanes {counted(clocks, 'clock')}."
+    )
     return both(draw, alt, caption)
 
 
-def memory_hierarchy(gpu: str | Gpu = "h200", *, caption: str | None = None) -> Figure:
+def memory_hierarchy(gpu: str | Gpu = "h200") -> Figure:
     """The memories of a GPU from registers to DRAM: size, who sees them, and known bandwidths.
 
     Sizes and the DRAM bandwidth are the specification's; shared memory's bandwidth is 32 banks of
@@ -205,14 +192,18 @@ def memory_hierarchy(gpu: str | Gpu = "h200", *, caption: str | None = None) -> 
     registers = lim.registers_per_sm * WORD
     shared_rate = BANKS * WORD * card.sms * card.boost_mhz / 1e3
     levels = [
-        ("registers", "one thread", f"{bytes_text(registers)} an SM, {bytes_text(registers * card.sms)} in all", ""),
+        ("registers", "one thread", f"{bytes_text(registers)} an SM, "
+        f"{bytes_text(registers * card.sms)} in all", ""),
         (
             "shared memory", "one block",
-            f"up to {bytes_text(lim.shared_per_sm)} an SM, {bytes_text(lim.shared_per_sm * card.sms)} in all",
+            f"up to {bytes_text(lim.shared_per_sm)} an SM, "
+            f"{bytes_text(lim.shared_per_sm * card.sms)} in all",
             f"{number(shared_rate)} GB/s",
         ),
         ("L2 cache", "the whole GPU", bytes_text(card.l2_bytes), ""),
-        ("global memory (DRAM)", "the whole GPU", bytes_text(card.memory_bytes), f"{number(card.bandwidth_gbs)} GB/s"),
+        ("global memory (DRAM)", "the whole "
+        "GPU", bytes_text(card.memory_bytes), f"{number(card.bandwidth_gbs)} "
+        "GB/s"),
     ]  # fmt: skip
 
     def draw(at: Column) -> Canvas:
@@ -252,6 +243,5 @@ def memory_hierarchy(gpu: str | Gpu = "h200", *, caption: str | None = None) -> 
         )
         + f". Shared memory delivers {number(ratio)} times as many bytes a second as DRAM."
     )
-    if caption is None:
-        caption = f"{card.name}, {card.sms} SMs. Sizes and DRAM bandwidth: {card.source}."
+    caption = f"{card.name}, {card.sms} SMs. Sizes and DRAM bandwidth: {card.source}."
     return both(draw, alt, caption)

@@ -20,7 +20,7 @@ def rate(answer: object) -> Check:
         right,
         what="rate",
         unit="TFLOP/s",
-        wrong={right * 1e3: "that is GFLOP/s", right / 2: "a multiply-add is two operations"},
+        mistakes={right * 1e3: "that is GFLOP/s", right / 2: "a multiply-add is two operations"},
     )
 
 
@@ -34,7 +34,7 @@ def shortest(answer: object) -> Check:
         tolerance=0.02,
         what="shortest time",
         unit="ms",
-        wrong={
+        mistakes={
             right / 2: "a multiply-add is two operations",
             right / 1e3: "that is in seconds",
             5: "that is the report; compute what the peak allows",
@@ -77,7 +77,7 @@ def summary(answer: Callable[[list[float]], Any]) -> Iterator[Check]:
             median,
             what=f"median of {shown}",
             hint="Sort, then take the middle.",
-            wrong={float(np.mean(times)): "that is the mean, which one slow run pulls away"},
+            mistakes={float(np.mean(times)): "that is the mean, which one slow run pulls away"},
         )
         right = _ranges(times)
         nearest = min(right, key=lambda value: abs(value - _float(got[1])))
@@ -85,9 +85,9 @@ def summary(answer: Callable[[list[float]], Any]) -> Iterator[Check]:
             got[1],
             nearest,
             what=f"interquartile range of {shown}",
-            hint="A quarter of the times lie below the first quartile, and a quarter above the third. "
-            "Subtract the first from the third.",
-            wrong={
+            hint="A quarter of the times lie below the first quartile, and a quarter above the "
+            "third. Subtract the first from the third.",
+            mistakes={
                 float(max(times) - min(times)): "that is the whole range, outliers included",
                 right[0] / median: "that is the range over the median; return the range itself",
                 right[0] / 2: "that is half of the range",

@@ -10,7 +10,7 @@ from helpers.wording import number
 from nogpu.errors import DataError
 
 
-def returns_at_once(kernel_ms: float, *, caption: str | None = None) -> Figure:
+def returns_at_once(kernel_ms: float) -> Figure:
     """CPU and GPU over time around one launch, and the three spans that one may take for its time.
 
     kernel_ms: how long the kernel runs, in ms; the delays of launching and waiting are drawn to no
@@ -41,19 +41,14 @@ def returns_at_once(kernel_ms: float, *, caption: str | None = None) -> Figure:
             return left + share * span
 
         canvas.text(0, y + 11, "CPU", size=at.font, weight="bold")
-        canvas.rect(x(0), y, ask * span, 22, fill=BLUE, alpha=0.4, edge=BLUE)
-        canvas.text(
-            x(ask / 2), y + 11, "launch", size=at.small if not at.narrow else at.tiny, ha="center"
-        )
-        canvas.rect(
-            x(ask), y, (back - ask) * span, 22, fill=GREY, alpha=0.15, edge=GREY, hatch="////"
-        )
+        canvas.marked(x(0), y, ask * span, 22, marks[0])
+        size = at.tiny if at.narrow else at.small
+        canvas.text(x(ask / 2), y + 11, "launch", size=size, ha="center")
+        canvas.marked(x(ask), y, (back - ask) * span, 22, marks[1])
         cpu = y + 22
         y += 48
         canvas.text(0, y + 11, "GPU", size=at.font, weight="bold")
-        canvas.rect(
-            x(start), y, (end - start) * span, 22, fill=VERMILION, alpha=0.4, edge=VERMILION
-        )
+        canvas.marked(x(start), y, (end - start) * span, 22, marks[2])
         canvas.text(x((start + end) / 2), y + 11, "kernel", size=at.small, ha="center")
         canvas.arrow(x(ask), cpu, x(start), y)
         canvas.arrow(x(end), y, x(back), cpu)
@@ -65,11 +60,11 @@ def returns_at_once(kernel_ms: float, *, caption: str | None = None) -> Figure:
         return canvas.end(y - 4)
 
     alt = (
-        "Two lines over time. The CPU launches the kernel and its call returns at once; then it waits. "
-        f"The GPU begins a little later and runs the kernel for {number(kernel_ms)} ms; a little after "
-        "its end the CPU knows. A clock of the CPU without waiting sees the launch alone; with waiting it "
-        "sees launch, kernel and delays; two events on the GPU see the kernel alone."
+        "Two lines over time. The CPU launches the kernel and its call returns at once; then it "
+        f"waits. The GPU begins a little later and runs the kernel for {number(kernel_ms)} ms; a "
+        "little after its end the CPU knows. A clock of the CPU without waiting sees the launch "
+        "alone; with waiting it sees launch, kernel and delays; two events on the GPU see the "
+        "kernel alone."
     )
-    if caption is None:
-        caption = "One launch, and three ways to time it. Launch and delays are drawn to no scale."
+    caption = "One launch, and three ways to time it. Launch and delays are drawn to no scale."
     return both(draw, alt, caption)

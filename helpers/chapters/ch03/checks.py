@@ -7,23 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from helpers.page.exercises import Check, close_to, exercise, same_array
+from helpers.page.exercises import Check, close_to, exercise, number, same_array
 
-
-@exercise("03.1", kind="number")
-def address(answer: object) -> Check:
-    """Flat index of element (3, 2) of a 5x7 row-major matrix."""
-    return close_to(
-        answer,
-        23,
-        tolerance=0,
-        what="index",
-        wrong={
-            13: "that is column-major",
-            17: "a row has 7 elements, not 5",
-            24: "count from zero: the first element has index 0",
-        },
-    )
+number(
+    "03.1",
+    "Flat index of element (3, 2) of a 5x7 row-major matrix",
+    23,
+    tolerance=0,
+    what="index",
+    mistakes={
+        13: "that is column-major",
+        17: "a row has 7 elements, not 5",
+        24: "count from zero: the first element has index 0",
+    },
+)
 
 
 def _one_term(got: Any, a: np.ndarray, b: np.ndarray) -> bool:
@@ -108,12 +105,12 @@ def _by_columns(k: int, reads: int, whole: list[str]) -> Check:
             got=f"{whole[0]}, which adds up over k by itself",
             hint="Take one k at a time, and add its M x N products to C.",
         )
-    told = (
+    hint = (
         "There is no loop over k."
         if reads < k
         else "More than one loop: multiply the whole column by the whole row at once."
     )
-    return Check(k <= reads <= 6 * k + 6, what, got=f"{reads} reads of a part", hint=told)
+    return Check(k <= reads <= 6 * k + 6, what, got=f"{reads} reads of a part", hint=hint)
 
 
 SETS, LINE = 64, 64
@@ -142,9 +139,7 @@ def _sets(n: int) -> int:
 
 
 def _mistake(answers: Mapping[int, Any]) -> str:
-    """The hint for the one mistake that counts as these answers do at every size; empty if none
-    does.
-    """
+    """The hint for the one mistake that counts as these answers do at every size; empty if none."""
     for taken, hint in MISTAKES:
         counted = {n: len({taken(n, r) for r in range(n)}) for n in answers}
         if all(np.ndim(got) == 0 and got == counted[n] for n, got in answers.items()):

@@ -19,12 +19,13 @@ _ORDERS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def loop_orders(*, caption: str | None = None) -> Figure:
-    """Which way the inner loop of the orders ijk, ikj and jki walks through A, B and C (row-major)."""
+def loop_orders() -> Figure:
+    """Which way the inner loop of the orders ijk, ikj and jki walks through row-major A, B, C."""
     cells, cell = 5, 15.0
     side, mid = cells * cell, 2.5 * cell
     words = {"row": "along a row", "column": "down a column", "stays": "stays"}
     stride = {"row": "1 element", "column": "a whole row", "stays": "none"}
+    touched = {"row": (0, 2, cells, 1), "column": (2, 0, 1, cells), "stays": (2, 2, 1, 1)}
     colours = {"row": GREEN, "column": VERMILION, "stays": BLUE}
 
     def draw(at: Column) -> Canvas:
@@ -48,17 +49,9 @@ def loop_orders(*, caption: str | None = None) -> Figure:
                 canvas.text(
                     x + side / 2, y - 9, f"{matrix}[{rows}, {cols}]", size=small, ha="center"
                 )
-                hot = {
-                    "row": (0, 2, cells, 1), "column": (2, 0, 1, cells), "stays": (2, 2, 1, 1)
-                }[walk]  # fmt: skip
-                u, v, across, down = (cell * part for part in hot)
+                u, v, across, down = (cell * part for part in touched[walk])
                 canvas.rect(x + u, y + v, across, down, fill=colours[walk], alpha=0.45, edge=None)
-                steps = [cell * i for i in range(cells + 1)]
-                canvas.segments(
-                    [(x, y + z, x + side, y + z) for z in steps]
-                    + [(x + z, y, x + z, y + side) for z in steps],
-                    lw=0.5,
-                )
+                canvas.grid(x, y, (cells, cells), (cell, cell), lw=0.5)
                 if walk == "row":
                     canvas.arrow(x + 3, y + mid, x + side - 3, y + mid, lw=1.6)
                 elif walk == "column":
@@ -71,18 +64,18 @@ def loop_orders(*, caption: str | None = None) -> Figure:
                 canvas.text(x + side / 2, low, f"stride: {stride[walk]}", size=tiny, ha="center")
         return canvas.end(len(_ORDERS) * pitch + 8)
 
-    told = [
+    parts = [
         f"{order}: " + join([f"{matrix} {words[walk]}" for matrix, walk in walks.items()])
         for order, walks in _ORDERS.items()
     ]
     alt = (
         "Which way the inner loop walks through the row-major matrices. "
-        + "; ".join(told)
-        + ". Walking along a row touches neighbours in memory; down a column skips a whole row each time."
+        + "; ".join(parts)
+        + ". Walking along a row touches neighbours in memory; down a column skips a whole row "
+        "each time."
     )
-    if caption is None:
-        caption = (
-            "One step of the inner loop, for three loop orders. Arrows show which way it walks; "
-            "a dot means that the element stays."
-        )
+    caption = (
+        "One step of the inner loop, for three loop orders. Arrows show which way it walks; "
+        "a dot means that the element stays."
+    )
     return both(draw, alt, caption)

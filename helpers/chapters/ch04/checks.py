@@ -35,9 +35,10 @@ def cover(answer: object) -> Check:
         tolerance=0,
         what="number of blocks",
         hint="Count the blocks that cover 1000 rows, those that cover 300 columns, and multiply.",
-        wrong={
+        mistakes={
             18 * 62: "rounding down leaves rows and columns without a thread",
-            1172: "round up in each direction, then multiply: a block is 16 x 16, not 256 loose threads",
+            1172: "round up in each direction, then multiply: a block is 16 x 16, not 256 loose "
+            "threads",
             1000 * 300: "that is the number of threads",
             19 + 63: "the grid is 19 by 63 blocks",
         },
@@ -66,7 +67,7 @@ def floor(answer: object) -> Check:
         max(by_bytes, by_flop),
         what="time",
         unit="ms",
-        wrong={
+        mistakes={
             by_flop: "that is the floor of the arithmetic; the other one is higher",
             by_bytes + by_flop: "the two may overlap: the larger one is the floor",
             max(by_bytes, by_flop) / 1e3: "that is in seconds",

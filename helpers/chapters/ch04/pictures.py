@@ -13,7 +13,7 @@ from helpers.ladder.kernel import Geometry
 from nogpu.device import WARP
 
 
-def thread_hierarchy(p: Geometry, *, caption: str | None = None) -> Figure:
+def thread_hierarchy(p: Geometry) -> Figure:
     """A launch from the grid to a warp's lanes: blocks of the grid, threads of a block by warp.
 
     Blocks and threads are drawn where their elements of C lie: where the grid's x counts rows of C,
@@ -43,17 +43,15 @@ def thread_hierarchy(p: Geometry, *, caption: str | None = None) -> Figure:
         canvas.text(left, 8, words, size=title, weight="bold")
         for i in range(shown_y):
             for j in range(shown_x):
-                chosen = i == 0 and j == 0
-                canvas.rect(
-                    left + j * edge, top + i * edge, edge - 2, edge - 2,
-                    fill=BLUE if chosen else GREY, alpha=0.5 if chosen else 0.18, lw=1.4 if chosen else 0.7,
-                )  # fmt: skip
+                fill, alpha, lw = (GREY, 0.18, 0.7) if i or j else (BLUE, 0.5, 1.4)
+                x, y = left + j * edge, top + i * edge
+                canvas.rect(x, y, edge - 2, edge - 2, fill=fill, alpha=alpha, lw=lw)
         low = top + grid_h
         if shown_x < across or shown_y < along_y:
             canvas.text(left, low + 8, f"{shown_y} × {shown_x} of them drawn", size=tiny)
             low += at.tiny + 3
-        canvas.text(left, low + 8, "x runs down, y to the right" if down else "x runs to the right",
-                    size=tiny)  # fmt: skip
+        words = "x runs down, y to the right" if down else "x runs to the right"
+        canvas.text(left, low + 8, words, size=tiny)
         low += 8
         words = f"block: {bx} × {by}{f' × {bz}' if bz > 1 else ''} = {threads} threads"
         from_x, from_y = left + edge - 2, top + edge - 2
@@ -71,11 +69,9 @@ def thread_hierarchy(p: Geometry, *, caption: str | None = None) -> Figure:
                 at_x, at_y, wide, high = t % line_of, t // line_of, count, 1
                 if down:
                     at_x, at_y, wide, high = at_y, at_x, 1, min(count, max(0, shown_rows - at_x))
-                canvas.rect(
-                    bx0 + at_x * cell, top + at_y * cell, wide * cell, high * cell,
-                    fill=(BLUE, VERMILION, GREEN, PURPLE)[warp % 4], alpha=0.9 if warp == 0 else 0.35,
-                    edge=None,
-                )  # fmt: skip
+                fill, alpha = (BLUE, VERMILION, GREEN, PURPLE)[warp % 4], 0.35 if warp else 0.9
+                x, y, w, h = (cell * n for n in (at_x, at_y, wide, high))
+                canvas.rect(bx0 + x, top + y, w, h, fill=fill, alpha=alpha, edge=None)
                 t += count
         if cell >= 5:
             edges = [bx0 + j * cell for j in range(cols + 1)]
@@ -98,10 +94,7 @@ def thread_hierarchy(p: Geometry, *, caption: str | None = None) -> Figure:
             for lane in range(first, last + 1):
                 x = (lane - first) * lane_cell
                 canvas.rect(x, y, lane_cell, tall, fill=BLUE, alpha=0.9, edge=None)
-                canvas.text(
-                    x + lane_cell / 2, y + tall / 2, str(lane), size=tiny, ha="center",
-                    colour="#ffffff",
-                )  # fmt: skip
+                canvas.centred(x, y, lane_cell, tall, lane, size=tiny, colour="#ffffff")
                 canvas.line(x, y, x, y + tall, lw=0.5, alpha=0.6)
             middle = (first, lanes // 2) if lanes > 2 and line == WARP else (first,)
             for lane in dict.fromkeys((*middle, last)):
@@ -119,14 +112,13 @@ def thread_hierarchy(p: Geometry, *, caption: str | None = None) -> Figure:
     )  # fmt: skip
     alt = (
         f"Launch of {p.kernel.name} for M = {p.M}, N = {p.N}, K = {p.K}: a grid of {gx} by {gy} "
-        f"blocks, each of {bx} by {by} threads, {threads} in all, in {warps} warps of 32. Warp 0 is "
-        f"threads 0 to {lanes - 1}: {along}."
+        f"blocks, each of {bx} by {by} threads, {threads} in all, in {warps} warps of 32. Warp 0 "
+        f"is threads 0 to {lanes - 1}: {along}."
         + (" x counts rows of C and is drawn downwards." if down else "")
     )
-    if caption is None:
-        caption = (
-            f"{p.kernel.name} for M = {p.M}, N = {p.N}: {gx * gy * gz} blocks of {warps} warps. "
-            f"threadIdx.x counts fastest, so a warp is {along}"
-            + (", which this kernel lays down a column of C." if down else ".")
-        )
+    caption = (
+        f"{p.kernel.name} for M = {p.M}, N = {p.N}: {gx * gy * gz} blocks of {warps} warps. "
+        f"threadIdx.x counts fastest, so a warp is {along}"
+        + (", which this kernel lays down a column of C." if down else ".")
+    )
     return both(draw, alt, caption)

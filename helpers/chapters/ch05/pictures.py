@@ -15,9 +15,8 @@ from nogpu.emulator.observe.counts import SECTOR
 from nogpu.errors import DataError
 
 
-def warp_over_operands(t: Any, *, caption: str | None = None) -> Figure:
-    """One warp laid over A, B and C: the elements of its first requests, and the sectors they lie
-    in.
+def warp_over_operands(t: Any) -> Figure:
+    """One warp laid over A, B and C: the elements of its first requests, and their sectors.
 
     t: a trace of a product with samples (`trace(..., samples=True)`), of a kernel whose threads
     read A and B from global memory. A stands left of C and B above it, so that rows and columns
@@ -25,8 +24,8 @@ def warp_over_operands(t: Any, *, caption: str | None = None) -> Figure:
     """
     plan = t.plan
     first: dict[str, list[int]] = {}
-    for (_, space, op), kept in sorted(recorded(t).items()):
-        for name, size, offsets in kept:
+    for (_, space, op), samples in sorted(recorded(t).items()):
+        for name, size, offsets in samples:
             if space == "global" and op == ("store" if name == "C" else "load"):
                 first.setdefault(
                     name, sorted({int(at) // int(size) for at in offsets[0] if at >= 0})
@@ -47,14 +46,10 @@ def warp_over_operands(t: Any, *, caption: str | None = None) -> Figure:
         for s in sectors[name]:
             row, col = divmod(s * a_sector, cols)
             wide = min(a_sector, cols - col) * cell
-            canvas.rect(
-                x + col * cell, y + row * cell, wide, cell, fill=BLUE, alpha=0.35, edge=None
-            )
+            canvas.marked(x + col * cell, y + row * cell, wide, cell, marks[1], edge=None)
         for e in first[name]:
             row, col = divmod(e, cols)
-            canvas.rect(
-                x + col * cell, y + row * cell, cell, cell, fill=VERMILION, alpha=0.9, edge=None
-            )
+            canvas.marked(x + col * cell, y + row * cell, cell, cell, marks[0], edge=None)
         canvas.rect(x, y, cols * cell, rows * cell, lw=1.1)
 
     def draw(at: Column) -> Canvas:
@@ -64,21 +59,27 @@ def warp_over_operands(t: Any, *, caption: str | None = None) -> Figure:
         (m, k), (_, n) = shapes["A"], shapes["B"]
         cell = min((at.width - gap - 2) / (k + n), 3.2)
         left = 1 + k * cell + gap
-        said = {name: f"{name}: {counted(len(sectors[name]), 'sector')}" for name in "ABC"}
-        canvas.text(left, top + words / 2, said["B"], size=at.small, weight="bold")
+        titles = {name: f"{name}: {counted(len(sectors[name]), 'sector')}" for name in "ABC"}
+        canvas.text(left, top + words / 2, titles["B"], size=at.small, weight="bold")
         matrix(canvas, "B", left, top + words, cell)
         low = top + words + k * cell + gap
         for name, x in (("A", 1.0), ("C", left)):
-            canvas.text(x, low + words / 2, said[name], size=at.small, weight="bold")
+            canvas.text(x, low + words / 2, titles[name], size=at.small, weight="bold")
             matrix(canvas, name, x, low + words, cell)
         return canvas.end(low + words + m * cell + 3)
 
-    told = ", ".join(
-        f"{counted(len(first[name]), 'element')} of {name} in {counted(len(sectors[name]), 'sector')}"
+    requests = ", ".join(
+        f"{counted(len(first[name]), 'element')} of {name} in "
+        f"{counted(len(sectors[name]), 'sector')}"
         for name in "ABC"
     )
     kernel = plan.kernel.name
-    alt = f"One warp of {kernel} over the three matrices, A left of C and B above it. It asks for {told}."
-    if caption is None:
-        caption = f"{kernel}: the first request of one warp for A and B, and its store to C, from the emulator."
+    alt = (
+        f"One warp of {kernel} over the three matrices, A left of C and B above it. It asks for "
+        f"{requests}."
+    )
+    caption = (
+        f"{kernel}: the first request of one warp for A and B, and its store to C, from the "
+        "emulator."
+    )
     return both(draw, alt, caption)

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from helpers.page.exercises import (
     Check,
     KernelTask,
-    check_kernel_source,
-    close_to,
+    checked_report,
     exercise,
-    matmul_problem,
+    number,
 )
-from nogpu import emulator
 
-
-@exercise("06.1", kind="number")
-def rectangle(answer: object) -> Check:
-    """Arithmetic intensity of a 64x16 tile of C, FLOP per byte."""
-    return close_to(
-        answer,
-        64 * 16 / (2 * (64 + 16)),
-        what="intensity",
-        unit="FLOP/byte",
-        wrong={
-            3.2: "a multiply-add is two operations",
-            12.8: "a float has four bytes, and a multiply-add is two operations",
-            25.6: "that is FLOP per float; a float has four bytes",
-            8: "that is the square tile of the same area",
-            16: "T / 4 is for a square tile; this one is not",
-            4: "T / 4 is for a square tile; this one is not",
-            0.15625: "that is bytes for each FLOP: turn it round",
-        },
-        hint="FLOP of one step along K, over the bytes that this step fetches.",
-    )
+number(
+    "06.1",
+    "Arithmetic intensity of a 64x16 tile of C, FLOP per byte",
+    64 * 16 / (2 * (64 + 16)),
+    what="intensity",
+    unit="FLOP/byte",
+    mistakes={
+        3.2: "a multiply-add is two operations",
+        12.8: "a float has four bytes, and a multiply-add is two operations",
+        25.6: "that is FLOP per float; a float has four bytes",
+        8: "that is the square tile of the same area",
+        16: "T / 4 is for a square tile; this one is not",
+        4: "T / 4 is for a square tile; this one is not",
+        0.15625: "that is bytes for each FLOP: turn it round",
+    },
+    hint="FLOP of one step along K, over the bytes that this step fetches.",
+)
 
 
 EDGE, TILE = 64, 16
@@ -45,22 +38,13 @@ EDGE, TILE = 64, 16
 @exercise("06.2", kind="kernel")
 def repaired(answer: object) -> Iterator[Check]:
     """A tiled kernel with three faults, to be made right for every shape."""
-    checks = check_kernel_source(
-        answer,
-        KernelTask(
-            "repaired",
-            block=("16", "16", "1"),
-            grid=("cdiv(N, 16)", "cdiv(M, 16)", "1"),
-            require=("__shared__",),
-        ),
-    )
-    yield from checks
-    if not all(c.ok for c in checks):
+    grid = ("cdiv(N, 16)", "cdiv(M, 16)", "1")
+    task = KernelTask("repaired", block=(TILE, TILE), grid=grid, require=("__shared__",))
+    report = yield from checked_report(answer, task, (EDGE, EDGE, EDGE))
+    if report is None:
         return
+
     # A kernel that leaves the tiles out is right, too, and no repair.
-    made = matmul_problem(np.random.default_rng(6), EDGE, EDGE, EDGE, "float32")
-    grid, block = (EDGE // TILE, EDGE // TILE, 1), (TILE, TILE, 1)
-    report = emulator.launch(str(answer), "repaired", grid, block, list(made.args))
 
     def requests(space: str) -> int:
         return sum(r.requests for r in report.by_line() if (r.space, r.op) == (space, "load"))
@@ -69,7 +53,8 @@ def repaired(answer: object) -> Iterator[Check]:
     fetched = 2 * warps * EDGE // TILE
     yield Check(
         requests("global") <= fetched,
-        f"loads from global memory, {EDGE}x{EDGE}x{EDGE}: one element of A and one of B a thread and tile",
+        f"loads from global memory, {EDGE}x{EDGE}x{EDGE}: one element of A and one of B a thread "
+        "and tile",
         got=f"{requests('global'):,} requests",
         expected=f"{fetched:,} or fewer",
         hint="Fetch each tile into shared memory, and read the operands of the product from there.",
@@ -82,22 +67,20 @@ def repaired(answer: object) -> Iterator[Check]:
     )
 
 
-@exercise("06.3", kind="number")
-def largest_tile(answer: object) -> Check:
-    """Largest power of two T with two TxT float tiles in 48 KB."""
-    return close_to(
-        answer,
-        64,
-        tolerance=0,
-        what="largest tile edge",
-        wrong={
-            128: "two tiles of 128x128 floats take 128 KB",
-            78: "that fits, but is not a power of two",
-            110: "one tile of 110x110 fits; there are two",
-            32: "that is the limit by threads; the question is about memory",
-            78.384: "that fits but for the fraction, and is not a power of two",
-            156: "a float has four bytes, and there are two tiles",
-            16: "a larger power of two fits as well",
-        },
-        hint="Two tiles of T x T floats of 4 bytes have to fit in 48 x 1024 bytes.",
-    )
+number(
+    "06.3",
+    "Largest power of two T with two TxT float tiles in 48 KB",
+    64,
+    tolerance=0,
+    what="largest tile edge",
+    mistakes={
+        128: "two tiles of 128x128 floats take 128 KB",
+        78: "that fits, but is not a power of two",
+        110: "one tile of 110x110 fits; there are two",
+        32: "that is the limit by threads; the question is about memory",
+        78.384: "that fits but for the fraction, and is not a power of two",
+        156: "a float has four bytes, and there are two tiles",
+        16: "a larger power of two fits as well",
+    },
+    hint="Two tiles of T x T floats of 4 bytes have to fit in 48 x 1024 bytes.",
+)

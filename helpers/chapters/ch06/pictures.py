@@ -44,12 +44,12 @@ def _cut(matrix: np.ndarray, row: int, col: int, tile: int) -> np.ndarray:
 def _phases(A: np.ndarray, B: np.ndarray, tile: int, block: tuple[int, int]) -> list[Phase]:
     """What the block in this row and column of tiles of C holds, step by step."""
     sums = np.zeros((tile, tile), A.dtype)
-    found = []
+    phases = []
     for k0 in range(0, A.shape[1], tile):
         a, b = _cut(A, block[0] * tile, k0, tile), _cut(B, k0, block[1] * tile, tile)
-        found.append(Phase(k0, a, b, sums, sums + a @ b))
-        sums = found[-1].after
-    return found
+        phases.append(Phase(k0, a, b, sums, sums + a @ b))
+        sums = phases[-1].after
+    return phases
 
 
 def _sum_in_words(phase: Phase, ty: int, tx: int) -> str:
@@ -68,8 +68,7 @@ def _numbers(
     """A matrix with its numbers in it, from this corner."""
     rows, cols = values.shape
     for (row, col), value in np.ndenumerate(values):
-        middle = x + (col + 0.5) * cell, y + (row + 0.5) * cell
-        canvas.text(*middle, f"{value:g}", size=size, ha="center")
+        canvas.centred(x + col * cell, y + row * cell, cell, cell, f"{value:g}", size=size)
     inner = [(x, y + r * cell, x + cols * cell, y + r * cell) for r in range(1, rows)]
     inner += [(x + c * cell, y, x + c * cell, y + rows * cell) for c in range(1, cols)]
     canvas.segments(inner, lw=0.5, alpha=0.5)
@@ -83,7 +82,6 @@ def tile_phases(
     tile: int = 2,
     block: tuple[int, int] = (0, 0),
     thread: tuple[int, int] = (1, 0),
-    caption: str | None = None,
 ) -> Figure:
     """A tiled product of small matrices: what one block fetches and adds in each phase.
 
@@ -131,15 +129,10 @@ def tile_phases(
                 rows, cols = matrix.shape
                 canvas.text(x + cols * full / 2, y - 9, name, size=small, ha="center")
                 high, across = min(tile, rows - row), min(tile, cols - col)
-                canvas.rect(
-                    x + col * full, y + row * full, across * full, high * full, fill=VERMILION,
-                    alpha=0.3, edge=None,
-                )  # fmt: skip
+                part = x + col * full, y + row * full, across * full, high * full
+                canvas.rect(*part, fill=VERMILION, alpha=0.3, edge=None)
                 _numbers(canvas, x, y, matrix, full, small)
-                canvas.rect(
-                    x + col * full, y + row * full, across * full, high * full, edge=VERMILION,
-                    lw=2,
-                )  # fmt: skip
+                canvas.rect(*part, edge=VERMILION, lw=2)
                 x += cols * full + gap
             deep = max(a.shape[0], b.shape[0]) * full
             if at.narrow:
@@ -175,7 +168,7 @@ def tile_phases(
             y = low + 36
         return canvas.end(y - 8)
 
-    told = [
+    steps = [
         f"Phase {i + 1}: A_tile {_rows_in_words(p.a_tile)}, B_tile {_rows_in_words(p.b_tile)}, "
         f"sums {_rows_in_words(p.after)}; thread ty = {ty}, tx = {tx} adds "
         f"{_sum_in_words(p, ty, tx)}"
@@ -184,13 +177,12 @@ def tile_phases(
     alt = (
         f"A tiled product by hand: A is {_rows_in_words(a)}, B is {_rows_in_words(b)}, tiles are "
         f"{tile} by {tile}, and the block computes rows {row0} to {row0 + tile - 1} and columns "
-        f"{col0} to {col0 + tile - 1} of C. {'. '.join(told)}."
+        f"{col0} to {col0 + tile - 1} of C. {'. '.join(steps)}."
     )
-    if caption is None:
-        caption = (
-            f"The block for rows {row0}–{row0 + tile - 1}, columns {col0}–{col0 + tile - 1} of C: "
-            f"{len(phases)} phases of {tile}. After the last one its sums are its tile of C."
-        )
+    caption = (
+        f"The block for rows {row0}–{row0 + tile - 1}, columns {col0}–{col0 + tile - 1} of C: "
+        f"{len(phases)} phases of {tile}. After the last one its sums are its tile of C."
+    )
     return both(draw, alt, caption)
 
 
@@ -267,11 +259,11 @@ def _two_warps(
 
 def _clashes_in_words(clashes: Sequence[Clash]) -> list[str]:
     """A sentence for each pair of warps that clash, with the tiles on which they do."""
-    told: dict[tuple[int, int, bool], list[int]] = {}
+    by_pair: dict[tuple[int, int, bool], list[int]] = {}
     for c in clashes:
-        told.setdefault((c.reader, c.writer, c.early), []).append(c.step)
+        by_pair.setdefault((c.reader, c.writer, c.early), []).append(c.step)
     out = []
-    for (reader, writer, early), steps in told.items():
+    for (reader, writer, early), steps in by_pair.items():
         which = f"tile{'s' * (len(steps) > 1)} {join([str(step) for step in steps])}"
         it = "them" if len(steps) > 1 else "it"
         if early:
@@ -289,7 +281,6 @@ def barriers(
     fetch: Sequence[float] = (2.0, 4.0),
     multiply: Sequence[float] = (3.0, 5.0),
     steps: int = 2,
-    caption: str | None = None,
 ) -> Figure:
     """Two warps of a tiled kernel over time: with both barriers, without the first, the second.
 
@@ -314,11 +305,11 @@ def barriers(
         "multiply": Mark("multiplies it", GREEN, 0.28, GREEN),
         "wait": Mark("waits", None, 1.0, GREY),
     }
-    wrong = Mark("wrong words are read", VERMILION, 0.35, VERMILION, "////")
+    unsafe = Mark("wrong words are read", VERMILION, 0.35, VERMILION, "////")
 
     def draw(at: Column) -> Canvas:
         canvas, small = Canvas(at), at.small
-        y = draw_key(canvas, [*looks.values(), wrong])
+        y = draw_key(canvas, [*looks.values(), unsafe])
         thick, gap = 18.0, 5.0
         left = text_width("warp 0", small) + 8
         span_width = at.width - left - 4
@@ -329,29 +320,22 @@ def barriers(
             for warp in range(len(fetch)):
                 canvas.text(left - 6, y + thick / 2, f"warp {warp}", size=small, ha="right")
                 for span in (s for s in spans if s.warp == warp):
-                    look = looks[span.kind]
                     x = left + span_width * span.begin / longest
                     w = span_width * (span.end - span.begin) / longest
-                    canvas.rect(
-                        x, y, w, thick, fill=look.fill, alpha=look.alpha, edge=look.edge, lw=0.9
-                    )
+                    canvas.marked(x, y, w, thick, looks[span.kind], lw=0.9)
                     hit = [c for c in clashes if c.reader == warp and c.step == span.step]
                     if span.kind == "multiply":
                         for clash in hit:
                             cx = left + span_width * clash.begin / longest
                             cw = span_width * (clash.end - clash.begin) / longest
-                            canvas.rect(
-                                cx, y, cw, thick, fill=VERMILION, alpha=0.35, edge=VERMILION,
-                                hatch="////", lw=1.6,
-                            )  # fmt: skip
+                            canvas.marked(cx, y, cw, thick, unsafe, lw=1.6)
                         # the number stands where nothing is hatched
                         free = max((c.end for c in hit if c.early), default=span.begin)
                         stop = min((c.begin for c in hit if not c.early), default=span.end)
                         x = left + span_width * free / longest
                         w = span_width * (stop - free) / longest
-                    if span.kind != "wait" and w >= text_width(str(span.step), small) + 3:
-                        middle = x + w / 2, y + thick / 2
-                        canvas.text(*middle, str(span.step), size=small, ha="center")
+                    if span.kind != "wait":
+                        canvas.fitted(x, y, w, thick, str(span.step))
                 y += thick + gap
             for time in met:
                 x = left + span_width * time / longest
@@ -363,14 +347,13 @@ def barriers(
         canvas.text(left, y + 13, "time; numbers are tiles, a thick line is a barrier", size=small)
         return canvas.end(y + 22)
 
-    told = []
+    parts = []
     for name, (_, met, clashes) in cases.items():
         words = " ".join(_clashes_in_words(clashes)) or "No word is read too early or too late."
-        told.append(f"{name}: {len(met)} times the warps meet. {words}")
-    alt = f"A model of {len(fetch)} warps of a tiled kernel in {steps} steps. {' '.join(told)}"
-    if caption is None:
-        caption = (
-            "A model of two warps, the second one slower. Each step fetches a tile and multiplies "
-            "it; at a barrier the faster warp waits."
-        )
+        parts.append(f"{name}: {len(met)} times the warps meet. {words}")
+    alt = f"A model of {len(fetch)} warps of a tiled kernel in {steps} steps. {' '.join(parts)}"
+    caption = (
+        "A model of two warps, the second one slower. Each step fetches a tile and multiplies "
+        "it; at a barrier the faster warp waits."
+    )
     return both(draw, alt, caption)

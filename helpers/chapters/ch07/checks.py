@@ -6,48 +6,43 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from helpers.page.exercises import Check, close_to, exercise, unseen
+from helpers.page.exercises import Check, exercise, number, unseen
 from nogpu import emulator
 
-
-@exercise("07.1", kind="number")
-def column_of_36(answer: object) -> Check:
-    """Wavefronts of a column read with 36 words a row."""
-    return close_to(
-        answer,
-        4,
-        tolerance=0,
-        what="wavefronts",
-        wrong={
-            1: "36·i modulo 32 takes only eight values",
-            8: "eight banks are used; how many lanes meet in each?",
-            32: "that is with 32 words a row",
-            2: "that is with 34 words a row: count the banks of 36·i modulo 32",
-            36: "that is the width of a row; a wavefront takes one word from each bank",
-        },
-        hint="Lane i wants bank 36·i modulo 32; the busiest bank decides.",
-    )
+number(
+    "07.1",
+    "Wavefronts of a column read with 36 words a row",
+    4,
+    tolerance=0,
+    what="wavefronts",
+    mistakes={
+        1: "36·i modulo 32 takes only eight values",
+        8: "eight banks are used; how many lanes meet in each?",
+        32: "that is with 32 words a row",
+        2: "that is with 34 words a row: count the banks of 36·i modulo 32",
+        36: "that is the width of a row; a wavefront takes one word from each bank",
+    },
+    hint="Lane i wants bank 36·i modulo 32; the busiest bank decides.",
+)
 
 
-@exercise("07.2", kind="number")
-def t4_blocks(answer: object) -> Check:
-    """Blocks of 128 threads, 80 registers and 20 KB on an SM of a T4."""
-    return close_to(
-        answer,
-        3,
-        tolerance=0,
-        what="blocks an SM",
-        wrong={
-            8: "that is by threads alone",
-            6: "that is by registers; count shared memory too",
-            16: "that is the limit on blocks alone",
-            64 / 20: "blocks are whole: round down",
-            4: "4 blocks would need 80 KB of shared memory",
-            2: "2 blocks take 40 KB of 64: one more fits",
-            12: "that is warps; the question is blocks",
-        },
-        hint="Threads, registers and shared memory each allow a number of blocks; the least counts.",
-    )
+number(
+    "07.2",
+    "Blocks of 128 threads, 80 registers and 20 KB on an SM of a T4",
+    3,
+    tolerance=0,
+    what="blocks an SM",
+    mistakes={
+        8: "that is by threads alone",
+        6: "that is by registers; count shared memory too",
+        16: "that is the limit on blocks alone",
+        64 / 20: "blocks are whole: round down",
+        4: "4 blocks would need 80 KB of shared memory",
+        2: "2 blocks take 40 KB of 64: one more fits",
+        12: "that is warps; the question is blocks",
+    },
+    hint="Threads, registers and shared memory each allow a number of blocks; the least counts.",
+)
 
 
 SHAPES = ((64, 64), (33, 70), (1, 40), (95, 2))
@@ -56,8 +51,8 @@ SHAPES = ((64, 64), (33, 70), (1, 40), (95, 2))
 
 BOUNDS = "Each store needs the bounds of y, which has cols rows and rows columns."
 SWAP = (
-    "Each tile is turned, but stays in its place: the block at (x, y) of x holds the tile at (y, x) of "
-    "y. Swap blockIdx.x and blockIdx.y for the store."
+    "Each tile is turned, but stays in its place: the block at (x, y) of x holds the tile at (y, "
+    "x) of y. Swap blockIdx.x and blockIdx.y for the store."
 )
 PLACE = "Element (r, c) of x belongs in row c and column r of y, which has rows columns."
 
@@ -72,7 +67,7 @@ def misplaced(x: np.ndarray, y: np.ndarray) -> bool:
 def transpose(answer: object) -> Iterator[Check]:
     """A transpose of any shape, coalesced both ways and free of bank conflicts."""
     faults: dict[tuple[str, int], str] = {}
-    wrong, counted, hint = [], [], BOUNDS
+    mistakes, counted, hint = [], [], BOUNDS
     for rows, cols in SHAPES:
         x = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols) + 1
         y = np.full((cols, rows), np.nan, np.float32)
@@ -80,7 +75,7 @@ def transpose(answer: object) -> Iterator[Check]:
         report = emulator.launch(str(answer), "transpose", grid, (32, 32, 1), [x, y, rows, cols])
         bad = int((y != x.T).sum())
         if bad:
-            wrong.append(f"{bad} of {y.size} elements of {rows}x{cols}")
+            mistakes.append(f"{bad} of {y.size} elements of {rows}x{cols}")
         for f in report.findings:
             where = f"at {rows}x{cols}, line {f.line}, {f.kind}: {f.message}"
             faults.setdefault((f.kind, f.line), where)
@@ -90,9 +85,9 @@ def transpose(answer: object) -> Iterator[Check]:
                 hint = SWAP if misplaced(x, y) else PLACE
     shown = ", ".join(f"{rows}x{cols}" for rows, cols in SHAPES)
     yield Check(
-        not wrong,
+        not mistakes,
         f"{shown} come out transposed",
-        got=("wrong: " + "; ".join(wrong)) if wrong else "",
+        got=("wrong: " + "; ".join(mistakes)) if mistakes else "",
         hint=hint,
     )
     for text in faults.values():
@@ -114,18 +109,16 @@ def transpose(answer: object) -> Iterator[Check]:
         )
     # A request of one lane touches few sectors too: the lanes of a warp have to ask together.
     rows, cols = SHAPES[0]
-    asked = sum(r.requests for r in counted if r.space == "global")
+    requests = sum(r.requests for r in counted if r.space == "global")
     together = 2 * rows * cols // 32
     yield Check(
-        asked <= together,
-        f"global requests at {rows}x{cols}: each element is read once and written once, 32 a request",
-        got=f"{asked:,}",
+        requests <= together,
+        f"global requests at {rows}x{cols}: each element is read once and written once, 32 a "
+        "request",
+        got=f"{requests:,}",
         expected=f"{together:,} or fewer",
         hint="Let each thread move one element, so that the 32 lanes of a warp ask together.",
     )
 
 
-@exercise("07.4", kind="python")
-def three_unseen(answer: object) -> Iterator[Check]:
-    """Predict three kernels that the book does not explain."""
-    yield from unseen.judged(unseen.AFTER_LATENCY, answer)
+unseen.predictions("07.4", unseen.AFTER_LATENCY)

@@ -12,9 +12,7 @@ from helpers.wording import counted, join
 from nogpu.errors import DataError
 
 
-def turns(
-    schedules: Mapping[int, Sequence[int | None]], *, latency: int, caption: str | None = None
-) -> Figure:
+def turns(schedules: Mapping[int, Sequence[int | None]], *, latency: int) -> Figure:
     """Which warp a scheduler issues in each clock, for several numbers of warps.
 
     schedules: for each number of warps, the warp that issues in each clock, or None where none is
@@ -38,13 +36,13 @@ def turns(
 
     def runs(hits: Sequence[bool]) -> list[tuple[int, int]]:
         """First clock and length of each run of clocks that are hit."""
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for clock, hit in enumerate(hits):
-            if hit and found and sum(found[-1]) == clock:
-                found[-1] = (found[-1][0], found[-1][1] + 1)
+            if hit and spans and sum(spans[-1]) == clock:
+                spans[-1] = (spans[-1][0], spans[-1][1] + 1)
             elif hit:
-                found.append((clock, 1))
-        return found
+                spans.append((clock, 1))
+        return spans
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
@@ -54,26 +52,24 @@ def turns(
             words = f"{counted(warps, 'warp')}: issues in {100 * busy[warps]:.0f} % of the clocks"
             y = canvas.lines(0, y + 6, words, width=at.width, size=at.font, weight="bold") + 12
             for warp in range(warps):
-                canvas.rect(1, y, at.width - 2, tall - 2, fill=GREY, alpha=0.12, edge=None)
+                canvas.marked(1, y, at.width - 2, tall - 2, marks[1])
                 for first, long in runs([i == warp for i in issued]):
-                    canvas.rect(
-                        1 + first * step, y, long * step, tall - 2, fill=GREEN, alpha=0.7, edge=None
-                    )
+                    canvas.marked(1 + first * step, y, long * step, tall - 2, marks[0], edge=None)
                 y += tall
             for first, long in runs([i is None for i in issued]):
-                canvas.rect(
-                    1 + first * step, y + 1, long * step, 4, fill=VERMILION, alpha=0.5, edge=None
-                )
+                canvas.marked(1 + first * step, y + 1, long * step, 4, marks[2], edge=None)
             y += 16
         canvas.text(1, y, f"{clocks} clocks, from left to right", size=at.small)
         return canvas.end(y + at.small)
 
-    told = join([f"{counted(w, 'warp')} {100 * share:.0f} %" for w, share in busy.items()])
+    shares = join([f"{counted(w, 'warp')} {100 * share:.0f} %" for w, share in busy.items()])
     alt = (
-        f"What one scheduler issues in {clocks} clocks, a row for each warp. After a load its warp waits "
-        f"{latency} clocks. With more warps others issue meanwhile and fewer clocks are lost: share of "
-        f"clocks with an instruction, {told}."
+        f"What one scheduler issues in {clocks} clocks, a row for each warp. After a load its warp "
+        f"waits {latency} clocks. With more warps others issue meanwhile and fewer clocks are "
+        f"lost: share of clocks with an instruction, {shares}."
     )
-    if caption is None:
-        caption = f"One scheduler, a load that takes {latency} clocks, and more and more warps. Computed, not measured."
+    caption = (
+        f"One scheduler, a load that takes {latency} clocks, and more and more warps. Computed, "
+        "not measured."
+    )
     return both(draw, alt, caption)

@@ -17,8 +17,8 @@ PATCHES = ((2, 2), (4, 4), (8, 4), (8, 8), (16, 8))
 
 
 def _swept(kernel: str, gpu: str) -> list[Any]:
-    found = load(gpu).find("sweep", m=4096)
-    return [r for r in found if r["kernel"] == kernel and r["ms"] and not r["spill_bytes"]]
+    entries = load(gpu).find("sweep", m=4096)
+    return [r for r in entries if r["kernel"] == kernel and r["ms"] and not r["spill_bytes"]]
 
 
 def warps_at_once(entry: Any) -> int:
@@ -77,14 +77,14 @@ class MoreWarps:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each step from some warps to more."""
         return [
-            {"step": f"{low} to {high}", "tiles": len(found), "least": min(found),
-             "median": median(found), "most": max(found)}
-            for (low, high), found in sorted(self.changes.items())
+            {"step": f"{low} to {high}", "tiles": len(changes), "least": min(changes),
+             "median": median(changes), "most": max(changes)}
+            for (low, high), changes in sorted(self.changes.items())
         ]  # fmt: skip
 
     def since(self, warps: int) -> list[float]:
         """Changes of the rate in percent of all tiles that had so many warps before."""
-        return [c for (low, _), found in self.changes.items() if low == warps for c in found]
+        return [c for (low, _), changes in self.changes.items() if low == warps for c in changes]
 
 
 def with_more_warps(gpu: str = DEFAULT_GPU) -> MoreWarps:

@@ -4,62 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from helpers.ladder.kernel import broken_rules
 from helpers.ladder.rungs import catalog
 from helpers.page.exercises import (
     Check,
     KernelTask,
-    check_kernel_source,
-    close_to,
+    checked_report,
     exercise,
     from_tiles,
-    matmul_problem,
+    number,
 )
-from nogpu import emulator
 
-
-@exercise("08.1", kind="number")
-def longer(answer: object) -> Check:
-    """Multiply-adds per wavefront with a column of 16: A at half a wavefront, B at one."""
-    return close_to(
-        answer,
-        1 / (1 / 2 + 1 / 16),
-        tolerance=0.015,
-        what="multiply-adds per wavefront",
-        wrong={
-            1.6: "that is TM = 8",
-            3.2: "only the reads of B halve",
-            16 / 17: "a value of A costs half a wavefront",
-            1 / 2 + 1 / 16: "that is wavefronts for each multiply-add",
-            2: "that leaves out B: a value of B still costs a wavefront, shared by 16",
-            16: "that leaves out A: each multiply-add needs a value of A of its own",
-        },
-        hint="Half a wavefront for A and a sixteenth of one for B, for one multiply-add.",
-    )
+number(
+    "08.1",
+    "Multiply-adds per wavefront with a column of 16: A at half a wavefront, B at one",
+    1 / (1 / 2 + 1 / 16),
+    tolerance=0.015,
+    what="multiply-adds per wavefront",
+    mistakes={
+        1.6: "that is TM = 8",
+        3.2: "only the reads of B halve",
+        16 / 17: "a value of A costs half a wavefront",
+        1 / 2 + 1 / 16: "that is wavefronts for each multiply-add",
+        2: "that leaves out B: a value of B still costs a wavefront, shared by 16",
+        16: "that leaves out A: each multiply-add needs a value of A of its own",
+    },
+    hint="Half a wavefront for A and a sixteenth of one for B, for one multiply-add.",
+)
 
 
 @exercise("08.2", kind="kernel")
 def column(answer: object) -> Iterator[Check]:
     """Four elements of a column a thread, 16 rows apart, in 16x16 threads."""
-    checks = check_kernel_source(
-        answer,
-        KernelTask(
-            "column",
-            block=("16", "16", "1"),
-            grid=("cdiv(N, 16)", "cdiv(M, 64)", "1"),
-            require=("__shared__",),
-        ),
-    )
-    yield from checks
-    if not all(c.ok for c in checks):
+    grid, edge = ("cdiv(N, 16)", "cdiv(M, 64)", "1"), 64
+    task = KernelTask("column", block=(16, 16), grid=grid, require=("__shared__",))
+    report = yield from checked_report(answer, task, (edge, edge, edge))
+    if report is None:
         return
-    edge = 64
-    made = matmul_problem(np.random.default_rng(8), edge, edge, edge, "float32")
-    report = emulator.launch(
-        str(answer), "column", (edge // 16, edge // 64, 1), (16, 16, 1), list(made.args)
-    )
     yield from from_tiles(
         report,
         edge**3 / 32,
@@ -77,16 +58,16 @@ def tile(answer: object) -> Iterator[Check]:
     if not isinstance(answer, dict) or set(answer) != set(names):
         yield Check(False, "a dictionary of BM, BN, BK and TM", got=repr(answer))
         return
-    given = {name: answer[name] for name in names}
-    whole = all(type(value) is int and value > 0 for value in given.values())
+    sizes = {name: answer[name] for name in names}
+    whole = all(type(value) is int and value > 0 for value in sizes.values())
     yield Check(whole, "four whole numbers", got=repr(answer))
     if not whole:
         return
-    yield Check(given["TM"] == 16, "a column of 16", got=str(given["TM"]))
-    count = given["BM"] * given["BN"] / given["TM"]
+    yield Check(sizes["TM"] == 16, "a column of 16", got=str(sizes["TM"]))
+    count = sizes["BM"] * sizes["BN"] / sizes["TM"]
     yield Check(count == 256, "256 threads", got=f"{count:g}", hint="That number is BM * BN / TM.")
-    broken = broken_rules(catalog["block_1d"], **given)
-    copied = f"BM * BK = {given['BM'] * given['BK']}, BK * BN = {given['BK'] * given['BN']}"
+    broken = broken_rules(catalog["block_1d"], **sizes)
+    copied = f"BM * BK = {sizes['BM'] * sizes['BK']}, BK * BN = {sizes['BK'] * sizes['BN']}"
     yield Check(
         not broken,
         "legal",

@@ -10,12 +10,12 @@ import numpy as np
 from helpers.page.exercises import (
     Check,
     KernelTask,
-    Problem,
-    check_kernel_source,
+    checked_report,
     close_to,
     exercise,
     from_tiles,
     matmul_problem,
+    number,
     unseen,
 )
 from nogpu import emulator
@@ -40,7 +40,7 @@ def two_prices(answer: Any) -> Iterator[Check]:
         20 / 64,
         tolerance=0.015,
         what="reads per multiply-add",
-        wrong={
+        mistakes={
             0.25: "that is the 8x8 patch",
             20: "divide by the multiply-adds",
             64: "that is the multiply-adds; the reads are the values of A and B",
@@ -55,7 +55,7 @@ def two_prices(answer: Any) -> Iterator[Check]:
         12 / 64,
         tolerance=0.015,
         what="wavefronts per multiply-add",
-        wrong={
+        mistakes={
             12: "divide by the multiply-adds",
             64 / 12: "that is multiply-adds per wavefront",
             20 / 64: "that is the reads: a value of A costs only half a wavefront",
@@ -72,19 +72,12 @@ EDGE, T = 64, 16
 """Edge of the matrices on which requests are counted, and of the exercise's block of threads."""
 
 
-def run(answer: object) -> tuple[Problem, Any]:
-    """One launch on whole tiles: its arguments, and what the emulator saw."""
-    made = matmul_problem(np.random.default_rng(9), EDGE, EDGE, EDGE, "float32")
-    grid, block = (EDGE // (2 * T), EDGE // (2 * T), 1), (T, T, 1)
-    return made, emulator.launch(str(answer), "patch", grid, block, list(made.args))
-
-
 def sums_right(answer: object) -> int:
-    """How many of the four places of a thread's patch hold the right sums, in every thread; 0 if
-    none runs.
-    """
+    """How many of a thread's four sums are right, in every thread; 0 if the kernel does not run."""
+    made = matmul_problem(np.random.default_rng(9), EDGE, EDGE, EDGE, "float32")
+    grid = (EDGE // (2 * T), EDGE // (2 * T), 1)
     try:
-        made, _ = run(answer)
+        emulator.launch(str(answer), "patch", grid, (T, T, 1), list(made.args))
     except TileError:
         return 0
     ok = made.args[2] == made.outputs[2]
@@ -95,17 +88,10 @@ def sums_right(answer: object) -> int:
 @exercise("09.2", kind="kernel")
 def patch(answer: object) -> Iterator[Check]:
     """A 2x2 patch a thread, in 16x16 threads."""
-    checks = check_kernel_source(
-        answer,
-        KernelTask(
-            "patch",
-            block=("16", "16", "1"),
-            grid=("cdiv(N, 32)", "cdiv(M, 32)", "1"),
-            require=("__shared__",),
-        ),
-    )
-    yield from checks
-    if not all(c.ok for c in checks):
+    grid = ("cdiv(N, 32)", "cdiv(M, 32)", "1")
+    task = KernelTask("patch", block=(T, T), grid=grid, require=("__shared__",))
+    report = yield from checked_report(answer, task, (EDGE, EDGE, EDGE))
+    if report is None:
         right = sums_right(answer)
         if 0 < right < 4:
             yield Check(
@@ -115,7 +101,6 @@ def patch(answer: object) -> Iterator[Check]:
                 hint="Four sums, four multiply-adds: each value of A goes with each value of B.",
             )
         return
-    _, report = run(answer)
     yield from from_tiles(
         report,
         EDGE**3 / 32,
@@ -126,26 +111,21 @@ def patch(answer: object) -> Iterator[Check]:
     )
 
 
-@exercise("09.3", kind="number")
-def blocks(answer: object) -> Check:
-    """Blocks of 128x128 tiles for a 2048x2048 C."""
-    return close_to(
-        answer,
-        256,
-        tolerance=0,
-        what="blocks",
-        wrong={
-            16: "that is one direction",
-            32: "multiply the two directions, do not add them",
-            132: "that is the SMs of an H200: the grid follows from the size of C",
-            128: "that is the edge of a tile",
-            2048 * 2048: "that is the elements of C: a block computes 128 · 128 of them",
-        },
-        hint="How many tiles fit along one edge of C, and along both?",
-    )
+number(
+    "09.3",
+    "Blocks of 128x128 tiles for a 2048x2048 C",
+    256,
+    tolerance=0,
+    what="blocks",
+    mistakes={
+        16: "that is one direction",
+        32: "multiply the two directions, do not add them",
+        132: "that is the SMs of an H200: the grid follows from the size of C",
+        128: "that is the edge of a tile",
+        2048 * 2048: "that is the elements of C: a block computes 128 · 128 of them",
+    },
+    hint="How many tiles fit along one edge of C, and along both?",
+)
 
 
-@exercise("09.4", kind="python")
-def three_unseen(answer: object) -> Iterator[Check]:
-    """Predict three kernels that the book does not explain."""
-    yield from unseen.judged(unseen.AFTER_PATCHES, answer)
+unseen.predictions("09.4", unseen.AFTER_PATCHES)

@@ -60,15 +60,15 @@ def recorded(gpu: str = DEFAULT_GPU) -> tuple[dict[tuple[str, str], Patch], str]
     label.
     """
     swept = load(gpu).find("sweep", kernel="block_2d", source=fingerprint("block_2d"), m=4096)
-    found: dict[tuple[str, str], Patch] = {}
+    patches: dict[tuple[str, str], Patch] = {}
     for e in swept:
         t: Any = e["params"]
         if e["gflops"] and min(t["TM"], t["TN"], t["BK"]) >= 4:
             a, b = prices(t)
             cost = a / t["TN"] + b / t["TM"]
             key = f"{t['TM']} x {t['TN']}", f"{t['BM']}x{t['BN']}x{t['BK']}"
-            found[key] = Patch(
+            patches[key] = Patch(
                 *key, 1 / t["TM"] + 1 / t["TN"], a, b, cost,
                 model.shared_roof(device.gpu(gpu), 1 / cost) / 1e3, e["gflops"] / 1e3,
             )  # fmt: skip
-    return found, load(gpu).label(swept)
+    return patches, load(gpu).label(swept)

@@ -14,9 +14,7 @@ from helpers.wording import counted, join
 from nogpu.emulator.observe.counts import BANKS, wide_load
 
 
-def wide_reads(
-    cases: Mapping[str, Any], *, array: str = "B_tile", caption: str | None = None
-) -> Figure:
+def wide_reads(cases: Mapping[str, Any], *, array: str = "B_tile") -> Figure:
     """The words that half a warp wants in one 16-byte read, over the banks, before and after.
 
     cases: a title, and what trace() or emulator.launch() returned of the kernel.
@@ -47,22 +45,14 @@ def wide_reads(
             y += 9
             lanes = {words[lane] // GROUP: lane for lane in reversed(range(HALF))}
             for line in sorted({group // per_line for group in lanes}):
-                first = line * BANKS
-                canvas.text(
-                    left - 5, y + tall / 2, f"{first}–{first + BANKS - 1}", size=at.tiny, ha="right"
-                )
+                span = f"{line * BANKS}–{line * BANKS + BANKS - 1}"
+                canvas.text(left - 5, y + tall / 2, span, size=at.tiny, ha="right")
                 for j in range(per_line):
                     lane = lanes.get(line * per_line + j)
                     if lane is not None:
-                        mark = marks[lane // QUARTER]
-                        canvas.rect(
-                            left + j * cell, y, cell, tall, fill=mark.fill, alpha=mark.alpha,
-                            edge=None,
-                        )  # fmt: skip
-                        canvas.text(
-                            left + (j + 0.5) * cell, y + tall / 2, str(lane), size=at.tiny + 1,
-                            ha="center",
-                        )  # fmt: skip
+                        box = left + j * cell, y, cell, tall
+                        canvas.marked(*box, marks[lane // QUARTER], edge=None)
+                        canvas.centred(*box, lane, size=at.tiny + 1)
                 edges = [left + j * cell for j in range(per_line + 1)]
                 canvas.segments([(x, y, x, y + tall) for x in edges], lw=0.5)
                 canvas.segments([(left, z, edges[-1], z) for z in (y, y + tall)], lw=0.5)
@@ -73,21 +63,21 @@ def wide_reads(
             y = canvas.lines(left, y + 11, words_, width=at.width - left, size=at.small) + 14
         return canvas.end(y - 4)
 
-    told = []
+    parts = []
     for title, words in reads.items():
         served, whole = costs[title]
         wants = {
             f"{word % BANKS}–{word % BANKS + GROUP - 1}" for word in words[: len(served[0].lanes)]
         }
         banks = join(sorted(wants, key=lambda text: int(text.split("–")[0])))
-        told.append(
-            f"{title}: {lanes_text(served[0].lanes)} want {served[0].groups} groups of four words in banks {banks}, "
-            f"{counted(served[0].wavefronts, 'wavefront')}; the whole read takes {whole}"
+        parts.append(
+            f"{title}: {lanes_text(served[0].lanes)} want {served[0].groups} groups of four words "
+            f"in banks {banks}, {counted(served[0].wavefronts, 'wavefront')}; the whole read takes "
+            f"{whole}"
         )
-    alt = f"Words of shared memory over the banks, one line for all {BANKS}. {'. '.join(told)}."
-    if caption is None:
-        caption = (
-            "One 16-byte read of a row of B. A line holds 32 words, one for each bank; the number "
-            "in a group of four is the lane that wants it. Lanes 16–31 want the same as lanes 0–15."
-        )
+    alt = f"Words of shared memory over the banks, one line for all {BANKS}. {'. '.join(parts)}."
+    caption = (
+        "One 16-byte read of a row of B. A line holds 32 words, one for each bank; the number "
+        "in a group of four is the lane that wants it. Lanes 16–31 want the same as lanes 0–15."
+    )
     return both(draw, alt, caption)

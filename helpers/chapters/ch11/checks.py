@@ -12,58 +12,51 @@ from helpers.page.exercises import (
     Check,
     KernelTask,
     check_kernel_source,
-    close_to,
     exercise,
     matmul_problem,
+    number,
 )
 from nogpu import emulator
 from nogpu.text import without_comments
 
-
-@exercise("11.1", kind="number")
-def under_way(answer: object) -> Check:
-    """Tiles under way that cover 800 clocks at 300 clocks a tile."""
-    return close_to(
-        answer,
-        3,
-        tolerance=0.005,
-        what="tiles under way",
-        wrong={
-            1: "one tile covers 300 of the 800 clocks",
-            2: "600 clocks are not 800",
-            800 / 300: "a tile is under way or it is not: round up",
-            4: "the tile in use is not under way any more",
-        },
-        hint="So many whole tiles must be under way that their computation takes 800 clocks or more.",
-    )
+number(
+    "11.1",
+    "Tiles under way that cover 800 clocks at 300 clocks a tile",
+    3,
+    tolerance=0.005,
+    what="tiles under way",
+    mistakes={
+        1: "one tile covers 300 of the 800 clocks",
+        2: "600 clocks are not 800",
+        800 / 300: "a tile is under way or it is not: round up",
+        4: "the tile in use is not under way any more",
+    },
+    hint="So many whole tiles must be under way that their computation takes 800 clocks or more.",
+)
 
 
-@exercise("11.2", kind="number")
-def shared_kb(answer: object) -> Check:
-    """KB of four stages of 128x16 and 16x128 float32 tiles."""
-    return close_to(
-        answer,
-        64,
-        tolerance=1e-3,
-        what="shared memory",
-        unit="KB",
-        wrong={
-            16: "that is one stage",
-            32: "count both tiles",
-            48: "that is three stages, or what a block gets without asking; count four",
-            65.536: "that is in thousands of bytes; here 1 KB is 1024 bytes",
-            65536: "give it in KB",
-            16384: "that is the floats of all stages: four bytes each, in KB",
-            128: "that is eight bytes an element; a float32 has four",
-        },
-        hint="Elements of both tiles, times four bytes, times four stages, over 1024.",
-    )
+number(
+    "11.2",
+    "KB of four stages of 128x16 and 16x128 float32 tiles",
+    64,
+    tolerance=1e-3,
+    what="shared memory",
+    unit="KB",
+    mistakes={
+        16: "that is one stage",
+        32: "count both tiles",
+        48: "that is three stages, or what a block gets without asking; count four",
+        65.536: "that is in thousands of bytes; here 1 KB is 1024 bytes",
+        65536: "give it in KB",
+        16384: "that is the floats of all stages: four bytes each, in KB",
+        128: "that is eight bytes an element; a float32 has four",
+    },
+    hint="Elements of both tiles, times four bytes, times four stages, over 1024.",
+)
 
 
 def _for_the_block(check: Check) -> Check:
-    """A finding that asks for the barrier of a warp, which this exercise forbids, asks for the
-    block's.
-    """
+    """A finding that asks for a warp's barrier, forbidden here, asks for the block's."""
     asks = r"(?:The two threads are of one warp: )?[Pp]ut __syncwarp\(\)"
     return replace(check, what=re.sub(asks, "Put __syncthreads()", check.what))
 

@@ -1,6 +1,4 @@
-"""Pictures of chapter 11: the multiply-adds that cover a load on its way, and a ring of tiles over
-time.
-"""
+"""Pictures of chapter 11: what covers a load on its way, and a ring of tiles over time."""
 
 from __future__ import annotations
 
@@ -20,7 +18,6 @@ def load_cover(
     latencies: Mapping[str, float],
     *,
     clocks: float = 4.0,
-    caption: str | None = None,
 ) -> Figure:
     """Clocks of multiply-adds between the last load of a tile and the first need of one, by kernel.
 
@@ -53,9 +50,9 @@ def load_cover(
             else:
                 canvas.text(left - 6, y + thick / 2, name, size=at.small, ha="right")
             width, whole = span * clocks * covered / most, span * clocks * step / most
-            canvas.rect(left, y, whole, thick, fill=GREY, alpha=0.12, edge=GREY, lw=0.8)
+            canvas.marked(left, y, whole, thick, marks[1], lw=0.8)
             if covered:
-                canvas.rect(left, y, width, thick, fill=GREEN, alpha=0.45, edge=GREEN)
+                canvas.marked(left, y, width, thick, marks[0])
             for value, colour in zip(latencies.values(), (BLUE, VERMILION), strict=False):
                 x = left + span * value / most
                 canvas.line(x, y - 3, x, y + thick + 3, colour=colour, lw=1.8)
@@ -76,33 +73,30 @@ def load_cover(
             x = min(max(x, half), at.width - half)
             canvas.text(x, y + 12, f"{tick:,}", size=at.small, ha="center")
         words = "clocks of multiply-adds after the last load of a tile"
-        y = canvas.lines(
-            left + span / 2, y + 27, words, width=at.width - 4, size=at.small, ha="center"
-        )
+        middle, width = left + span / 2, at.width - 4
+        y = canvas.lines(middle, y + 27, words, width=width, size=at.small, ha="center")
         return canvas.end(y + 9)
 
-    told = [
+    parts = [
         f"{name} {covered} of {step} multiply-adds, {number(clocks * covered, 4)} clocks"
         for name, (covered, step) in cover.items()
     ]
     takes = [f"{number(value)} from {name}" for name, value in latencies.items()]
     alt = (
         "Multiply-adds that run between the last load of a tile and the first need of one: "
-        f"{'; '.join(told)}."
+        f"{'; '.join(parts)}."
     )
     if takes:
         alt += f" Clocks that a load takes: about {join(takes)}."
-    if caption is None:
-        caption = (
-            "One step of each kernel, from the moment its last load is sent: how many of its "
-            f"multiply-adds run before the data is needed, at {number(clocks)} clocks each."
-        )
+    caption = (
+        "One step of each kernel, from the moment its last load is sent: how many of its "
+        f"multiply-adds run before the data is needed, at {number(clocks)} clocks each."
+    )
     return both(draw, alt, caption)
 
 
-def ring_over_time(stages: int, steps: int, *, caption: str | None = None) -> Figure:
-    """Which tile lies in which stage of a ring, step by step: in use, arriving, or asked for just
-    now.
+def ring_over_time(stages: int, steps: int) -> Figure:
+    """Which tile lies in which stage of a ring, step by step: in use, arriving, or just asked for.
 
     stages: buffers of the ring, 2 or more. steps: tiles along K, at least one. As the loop of
     cp_async runs: at step t it waits for tile t, uses it, and asks for tile t + stages - 1. Raises
@@ -130,37 +124,33 @@ def ring_over_time(stages: int, steps: int, *, caption: str | None = None) -> Fi
         left = text_width("stage 0", at.font) + 10
         cell = min((at.width - left - 2) / steps, 64.0)
         for step in range(steps):
-            canvas.text(left + (step + 0.5) * cell, y, f"step {step}" if cell > 44 else str(step),
-                        size=at.small, ha="center")  # fmt: skip
+            words = f"step {step}" if cell > 44 else str(step)
+            canvas.text(left + (step + 0.5) * cell, y, words, size=at.small, ha="center")
         y += 12
         for stage in range(stages):
             canvas.text(0, y + 13, f"stage {stage}", size=at.font)
             for step in range(steps):
-                held = state(step, stage)
-                x = left + step * cell
-                if held is None:
-                    canvas.rect(x + 1, y, cell - 2, 26, lw=0.6, dash=True)
+                content = state(step, stage)
+                box = left + step * cell + 1, y, cell - 2, 26.0
+                if content is None:
+                    canvas.rect(*box, lw=0.6, dash=True)
                     continue
-                tile, mark = held
-                canvas.rect(x + 1, y, cell - 2, 26, fill=mark.fill, alpha=mark.alpha, edge=mark.edge,
-                            hatch=mark.hatch)  # fmt: skip
-                canvas.text(
-                    x + cell / 2, y + 13, str(tile), size=at.font, ha="center", weight="bold"
-                )
+                tile, mark = content
+                canvas.marked(*box, mark)
+                canvas.centred(*box, tile, size=at.font, bold=True)
             y += 32
         canvas.text(left, y + 2, "numbers are tiles along K", size=at.small)
         return canvas.end(y + 12)
 
-    told = [
+    events = [
         f"at step {step} tile {step} is in use"
         + (f" and tile {step + stages - 1} is asked for" if step + stages - 1 < steps else "")
         for step in range(steps)
     ]
-    alt = f"A ring of {stages} stages over {steps} steps: {'; '.join(told)}."
-    if caption is None:
-        waits = "its groups" if stages == 2 else f"but the latest {counted(stages - 2, 'group')}"
-        caption = (
-            f"A ring of {stages} stages. At each step the thread waits until all {waits} have arrived, uses "
-            f"one tile and asks for the one {stages - 1} further on."
-        )
+    alt = f"A ring of {stages} stages over {steps} steps: {'; '.join(events)}."
+    waits = "its groups" if stages == 2 else f"but the latest {counted(stages - 2, 'group')}"
+    caption = (
+        f"A ring of {stages} stages. At each step the thread waits until all {waits} have arrived, "
+        f"uses one tile and asks for the one {stages - 1} further on."
+    )
     return both(draw, alt, caption)

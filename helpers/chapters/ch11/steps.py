@@ -83,8 +83,7 @@ def tuned_rows(
             continue
         t = best["params"]
         rows.append(
-            {"kernel": k, "tiles": best["tiles"], "small": steps.top(k, 64), "large": steps.top(k, 128),
-             "best": 100 * best["cublas_ratio"],
-             "tile": f"{t['BM']}x{t['BN']}x{t['BK']}, {t['TM']}x{t['TN']}"}
+            {"kernel": k, "tiles": best["tiles"], "small": steps.top(k, 64), "large": steps.top(k, 128), "best": 100 * best["cublas_ratio"], "tile": f"{t['BM']}x{t['BN']}x{t['BK']}, "
+            f"{t['TM']}x{t['TN']}"},
         )  # fmt: skip
     return rows

@@ -10,29 +10,26 @@ from typing import Any
 from helpers.draw.lane_phases import first_read
 from helpers.ladder.launch import Trace
 from helpers.ladder.rungs import catalog
-from helpers.page.exercises import Check, close_to, exercise, unseen
+from helpers.page.exercises import Check, exercise, number, unseen
 from helpers.record.plans import plan
 from nogpu.emulator.observe.counts import wide_load
 from nogpu.errors import ConfigError
 
-
-@exercise("12.1", kind="number")
-def strip(answer: object) -> Check:
-    """Wavefronts for each k of a warp that is one row of 32 patches of 16x8."""
-    return close_to(
-        answer,
-        16,
-        tolerance=0,
-        what="wavefronts",
-        hint="A lane reads 16/4 times from A and 8/4 times from B. How many wavefronts has each read?",
-        wrong={
-            12: "that takes squares of lanes, and one row of lanes has none",
-            6: "those are the reads",
-            8: "that is what A takes, or B; the warp reads both",
-            20: "it is A that all lanes want alike, and of B each wants another group",
-            24: "all lanes want the same of A: two quarters pass together",
-        },
-    )
+number(
+    "12.1",
+    "Wavefronts for each k of a warp that is one row of 32 patches of 16x8",
+    16,
+    tolerance=0,
+    what="wavefronts",
+    hint="A lane reads 16/4 times from A and 8/4 times from B. How many wavefronts has each read?",
+    mistakes={
+        12: "that takes squares of lanes, and one row of lanes has none",
+        6: "those are the reads",
+        8: "that is what A takes, or B; the warp reads both",
+        20: "it is A that all lanes want alike, and of B each wants another group",
+        24: "all lanes want the same of A: two quarters pass together",
+    },
+)
 
 
 def _maps() -> Iterator[tuple[str, list[int]]]:
@@ -144,7 +141,4 @@ def run_a_map(answer: Mapping[str, str]) -> Iterator[Check]:
     )
 
 
-@exercise("12.5", kind="python")
-def three_unseen(answer: object) -> Iterator[Check]:
-    """Predict three kernels that the book does not explain."""
-    yield from unseen.judged(unseen.AFTER_LANES, answer)
+unseen.predictions("12.5", unseen.AFTER_LANES)

@@ -1,4 +1,4 @@
-"""A picture of chapter 12: the lanes of a warp over its part of C, and how their reads are served."""
+"""A picture of chapter 12: a warp's lanes over its part of C, and how their reads are served."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
 from nogpu.device import WARP
 
-
-def _quarters() -> list[Mark]:
-    marks = []
-    for i, colour in enumerate(LANE_COLOURS):
-        lanes = range(i * QUARTER, (i + 1) * QUARTER)
-        marks.append(Mark(lanes_text(lanes), colour, 0.35, colour))
-    return marks
+QUARTERS = [
+    Mark(lanes_text(range(i * QUARTER, (i + 1) * QUARTER)), colour, 0.35, colour)
+    for i, colour in enumerate(LANE_COLOURS)
+]
+"""The look of each quarter of a warp."""
 
 
 def _strip(canvas: Canvas, y: float, words: Sequence[int], served: Sequence[Phase]) -> float:
@@ -36,24 +34,23 @@ def _strip(canvas: Canvas, y: float, words: Sequence[int], served: Sequence[Phas
     cell, tall = (at.width - 2) / along, at.tiny + 8
     for start in range(0, WARP, along):
         for lane in range(start, start + along):
-            x = 1 + (lane - start) * cell
-            canvas.rect(x, y, cell, tall, fill=LANE_COLOURS[lane // QUARTER], alpha=0.35, edge=None)
-            words_ = str(words[lane])
-            canvas.text(x + cell / 2, y + tall / 2, words_, size=at.tiny, ha="center")
+            box = 1 + (lane - start) * cell, y, cell, tall
+            canvas.marked(*box, QUARTERS[lane // QUARTER], edge=None)
+            canvas.centred(*box, words[lane], size=at.tiny)
         for phase in served:
             first, count = phase.lanes[0], len(phase.lanes)
             if not start <= first < start + along:
                 continue
             x = 1 + (first - start) * cell
             canvas.rect(x + 0.8, y, count * cell - 1.6, tall, lw=1.6)
-            told = f"{counted(phase.groups, 'group')}, {counted(phase.wavefronts, 'wavefront')}"
+            cost = f"{counted(phase.groups, 'group')}, {counted(phase.wavefronts, 'wavefront')}"
             middle = x + count * cell / 2
-            canvas.text(middle, y + tall + at.small / 2 + 3, told, size=at.small, ha="center")
+            canvas.text(middle, y + tall + at.small / 2 + 3, cost, size=at.small, ha="center")
         y += tall + at.small + 10
     return y
 
 
-def lane_map(report: Any, *, caption: str | None = None) -> Figure:
+def lane_map(report: Any) -> Figure:
     """Which lane of a warp computes which patch of C, and how its reads of A and B are served.
 
     report: what trace() or emulator.launch() returned of a kernel that reads A_tile (a row holds
@@ -68,7 +65,7 @@ def lane_map(report: Any, *, caption: str | None = None) -> Figure:
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
         tiny, tall = at.tiny, at.tiny + 9
-        y = draw_key(canvas, _quarters()) + 2
+        y = draw_key(canvas, QUARTERS) + 2
         left = 8 + max(text_width(str(row), tiny) for row in down)
         cell = min((at.width - left - 1) / len(across), 46.0)
         y = canvas.lines(0, y + 5, "first column of C", width=at.width, size=at.small) + 14
@@ -78,20 +75,11 @@ def lane_map(report: Any, *, caption: str | None = None) -> Figure:
         for i, row in enumerate(down):
             canvas.text(left - 5, y + (i + 0.5) * tall, str(row), size=tiny, ha="right")
         for lane, (row, column) in enumerate(zip(rows, columns, strict=True)):
-            x0, y0 = left + across.index(column) * cell, y + down.index(row) * tall
-            canvas.rect(
-                x0, y0, cell, tall, fill=LANE_COLOURS[lane // QUARTER], alpha=0.35, edge=None
-            )
-            canvas.text(
-                x0 + cell / 2, y0 + tall / 2, str(lane), size=at.small if not at.narrow else tiny,
-                ha="center",
-            )  # fmt: skip
-        low, right = y + len(down) * tall, left + len(across) * cell
-        canvas.segments(
-            [(left, y + i * tall, right, y + i * tall) for i in range(len(down) + 1)]
-            + [(left + j * cell, y, left + j * cell, low) for j in range(len(across) + 1)],
-            lw=0.6,
-        )
+            box = left + across.index(column) * cell, y + down.index(row) * tall, cell, tall
+            canvas.marked(*box, QUARTERS[lane // QUARTER], edge=None)
+            canvas.centred(*box, lane, size=tiny if at.narrow else at.small)
+        low = y + len(down) * tall
+        canvas.grid(left, y, (len(across), len(down)), (cell, tall), lw=0.6)
         y = canvas.lines(0, low + 11, "↑ first row of C", width=at.width, size=at.small) + 20
         for name, what in (("A", "row"), ("B", "column")):
             words, served = reads[name]
@@ -100,20 +88,19 @@ def lane_map(report: Any, *, caption: str | None = None) -> Figure:
             y = _strip(canvas, y, words, served) + 8
         return canvas.end(y - 6)
 
-    told = []
+    costs = []
     for name, (_, served) in reads.items():
         parts = [f"{lanes_text(p.lanes)} {counted(p.groups, 'group')}" for p in served]
-        told.append(f"a read of {name} takes {waves[name]} wavefronts ({', '.join(parts)})")
-    finding = "; ".join(told)
+        costs.append(f"a read of {name} takes {waves[name]} wavefronts ({', '.join(parts)})")
+    finding = "; ".join(costs)
     alt = (
         f"A warp's 32 lanes over its part of C, {len(down)} rows of patches by {len(across)} "
         f"columns of patches: lane 0 has row {rows[0]}, column {columns[0]}, lane 1 row {rows[1]}, "
         f"column {columns[1]}, lane 2 row {rows[2]}, column {columns[2]}. "
         f"{finding[0].upper()}{finding[1:]}; a group is four floats."
     )
-    if caption is None:
-        caption = (
-            f"Each lane's first patch. A read brings four floats for every lane: "
-            f"{waves['A']} wavefronts for A, {waves['B']} for B."
-        )
+    caption = (
+        f"Each lane's first patch. A read brings four floats for every lane: "
+        f"{waves['A']} wavefronts for A, {waves['B']} for B."
+    )
     return both(draw, alt, caption)

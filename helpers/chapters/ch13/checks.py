@@ -18,8 +18,8 @@ def _slips(rows: int, columns: int, back: bool) -> dict[str, int]:
     """What likely slips in 13.1 give, each with its hint."""
     forth, there_and_back = (sum(shared(order(rows, columns, way))) for way in (False, True))
     return {
-        "Every row from left to right: its first multiply-add has another row of A than the one before, "
-        "and another column of B.": there_and_back,
+        "Every row from left to right: its first multiply-add has another row of A than the one "
+        "before, and another column of B.": there_and_back,
         "On the way back the first multiply-add of a row has the column of the one before.": forth,
         "The first multiply-add has none before it.": (forth, there_and_back)[back] + 1,
     }
@@ -29,15 +29,15 @@ def _slips(rows: int, columns: int, back: bool) -> dict[str, int]:
 def predict_reuse(answer: Callable[[int, int, bool], Any]) -> Iterator[Check]:
     """Multiply-adds of one k that share an operand with the one before."""
     cases = [(*patch, back) for patch in PATCHES for back in (False, True)]
-    said = [answer(*case) for case in cases]
+    answers = [answer(*case) for case in cases]
     want = [sum(shared(order(*case))) for case in cases]
     fallback = "Follow the numbers in the drawing: which steps change both the row and the column?"
     slips: dict[str, list[int]] = {}
     for case in cases:
         for hint, count in _slips(*case).items():
             slips.setdefault(hint, []).append(count)
-    hint = next((hint for hint, counts in slips.items() if counts == said), fallback)
-    for (rows, columns, back), got, right in zip(cases, said, want, strict=True):
+    hint = next((hint for hint, counts in slips.items() if counts == answers), fallback)
+    for (rows, columns, back), got, right in zip(cases, answers, want, strict=True):
         what = f"{rows}x{columns}, {'back and forth' if back else 'forth only'}"
         yield Check(got == right, what, got=str(got), expected=str(right), hint=hint)
 
@@ -46,7 +46,7 @@ def _of_one_bank(operands: str) -> bool:
     """Whether the three sources of an FFMA are registers of one parity."""
     sources = [source.strip() for source in operands.split(",")[1:]]
     numbers = [re.fullmatch(r"-?\|?R(\d+)(?:\.reuse)?\|?", source) for source in sources]
-    return all(numbers) and len({int(found[1]) % 2 for found in numbers if found}) == 1
+    return all(numbers) and len({int(match[1]) % 2 for match in numbers if match}) == 1
 
 
 def _programs() -> Iterator[tuple[str, list[str]]]:
@@ -74,7 +74,10 @@ def count_one_bank(answer: Callable[[Sequence[str]], Any]) -> Iterator[Check]:
         want, got = sum(map(_of_one_bank, lines)), answer(list(lines))
         hint = "The first register is the destination; the three behind it are read."
         if "RZ" in " ".join(lines):
-            hint = "RZ is the constant zero, c[...] comes from the constant bank: three registers are asked for."
+            hint = (
+                "RZ is the constant zero, c[...] comes from the constant bank: three registers are "
+                "asked for."
+            )
         elif "-R" in " ".join(lines):
             hint = "A minus sign or a .reuse does not change which register is read."
         yield Check(got == want, what, got=str(got), expected=str(want), hint=hint)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from helpers.colours import GREEN, VERMILION
-from helpers.draw.columns import Column
+from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
@@ -26,13 +26,11 @@ def order(rows: int, columns: int, back: bool) -> list[Place]:
 
 
 def shared(walk: Sequence[Place]) -> list[bool]:
-    """Whether each multiply-add takes an operand (row of A, column of B) that the one before it
-    took.
-    """
+    """Whether each multiply-add takes a row of A or a column of B that the one before it took."""
     return [False, *(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(walk))]
 
 
-def walks(rows: int = 4, columns: int = 8, *, caption: str | None = None) -> Figure:
+def walks(rows: int = 4, columns: int = 8) -> Figure:
     """A patch of rows x columns sums walked forth only, and back and forth; new starts are marked.
 
     Raises ConfigError for a patch without a row or a column.
@@ -65,24 +63,22 @@ def walks(rows: int = 4, columns: int = 8, *, caption: str | None = None) -> Fig
             for i in range(rows):
                 canvas.text(x0 + left - 5, y + (i + 0.5) * cell, f"a{i}", size=at.tiny, ha="right")
             for step, ((i, j), same) in enumerate(zip(walk, shared(walk), strict=True)):
-                mark = marks[0] if same else marks[1]
-                u, v = x0 + left + j * cell, y + i * cell
-                canvas.rect(u, v, cell, cell, fill=mark.fill, alpha=mark.alpha, lw=0.6)
-                canvas.text(u + cell / 2, v + cell / 2, str(step), size=at.tiny, ha="center")
+                box = x0 + left + j * cell, y + i * cell, cell, cell
+                canvas.marked(*box, marks[0] if same else marks[1], edge=INK, lw=0.6)
+                canvas.centred(*box, step, size=at.tiny)
             low = y + rows * cell + 6
         return canvas.end(low)
 
-    told = [
+    counts = [
         f"{title}, {counted(sum(shared(walk)), 'multiply-add')} of {len(walk)}"
         for title, walk in panels
     ]
     alt = (
-        f"A patch of {rows} by {columns} sums, its multiply-adds numbered in their order. Sharing an "
-        f"operand with the one before: {told[0]}; {told[1]}."
+        f"A patch of {rows} by {columns} sums, its multiply-adds numbered in their order. Sharing "
+        f"an operand with the one before: {counts[0]}; {counts[1]}."
     )
-    return both(
-        draw,
-        alt,
-        caption
-        or f"One k of a patch of {rows}x{columns}: {told[0]} share an operand with the one before; {told[1]}.",
+    caption = (
+        f"One k of a patch of {rows}x{columns}: {counts[0]} share an operand with the one before; "
+        f"{counts[1]}."
     )
+    return both(draw, alt, caption)

@@ -66,8 +66,8 @@ def operands(kernel: Kernel | str, *, arch: str = "sm_90", **defines: int) -> Op
     and what the compiler raises.
     """
     k = find(kernel)
-    given = {name: str(value) for name, value in {**k.params, **defines}.items()}
-    built = toolchain.compile(k.source, name=k.file, arch=arch, defines=given)
+    macros = {name: str(value) for name, value in {**k.params, **defines}.items()}
+    built = toolchain.compile(k.source, name=k.file, arch=arch, defines=macros)
     loop = toolchain.main_loop(*toolchain.sass_instructions(built.cubin, k.entry))
     ffma = [i.operands for i in loop if i.opcode.startswith("FFMA")]
     three = [sources(each) for each in ffma]

@@ -10,32 +10,35 @@ from helpers.ladder import model
 from helpers.page.exercises import Check, exercise
 
 
-def _numbers(said: object, count: int) -> tuple[int, ...] | None:
-    """What a reader's function returned, as so many whole numbers; None if it is nothing of the
-    kind.
-    """
-    if not isinstance(said, (tuple, list)) or len(said) != count or ... in said or None in said:
+def _numbers(answer: object, count: int) -> tuple[int, ...] | None:
+    """What a reader's function returned, as so many whole numbers; None if it is not that."""
+    if (
+        not isinstance(answer, (tuple, list))
+        or len(answer) != count
+        or ... in answer
+        or None in answer
+    ):
         return None
-    return tuple(int(number) for number in said)
+    return tuple(int(number) for number in answer)
 
 
 @exercise("14.1", kind="python")
 def trace_a_ring(answer: Callable[[int, int], Any]) -> Iterator[Check]:
     """Tile and place in use, tile and place asked for, of every step of a ring."""
     for stages in (3, 2, 4):
-        said = [_numbers(answer(step, stages), 4) for step in range(3 * stages)]
-        if None in said:
+        answers = [_numbers(answer(step, stages), 4) for step in range(3 * stages)]
+        if None in answers:
             what = "the function returns (tile in use, its place, tile asked for, its place)"
             yield Check(False, what, got=str(answer(0, stages)))
             return
-        got: Sequence[tuple[int, ...]] = [each for each in said if each is not None]
+        got: Sequence[tuple[int, ...]] = [each for each in answers if each is not None]
         want = [(t, t % stages, t + stages - 1, (t - 1) % stages) for t in range(3 * stages)]
-        wrong = next((t for t, (g, w) in enumerate(zip(got, want, strict=True)) if g != w), None)
-        hint = "" if wrong is None else _why(got, want, wrong, stages)
+        mistake = next((t for t, (g, w) in enumerate(zip(got, want, strict=True)) if g != w), None)
+        hint = "" if mistake is None else _why(got, want, mistake, stages)
         yield Check(
-            wrong is None,
+            mistake is None,
             f"a ring of {stages}, {3 * stages} steps",
-            got="" if wrong is None else f"{got[wrong]} in step {wrong}",
+            got="" if mistake is None else f"{got[mistake]} in step {mistake}",
             hint=hint,
         )
 
@@ -66,9 +69,7 @@ def _needs(rows: int, columns: int, group: int, running: int) -> tuple[int, int]
 
 @exercise("14.2", kind="python")
 def what_a_band_needs(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
-    """Rows of tiles of A and columns of tiles of B that the first blocks need, by the height of a
-    band.
-    """
+    """Tile rows of A and tile columns of B that the first blocks need, by a band's height."""
     cases = (
         (8, 8, 4, 12, "the drawing of this chapter"),
         (8, 8, 1, 12, "row by row"),
@@ -78,17 +79,20 @@ def what_a_band_needs(answer: Callable[[int, int, int, int], Any]) -> Iterator[C
         (3, 4, 8, 5, "a band that is higher than C"),
     )
     along = lambda r, c, g, n: (min(g, r), -(-n // min(g, r)))  # noqa: E731
-    said = [_numbers(answer(*case[:4]), 2) for case in cases]
-    if None in said:
+    answers = [_numbers(answer(*case[:4]), 2) for case in cases]
+    if None in answers:
         yield Check(False, "the function returns (rows, columns)", got=str(answer(*cases[0][:4])))
         return
     rows_first = [_needs(r, c, 1, n) for r, c, _, n, _ in cases]
-    hint = "Number the tiles of a band column by column: the rows of the band first, then the next column."
-    if said == rows_first:
+    hint = (
+        "Number the tiles of a band column by column: the rows of the band first, then the next "
+        "column."
+    )
+    if answers == rows_first:
         hint = "That is the order row by row. In a band the next block is one row further down."
-    elif all(got == along(*case[:4]) for got, case in zip(said, cases, strict=True)):
+    elif all(got == along(*case[:4]) for got, case in zip(answers, cases, strict=True)):
         hint = "When a band is full the next one begins, and the last band may be lower."
-    for (*shape, why), got in zip(cases, said, strict=True):
+    for (*shape, why), got in zip(cases, answers, strict=True):
         want = _needs(*shape)
         r, c, g, n = shape
         what = f"{n} of {r} x {c} tiles in bands of {g} ({why})"
@@ -110,17 +114,17 @@ def what_binds_on_a_t4(answer: object) -> Iterator[Check]:
     for name, patch in PATCHES.items():
         each = clocks(*patch, READS)
         want = max(each, key=lambda resource: each[resource])
-        said = answer.get(name)
-        if said not in each:
+        choice = answer.get(name)
+        if choice not in each:
             hint = f"Choose one of {', '.join(map(repr, each))}."
-        elif said == "issue slots":
+        elif choice == "issue slots":
             hint = (
-                "An FFMA takes one slot of four a clock, and holds a scheduler's 16 lanes for two clocks: "
-                "the lanes are busy when half of the slots are."
+                "An FFMA takes one slot of four a clock, and holds a scheduler's 16 lanes for two "
+                "clocks: the lanes are busy when half of the slots are."
             )
         else:
             lanes, words = each["FMA pipe"], each["shared memory"]
             hint = (
                 f"Products: {lanes:g} clocks of the SM. Reads: {words:g}, two for each wavefront."
             )
-        yield Check(said == want, f"a patch of {name}", got=repr(said), hint=hint)
+        yield Check(choice == want, f"a patch of {name}", got=repr(choice), hint=hint)

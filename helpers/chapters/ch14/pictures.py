@@ -1,10 +1,8 @@
-"""Pictures of chapter 14: a ring of tiles step by step, and the order in which a kernel numbers the
-tiles of C.
-"""
+"""Pictures of chapter 14: a ring of tiles step by step, and how a kernel numbers tiles of C."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from helpers.colours import BLUE, GREEN, VERMILION
 from helpers.draw.columns import INK, Column
@@ -15,7 +13,7 @@ from helpers.wording import counted
 from nogpu.errors import ConfigError
 
 
-def ring(stages: int = 3, steps: int = 5, *, caption: str | None = None) -> Figure:
+def ring(stages: int = 3, steps: int = 5) -> Figure:
     """The places of a ring, step by step: which tile of K is in use, under way, or asked for now.
 
     stages: places of the ring, at least 2. steps: of the main loop, from the first on. Tile t lies
@@ -42,28 +40,24 @@ def ring(stages: int = 3, steps: int = 5, *, caption: str | None = None) -> Figu
         for step in range(steps):
             canvas.text(left - 6, y + tall / 2, f"step {step}", size=at.small, ha="right")
             for tile in range(step, step + stages):
-                x = left + tile % stages * cell
+                box = left + tile % stages * cell + 1, y + 1, cell - 2, tall - 2
                 mark = marks[0 if tile == step else 1 if tile == step + stages - 1 else 2]
-                canvas.rect(x + 1, y + 1, cell - 2, tall - 2, fill=mark.fill, alpha=mark.alpha)
+                canvas.marked(*box, mark, edge=INK)
                 colour = "#ffffff" if tile == step else INK
-                middle = y + tall / 2
-                canvas.text(
-                    x + cell / 2, middle, f"tile {tile}", size=at.small, ha="center", colour=colour
-                )
+                canvas.centred(*box, f"tile {tile}", size=at.small, colour=colour)
             y += tall
         return canvas.end(y + 4)
 
-    told = "; ".join(
-        f"step {t}: place {t % stages} holds tile {t}, in use, and tile {t + stages - 1} is asked for "
-        f"into place {(t + stages - 1) % stages}"
+    events = "; ".join(
+        f"step {t}: place {t % stages} holds tile {t}, in use, and tile {t + stages - 1} is asked "
+        f"for into place {(t + stages - 1) % stages}"
         for t in range(steps)
     )
-    alt = f"A ring of {stages} places over {steps} steps. {told[0].upper()}{told[1:]}."
-    if caption is None:
-        caption = (
-            f"A ring of {stages} places. Each step multiplies one tile and asks for the tile "
-            f"{counted(stages - 1, 'step')} ahead, into the place that the step before left."
-        )
+    alt = f"A ring of {stages} places over {steps} steps. {events[0].upper()}{events[1:]}."
+    caption = (
+        f"A ring of {stages} places. Each step multiplies one tile and asks for the tile "
+        f"{counted(stages - 1, 'step')} ahead, into the place that the step before left."
+    )
     return both(draw, alt, caption)
 
 
@@ -79,7 +73,6 @@ def tile_order(
     running: int = 12,
     groups: Sequence[int] = (1, 4),
     turn: bool = False,
-    caption: str | None = None,
 ) -> Figure:
     """C in tiles, numbered as blocks take them, once for each height of a band in `groups`.
 
@@ -93,19 +86,16 @@ def tile_order(
             f"{running=}, groups={tuple(groups)}: give 1 to {rows * columns} blocks and one group"
         )
     orders = [(group, model.tile_order(rows, columns, group, turn=turn)) for group in groups]
-    titles = [
-        "numbered row by row" if group == 1 else f"in bands of {group} rows" for group in groups
+    titles = ["numbered row by row" if n == 1 else f"in bands of {n} rows" for n in groups]
+    marks = [
+        Mark(f"the {running} blocks that run first", BLUE, lw=0.6),
+        Mark("what they read of A", GREEN, 0.55, lw=0.6),
+        Mark("what they read of B", VERMILION, 0.55, lw=0.6),
     ]
 
     def draw(at: Column) -> Canvas:
         canvas, small, tiny = Canvas(at), at.small, at.tiny
-        y = canvas.legend(
-            [
-                (f"the {running} blocks that run first", _patch(canvas, BLUE, 1.0)),
-                ("what they read of A", _patch(canvas, GREEN, 0.55)),
-                ("what they read of B", _patch(canvas, VERMILION, 0.55)),
-            ]
-        )
+        y = draw_key(canvas, marks) - 2
         strip, gap = 11.0, 4.0  # of A to the left of C and of B above it, and from them to C
         side = 26.0 if at.narrow else 22.0  # between panels
         across = 1 if at.narrow else len(orders)
@@ -130,13 +120,10 @@ def tile_order(
                 fill = VERMILION if column in b_columns else None
                 canvas.rect(x + column * cell, b_top, cell, strip, fill=fill, alpha=0.55, lw=0.6)
             for block, (row, column) in enumerate(order):
-                u, v = x + column * cell, c_top + row * cell
-                runs = block < running
-                canvas.rect(u, v, cell, cell, fill=BLUE if runs else None, lw=0.6)
-                canvas.text(
-                    u + cell / 2, v + cell / 2, str(block), size=tiny, ha="center",
-                    colour="#ffffff" if runs else INK,
-                )  # fmt: skip
+                box = x + column * cell, c_top + row * cell, cell, cell
+                fill, ink = (BLUE, "#ffffff") if block < running else (None, INK)
+                canvas.rect(*box, fill=fill, lw=0.6)
+                canvas.centred(*box, block, size=tiny, colour=ink)
             a, b = len(a_rows), len(b_columns)
             words = f"{counted(a, 'row')} of A + {counted(b, 'column')} of B = {a + b}"
             wide = strip + gap + room + side - 6
@@ -144,22 +131,16 @@ def tile_order(
             low = max(low, end + small)
         return canvas.end(low)
 
-    told = []
+    parts = []
     for (_, order), title in zip(orders, titles, strict=True):
         a, b = _needs(order[:running])
-        told.append(
+        parts.append(
             f"{title}, they need {counted(a, 'tile row')} of A and {counted(b, 'tile column')} of B"
         )
     what = f"C in {rows} by {columns} tiles; the first {running} blocks run together."
-    told_in_words = f"{'; '.join(told)}."
+    told_in_words = f"{'; '.join(parts)}."
     alt = f"Two ways to number blocks. {what} {told_in_words[0].upper()}{told_in_words[1:]}"
     if len(orders) != 2:
         alt = alt.replace("Two ways", counted(len(orders), "way"), 1)
-    if caption is None:
-        caption = f"{what} {told_in_words[0].upper()}{told_in_words[1:]}"
+    caption = f"{what} {told_in_words[0].upper()}{told_in_words[1:]}"
     return both(draw, alt, caption)
-
-
-def _patch(canvas: Canvas, fill: str, alpha: float) -> Callable[[float, float], None]:
-    """What draws a patch of the legend."""
-    return lambda x, y: canvas.rect(x, y, 13, 10, fill=fill, alpha=alpha, lw=0.6)

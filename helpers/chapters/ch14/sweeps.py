@@ -17,10 +17,10 @@ def swept(gpu: str = DEFAULT_GPU, **tile: int) -> float | None:
     timed it.
     """
     params = {**catalog[KERNEL].params, **tile}
-    found = load(gpu).find(
+    entries = load(gpu).find(
         "sweep", kernel=KERNEL, source=fingerprint(KERNEL), m=SIZE, params=params
     )
-    return 100 * float(found[0]["cublas_ratio"]) if found else None
+    return 100 * float(entries[0]["cublas_ratio"]) if entries else None
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Alone:
 def alone(gpu: str = DEFAULT_GPU) -> Alone:
     """What the sweep says where one number of fp32_best's tile is changed and nothing else."""
     choices = catalog[KERNEL].choices
-    found = {name: [swept(gpu, **{name: v}) for v in choices[name]] for name in NAMES}
+    shares = {name: [swept(gpu, **{name: v}) for v in choices[name]] for name in NAMES}
     rows = [
         {"parameter": name, "set to": v, "of cuBLAS (%)": percent}
         for name in NAMES
-        for v, percent in zip(choices[name], found[name], strict=True)
+        for v, percent in zip(choices[name], shares[name], strict=True)
     ]
-    timed = {name: [v for v in values if v is not None] for name, values in found.items()}
-    known = timed == found
+    timed = {name: [v for v in values if v is not None] for name, values in shares.items()}
+    known = timed == shares
     spread = {name: max(v) - min(v) for name, v in timed.items()} if known else {}
     own = ", ".join(f"{name} {catalog[KERNEL].params[name]}" for name in NAMES)
     caption = f"{KERNEL} at {SIZE} with one number changed; it has {own}."

@@ -60,15 +60,15 @@ def facts() -> Facts:
     kinds: Sequence[tuple[str, Mapping[str, int]]]
     kinds = (("lane_map", {}), ("warp_tiled", {}), ("fp32_turing", LARGER), ("fp32_turing", {}))
     plans = [lay_out(name, SIZE, SIZE, SIZE, **tile) for name, tile in kinds]
-    found = [costs.of_plan(p, "t4") for p in plans]
-    shares = [{r: 100 * b[r].ms / b.ms for r in b} for b in found]
-    held = [usage.resources_of(p, "sm_75").occupancy for p in plans]
+    bounds = [costs.of_plan(p, "t4") for p in plans]
+    shares = [{r: 100 * b[r].ms / b.ms for r in b} for b in bounds]
+    occupancies = [usage.resources_of(p, "sm_75").occupancy for p in plans]
     t4 = device.gpu("t4")
     chosen = choose("fp32_turing", 1024, 1024, 1024, gpu=t4)
     in_bands, by_rows = (dram_share(8192, group) for group in (None, 1))
     return Facts(
-        rows=[row(p, b) for p, b in zip(plans, found, strict=True)],
-        binding=[b.binding for b in found],
+        rows=[row(p, b) for p, b in zip(plans, bounds, strict=True)],
+        binding=[b.binding for b in bounds],
         second=max(sorted(s.values())[-2] for s in shares),
         late=between(loop_of("warp_tiled"), "STS", "BAR"),
         early=between(loop_of("fp32_turing"), "STS", "BAR"),
@@ -77,10 +77,10 @@ def facts() -> Facts:
         small=tflops(costs.bounds("warp_tiled", 1024, gpu="t4")),
         chosen=tflops(costs.of_plan(chosen, "t4")),
         tile=chosen.tile,
-        warps=held[-1].warps,
-        warps_large=held[-2].warps,
-        rates=[tflops(b) for b in found],
-        rate=tflops(found[-1]),
+        warps=occupancies[-1].warps,
+        warps_large=occupancies[-2].warps,
+        rates=[tflops(b) for b in bounds],
+        rate=tflops(bounds[-1]),
     )
 
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from helpers.page.exercises import Check, close_to, exercise
+from helpers.page.exercises import Check, exercise, number
 
-
-@exercise("15.1", kind="number")
-def wave_share(answer: object) -> Check:
-    """Share of an H200 that has work with 128x256 tiles at 3072, in percent."""
-    return close_to(
-        answer,
-        100 * 288 / (3 * 132),
-        what="share in percent",
-        hint="288 tiles; how many slots do all the waves have together, with 132 in each?",
-        wrong={
-            100 * 288 / 132: "that is the waves, times a hundred; the last one is not full",
-            288 / 132: "those are the waves; the last one is not full",
-            288 / (3 * 132): "in percent",
-            100 * 24 / 132: "that is the last wave alone",
-            100 * (1 - 288 / (3 * 132)): "that is the share without work",
-            3: "that many waves it takes; which share of their slots is used?",
-            100: "the last wave is not full",
-        },
-    )
+number(
+    "15.1",
+    "Share of an H200 that has work with 128x256 tiles at 3072, in percent",
+    100 * 288 / (3 * 132),
+    what="share in percent",
+    hint="288 tiles; how many slots do all the waves have together, with 132 in each?",
+    mistakes={
+        100 * 288 / 132: "that is the waves, times a hundred; the last one is not full",
+        288 / 132: "those are the waves; the last one is not full",
+        288 / (3 * 132): "in percent",
+        100 * 24 / 132: "that is the last wave alone",
+        100 * (1 - 288 / (3 * 132)): "that is the share without work",
+        3: "that many waves it takes; which share of their slots is used?",
+        100: "the last wave is not full",
+    },
+)
 
 
 REGISTERS = 65536
@@ -81,12 +78,16 @@ def fits(answer: Callable[[int, int, int, int], Any]) -> Iterator[Check]:
         (8, 8, 192, 3, "three blocks of six warps"),
         (8, 8, 640, 1, "one block of twenty warps"),
     )
-    said = [answer(*case[:4]) for case in cases]
+    answers = [answer(*case[:4]) for case in cases]
     slip = next(
-        (hint for slip, hint in _SLIPS if [slip(*c[:4]) for c in cases] == [bool(s) for s in said]),
+        (
+            hint
+            for slip, hint in _SLIPS
+            if [slip(*c[:4]) for c in cases] == [bool(s) for s in answers]
+        ),
         "",
     )
-    for (tm, tn, threads, blocks, why), got in zip(cases, said, strict=True):
+    for (tm, tn, threads, blocks, why), got in zip(cases, answers, strict=True):
         right = _fits(tm, tn, threads, blocks)
         case = f"{tm}x{tn} a thread, {threads} threads, {blocks} blocks ({why})"
         ok = got is not ... and got is not None and bool(got) == right
@@ -146,11 +147,11 @@ def best_tile(answer: Callable[[list[tuple[int, int]], int, int, int], Any]) -> 
     def least(key: Callable[[tuple[int, int], int, int, int], Any]) -> list[tuple[int, int]]:
         return [min(c[0], key=lambda t, c=c: key(t, *c[1:4])) for c in cases]  # type: ignore[misc]
 
-    said = [answer(list(c[0]), *c[1:4]) for c in cases]
-    got = [tuple(t) if isinstance(t, (tuple, list)) else t for t in said]
+    answers = [answer(list(c[0]), *c[1:4]) for c in cases]
+    got = [tuple(t) if isinstance(t, (tuple, list)) else t for t in answers]
     right = least(lambda t, m, n, sms: (_work(t, m, n, sms), -t[0] * t[1]))
     fallback = "How many tiles has the busiest SM, each whole, and how many elements is that?"
     slip = next((hint for key, hint in _PICKS if least(key) == got), fallback)
-    for (_, m, n, sms, why), tile, want, text in zip(cases, got, right, said, strict=True):
+    for (_, m, n, sms, why), tile, want, text in zip(cases, got, right, answers, strict=True):
         what = f"{m} x {n} on {sms} SMs ({why})"
         yield Check(tile == want, what, got=f"{text}", expected=f"{want}", hint=slip)

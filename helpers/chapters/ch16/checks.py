@@ -20,7 +20,8 @@ _CUTS: tuple[tuple[Callable[[int, int, int], Any], str], ...] = (
     ),
     (
         lambda t, s, sms: -(-t * s // sms),
-        "A slice is only a part of a tile: divide the slices of the busiest SM by their count in a tile.",
+        "A slice is only a part of a tile: divide the slices of the busiest SM by their count in a "
+        "tile.",
     ),
     (
         lambda t, s, sms: t * s / sms / s,
@@ -53,9 +54,9 @@ def best_slices(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
     right = least(lambda t, s, sms: (_share(t, s, sms), s))
     fallback = "How many slices has the busiest SM, and which part of a tile is each?"
     slip = next((hint for key, hint in _CUTS if least(key) == got), fallback)
-    for (tiles, sms, most, why), said, want in zip(cases, got, right, strict=True):
+    for (tiles, sms, most, why), count, want in zip(cases, got, right, strict=True):
         what = f"{tiles} tiles on {sms} SMs, at most {most} slices ({why})"
-        yield Check(said == want, what, got=f"{said}", expected=f"{want}", hint=slip)
+        yield Check(count == want, what, got=f"{count}", expected=f"{want}", hint=slip)
 
 
 @exercise("16.2", kind="number")
@@ -67,7 +68,7 @@ def fix_up_bytes(answer: object) -> Check:
         64 * 4 * tile * 2,
         what="MiB handed over",
         hint="each slice leaves a tile of sums, and somebody reads each of them again",
-        wrong={
+        mistakes={
             64 * 4 * tile: "that is what is left there; all of it is read again",
             64 * tile: "that is C itself; every slice leaves as many sums",
             64

@@ -20,13 +20,28 @@ DEPTHS = (
 )
 
 
-def ahead(found: Everywhere, source: str) -> Figure:
-    """Each drawn shape at its N and M, in three panels by K: its percent of cuBLAS, ahead or
-    behind.
+def place(edge: int, length: float) -> float:
+    """Where an edge lies on a logarithmic axis of this length, from 1 to EDGE."""
+    return math.log(edge) / math.log(EDGE) * length
 
-    found: the picks of a record. source: where they were measured, in a line.
+
+def _free(taken: list[tuple[float, float]], u: float, v: float, step: float) -> float:
+    """How far a number at (u, v) moves up or down, so that it covers none that is there."""
+    shifts = (s * step for s in (0, -1, 1, -2, 2, -3, 3))
+    far = (
+        s
+        for s in shifts
+        if all(abs(u - a) > 2.2 * step or abs(v + s - b) >= step for a, b in taken)
+    )
+    return next(far, 0.0)
+
+
+def ahead(picks: Everywhere, source: str) -> Figure:
+    """Each drawn shape at its N and M, in three panels by K: its percent of cuBLAS.
+
+    picks: of a record. source: where they were measured, in a line.
     """
-    rows = [(e.m, e.n, e.k, 100 * (e.cublas_ratio or 0.0)) for e in found.entries]
+    rows = [(e.m, e.n, e.k, 100 * (e.cublas_ratio or 0.0)) for e in picks.entries]
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
@@ -39,23 +54,13 @@ def ahead(found: Everywhere, source: str) -> Figure:
             x0 = left + p % across * (panel + side)
             top = y + 16
 
-            def place(edge: int, length: float) -> float:
-                return math.log(edge) / math.log(EDGE) * length
-
             canvas.text(x0, top - 8, title, size=at.small + 0.5, weight="bold")
             canvas.rect(x0, top, panel, height, fill=None, lw=0.6)
             for tick in (1, 10, 100, 1000):
-                canvas.text(
-                    x0 + place(tick, panel), top + height + 8, str(tick), size=at.tiny, ha="center"
-                )
+                u, v = x0 + place(tick, panel), top + height - place(tick, height)
+                canvas.text(u, top + height + 8, str(tick), size=at.tiny, ha="center")
                 if not p or at.narrow:
-                    canvas.text(
-                        x0 - 3,
-                        top + height - place(tick, height),
-                        str(tick),
-                        size=at.tiny,
-                        ha="right",
-                    )
+                    canvas.text(x0 - 3, v, str(tick), size=at.tiny, ha="right")
             canvas.text(x0 + panel / 2, top + height + 19, "N", size=at.small, ha="center")
             if not p or at.narrow:
                 canvas.text(x0 - 3, top + 5, "M", size=at.small, ha="right")
@@ -63,36 +68,28 @@ def ahead(found: Everywhere, source: str) -> Figure:
             for m, n, k, share in rows:
                 if low <= k < high:
                     u, v = x0 + place(n, panel), top + height - place(m, height)
-                    step = at.tiny + 1.5
-                    shifts = (s * step for s in (0, -1, 1, -2, 2, -3, 3))
-                    v += next(
-                        (
-                            s
-                            for s in shifts
-                            if all(
-                                abs(u - a) > 2.2 * step or abs(v + s - b) >= step for a, b in taken
-                            )
-                        ),
-                        0.0,
-                    )
+                    v += _free(taken, u, v, at.tiny + 1.5)
                     taken.append((u, v))
-                    colour = BLUE if share >= 100 else VERMILION
-                    canvas.text(
-                        min(max(u, x0 + 9), x0 + panel - 9), min(max(v, top + 6), top + height - 6),
-                        f"{share:.0f}", size=at.tiny + 0.5, ha="center", colour=colour, weight="bold",
-                    )  # fmt: skip
+                    u, v = (
+                        min(max(u, x0 + 9), x0 + panel - 9),
+                        min(max(v, top + 6), top + height - 6),
+                    )
+                    ink = BLUE if share >= 100 else VERMILION
+                    canvas.centred(
+                        u, v, 0, 0, f"{share:.0f}", size=at.tiny + 0.5, colour=ink, bold=True
+                    )
             if at.narrow:
                 y = top + height + 26
         return canvas.end((y if at.narrow else y + 16 + height + 26) + 2)
 
     first = [r for r in rows if r[3] >= 100]
-    told = ", ".join(f"{m}x{n}x{k} {share:.0f} percent" for m, n, k, share in rows)
+    shares = ", ".join(f"{m}x{n}x{k} {share:.0f} percent" for m, n, k, share in rows)
     alt = (
-        f"Percent of cuBLAS at {len(rows)} drawn shapes by M, N and K; {len(first)} are ahead of the library. "
-        f"{told}."
+        f"Percent of cuBLAS at {len(rows)} drawn shapes by M, N and K; {len(first)} are ahead of "
+        f"the library. {shares}."
     )
     caption = (
-        "Each number is a shape's percent of cuBLAS, where its N and M are, both logarithmic: blue where the book "
-        "is ahead, red where the library is."
+        "Each number is a shape's percent of cuBLAS, where its N and M are, both logarithmic: blue "
+        "where the book is ahead, red where the library is."
     )
     return replace(both(draw, alt, caption), source=source)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from helpers.ladder.kernel import cdiv
-from helpers.page.exercises import Check, close_to, exercise
+from helpers.page.exercises import Check, exercise, number
 from nogpu import emulator
 
 SCALAR = r"st\.global|(fma|mad|mul|add)\S*\.(f16|f16x2|bf16|f32|f64)$"
@@ -22,8 +22,8 @@ def grid(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
     for m, n, warps in ((8192, 8192, 32), (100, 100, 32), (16, 528, 32), (1, 1, 1), (33, 64, 4)):
         x, y = cdiv(m, 16), cdiv(n, 16 * warps)
         right = (x, y, x * (y * warps - cdiv(n, 16)))
-        found = answer(m, n, warps)
-        got = tuple(found) if isinstance(found, (tuple, list)) else found
+        returned = answer(m, n, warps)
+        got = tuple(returned) if isinstance(returned, (tuple, list)) else returned
         hint = "return three numbers: blocks in x, blocks in y, warps without a tile"
         if isinstance(got, tuple) and len(got) == 3:
             if got[0] != right[0]:
@@ -38,21 +38,19 @@ def grid(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         )  # fmt: skip
 
 
-@exercise("17.2", kind="number")
-def per_load(answer: object) -> Check:
-    """Matrix instructions for each fragment loaded, 4x2 fragments."""
-    return close_to(
-        answer,
-        8 / 6,
-        what="instructions per load",
-        hint="how many pairs of a fragment of A and one of B are there, and how many fragments?",
-        wrong={
-            8: "divide by the loads",
-            6: "these are the loads; divide the multiply instructions by them",
-            6 / 8: "the other way round: instructions for each load",
-            0.5: "each fragment is loaded once and kept for all its products",
-        },
-    )
+number(
+    "17.2",
+    "Matrix instructions for each fragment loaded, 4x2 fragments",
+    8 / 6,
+    what="instructions per load",
+    hint="how many pairs of a fragment of A and one of B are there, and how many fragments?",
+    mistakes={
+        8: "divide by the loads",
+        6: "these are the loads; divide the multiply instructions by them",
+        6 / 8: "the other way round: instructions for each load",
+        0.5: "each fragment is loaded once and kept for all its products",
+    },
+)
 
 
 @exercise("17.3", kind="kernel")
@@ -67,13 +65,13 @@ def two_tiles(answer: object) -> Iterator[Check]:
         c = np.full((m, n), np.nan, np.float32)
         shape = (n // 32, m // 16, 1)
         report = emulator.launch(str(answer), "two_tiles", shape, (32, 1, 1), [a, b, c, m, n, k])
-        wrong = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
+        differ = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
         never = int(np.isnan(c).sum())
         got, hint = (
-            f"{wrong} wrong elements of {c.size}",
+            f"{differ} wrong elements of {c.size}",
             "which leading dimension has each matrix?",
         )
-        if wrong:
+        if differ:
             got += f", {never} of them never stored" if never else ""
             if never == c.size:
                 hint = "store c at the end"
@@ -81,7 +79,7 @@ def two_tiles(answer: object) -> Iterator[Check]:
                 hint = "each warp has 32 columns: where do they begin, and are both tiles stored?"
             elif (m, n, k) == (32, 32, 32):
                 hint = "does c start at zero, and is every step along K added?"
-        yield Check(wrong == 0, f"{m}x{n}x{k} is right", got=got, hint=hint)
+        yield Check(differ == 0, f"{m}x{n}x{k} is right", got=got, hint=hint)
         faults = "; ".join(str(f) for f in report.findings)
         yield Check(not report.findings, f"no fault on {m}x{n}x{k}", got=faults)
         work += m * n * k // 16**3

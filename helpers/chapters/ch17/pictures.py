@@ -14,7 +14,7 @@ EDGE = 16
 """Rows and columns of a WMMA fragment."""
 
 
-def warp_fragments(kernel: str | Kernel, *, caption: str | None = None) -> Figure:
+def warp_fragments(kernel: str | Kernel) -> Figure:
     """The fragments of A and of B that a warp loads for 16 values of k, and the products they make.
 
     kernel: one with a warp tile WM x WN. One fragment of A is marked, with the row of products that
@@ -24,7 +24,8 @@ def warp_fragments(kernel: str | Kernel, *, caption: str | None = None) -> Figur
     wm, wn = params.get("WM", 0), params.get("WN", 0)
     if not wm or not wn or wm % EDGE or wn % EDGE:
         raise ConfigError(
-            f"{find(kernel).name} has no warp tile of {EDGE} x {EDGE} fragments; give a kernel with WM and WN"
+            f"{find(kernel).name} has no warp tile of {EDGE} x {EDGE} fragments; give a kernel "
+            "with WM and WN"
         )
     down, across = wm // EDGE, wn // EDGE
     products = down * across
@@ -44,16 +45,16 @@ def warp_fragments(kernel: str | Kernel, *, caption: str | None = None) -> Figur
         right, low = left + cell + gap, top + cell + gap
         size = at.small
 
-        def box(x: float, y: float, words: str, fill: str, alpha: float) -> None:
-            canvas.rect(x, y, cell, cell, fill=fill, alpha=alpha, edge=INK, lw=0.8)
-            canvas.text(x + cell / 2, y + cell / 2, words, size=size, ha="center")
+        def box(x: float, y: float, words: str, mark: Mark) -> None:
+            canvas.marked(x, y, cell, cell, mark, edge=INK, lw=0.8)
+            canvas.centred(x, y, cell, cell, words, size=size)
 
         for j in range(across):
-            box(right + j * cell, top, f"B{j}", VERMILION, 0.25)
+            box(right + j * cell, top, f"B{j}", marks[1])
         for i in range(down):
-            box(left, low + i * cell, f"A{i}", BLUE, 0.35)
+            box(left, low + i * cell, f"A{i}", marks[0])
             for j in range(across):
-                box(right + j * cell, low + i * cell, f"A{i}·B{j}", GREEN, 0.3)
+                box(right + j * cell, low + i * cell, f"A{i}·B{j}", marks[2])
         chosen = min(1, down - 1)
         y = low + chosen * cell
         canvas.rect(left, y, cell, cell, edge=PURPLE, lw=2.6)
@@ -64,13 +65,13 @@ def warp_fragments(kernel: str | Kernel, *, caption: str | None = None) -> Figur
         return canvas.end(end + size)
 
     alt = (
-        f"One step of a warp with a tile of {wm} x {wn}: {down} fragments of A on the left, {across} of B on "
-        f"top, and {products} products in a grid, each the product of its row's and its column's fragment. "
-        f"Fragment A{min(1, down - 1)} is marked with the {across} products that use it."
+        f"One step of a warp with a tile of {wm} x {wn}: {down} fragments of A on the left, "
+        f"{across} of B on top, and {products} products in a grid, each the product of its row's "
+        f"and its column's fragment. Fragment A{min(1, down - 1)} is marked with the {across} "
+        "products that use it."
     )
-    if caption is None:
-        caption = (
-            f"One step of 16 values of k in `{find(kernel).name}`: {down} + {across} loads, {products} products. Each "
-            f"fragment of A is used {across} times, each of B {down} times."
-        )
+    caption = (
+        f"One step of 16 values of k in `{find(kernel).name}`: {down} + {across} loads, {products} "
+        f"products. Each fragment of A is used {across} times, each of B {down} times."
+    )
     return both(draw, alt, caption)

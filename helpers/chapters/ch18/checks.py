@@ -13,7 +13,7 @@ from nogpu import emulator
 
 @exercise("18.1", kind="python")
 def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
-    """(lane, register, half) of every element of a 16x8 fragment read by ldmatrix without .trans."""
+    """(lane, register, half) of each element of a 16x8 fragment read by ldmatrix without .trans."""
     if not isinstance(answer(0, 0), (tuple, list)) or len(answer(0, 0)) != 3:
         yield Check(False, "the function returns (lane, register, half)", got=str(answer(0, 0)))
         return
@@ -28,38 +28,45 @@ def holder(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         hint="32 lanes, two registers and two halves are as many places as B has elements",
     )
     # What ldmatrix.x2 does: lane l receives elements 2t, 2t+1 of row g of matrix i in register i.
-    held = {
+    loaded = {
         (lane, i, half): (8 * i + lane // 4, lane % 4 * 2 + half)
         for lane in range(32)
         for i in range(2)
         for half in range(2)
     }
-    wrong = [element for element, place in places.items() if held.get(place) != element]
-    first = f"B[{wrong[0][0]}, {wrong[0][1]}] is not at {places[wrong[0]]}" if wrong else ""
+    misplaced = [element for element, place in places.items() if loaded.get(place) != element]
+    first = (
+        f"B[{misplaced[0][0]}, {misplaced[0][1]}] is not at {places[misplaced[0]]}"
+        if misplaced
+        else ""
+    )
     wrong_part = ""
-    if wrong:  # the first of the three numbers that is ever wrong
-        right = {element: place for place, element in held.items()}
-        parts = zip(*((places[e], right[e]) for e in wrong), strict=True)
-        given, wanted = parts
+    if misplaced:  # the first of the three numbers that is ever wrong
+        right = {element: place for place, element in loaded.items()}
+        parts = zip(*((places[e], right[e]) for e in misplaced), strict=True)
+        answers, wanted = parts
         wrong_part = next(
             hint
             for i, hint in enumerate(
                 (
-                    "lane 4g + t holds elements 2t and 2t + 1 of row g: here a row of B, and its columns",
-                    "register 0 holds the matrix of rows 0 to 7, register 1 the one of rows 8 to 15",
+                    "lane 4g + t holds elements 2t and 2t + 1 of row g: here a row of B, and its "
+                    "columns",
+                    "register 0 holds the matrix of rows 0 to 7, register 1 the one of rows 8 to "
+                    "15",
                     "half 0 is the first of the two neighbouring columns",
                 )
             )
-            if any(g[i] != w[i] for g, w in zip(given, wanted, strict=True))
+            if any(g[i] != w[i] for g, w in zip(answers, wanted, strict=True))
         )
     exchanged = all(  # the layout that mma.sync wants, which .trans would give
         place == (col * 4 + k % 8 // 2, k // 8, k % 2) for (k, col), place in places.items()
     )
     yield Check(
-        not wrong,
+        not misplaced,
         "every element is where ldmatrix puts it",
         got=first,
-        hint="that is B as mma.sync wants it; without .trans a lane holds two neighbours of a row of B"
+        hint="that is B as mma.sync wants it; without .trans a lane holds two neighbours of a row "
+        "of B"
         if exchanged
         else wrong_part,
     )
@@ -83,10 +90,10 @@ def place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         hint="an XOR of the chunk with a number below four keeps chunks apart",
     )
     first = index[:, ::8]
-    kept = (index.reshape(rows, -1, 8) == first[:, :, None] + np.arange(8)).all()
+    whole_chunks = (index.reshape(rows, -1, 8) == first[:, :, None] + np.arange(8)).all()
     aligned = (first % 8 == 0).all()
     yield Check(
-        bool(kept and aligned),
+        bool(whole_chunks and aligned),
         "chunks of eight stay whole and aligned to 16 bytes",
         hint="only the number of the chunk, col // 8, changes; col % 8 stays",
     )
@@ -100,7 +107,8 @@ def place(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         most == 1,
         "eight neighbouring rows of a chunk lie in 32 different banks",
         got=f"up to {most} of them in the same four banks",
-        hint="two rows share a line of 128 bytes: the number to XOR with belongs to the line, not to the row",
+        hint="two rows share a line of 128 bytes: the number to XOR with belongs to the line, not "
+        "to the row",
     )
 
 
@@ -116,11 +124,11 @@ def fragments(answer: object) -> Iterator[Check]:
     for step, lane, i, half in np.ndindex(expected.shape):
         row = lane // 4 + i % 2 * 8
         expected[step, lane, i, half] = x[row, step * 16 + i // 2 * 8 + lane % 4 * 2 + half]
-    wrong = int((out.view(np.uint16).reshape(expected.shape) != expected).sum())
+    differ = int((out.view(np.uint16).reshape(expected.shape) != expected).sum())
     yield Check(
-        wrong == 0,
+        differ == 0,
         "every lane gets its elements",
-        got=f"{wrong} wrong elements",
+        got=f"{differ} wrong elements",
         hint="a chunk must be read from where it was stored",
     )
     faults = "; ".join(str(f) for f in report.findings)
@@ -131,13 +139,13 @@ def fragments(answer: object) -> Iterator[Check]:
     yield Check(
         by_ldmatrix >= 4 and other == 0 and fetched == x.nbytes // 32,
         "ldmatrix does the reading",
-        got=f"{by_ldmatrix} calls of ldmatrix and {other} other reads of shared memory; {fetched} sectors "
-        f"from global memory for a tile of {x.nbytes // 32}",
+        got=f"{by_ldmatrix} calls of ldmatrix and {other} other reads of shared memory; {fetched} "
+        f"sectors from global memory for a tile of {x.nbytes // 32}",
         hint="stage x once, and read all four fragments with ldmatrix_x4",
     )
     for op, words in (("load", "read"), ("store", "store")):
-        found = [a for a in report.by_line() if a.space == "shared" and a.op == op]
-        most = max((a.wavefronts_per_request for a in found), default=0.0)
+        accesses = [a for a in report.by_line() if a.space == "shared" and a.op == op]
+        most = max((a.wavefronts_per_request for a in accesses), default=0.0)
         yield Check(
             0 < most <= 4,
             f"at most four wavefronts for each {words}",

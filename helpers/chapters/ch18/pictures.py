@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from helpers.colours import BLUE, PALETTE
 from helpers.draw.columns import INK, Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas
+from helpers.draw.surface import Canvas, Mark, draw_key
 from helpers.wording import join
 from nogpu.errors import DataError
 
@@ -40,13 +40,13 @@ class _Pair:
 
 def _pairs(name: str, rows: int, cols: int, holder: Holder) -> tuple[_Pair, ...]:
     """The pairs of an operand, by lane. Raises DataError where the formulas give no fragment."""
-    held: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    by_slots: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for row in range(rows):
         for col in range(cols):
             lane, slot = holder(row, col)
-            held.setdefault((lane, slot // 2), []).append((slot % 2, row, col))
-    found = []
-    for (lane, pair), cells in sorted(held.items()):
+            by_slots.setdefault((lane, slot // 2), []).append((slot % 2, row, col))
+    pairs = []
+    for (lane, pair), cells in sorted(by_slots.items()):
         (first, r0, c0), (second, r1, c1) = (sorted(cells) * 2)[:2]
         if (
             len(cells) != 2
@@ -58,76 +58,60 @@ def _pairs(name: str, rows: int, cols: int, holder: Holder) -> tuple[_Pair, ...]
             raise DataError(
                 f"slots {2 * pair} and {2 * pair + 1} of lane {lane} hold {where}: no neighbours"
             )
-        found.append(_Pair(lane, pair, r0, c0, r1 - r0 + 1, c1 - c0 + 1))
-    return tuple(found)
+        pairs.append(_Pair(lane, pair, r0, c0, r1 - r0 + 1, c1 - c0 + 1))
+    return tuple(pairs)
 
 
-def fragment_layout(
-    operands: Mapping[str, tuple[int, int, Holder]], *, lane: int = 9, caption: str | None = None
-) -> Figure:
+def fragment_layout(operands: Mapping[str, tuple[int, int, Holder]], *, lane: int = 9) -> Figure:
     """Which lane holds which element of A, B and C of one mma, and all that one lane holds.
 
     operands: "A", "B" and "C", each with its rows, its columns, and the function that says for an
     element its lane and slot. Raises DataError if two slots 2i, 2i + 1 of a lane are no neighbours.
     """
-    found = {name: _pairs(name, *operands[name]) for name in "ABC"}
-    mine = {name: [p for p in pairs if p.lane == lane] for name, pairs in found.items()}
+    layout = {name: _pairs(name, *operands[name]) for name in "ABC"}
+    mine = {name: [p for p in pairs if p.lane == lane] for name, pairs in layout.items()}
     if not all(mine.values()):
         raise DataError(f"{lane=} holds nothing of some operand; give 0 to 31")
     (m, k, _), (_, n, _) = operands["A"], operands["B"]
-    told = [f"of {name} {join([p.elements for p in mine[name]])}" for name in "ABC"]
+    most = max(p.pair for pairs in layout.values() for p in pairs)
+    slots = [Mark(f"slots {2 * i}, {2 * i + 1}", PALETTE[i], 0.3, lw=0.5) for i in range(most + 1)]
+    elements = [f"of {name} {join([p.elements for p in mine[name]])}" for name in "ABC"]
 
     def draw(at: Column) -> Canvas:
         canvas, size = Canvas(at), at.small if not at.narrow else at.tiny
         gap, over = 20.0, at.small + 8
 
-        def key(pair: int) -> Callable[[float, float], None]:
-            return lambda x, y: canvas.rect(
-                x, y, 13, 10, fill=PALETTE[pair], alpha=0.3, edge=INK, lw=0.5
-            )
-
-        most = max(p.pair for pairs in found.values() for p in pairs)
-        head = canvas.legend(
-            [(f"slots {2 * i}, {2 * i + 1}", key(i)) for i in range(most + 1)]
-            + [(f"lane {lane}", lambda x, y: canvas.rect(x, y, 13, 10, fill=BLUE, edge=INK))]
-        )
+        head = draw_key(canvas, [*slots, Mark(f"lane {lane}", BLUE)]) - 2
 
         def grid(name: str, x: float, y: float, cell: float) -> None:
             rows, cols, _ = operands[name]
             canvas.text(
                 x, y - at.small / 2 - 3, f"{name}: {rows} x {cols}", size=at.small, weight="bold"
             )
-            for pair in range(most + 1):  # the pairs of a slot fill a rectangle: one patch for all
-                part = [p for p in found[name] if p.pair == pair]
+            for pair, mark in enumerate(
+                slots
+            ):  # the pairs of a slot fill a rectangle: one patch for all
+                part = [p for p in layout[name] if p.pair == pair]
                 if part:
                     left, top = min(p.col for p in part), min(p.row for p in part)
                     across = max(p.col + p.cols for p in part) - left
                     down = max(p.row + p.rows for p in part) - top
                     if across * down != 2 * len(part):
                         raise DataError(f"slots {2 * pair}, {2 * pair + 1} of {name} lie apart")
-                    canvas.rect(
-                        x + left * cell, y + top * cell, across * cell, down * cell, fill=PALETTE[pair],
-                        alpha=0.3, edge=None,
-                    )  # fmt: skip
-            one = found[name][0]
-            canvas.segments(
-                [(x, y + i * cell, x + cols * cell, y + i * cell) for i in range(0, rows, one.rows)]
-                + [
-                    (x + j * cell, y, x + j * cell, y + rows * cell)
-                    for j in range(0, cols, one.cols)
-                ],
-                lw=0.4,
-            )
-            for p in found[name]:
-                u, v = x + p.col * cell, y + p.row * cell
-                w, h = p.cols * cell, p.rows * cell
+                    w, h = across * cell, down * cell
+                    canvas.marked(x + left * cell, y + top * cell, w, h, mark, edge=None)
+            one, right, low = layout[name][0], x + cols * cell, y + rows * cell
+            starts = [y + i * cell for i in range(0, rows, one.rows)]
+            ends = [x + j * cell for j in range(0, cols, one.cols)]
+            lines = [(x, v, right, v) for v in starts] + [(u, y, u, low) for u in ends]
+            canvas.segments(lines, lw=0.4)
+            for p in layout[name]:
+                box = x + p.col * cell, y + p.row * cell, p.cols * cell, p.rows * cell
                 chosen = p.lane == lane
                 if chosen:
-                    canvas.rect(u, v, w, h, fill=BLUE, edge=INK)
-                canvas.text(
-                    u + w / 2, v + h / 2, str(p.lane), size=size, ha="center",
-                    colour="#ffffff" if chosen else INK, weight="bold" if chosen else "normal",
-                )  # fmt: skip
+                    canvas.rect(*box, fill=BLUE, edge=INK)
+                ink = "#ffffff" if chosen else INK
+                canvas.centred(*box, p.lane, size=size, colour=ink, bold=chosen)
             canvas.rect(x, y, cols * cell, rows * cell, lw=1.4)
 
         if at.narrow:
@@ -156,12 +140,11 @@ def fragment_layout(
         return canvas.end(low + m * cell + 4)
 
     alt = (
-        f"Grids of A, {m} x {k}, B, {k} x {n}, and C, {m} x {n}: in each pair of neighbours the number of "
-        f"the lane that holds it. Lane {lane} holds {'; '.join(told)}."
+        f"Grids of A, {m} x {k}, B, {k} x {n}, and C, {m} x {n}: in each pair of neighbours the "
+        f"number of the lane that holds it. Lane {lane} holds {'; '.join(elements)}."
     )
-    if caption is None:
-        caption = (
-            "The number is the lane that holds the two neighbours; the colour says in which slots. "
-            f"Lane {lane} holds {'; '.join(told)}."
-        )
+    caption = (
+        "The number is the lane that holds the two neighbours; the colour says in which slots. "
+        f"Lane {lane} holds {'; '.join(elements)}."
+    )
     return both(draw, alt, caption)

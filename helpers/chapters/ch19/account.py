@@ -120,7 +120,8 @@ def of_the_ring(gpu: Gpu, notes: str | None = None) -> Account:
         summed=sum(whole - n for n in clocks.values()), math_busy=math_busy, latency=latency,
         issuing=100 * issuing / whole, rounds=rounds, lost=dict(zip(LOSSES, lost, strict=True)),
         rows=tuple(
-            {"after this": what, "1000 clocks": n, "TFLOP/s": r, "lost here (%)": gone, "source": source}
+            {"after this": what, "1000 clocks": n, "TFLOP/s": r, "lost here "
+            "(%)": gone, "source": source}
             for (what, n, source), r, gone in zip(steps, rates, [None, *lost], strict=True)
         ),
     )  # fmt: skip

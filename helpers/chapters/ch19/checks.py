@@ -1,6 +1,4 @@
-"""Checks for the exercises of chapter 19: a warp tile by its bytes a clock, and a ring's missing
-wait.
-"""
+"""Checks for the exercises of chapter 19: a warp tile by bytes a clock, a ring's missing wait."""
 
 from __future__ import annotations
 
@@ -43,13 +41,16 @@ def warp_tile(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         ]
         fewest = min((wm * wn for wm, wn in fits), default=0)
         right = [tile for tile in fits if tile[0] * tile[1] == fewest]
-        found = answer(flop, delivered, registers)
-        got = tuple(found) if isinstance(found, (tuple, list)) else found
+        returned = answer(flop, delivered, registers)
+        got = tuple(returned) if isinstance(returned, (tuple, list)) else returned
         hint = "return (WM, WN), both of 16, 32, 64 or 128, or None"
         if isinstance(got, tuple) and len(got) == 2 and all(edge in EDGES for edge in got):
             wm, wn = got
             if need(flop, wm, wn) > delivered:
-                hint = f"{wm} x {wn} asks for {need(flop, wm, wn):g} bytes a clock, and {delivered} are there"
+                hint = (
+                    f"{wm} x {wn} asks for {need(flop, wm, wn):g} bytes a clock, and {delivered} "
+                    "are there"
+                )
             elif wm * wn // 32 > registers:
                 hint = (
                     f"a lane of {wm} x {wn} keeps {wm * wn // 32} sums, and {registers} is the most"
@@ -71,7 +72,7 @@ def warp_tile(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
 
 @exercise("19.2", kind="kernel")
 def missing_wait(answer: object) -> Iterator[Check]:
-    """A ring of three slots: right, without a race, and with copies under way while it multiplies."""
+    """A ring of three slots: right, without a race, with copies under way while it multiplies."""
     source = str(answer)
     rng = np.random.default_rng(19)
     runs: dict[str, int] = {}
@@ -81,11 +82,11 @@ def missing_wait(answer: object) -> Iterator[Check]:
         b = rng.integers(-8, 9, (k, 16)).astype(np.float16)
         c = np.full((16, 16), np.nan, np.float32)
         report = emulator.launch(source, "ring", (1, 1, 1), (32, 1, 1), [a, b, c, k], arch="sm_80")
-        wrong = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
+        differ = int((c != a.astype(np.float64) @ b.astype(np.float64)).sum())
         yield Check(
-            wrong == 0,
+            differ == 0,
             f"K = {k} is right",
-            got=f"{wrong} wrong elements of {c.size}",
+            got=f"{differ} wrong elements of {c.size}",
             hint="keep the copies and the products of the starter; only a wait is missing",
         )
         faults = [str(f) for f in report.findings]
@@ -93,12 +94,12 @@ def missing_wait(answer: object) -> Iterator[Check]:
             not faults,
             f"no race at K = {k}",
             got=faults[0] if faults else "",
-            hint="a tile is read while its copy is under way: wait for its group before the barrier that "
-            "lets the warp read it"
+            hint="a tile is read while its copy is under way: wait for its group before the "
+            "barrier that lets the warp read it"
             if any("still under way" in f for f in faults)
             else "a wait counts for the thread that waits: the barrier must come after it",
         )
-        if wrong or faults:
+        if differ or faults:
             return
         for op, n in report.instructions.items():
             runs[op] = runs.get(op, 0) + n
@@ -112,7 +113,8 @@ def missing_wait(answer: object) -> Iterator[Check]:
     yield Check(
         products == work and read == work and copied >= 2 * tiles and straight == 0,
         "copied by cp.async, read by ldmatrix, multiplied by mma.sync",
-        got=f"{copied} copies, {read} reads, {products} products, {straight} other stores to shared memory",
+        got=f"{copied} copies, {read} reads, {products} products, {straight} other stores to "
+        "shared memory",
         hint="keep copy_slot, load_fragments and multiply as they are",
     )
     text = toolchain.ptx(source, arch="sm_80")
@@ -121,6 +123,6 @@ def missing_wait(answer: object) -> Iterator[Check]:
         bool(left) and left[0] >= 1 and "cp.async.wait_all" not in text,
         "a younger copy may stay under way",
         got=f"waits that leave {' or '.join(map(str, left)) or 'no'} groups under way",
-        hint="wait_groups<n>() lets the n latest groups of this thread fly on: how many tiles beyond this "
-        "one are under way where you wait?",
+        hint="wait_groups<n>() lets the n latest groups of this thread fly on: how many tiles "
+        "beyond this one are under way where you wait?",
     )

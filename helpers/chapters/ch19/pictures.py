@@ -1,4 +1,4 @@
-"""A picture of chapter 19: which tile lies in which slot of the ring, and what must have arrived."""
+"""A picture of chapter 19: which tile lies in which slot of the ring, what must have arrived."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from helpers.draw.surface import Canvas, Mark, draw_key, text_width
 from helpers.wording import counted
 from nogpu.errors import ConfigError
 
-ROLES = ("multiplied", "awaited", "issued", "under way")
-"""What happens to a slot while one tile is multiplied."""
-
 
 def role(slot: int, tile: int, stages: int) -> tuple[int, str]:
     """The tile in a slot while `tile` is multiplied, and what happens to it.
@@ -20,17 +17,15 @@ def role(slot: int, tile: int, stages: int) -> tuple[int, str]:
     under way. With two stages the tile that is issued is awaited too, and counts as issued.
     """
     ahead = (slot - tile) % stages
-    held = tile + ahead
     if ahead == 0:
-        return held, "multiplied"
+        return tile, "multiplied"
     if ahead == stages - 1:
-        return held, "issued"
-    return held, "awaited" if ahead == 1 else "under way"
+        return tile + ahead, "issued"
+    return tile + ahead, "awaited" if ahead == 1 else "under way"
 
 
-def ring(stages: int, tiles: int = 6, *, caption: str | None = None) -> Figure:
-    """The slots of a ring by the tile that is multiplied: a row for each slot, a column for each
-    tile.
+def ring(stages: int, tiles: int = 6) -> Figure:
+    """The slots of a ring by the tile that is multiplied: a row a slot, a column a tile.
 
     Raises ConfigError for fewer than two stages, or fewer tiles than two.
     """
@@ -62,30 +57,24 @@ def ring(stages: int, tiles: int = 6, *, caption: str | None = None) -> Figure:
         for slot, row in enumerate(grid):
             y = top + slot * high
             canvas.text(0, y + high / 2, f"slot {slot}", size=size)
-            for tile, (held, what) in enumerate(row):
-                look = looks[what]
-                canvas.rect(
-                    side + tile * wide + 1, y + 1, wide - 2, high - 2, fill=look.fill, alpha=look.alpha,
-                    edge=look.edge,
-                )  # fmt: skip
-                canvas.text(
-                    side + (tile + 0.5) * wide, y + high / 2, str(held), size=size, ha="center",
-                    weight="bold" if what == "multiplied" else "normal",
-                )  # fmt: skip
+            for tile, (content, what) in enumerate(row):
+                box = side + tile * wide + 1, y + 1, wide - 2, high - 2
+                canvas.marked(*box, looks[what])
+                canvas.centred(*box, content, size=size, bold=what == "multiplied")
         return canvas.end(top + stages * high + 6)
 
-    told = "; ".join(
-        f"while tile {tile} is multiplied, slot {tile % stages} holds it and tile {tile + stages - 1} is "
-        f"copied to slot {(tile + stages - 1) % stages}"
+    events = "; ".join(
+        f"while tile {tile} is multiplied, slot {tile % stages} holds it and tile "
+        f"{tile + stages - 1} is copied to slot {(tile + stages - 1) % stages}"
         for tile in range(2)
     )
     alt = (
-        f"A ring of {stages} slots over {tiles} tiles along K: {told}. Tile 1 must have landed when tile 0 "
-        "is done."
+        f"A ring of {stages} slots over {tiles} tiles along K: {events}. Tile 1 must have landed "
+        "when tile 0 is done."
     )
-    if caption is None:
-        caption = (
-            f"A ring of {stages} slots: the number is the tile in the slot. A tile's copies are issued "
-            f"{counted(stages - 1, 'column')} before it is multiplied, into the slot that was read in the column before."
-        )
+    caption = (
+        f"A ring of {stages} slots: the number is the tile in the slot. A tile's copies are issued "
+        f"{counted(stages - 1, 'column')} before it is multiplied, into the slot that was read in "
+        "the column before."
+    )
     return both(draw, alt, caption)

@@ -38,15 +38,16 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         yield Check(False, "the function returns a number of bytes", got="...")
         return
     places = [(row, col) for row in range(BOX_ROWS) for col in range(4 * BOX_COLS)]
-    given = {place: int(answer(*place)) for place in places}
-    apart = len(set(given.values())) == len(places)
+    offsets = {place: int(answer(*place)) for place in places}
+    apart = len(set(offsets.values())) == len(places)
     yield Check(
         apart,
         "every element has a place of its own",
-        hint="an element keeps its place within its chunk, col % 8, and an XOR keeps the chunks apart",
+        hint="an element keeps its place within its chunk, col % 8, and an XOR keeps the chunks "
+        "apart",
     )
-    elements = all(2 * given[place] == _swizzled(*place) for place in places)
-    boxes = all(given[row, col] // BOX_BYTES == col // BOX_COLS for row, col in places)
+    elements = all(2 * offsets[place] == _swizzled(*place) for place in places)
+    boxes = all(offsets[row, col] // BOX_BYTES == col // BOX_COLS for row, col in places)
     yield Check(
         boxes,
         "a box is whole before the next one begins",
@@ -54,20 +55,20 @@ def swizzled_offset(answer: Callable[[int, int], Any]) -> Iterator[Check]:
         if elements
         else "64 columns are a box of 64 rows of 128 bytes; the next 64 lie behind all of them",
     )
-    stays = all(given[row, col] % BOX_BYTES // 128 == row for row, col in places)
+    stays = all(offsets[row, col] % BOX_BYTES // 128 == row for row, col in places)
     yield Check(stays, "an element stays in its row of the box", hint="a row is 128 bytes")
-    banks = {given[row, 0] % 128 // 16 for row in range(8)}
+    banks = {offsets[row, 0] % 128 // 16 for row in range(8)}
     yield Check(
         len(banks) == 8,
         "the first chunks of eight rows lie in eight different groups of banks",
         got=f"{len(banks)} different",
         hint="exclusive or with the row",
     )
-    off = next((place for place in places if given[place] != _swizzled(*place)), None)
+    off = next((place for place in places if offsets[place] != _swizzled(*place)), None)
     yield Check(
         off is None,
         "the copy engine puts every element there, too",
-        got="" if off is None else f"element {off} at byte {given[off]}",
+        got="" if off is None else f"element {off} at byte {offsets[off]}",
         hint="chunk c of row r lies at chunk c ^ (r % 8)",
     )
 
@@ -87,17 +88,18 @@ def relay(answer: object) -> Iterator[Check]:
     """The copy engine fills a ring of slots box by box, and a warp adds up the columns of each."""
     source = str(answer)
     try:
-        found, y, want, slots = _relayed(source, "ascending")
-        if not found and np.array_equal(y, want):
-            found, y, want, slots = _relayed(source, "permuted")
+        findings, y, want, slots = _relayed(source, "ascending")
+        if not findings and np.array_equal(y, want):
+            findings, y, want, slots = _relayed(source, "permuted")
     except TileError as error:
         yield raised("the kernel runs", error)
         return
     yield Check(
-        not found,
-        "no slot is filled before it was read, nor read before it is full, and nobody waits for ever",
-        got="".join(f"line {f.line}, {f.kind}: {f.message}" for f in found[:1]),
-        hint=_next_fault(source, found),
+        not findings,
+        "no slot is filled before it was read, nor read before it is full, and nobody waits for "
+        "ever",
+        got="".join(f"line {f.line}, {f.kind}: {f.message}" for f in findings[:1]),
+        hint=_next_fault(source, findings),
     )
     yield Check(
         bool(np.array_equal(y, want)),
@@ -115,8 +117,8 @@ def relay(answer: object) -> Iterator[Check]:
         slots == DEPTH,
         f"the ring has {DEPTH} slots",
         got=f"the engine filled {slots} different ones",
-        hint="how many slots and barriers there are, which slot a step has and in which round it is: see what each "
-        "of them hangs on",
+        hint="how many slots and barriers there are, which slot a step has and in which round it "
+        "is: see what each of them hangs on",
     )
 
 
@@ -127,9 +129,9 @@ def _relayed(source: str, schedule: str) -> tuple[list[emulator.Finding], Array,
     height = ROWS * STEPS - 3  # the engine fills in zeros
     x = np.random.default_rng(20).integers(-99, 100, (height, COLS)).astype(np.float32)
     y = np.full((STEPS, COLS), np.nan, np.float32)
-    given = [emulator.TensorMap(x, (ROWS, COLS)), y, STEPS]
+    arguments = [emulator.TensorMap(x, (ROWS, COLS)), y, STEPS]
     report = emulator.launch(
-        source, "relay", 1, 64, given, arch="sm_90", name="relay.cu", max_seconds=20,
+        source, "relay", 1, 64, arguments, arch="sm_90", name="relay.cu", max_seconds=20,
         schedule=schedule, engines=True,
     )  # fmt: skip
     slots = len({step.at for step in report.engine_steps() if step.what == "copy begun"})
@@ -141,23 +143,23 @@ def _relayed(source: str, schedule: str) -> tuple[list[emulator.Finding], Array,
     return sorted(report.findings, key=order), y, want, slots
 
 
-def _next_fault(source: str, found: list[emulator.Finding]) -> str:
+def _next_fault(source: str, findings: list[emulator.Finding]) -> str:
     """What to look at next: bytes, then who hands slots back, then which phase is waited for."""
-    said = " ".join(f.message for f in found)
-    barriers = [f.message for f in found if f.kind == "divergent-barrier"]
+    messages = " ".join(f.message for f in findings)
+    barriers = [f.message for f in findings if f.kind == "divergent-barrier"]
     code = without_comments(source)
-    if BYTES in said or "bytes that were announced" in said:
+    if BYTES in messages or "bytes that were announced" in messages:
         return (
-            "the phase of full ends when as many bytes have come as were announced for it. How many does the "
-            "engine bring for one box?"
+            "the phase of full ends when as many bytes have come as were announced for it. How "
+            "many does the engine bring for one box?"
         )
-    if "misaligned" in {f.kind for f in found}:
+    if "misaligned" in {f.kind for f in findings}:
         return "a box begins at a multiple of 128 bytes: see how slot is declared"
     empty, full = (rf"\w*\(\s*&?\s*{name}\b" for name in ("empty", "full"))
     if not re.search("wait" + empty, code) or not re.search("arrive" + empty, code):
         return (
-            "a slot is filled again that the other warp may still read: the producer waits for empty before it "
-            "asks, where the consumer has arrived once it has read"
+            "a slot is filled again that the other warp may still read: the producer waits for "
+            "empty before it asks, where the consumer has arrived once it has read"
         )
     if not re.search("wait" + full, code):
         return "a slot is read before it is full: the consumer waits for full"
@@ -166,10 +168,11 @@ def _next_fault(source: str, found: list[emulator.Finding]) -> str:
     fixed = re.search(r"wait\w*\([^;]*,\s*[01]u?\s*\)", code)
     if not fixed and any("at empty" in words for words in barriers):
         return (
-            "the producer waits for a phase of empty that does not end. Its first round must not wait, and as many "
-            "threads must arrive as the barrier was set up for"
+            "the producer waits for a phase of empty that does not end. Its first round must not "
+            "wait, and as many threads must arrive as the barrier was set up for"
         )
     return (
-        "a wait goes on as soon as the phase of its parity has ended, and in the second round that of the first "
-        "has. Which parity has the round of this step, for the one role and for the other?"
+        "a wait goes on as soon as the phase of its parity has ended, and in the second round that "
+        "of the first has. Which parity has the round of this step, for the one role and for the "
+        "other?"
     )

@@ -1,6 +1,4 @@
-"""Pictures of chapter 20: a ring of stages over time, as a model and as it ran, and a box in shared
-memory.
-"""
+"""Pictures of chapter 20: a ring of stages over time, as a model and as it ran, and a box."""
 
 from __future__ import annotations
 
@@ -33,13 +31,13 @@ def _ring_schedule(stages: int, steps: int, fill: float) -> list[tuple[float, fl
     A copy takes `fill`, the products of a step 1; copies into different stages overlap, products do
     not, and a stage may be filled again when its products are complete.
     """
-    found: list[tuple[float, float, float, float]] = []
+    schedule: list[tuple[float, float, float, float]] = []
     for step in range(steps):
-        free = found[step - stages][3] if step >= stages else 0.0
-        asked = max(free, found[-1][0]) if found else 0.0
-        begin = max(asked + fill, found[-1][3]) if found else asked + fill
-        found.append((asked, asked + fill, begin, begin + 1.0))
-    return found
+        free = schedule[step - stages][3] if step >= stages else 0.0
+        issued = max(free, schedule[-1][0]) if schedule else 0.0
+        begin = max(issued + fill, schedule[-1][3]) if schedule else issued + fill
+        schedule.append((issued, issued + fill, begin, begin + 1.0))
+    return schedule
 
 
 def ring(
@@ -47,10 +45,8 @@ def ring(
     *,
     steps: int = 7,
     fill: float = 2.0,
-    caption: str | None = None,
 ) -> Figure:
-    """Rings of these numbers of stages over time: tiles on their way, waiting, and being
-    multiplied.
+    """Rings of these numbers of stages over time: tiles on their way, waiting, multiplied.
 
     A model, not a measurement: a copy takes `fill` times as long as the products of a step.
     Raises DataError for a ring without stages, no step, or a negative time.
@@ -74,17 +70,8 @@ def ring(
             if end <= begin:
                 return
             x, w = left + span * begin / longest, span * (end - begin) / longest
-            canvas.rect(x, y, w, thick, fill=mark.fill, alpha=mark.alpha, edge=mark.edge, lw=0.9)
-            if w >= text_width(words, small) + 3:
-                canvas.text(x + w / 2, y + thick / 2, words, size=small, ha="center")
-
-        def lane(name: str) -> None:
-            nonlocal y
-            if at.narrow:
-                canvas.text(left + 3, y + 6, name, size=small)
-                y += 15
-            else:
-                canvas.text(left - 6, y + thick / 2, name, size=small, ha="right")
+            canvas.marked(x, y, w, thick, mark, lw=0.9)
+            canvas.fitted(x, y, w, thick, words)
 
         for count, schedule in plans:
             title = f"{count} stage{'s' * (count != 1)}"
@@ -92,14 +79,14 @@ def ring(
             y += head
             top = y
             for stage in range(min(count, steps)):
-                lane(f"stage {stage}")
+                y = canvas.row_name(left, y, thick, f"stage {stage}")
                 for step in range(stage, steps, count):
-                    asked, landed, begin, end = schedule[step]
-                    bar(copies, asked, landed, str(step))
+                    issued, landed, begin, end = schedule[step]
+                    bar(copies, issued, landed, str(step))
                     bar(waits, landed, begin, "")
                     bar(products, begin, end, str(step))
                 y += thick + gap
-            lane("Tensor Cores")
+            y = canvas.row_name(left, y, thick, "Tensor Cores")
             for step, (_, _, begin, end) in enumerate(schedule):
                 bar(products, begin, end, str(step))
             y += thick + gap
@@ -116,19 +103,18 @@ def ring(
         canvas.text(left + span / 2, y + 25, words, size=small, ha="center")
         return canvas.end(y + 34)
 
-    told = []
+    parts = []
     for count, schedule in plans:
         total = schedule[-1][3]
-        told.append(
-            f"{count} stage{'s' * (count != 1)}: {steps} steps take {number(total)}, the Tensor Cores "
-            f"are busy for {number(100 * steps / total)} % of the time"
+        parts.append(
+            f"{count} stage{'s' * (count != 1)}: {steps} steps take {number(total)}, the Tensor "
+            f"Cores are busy for {number(100 * steps / total)} % of the time"
         )
     alt = (
         f"A model of a ring of stages, where a copy takes {number(fill)} times as long as the "
-        f"products of a step. {'; '.join(told)}."
+        f"products of a step. {'; '.join(parts)}."
     )
-    if caption is None:
-        caption = f"A model: a copy takes {number(fill)} steps. {'; '.join(told)}."
+    caption = f"A model: a copy takes {number(fill)} steps. {'; '.join(parts)}."
     return both(draw, alt, caption)
 
 
@@ -138,8 +124,7 @@ def ring(
 
 @dataclass(frozen=True)
 class Turn:
-    """One fill of a slot: its number among all, and when, in steps of the emulator, what happened
-    to it.
+    """One fill of a slot: its number among all, and when what happened, in steps of the emulator.
 
     An end that did not come is that of the picture.
     """
@@ -159,14 +144,14 @@ def _turns(steps: Sequence[EngineStep]) -> dict[int, list[Turn]]:
     for step in steps:
         when.setdefault(step.fill, {})[step.what] = step.order
         slot[step.fill] = step.at
-    found: dict[int, list[Turn]] = {at: [] for at in sorted(slot.values())}
+    turns: dict[int, list[Turn]] = {at: [] for at in sorted(slot.values())}
     for fill, at in sorted(slot.items()):
         names = ("copy begun", "copy awaited", "read begun", "read ended")
-        found[at].append(Turn(fill, *(when[fill].get(name, end) for name in names)))
-    return found
+        turns[at].append(Turn(fill, *(when[fill].get(name, end) for name in names)))
+    return turns
 
 
-def turns(trace: Trace, *, caption: str | None = None) -> Figure:
+def turns(trace: Trace) -> Figure:
     """Slot by slot, when the copy engine filled it and when it was read, in the emulator's order.
 
     trace: of a kernel with the copy engine, made with engines=True; its first block is drawn. The
@@ -178,7 +163,7 @@ def turns(trace: Trace, *, caption: str | None = None) -> Figure:
         raise DataError(
             f"the copy engine brings nothing in {trace.plan.kernel.name}: choose a TMA kernel"
         )
-    found, last = _turns(steps), steps[-1].order + 1
+    slots, last = _turns(steps), steps[-1].order + 1
     copies = Mark("copy asked for", BLUE, 0.28, BLUE)
     waits = Mark("known to be there", None, 1.0, GREY)
     reads = Mark("is read", VERMILION, 0.4, VERMILION)
@@ -193,18 +178,11 @@ def turns(trace: Trace, *, caption: str | None = None) -> Figure:
         def bar(mark: Mark, begin: int, end: int, words: str) -> None:
             if end > begin:
                 x, w = left + span * begin / last, span * (end - begin) / last
-                canvas.rect(
-                    x, y, w, thick, fill=mark.fill, alpha=mark.alpha, edge=mark.edge, lw=0.9
-                )
-                if w >= text_width(words, small) + 3:
-                    canvas.text(x + w / 2, y + thick / 2, words, size=small, ha="center")
+                canvas.marked(x, y, w, thick, mark, lw=0.9)
+                canvas.fitted(x, y, w, thick, words)
 
-        for i, of_slot in enumerate(found.values()):
-            if at.narrow:
-                canvas.text(left + 3, y + 6, f"slot {i}", size=small)
-                y += 15
-            else:
-                canvas.text(left - 6, y + thick / 2, f"slot {i}", size=small, ha="right")
+        for i, of_slot in enumerate(slots.values()):
+            y = canvas.row_name(left, y, thick, f"slot {i}")
             for turn in of_slot:
                 bar(copies, turn.asked, turn.landed, str(turn.fill))
                 bar(waits, turn.landed, turn.read, "")
@@ -219,24 +197,24 @@ def turns(trace: Trace, *, caption: str | None = None) -> Figure:
     name = trace.plan.kernel.name
     filled = "; ".join(
         f"slot {i} by fills {join([str(t.fill) for t in of_slot])}"
-        for i, of_slot in enumerate(found.values())
+        for i, of_slot in enumerate(slots.values())
     )
-    all_of = [turn for of_slot in found.values() for turn in of_slot]
+    all_of = [turn for of_slot in slots.values() for turn in of_slot]
     first = min(turn.read for turn in all_of)
     early = sum(
-        now.done > after.asked for of_slot in found.values() for now, after in pairwise(of_slot)
+        now.done > after.asked for of_slot in slots.values() for now, after in pairwise(of_slot)
     )
     alt = (
         f"The ring of a block of {name} in the emulator, in the order of its steps: {filled}. "
-        f"{sum(turn.asked < first for turn in all_of)} copies are asked for before the first slot is read. "
-        f"{early or 'No'} slot{'s are' if early > 1 else ' is'} asked for again before the reads of what lay there "
-        "have ended."
+        f"{sum(turn.asked < first for turn in all_of)} copies are asked for before the first slot "
+        f"is read. {early or 'No'} slot{'s are' if early > 1 else ' is'} asked for again before "
+        "the reads of what lay there have ended."
     )
-    if caption is None:
-        caption = (
-            f"A block of {name} in the emulator; bars of a slot carry the number of its fill. Left to right is the order "
-            "in which the emulator came to it. A GPU may take another, and no length is a time."
-        )
+    caption = (
+        f"A block of {name} in the emulator; bars of a slot carry the number of its fill. Left to "
+        "right is the order in which the emulator came to it. A GPU may take another, and no "
+        "length is a time."
+    )
     return both(draw, alt, caption)
 
 
@@ -246,7 +224,7 @@ CHUNKS = BOX_COLS * ITEM_BYTES // 16
 """Chunks of 16 bytes in a row of a box, and rows after which the pattern repeats."""
 
 
-def box(chunk: int = 2, *, caption: str | None = None) -> Figure:
+def box(chunk: int = 2) -> Figure:
     """Eight rows of a box of 64 two-byte columns: as in the matrix, and as TMA puts it down.
 
     chunk: the column of 16-byte chunks that is followed. Position p of row r holds chunk p XOR r,
@@ -266,7 +244,7 @@ def box(chunk: int = 2, *, caption: str | None = None) -> Figure:
         cell = min(cell, 34.0)
         tall = max(cell * 0.62, tiny + 6)
         key = Mark(f"chunk {chunk} of each row", VERMILION, 0.4, VERMILION)
-        y = head = draw_key(canvas, [key, Mark("16 bytes, 8 elements", None, 1.0, INK)])
+        head = draw_key(canvas, [key, Mark("16 bytes, 8 elements", None, 1.0, INK)])
 
         def grid(x: float, y: float, rows: list[list[int]], title: str) -> float:
             canvas.text(x, y + small, title, size=small, weight="bold")
@@ -276,39 +254,31 @@ def box(chunk: int = 2, *, caption: str | None = None) -> Figure:
             y += tiny
             for r, row in enumerate(rows):
                 for p, c in enumerate(row):
-                    u, v = x + p * cell, y + r * tall
-                    chosen = c == chunk
-                    if chosen:
-                        canvas.rect(u, v, cell, tall, fill=VERMILION, alpha=0.4, edge=None)
-                    canvas.text(u + cell / 2, v + tall / 2, str(c), size=small, ha="center",
-                                weight="bold" if chosen else "normal")  # fmt: skip
+                    place = x + p * cell, y + r * tall, cell, tall
+                    if c == chunk:
+                        canvas.marked(*place, key, edge=None)
+                    canvas.centred(*place, c, size=small, bold=c == chunk)
                 canvas.text(x - 5, y + (r + 0.5) * tall, str(r), size=small, ha="right")
-            low = y + CHUNKS * tall
-            canvas.segments(
-                [(x, y + i * tall, x + CHUNKS * cell, y + i * tall) for i in range(CHUNKS + 1)]
-                + [(x + i * cell, y, x + i * cell, low) for i in range(CHUNKS + 1)],
-                lw=0.5,
-            )
-            return low
+            canvas.grid(x, y, (CHUNKS, CHUNKS), (cell, tall), lw=0.5)
+            return y + CHUNKS * tall
 
-        low = grid(left, y, plain, "plain rows, over them the first bank")
-        if at.narrow:
-            low = grid(left, low + 10, lanes, "swizzled, as the copy engine does")
-        else:
-            low = grid(left + CHUNKS * cell + gap, head, lanes, "swizzled, as the copy engine does")
+        low = grid(left, head, plain, "plain rows, over them the first bank")
+        x, y = (left, low + 10) if at.narrow else (left + CHUNKS * cell + gap, head)
+        low = grid(x, y, lanes, "swizzled, as the copy engine does")
         return canvas.end(low + 4)
 
-    told = join([str(p) for p in places])
+    positions = join([str(p) for p in places])
     alt = (
-        f"Two grids of {CHUNKS} rows by {CHUNKS} chunks of 16 bytes, over each column its four banks. In plain "
-        f"rows chunk {chunk} of all rows stands at position {chunk}, in banks {4 * chunk} to {4 * chunk + 3}. "
-        f"Swizzled, it stands at positions {told} of rows 0 to {CHUNKS - 1}: in every bank once."
+        f"Two grids of {CHUNKS} rows by {CHUNKS} chunks of 16 bytes, over each column its four "
+        f"banks. In plain rows chunk {chunk} of all rows stands at position {chunk}, in banks "
+        f"{4 * chunk} to {4 * chunk + 3}. Swizzled, it stands at positions {positions} of rows 0 "
+        f"to {CHUNKS - 1}: in every bank once."
     )
-    if caption is None:
-        caption = (
-            f"Eight rows of a box; the number in a cell is the chunk that lies there. In plain rows the eight "
-            f"chunks {chunk} share four banks; swizzled, they lie at positions {told}, in all 32."
-        )
+    caption = (
+        "Eight rows of a box; the number in a cell is the chunk that lies there. In plain rows the "
+        f"eight chunks {chunk} share four banks; swizzled, they lie at positions {positions}, in "
+        "all 32."
+    )
     return both(draw, alt, caption)
 
 

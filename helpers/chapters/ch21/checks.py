@@ -30,14 +30,14 @@ def descriptor(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         (0x37C20, 64, 512),
     ):
         word, right = int(answer(start, leading, stride)), wgmma_descriptor(start, leading, stride)
-        wrong = [f for f in DESCRIPTOR if f.of(word) != f.of(right)]
+        differ = [f for f in DESCRIPTOR if f.of(word) != f.of(right)]
         what = f"start {start:#x}, leading stride {leading}, stride {stride}"
         if word == right:
             yield Check(True, what, got=f"{word:#018x}")
             continue
         hint = "some bit is set that belongs to no field"
-        if wrong:
-            field = wrong[0]
+        if differ:
+            field = differ[0]
             hint = (
                 f"bits {field.first} to {field.last}, {field.name}, should hold {field.of(right)}"
             )
@@ -52,30 +52,28 @@ SUMS = 128
 
 @exercise("21.2", kind="repair")
 def product(answer: object) -> Iterator[Check]:
-    """A warpgroup fills its tiles with ordinary stores, multiplies them with wgmma and writes its
-    sums.
-    """
+    """A warpgroup fills its tiles by ordinary stores, multiplies them by wgmma, writes its sums."""
     source = str(answer)
     try:
         for depth, schedule in ((64, "ascending"), (192, "permuted")):
-            found, wrong, unwritten = _multiplied(source, depth, schedule)
-            if found or len(wrong):
+            findings, differ, unwritten = _multiplied(source, depth, schedule)
+            if findings or len(differ):
                 break
     except TileError as error:
         yield raised("the kernel runs", error)
         return
     yield Check(
-        not found,
+        not findings,
         "the products see what was stored, and nobody touches tiles or sums while they run",
-        got="".join(f"line {f.line}, {f.kind}: {f.message}" for f in found[:1]),
-        hint=_hint(" ".join(f.message for f in found[:1])),
+        got="".join(f"line {f.line}, {f.kind}: {f.message}" for f in findings[:1]),
+        hint=_hint(" ".join(f.message for f in findings[:1])),
     )
     yield Check(
-        not len(wrong),
+        not len(differ),
         f"C is right, {ROWS} x {SUMS}",
-        got=f"row {wrong[0]} and {len(wrong) - 1} more are not" if wrong else "",
-        hint=f"{len(unwritten)} rows were never written, {unwritten[0]} the first: of each eight columns a thread has "
-        "four sums, two of a row, then two of the row eight further down"
+        got=f"row {differ[0]} and {len(differ) - 1} more are not" if differ else "",
+        hint=f"{len(unwritten)} rows were never written, {unwritten[0]} the first: of each eight "
+        "columns a thread has four sums, two of a row, then two of the row eight further down"
         if unwritten
         else "the first tiles are right: what the next ones add is not"
         if depth > ROWS
@@ -86,7 +84,7 @@ def product(answer: object) -> Iterator[Check]:
 def _multiplied(
     source: str, depth: int, schedule: str
 ) -> tuple[list[emulator.Finding], list[int], list[int]]:
-    """Findings, rows of C that are wrong, and rows that were never written, for so many steps of k."""
+    """Findings, rows of C that are wrong, and rows never written, for so many steps of k."""
     rng = np.random.default_rng(depth)
     A, B = (rng.integers(-9, 10, s).astype(np.float16) for s in ((ROWS, depth), (depth, SUMS)))
     C = np.full((ROWS, SUMS), np.nan, np.float32)
@@ -95,23 +93,30 @@ def _multiplied(
         schedule=schedule, max_seconds=20,
     )  # fmt: skip
     # Whole numbers: their sums are exact in any order.
-    wrong = (A.astype(np.float32) @ B.astype(np.float32) != C).any(axis=1)
+    differ = (A.astype(np.float32) @ B.astype(np.float32) != C).any(axis=1)
     # The fence first: what is stale is so whether or not somebody waits.
-    found = sorted(report.findings, key=lambda f: "two ways to memory" not in f.message)
+    findings = sorted(report.findings, key=lambda f: "two ways to memory" not in f.message)
     unwritten = np.isnan(C).all(axis=1)
-    return found, np.flatnonzero(wrong).tolist(), np.flatnonzero(unwritten).tolist()
+    return findings, np.flatnonzero(differ).tolist(), np.flatnonzero(unwritten).tolist()
 
 
-def _hint(said: str) -> str:
+def _hint(messages: str) -> str:
     """What to look at next, by what the findings say."""
-    if "two ways to memory" in said:
+    if "two ways to memory" in messages:
         return (
-            "the Tensor Cores may see what lay in the tiles before. Each thread says of its own stores that an engine "
-            "may read them, and then all of them meet"
+            "the Tensor Cores may see what lay in the tiles before. Each thread says of its own "
+            "stores that an engine may read them, and then all of them meet"
         )
-    if "while the product of line" in said or "may still read it" in said or "wait_group" in said:
-        return "wgmma runs on its own. Until a wait has covered its group nobody may refill the tiles or read the sums"
+    if (
+        "while the product of line" in messages
+        or "may still read it" in messages
+        or "wait_group" in messages
+    ):
+        return (
+            "wgmma runs on its own. Until a wait has covered its group nobody may refill the tiles "
+            "or read the sums"
+        )
     return (
-        "all threads store their part of a tile before anybody multiplies it, and the products are done before "
-        "anybody stores the next one: between them stands a barrier of the block"
+        "all threads store their part of a tile before anybody multiplies it, and the products are "
+        "done before anybody stores the next one: between them stands a barrier of the block"
     )

@@ -14,9 +14,7 @@ from nogpu.errors import DataError
 # -- a descriptor --------------------------------------------------------------------------------
 
 
-def bit_fields(
-    word: int, fields: Sequence[Field] = DESCRIPTOR, *, bits: int = 64, caption: str | None = None
-) -> Figure:
+def bit_fields(word: int, fields: Sequence[Field] = DESCRIPTOR, *, bits: int = 64) -> Figure:
     """The bits of a word, its fields coloured, and under them what each field says.
 
     Raises DataError if the word has more bits, fields overlap, or a bit outside them is set.
@@ -45,20 +43,16 @@ def bit_fields(
         for top in range(bits - 1, 0, -half):  # the highest bit at the left, as one writes numbers
             y += tiny
             for i in range(half):
-                bit = top - i
-                x, value = 1 + i * cell, word >> bit & 1
+                bit, x = top - i, 1 + i * cell
+                value = word >> bit & 1
                 if bit in colour:
                     canvas.rect(x, y, cell, tall, fill=colour[bit], alpha=0.3, edge=None)
-                words = str(value)
-                canvas.text(x + cell / 2, y + tall / 2, words, size=tiny + 0.5, ha="center",
-                            weight="bold" if value else "normal")  # fmt: skip
+                canvas.centred(x, y, cell, tall, value, size=tiny + 0.5, bold=bool(value))
                 ends = [f for f in fields if bit in (f.first, f.last)]
                 if ends and (bit == ends[0].last or (ends[0].last - bit) * cell > 2.2 * tiny):
-                    shift = x + cell / 2
-                    canvas.text(shift, y - tiny / 2 - 1, str(bit), size=tiny, ha="center")
-            canvas.segments(
-                [(1 + i * cell, y, 1 + i * cell, y + tall) for i in range(half + 1)], lw=0.3
-            )
+                    canvas.centred(x, y - tiny / 2 - 1, cell, 0, bit, size=tiny)
+            edges = [1 + i * cell for i in range(half + 1)]
+            canvas.segments([(x, y, x, y + tall) for x in edges], lw=0.3)
             canvas.rect(1, y, half * cell, tall, lw=1.2)
             y += tall + 12
         for i, f in enumerate(fields):
@@ -67,9 +61,9 @@ def bit_fields(
             y = canvas.lines(20, y + 5, words, width=at.width - 21, size=small) + small
         return canvas.end(y + 2)
 
-    told = "; ".join(f"bits {f.first} to {f.last}, {f.name}: {says(f)}" for f in fields)
-    alt = f"The {bits} bits of {word:#018x}, highest first. {told}. All other bits are zero."
-    return both(draw, alt, f"{word:#018x}, highest bit first." if caption is None else caption)
+    parts = "; ".join(f"bits {f.first} to {f.last}, {f.name}: {says(f)}" for f in fields)
+    alt = f"The {bits} bits of {word:#018x}, highest first. {parts}. All other bits are zero."
+    return both(draw, alt, f"{word:#018x}, highest bit first.")
 
 
 # -- the sums of a wgmma ---------------------------------------------------------------------------
@@ -88,9 +82,7 @@ def holder(row: int, col: int) -> tuple[int, int]:
     return 32 * warp + lane, col // PIECE * 4 + within // 8 * 2 + col % 2
 
 
-def accumulator(
-    row: int = 26, col: int = 43, *, n: int = 256, caption: str | None = None
-) -> Figure:
+def accumulator(row: int = 26, col: int = 43, *, n: int = 256) -> Figure:
     """Which thread of a warpgroup holds which sum of one wgmma: 64 rows by n columns.
 
     row, col: the sum that is followed; all sums of its thread are marked. Raises DataError for a
@@ -101,6 +93,10 @@ def accumulator(
     thread, index = holder(row, col)
     warp, lane = divmod(thread, 32)
     first, piece = 16 * warp + lane // 4, col // PIECE
+    marks = [
+        Mark(f"sums of lane {lane} of warp {warp}", BLUE, 1.0),
+        Mark("the piece drawn below", None, 1.0, VERMILION, lw=2.0),
+    ]
     pair = lane % 4 * 2
     mine = [
         f"sum[{4 * piece + 2 * h + i}]: row {first + 8 * h}, column {PIECE * piece + pair + i}"
@@ -113,10 +109,7 @@ def accumulator(
         left = text_width("rows 48–63", small) + 6
         span = at.width - left - 2
         unit, tall = span / n, 24.0
-        y = draw_key(canvas, [
-            Mark(f"sums of lane {lane} of warp {warp}", BLUE, 1.0),
-            Mark("the piece drawn below", None, 1.0, VERMILION, lw=2.0),
-        ])  # fmt: skip
+        y = draw_key(canvas, marks)
         canvas.text(left, y + small / 2, f"C: {ROWS} x {n}", size=small, weight="bold")
         y += small + 6
         for w in range(4):
@@ -127,12 +120,11 @@ def accumulator(
         top = y + warp * tall
         for p in range(n // PIECE):
             for h in (0, 1):
-                canvas.rect(left + (PIECE * p + pair) * unit, top + (lane // 4 + 8 * h) * tall / 16,
-                            2 * unit, tall / 16 + 0.6, fill=BLUE, edge=None)  # fmt: skip
+                x, v = left + (PIECE * p + pair) * unit, top + (lane // 4 + 8 * h) * tall / 16
+                canvas.rect(x, v, 2 * unit, tall / 16 + 0.6, fill=BLUE, edge=None)
         for w in range(4):
-            where = left + span if w == warp else left + span / 2
             if w != warp:
-                canvas.text(where, y + (w + 0.5) * tall, f"warp {w}", size=small, ha="center")
+                canvas.centred(left, y + w * tall, span, tall, f"warp {w}", size=small)
         x0 = left + PIECE * piece * unit
         canvas.rect(x0 - 1, top - 1, PIECE * unit + 2, tall + 2, edge=VERMILION, lw=2.0)
         y += 4 * tall + small + 12
@@ -149,13 +141,12 @@ def accumulator(
             v = y + r * high
             canvas.text(left - 5, v + high / 2, str(16 * warp + r), size=tiny, ha="right")
             for p in range(4):
-                of = r % 8 * 4 + p
-                chosen = of == lane
-                u = left + p * cell
-                canvas.rect(u, v, cell, high, fill=BLUE if chosen else PALETTE[r // 8 + 1],
-                            alpha=1.0 if chosen else 0.12, lw=0.4)  # fmt: skip
-                canvas.text(u + cell / 2, v + high / 2, str(of), size=small, ha="center",
-                            colour="#ffffff" if chosen else INK, weight="bold" if chosen else "normal")  # fmt: skip
+                of, place = r % 8 * 4 + p, (left + p * cell, v, cell, high)
+                fill, alpha, ink = (PALETTE[r // 8 + 1], 0.12, INK)
+                if of == lane:
+                    fill, alpha, ink = BLUE, 1.0, "#ffffff"
+                canvas.rect(*place, fill=fill, alpha=alpha, lw=0.4)
+                canvas.centred(*place, of, size=small, colour=ink, bold=of == lane)
         low = y + 16 * high
         canvas.line(left, y + 8 * high, left + 4 * cell, y + 8 * high, lw=1.6)
         x, v = (left, low + small + 4) if at.narrow else (left + 4 * cell + 16, y + small)
@@ -164,21 +155,19 @@ def accumulator(
             v += small + 6
             canvas.text(x, v, words, size=small)
         v += small + 10
-        room = at.width - x - 2
-        v = canvas.lines(x, v, f"and as many of each of the {n // PIECE} pieces: {n // 2} in all",
-                         width=room, size=small)  # fmt: skip
+        words = f"and as many of each of the {n // PIECE} pieces: {n // 2} in all"
+        v = canvas.lines(x, v, words, width=at.width - x - 2, size=small)
         return canvas.end(max(low, v + small) + 4)
 
     alt = (
-        f"The {ROWS} x {n} sums of one wgmma. Warp 0 of the warpgroup holds rows 0 to 15, warp 1 rows 16 to 31, "
-        f"warp 2 rows 32 to 47, warp 3 rows 48 to 63. In each piece of {PIECE} columns four lanes hold two "
-        f"neighbours each of a row, lanes 0 to 3 in rows 0 and 8 of the warp's 16, up to lanes 28 to 31 in rows "
-        f"7 and 15. Sum ({row}, {col}) is sum[{index}] of lane {lane} of warp {warp}, which holds of its piece "
-        f"{'; '.join(mine)}."
+        f"The {ROWS} x {n} sums of one wgmma. Warp 0 of the warpgroup holds rows 0 to 15, warp 1 "
+        f"rows 16 to 31, warp 2 rows 32 to 47, warp 3 rows 48 to 63. In each piece of {PIECE} "
+        "columns four lanes hold two neighbours each of a row, lanes 0 to 3 in rows 0 and 8 of the "
+        f"warp's 16, up to lanes 28 to 31 in rows 7 and 15. Sum ({row}, {col}) is sum[{index}] of "
+        f"lane {lane} of warp {warp}, which holds of its piece {'; '.join(mine)}."
     )
-    if caption is None:
-        caption = (
-            f"The sums of one m64n{n}k16. Sum ({row}, {col}) is sum[{index}] of thread {thread} of the "
-            f"warpgroup, lane {lane} of warp {warp}; it holds {n // 2} sums."
-        )
+    caption = (
+        f"The sums of one m64n{n}k16. Sum ({row}, {col}) is sum[{index}] of thread {thread} of the "
+        f"warpgroup, lane {lane} of warp {warp}; it holds {n // 2} sums."
+    )
     return both(draw, alt, caption)

@@ -39,7 +39,8 @@ def announced_and_deepest(answer: Callable[[int, int, int, int], Any]) -> Iterat
             announced == stage,
             f"bytes announced, {what}",
             got=f"{announced:,}",
-            hint="its own part is not all that lands: the other block's part counts at this barrier, too"
+            hint="its own part is not all that lands: the other block's part counts at this "
+            "barrier, too"
             if announced == fetched
             else "a stage holds BM x 64 elements of A and 64 x BN of B, two bytes each",
         )
@@ -56,9 +57,7 @@ def announced_and_deepest(answer: Callable[[int, int, int, int], Any]) -> Iterat
 
 @exercise("22.2", kind="python")
 def adding_up(answer: Callable[[int, float], Any]) -> Iterator[Check]:
-    """KB that the busiest block moves to add up a tile of so many parts: one owner, and a share
-    each.
-    """
+    """KB that the busiest block moves to add up a tile of several parts: one owner, or shares."""
     if not isinstance(answer(2, 128.0), (tuple, list)):
         yield Check(False, "the function returns two numbers", got=str(answer(2, 128.0)))
         return
@@ -70,7 +69,7 @@ def adding_up(answer: Callable[[int, float], Any]) -> Iterator[Check]:
             (parts - 1) * tile,
             what=f"{what}, one owner",
             hint="the owner has its own part in registers, and takes all the others",
-            wrong={
+            mistakes={
                 parts * tile: "the owner need not fetch its own part",
                 tile: "it takes a tile from each",
             },
@@ -81,7 +80,7 @@ def adding_up(answer: Callable[[int, float], Any]) -> Iterator[Check]:
             sum(cuts.handed(moved, cuts.Division(0, parts))) / 1024,
             what=f"{what}, a share each",
             hint="a block leaves what the others own, and takes its share from each of them",
-            wrong={
+            mistakes={
                 (parts - 1) * tile / parts: "that is what it takes; it leaves as much",
                 2 * tile: "what it owns itself, it need not leave",
                 2

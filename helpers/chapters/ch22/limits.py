@@ -59,7 +59,8 @@ def rounds(size: int) -> dict[str, Any]:
     return {
         "size": size, "pairs": pairs, "whole": found["whole"], "cut": found["cut"],
         "saved": found["whole"] - found["cut"], "whole_busy": 100 * found["whole_busy"],
-        "cut_busy": 100 * found["cut_busy"], "blocks": lay_out("hopper_5", size, size, size).grid[0],
+        "cut_busy": 100 * found["cut_busy"],
+        "blocks": lay_out("hopper_5", size, size, size).grid[0],
         "handed": found["cut_tiles"] * 2 * p["BM"] * p["BN"] * 4 / 1e6,
     }  # fmt: skip
 

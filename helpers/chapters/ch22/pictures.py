@@ -9,7 +9,7 @@ from typing import Any
 from helpers.colours import BLUE, GREY, PALETTE, VERMILION
 from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
-from helpers.draw.surface import Canvas, Mark, draw_key, text_width
+from helpers.draw.surface import Align, Canvas, Mark, draw_key, text_width
 from helpers.ladder.cuts import stream_k_pieces
 from helpers.wording import join, number
 from nogpu.errors import DataError
@@ -37,9 +37,7 @@ def _schedule(workers: int, tiles: int, steps: int, cut: bool) -> list[Span]:
     return spans
 
 
-def stream_k(
-    tiles: int = 5, workers: int = 4, *, steps: int = 32, caption: str | None = None
-) -> Figure:
+def stream_k(tiles: int = 5, workers: int = 4, *, steps: int = 32) -> Figure:
     """Tiles over SMs, each tile whole against the last ones cut along k: who works when.
 
     steps: of k in a tile. A model: every step takes the same time, and handing sums over takes
@@ -60,12 +58,9 @@ def stream_k(
             words = (
                 f"{title}: {number(end)} round{'s' * (end != 1)}, SMs busy {number(100 * busy)} %"
             )
-            y = (
-                canvas.lines(0, y + 10, words, width=0.85 * at.width, size=small, weight="bold")
-                + small
-                + 1
-            )
-            top = y
+            width = 0.85 * at.width
+            y = canvas.lines(0, y + 10, words, width=width, size=small, weight="bold")
+            top = y = y + small + 1
             for worker in range(workers):
                 row = y + worker * (thick + gap)
                 canvas.text(left - 5, row + thick / 2, f"SM {worker}", size=small, ha="right")
@@ -74,19 +69,14 @@ def stream_k(
             for worker, tile, begin, stop, first, last in spans:
                 row = y + worker * (thick + gap)
                 x, w = left + span * begin / max(ends), span * (stop - begin) / max(ends)
-                end_of_cut = first > 0
-                canvas.rect(
-                    x, row, w, thick, fill=PALETTE[tile % len(PALETTE)], alpha=0.3, lw=1.8 if end_of_cut else 0.9,
-                    dash=end_of_cut,
-                )  # fmt: skip
-                part = f"{first}–{last - 1}"
-                names = (
-                    (f"tile {tile}, k {part}", f"{tile}: {part}") if last - first < steps else ()
-                )
-                for words in (*names, f"tile {tile}"[5 * bool(names) :]):
-                    if text_width(words, small) < w - 3:
-                        canvas.text(x + w / 2, row + thick / 2, words, size=small, ha="center")
-                        break
+                lw, fill = 1.8 if first else 0.9, PALETTE[tile % len(PALETTE)]
+                canvas.rect(x, row, w, thick, fill=fill, alpha=0.3, lw=lw, dash=first > 0)
+                names = [f"tile {tile}"]
+                if last - first < steps:
+                    part = f"{first}–{last - 1}"
+                    names = [f"tile {tile}, k {part}", f"{tile}: {part}", str(tile)]
+                fits = (words for words in names if text_width(words, small) < w - 3)
+                canvas.centred(x, row, w, thick, next(fits, ""), size=small)
                 if last - first < steps:
                     parts.setdefault(tile, []).append((x + w - 4, row))
             for shared in parts.values():  # from part to part, when both are done
@@ -102,9 +92,8 @@ def stream_k(
         for tick in range(int(max(ends)) + 1):
             x = left + span * tick / max(ends)
             canvas.line(x, y, x, y + 4, lw=0.8)
-            canvas.text(
-                x, y + 11, str(tick), size=small, ha="right" if tick == max(ends) else "center"
-            )
+            ha: Align = "right" if tick == max(ends) else "center"
+            canvas.text(x, y + 11, str(tick), size=small, ha=ha)
         canvas.line(left, y, left + span, y, lw=0.8)
         canvas.text(left + span / 2, y + 24, "time, in tiles", size=small, ha="center")
         return canvas.end(y + 32)
@@ -117,25 +106,23 @@ def stream_k(
         return "; ".join(f"SM {w}: {join(parts)}" for w, parts in rows.items())
 
     summary = (
-        f"{tiles} tiles on {workers} SMs: whole they take {number(ends[0])} round{'s' * (ends[0] != 1)}, with the SMs busy "
-        f"{number(100 * share[0])} % of the time; cut, {number(ends[1])} and {number(100 * share[1])} %"
+        f"{tiles} tiles on {workers} SMs: whole they take {number(ends[0])} "
+        f"round{'s' * (ends[0] != 1)}, with the SMs busy {number(100 * share[0])} % of the time; "
+        f"cut, {number(ends[1])} and {number(100 * share[1])} %"
     )
     alt = (
-        f"Two time lines of tiles over SMs. {summary}. Whole: {told(*plans[0])}. Cut into {steps} steps a "
-        f"tile: {told(*plans[1])}."
+        f"Two time lines of tiles over SMs. {summary}. Whole: {told(*plans[0])}. Cut into {steps} "
+        f"steps a tile: {told(*plans[1])}."
     )
-    if caption is None:
-        caption = (
-            f"A model. {summary}. Dashed: no beginning of a tile. Arrows take sums to the SMs that add them up; "
-            "the model takes no time for that."
-        )
+    caption = (
+        f"A model. {summary}. Dashed: no beginning of a tile. Arrows take sums to the SMs that add "
+        "them up; the model takes no time for that."
+    )
     return both(draw, alt, caption)
 
 
 def stream_k_share(tiles: int, workers: int, steps: int) -> dict[str, Any]:
-    """Rounds and busy share of both ways, and how many tiles are cut: what stream_k draws, in
-    numbers.
-    """
+    """Rounds and busy share of both ways, and how many tiles are cut: `stream_k` in numbers."""
     whole, cut = (_schedule(workers, tiles, steps, way) for way in (False, True))
     ends = [max(end for *_, end, _, _ in spans) for spans in (whole, cut)]
     pieces = [tile for _, tile, *_ in cut]
@@ -153,17 +140,17 @@ def stream_k_share(tiles: int, workers: int, steps: int) -> dict[str, Any]:
 
 def _leaving(tiles: int, store: float, during: bool) -> list[tuple[float, float, float]]:
     """Of each tile: when its products begin, end, and when it has been stored."""
-    found: list[tuple[float, float, float]] = []
+    times: list[tuple[float, float, float]] = []
     free, stored = 0.0, 0.0
     for _ in range(tiles):
         end = free + 1.0
         stored = max(end, stored) + store
-        found.append((free, end, stored))
+        times.append((free, end, stored))
         free = end if during else stored
-    return found
+    return times
 
 
-def leaving(tiles: int = 4, *, store: float = 0.15, caption: str | None = None) -> Figure:
+def leaving(tiles: int = 4, *, store: float = 0.15) -> Figure:
     """Tiles of one SM over time: stored when complete, and stored during the next one's products.
 
     A model: the products of a tile take 1, its store `store`. Raises DataError for no tile, or a
@@ -177,7 +164,7 @@ def leaving(tiles: int = 4, *, store: float = 0.15, caption: str | None = None) 
     longest = max(spans[-1][2] for _, spans in plans)
     works = Mark("its products run", VERMILION, 0.4, VERMILION)
     leaves = Mark("it is stored", BLUE, 0.4, BLUE)
-    told = [
+    parts = [
         f"{'during the next one' if during else 'when it is complete'}: {tiles} tiles take "
         f"{number(spans[-1][2])}, the Tensor Cores busy for {number(100 * tiles / spans[-1][2])} %"
         for during, spans in plans
@@ -188,30 +175,22 @@ def leaving(tiles: int = 4, *, store: float = 0.15, caption: str | None = None) 
         left = text_width("Tensor Cores", small) + 7
         span = at.width - left - 4
         y = draw_key(canvas, [works, leaves])
-        for words, (_, spans) in zip(told, plans, strict=True):
-            y = canvas.lines(
-                0, y + small, f"Stored {words}", width=at.width, size=small, weight="bold"
-            )
+        for words, (_, spans) in zip(parts, plans, strict=True):
+            words = f"Stored {words}"
+            y = canvas.lines(0, y + small, words, width=at.width, size=small, weight="bold")
             y += small + 2
             for name, mark, first in (("Tensor Cores", works, 0), ("store of C", leaves, 1)):
                 canvas.text(left - 5, y + thick / 2, name, size=small, ha="right")
                 canvas.rect(left, y, span, thick, edge=GREY, lw=0.5)
                 for tile, times in enumerate(spans):
                     x, end = (left + span * t / longest for t in times[first : first + 2])
-                    canvas.rect(x, y, end - x, thick, fill=mark.fill, alpha=mark.alpha,
-                                edge=mark.edge, lw=0.9)  # fmt: skip
-                    if end - x > text_width(str(tile), small) + 2:
-                        canvas.text(
-                            (x + end) / 2, y + thick / 2, str(tile), size=small, ha="center"
-                        )
+                    canvas.marked(x, y, end - x, thick, mark, lw=0.9)
+                    canvas.fitted(x, y, end - x, thick, str(tile), room=2)
                 y += thick + 3
             y += 7
         canvas.text(left + span / 2, y + 2, "time", size=small, ha="center")
         return canvas.end(y + 12)
 
-    alt = f"Two time lines of {tiles} tiles on one SM. A tile is stored {'; stored '.join(told)}."
-    if caption is None:
-        caption = (
-            f"A model: storing a tile takes {number(100 * store)} % of the time of its products."
-        )
+    alt = f"Two time lines of {tiles} tiles on one SM. A tile is stored {'; stored '.join(parts)}."
+    caption = f"A model: storing a tile takes {number(100 * store)} % of the time of its products."
     return both(draw, alt, caption)

@@ -14,12 +14,12 @@ from helpers.page.exercises import Check, exercise, one_of, same_array
 def overflow(answer: object) -> Check:
     """The format that cannot hold 100,000."""
     names = [answer] if isinstance(answer, str) or not isinstance(answer, Iterable) else [*answer]
-    found = {str(name).strip().upper() for name in names}
-    if "FP16" in found and len(found) > 1:
+    chosen = {str(name).strip().upper() for name in names}
+    if "FP16" in chosen and len(chosen) > 1:
         return Check(
             False,
             "format",
-            got=", ".join(sorted(found)),
+            got=", ".join(sorted(chosen)),
             hint="One of them is right. The others have the exponent of FP32.",
         )
     return one_of(
@@ -28,7 +28,7 @@ def overflow(answer: object) -> Check:
         options=("FP16", "BF16", "TF32"),
         what="format",
         hint="See the column of the largest numbers.",
-        wrong={"BF16": "it has the exponent of FP32", "TF32": "it has the exponent of FP32"},
+        mistakes={"BF16": "it has the exponent of FP32", "TF32": "it has the exponent of FP32"},
     )
 
 
@@ -45,7 +45,7 @@ def _as_matrix(flat: np.ndarray, rows: int, columns: int, name: str) -> np.ndarr
 def _column_major_gemm(
     x: tuple[np.ndarray, int, int], y: tuple[np.ndarray, int, int]
 ) -> tuple[np.ndarray, int, int]:
-    a, b = (_as_matrix(*given, name) for given, name in ((x, "X"), (y, "Y")))
+    a, b = (_as_matrix(*operand, name) for operand, name in ((x, "X"), (y, "Y")))
     if a.shape[1] != b.shape[0]:
         raise _ShapeError(
             f"X has {a.shape[1]} columns and Y {b.shape[0]} rows; to multiply they must be as many"

@@ -43,16 +43,17 @@ def timed_for(call: str, n: int) -> float:
 
 def power() -> list[Row]:
     """At 8192: clock, power, how long it was timed, rate."""
-    return [{"call": c, "SM clock (MHz)": recorded(c, 8192, "clock_mhz"), "power (W)": recorded(c, 8192, "power_w"),
+    return [{"call": c, "SM clock (MHz)": recorded(c, 8192, "clock_mhz"), "power "
+    "(W)": recorded(c, 8192, "power_w"),
              "run (ms)": timed_for(c, 8192), "TFLOP/s": recorded(c, 8192) / 1e3} for c in CALLS]  # fmt: skip
 
 
 def errors() -> list[Row]:
     """Errors against float64 by size, and against the product of the rounded inputs."""
-    found = {(e["kernel"], e["m"]): e for e in accuracy()}
-    edges = sorted({n for _, n in found})
-    return [{"call": c, **{str(n): found[c, n]["frobenius"] for n in edges}, "largest": found[c, edges[-1]]["max_error"],
-             "rounded inputs": found[c, edges[-1]][LEFT]} for c in CALLS]  # fmt: skip
+    by_call = {(e["kernel"], e["m"]): e for e in accuracy()}
+    edges = sorted({n for _, n in by_call})
+    return [{"call": c, **{str(n): by_call[c, n]["frobenius"] for n in edges}, "largest": by_call[c, edges[-1]]["max_error"],
+             "rounded inputs": by_call[c, edges[-1]][LEFT]} for c in CALLS]  # fmt: skip
 
 
 def speed() -> Facts:
@@ -64,16 +65,20 @@ def speed() -> Facts:
     run = {c: timed_for(c, 8192) for c in CALLS}
     joule = {c: at[c, 8192] / watt[c, 8192] for c in CALLS}
     out.say(
-        gpu=load("h200").gpu["name"], small_tiles=(512 // 128) ** 2, sms=H200.sms, power_limit=limit,
-        small_us=1e3 * recorded("cublas_fp16", 512, "ms"), fp32=at["cublas_fp32", 4096] / 1e3,
-        fp32_peak=100 * at["cublas_fp32", 4096] / H200.fp32_peak_gflops, fp16=at["cublas_fp16", 4096] / 1e3,
+        gpu=load("h200").gpu["name"], small_tiles=(512 // 128) ** 2, sms=H200.sms,
+        power_limit=limit, small_us=1e3 * recorded("cublas_fp16", 512, "ms"),
+        fp32=at["cublas_fp32", 4096] / 1e3,
+        fp32_peak=100 * at["cublas_fp32", 4096] / H200.fp32_peak_gflops,
+        fp16=at["cublas_fp16", 4096] / 1e3,
         fp16_peak=100 * at["cublas_fp16", 8192] / H200.peak_gflops("fp16"),
         fp16_ratio=at["cublas_fp16", 4096] / at["cublas_fp32", 4096],
         small=100 * at["cublas_fp16", 512] / at["cublas_fp16", 8192],
-        ragged=at["cublas_fp16", 1024] / at["cublas_fp16", 1025], tf32_4096=at["cublas_tf32", 4096] / 1e3,
-        tf32_8192=at["cublas_tf32", 8192] / 1e3, tf32_mhz=mhz["cublas_tf32", 8192], tf32_w=watt["cublas_tf32", 8192],
-        tf32_run_4096=timed_for("cublas_tf32", 4096), tf32_run=run["cublas_tf32"], fp16_run=run["cublas_fp16"],
-        fp16_w=watt["cublas_fp16", 8192], fp16_w_4096=watt["cublas_fp16", 4096], fp32_joule=joule["cublas_fp32"],
+        ragged=at["cublas_fp16", 1024] / at["cublas_fp16", 1025],
+        tf32_4096=at["cublas_tf32", 4096] / 1e3, tf32_8192=at["cublas_tf32", 8192] / 1e3,
+        tf32_mhz=mhz["cublas_tf32", 8192], tf32_w=watt["cublas_tf32", 8192],
+        tf32_run_4096=timed_for("cublas_tf32", 4096), tf32_run=run["cublas_tf32"],
+        fp16_run=run["cublas_fp16"], fp16_w=watt["cublas_fp16", 8192],
+        fp16_w_4096=watt["cublas_fp16", 4096], fp32_joule=joule["cublas_fp32"],
         tf32_joule=joule["cublas_tf32"], more_joule=joule["cublas_tf32"] / joule["cublas_fp32"],
     )  # fmt: skip
     out.check("other bits", at["cublas_fp16", 4096] > 10 * at["cublas_fp32", 4096])
@@ -112,9 +117,11 @@ def accurate() -> Facts:
     grow = {c: left[c] / least[c][LEFT] for c in ("cublas_fp32", "cublas_fp16")}
     out.say(
         small_n=sizes[0], err_n=sizes[-1], err_tf32=err["cublas_tf32"] / err["cublas_fp32"],
-        err_bf16_fp16=err["cublas_bf16"] / err["cublas_fp16"], input_part=err["cublas_fp16"] / left["cublas_fp16"],
-        left_fp16=left["cublas_fp16"] / err["cublas_fp32"], left=left["cublas_fp16"], grow_fp32=grow["cublas_fp32"],
-        grow_fp16=grow["cublas_fp16"], fast_ratio=err["cublas_bf16"] / err["cublas_fast_16bf"],
+        err_bf16_fp16=err["cublas_bf16"] / err["cublas_fp16"],
+        input_part=err["cublas_fp16"] / left["cublas_fp16"],
+        left_fp16=left["cublas_fp16"] / err["cublas_fp32"], left=left["cublas_fp16"],
+        grow_fp32=grow["cublas_fp32"], grow_fp16=grow["cublas_fp16"],
+        fast_ratio=err["cublas_bf16"] / err["cublas_fast_16bf"],
     )  # fmt: skip
     out.check("loss", err["cublas_tf32"] > 20 * err["cublas_fp32"])
     out.check("three bits", 7 < err["cublas_bf16"] / err["cublas_fp16"] < 9)

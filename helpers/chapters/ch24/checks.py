@@ -21,8 +21,9 @@ def pipeline(answer: object) -> Check:
         right,
         what="time of four panels",
         unit="ms",
-        hint="Which stage never pauses, what has to happen before it starts, and what after it ends?",
-        wrong={
+        hint="Which stage never pauses, what has to happen before it starts, and what after it "
+        "ends?",
+        mistakes={
             sum(STAGES.values()): "that is the serial time",
             # the time without B's copy is the same number as the limit of many panels
             right
@@ -45,27 +46,27 @@ def cut(answer: Callable[[int, int, int], Any]) -> Iterator[Check]:
         (7, 7, 1),
         (33, 2, 32),
     ):
-        found = [(int(first), int(size)) for first, size in answer(rows, count, tile)]
-        fault, hint = _fault(found, rows, count, tile)
+        panels = [(int(first), int(size)) for first, size in answer(rows, count, tile)]
+        fault, hint = _fault(panels, rows, count, tile)
         what = f"{rows} rows in {count} panels, tiles of {tile}"
         yield Check(not fault, what, got=fault, hint=hint)
 
 
-def _fault(found: list[tuple[int, int]], rows: int, count: int, tile: int) -> tuple[str, str]:
+def _fault(panels: list[tuple[int, int]], rows: int, count: int, tile: int) -> tuple[str, str]:
     """What is wrong with a cut, and what to think about; empty if nothing is."""
-    if len(found) != count:
-        return f"{len(found)} panels", "As many as asked for, please."
+    if len(panels) != count:
+        return f"{len(panels)} panels", "As many as asked for, please."
     reached = 0
-    for first, size in found:
+    for first, size in panels:
         if first != reached or size < 1:
-            return str(found), "Each panel has a row, and begins where the last one ended."
+            return str(panels), "Each panel has a row, and begins where the last one ended."
         reached += size
     if reached != rows:
         return f"rows up to {reached}", "What becomes of the remainder of the division?"
-    split = [first for first, _ in found if first % tile]
+    split = [first for first, _ in panels if first % tile]
     if split:
         return f"cuts at {split}", "Count in tiles, and multiply by their rows at the end."
-    tiles = [-(-size // tile) for _, size in found]
+    tiles = [-(-size // tile) for _, size in panels]
     if max(tiles) - min(tiles) > 1:
         return f"{tiles} tiles", "Share the tiles that are left over among the first panels."
     return "", ""
@@ -94,5 +95,6 @@ def order(answer: Callable[[int, int], Any]) -> Iterator[Check]:
             took <= best * (1 + 1e-9),
             f"{what}: the engines work at the same time",
             got=f"{took:.2f} ms on ideal hardware",
-            hint="Steps in one stream never overlap, and an engine works in the order of the queue.",
+            hint="Steps in one stream never overlap, and an engine works in the order of the "
+            "queue.",
         )

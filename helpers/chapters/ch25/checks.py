@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from helpers.page.exercises import Check, close_to, exercise, number, unseen
 
-from helpers.page.exercises import Check, close_to, exercise, unseen
-
-
-@exercise("25.1", kind="number")
-def baseline(answer: object) -> Check:
-    """Share of a baseline that a ninefold gain brings to 40 %."""
-    return close_to(
-        answer,
-        40 / 9,
-        tolerance=0.012,  # 4.4 is right, too
-        what="share of cuBLAS",
-        unit="%",
-        hint="The baseline, nine times faster, is at 40 %.",
-        wrong={
-            360: "divide, do not multiply",
-            0.4 / 9: "give it in percent",
-            31: "a factor is divided by, not subtracted",
-            4: "read nine times faster as nine times the rate",
-        },
-    )
+number(
+    "25.1",
+    "Share of a baseline that a ninefold gain brings to 40 %",
+    40 / 9,
+    tolerance=0.012,  # 4.4 is right, too
+    what="share of cuBLAS",
+    unit="%",
+    hint="The baseline, nine times faster, is at 40 %.",
+    mistakes={
+        360: "divide, do not multiply",
+        0.4 / 9: "give it in percent",
+        31: "a factor is divided by, not subtracted",
+        4: "read nine times faster as nine times the rate",
+    },
+)
 
 
 @exercise("25.2", kind="number")
@@ -37,7 +32,7 @@ def which_limit(answer: object) -> Check:
         what="the bound",
         unit="TFLOP/s",
         hint="A turn takes 32 / 4, 44 / 4 and 20 clocks. They overlap, so the largest counts.",
-        wrong={
+        mistakes={
             turn / 8: "that is the peak of the multiply-adds; the wavefronts take longer",
             turn / 11: "that is the issue slots' bound; the wavefronts take longer",
             turn / 39: "the three run side by side: the longest counts, not their sum",
@@ -50,9 +45,7 @@ def which_limit(answer: object) -> Check:
 
 @exercise("25.3", kind="number")
 def naive_on_a_t4(answer: object) -> Check:
-    """GFLOP/s of the naive kernel on a T4: 33 deliveries of one word a step of a warp, a clock
-    each.
-    """
+    """GFLOP/s of the naive kernel on a T4: 33 deliveries a step of a warp, a clock each."""
     clocks = 40 * 1590e6 / 1e9  # of all SMs, in GHz
     step = 33
     return close_to(
@@ -61,8 +54,9 @@ def naive_on_a_t4(answer: object) -> Check:
         tolerance=0.01,
         what="the prediction",
         unit="GFLOP/s",
-        hint="SMs times clocks a second, times the operations of a step, over the clocks of a step.",
-        wrong={
+        hint="SMs times clocks a second, times the operations of a step, over the clocks of a "
+        "step.",
+        mistakes={
             clocks * 64 / 66: "only a full wavefront takes two clocks; each of these is one word",
             clocks * 64 / 32: "the element of B is delivered, too",
             clocks * 64: "a step takes 33 clocks, not one",
@@ -73,7 +67,4 @@ def naive_on_a_t4(answer: object) -> Check:
     )
 
 
-@exercise("25.4", kind="python")
-def three_unseen(answer: object) -> Iterator[Check]:
-    """Predict three kernels that the book does not explain."""
-    yield from unseen.judged(unseen.AT_THE_SUMMIT, answer)
+unseen.predictions("25.4", unseen.AT_THE_SUMMIT)

@@ -77,11 +77,12 @@ def shown(every: Sequence[Bounds]) -> Row:
         })  # fmt: skip
     return {
         "rows": rows,
-        "caption": f"At {SIZE} on the {every[0].gpu.name}: what each resource alone would take in ms (◂ the longest, which binds), the "
-        "measured time, the bound's share of it, and what the next rung removes.",
+        "caption": f"At {SIZE} on the {every[0].gpu.name}: what each resource alone would take in "
+        "ms (◂ the longest, which binds), the measured time, the bound's share of it, and what the "
+        "next rung removes.",
         "headers": {"measured": "time", "next": "the next removes"},
         "formats": {"measured": lambda ms: number(float(ms), 3), "share": ".2f"},
-    }  # fmt: skip
+    }
 
 
 def neighbours() -> Row:
@@ -127,11 +128,15 @@ def top(fp32: Sequence[Bounds], tensor: Sequence[Bounds]) -> Facts:
     far = [(a, b) for a, b in combinations(timed, 2) if a.ms > 1.05 * b.ms]
     out.say(
         first_issue=first.kernel, slots_first=first.ms, slots_last=last.ms,
-        waited_first=100 * (first.share or float("nan")), waited_last=100 * (last.share or float("nan")),
-        closest=100 * max(b.share or 0 for b in known), farthest=100 * min(b.share or 1 for b in known),
-        farthest_name=min(known, key=lambda b: b.share or 1).kernel, dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms,
-        uneven_low=100 * (min(b.waves.factor for b in by.values()) - 1), uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1),
-        fp32_rungs=len(timed), near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
+        waited_first=100 * (first.share or float("nan")),
+        waited_last=100 * (last.share or float("nan")),
+        closest=100 * max(b.share or 0 for b in known),
+        farthest=100 * min(b.share or 1 for b in known),
+        farthest_name=min(known, key=lambda b: b.share or 1).kernel,
+        dram_share=100 * fp32[-1][costs.DRAM].ms / fp32[-1].ms,
+        uneven_low=100 * (min(b.waves.factor for b in by.values()) - 1),
+        uneven_high=100 * (max(b.waves.factor for b in by.values()) - 1), fp32_rungs=len(timed),
+        near_pipe=100 * last[last.pipe].ms / last.ms, rungs=len(known),
     )  # fmt: skip
     out.check("below", all((b.share or 0) <= 1 for b in known))
     out.check("order", all((a.measured or 0) > (b.measured or 0) for a, b in far) and len(far) > 20)
@@ -172,10 +177,12 @@ def climbed() -> Facts:
         for n in ("warp_tiled", "fp32_best")
     }
     out.say(
-        first=at["naive"] / 1e3, best=at["fp32_best"] / 1e3, best_share=share["fp32_best"], tensor=at["hopper_5"] / 1e3,
-        tensor_share=share["hopper_5"], whole=at["hopper_5"] / at["naive"], copies_gain=here["fp32_best"] - here["warp_tiled"],
-        copies_best=best["fp32_best"] - best["warp_tiled"], packed_gain=here["hopper_5"] - here["hopper_4"],
-        tested=len(tried), tested_shapes=min((row["shapes"] for row in tried), default=0),
+        first=at["naive"] / 1e3, best=at["fp32_best"] / 1e3, best_share=share["fp32_best"],
+        tensor=at["hopper_5"] / 1e3, tensor_share=share["hopper_5"],
+        whole=at["hopper_5"] / at["naive"], copies_gain=here["fp32_best"] - here["warp_tiled"],
+        copies_best=best["fp32_best"] - best["warp_tiled"],
+        packed_gain=here["hopper_5"] - here["hopper_4"], tested=len(tried),
+        tested_shapes=min((row["shapes"] for row in tried), default=0),
     )  # fmt: skip
     out.check(
         "copies",

@@ -1,6 +1,4 @@
-"""The rows of the page, read from the page: how many claims of each document there are, and how
-they end.
-"""
+"""How many claims of each document there are, and how they end: read from the page's rows."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ def rows(page: str) -> list[tuple[str, str, str]]:
 
     Raises DataError on a row whose outcome is none of OUTCOMES.
     """
-    found, document = [], ""
+    claims, document = [], ""
     for number, line in enumerate(page.splitlines(), 1):
         if label := _LABEL.fullmatch(line):
             document = label[1].upper()
@@ -34,8 +32,8 @@ def rows(page: str) -> list[tuple[str, str, str]]:
             raise DataError(
                 f"line {number} ends in {cells[2]!r}; a row ends in one of {', '.join(OUTCOMES)}"
             )
-        found.append((document, outcome, cells[1]))
-    return found
+        claims.append((document, outcome, cells[1]))
+    return claims
 
 
 def tally() -> list[dict[str, str | int]]:

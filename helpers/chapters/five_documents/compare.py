@@ -87,16 +87,13 @@ def lab_card() -> Facts:
         l_lanes=LAPTOP.fp32_lanes_per_sm, l_ints=LAPTOP.fp32_lanes_per_sm // 2,
         l_ridge=said("L", "ridge"), l_ridge_right=1e3 * peak / bandwidth,
         l_ridge_binary=1e12 * peak / (bandwidth * 2**30), l_grid_x=int(spec["max_grid_x"]),
-        l_grid_y=int(spec["max_grid_y"]), l_block_z=int(spec["max_block_z"]), l_mb=int(spec["global_memory"]),
+        l_grid_y=int(spec["max_grid_y"]), l_block_z=int(spec["max_block_z"]),
+        l_mb=int(spec["global_memory"]),
     )  # fmt: skip
     limits = LAPTOP.limits
     out.check(
         "card",
-        (spec["sms"], spec["max_threads_per_sm"], spec["max_warps_per_sm"], spec["l2"] * 1024)
-        == (LAPTOP.sms, limits.max_threads_per_sm, limits.max_warps_per_sm, LAPTOP.l2_bytes)
-        and (spec["shared_per_block"] * 1024, spec["shared_per_sm"] * 1024, spec["registers_per_block"])
-        == (limits.shared_per_block, limits.shared_per_sm, limits.registers_per_sm)
-        and abs(LAPTOP.fp32_peak_gflops / 1e3 - peak) < 0.05,
+        (spec["sms"], spec["max_threads_per_sm"], spec["max_warps_per_sm"], spec["l2"] * 1024) == (LAPTOP.sms, limits.max_threads_per_sm, limits.max_warps_per_sm, LAPTOP.l2_bytes) and (spec["shared_per_block"] * 1024, spec["shared_per_sm"] * 1024, spec["registers_per_block"]) == (limits.shared_per_block, limits.shared_per_sm, limits.registers_per_sm) and abs(LAPTOP.fp32_peak_gflops / 1e3 - peak) < 0.05,
     )  # fmt: skip
     out.check("ridge", said("L", "ridge") < 0.95 * 1e3 * peak / bandwidth)
     out.check("lanes", LAPTOP.fp32_lanes_per_sm == 128 == 4 * said("L", "fp32_lanes"))
@@ -158,12 +155,12 @@ def lab_rows() -> Facts:
         l_edge=(flop / 2) ** (1 / 3), l_step=doc["coalesced"] / doc["naive"],
         h_step=gain("coalesced", "naive", SIZE), h_step_odd=gain("coalesced", "naive", 1025),
         xrow_a=sectors("naive", "A"), yrow_b=sectors("coalesced", "B"), l_in=into, l_out=back,
-        l_share=times[1]["share"], l_most=times[1]["most"], l_in_h=max(link), l_pinned_h=max(pinned),
-        l_warp_share=100 * (1 - steps["kernel"] / sum(steps.values())),
-        l_warp_most=100 * (1 - bound(steps) / sum(steps.values())),
-        l_lookups=lookups[LAPTOP.key], h_lookups=lookups[H200.key],
-        l_int_naive=100 * (ints["naive"] - 1), l_int_coalesced=100 * (ints["coalesced"] - 1),
-        h_int_naive=100 * (here["naive"] - 1), h_int_coalesced=100 * (here["coalesced"] - 1),
+        l_share=times[1]["share"], l_most=times[1]["most"], l_in_h=max(link),
+        l_pinned_h=max(pinned), l_warp_share=100 * (1 - steps["kernel"] / sum(steps.values())),
+        l_warp_most=100 * (1 - bound(steps) / sum(steps.values())), l_lookups=lookups[LAPTOP.key],
+        h_lookups=lookups[H200.key], l_int_naive=100 * (ints["naive"] - 1),
+        l_int_coalesced=100 * (ints["coalesced"] - 1), h_int_naive=100 * (here["naive"] - 1),
+        h_int_coalesced=100 * (here["coalesced"] - 1),
     )  # fmt: skip
     out.check("step", out.numbers["h_step"] > 1.3 * out.numbers["l_step"], recorded("naive", SIZE))
     out.check("odd", gain("coalesced", "naive", 1025) < 0.6 * gain("coalesced", "naive", SIZE))
@@ -200,8 +197,9 @@ def lab_tiles() -> Facts:
         l_ahead=100 * (doc["tiled_16"] / doc["tiled_32"] - 1),
         h_ahead=100 * (gain("tiled_32", "tiled_16", SIZE) - 1),
         fill_16=100 * fill["tiled_16", LAPTOP.key], fill_32=100 * fill["tiled_32", LAPTOP.key],
-        fill_h=100 * fill["tiled_32", H200.key], ai_plain=reach["coalesced"], ai_16=reach["tiled_16"],
-        ai_32=reach["tiled_32"], promise_16=reach["tiled_16"] / reach["coalesced"],
+        fill_h=100 * fill["tiled_32", H200.key], ai_plain=reach["coalesced"],
+        ai_16=reach["tiled_16"], ai_32=reach["tiled_32"],
+        promise_16=reach["tiled_16"] / reach["coalesced"],
         promise_32=reach["tiled_32"] / reach["coalesced"], observed=observed,
         l_gain_16=100 * (doc["tiled_16"] / doc["coalesced"] - 1),
         l_gain_32=100 * (doc["tiled_32"] / doc["coalesced"] - 1),
@@ -225,7 +223,7 @@ def lab_tiles() -> Facts:
 
 
 def lab_ladder() -> list[Row]:
-    """L's FP32 rungs beside the record at the same size: rates, the gain as printed, three shares."""
+    """L's FP32 rungs beside the record at the same size: rates, the printed gain, three shares."""
     doc = rates("L")
     text = {(r["rung"], r["printed_unit"]): str(r["printed"]) for r in _printed(document="L", metric="speedup")
             if "against Block Tiling 32x32" in str(r["note"]) and r["section"] != "Conclusion"}  # fmt: skip
@@ -235,8 +233,10 @@ def lab_ladder() -> list[Row]:
         rows.append({
             "rung": name, "l": doc[name],
             "printed": next((p for (rung, _), p in text.items() if rung == name), None),
-            "h_over": here / recorded("tiled_32", SIZE), "l_peak": 100 * doc[name] / LAPTOP.fp32_peak_gflops,
-            "h_peak": 100 * here / H200.fp32_peak_gflops, "l_lib": 100 * doc[name] / doc["cublas_fp32"],
+            "h_over": here / recorded("tiled_32", SIZE),
+            "l_peak": 100 * doc[name] / LAPTOP.fp32_peak_gflops,
+            "h_peak": 100 * here / H200.fp32_peak_gflops,
+            "l_lib": 100 * doc[name] / doc["cublas_fp32"],
             "h_lib": 100 * here / recorded("cublas_fp32", SIZE),
         })  # fmt: skip
     return rows
@@ -252,7 +252,8 @@ def ladder_shown() -> Row:
     }
     return {
         "rows": lab_ladder(),
-        "caption": "Document L (RTX 3070 Laptop) and the record (H200) at 8192. A dash: L prints no such gain.",
+        "caption": "Document L (RTX 3070 Laptop) and the record (H200) at 8192. A dash: L prints "
+        "no such gain.",
         "headers": {
             "l": "L (GFLOP/s)",
             "printed": "over the tile of 32, as L prints it",
@@ -295,8 +296,7 @@ def lab_registers() -> Facts:
     }
     for new, old in pairs.items():
         out.say(**{f"l_{new}": doc[new] / doc[old], f"h_{new}": gain(new, old, SIZE)})
-    reuse = {n: counted(n)["multiply_adds_per_wavefront"]
-             for n in ("tiled_32", "block_1d")}  # fmt: skip
+    reuse = {n: counted(n)["multiply_adds_per_wavefront"] for n in ("tiled_32", "block_1d")}
     over = {"l": [doc[n] / doc["tiled_32"] for n in L_RUNGS[4:8]],
             "h": [recorded(n, SIZE) / recorded("tiled_32", SIZE) for n in L_RUNGS[4:8]]}  # fmt: skip
     row = {"l": [doc[n] / doc["coalesced"] for n in L_RUNGS[4:8]],
@@ -305,12 +305,16 @@ def lab_registers() -> Facts:
            "h": [recorded(n, SIZE) / recorded("cublas_fp32", SIZE) for n in L_RUNGS[:-1]]}  # fmt: skip
     listed = ", ".join
     out.say(
-        l_tile_gains=listed(f"{x:.1f}" for x in over["l"]), h_tile_gains=listed(f"{x:.1f}" for x in over["h"]),
-        l_row_gains=listed(f"{x:.1f}" for x in row["l"]), roof_tile=model.shared_roof(LAPTOP, reuse["tiled_32"]) / 1e3,
-        roof_1d=model.shared_roof(LAPTOP, reuse["block_1d"]) / 1e3, exact_1d=doc["block_1d"] / doc["tiled_32"],
+        l_tile_gains=listed(f"{x:.1f}" for x in over["l"]),
+        h_tile_gains=listed(f"{x:.1f}" for x in over["h"]),
+        l_row_gains=listed(f"{x:.1f}" for x in row["l"]),
+        roof_tile=model.shared_roof(LAPTOP, reuse["tiled_32"]) / 1e3,
+        roof_1d=model.shared_roof(LAPTOP, reuse["block_1d"]) / 1e3,
+        exact_1d=doc["block_1d"] / doc["tiled_32"],
         l_of_lib=100 * doc["warp_tiled"] / doc["cublas_fp32"],
         h_of_lib=100 * recorded("warp_tiled", SIZE) / recorded("cublas_fp32", SIZE),
-        l_span=doc["cublas_fp32"] / doc["naive"], h_span=recorded("cublas_fp32", SIZE) / recorded("naive", SIZE),
+        l_span=doc["cublas_fp32"] / doc["naive"],
+        h_span=recorded("cublas_fp32", SIZE) / recorded("naive", SIZE),
         l_lib_peak=100 * doc["cublas_fp32"] / LAPTOP.fp32_peak_gflops,
         h_lib_peak=100 * recorded("cublas_fp32", SIZE) / H200.fp32_peak_gflops,
         l_naive_peak=100 * doc["naive"] / LAPTOP.fp32_peak_gflops,
@@ -364,24 +368,27 @@ def lab_tensor() -> Facts:
         n: recorded(n, 4096) / recorded(n, 4096, "power_w")
         for n in ("tiled_16", "wmma_launch_l", "warp_tiled")
     }
-    found = tuned("wmma_tiled", 4096) or {"cublas_ratio": math.nan, "tiles": 0}
-    best, tiles = 100 * float(found["cublas_ratio"]), int(found["tiles"])
-    asked = {n: trace(n, M=64, N=64, K=128).sectors() - trace(n, M=64, N=64, K=64).sectors()
+    best_tile = tuned("wmma_tiled", 4096) or {"cublas_ratio": math.nan, "tiles": 0}
+    best, tiles = 100 * float(best_tile["cublas_ratio"]), int(best_tile["tiles"])
+    moved = {n: trace(n, M=64, N=64, K=128).sectors() - trace(n, M=64, N=64, K=64).sectors()
              for n in ("tiled_16", "wmma")}  # fmt: skip
     out.say(
         tile_clocks=clocks, l_steps=ratio[LAPTOP.key], h_steps=ratio[H200.key], worse=worse,
-        l_over=own / doc["tiled_16"], h_over=recorded("wmma_launch_l", SIZE) / recorded("tiled_16", SIZE),
+        l_over=own / doc["tiled_16"],
+        h_over=recorded("wmma_launch_l", SIZE) / recorded("tiled_16", SIZE),
         l_of_peak=100 * own / LAPTOP.peak_gflops("fp16"), l_half=100 * own / doc["cublas_fp32"],
         l_of_mixed=100 * own / mixed, l_mixed=mixed / 1e3, l_tf32=LAPTOP.peak_gflops("tf32") / 1e3,
-        l_mixed_over=mixed / doc["cublas_fp32"], h_mixed_over=recorded("cublas_fast_16bf", SIZE) / recorded("cublas_fp32", SIZE),
+        l_mixed_over=mixed / doc["cublas_fp32"],
+        h_mixed_over=recorded("cublas_fast_16bf", SIZE) / recorded("cublas_fp32", SIZE),
         watt_own=watt["wmma_launch_l"], watt_tile=watt["tiled_16"], watt_warp=watt["warp_tiled"],
         h_lib_16=recorded("cublas_fp32", SIZE) / recorded("tiled_16", SIZE),
-        h_mixed_16=recorded("cublas_fast_16bf", SIZE) / recorded("tiled_16", SIZE), wmma_best=best, wmma_tiles=tiles, l_lib=doc["cublas_fp32"] / doc["warp_tiled"],
+        h_mixed_16=recorded("cublas_fast_16bf", SIZE) / recorded("tiled_16", SIZE), wmma_best=best,
+        wmma_tiles=tiles, l_lib=doc["cublas_fp32"] / doc["warp_tiled"],
         h_lib=recorded("cublas_fp32", SIZE) / recorded("warp_tiled", SIZE),
     )  # fmt: skip
     out.check("clocks", clocks > 4)
     out.check("accuracy", worse > 100)
-    out.check("bytes", 0.98 < asked["wmma"] / asked["tiled_16"] < 1.02)
+    out.check("bytes", 0.98 < moved["wmma"] / moved["tiled_16"] < 1.02)
     out.check("idle", own < 0.3 * LAPTOP.peak_gflops("fp16"))
     out.check(
         "watts",
@@ -411,8 +418,9 @@ def blog() -> Facts:
     at = cpu_loops((1024, 1024, 768), unoptimised=True, gpu="h200")
     loops = {n: at.value(n, "gflops") for n in ("ijk", "ijk_unoptimised", "numpy")}
     out.say(
-        b_cpu=flop / ms["cpu_ijk"], b_fast=loops["ijk"], b_slow=loops["ijk_unoptimised"], b_numpy=loops["numpy"],
-        b_plain=flop / ms["coalesced"], b_tile=flop / ms["tiled_16"], b_gain=ms["coalesced"] / ms["tiled_16"],
+        b_cpu=flop / ms["cpu_ijk"], b_fast=loops["ijk"], b_slow=loops["ijk_unoptimised"],
+        b_numpy=loops["numpy"], b_plain=flop / ms["coalesced"], b_tile=flop / ms["tiled_16"],
+        b_gain=ms["coalesced"] / ms["tiled_16"],
         b_plain_peak=100 * flop / ms["coalesced"] / T4.fp32_peak_gflops,
         h_gain=gain("tiled_16", "coalesced", 1024), b_claim=ms["cpu_ijk"] / ms["coalesced"],
     )  # fmt: skip
@@ -431,7 +439,8 @@ def over_a_cpu() -> list[Row]:
     here = recorded("coalesced", 1024, "ms")
     rows: list[Row] = [
         {"who": "B, T4", "cpu": "C++ loop", "cpu_ms": b["cpu_ijk"], "gpu_ms": b["coalesced"]},
-        {"who": "P, RTX 4090", "cpu": "C++ loop", "cpu_ms": p["cpu_ijk", ""], "gpu_ms": p["tiled_32", "32x32"]},
+        {"who": "P, RTX 4090", "cpu": "C++ "
+        "loop", "cpu_ms": p["cpu_ijk", ""], "gpu_ms": p["tiled_32", "32x32"]},
     ]  # fmt: skip
     for key, name in (
         ("ijk", "C++ loop, the same order"),
@@ -444,7 +453,8 @@ def over_a_cpu() -> list[Row]:
 
 # --- document S ----------------------------------------------------------------------------------
 
-S_NAMES = {"coalesced": "V1", "unrolled": "V2", "tiled": "V3", "coarsened": "V4", "privatised_2": "V5, two",
+S_NAMES = {"coalesced": "V1", "unrolled": "V2", "tiled": "V3", "coarsened": "V4", "privatised_2": "V5, "
+"two",
            "privatised_4": "V5, four", "tiled_pad_rows": "V6"}  # fmt: skip
 
 
@@ -480,8 +490,8 @@ def study_shown() -> Row:
     columns = [f"{block} {n}" for block in ("16x16", "32x32") for n in (512, 1024, 2048)]
     return {
         "rows": study_table(),
-        "caption": "Document S in GFLOP/s by block and size; the last two columns are times V1 at 2048: "
-        "S with 32x32, and the H200.",
+        "caption": "Document S in GFLOP/s by block and size; the last two columns are times V1 at "
+        "2048: S with 32x32, and the H200.",
         "headers": {"rung": "version", "s": "S: x V1", "h": "H200: x V1"},
         "formats": dict.fromkeys([*columns, "s", "h"], ".2f"),
     }
@@ -503,15 +513,16 @@ def study() -> Facts:
         8 * doc["coalesced", b, n] / doc["coalesced", b, 2 * n] for n in (512, 1024) for b in blocks
     ]
     banks = H200.sms * H200.boost_mhz * 128 / 1e3
-    found = [resources(n, arch="sm_90") for n in ("coarsened", "privatised_2", "privatised_4")]
-    spilled = sum(r.spill_stores + r.spill_loads for r in found)
+    built = [resources(n, arch="sm_90") for n in ("coarsened", "privatised_2", "privatised_4")]
+    spilled = sum(r.spill_stores + r.spill_loads for r in built)
     out.say(
-        s_sms=int(said("S", "spec_sms")), s_odd=100 * (1 - odd), s_loss_low=min(losses), s_loss_high=max(losses),
-        h_loss=1 / here["coarsened"], s_grows_low=min(grows), s_grows_high=max(grows), s_32=doc["tiled", "32x32", 2048],
-        s_16=doc["tiled", "16x16", 2048], s_v6=doc["tiled_pad_rows", "32x32", 2048], s_half_low=min(halves),
-        s_half_high=max(halves), s_half=median(halves), s_spills=spilled, s_b=sectors("coarsened", "B"),
-        banks_tbs=banks / 1e3, dram_tbs=H200.bandwidth_gbs / 1e3, banks_over=banks / H200.bandwidth_gbs,
-        s_tile=over["tiled", "32x32"], h_tile=here["tiled"],
+        s_sms=int(said("S", "spec_sms")), s_odd=100 * (1 - odd), s_loss_low=min(losses),
+        s_loss_high=max(losses), h_loss=1 / here["coarsened"], s_grows_low=min(grows),
+        s_grows_high=max(grows), s_32=doc["tiled", "32x32", 2048], s_16=doc["tiled", "16x16", 2048],
+        s_v6=doc["tiled_pad_rows", "32x32", 2048], s_half_low=min(halves), s_half_high=max(halves),
+        s_half=median(halves), s_spills=spilled, s_b=sectors("coarsened", "B"),
+        banks_tbs=banks / 1e3, dram_tbs=H200.bandwidth_gbs / 1e3,
+        banks_over=banks / H200.bandwidth_gbs, s_tile=over["tiled", "32x32"], h_tile=here["tiled"],
     )  # fmt: skip
     out.check(
         "unrolled",
@@ -545,10 +556,10 @@ def tuning_table() -> list[Row]:
     for (rung, block), name in beside.items():
         mine = [r for r in doc if (r["rung"], r["block"]) == (rung, block)]
         us = {r["m"]: 1e3 * r["value"] for r in mine if r["metric"] == "time_kernel"}
-        told = {r["metric"]: r["value"] for r in mine if r["m"] is None}
+        profile = {r["metric"]: r["value"] for r in mine if r["m"] is None}
         rows.append({
-            "tile": block, "padded": "no" if rung == "tiled_32" else "yes", "a": us[1024], "b": us[1025],
-            "filled": told.get("occupancy"), "busy": told.get("sm_throughput"),
+            "tile": block, "padded": "no" if rung == "tiled_32" else "yes", "a": us[1024],
+            "b": us[1025], "filled": profile.get("occupancy"), "busy": profile.get("sm_throughput"),
             "p_peak": 100 * 2 * 1024**3 / us[1024] / 1e3 / RTX.fp32_peak_gflops, "kernel": name,
             "h_peak": 100 * recorded(name, 1024) / H200.fp32_peak_gflops,
         })  # fmt: skip
@@ -559,10 +570,12 @@ def tuning_shown() -> Row:
     """`tuning_table` for a table."""
     return {
         "rows": tuning_table(),
-        "caption": "Document P's tiles: times in microseconds (printed as ms) at 1024 and 1025; by its "
-        "profiler occupancy and throughput of the SM (%); % of peak at 1024, and the record's nearest kernel.",
-        "headers": {"a": "1024", "b": "1025", "filled": "occ.", "busy": "SM", "p_peak": "peak: P",
-                    "kernel": "here", "h_peak": "peak: H200"},
+        "caption": "Document P's tiles: times in microseconds (printed as ms) at 1024 and 1025; by "
+        "its profiler occupancy and throughput of the SM (%); % of peak at 1024, and the record's "
+        "nearest kernel.",
+        "headers": {"a": "1024", "b": "1025", "filled": "occ.", "busy": "SM", "p_peak": "peak: "
+        "P", "kernel": "here", "h_peak": "peak: "
+        "H200"},
         "formats": {"a": ",.1f", "b": ",.1f", "filled": ".2f", "busy": ".2f", "p_peak": ".1f", "h_peak": ".1f"},
     }  # fmt: skip
 
@@ -576,7 +589,7 @@ def tuning() -> Facts:
     cpu = {r["m"]: r for r in _printed(document="P", rung="cpu_ijk")}
     loop = {n: model.flops(n, n, n) / cpu[n]["value"] / 1e6 for n in (1024, 1025)}
     ijk = {n: cpu_loops(n, gpu="h200").value("ijk", "gflops") for n in (1024, 1025)}
-    told = {(r["metric"], r["block"]): r["value"] for r in _printed(document="P")}
+    profile = {(r["metric"], r["block"]): r["value"] for r in _printed(document="P")}
     slope = RTX.bandwidth_gbs * model.arithmetic_intensity("tiled_32", 1024, 1024, 1024)
     loads = [
         r
@@ -584,17 +597,20 @@ def tuning() -> Facts:
         if r.space == "global" and r.op == "load"
     ]
     out.say(
-        p_printed=first["a"], p_slow=2 * 1024**3 / first["a"] / 1e6, p_fast=2 * 1024**3 / first["a"] / 1e3,
-        p_core=one_core, p_peak=first["p_peak"], h_peak=first["h_peak"],
-        p_slope=100 * 2 * 1024**3 / first["a"] / 1e3 / slope,
-        p_minutes=float(str(cpu[1024]["printed"])) / 6e4, p_loop=loop[1024], ijk_1024=ijk[1024], ijk_1025=ijk[1025],
-        p_pad_1024=100 * (first["a"] / padded["a"] - 1), p_pad_1025=100 * (first["b"] / padded["b"] - 1),
-        h_pad=100 * (gain("tiled_padded", "tiled_32", 1024) - 1), p_fill=padded["filled"], p_fill_rect=rect["filled"],
-        p_formula=100 * resources("tiled_32", arch="sm_89").occupancy.fraction, p_busy=padded["busy"],
-        p_busy_rect=rect["busy"], p_l1=told["l1_throughput", "8x8"], p_fill_8=told["occupancy", "8x8"],
-        p_warps=int(told["theoretical_warps", "8x8"]), p_blocks=int(told["blocks_per_sm", "8x32"]),
-        p_used=100 * sum(r.bytes for r in loads) / (32 * sum(r.sectors for r in loads)), p_8=small["a"], p_8_odd=small["b"],
-        p_times=float(str(cpu[1024]["printed"])) / first["a"],
+        p_printed=first["a"], p_slow=2 * 1024**3 / first["a"] / 1e6,
+        p_fast=2 * 1024**3 / first["a"] / 1e3, p_core=one_core, p_peak=first["p_peak"],
+        h_peak=first["h_peak"], p_slope=100 * 2 * 1024**3 / first["a"] / 1e3 / slope,
+        p_minutes=float(str(cpu[1024]["printed"])) / 6e4, p_loop=loop[1024], ijk_1024=ijk[1024],
+        ijk_1025=ijk[1025], p_pad_1024=100 * (first["a"] / padded["a"] - 1),
+        p_pad_1025=100 * (first["b"] / padded["b"] - 1),
+        h_pad=100 * (gain("tiled_padded", "tiled_32", 1024) - 1), p_fill=padded["filled"],
+        p_fill_rect=rect["filled"],
+        p_formula=100 * resources("tiled_32", arch="sm_89").occupancy.fraction,
+        p_busy=padded["busy"], p_busy_rect=rect["busy"], p_l1=profile["l1_throughput", "8x8"],
+        p_fill_8=profile["occupancy", "8x8"], p_warps=int(profile["theoretical_warps", "8x8"]),
+        p_blocks=int(profile["blocks_per_sm", "8x32"]),
+        p_used=100 * sum(r.bytes for r in loads) / (32 * sum(r.sectors for r in loads)),
+        p_8=small["a"], p_8_odd=small["b"], p_times=float(str(cpu[1024]["printed"])) / first["a"],
     )  # fmt: skip
     over = {
         k: first["a"] / r["a"] for k, r in (("padded", padded), ("small", small), ("rect", rect))

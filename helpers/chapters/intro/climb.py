@@ -93,7 +93,7 @@ def said() -> Facts:
 
 def documents() -> dict[str, dict[str, Any]]:
     """By letter: the GPUs that a document measured on, and how many numbers it measured."""
-    found = {}
+    rates = {}
     for letter in "LBNSP":
         rows = [r for r in published(document=letter) if r["kind"] == "measured"]
         cards = dict.fromkeys(
@@ -104,5 +104,5 @@ def documents() -> dict[str, dict[str, Any]]:
                 r["value"] for r in published(document=letter) if r["metric"] == "spec_sms"
             ]
             cards[f"unnamed, {int(sms or 0)} SMs"] = None
-        found[letter] = {"card": " and ".join(cards) or "none", "count": len(rows)}
-    return found
+        rates[letter] = {"card": " and ".join(cards) or "none", "count": len(rows)}
+    return rates

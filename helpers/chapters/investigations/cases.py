@@ -100,9 +100,10 @@ def inside_l1() -> Facts:
     dram_ms = hit["naive"]["dram_read_bytes"] / H200.bandwidth_gbs / 1e6
     out.say(
         hit_naive=hit["naive"]["l1_hit_percent"], hit_coalesced=hit["coalesced"]["l1_hit_percent"],
-        dram_times=dram, clocks_naive=rows["naive", 1024]["took"], clocks_1025=rows["naive", 1025]["took"],
-        least_naive=rows["naive", 1024]["clocks"], worst=max(missed, default=math.nan),
-        counted_1024=rows["naive", 1024]["counted"], counted_1025=rows["naive", 1025]["counted"],
+        dram_times=dram, clocks_naive=rows["naive", 1024]["took"],
+        clocks_1025=rows["naive", 1025]["took"], least_naive=rows["naive", 1024]["clocks"],
+        worst=max(missed, default=math.nan), counted_1024=rows["naive", 1024]["counted"],
+        counted_1025=rows["naive", 1025]["counted"],
     )  # fmt: skip
     out.check(
         "hits",
@@ -118,8 +119,8 @@ def inside_l1() -> Facts:
     out.check("bound", all(r["took"] > r["clocks"] for r in known))
     queue = rows["naive", 1024]["counted"] / rows["naive", 1024]["deliveries"]
     out.check("queue", abs(queue - 1) < 0.03, queue)
-    found = rows["naive", 1025]["counted"] / rows["naive", 1025]["clocks"]
-    out.check("look-up", found < 0.3, found)
+    share = rows["naive", 1025]["counted"] / rows["naive", 1025]["clocks"]
+    out.check("look-up", share < 0.3, share)
     return out
 
 
@@ -166,7 +167,7 @@ def loop_of(source: str, kernel: Kernel, arch: str = "sm_90", **options: Any) ->
 
 
 def unrolling() -> tuple[list[Row], Facts]:
-    """The loop of `coalesced` with and without unrolling: its instructions, and what that is worth."""
+    """The loop of `coalesced` with and without unrolling: its instructions, and their worth."""
     out = Facts()
     k, by_hand, pragma = catalog["coalesced"], catalog["unrolled"], "#pragma unroll UNROLL"
     loops = {
@@ -181,18 +182,19 @@ def unrolling() -> tuple[list[Row], Facts]:
         rows.append({"build": name, "ffma": ops.count("FFMA"), "ldg": ops.count("LDG"),
                      "per": len(ops) / ops.count("FFMA"), "ahead": ops[: ops.index("FFMA")].count("LDG")})  # fmt: skip
     by = {r["build"]: r for r in rows}
-    kept = {
+    speedups = {
         r["kernel"]: r["speedup"]
         for r in flags().rows
         if (r["build"], r["m"]) == ("no unrolling", 4096)
     }
     for name in ("coalesced", "naive"):
-        kept.setdefault(name, math.nan)
+        speedups.setdefault(name, math.nan)
     hand = gain("unrolled", "coalesced", 4096) - 1
     fewer = by["one step"]["per"] / by["coalesced"]["per"]
     out.say(
-        one_step=by["one step"]["per"], auto_steps=by["no pragma"]["ffma"], by_hand=100 * hand, kept_coalesced=100 * kept["coalesced"],
-        kept_naive=100 * kept["naive"], fewer=fewer, longer=1 / kept["coalesced"], ahead=by["coalesced"]["ahead"],
+        one_step=by["one step"]["per"], auto_steps=by["no " "pragma"]["ffma"], by_hand=100 * hand,
+        kept_coalesced=100 * speedups["coalesced"], kept_naive=100 * speedups["naive"], fewer=fewer,
+        longer=1 / speedups["coalesced"], ahead=by["coalesced"]["ahead"],
     )  # fmt: skip
     out.check("own", by["no pragma"]["ffma"] >= 4)
     out.check("loads", all(r["ldg"] == 2 * r["ffma"] for r in rows))
@@ -201,9 +203,13 @@ def unrolling() -> tuple[list[Row], Facts]:
         hand < 0.02 and by["unrolled by hand"]["per"] > 0.98 * by["coalesced"]["per"],
         hand,
     )
-    out.check("worth", 1 / kept["coalesced"] > 1.2 * fewer, kept["coalesced"])
+    out.check("worth", 1 / speedups["coalesced"] > 1.2 * fewer, speedups["coalesced"])
     out.check("ahead", by["one step"]["ahead"] == 2 and by["coalesced"]["ahead"] >= 6)
-    out.check("naive", abs(kept["naive"] - 1) < 0.02 and kept["coalesced"] < 0.8, *kept.values())
+    out.check(
+        "naive",
+        abs(speedups["naive"] - 1) < 0.02 and speedups["coalesced"] < 0.8,
+        *speedups.values(),
+    )
     return rows, out
 
 
@@ -238,16 +244,15 @@ def coarsening() -> Facts:
 
 
 def wide_reads() -> Facts:
-    """What a 16-byte read of shared memory costs `tiled_32`, from its machine code and the
-    counters.
-    """
+    """What a 16-byte read of shared memory costs `tiled_32`, by its machine code and counters."""
     out = Facts()
     mix, hardware = instruction_mix("tiled_32", arch="sm_90"), counted("tiled_32")
     turn = mix["FFMA"] / hardware["multiply_adds_per_wavefront"]
     each = (turn - mix["LDS"] - mix["STS"]) / mix["LDS.128"]
     out.say(
         ffma=mix["FFMA"], lds=mix["LDS"], lds_wide=mix["LDS.128"], sts=mix["STS"], turn=turn,
-        left=turn - mix["LDS"] - mix["STS"], each=each, per_wave=hardware["multiply_adds_per_wavefront"],
+        left=turn - mix["LDS"] - mix["STS"], each=each,
+        per_wave=hardware["multiply_adds_per_wavefront"],
     )  # fmt: skip
     out.check("joined", 4 * mix["LDS.128"] == mix["FFMA"] and mix["BRA"] == 1)
     out.check("two", abs(each - 2) < 0.1, each)
@@ -276,11 +281,13 @@ def tiles_table() -> list[Row]:
     """A row a quantity, a column a tile: what an SM does in a clock at 1024."""
     quantities: Mapping[str, tuple[Callable[[str], float], str]] = {
         "occupancy, achieved (%)": (lambda n: counted(n)["occupancy_percent"], ".0f"),
-        "instructions issued a clock, of 4": (lambda n: a_clock(n, counted(n)["instructions"]), ".2f"),
+        "instructions issued a clock, of "
+        "4": (lambda n: a_clock(n, counted(n)["instructions"]), ".2f"),
         "bytes from L2 a clock": (lambda n: a_clock(n, counted(n)["l2_bytes"]), ".1f"),
-        "wavefronts of shared memory a clock, of 1": (
-            lambda n: a_clock(n, counted(n)["shared_load_wavefronts"] + counted(n)["shared_store_wavefronts"]), ".2f"),
-        "wavefronts of L1 and shared memory a clock, of 1": (lambda n: a_clock(n, counted(n)["l1_wavefronts"]), ".2f"),
+        "wavefronts of shared memory a clock, of "
+        "1": ( lambda n: a_clock(n, counted(n)["shared_load_wavefronts"] + counted(n)["shared_store_wavefronts"]), ".2f"),
+        "wavefronts of L1 and shared memory a clock, of "
+        "1": (lambda n: a_clock(n, counted(n)["l1_wavefronts"]), ".2f"),
         "wavefronts for a load from global memory": (each_global, ".1f"),
     }  # fmt: skip
     return [
@@ -311,11 +318,13 @@ def small_tile() -> Facts:
     rate = {n: recorded(n, 4096) for n in TILES}
     out.say(
         slower=gain("tiled_32", "tiled_8", 4096), sent_more=sent["tiled_8"] / sent["tiled_32"],
-        each_load=sum(r.sectors for r in loads["tiled_8"]) / sent["tiled_8"], busy_low=100 * min(busy.values()),
-        busy_high=100 * max(busy.values()), pipe_low=min(pipes), pipe_high=max(pipes),
-        rect_waves=waves["tiled_rect"] / waves["tiled_32"], rect_took=took["tiled_rect"] / took["tiled_32"],
-        small_waves=waves["tiled_8"] / waves["tiled_32"], small_took=took["tiled_8"] / took["tiled_32"],
-        each_small=each_global("tiled_8"), each_square=each_global("tiled_32"), filled_low=min(filled), filled_high=max(filled),
+        each_load=sum(r.sectors for r in loads["tiled_8"]) / sent["tiled_8"],
+        busy_low=100 * min(busy.values()), busy_high=100 * max(busy.values()), pipe_low=min(pipes),
+        pipe_high=max(pipes), rect_waves=waves["tiled_rect"] / waves["tiled_32"],
+        rect_took=took["tiled_rect"] / took["tiled_32"],
+        small_waves=waves["tiled_8"] / waves["tiled_32"],
+        small_took=took["tiled_8"] / took["tiled_32"], each_small=each_global("tiled_8"),
+        each_square=each_global("tiled_32"), filled_low=min(filled), filled_high=max(filled),
     )  # fmt: skip
     out.check("occupancy", max(filled) - min(filled) < 6 and rate["tiled_32"] > 1.02 * rate["tiled_rect"] > 1.3 * rate["tiled_8"],
               *filled, *rate.values())  # fmt: skip
@@ -351,7 +360,9 @@ def flag_builds() -> tuple[list[Row], Facts]:
     at = {(r["kernel"], r["build"]): r["gflops"] for r in flags().rows if r["m"] == 4096}
     rows = []
     for label, options, pragma in (("default", (), ""), ("fast math", ("--use_fast_math",), ""),
-                                   ("unroll", (), "#pragma unroll\n"), ("no unrolling", (), "#pragma unroll 1\n")):  # fmt: skip
+                                   ("unroll", (), "#pragma unroll\n"), ("no "
+                                   "unrolling", (), "#pragma "
+                                   "unroll 1\n")):  # fmt: skip
         loop = loop_of(
             k.source.replace("for (int k = 0;", f"{pragma}        for (int k = 0;"),
             k,
@@ -364,7 +375,8 @@ def flag_builds() -> tuple[list[Row], Facts]:
     default, fast, unrolled, rolled = rows
     same = [r[n] / default[n] for r in (fast, unrolled) for n in ("tiled_32", "tiled_rect")]
     out.say(
-        flag_ffma=default["ffma"], rolled=rolled["loop"], fast_math=100 * (fast["tiled_rect"] / default["tiled_rect"] - 1),
+        flag_ffma=default["ffma"], rolled=rolled["loop"],
+        fast_math=100 * (fast["tiled_rect"] / default["tiled_rect"] - 1),
         no_unrolling=100 * (rolled["tiled_rect"] / default["tiled_rect"] - 1),
     )  # fmt: skip
     out.check(
@@ -391,8 +403,8 @@ def private_sums() -> tuple[list[Row], Facts]:
     out = Facts()
     reuse = {n: counted(n)["multiply_adds_per_wavefront"] for n in PRIVATE}
     rate = {n: recorded(n, 4096) for n in PRIVATE}
-    found = {n: resources(n, arch="sm_90") for n in PRIVATE}
-    rows = [{"kernel": n, "ratio": reuse[n], "registers": found[n].registers, "occupancy": 100 * found[n].occupancy.fraction,
+    built = {n: resources(n, arch="sm_90") for n in PRIVATE}
+    rows = [{"kernel": n, "ratio": reuse[n], "registers": built[n].registers, "occupancy": 100 * built[n].occupancy.fraction,
              "gflops": rate[n]} for n in PRIVATE]  # fmt: skip
     four = counted("privatised_4")
     reads = four["ffma_thread_instructions"] / 32 / four["shared_load_wavefronts"]

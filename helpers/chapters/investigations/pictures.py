@@ -1,6 +1,4 @@
-"""Pictures of the investigations: a column of a matrix in the sets of a cache, and at the banks of
-L1.
-"""
+"""Pictures of the investigations: a column of a matrix in a cache's sets, and at L1's banks."""
 
 from __future__ import annotations
 
@@ -30,7 +28,6 @@ def cache_sets(
     *,
     sets: int = 64,
     line: int = 64,
-    caption: str | None = None,
 ) -> Figure:
     """In which sets of a cache the first column of a row-major matrix lies, for each row length.
 
@@ -60,8 +57,8 @@ def cache_sets(
             across, down = wide / sets, tall / -(-rows // step)
             for r in range(0, rows, step):
                 for s in sorted(set(home[r : r + step])):
-                    canvas.rect(x0 + s * across, y0 + r // step * down, max(across, 2.2), down,
-                                fill=colour, edge=None)  # fmt: skip
+                    x, y, w = x0 + s * across, y0 + r // step * down, max(across, 2.2)
+                    canvas.rect(x, y, w, down, fill=colour, edge=None)
             if p % count == 0:
                 canvas.text(x0 - 5, y0 + 6, "row 0", size=small, ha="right")
                 canvas.text(x0 - 5, y0 + tall - 6, f"row {rows - 1}", size=small, ha="right")
@@ -71,17 +68,16 @@ def cache_sets(
         panels = -(-len(homes) // count)
         return canvas.end(head + panels * (tall + head + 34) - head)
 
-    listed = "; ".join(f"with rows of {pitch} bytes, {told}" for pitch, told in words.items())
+    listed = "; ".join(f"with rows of {pitch} bytes, {use}" for pitch, use in words.items())
     alt = (
         f"Where a cache of {sets} sets with lines of {line} bytes puts the {rows} elements of a "
         f"column: {listed}."
     )
-    if caption is None:
-        lengths = join([str(pitch) for pitch in homes])
-        caption = (
-            f"The {rows:,} elements of a column, by set (address / {line}, modulo {sets}), for rows "
-            f"of {lengths} bytes."
-        )
+    lengths = join([str(pitch) for pitch in homes])
+    caption = (
+        f"The {rows:,} elements of a column, by set (address / {line}, modulo {sets}), for rows "
+        f"of {lengths} bytes."
+    )
     return both(draw, alt, caption)
 
 
@@ -116,7 +112,7 @@ def _queue_in_words(counts: Sequence[int]) -> str:
     return f"{deepest} words " + ("each" if busy > 1 else f"wait for bank {counts.index(deepest)}")
 
 
-def line_queues(pitches: Sequence[int] = (4096, 4100), *, caption: str | None = None) -> Figure:
+def line_queues(pitches: Sequence[int] = (4096, 4100)) -> Figure:
     """A warp reads a column of a matrix: the line each lane needs, and the queues at L1's banks.
 
     pitches: bytes from one row of the matrix to the next, one drawing each. That L1 delivers a word
@@ -155,11 +151,8 @@ def line_queues(pitches: Sequence[int] = (4096, 4100), *, caption: str | None = 
                 canvas.rect(x + word * cell, v + lane * high, cell, high, fill=BLUE, edge=None)
             rows = [(x, v + r * high, x + wide, v + r * high) for r in range(1, WARP)]
             canvas.segments(rows, lw=0.4, alpha=0.35)
-            per = SECTOR // WORD
-            sectors = [
-                (x + c * cell, v, x + c * cell, v + WARP * high) for c in range(per, BANKS, per)
-            ]
-            canvas.segments(sectors, lw=0.6, alpha=0.6)
+            edges = [x + c * cell for c in range(SECTOR // WORD, BANKS, SECTOR // WORD)]
+            canvas.segments([(u, v, u, v + WARP * high) for u in edges], lw=0.6, alpha=0.6)
             canvas.rect(x, v, wide, WARP * high, lw=1.1)
             v += WARP * high
             for bank in (0, 8, 16, 24, BANKS - 1):
@@ -171,10 +164,8 @@ def line_queues(pitches: Sequence[int] = (4096, 4100), *, caption: str | None = 
             v += 16
             for bank, count in enumerate(counts):
                 if count:
-                    canvas.rect(
-                        x + bank * cell + 0.5, v, cell - 1, max(count * unit, 2.5), fill=VERMILION,
-                        alpha=0.45, edge=VERMILION, lw=0.7,
-                    )  # fmt: skip
+                    u, deep = x + bank * cell + 0.5, max(count * unit, 2.5)
+                    canvas.marked(u, v, cell - 1, deep, marks[1], lw=0.7)
             canvas.line(x, v, x + wide, v, lw=0.9)
             if i % side == 0:
                 canvas.text(left - 5, v + 6, "queue", size=tiny, ha="right")
@@ -184,7 +175,7 @@ def line_queues(pitches: Sequence[int] = (4096, 4100), *, caption: str | None = 
             low = max(low, v + max(max(counts) * unit, 20) + 4)
         return canvas.end(low + 4)
 
-    told = [
+    parts = [
         f"rows of {pitch:,} bytes: {len(set(lines))} lines, "
         + (
             "every word in a bank of its own"
@@ -193,16 +184,15 @@ def line_queues(pitches: Sequence[int] = (4096, 4100), *, caption: str | None = 
         )
         for pitch, lines, _, counts in drawn
     ]
-    said = "; ".join(told)
-    said = said[0].upper() + said[1:]
+    summary = "; ".join(parts)
+    summary = summary[0].upper() + summary[1:]
     alt = (
         f"{WARP} lanes read one column of a matrix, a word in each of {WARP} rows; drawn are the "
-        f"{LINE}-byte lines that hold them, and the words that each of {BANKS} banks has to deliver. "
-        f"{said}."
+        f"{LINE}-byte lines that hold them, and the words that each of {BANKS} banks has to "
+        f"deliver. {summary}."
     )
-    if caption is None:
-        caption = (
-            f"One request for a column of a matrix. Each row of the picture is the {LINE}-byte line "
-            f"that a lane needs. {said}. Queues at banks of L1 are a hypothesis, counted below."
-        )
+    caption = (
+        f"One request for a column of a matrix. Each row of the picture is the {LINE}-byte line "
+        f"that a lane needs. {summary}. Queues at banks of L1 are a hypothesis, counted below."
+    )
     return both(draw, alt, caption)

@@ -1,8 +1,8 @@
 """Exercises that code checks: check("05.1", answer) says what is right, what is not, and why.
 
 The checks of a chapter's exercises are in `helpers/chapters/chNN/checks.py` and register themselves
-with @exercise. Kernels are handed in as CUDA source text and run in the emulator; what passes there
-runs on the GPU too, where there is one.
+with @exercise, or by number(...). Kernels are handed in as CUDA source text and run in the
+emulator; what passes there runs on the GPU too, where there is one.
 """
 
 from helpers.page.exercises.answers import close_to, one_of, same_array
@@ -12,11 +12,20 @@ from helpers.page.exercises.kernels import (
     Problem,
     Shape,
     check_kernel_source,
+    checked_report,
     from_tiles,
     lanes_together,
     matmul_problem,
 )
-from helpers.page.exercises.registry import Exercise, chapters, check, exercise, find, load
+from helpers.page.exercises.registry import (
+    Exercise,
+    chapters,
+    check,
+    exercise,
+    find,
+    load,
+    number,
+)
 from helpers.page.exercises.results import Check, Result
 
 __all__ = [
@@ -30,6 +39,7 @@ __all__ = [
     "chapters",
     "check",
     "check_kernel_source",
+    "checked_report",
     "close_to",
     "exercise",
     "find",
@@ -37,6 +47,7 @@ __all__ = [
     "lanes_together",
     "load",
     "matmul_problem",
+    "number",
     "one_of",
     "same_array",
 ]

@@ -32,11 +32,11 @@ def close_to(
     what: str = "the number",
     unit: str = "",
     hint: str = "",
-    wrong: Mapping[float, str] | None = None,
+    mistakes: Mapping[float, str] | None = None,
 ) -> Check:
     """A number within a relative tolerance of the expected one; 0 asks for equality.
 
-    wrong maps likely mistakes to the hint that each deserves. A failed check does not give the
+    mistakes maps likely mistakes to the hint that each deserves. A failed check does not give the
     expected value away.
     """
     value = _number(answer)
@@ -47,7 +47,7 @@ def close_to(
     got = f"{shown} {unit}".strip()
     if _near(value, expected, tolerance):
         return Check(True, what, got=got)
-    for mistake, why in (wrong or {}).items():
+    for mistake, why in (mistakes or {}).items():
         if _near(value, mistake, tolerance):
             return Check(False, what, got=got, hint=_sentence(why))
     return Check(False, what, got=got, hint=hint)
@@ -65,7 +65,7 @@ def one_of(
     options: Sequence[str] | None = None,
     what: str = "the choice",
     hint: str = "",
-    wrong: Mapping[str, str] | None = None,
+    mistakes: Mapping[str, str] | None = None,
 ) -> Check:
     """A choice; compared as text without regard to case and outer spaces."""
 
@@ -77,7 +77,7 @@ def one_of(
         return Check(True, what, got=str(answer))
     if options is not None and plain(answer) not in {plain(o) for o in options}:
         return Check(False, what, got=repr(answer), expected="one of " + ", ".join(options))
-    reasons = {plain(option): why for option, why in (wrong or {}).items()}
+    reasons = {plain(option): why for option, why in (mistakes or {}).items()}
     why = reasons.get(plain(answer), "")
     return Check(False, what, got=str(answer), hint=_sentence(why) if why else hint)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -51,8 +51,7 @@ def matmul_problem(rng: np.random.Generator, M: int, N: int, K: int, dtype: str)
 
 
 def fractions_problem(rng: np.random.Generator, M: int, N: int, K: int, dtype: str) -> Problem:
-    """The same with eighths in A and -3 to 3 in B, which neither whole numbers nor signs can stand
-    in for.
+    """Eighths in A and -3 to 3 in B, which neither whole numbers nor signs can stand in for.
 
     A has 13 significant bits, so float32 sums are exact in any order for K <= 682. A type of whole
     numbers has whole numbers.
@@ -129,7 +128,7 @@ def check_kernel_source(source: Any, task: KernelTask) -> tuple[Check, ...]:
     checks = _words(source, task)
     where = ""
     try:
-        runs: list[Ran] = []
+        runs: list[Launch] = []
         for shape in task.shapes:
             where = _at(shape)
             runs.append(_launched(source, task, shape))
@@ -139,9 +138,9 @@ def check_kernel_source(source: Any, task: KernelTask) -> tuple[Check, ...]:
         if task.max_sectors is not None or task.max_wavefronts is not None:
             for counted in (task.count_shape, _drawn_multiple(source, task)):
                 where = "x".join(map(str, counted))
-                found = _counted(_launched(source, task, counted), task)
-                checks += found
-                if not all(check.ok for check in found):
+                counts = _counted(_launched(source, task, counted), task)
+                checks += counts
+                if not all(check.ok for check in counts):
                     break
         if all(check.ok for check in checks):
             where = "shapes drawn from the source"
@@ -151,6 +150,13 @@ def check_kernel_source(source: Any, task: KernelTask) -> tuple[Check, ...]:
     except TileError as error:
         checks.append(raised(f"the kernel runs at {where}", error))
     return tuple(checks)
+
+
+def checked_report(source: Any, task: KernelTask, shape: Shape) -> Generator[Check, None, Any]:
+    """The checks of a kernel; then the report of a launch at a shape, or None where one failed."""
+    checks = check_kernel_source(source, task)
+    yield from checks
+    return _launched(source, task, shape).report if all(c.ok for c in checks) else None
 
 
 def _words(source: str, task: KernelTask) -> list[Check]:
@@ -168,8 +174,8 @@ def _at(shape: Shape) -> str:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A launch at a shape: its problem afterwards, its arguments before, and the emulator's report."""
+class Launch:
+    """A launch at a shape: its problem afterwards, its arguments before, the emulator's report."""
 
     shape: Shape
     made: Problem
@@ -194,8 +200,7 @@ def _random(source: str, task: KernelTask) -> Random:
 
 
 def drawn_shapes(source: str, task: KernelTask) -> tuple[Shape, ...]:
-    """Two shapes that nobody can read beforehand: one within the sizes of the task's own, one
-    longer in K.
+    """Two shapes that nobody can read beforehand: one of the task's sizes, one longer in K.
 
     A size that is 1 in all of them stays 1, and what divides all of them divides these.
     """
@@ -220,9 +225,7 @@ def _divisor(sizes: Sequence[int]) -> int:
 
 
 def _drawn_multiple(source: str, task: KernelTask) -> Shape:
-    """A shape beside the one at which work is counted, of whole tiles wherever that is: half to
-    twice of each.
-    """
+    """A shape beside the one at which work is counted, of whole tiles where that is."""
     rng = _random(source, task)
     M, N, K = (n * rng.choice((1, 2)) if n > 1 else 1 for n in task.count_shape)
     return M, N, K * 3 // 2 if K % 2 == 0 else K
@@ -230,7 +233,7 @@ def _drawn_multiple(source: str, task: KernelTask) -> Shape:
 
 def _launched(
     source: str, task: KernelTask, shape: Shape, made: Problem | None = None, **options: Any
-) -> Ran:
+) -> Launch:
     """A launch at one shape. made: its arguments; default the task's own. Raises TileError."""
     from nogpu import emulator
 
@@ -249,26 +252,26 @@ def _launched(
         max_seconds=task.max_seconds,
         **options,
     )
-    return Ran(shape, made, before, report)
+    return Launch(shape, made, before, report)
 
 
 def _unforeseen(source: str, task: KernelTask) -> list[Check]:
-    """The first fault on shapes and numbers drawn from the source, warps in a random order; or that
-    there is none.
-    """
+    """The first fault on shapes and numbers drawn from the source, warps in a random order."""
     shapes, rng = drawn_shapes(source, task), _random(source, task)
     for shape in shapes:
         seed = rng.getrandbits(32)
         problem = fractions_problem if task.problem is matmul_problem else task.problem
         made = problem(np.random.default_rng(seed), *shape, task.dtype)
-        ran = _launched(source, task, shape, made, schedule="permuted", seed=seed % 1000)
+        launch = _launched(source, task, shape, made, schedule="permuted", seed=seed % 1000)
         faults = [
-            c for c in (*_results([ran]), *_inputs([ran]), *_findings([ran], task)) if not c.ok
+            c
+            for c in (*_results([launch]), *_inputs([launch]), *_findings([launch], task))
+            if not c.ok
         ]
         if faults:
             hint = (
-                "It is right where warps run one after the other, on other shapes and numbers. Look at what "
-                "depends on their order, on a size, or on whole numbers."
+                "It is right where warps run one after the other, on other shapes and numbers. "
+                "Look at what depends on their order, on a size, or on whole numbers."
             )
             return [replace(faults[0], hint=faults[0].hint or hint)]
     shown = ", ".join("x".join(map(str, shape)) for shape in shapes)
@@ -276,7 +279,7 @@ def _unforeseen(source: str, task: KernelTask) -> list[Check]:
 
 
 def _on_gpu(source: str, task: KernelTask) -> list[Check]:
-    """The same shapes on the GPU, with the time of a launch at the largest; nothing where none can."""
+    """The same shapes on the GPU, and the time of a launch at the largest; nothing without one."""
     gpu = device.current()
     if gpu is None or device.lost() or not runs(gpu.arch, task.arch):
         return []
@@ -294,56 +297,54 @@ def _on_gpu(source: str, task: KernelTask) -> list[Check]:
         )
         where = "M={} N={} K={}".format(*tried)
         for index, expected in made.outputs.items():
-            found = same_array(
+            same = same_array(
                 made.args[index], expected, what=f"result on the {gpu.name} at {where}"
             )
-            if not found.ok:
-                return [found]
+            if not same.ok:
+                return [same]
     return [
         Check(True, f"right on the {gpu.name} too", got=f"{ms.median:.3g} ms a launch at {where}")
     ]
 
 
-def _results(runs: Sequence[Ran]) -> list[Check]:
+def _results(runs: Sequence[Launch]) -> list[Check]:
     """Whether every output is right: the first two that are not, or one check that says all are."""
     looked = [
-        same_array(ran.made.args[index], expected, what=f"result at {_at(ran.shape)}")
-        for ran in runs
-        for index, expected in ran.made.outputs.items()
+        same_array(launch.made.args[index], expected, what=f"result at {_at(launch.shape)}")
+        for launch in runs
+        for index, expected in launch.made.outputs.items()
     ]
-    wrong = [check for check in looked if not check.ok]
-    shown = ", ".join("x".join(map(str, ran.shape)) for ran in runs)
-    checks = wrong[:2] or [Check(True, f"right at {shown} (MxNxK)")]
-    if len(wrong) > 2:
-        checks.append(Check(False, f"{len(wrong) - 2} more of {len(runs)} shapes are wrong"))
+    failed = [check for check in looked if not check.ok]
+    shown = ", ".join("x".join(map(str, launch.shape)) for launch in runs)
+    checks = failed[:2] or [Check(True, f"right at {shown} (MxNxK)")]
+    if len(failed) > 2:
+        checks.append(Check(False, f"{len(failed) - 2} more of {len(runs)} shapes are wrong"))
     return checks
 
 
-def _inputs(runs: Sequence[Ran]) -> list[Check]:
+def _inputs(runs: Sequence[Launch]) -> list[Check]:
     """A failed check for the first launch that changed an array which is no output."""
-    for ran in runs:
-        for index, (was, now) in enumerate(zip(ran.before, ran.made.args, strict=True)):
-            given = isinstance(was, np.ndarray) and index not in ran.made.outputs
-            if given and not np.array_equal(was, now):
+    for launch in runs:
+        for index, (was, now) in enumerate(zip(launch.before, launch.made.args, strict=True)):
+            is_input = isinstance(was, np.ndarray) and index not in launch.made.outputs
+            if is_input and not np.array_equal(was, now):
                 what = f"argument {index + 1} is an input, and holds afterwards what it held before"
-                return [Check(False, what, got=f"changed at {_at(ran.shape)}")]
+                return [Check(False, what, got=f"changed at {_at(launch.shape)}")]
     return []
 
 
-def _findings(runs: Sequence[Ran], task: KernelTask) -> list[Check]:
-    """A failed check for each fault that the emulator found, once a line; or one that there is
-    none.
-    """
+def _findings(runs: Sequence[Launch], task: KernelTask) -> list[Check]:
+    """A failed check for each fault of the emulator, once a line; or one that there is none."""
     if not task.must_be_clean:
         return []
-    found: dict[tuple[str, int], str] = {}
-    for ran in runs:
-        for finding in ran.report.findings:
-            told_at = f"at {_at(ran.shape)}, {_finding(finding)}"
-            found.setdefault((finding.kind, finding.line), told_at)
-    told = "no race, no access out of bounds, every barrier met by all threads"
-    faults = [Check(False, text) for text in _one_cure(list(found.values()))]
-    return faults or [Check(True, told)]
+    by_line: dict[tuple[str, int], str] = {}
+    for launch in runs:
+        for finding in launch.report.findings:
+            told_at = f"at {_at(launch.shape)}, {_finding(finding)}"
+            by_line.setdefault((finding.kind, finding.line), told_at)
+    clean = "no race, no access out of bounds, every barrier met by all threads"
+    faults = [Check(False, text) for text in _one_cure(list(by_line.values()))]
+    return faults or [Check(True, clean)]
 
 
 def _one_cure(findings: list[str]) -> list[str]:
@@ -369,10 +370,10 @@ def from_tiles(
     what to think about where shared reads, or global loads beside those that fill the tiles, are
     too many.
     """
-    found = [a for a in report.by_line() if a.op == "load"]
+    loads_of = [a for a in report.by_line() if a.op == "load"]
 
     def words(space: str) -> float:
-        return float(sum(a.requests * a.width_bytes / 4 for a in found if a.space == space))
+        return float(sum(a.requests * a.width_bytes / 4 for a in loads_of if a.space == space))
 
     per, copied = words("shared") / multiply_adds, words("global") / multiply_adds
     yield Check(
@@ -394,10 +395,10 @@ def lanes_together(source: object, task: KernelTask, shapes: Sequence[Shape]) ->
     fewest = float(WARP)
     for shape in shapes:
         try:
-            ran = _launched(str(source), task, shape)
+            launch = _launched(str(source), task, shape)
         except TileError:
             return None
-        made, report = ran.made, ran.report
+        made, report = launch.made, launch.report
         stores = [row for row in report.by_line() if row.op == "store" and row.space == "global"]
         right = all(np.array_equal(made.args[at], want) for at, want in made.outputs.items())
         if not right or not stores:
@@ -418,14 +419,14 @@ def _finding(finding: Any) -> str:
     return f"line {finding.line}{source}, {finding.kind}: {finding.message}"
 
 
-def _counted(ran: Ran, task: KernelTask) -> list[Check]:
+def _counted(launch: Launch, task: KernelTask) -> list[Check]:
     """Checks of totals: what memory did, over what the product needs.
 
     The line that asked for most is named.
     """
-    M, N, K = ran.shape
+    M, N, K = launch.shape
     steps, elements = M * N * K / WARP, M * N / WARP
-    rows = [row for row in ran.report.by_line() if row.requests]
+    rows = [row for row in launch.report.by_line() if row.requests]
     checks = []
     if task.max_sectors is not None:
         touched = [row for row in rows if row.space == "global"]

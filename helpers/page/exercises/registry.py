@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 from helpers.ladder.kernel import ROOT
+from helpers.page.exercises.answers import close_to
 from helpers.page.exercises.results import Check, Result, raised
 from nogpu.errors import UnknownNameError, near_matches
 
@@ -71,6 +72,16 @@ def exercise(id: str, *, kind: Kind) -> Callable[[Checker], Checker]:
         return checker
 
     return register
+
+
+def number(id: str, title: str, right: float, **options: Any) -> None:
+    """Register an exercise whose answer is this number; options: of `close_to`, which judges it."""
+
+    def checker(answer: object) -> Check:
+        return close_to(answer, right, **options)
+
+    checker.__qualname__ = checker.__doc__ = title
+    exercise(id, kind="number")(checker)
 
 
 CHAPTERS = ROOT / "helpers" / "chapters"
@@ -133,9 +144,7 @@ def check(id: str, answer: Any, **options: Any) -> Result:
 
 
 def untouched(id: str, answer: Any) -> bool:
-    """Whether an answer is the starter that the exercise's cell gives: CUDA source, a function, a
-    dict.
-    """
+    """Whether an answer is the starter of the exercise's cell: CUDA source, a function, a dict."""
     if isinstance(answer, dict | list | tuple):
         return len(answer) > 1 and any(answer == value for value in _literals(starter(id)))
     if isinstance(answer, str):
@@ -162,9 +171,7 @@ def _literals(page: str) -> Iterator[Any]:
 
 @cache
 def starter(id: str) -> str:
-    """The exercise as its page gives it, up to the first hint or solution; empty if there is no
-    page.
-    """
+    """The exercise as its page gives it, up to the first hint or solution; empty without a page."""
     chapter = id.split(".")[0]
     for page in (ROOT / "book").glob(f"{chapter}_*.md"):
         parts = page.read_text(encoding="utf-8").split(f"\n### Exercise {id}")

@@ -128,5 +128,5 @@ def raised(what: str, error: Exception) -> Check:
 def _errors(log: str) -> str:
     """A compiler's log without its warnings and remarks, if it holds an error."""
     blocks = [block.strip("\n") for block in re.split(r"\n\s*\n", log) if block.strip()]
-    kept = [block for block in blocks if not re.search(r": warning(?: #|: )|^Remark:", block)]
-    return "\n\n".join(kept or blocks).strip()
+    errors = [block for block in blocks if not re.search(r": warning(?: #|: )|^Remark:", block)]
+    return "\n\n".join(errors or blocks).strip()

@@ -17,6 +17,7 @@ import numpy as np
 from helpers.ladder import usage
 from helpers.ladder.kernel import KERNELS
 from helpers.page.exercises.answers import close_to, one_of
+from helpers.page.exercises.registry import exercise
 from helpers.page.exercises.results import Check
 from helpers.record import costs
 from nogpu import emulator, toolchain
@@ -79,8 +80,8 @@ def facts(kernel: Unseen) -> Facts:
     rows = [r for r in report.by_line() if r.op == "load"]
 
     def mean(space: str, what: str) -> float:
-        found = [r for r in rows if r.space == space]
-        return sum(getattr(r, what) for r in found) / max(sum(r.requests for r in found), 1)
+        loads = [r for r in rows if r.space == space]
+        return sum(getattr(r, what) for r in loads) / max(sum(r.requests for r in loads), 1)
 
     resources = _resources(kernel)
     x, y, z = kernel.grid
@@ -106,16 +107,27 @@ def _resources(kernel: Unseen) -> usage.Resources:
 
 
 def launches(kernels: tuple[Unseen, ...]) -> list[dict[str, Any]]:
-    """A row for each kernel: its launch, and what the compiler gives a thread and a block on sm_90."""
-    found = []
+    """A row a kernel: its launch, and what the compiler gives a thread and a block on sm_90."""
+    rows = []
     for k in kernels:
         r = _resources(k)
         grid, block = ("x".join(str(n) for n in size[:2]) for size in (k.grid, k.block))
-        found.append(
+        rows.append(
             {"kernel": k.name, "grid": grid, "block": block, "threads": r.threads,
              "registers": r.registers, "shared": r.shared_bytes}
         )  # fmt: skip
-    return found
+    return rows
+
+
+def predictions(id: str, kernels: tuple[Unseen, ...]) -> None:
+    """Register an exercise that asks for what these kernels cost."""
+
+    def checker(answer: object) -> Iterator[Check]:
+        yield from judged(kernels, answer)
+
+    checker.__qualname__ = f"predictions of {', '.join(k.name for k in kernels)}"
+    checker.__doc__ = "Predict three kernels that the book does not explain."
+    exercise(id, kind="python")(checker)
 
 
 def judged(kernels: tuple[Unseen, ...], answer: Any) -> Iterator[Check]:
@@ -131,29 +143,29 @@ def judged(kernels: tuple[Unseen, ...], answer: Any) -> Iterator[Check]:
         )  # fmt: skip
         return
     for kernel in kernels:
-        given = answer.get(kernel.name)
-        lacks = [] if isinstance(given, Mapping) else list(ASKED)
-        if isinstance(given, Mapping):
-            lacks = [what for what in ASKED if given.get(what) in (None, ...)]
+        prediction = answer.get(kernel.name)
+        lacks = [] if isinstance(prediction, Mapping) else list(ASKED)
+        if isinstance(prediction, Mapping):
+            lacks = [what for what in ASKED if prediction.get(what) in (None, ...)]
         if lacks:
             yield Check(
                 False,
                 f"{kernel.name}: {', '.join(lacks)}",
                 hint="Replace each ... by a prediction.",
             )
-        if isinstance(given, Mapping):
+        if isinstance(prediction, Mapping):
             yield from _one(
-                kernel, {k: v for k, v in given.items() if k in ASKED and k not in lacks}
+                kernel, {k: v for k, v in prediction.items() if k in ASKED and k not in lacks}
             )
 
 
-def _one(kernel: Unseen, given: Mapping[str, Any]) -> Iterator[Check]:
+def _one(kernel: Unseen, prediction: Mapping[str, Any]) -> Iterator[Check]:
     is_so = facts(kernel)
-    for what, value in given.items():
+    for what, value in prediction.items():
         title = f"{kernel.name}: {TITLES[what]}"
         if what == "binds":
-            said = _SHORT.get(str(value).strip().casefold(), value)
-            yield one_of(said, is_so.binds, options=RESOURCES, what=title, hint=HINTS[what])
+            choice = _SHORT.get(str(value).strip().casefold(), value)
+            yield one_of(choice, is_so.binds, options=RESOURCES, what=title, hint=HINTS[what])
         else:
             near = {"sectors": 0.05, "wavefronts": 0.05, "blocks": 0.0, "ms": 0.25}[what]
             yield close_to(
@@ -163,21 +175,23 @@ def _one(kernel: Unseen, given: Mapping[str, Any]) -> Iterator[Check]:
 
 TITLES: Mapping[str, str] = {
     "sectors": "sectors for each load from global memory, the mean of all",
-    "wavefronts": "wavefronts for each load from shared memory, the mean of all (0 if there is none)",
+    "wavefronts": "wavefronts for each load from shared memory, the mean of all (0 if there is "
+    "none)",
     "blocks": "blocks that an SM of an H200 holds",
     "binds": "the resource that binds",
     "ms": "what that resource takes, in ms, to a quarter",
 }
 HINTS: Mapping[str, str] = {
-    "sectors": "Write down the addresses of lanes 0, 1 and 31 for each load; eight floats are a sector. "
-    "Then weigh the loads by how often they run.",
-    "wavefronts": "Word w lies in bank w modulo 32. Which different words does the busiest bank give? A "
-    "read of 16 bytes is served a quarter of the warp at a time.",
-    "blocks": "Warps, registers, shared memory, places for blocks: the least counts. The compiler's "
-    "registers are in the verdict of `%%cuda`.",
-    "binds": "Three clocks: bytes over the bandwidth of DRAM; wavefronts of all loads and stores over one "
-    "a clock and SM; multiply-adds over 128 lanes an SM.",
-    "ms": "The count over the rate: 4,800 GB/s, or 132 SMs at 1,980 MHz. Both stand in the GPU table.",
+    "sectors": "Write down the addresses of lanes 0, 1 and 31 for each load; eight floats are a "
+    "sector. Then weigh the loads by how often they run.",
+    "wavefronts": "Word w lies in bank w modulo 32. Which different words does the busiest bank "
+    "give? A read of 16 bytes is served a quarter of the warp at a time.",
+    "blocks": "Warps, registers, shared memory, places for blocks: the least counts. The "
+    "compiler's registers are in the verdict of `%%cuda`.",
+    "binds": "Three clocks: bytes over the bandwidth of DRAM; wavefronts of all loads and stores "
+    "over one a clock and SM; multiply-adds over 128 lanes an SM.",
+    "ms": "The count over the rate: 4,800 GB/s, or 132 SMs at 1,980 MHz. Both stand in the GPU "
+    "table.",
 }
 
 
@@ -226,7 +240,8 @@ AFTER_LANES = (
 )  # fmt: skip
 AT_THE_SUMMIT = (
     stream("matrix_vector", "24_matrix_vector.cu", 4096 // 8, (256, 1),
-           lambda: [_floats(4096, 4096), _floats(4096), _floats(4096)], 4.0 * 4096 * 4098, 4096.0**2),
+           lambda: [_floats(4096, 4096), _floats(4096), _floats(4096)], 4.0 * 4096 * 4098,
+           4096.0**2),
     product("thin_patch", "24_thin_patch.cu", (16, 512), (32, 8), N),
     stream("every_other", "24_every_other.cu", 16384, (256, 1),
            lambda: [_floats(2 * 16384 * 256), _floats(16384 * 256)], 12.0 * 16384 * 256),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from helpers.colours import BLUE, VERMILION
-from helpers.page.explorers.core import Control, Explorer, Reading, State, text
+from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, text
 from helpers.page.explorers.fallbacks import rect, svg, words
 from helpers.wording import counted
 from nogpu.emulator.observe import counts
 
+WALKS = {"row": "along a row", "column": "down a column", "same": "nowhere: all want the same"}
+WIDTHS = {4: "4 (float)", 8: "8 (float2)", 16: "16 (float4)"}
 _SHAPE = counts.WarpShape(1, counts.WARP)
 
 
@@ -66,14 +68,16 @@ def read(state: State) -> Reading:
 
 def _picture(state: State) -> str:
     """The wavefronts of a 4-byte request: one row each, lit where a bank delivers a word."""
-    held = np.bincount(np.unique(first_words(state)) % counts.BANKS, minlength=counts.BANKS)
+    words_of = np.bincount(np.unique(first_words(state)) % counts.BANKS, minlength=counts.BANKS)
     body = words(0, 9, "bank 0", size=10.5) + words(320, 9, "bank 31", "end", size=10.5)
-    for row in range(held.max()):
+    for row in range(words_of.max()):
         for bank in range(counts.BANKS):
-            lit = row < held[bank]
+            lit = row < words_of[bank]
             paint = (VERMILION if row else BLUE) if lit else "currentColor"
             body += rect(bank * 10, 14 + row * 7, 8.8, 5.5, paint, "" if lit else 'opacity=".1"')
-    return svg(320, 18 + 7 * int(held.max()), body, f"{held.max()} wavefronts over 32 banks.")
+    return svg(
+        320, 18 + 7 * int(words_of.max()), body, f"{words_of.max()} wavefronts over 32 banks."
+    )
 
 
 def banks(
@@ -88,22 +92,8 @@ def banks(
     controls = (
         Control("columns", "tile width (words)", (8, 16, 32, 64, 128), columns),
         Control("pad", "padding of each row (words)", (0, 1, 2, 3, 4, 8), pad),
-        Control(
-            "walk",
-            "lanes walk",
-            ("row", "column", "same"),
-            walk,
-            "select",
-            ("along a row", "down a column", "nowhere: all want the same"),
-        ),
-        Control(
-            "width",
-            "bytes a lane",
-            (4, 8, 16),
-            width,
-            "select",
-            ("4 (float)", "8 (float2)", "16 (float4)"),
-        ),
+        choice("walk", "lanes walk", WALKS, walk),
+        choice("width", "bytes a lane", WIDTHS, width),
         Control("stride", "step from lane to lane", (1, 2, 3, 4, 8), stride),
         Control("op", "access", ("load", "store"), "load", "select"),
     )
@@ -113,10 +103,10 @@ def banks(
         kind="banks",
         title="One request to shared memory: how many wavefronts?",
         caption=(
-            "A column of squares is a bank, a row is a wavefront: in each, a bank delivers one word. "
-            "Squares in the second colour are words that had to wait for a bank. Walk down a column "
-            "of 32 words without padding, and one bank does all the work; one word of padding "
-            "spreads it over all of them."
+            "A column of squares is a bank, a row is a wavefront: in each, a bank delivers one "
+            "word. Squares in the second colour are words that had to wait for a bank. Walk down a "
+            "column of 32 words without padding, and one bank does all the work; one word of "
+            "padding spreads it over all of them."
         ),
         controls=controls,
         labels={
@@ -128,7 +118,8 @@ def banks(
         },
         sentences={
             "clean": "{takes} for {wants}: no bank conflict.",
-            "conflict": "{takes} for {wants}, where {least} would do: lanes collide in their banks.",
+            "conflict": "{takes} for {wants}, where {least} would do: lanes collide in their "
+            "banks.",
             "misaligned": "Some lane's address is no multiple of {width} bytes: the access is not "
             "allowed. Pad by a multiple of the width.",
         },

@@ -5,11 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from helpers.colours import BLUE
-from helpers.page.explorers.core import Control, Explorer, Reading, State, text
+from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, text
 from helpers.page.explorers.fallbacks import rect, svg, words
 from helpers.wording import counted
 from nogpu.emulator.observe import counts
 
+FOLLOWS = {"column": "the column", "row": "the row", "none": "neither: all lanes the same"}
+ELEMENTS = {
+    1: "1 byte (int8)",
+    2: "2 bytes (half)",
+    4: "4 bytes (float)",
+    8: "8 bytes (double)",
+    16: "16 bytes (float4)",
+}
 COLUMNS = 64
 """Elements in a row of the matrix that is read."""
 
@@ -72,23 +80,8 @@ def coalescing(*, follows: str = "column", size: int = 4) -> Explorer:
             "threadIdx.x, and every lane pays for a sector of its own."
         ),
         controls=(
-            Control(
-                "follows",
-                "threadIdx.x chooses",
-                ("column", "row", "none"),
-                follows,
-                "select",
-                ("the column", "the row", "neither: all lanes the same"),
-            ),
-            Control(
-                "size",
-                "element",
-                (1, 2, 4, 8, 16),
-                size,
-                "select",
-                ("1 byte (int8)", "2 bytes (half)", "4 bytes (float)", "8 bytes (double)",
-                 "16 bytes (float4)"),
-            ),
+            choice("follows", "threadIdx.x chooses", FOLLOWS, follows),
+            choice("size", "element", ELEMENTS, size),
             Control("stride", "stride between lanes", tuple(range(1, 33)), 1),
             Control("offset", "first element", tuple(range(33)), 0),
         ),

@@ -13,10 +13,11 @@ from nogpu import device
 from nogpu.errors import ConfigError
 
 ORDER = ("matrix", "block", "warp", "thread")
+LEVELS = ("matrix", "block tile", "warp tile", "thread tile")
 
 
 def warp_tile(k: Kernel) -> tuple[int, int]:
-    """Rows and columns of C that one warp computes: WM x WN, or what 32 consecutive threads cover."""
+    """Rows and columns of C of one warp: WM x WN, or what 32 consecutive threads cover."""
     p = k.params
     if "WM" in p:
         return p["WM"], p["WN"]
@@ -49,7 +50,7 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
     bm, bn, bk, tm, tn = (k.params[n] for n in ("BM", "BN", "BK", "TM", "TN"))
     tiles = {"matrix": (size, size), "block": (bm, bn), "warp": (wm, wn), "thread": (tm, tn)}
     reads, waves = reads_and_wavefronts(k)
-    kept = {
+    place = {
         "matrix": "global memory",
         "block": "shared memory",
         "warp": "registers, a copy in every lane that needs it",
@@ -80,7 +81,7 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
             "level": {"matrix": "The matrix C"}.get(name, f"The {name}'s tile"),
             "tile": f"{rows} x {columns}",
             "count": f"{counts[name]:,} {inside[name]}" if name != "matrix" else inside[name],
-            "kept": kept[name],
+            "kept": place[name],
             "values": text(values),
             "products": text(products),
             "cost": cost[name],
@@ -104,16 +105,7 @@ def hierarchy(kernel: Kernel | str = "warp_tiled", *, size: int = 1024) -> Explo
             "warp are drawn side by side; in the kernel each thread's elements may lie in pieces "
             "spread over the warp's tile. Wavefronts and reads are counted in the emulator."
         ),
-        controls=(
-            Control(
-                "level",
-                "level",
-                ORDER,
-                "thread",
-                "range",
-                ("matrix", "block tile", "warp tile", "thread tile"),
-            ),
-        ),
+        controls=(Control("level", "level", ORDER, "thread", labels=LEVELS),),
         labels={
             "tile": "rows x columns of C",
             "count": "how many",

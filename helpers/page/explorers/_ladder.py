@@ -7,7 +7,7 @@ from typing import Any
 from helpers import draw as plots
 from helpers.ladder.rungs import catalog
 from helpers.page.explorers import points
-from helpers.page.explorers.core import Control, Explorer, Reading, State, significant, text
+from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, significant, text
 from helpers.record import DEFAULT_GPU, measure
 from helpers.record.gpu import BASELINES
 from helpers.record.trials import PRECISION
@@ -28,16 +28,16 @@ def _precision(name: str) -> str:
 
 def _units(rate: points.Rate, key: str) -> dict[str, tuple[float, str]]:
     """Value and words of a rate in each unit that it has."""
-    found = {
+    units = {
         "gflops": (rate.gflops, text(rate.gflops)),
         "ms": (rate.ms, significant(rate.ms, 4)),
     }
     if rate.share is not None:
-        found["share"] = (100 * rate.share, text(100 * rate.share, 1))
+        units["share"] = (100 * rate.share, text(100 * rate.share, 1))
     peak = points.peak(key, _precision(rate.kernel))
     if peak:
-        found["peak"] = (100 * rate.gflops / peak, text(100 * rate.gflops / peak, 1))
-    return found
+        units["peak"] = (100 * rate.gflops / peak, text(100 * rate.gflops / peak, 1))
+    return units
 
 
 def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
@@ -76,24 +76,24 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
             "unit": UNITS[wanted],
             "group": GROUPS[state["group"]],
         }
-        found = [
+        shown_rates = [
             (name, *units[wanted])
             for name, group, units in rows or []
             if wanted in units and state["group"] in (group, "all")
         ]
-        if not found:
+        if not shown_rates:
             return Reading("size" if rows is None else "unit", shown)
-        least, most = (f(found, key=lambda row: row[1]) for f in (min, max))
+        least, most = (f(shown_rates, key=lambda row: row[1]) for f in (min, max))
         best, worst = (least, most) if wanted == "ms" else (most, least)
         span = worst[1] / best[1] if wanted == "ms" else best[1] / worst[1]
         shown |= {
-            "count": counted(len(found), "kernel"),
+            "count": counted(len(shown_rates), "kernel"),
             "best": best[0],
             "best_value": best[2],
             "worst": worst[0],
             "worst_value": worst[2],
             "span": text(span, 1),
-            "all": "; ".join(f"{name} {words}" for name, _, words in found),
+            "all": "; ".join(f"{name} {words}" for name, _, words in shown_rates),
         }
         return Reading("rungs", shown)
 
@@ -110,17 +110,10 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
             "and GPUs of different size can be compared."
         ),
         controls=(
-            Control(
-                "source",
-                "GPU",
-                tuple(sources),
-                first,
-                "select",
-                tuple(s["name"] for s in sources.values()),
-            ),
+            choice("source", "GPU", {key: s["name"] for key, s in sources.items()}, first),
             Control("size", "size", tuple(sizes), str(size), "select"),
-            Control("group", "kernels on", tuple(GROUPS), "cuda", "select", tuple(GROUPS.values())),
-            Control("unit", "unit", tuple(UNITS), unit, "select", tuple(UNITS.values())),
+            choice("group", "kernels on", GROUPS, "cuda"),
+            choice("unit", "unit", UNITS, unit),
         ),
         labels={
             "best": "fastest",
@@ -132,11 +125,11 @@ def ladder(*, size: int = 4096, unit: str = "gflops") -> Explorer:
             "all": "every kernel",
         },
         sentences={
-            "rungs": "{source}, size {size}, {unit}: {count}, slowest {worst} at {worst_value}, fastest "
-            "{best} at {best_value}.",
+            "rungs": "{source}, size {size}, {unit}: {count}, slowest {worst} at {worst_value}, "
+            "fastest {best} at {best_value}.",
             "size": "{source}: there is no number at size {size}. There are numbers at: {sizes}.",
-            "unit": "{source}, size {size}, kernels on {group}: there is no number in {unit}. Choose "
-            "another unit or other kernels.",
+            "unit": "{source}, size {size}, kernels on {group}: there is no number in {unit}. "
+            "Choose another unit or other kernels.",
         },
         data={"sources": sources, "units": UNITS, "groups": GROUPS},
         compute=read,

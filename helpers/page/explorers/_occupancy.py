@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from helpers.ladder import model
-from helpers.page.explorers.core import Control, Explorer, Reading, State, text
+from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, text
 from helpers.page.explorers.fallbacks import bars
 from helpers.wording import counted
 from nogpu import device
@@ -47,9 +47,8 @@ def gpu_data() -> dict[str, Any]:
 
 def gpu_control(gpu: str) -> Control:
     """A list of the known GPUs."""
-    known = device.GPUS
-    names = tuple(f"{g.name} ({g.arch})" for g in known.values())
-    return Control("gpu", "GPU", tuple(known), gpu, "select", names)
+    names = {key: f"{g.name} ({g.arch})" for key, g in device.GPUS.items()}
+    return choice("gpu", "GPU", names, gpu)
 
 
 def read(state: State) -> Reading:
@@ -86,9 +85,7 @@ def read(state: State) -> Reading:
 def occupancy(
     *, gpu: str = "t4", threads: int = 256, registers: int = 64, shared: int = 8192
 ) -> Explorer:
-    """Resident warps of an SM by threads, registers and shared memory (bytes), and what limits
-    them.
-    """
+    """Resident warps of an SM by threads, registers and shared memory, and what limits them."""
     default = read({"gpu": gpu, "threads": threads, "registers": registers, "shared": shared})
     limit_rows = [
         (name, float(default.text[key]), f"{default.text[key]} blocks") for name, key in _BY.items()
@@ -127,10 +124,10 @@ def occupancy(
         sentences={
             "fits": "An SM of the {gpu} holds {holds}, {warps} of {most} warps: {fraction} % "
             "occupancy, limited by {limited}.",
-            "shared": "The block cannot be launched: it asks for {shared} bytes of shared memory, and "
-            "a block of the {gpu} has {shared_most} at most.",
-            "file": "The block cannot be launched: it needs {registers_need} registers, and an SM of "
-            "the {gpu} has {registers_sm}.",
+            "shared": "The block cannot be launched: it asks for {shared} bytes of shared memory, "
+            "and a block of the {gpu} has {shared_most} at most.",
+            "file": "The block cannot be launched: it needs {registers_need} registers, and an SM "
+            "of the {gpu} has {registers_sm}.",
         },
         data=gpu_data(),
         compute=read,

@@ -16,7 +16,7 @@ CLOCKS = tuple(range(100, 1001, 50))
 
 @dataclass(frozen=True)
 class Run:
-    """When each tile's copy is asked for and its computation begins, and when all is done (clocks)."""
+    """Clocks at which each tile's copy is issued and its computation begins; and of the end."""
 
     issue: tuple[int, ...]
     start: tuple[int, ...]
@@ -55,13 +55,13 @@ def pipeline(
 
     def read(state: State) -> Reading:
         n, length, work = state["stages"], state["copy"], state["compute"]
-        found = run(TILES, n, length, work)
-        stall = found.end - TILES * work
+        times = run(TILES, n, length, work)
+        stall = times.end - TILES * work
         waits = length if n == 1 else max(0, length - (n - 1) * work)
         shown = {
-            "total": text(found.end),
+            "total": text(times.end),
             "stall": text(stall),
-            "share": text(100 * stall / found.end, 1),
+            "share": text(100 * stall / times.end, 1),
             "need": text(-(-length // work) + 1),
             "tiles": text(TILES),
             "shared": text(n * tile_bytes),
@@ -81,20 +81,15 @@ def pipeline(
         kind="pipeline",
         title="How many stages hide the copies?",
         caption=(
-            "Time runs to the right. Green: copies under way, one line a buffer. Blue: computation. "
-            "Dashed: the block waits. With one stage copies and computation take turns; each further "
-            "stage lets one more copy travel meanwhile, and takes a buffer of shared memory."
+            "Time runs to the right. Green: copies under way, one line a buffer. Blue: "
+            "computation. Dashed: the block waits. With one stage copies and computation take "
+            "turns; each further stage lets one more copy travel meanwhile, and takes a buffer of "
+            "shared memory."
         ),
         controls=(
             Control("stages", "stages (buffers)", (1, 2, 3, 4, 5), stages),
-            Control("copy", "a copy takes (clocks)", CLOCKS, copy, labels=tuple(map(str, CLOCKS))),
-            Control(
-                "compute",
-                "a tile's multiply-adds take (clocks)",
-                CLOCKS,
-                compute,
-                labels=tuple(map(str, CLOCKS)),
-            ),
+            Control("copy", "a copy takes (clocks)", CLOCKS, copy),
+            Control("compute", "a tile's multiply-adds take (clocks)", CLOCKS, compute),
         ),
         labels={
             "total": "clocks in all",
@@ -105,7 +100,8 @@ def pipeline(
         },
         sentences={
             "stalls": "{stages}: {tiles} tiles take {total} clocks, and the block waits for "
-            "{stall} of them, {share} %. It would take {need} stages to wait for the first copy only.",
+            "{stall} of them, {share} %. It would take {need} stages to wait for the first copy "
+            "only.",
             "hidden": "{stages}: {tiles} tiles take {total} clocks. Only the first copy is waited "
             "for, {stall} clocks; every other one is hidden.",
         },

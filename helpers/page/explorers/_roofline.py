@@ -8,7 +8,7 @@ from helpers import draw as plots
 from helpers.ladder import model
 from helpers.ladder.rungs import catalog
 from helpers.page.explorers import points
-from helpers.page.explorers.core import Control, Explorer, Reading, State, text
+from helpers.page.explorers.core import Control, Explorer, Reading, State, choice, text
 from helpers.record import DEFAULT_GPU, measure
 from helpers.record.trials import PRECISION
 from nogpu import device
@@ -19,10 +19,8 @@ PRECISIONS = {"fp32": "FP32", "fp16": "FP16 (Tensor Cores)", "bf16": "BF16 (Tens
 
 
 def _kernels() -> dict[str, dict[str, Any]]:
-    """Precision and arithmetic intensity at 4096 of each floating-point kernel; thin ones have no
-    business there.
-    """
-    found = {}
+    """Precision and intensity at 4096 of each floating-point kernel but the thin ones."""
+    kernels = {}
     for name, k in catalog.items():
         precision = PRECISION[k.dtype]
         if precision not in PRECISIONS or model.is_thin(k):
@@ -31,29 +29,31 @@ def _kernels() -> dict[str, dict[str, Any]]:
             intensity = model.arithmetic_intensity(name, *SIZE)
         except ConfigError:
             continue
-        found[name] = {"precision": precision, "intensity": round(intensity, 4)}
-    return found
+        kernels[name] = {"precision": precision, "intensity": round(intensity, 4)}
+    return kernels
 
 
-def _points(key: str, rates: list[points.Rate], said: str, own: bool) -> dict[str, Any]:
+def _points(key: str, rates: list[points.Rate], source: str, own: bool) -> dict[str, Any]:
     """Rates at 4096, or at the largest published size, by kernel: rate, words, recorded or not."""
-    found: dict[str, Any] = {}
+    by_kernel: dict[str, Any] = {}
     for rate in rates:  # sizes ascend
         if rate.kernel in catalog and (not own or rate.size == SIZE):
-            at = f"{said}, size {points.words(rate.size)}"
-            found[rate.kernel] = (float(f"{rate.gflops:.6g}"), at, own)
-    return found
+            at = f"{source}, size {points.words(rate.size)}"
+            by_kernel[rate.kernel] = (float(f"{rate.gflops:.6g}"), at, own)
+    return by_kernel
 
 
 def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
-    """The roofline of a GPU and a precision, one kernel marked: its bound, and its rate if known."""
+    """The roofline of a GPU and a precision, one kernel marked: its bound, its rate if known."""
     kernels = _kernels()
     rates: dict[str, dict[str, Any]] = {}
     labels = []
-    for key, (_, found, label) in points.sources().items():
+    for key, (_, measured, label) in points.sources().items():
         own = ":" not in key
         name = key.split(":")[-1]
-        rates[name] = _points(key, found, "recorded" if own else label, own) | rates.get(name, {})
+        rates[name] = _points(key, measured, "recorded" if own else label, own) | rates.get(
+            name, {}
+        )
         if own:
             labels.append(label)
     gpus: dict[str, dict[str, Any]] = {
@@ -102,27 +102,14 @@ def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
         kind="roofline",
         title="Under which roof does a kernel stand?",
         caption=(
-            "The slanted roof is the memory's bandwidth, the flat one the peak of arithmetic. A ring "
-            "is the bound that a kernel's bytes allow, with no cache; a square was recorded, a "
-            "triangle published. A point above the slanted roof had part of its bytes from a cache."
+            "The slanted roof is the memory's bandwidth, the flat one the peak of arithmetic. A "
+            "ring is the bound that a kernel's bytes allow, with no cache; a square was recorded, "
+            "a triangle published. A point above the slanted roof had part of its bytes from a "
+            "cache."
         ),
         controls=(
-            Control(
-                "gpu",
-                "GPU",
-                tuple(device.GPUS),
-                gpu,
-                "select",
-                tuple(g.name for g in device.GPUS.values()),
-            ),
-            Control(
-                "precision",
-                "precision",
-                tuple(PRECISIONS),
-                kernels[kernel]["precision"],
-                "select",
-                tuple(PRECISIONS.values()),
-            ),
+            choice("gpu", "GPU", {key: g.name for key, g in device.GPUS.items()}, gpu),
+            choice("precision", "precision", PRECISIONS, own),
             Control("kernel", "kernel", tuple(kernels), kernel, "select"),
         ),
         labels={
@@ -138,10 +125,10 @@ def roofline(*, gpu: str = DEFAULT_GPU, kernel: str = "tiled_32") -> Explorer:
         sentences={
             "other": "{kernel} computes in {own}; choose that precision to see it. The {precision} "
             "peak of the {gpu} is {peak} GFLOP/s.",
-            "predicted": "On the {gpu}, {kernel} has {intensity} FLOP per byte: its roof is {limit}, "
-            "at {roof} GFLOP/s. It was not measured there.",
-            "measured": "On the {gpu}, {kernel} has {intensity} FLOP per byte: its roof is {limit}, "
-            "at {roof} GFLOP/s. It reaches {rate}, {of_roof} % of that ({origin}).",
+            "predicted": "On the {gpu}, {kernel} has {intensity} FLOP per byte: its roof is "
+            "{limit}, at {roof} GFLOP/s. It was not measured there.",
+            "measured": "On the {gpu}, {kernel} has {intensity} FLOP per byte: its roof is "
+            "{limit}, at {roof} GFLOP/s. It reaches {rate}, {of_roof} % of that ({origin}).",
         },
         data={"gpus": gpus, "kernels": kernels, "precisions": PRECISIONS},
         compute=read,

@@ -33,7 +33,7 @@ def _copies(d: Duties, array: str, thread: int, tile: int) -> str:
     """What a thread copies of the tiles of step `tile`, and where it puts it down."""
     down, right = d.place[array]
     along = (0, d.depth * tile) if array == "A" else (d.depth * tile, 0)
-    said = []
+    copies = []
     for access in d.fetched[array][thread]:
         places: list[Place] = [(int(r), int(c)) for r, c in access]
         rows, cols = [r for r, _ in places], [c for _, c in places]
@@ -42,9 +42,9 @@ def _copies(d: Duties, array: str, thread: int, tile: int) -> str:
         )
         if down < right:  # the tile is transposed
             rows, cols = cols, rows
-        said.append(f"{first} into row{'s' * (len(set(rows)) > 1)} {_span(rows)}, "
-                    f"column{'s' * (len(set(cols)) > 1)} {_span(cols)} of {array}_tile")  # fmt: skip
-    return "; ".join(said)
+        copies.append(f"{first} into row{'s' * (len(set(rows)) > 1)} {_span(rows)}, "
+        f"column{'s' * (len(set(cols)) > 1)} {_span(cols)} of {array}_tile")  # fmt: skip
+    return "; ".join(copies)
 
 
 def _line(values: Sequence[int]) -> str:
@@ -101,9 +101,10 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
         title=f"What does one thread of {name} do, step by step?",
         caption=(
             "The matrices of one block, and its tiles of this k0, outlined; in the copy step the "
-            "thread's elements are marked in them. In every other step, the values that it reads from the "
-            "tiles are marked, and its patch of C. The grid holds these values and its sums, in registers: each "
-            "sum grows by the value at the head of its row times that at the head of its column."
+            "thread's elements are marked in them. In every other step, the values that it reads "
+            "from the tiles are marked, and its patch of C. The grid holds these values and its "
+            "sums, in registers: each sum grows by the value at the head of its row times that at "
+            "the head of its column."
         ),
         controls=(
             Control("step", "step", steps, step, labels=tuple(map(words_of, steps))),
@@ -118,10 +119,10 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
             "sums": "its sums, row by row",
         },
         sentences={
-            "copy": "k0 = {k0}: thread {thread} copies its share of both tiles, then waits until they are "
-            "whole. Its sums stay as they are.",
-            "step": "k0 = {k0}, k = {k}: it reads {many_a} of A_tile and {many_b} of B_tile, and adds "
-            "{products} to its sums, one to each. The first grows by {x} × {y}, to {first}.",
+            "copy": "k0 = {k0}: thread {thread} copies its share of both tiles, then waits until "
+            "they are whole. Its sums stay as they are.",
+            "step": "k0 = {k0}, k = {k}: it reads {many_a} of A_tile and {many_b} of B_tile, and "
+            "adds {products} to its sums, one to each. The first grows by {x} × {y}, to {first}.",
         },
         data={
             "m": m,
@@ -148,11 +149,11 @@ def stepper(kernel: Kernel | str, *, thread: int = 37, step: int = 1) -> Explore
     )
 
 
-def _picture(found: Reading) -> str:
+def _picture(reading: Reading) -> str:
     """The sums of the default state, with the values that they grow by."""
-    rows = [row.split() for row in found.text["sums"].split("; ")]
-    heads = "k" in found.text
-    a, b = (found.text[x].split() if heads else [] for x in "ab")
+    rows = [row.split() for row in reading.text["sums"].split("; ")]
+    heads = "k" in reading.text
+    a, b = (reading.text[x].split() if heads else [] for x in "ab")
     wide, high, body = 34, 18, ""
     for j, value in enumerate(b):
         body += words(42 + j * wide + wide / 2, 13, value, "middle")

@@ -101,7 +101,7 @@ def times(kernel: Kernel, gpu: str) -> Times:
     def key(entry: Mapping[str, Any]) -> Key:
         return tuple(entry["params"][name] for name in kernel.params)
 
-    found = [
+    entries = [
         e
         for section in ("points", "sweep", "tuned")  # a later section's time replaces an earlier
         for name in same
@@ -109,8 +109,8 @@ def times(kernel: Kernel, gpu: str) -> Times:
         if e["source"] == source and e["ms"] is not None and set(e["params"]) == set(kernel.params)
     ]
     swept = any(e["source"] == source for e in record.find("sweep", kernel=kernel.name, **size))
-    label = provenance(record.gpu["name"], found) if found else ""
-    return Times({key(e): e["ms"] for e in found}, label, swept)
+    label = provenance(record.gpu["name"], entries) if entries else ""
+    return Times({key(e): e["ms"] for e in entries}, label, swept)
 
 
 @cache
@@ -129,12 +129,12 @@ def _swept_reports(kernel: Kernel, gpu: str) -> tuple[str, dict[str, tuple[int, 
     except UnknownNameError:
         return "", {}
     source = fingerprint(kernel)
-    found = {
+    swept = {
         tiles.tile_key(e["params"]): (e["registers"], e["spill_bytes"], e["shared_bytes"])
         for e in record.find("sweep", kernel=kernel.name)
         if e["source"] == source
     }
-    return record.gpu["arch"], found
+    return record.gpu["arch"], swept
 
 
 def reports(t: Table, arch: str, gpu: str) -> list[tuple[int, int, int] | None]:
@@ -143,11 +143,11 @@ def reports(t: Table, arch: str, gpu: str) -> list[tuple[int, int, int] | None]:
     swept_arch, swept = _swept_reports(t.kernel, gpu)
     if swept_arch == arch:
         known |= swept
-    found: list[tuple[int, int, int] | None] = [known.get(tiles.tile_key(x)) for x in t.tiles]
+    by_tile: list[tuple[int, int, int] | None] = [known.get(tiles.tile_key(x)) for x in t.tiles]
     default = next(i for i, x in enumerate(t.tiles) if dict(x) == dict(t.kernel.params))
-    if found[default] is None:
-        found[default] = _default_report(t.kernel.name, arch)
-    return found
+    if by_tile[default] is None:
+        by_tile[default] = _default_report(t.kernel.name, arch)
+    return by_tile
 
 
 def _edges(k: Kernel) -> dict[str, str | int]:
@@ -266,10 +266,11 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
         kind="tile",
         title=f"Which tile for {k.name}?",
         caption=(
-            "Green: the slices of A and B that a block fetches in one step, at the scale of C. Blue: the block's tile of C"
+            "Green: the slices of A and B that a block fetches in one step, at the scale of C. "
+            "Blue: the block's tile of C"
             + (", thick frame: a warp's tile" if "WM" in k.params else "")
-            + ", orange: a thread's. On the roofline the ring is the bound of the formula, the square "
-            f"the recorded rate on the {name}. Traffic is counted without caches."
+            + ", orange: a thread's. On the roofline the ring is the bound of the formula, the "
+            f"square the recorded rate on the {name}. Traffic is counted without caches."
         ),
         controls=(*controls, gpu_control(gpu)),
         labels={
@@ -287,13 +288,13 @@ def tile(kernel: Kernel | str = "vectorised", *, gpu: str = "h200") -> Explorer:
         },
         sentences={
             "illegal": "{tile} is not legal. It breaks the rule {expr}: {reason}.",
-            "legal": "{tile} is legal, with {threads} threads a block and {intensity} FLOP per byte. "
-            "Its time was not recorded.",
+            "legal": "{tile} is legal, with {threads} threads a block and {intensity} FLOP per "
+            "byte. Its time was not recorded.",
             "timed": "{tile} takes {time} at 4096 on the "
             + name
             + ", {rate} GFLOP/s, with {threads} threads a block and {intensity} FLOP per byte.",
-            "left_out": "{tile} obeys every rule, but was not compiled for the {gpu}: a thread's sums "
-            "do not fit in its registers, or the GPU lacks an instruction.",
+            "left_out": "{tile} obeys every rule, but was not compiled for the {gpu}: a thread's "
+            "sums do not fit in its registers, or the GPU lacks an instruction.",
             "large": "{tile} obeys every rule, but a block of it does not fit an SM of the {gpu}: "
             "registers or shared memory do not suffice.",
         },

@@ -58,6 +58,11 @@ class Control:
             object.__setattr__(self, "labels", tuple(str(v) for v in self.values))
 
 
+def choice(name: str, label: str, words: Mapping[Any, str], value: Any) -> Control:
+    """A list of values, each with its words."""
+    return Control(name, label, tuple(words), value, "select", tuple(words.values()))
+
+
 @dataclass(frozen=True)
 class Reading:
     """What an explorer shows in one state: which sentence it says, and each value in words."""
@@ -120,8 +125,8 @@ class Explorer:
 
     def sentence(self, **state: Any) -> str:
         """What an explorer says in a state, in words."""
-        found = self.read(**state)
-        return self.sentences[found.say].format_map(found.text)
+        reading = self.read(**state)
+        return self.sentences[reading.say].format_map(reading.text)
 
     def payload(self) -> str:
         """The JSON that the script reads."""
@@ -146,17 +151,17 @@ class Explorer:
     def fallback(self) -> str:
         """The default picture, its sentence and the table of examples, as plain HTML."""
         rows = []
-        short = {n: said for n, said in self.labels.items() if n not in self.wide + self.spoken}
+        short = {n: label for n, label in self.labels.items() if n not in self.wide + self.spoken}
         moved = {n for e in self.examples for n, v in e.items() if v != self.default[n]}
         for example in self.examples or ({},):
             full = {**self.default, **example}
-            found = self.read(**example)
+            reading = self.read(**example)
             row = {
                 c.name: c.labels[c.values.index(full[c.name])]
                 for c in self.controls
                 if c.name in moved
             }
-            rows.append(row | {name: found.text.get(name, "–") for name in short})
+            rows.append(row | {name: reading.text.get(name, "–") for name in short})
         headers = {c.name: c.label for c in self.controls if c.name in moved} | short
         shown = pages.table(rows, caption=self.title + ": some settings.", headers=headers)
         words = html.escape(self.sentence())
@@ -182,5 +187,5 @@ class Explorer:
 def script(name: str) -> str:
     """One of our JavaScript files, without its comment lines and indentation."""
     lines = (JS / f"{name}.js").read_text(encoding="utf-8").splitlines()
-    kept = (line.strip() for line in lines)
-    return "\n".join(line for line in kept if line and not line.startswith("//")) + "\n"
+    stripped = (line.strip() for line in lines)
+    return "\n".join(line for line in stripped if line and not line.startswith("//")) + "\n"

@@ -37,8 +37,8 @@ def bars(rows: Sequence[tuple[str, float, str]], alt: str) -> str:
     """Horizontal bars of (label, value, words), relative to the largest."""
     most = max((value for _, value, _ in rows), default=1.0) or 1.0
     body = ""
-    for i, (name, value, said) in enumerate(rows):
+    for i, (name, value, text) in enumerate(rows):
         y, wide = i * 20 + 3, 110 * value / most
         body += words(104, y + 11, name, "end") + rect(110, y, wide, 14, BLUE)
-        body += words(115 + wide, y + 11, said)
+        body += words(115 + wide, y + 11, text)
     return svg(320, len(rows) * 20 + 4, body, alt)

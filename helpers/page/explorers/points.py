@@ -1,4 +1,4 @@
-"""Rates that the roofline and the ladder explorers show: recorded, and published in the documents."""
+"""Rates that the roofline and ladder explorers show: recorded, or published in the documents."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def recorded(key: str) -> tuple[list[Rate], str]:
     """Default tiles of a record in the catalog's order, then cuBLAS; and the record's label."""
     record = load(key)
     order = {name: i for i, name in enumerate([*catalog, *BASELINES])}
-    found = []
+    rates = []
     for p in record.points:
         name = p["kernel"]
         params = dict(catalog[name].params) if name in catalog else {}
         if name in order and p["params"] == params:
             share = p["cublas_ratio"]
-            found.append(Rate(name, (p["m"], p["n"], p["k"]), p["ms"], p["gflops"], share))
-    return sorted(found, key=lambda r: (r.size, order[r.kernel])), record.label()
+            rates.append(Rate(name, (p["m"], p["n"], p["k"]), p["ms"], p["gflops"], share))
+    return sorted(rates, key=lambda r: (r.size, order[r.kernel])), record.label()
 
 
 def documented(gpu: str) -> list[Rate]:
@@ -61,12 +61,12 @@ def documented(gpu: str) -> list[Rate]:
             best[key] = Rate(key[0], key[1], ms, gflops, None)
     order = {name: i for i, name in enumerate([*catalog, *BASELINES])}
     rates = [r for r in best.values() if r.kernel in order]
-    found = []
+    with_shares = []
     for r in rates:
         base = best.get((baseline(r.kernel), r.size))
         share = r.gflops / base.gflops if base else None
-        found.append(Rate(r.kernel, r.size, r.ms, r.gflops, share))
-    return sorted(found, key=lambda r: (r.size, order[r.kernel]))
+        with_shares.append(Rate(r.kernel, r.size, r.ms, r.gflops, share))
+    return sorted(with_shares, key=lambda r: (r.size, order[r.kernel]))
 
 
 def baseline(name: str) -> str:
@@ -76,17 +76,17 @@ def baseline(name: str) -> str:
 
 def sources() -> dict[str, tuple[str, list[Rate], str]]:
     """Every source of rates by key: its name, its rates, and its provenance in words."""
-    found: dict[str, tuple[str, list[Rate], str]] = {}
+    by_key: dict[str, tuple[str, list[Rate], str]] = {}
     for key in known_gpus():
         rates, label = recorded(key)
-        found[key] = (f"{load(key).gpu['name']}, recorded", rates, label)
+        by_key[key] = (f"{load(key).gpu['name']}, recorded", rates, label)
     for key, document in DOCUMENT_GPUS.items():
         name = device.GPUS[key].name if key in device.GPUS else UNNAMED
         rates = documented(key)
         if rates:
             label = f"as published in document {document}"
-            found[f"{document}:{key}"] = (f"{name}, published in {document}", rates, label)
-    return found
+            by_key[f"{document}:{key}"] = (f"{name}, published in {document}", rates, label)
+    return by_key
 
 
 def peak(key: str, precision: str) -> float | None:

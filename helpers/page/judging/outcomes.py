@@ -34,20 +34,20 @@ STOPS = frozenset(
 class Case:
     """One shape: M, N, K, where it ran ("emulator" or the GPU's name), and how C came out.
 
-    wrong: elements of C beyond the error bound. first: the first of them, in words. findings: the
+    wrong_elements: of C beyond the error bound. first: the first of them, in words. findings: the
     emulator's; of a GPU there are none.
     """
 
     shape: tuple[int, int, int]
     where: str
-    wrong: int
+    wrong_elements: int
     first: str = ""
     findings: tuple[Finding, ...] = ()
 
     @property
     def right(self) -> bool:
         """Every element of C lies within the error bound."""
-        return self.wrong == 0
+        return self.wrong_elements == 0
 
 
 @dataclass(frozen=True)
@@ -83,32 +83,33 @@ class Judged:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The faults that the emulator found, each once by kind and line, wrong results apart."""
-        found: dict[tuple[str, int, str], Finding] = {}
+        by_place: dict[tuple[str, int, str], Finding] = {}
         for case in self.cases:
             for f in case.findings:
                 if f.kind != "wrong-result":
-                    found.setdefault((f.kind, f.line, f.array), f)
-        return tuple(found.values())
+                    by_place.setdefault((f.kind, f.line, f.array), f)
+        return tuple(by_place.values())
 
     @property
-    def wrong(self) -> Case | None:
+    def wrong_case(self) -> Case | None:
         """The first shape that came out wrong."""
         return next((case for case in self.cases if not case.right), None)
 
     @property
     def ok(self) -> bool:
         """It compiled, every shape is right, and nothing was found."""
-        return not (self.fault or self.lost or self.findings or self.wrong) and bool(self.cases)
+        return not (self.fault or self.lost or self.findings or self.wrong_case) and bool(
+            self.cases
+        )
 
 
 @dataclass(frozen=True)
 class Tried:
-    """Any kernel of any source. entry: its name. report: the emulator's; None where that refused
-    it.
+    """Any kernel of any source. entry: its name. report: the emulator's; None where it refused.
 
     where: on what the arrays were computed that the caller's now hold. refused: what the emulator
     does not model, where a GPU ran it unseen. resources: registers, spills, stack and shared
-    memory, where known. ms: a launch on the GPU. wrong: what differs from `expect` on the GPU, in
+    memory, where known. ms: a launch on the GPU. differs: from `expect` there, in
     words, an array each. left_out: what of a whole program was not compiled.
     """
 
@@ -120,7 +121,7 @@ class Tried:
     resources: Any = None
     report: Report | None = None
     refused: str = ""
-    wrong: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
     ms: Spread | None = None
     untimed: str = ""
     left_out: str = ""
@@ -130,4 +131,4 @@ class Tried:
     def ok(self) -> bool:
         """It ran, and nothing was found or differs."""
         clean = self.report is None or not self.report.findings
-        return bool(self.where) and clean and not (self.fault or self.wrong or self.lost)
+        return bool(self.where) and clean and not (self.fault or self.differs or self.lost)

@@ -60,35 +60,37 @@ def try_program(
     gpu = at_hand(backend)
     entry = entry or sole_entry(source)
     arch = arch or (gpu.arch if gpu else "sm_75")
-    found = Tried(entry, arch)
-    given = {"arch": arch, "defines": defines, "name": "your.cu"}
+    outcome = Tried(entry, arch)
+    options = {"arch": arch, "defines": defines, "name": "your.cu"}
     try:
-        found = replace(found, compiler=toolchain.compiler())
-        made = emulator.prepared(source, entry, **given)  # type: ignore[arg-type]
+        outcome = replace(outcome, compiler=toolchain.compiler())
+        made = emulator.prepared(source, entry, **options)  # type: ignore[arg-type]
     except (CompileError, ToolchainError) as fault:
-        return replace(found, fault=fault)
+        return replace(outcome, fault=fault)
     except (
         EmulationError
     ) as fault:  # it compiles, and the emulator does not know what it compiles to
         if gpu is None or backend == "emulator":
-            return replace(found, fault=fault, untimed=_why(gpu, backend))
-        return replace(found, fault=fault, untimed="only the emulator reads a kernel's parameters")
-    found = replace(found, left_out=made.left_out, resources=_resources(made, arch, defines))
+            return replace(outcome, fault=fault, untimed=_why(gpu, backend))
+        return replace(
+            outcome, fault=fault, untimed="only the emulator reads a kernel's parameters"
+        )
+    outcome = replace(outcome, left_out=made.left_out, resources=_resources(made, arch, defines))
     inputs = [_host(x) for x in args]
     report, unread = _report(
         source, entry, grid, block, inputs, shared_bytes=shared_bytes, expect=expect,
-        max_seconds=seconds, **given,
+        max_seconds=seconds, **options,
     )  # fmt: skip
-    found = replace(found, report=report, refused=str(unread or ""))
+    outcome = replace(outcome, report=report, refused=str(unread or ""))
     why = _why(gpu, backend) or _unsafe(report, backend)
     if why:
         if report is None:
-            return replace(found, fault=unread, refused="", untimed=why)
+            return replace(outcome, fault=unread, refused="", untimed=why)
         for x, y in zip(args, inputs, strict=True):
             _give_back(x, y)
-        return replace(found, where="emulator", untimed=why)
+        return replace(outcome, where="emulator", untimed=why)
     assert gpu is not None
-    return _on_gpu(found, gpu.name, made, grid, block, args, shared_bytes, defines, expect)
+    return _on_gpu(outcome, gpu.name, made, grid, block, args, shared_bytes, defines, expect)
 
 
 def _why(gpu: device.LiveGpu | None, backend: str | None) -> str:
@@ -129,13 +131,13 @@ def _host(x: Any) -> Any:
     return x.get() if hasattr(x, "get") and hasattr(x, "dtype") else x
 
 
-def _give_back(given: Any, computed: Any) -> None:
+def _give_back(array: Any, computed: Any) -> None:
     """What the emulator computed, into the caller's array."""
-    if isinstance(given, np.ndarray):
-        if given.flags.writeable:
-            given[...] = computed
-    elif hasattr(given, "set") and hasattr(given, "dtype"):
-        given.set(computed)
+    if isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            array[...] = computed
+    elif hasattr(array, "set") and hasattr(array, "dtype"):
+        array.set(computed)
 
 
 def _report(
@@ -152,7 +154,7 @@ def _report(
 
 
 def _on_gpu(
-    found: Tried,
+    outcome: Tried,
     name: str,
     made: Prepared,
     grid: Any,
@@ -163,13 +165,13 @@ def _on_gpu(
     expect: Mapping[str, Any] | None,
 ) -> Tried:
     try:
-        ms = _timed(made, found.entry, found.arch, grid, block, args, shared_bytes, defines)
+        ms = _timed(made, outcome.entry, outcome.arch, grid, block, args, shared_bytes, defines)
         differs = made.mismatches([_host(x) for x in args], expect) if expect else []
     except GpuFaultError as fault:
-        return replace(found, lost=str(fault))
+        return replace(outcome, lost=str(fault))
     except TileError as fault:
-        return replace(found, fault=fault)
-    return replace(found, where=name, wrong=tuple(differs), ms=ms)
+        return replace(outcome, fault=fault)
+    return replace(outcome, where=name, differs=tuple(differs), ms=ms)
 
 
 def launch_on_gpu(
@@ -182,8 +184,7 @@ def launch_on_gpu(
     shared_bytes: int = 0,
     defines: Mapping[str, Any] | None = None,
 ) -> Spread:
-    """Milliseconds of a launch on this machine's GPU; arrays in `args` hold what the first one
-    computed.
+    """Milliseconds of a launch on this GPU; arrays in `args` hold what the first one computed.
 
     For kernels that the emulator has run without a finding. Raises the errors of `emulator.launch`,
     NoGPUError, GpuFaultError, ConfigError for what this GPU does not launch.

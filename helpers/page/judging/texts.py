@@ -52,24 +52,24 @@ def judge(
     book = plan(_books(kernel), size)
     own = plan(kernel, size).with_source(text)
     arch = _arch(kernel, gpu)
-    found = Judged(own, book, arch)
+    outcome = Judged(own, book, arch)
     try:
-        found = replace(found, compiler=toolchain.compiler())
+        outcome = replace(outcome, compiler=toolchain.compiler())
         usage.compile_launch(own, arch)
     except (CompileError, ConfigError, ToolchainError) as fault:
-        return replace(found, fault=fault)
-    found = replace(found, resources=(_resources(own, arch), _resources(book, arch)))
+        return replace(outcome, fault=fault)
+    outcome = replace(outcome, resources=(_resources(own, arch), _resources(book, arch)))
     try:
-        found = _emulated(found, seconds)
+        outcome = _emulated(outcome, seconds)
     except EmulationError as fault:
         if gpu is None or backend == "emulator":
-            return replace(found, fault=fault, untimed=_why_untimed(kernel, gpu, backend))
-        found = replace(found, fault=fault)
-    why = _why_untimed(kernel, gpu, backend) or _unsafe(found, backend)
+            return replace(outcome, fault=fault, untimed=_why_untimed(kernel, gpu, backend))
+        outcome = replace(outcome, fault=fault)
+    why = _why_untimed(kernel, gpu, backend) or _unsafe(outcome, backend)
     if why:
-        return replace(found, untimed=why)
+        return replace(outcome, untimed=why)
     assert gpu is not None
-    return _on_gpu(found, gpu.name, tuple(c.shape for c in found.cases) or shapes(kernel))
+    return _on_gpu(outcome, gpu.name, tuple(c.shape for c in outcome.cases) or shapes(kernel))
 
 
 def _books(kernel: Kernel) -> Kernel:
@@ -96,7 +96,7 @@ def at_hand(backend: str | None) -> device.LiveGpu | None:
 
 
 def _arch(kernel: Kernel, gpu: device.LiveGpu | None) -> str:
-    """What to compile for: the GPU at hand where it can run the kernel, else the oldest that can."""
+    """What to compile for: the GPU at hand if it can run the kernel, else the oldest that can."""
     if gpu is None or not toolchain.runs(gpu.arch, kernel.min_arch):
         return roomy_arch(kernel)
     return gpu.arch + ("a" if kernel.min_arch.endswith("a") else "")
@@ -113,14 +113,14 @@ def _resources(p: Plan, arch: str) -> usage.Resources | None:
 # -- in the emulator -------------------------------------------------------------------------------
 
 
-def _emulated(found: Judged, seconds: float) -> Judged:
+def _emulated(outcome: Judged, seconds: float) -> Judged:
     """Every shape in turn, up to one that does not end; then what the two kernels ask of memory."""
-    own, book, cases = found.plan, found.book, []
+    own, book, cases = outcome.plan, outcome.book, []
     at, counted = common_tiles(own.kernel, book.kernel), None
     for shape in shapes(own.kernel):
-        t = launch.trace_of(plan(own.kernel, *shape), arch=found.arch, max_seconds=seconds)
-        wrong = [f for f in t.report.findings if f.kind == "wrong-result"]
-        first = wrong[0].message if wrong else ""
+        t = launch.trace_of(plan(own.kernel, *shape), arch=outcome.arch, max_seconds=seconds)
+        differ = [f for f in t.report.findings if f.kind == "wrong-result"]
+        first = differ[0].message if differ else ""
         cases.append(Case(shape, "emulator", t.wrong, first, t.report.findings))
         if _endless(t):
             break
@@ -128,10 +128,10 @@ def _emulated(found: Judged, seconds: float) -> Judged:
             mine = (
                 t
                 if shape == at
-                else launch.trace_of(plan(own.kernel, *at), arch=found.arch, max_seconds=seconds)
+                else launch.trace_of(plan(own.kernel, *at), arch=outcome.arch, max_seconds=seconds)
             )
-            counted = mine, launch.trace_of(plan(book.kernel, *at), arch=found.arch)
-    return replace(found, cases=tuple(cases), counted=counted)
+            counted = mine, launch.trace_of(plan(book.kernel, *at), arch=outcome.arch)
+    return replace(outcome, cases=tuple(cases), counted=counted)
 
 
 def _endless(t: launch.Trace) -> bool:
@@ -154,31 +154,31 @@ def _why_untimed(kernel: Kernel, gpu: device.LiveGpu | None, backend: str | None
     return ""
 
 
-def _unsafe(found: Judged, backend: str | None) -> str:
+def _unsafe(outcome: Judged, backend: str | None) -> str:
     """Why a kernel that the emulator saw is kept from the GPU."""
-    stops = [f for f in found.findings if f.kind in STOPS]
+    stops = [f for f in outcome.findings if f.kind in STOPS]
     if stops and backend != "cuda":
         return f"a fault of the kind {stops[0].kind} may stop a GPU"
     return ""
 
 
-def _on_gpu(found: Judged, name: str, tried: tuple[Shape, ...]) -> Judged:
-    """The same shapes on the GPU, and, if they are right, the time in turn with the book's kernel."""
+def _on_gpu(outcome: Judged, name: str, tried: tuple[Shape, ...]) -> Judged:
+    """The same shapes on the GPU, and, if right, the time in turn with the book's kernel."""
     from helpers.record.turns import in_turn
 
-    own = found.plan
-    cases = list(found.cases)
+    own = outcome.plan
+    cases = list(outcome.cases)
     try:
         for shape in tried:
             cases.append(_run(plan(own.kernel, *shape), name))
-        found = replace(found, cases=tuple(cases))
-        if found.wrong:
-            return replace(found, untimed="a wrong result is not timed")
-        return replace(found, timed=in_turn(own, found.rival))
+        outcome = replace(outcome, cases=tuple(cases))
+        if outcome.wrong_case:
+            return replace(outcome, untimed="a wrong result is not timed")
+        return replace(outcome, timed=in_turn(own, outcome.rival))
     except GpuFaultError as fault:
-        return replace(found, cases=tuple(cases), lost=str(fault))
+        return replace(outcome, cases=tuple(cases), lost=str(fault))
     except TileError as fault:  # too large for this GPU, wrong at the large size, above the peak
-        return replace(found, cases=tuple(cases), untimed=str(fault))
+        return replace(outcome, cases=tuple(cases), untimed=str(fault))
 
 
 def _run(p: Plan, name: str) -> Case:
@@ -200,6 +200,7 @@ def _first(off: Any, got: np.ndarray, want: np.ndarray) -> str:
     i, j = map(int, at[0])
     rows, columns = at[:, 0], at[:, 1]
     return (
-        f"C[{i}, {j}] is {got[i, j]:.6g}, expected {want[i, j]:.6g}. Such are {len(at)} of {off.size} "
-        f"elements, rows {rows.min()} to {rows.max()}, columns {columns.min()} to {columns.max()}"
+        f"C[{i}, {j}] is {got[i, j]:.6g}, expected {want[i, j]:.6g}. Such are {len(at)} of "
+        f"{off.size} elements, rows {rows.min()} to {rows.max()}, columns {columns.min()} to "
+        f"{columns.max()}"
     )

@@ -31,8 +31,8 @@ def shapes(kernel: Kernel) -> tuple[Shape, ...]:
     by two blocks of them are tried too.
     """
     m, n, k = whole_tiles(kernel)
-    asked = [(m, n, k), (m + 1, n + 3, k + 5), (1, 1, 1)]
-    taken = [shape for shape in asked if _takes(kernel, shape)]
+    wanted = [(m, n, k), (m + 1, n + 3, k + 5), (1, 1, 1)]
+    taken = [shape for shape in wanted if _takes(kernel, shape)]
     if len(taken) == 1:
         taken += [shape for shape in ((2 * m, 2 * n, k),) if _takes(kernel, shape)]
     return tuple(taken)

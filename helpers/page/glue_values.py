@@ -23,8 +23,7 @@ COLUMNS = (
 
 
 def leaves(thing: Any) -> dict[str, Leaf]:
-    """Dotted name and value of each number, word and truth value in an object; empty if it has
-    none.
+    """Dotted name and value of each number, word and truth value in an object; empty without one.
 
     Of a Measurement: `<kernel>.<size>.<column>` (size 4096, or 4096x512x64), the columns of
     COLUMNS, and `tflops` = gflops / 1e3 and `percent` = 100 cublas_ratio; `gpu` and `live` of the
@@ -84,7 +83,8 @@ def _of_mapping(thing: Mapping[Any, Any]) -> Iterator[tuple[str, Leaf]]:
         )
         if not re.fullmatch(r"\w+(?:\.\w+)*", name, re.ASCII):
             raise ConfigError(
-                f"the key {key!r} cannot be part of a glued name: it takes letters, digits, _ and dots"
+                f"the key {key!r} cannot be part of a glued name: it takes letters, digits, _ and "
+                "dots"
             )
         yield from _below(name, value, strict=True)
 
@@ -108,9 +108,9 @@ def _below(name: str, value: Any, strict: bool) -> Iterator[tuple[str, Leaf]]:
     if _is_leaf(value):
         yield name, value
         return
-    found = leaves(value)
-    if strict and not found:
+    below = leaves(value)
+    if strict and not below:
         raise ConfigError(
             f"{name!r} holds a {type(value).__name__}; only numbers and words are glued"
         )
-    yield from ((f"{name}.{path}", leaf) for path, leaf in found.items())
+    yield from ((f"{name}.{path}", leaf) for path, leaf in below.items())

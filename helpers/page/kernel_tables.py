@@ -1,4 +1,4 @@
-"""Ready tables: what the emulator, the compiler and the hardware say of kernels, each by one call."""
+"""Ready tables: what the emulator, the compiler and the hardware say of kernels, a call each."""
 
 from __future__ import annotations
 
@@ -148,21 +148,20 @@ def resources_table(
     caption: str | None = None,
     **params: int,
 ) -> Html:
-    """The compiler's report: registers, spills, shared memory, blocks of an SM, occupancy, what
-    limits it.
+    """The compiler's report: registers, spills, shared memory, blocks of an SM, occupancy.
 
     kernels: names, compiled for each of archs with these tile sizes; or by a name of one's own, a
     kernel and its tile sizes. An architecture that a kernel cannot run on has no row. Raises what
     resources() raises, and DataError where no row is left.
     """
-    given = (
+    named = (
         {name: (k, {**params, **tile}) for name, (k, tile) in kernels.items()}
         if isinstance(kernels, Mapping)
         else {name_of(k): (k, params) for k in kernels}
     )
     rows = []
     for arch in archs:
-        for name, (kernel, tile) in given.items():
+        for name, (kernel, tile) in named.items():
             built = _built_for(kernel, arch)
             if arch_number(built) < arch_number(find(kernel).min_arch):
                 continue
@@ -181,14 +180,14 @@ def resources_table(
                 }
             )
     if not rows:
-        raise DataError(f"none of {join(list(given))} runs on {join(list(archs))}; nothing to show")
+        raise DataError(f"none of {join(list(named))} runs on {join(list(archs))}; nothing to show")
     unneeded = {n for n in ("arch", "kernel") if len({row[n] for row in rows}) == 1 < len(rows)}
-    told = {str(row[name]) for name in unneeded for row in rows}
+    fixed = {str(row[name]) for name in unneeded for row in rows}
     return table(
         rows,
         caption=caption
-        or f"The compiler's report{' for ' + join(sorted(told)) if told else ''}: registers a thread, "
-        "spills in bytes, shared memory of a block, and how many blocks an SM holds.",
+        or f"The compiler's report{' for ' + join(sorted(fixed)) if fixed else ''}: registers a "
+        "thread, spills in bytes, shared memory of a block, and how many blocks an SM holds.",
         columns=[name for name in rows[0] if name not in unneeded],
         headers={
             "spills": "spills (bytes)",
@@ -238,10 +237,10 @@ def counters_table(
     """
     if about not in ("", *ABOUT):
         raise ConfigError(f"{about=}: give one of {list(ABOUT)}, or leave it out")
-    found = counters(kernels, size, gpu=gpu)
+    recorded = counters(kernels, size, gpu=gpu)
     wanted = ABOUT[about] if about else {**GLOBAL, **SHARED}
     rows = []
-    for c in found:
+    for c in recorded:
         waves = c["shared_load_wavefronts"] + c["shared_store_wavefronts"]
         clashes = c["shared_load_conflicts"] + c["shared_store_conflicts"]
         made = {
@@ -258,18 +257,18 @@ def counters_table(
         rows.append({"kernel": c["kernel"], **{words: made.get(n) for n, words in wanted.items()}})
     shown = [w for w in wanted.values() if any(row[w] is not None for row in rows)]
     record = load(gpu)
-    about_these = {(c["kernel"], c["m"], c["n"], c["k"]) for c in found}
+    about_these = {(c["kernel"], c["m"], c["n"], c["k"]) for c in recorded}
     counted = [
         e for e in record.data["counters"] if (e["kernel"], e["m"], e["n"], e["k"]) in about_these
     ]
-    shapes = list(dict.fromkeys(shape_text(c["m"], c["n"], c["k"]) for c in found))
+    shapes = list(dict.fromkeys(shape_text(c["m"], c["n"], c["k"]) for c in recorded))
     return table(
         rows,
         columns=["kernel", *shown],
         turned=len(shown) > 3,
         caption=caption
-        or f"{TITLES[about]} at {' and '.join(shapes)} on the {record.gpu['name']}, by the hardware's "
-        "counters.",
+        or f"{TITLES[about]} at {' and '.join(shapes)} on the {record.gpu['name']}, by the "
+        "hardware's counters.",
         formats={w: ".1f" if "%" in w or "million" in w or "MB" in w else ".2f" for w in shown},
         note=record.label(counted),
     )

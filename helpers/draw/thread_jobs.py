@@ -11,13 +11,11 @@ from helpers.colours import GREEN, VERMILION
 from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.surface import Canvas, Mark, draw_key
-from helpers.draw.tilings import _Product
+from helpers.draw.tilings import OVER, Box, Product
 from helpers.ladder.jobs import Duties, Place, duties
 from helpers.ladder.kernel import Kernel
 from helpers.wording import counted
 from nogpu.device import WARP
-
-Box = tuple[int, int, int, int]  # row, column, rows, columns
 
 
 def boxes(places: Iterable[Place]) -> list[Box]:
@@ -33,31 +31,34 @@ def boxes(places: Iterable[Place]) -> list[Box]:
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:
     """First and length of each run of neighbours."""
-    found: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     for n in sorted(numbers):
-        if found and n == sum(found[-1]):
-            found[-1] = found[-1][0], found[-1][1] + 1
+        if runs and n == sum(runs[-1]):
+            runs[-1] = runs[-1][0], runs[-1][1] + 1
         else:
-            found.append((n, 1))
-    return found
+            runs.append((n, 1))
+    return runs
 
 
 def _span(first: int, count: int) -> str:
     return str(first) if count == 1 else f"{first}–{first + count - 1}"
 
 
-def said(places: Iterable[Place]) -> str:
-    """The places in words: "rows 0–7, column 37", pieces joined by "and"; many pieces by the first."""
-    found = boxes(places)
+def places_text(places: Iterable[Place]) -> str:
+    """The places in words: "rows 0–7, column 37", pieces joined by "and"; many by the first."""
+    rectangles = boxes(places)
 
     def words(box: Box) -> str:
         row, col, high, wide = box
         rows, cols = ("row" + "s" * (n > 1) for n in (high, wide))
         return f"{rows} {_span(row, high)}, {cols.replace('row', 'column')} {_span(col, wide)}"
 
-    if len(found) <= 2:
-        return " and ".join(map(words, found))
-    return f"{len(found)} pieces, the first at {words(found[0])}, the last at {words(found[-1])}"
+    if len(rectangles) <= 2:
+        return " and ".join(map(words, rectangles))
+    return (
+        f"{len(rectangles)} pieces, the first at {words(rectangles[0])}, the last at "
+        f"{words(rectangles[-1])}"
+    )
 
 
 def _fetched(d: Duties, array: str, threads: Iterable[int]) -> list[Place]:
@@ -69,9 +70,17 @@ def two_jobs(
 ) -> Figure:
     """What one thread copies of the tiles of A and B, and what it computes of the tile of C.
 
-    Its warp's part is drawn lightly. kernel: one that stages FP32 tiles, such as "block_1d_core".
-    All of it is read off a run in the emulator. Raises ConfigError for another kernel or thread,
-    DataError where the jobs cannot be read off.
+    Its warp's part is drawn lightly. All of it is read off a run in the emulator.
+
+    Parameters
+    ----------
+    kernel : one that stages FP32 tiles, such as "block_1d_core"
+    thread : its number in the block
+
+    Raises
+    ------
+    ConfigError : for another kernel or thread
+    DataError : the jobs cannot be read off
     """
     d = duties(kernel, **params)
     warp = range(d.check(thread) // WARP * WARP, thread // WARP * WARP + WARP)
@@ -85,14 +94,11 @@ def two_jobs(
         Mark("this thread computes, and what it reads for that", GREEN, edge=GREEN),
         Mark("its warp computes", GREEN, 0.25, None),
     ]
-    gap, side, over = 26.0, 22.0, 20.0
 
     def draw(at: Column) -> Canvas:
         canvas = Canvas(at)
-        head = draw_key(canvas, marks)
-        scale = min((at.width - side - gap - 4) / (k + n), 330 / (k + m))
-        left = (at.width - ((k + n) * scale + gap)) / 2 + side / 2
-        p = _Product(canvas, left, head + over, m, n, k, scale, gap)
+        p = Product.fitting(canvas, draw_key(canvas, marks) + OVER, (m, n, k), 330, gap=26.0)
+        scale = p.scale
         for name, light, own in (
             ("A", beside["A"], copied["A"]),
             ("B", beside["B"], copied["B"]),
@@ -105,27 +111,24 @@ def two_jobs(
                 p.box(name, row, col, high, wide, fill=colour, edge=colour, lw=1)
         # what the thread reads at each k lies beside the rows of A and below the columns of B
         for row, count in _runs(list(d.reads["A"][thread])):
-            canvas.rect(
-                p.ax + k * scale + 4, p.ay + row * scale, 5, max(count * scale, 1.5),
-                fill=GREEN, edge=None,
-            )  # fmt: skip
+            y, tall = p.ay + row * scale, max(count * scale, 1.5)
+            canvas.rect(p.ax + k * scale + 4, y, 5, tall, fill=GREEN, edge=None)
         for col, count in _runs(list(d.reads["B"][thread])):
-            canvas.rect(
-                p.bx + col * scale, p.by + k * scale + 4, max(count * scale, 1.5), 5,
-                fill=GREEN, edge=None,
-            )  # fmt: skip
+            x, width = p.bx + col * scale, max(count * scale, 1.5)
+            canvas.rect(x, p.by + k * scale + 4, width, 5, fill=GREEN, edge=None)
         p.outlines()
         p.names(f"{m} rows", f"{n} columns", f"{k} steps of k")
-        return canvas.end(head + over + (k + m) * scale + gap + 8)
+        return canvas.end(p.low + 8)
 
     name = d.launch.kernel.name
     rows, cols = len(d.reads["A"][thread]), len(d.reads["B"][thread])
     finding = (
         f"Thread {thread} of a block of {name} copies {counted(len(copied['A']), 'element')} of A "
-        f"({said(copied['A'])}) and {counted(len(copied['B']), 'element')} of B ({said(copied['B'])}). "
-        f"It computes {counted(len(computed), 'element')} of C ({said(computed)}), and reads for that, at "
-        f"each k, {counted(rows, 'element')} of the tile of A and {counted(cols, 'element')} of the tile of B."
+        f"({places_text(copied['A'])}) and {counted(len(copied['B']), 'element')} of B "
+        f"({places_text(copied['B'])}). It computes {counted(len(computed), 'element')} of C "
+        f"({places_text(computed)}), and reads for that, at each k, {counted(rows, 'element')} of "
+        f"the tile of A and {counted(cols, 'element')} of the tile of B."
     )
     alt = f"The tiles of A, B and C of one block in one step along K, to proportion. {finding}"
-    alt += f" Its warp copies {said(beside['A'])} of A, {said(beside['B'])} of B."
+    alt += f" Its warp copies {places_text(beside['A'])} of A, {places_text(beside['B'])} of B."
     return both(draw, alt, finding if caption is None else caption)
