@@ -14,9 +14,9 @@ from helpers.ladder.kernel import Geometry, geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import everywhere
 from helpers.record.plans import choose, plan
-from helpers.record.sections import picking
 from nogpu import bfloat16, device
 from nogpu.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
+from tools.recorder.sections import picks as picking
 
 H200, T4, A100 = (device.gpu(name) for name in ("h200", "t4", "a100"))
 SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 32, "TM": 4, "TN": 4}

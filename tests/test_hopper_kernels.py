@@ -19,11 +19,11 @@ from helpers.ladder.kernel import Kernel, cdiv
 from helpers.ladder.launch import Trace, trace, trace_of
 from helpers.ladder.rungs import catalog, fingerprint
 from helpers.record import DEFAULT_GPU, agree, counters, load
-from helpers.record.sections import counting
 from nogpu.emulator.launching import grids
 from nogpu.errors import EmulationError
 from tests.common import ROOT
 from tools import hopper_on_a_gpu
+from tools.recorder.sections import counters as counting
 
 HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
 STEPS = [name for name in HOPPER if not name.endswith("_fp16")]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from helpers.record.sections import supplying
 from nogpu import emulator
 from nogpu.text import read_source
+from tools.recorder.sections import l2 as supplying
 
 BLOCKS = 4
 

@@ -40,15 +40,10 @@ from helpers.record import (
     telemetry,
     transfers,
 )
-from helpers.record import campaign as recording
 from helpers.record import gpu as gpu_room
-from helpers.record import ncu as counter_tool
 from helpers.record import sources as replaying
+from helpers.record.entries import HostTime, Point
 from helpers.record.measurement import COLUMNS
-from helpers.record.sections import asking, building, counting, leaving_out, timing
-from helpers.record.sections.processor import HostTime
-from helpers.record.sections.timing import Point
-from helpers.record.steps import Budget, Job, Outcome, Request
 from nogpu import device, disk
 from nogpu.errors import (
     ConfigError,
@@ -60,6 +55,14 @@ from nogpu.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
+from tools.recorder import campaign as recording
+from tools.recorder import ncu as counter_tool
+from tools.recorder.sections import builds as building
+from tools.recorder.sections import counters as counting
+from tools.recorder.sections import launch_costs as asking
+from tools.recorder.sections import left_out as leaving_out
+from tools.recorder.sections import points as timing
+from tools.recorder.steps import Budget, Job, Outcome, Request
 
 QUICK = protocol.Effort(pairs=3, max_pairs=4, seconds=0.0, warm_ms=0.0)
 
@@ -935,7 +938,7 @@ def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone() -> None
     assert line[line.index("--clock-control") + 1] == "none"
     assert line[line.index("--kernel-name") + 1] == "regex:^(naive|tiled)$"
     assert line[line.index("--metrics") + 1] == "a,b"
-    assert line[-2:] == ["helpers.record.one", "jobs.json"]
+    assert line[-2:] == ["tools.recorder.launcher", "jobs.json"]
 
 
 def test_counters_are_recorded_and_replayed(

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from helpers import page as pages
-from helpers.record import evidence, sanitizer, store
-from helpers.record.sanitizer import CHECKS, Task, Verdict
-from helpers.record.sections.watching import Controlled, Mutated
+from helpers.record import evidence, store
+from helpers.record.entries import CHECKS, Controlled, Mutated
 from nogpu.errors import ToolchainError
 from tests.common import ROOT
 from tests.test_verify import calls
 from tools import mutants
 from tools import mutants_sanitizer as ms
+from tools.recorder import sanitizer
+from tools.recorder.sanitizer import Task, Verdict
 
 __all__ = ["calls"]  # a fixture
 

@@ -26,13 +26,15 @@ from helpers import draw as plots
 from helpers.ladder import binding, numbers, rungs, streams
 from helpers.ladder.streams import Operation, Step, Variant
 from helpers.page import exercises
-from helpers.record import ImplausibleError, campaign, load, overlap, protocol, sources, store
-from helpers.record.sections import overlapping
-from helpers.record.sections.overlapping import Overlapped, Runner
-from helpers.record.steps import Outcome, Request
+from helpers.record import ImplausibleError, load, overlap, protocol, sources, store
+from helpers.record.entries import Overlapped
+from helpers.record.overlapping import Runner
 from nogpu import device
 from nogpu.errors import ConfigError, DataError
 from tests.test_measure import FakeSession, gpu, record
+from tools.recorder import campaign
+from tools.recorder.sections import overlaps as overlapping
+from tools.recorder.steps import Outcome, Request
 
 __all__ = ["gpu"]  # the pretend GPU of test_measure, a fixture here, too
 

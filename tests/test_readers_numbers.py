@@ -22,7 +22,6 @@ from helpers.ladder.rungs import catalog
 from helpers.page import explorers, format_glued, provenance
 from helpers.page.explorers import points as explored
 from helpers.record import Measurement, known_gpus, load, measure, protocol, sources, store
-from helpers.record import campaign as recording
 from helpers.record.adding import add_record
 from helpers.record.telemetry import Reading
 from nogpu import device, disk
@@ -32,6 +31,7 @@ from tests.common import ROOT
 from tests.test_measure import H200, QUICK, FakeBench, FakeSession
 from tests.test_measure import gpu as pretend_gpu
 from tools import reading
+from tools.recorder import campaign as recording
 
 gpu = pretend_gpu
 BOOK = store.FOLDER

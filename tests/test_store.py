@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-from helpers.record import campaign, load, sections, store
-from helpers.record.sections.counting import Counted
-from helpers.record.sections.overlapping import Overlapped
-from helpers.record.sections.timing import Point, Skipped
-from helpers.record.steps import Job, Outcome, Request, Section, Step
+from helpers.record import load, store
+from helpers.record.entries import Counted, Overlapped, Point, Skipped
 from helpers.record.store import Count, Entry, Key, Maybe, Note, Positive, Text
 from nogpu.errors import ConfigError, DataError
 from tests.common import ROOT
 from tests.test_measure import FakeSession, gpu, record
+from tools.recorder import campaign, sections
+from tools.recorder.steps import Job, Outcome, Request, Section, Step
 
 __all__ = ["gpu"]  # a fixture
 

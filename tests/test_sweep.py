@@ -14,10 +14,8 @@ from helpers.ladder import usage
 from helpers.ladder.kernel import broken_rules, geometry
 from helpers.ladder.model import merit
 from helpers.ladder.rungs import catalog
-from helpers.record import campaign, protocol, store, tiles
-from helpers.record.sections import sweeping
-from helpers.record.sections.sweeping import Swept
-from helpers.record.steps import Outcome, Request
+from helpers.record import protocol, store, tiles
+from helpers.record.entries import Swept
 from nogpu import device
 from nogpu.errors import (
     ConfigError,
@@ -27,6 +25,9 @@ from nogpu.errors import (
     UnknownNameError,
 )
 from tests.test_measure import H200, QUICK, FakeSession
+from tools.recorder import campaign
+from tools.recorder.sections import sweep as sweeping
+from tools.recorder.steps import Outcome, Request
 
 SIZE = (256, 256, 256)
 

@@ -13,15 +13,16 @@ import pytest
 from helpers import page as pages
 from helpers.ladder.rungs import catalog, fingerprint
 from helpers.page.explorers import _tile
-from helpers.record import campaign, protocol, reading, store, tiles
-from helpers.record.sections import confirming, sweeping
-from helpers.record.sections.confirming import Tuned
-from helpers.record.sections.sweeping import Swept
-from helpers.record.steps import Outcome, Request
+from helpers.record import protocol, reading, store, tiles
+from helpers.record.entries import Swept, Tuned
 from nogpu import device
 from nogpu.errors import ConfigError, NoGPUError
 from tests.test_measure import H200, QUICK, FakeSession
 from tests.test_sweep import Session, threads
+from tools.recorder import campaign
+from tools.recorder.sections import sweep as sweeping
+from tools.recorder.sections import tuned as confirming
+from tools.recorder.steps import Outcome, Request
 
 SIZE = (256, 256, 256)
 

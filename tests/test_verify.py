@@ -23,16 +23,18 @@ from helpers.ladder import hopper, launch, numbers
 from helpers.ladder import kernel as kernel_room
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
-from helpers.record import campaign, evidence, one, protocol, sanitizer, store
-from helpers.record.sanitizer import CHECKS, Task, Verdict
-from helpers.record.sections import shaping, watching
-from helpers.record.sections.shaping import Shaped
-from helpers.record.sections.watching import Watched
-from helpers.record.steps import Outcome, Request
+from helpers.record import evidence, protocol, store
+from helpers.record.entries import CHECKS, Shaped, Watched
 from nogpu import bfloat16, device
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
 from tests import pretend_tools
 from tests.test_measure import H200, FakeSession
+from tools.recorder import campaign, sanitizer
+from tools.recorder import launcher as one
+from tools.recorder.sanitizer import Task, Verdict
+from tools.recorder.sections import sanitized as watching
+from tools.recorder.sections import shapes as shaping
+from tools.recorder.steps import Outcome, Request
 
 # -- logs ------------------------------------------------------------------------------------------
 

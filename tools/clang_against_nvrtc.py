@@ -24,11 +24,11 @@ from helpers.ladder import launch
 from helpers.ladder.kernel import ROOT, geometry
 from helpers.ladder.rungs import catalog, fingerprint
 from helpers.page import exercises
-from helpers.record import campaign
 from nogpu import toolchain
 from nogpu.emulator.observe import oracle
 from tests import test_exercises
 from tools import compilers, mutants
+from tools.recorder import campaign
 
 FILE = ROOT / "data" / "validation" / "clang.json"
 BOTH = ("nvrtc", "clang")

@@ -24,13 +24,14 @@ from typing import Any
 from helpers.ladder.kernel import cdiv, geometry
 from helpers.ladder.rungs import catalog as kernels
 from helpers.ladder.rungs import fingerprint
-from helpers.record import campaign, evidence, sanitizer, store
-from helpers.record.sanitizer import CHECKS, Task, Verdict
-from helpers.record.sections import watching
-from helpers.record.sections.watching import Mutated
+from helpers.record import evidence, store
+from helpers.record.entries import CHECKS, Mutated
 from helpers.record.store import Record, Size
 from nogpu.errors import TileError
 from tools import mutants, mutants_hopper
+from tools.recorder import campaign, sanitizer
+from tools.recorder.sanitizer import Task, Verdict
+from tools.recorder.sections import sanitized as watching
 
 KIND = "mutants_sanitizer"
 LIMIT = 10.0
@@ -151,7 +152,7 @@ def run(
     of: all that the record is about, `subjects()` if left out; chosen: those of them to run now.
     """
     campaign.require_gpu()
-    started, session = time.monotonic(), campaign.Session()
+    started, session = time.monotonic(), campaign.RecordingSession()
     of = subjects() if of is None else of
     chosen = list(of if chosen is None else chosen)
     data = store.start_validation(out, KIND)

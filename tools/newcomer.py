@@ -32,9 +32,9 @@ from typing import Any
 
 from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import catalog
-from helpers.record import campaign
 from helpers.record.host import cpu_name
 from nogpu import toolchain
+from tools.recorder import campaign
 
 NOTEBOOK = ROOT / "book" / "06_tiling.ipynb"
 KERNEL = "%%cuda tiled_32_core"

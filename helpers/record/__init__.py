@@ -29,10 +29,10 @@ from helpers.record.reading import (
     transfers,
     tuned,
 )
-from helpers.record.sections.confirming import ragged_shapes
+from helpers.record.selection import DEFAULT_GPU
+from helpers.record.shape_sets import ragged_shapes
 from helpers.record.sources import measure, overlap
 from helpers.record.store import Record, known_gpus, load
-from helpers.record.wanted import DEFAULT_GPU
 
 __all__ = [
     "DEFAULT_GPU",

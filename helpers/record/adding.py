@@ -18,14 +18,14 @@ from typing import Any
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import protocol, store
-from helpers.record.campaign import slug
+from helpers.record.entries import Point
 from helpers.record.gpu import BASELINES
 from helpers.record.protocol import PROTOCOL
+from helpers.record.provenance import slug
 from helpers.record.reading import outdated
-from helpers.record.sections.timing import Point
+from helpers.record.selection import DEFAULT_GPU
 from helpers.record.store import Entry, Record, shape
 from helpers.record.trials import PRECISION
-from helpers.record.wanted import DEFAULT_GPU
 from nogpu import device
 from nogpu.device import Gpu
 from nogpu.errors import ConfigError, DataError, TileError, UnknownNameError, near_matches

@@ -11,7 +11,7 @@ from helpers.ladder.hopper import BOX_BYTES
 from helpers.ladder.kernel import geometry
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog
-from helpers.record.sections.counting import Counted
+from helpers.record.entries import Counted
 
 SMALL = 3 << 19
 """Multiply-adds up to which a counted launch is run again in the emulator, to hold its counts

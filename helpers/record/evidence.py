@@ -16,11 +16,9 @@ from typing import Any, TypeVar
 from helpers.ladder import rungs
 from helpers.ladder.rungs import catalog
 from helpers.record import store
-from helpers.record.sanitizer import CHECKS
-from helpers.record.sections.shaping import Shaped
-from helpers.record.sections.watching import Mutated, Watched, believed
+from helpers.record.entries import CHECKS, Controlled, Mutated, Shaped, Watched
+from helpers.record.selection import DEFAULT_GPU
 from helpers.record.store import Record
-from helpers.record.wanted import DEFAULT_GPU
 
 Row = dict[str, Any]
 
@@ -34,6 +32,11 @@ class Table:
     headers: Mapping[str, str] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+
+
+def believed(controls: Sequence[Controlled]) -> tuple[str, ...]:
+    """The checks that reported a kernel with a known fault, by the controls in a file."""
+    return tuple(c for c in CHECKS if any(r.check == c and r.errors for r in controls))
 
 
 def _held(path: Path | None, kind: str, name: str = "") -> Record | None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,8 +23,7 @@ import numpy as np
 
 from helpers.ladder.kernel import KERNELS, ROOT
 from helpers.record import protocol, store
-from helpers.record.campaign import stamp
-from helpers.record.sections.processor import HostTime
+from helpers.record.entries import HostTime
 from nogpu import disk
 from nogpu.errors import (
     CompileError,
@@ -41,13 +40,7 @@ SOURCE = KERNELS / "03_cpu_loops.cpp"
 ORDERS = ("ijk", "ikj", "jki")
 """Loop orders of 03_cpu_loops.cpp, outermost loop first."""
 OPTIMISED, UNOPTIMISED = "-O3", "-O0"
-KERNEL_NAMES = (*ORDERS, "numpy", "ijk_unoptimised")
-"""Names of the CPU times: the orders compiled with -O3, NumPy, and ijk compiled with -O0."""
 COMPILERS = ("g++", "c++", "clang++")
-RECORD_SIZES: tuple[store.Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 1025)) + (
-    (1024, 1024, 768),
-)
-"""Sizes that are recorded for machines with no compiler; the last one is document B's."""
 EFFORT = protocol.Effort(pairs=3, max_pairs=20, seconds=0.3, warm_ms=0.0, slow_ms=300.0)
 
 SLOW_SECONDS = 3.0
@@ -342,49 +335,6 @@ def _replay(shape: store.Size, unoptimised: bool, gpu: str) -> CpuTimes:
     )
     rows = [_row(e.kernel, shape, protocol.Spread(e.ms, e.q1, e.q3, e.runs)) for e in found]
     return CpuTimes(False, label, tuple(rows))
-
-
-def record_host(
-    path: Path,
-    commit_id: str,
-    *,
-    sizes: Iterable[store.Size] = RECORD_SIZES,
-    again: bool = False,
-    say: Callable[[str], None] = print,
-) -> int:
-    """Merge this machine's CPU times into a measurement file; the number of sizes measured.
-
-    Raises DataError if the file does not exist or is damaged, ToolchainError with no compiler,
-    ConfigError where TILE_REPLAY is set.
-    """
-    if os.environ.get("TILE_REPLAY"):
-        raise ConfigError("TILE_REPLAY is set, under which nothing is measured: unset it to record")
-    if not path.is_file():
-        raise DataError(f"{path} does not exist: record the GPU's times into it first")
-    record = store.read(path)
-    build()  # fail before measuring if there is no compiler
-    tool = compiler() or ""
-    measured = 0
-    nothing = dict.fromkeys(("driver", "cuda", "cublas", "nvrtc", "cupy"))
-    recorded = stamp(
-        {**nothing, "numpy": np.__version__, "python": platform.python_version()}, commit_id
-    )
-    for size in sizes:
-        here = {e.kernel for e in record.of(HostTime, **store.named(size))}
-        if here >= set(KERNEL_NAMES) and not again:
-            continue
-        times = cpu_loops(size, unoptimised=True)
-        for row in times.rows:
-            entry = {name: value for name, value in row.items() if name != "size"}
-            flag = UNOPTIMISED if row["kernel"] == "ijk_unoptimised" else OPTIMISED
-            built = "none" if row["kernel"] == "numpy" else f"{compiler_version(tool)} {flag}"
-            entry |= {"cpu": cpu_name(), "threads": 1, "compiler": built, "recorded": recorded}
-            record.merge(HostTime(**entry))
-        measured += 1
-        record.write()
-        rates = ", ".join(f"{row['kernel']} {row['gflops']:.2f}" for row in times.rows)
-        say(f"CPU at {store.shape(size)}: {rates} GFLOP/s")
-    return measured
 
 
 def _main() -> None:

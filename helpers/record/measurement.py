@@ -14,15 +14,15 @@ from helpers.ladder.rungs import catalog
 from helpers.record import reading, store
 from helpers.record.gpu import BASELINES
 from helpers.record.protocol import PROTOCOL
+from helpers.record.selection import DEFAULT_GPU, listing, name_of, size_of
 from helpers.record.store import Size, shape
-from helpers.record.wanted import DEFAULT_GPU, listing, name_of, size_of
 from helpers.wording import join
 from nogpu.errors import ConfigError, DataError, near_matches
 
 if TYPE_CHECKING:
     import pandas
 
-    from helpers.record.sections.timing import Point
+    from helpers.record.entries import Point
 
 COLUMNS = (
     "kernel",

@@ -11,22 +11,31 @@ from typing import Any
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog, find
-from helpers.record import store
+from helpers.record import shape_sets, store
+from helpers.record.entries import (
+    WAITS,
+    Accuracy,
+    Asked,
+    Build,
+    Counted,
+    LeftOut,
+    Overlapped,
+    Point,
+    Skipped,
+    Stalled,
+    Transfer,
+    Tuned,
+)
 from helpers.record.gpu import BASELINES
-from helpers.record.ncu import WAITS
-from helpers.record.sections import picking
-from helpers.record.sections.asking import Asked
-from helpers.record.sections.building import Build
-from helpers.record.sections.confirming import Ragged, Tuned, current, describe, ragged_result
-from helpers.record.sections.copying import Transfer
-from helpers.record.sections.counting import Counted, Stalled
-from helpers.record.sections.leaving_out import LeftOut
-from helpers.record.sections.library import Accuracy
-from helpers.record.sections.overlapping import Overlapped
-from helpers.record.sections.picking import Everywhere
-from helpers.record.sections.timing import Point, Skipped
+from helpers.record.selection import DEFAULT_GPU, Rows, listing, size_of, wanted_of
+from helpers.record.shape_sets import (
+    Everywhere,
+    Ragged,
+    current_entry,
+    describe_tile,
+    ragged_result,
+)
 from helpers.record.store import Size, shape
-from helpers.record.wanted import DEFAULT_GPU, Rows, listing, size_of, wanted_of
 from nogpu.errors import DataError, UnknownNameError
 
 
@@ -248,7 +257,7 @@ def tuned(kernel: Kernel | str, size: int | Size = 4096, gpu: str = DEFAULT_GPU)
         record = store.load(gpu)
     except UnknownNameError:
         return None
-    found = current(record, Tuned, k, (size, size, size) if isinstance(size, int) else size)
+    found = current_entry(record, Tuned, k, (size, size, size) if isinstance(size, int) else size)
     return found if found and found.default == dict(k.params) else None
 
 
@@ -265,7 +274,7 @@ def everywhere(dtype: str = "float32", gpu: str = DEFAULT_GPU) -> Everywhere | N
     complete.
     """
     try:
-        return picking.everywhere(store.load(gpu), dtype)
+        return shape_sets.everywhere(store.load(gpu), dtype)
     except UnknownNameError:
         return None
 
@@ -292,7 +301,7 @@ def ladder_notes(rows: Sequence[Mapping[str, Any]], size: Size, gpu: str) -> lis
     for row in rows:
         best = tuned(row["kernel"], size, gpu) if row["kernel"] in catalog else None
         if best:
-            lines.append(f"tuned: {row['kernel']}: {describe(best)}")
+            lines.append(f"tuned: {row['kernel']}: {describe_tile(best)}")
     overall = (ragged(name, gpu) for name, k in catalog.items() if k.candidates)
     lines += [f"tile chosen by shape: {found}" for found in overall if found]
     return [*lines, f"recorded GPUs: {', '.join(store.known_gpus())}"]

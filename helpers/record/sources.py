@@ -16,20 +16,19 @@ from typing import Any, Generic, Protocol, TypeVar
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog, find
 from helpers.record import protocol, store
-from helpers.record.campaign import commit, gpu_facts, stamp
+from helpers.record.entries import Overlapped, Point, Skipped
 from helpers.record.gpu import BASELINES, Session
 from helpers.record.measurement import Measurement, gap, row_of
+from helpers.record.points import point
+from helpers.record.provenance import commit, gpu_facts, stamp
 from helpers.record.reading import outdated, rung
-from helpers.record.sections import overlapping
-from helpers.record.sections.overlapping import Overlapped
-from helpers.record.sections.timing import Point, Skipped, point
-from helpers.record.steps import names
+from helpers.record.selection import DEFAULT_GPU, Rows, Wanted, listing, names, size_of, wanted_of
 from helpers.record.store import Record, Size, shape
 from helpers.record.telemetry import Telemetry
-from helpers.record.wanted import DEFAULT_GPU, Rows, Wanted, listing, size_of, wanted_of
 from nogpu import device
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownNameError
 from nogpu.toolchain import runs
+from tools.recorder.sections import overlaps as overlapping
 
 E = TypeVar("E", Point, Overlapped)
 Cell = tuple[str, tuple[tuple[str, int], ...], Size]

@@ -65,16 +65,6 @@ def of_plan(p: Geometry, what: str, *, cubin: bytes = b"", cold: bool = False) -
     return Contender(what, k.dtype, k.out_dtype, precision, prepare, cold=p if cold else None)
 
 
-def of_build(p: Geometry, source: str, options: tuple[str, ...], what: str) -> Contender:
-    """A kernel compiled from other source or with other options. Its shared memory is static."""
-
-    def prepare(session: Session, problem: Problem, C: Any) -> Operation:
-        return session.build_operation(p, source, options, problem.A, problem.B, C)
-
-    k = p.kernel
-    return Contender(what, k.dtype, k.out_dtype, PRECISION[k.dtype], prepare)
-
-
 def of_library(
     name: str, what: str, *, out_dtype: str = "float32", judged: bool = False
 ) -> Contender:

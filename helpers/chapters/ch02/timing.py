@@ -12,9 +12,9 @@ from helpers.ladder import hopper
 from helpers.ladder.kernel import ITEM_BYTES
 from helpers.ladder.rungs import catalog
 from helpers.record import Measurement, launches, load, measure, published
-from helpers.record.sections.asking import CASES
 from nogpu import device
 from nogpu.errors import DataError
+from tools.recorder.sections.launch_costs import CASES
 
 NAMES = ("naive", "coalesced", "tiled_32")
 SIZES = [512, 1024, 2048, 4096]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -17,60 +16,28 @@ import numpy as np
 from helpers.ladder import launch, numbers, rungs
 from helpers.ladder.kernel import Kernel, cdiv, geometry
 from helpers.ladder.rungs import catalog, find
-from helpers.record import protocol, sanitizer
+from helpers.record import protocol
+from helpers.record.entries import Shaped
 from helpers.record.gpu import Problem, Session
-from helpers.record.sanitizer import Task, Verdict
-from helpers.record.sections.watching import START_SECONDS, Controlled, last_line
-from helpers.record.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
 from helpers.record.store import (
-    KINDS,
-    Entry,
-    Key,
-    Listed,
-    MaybeText,
-    MaybeZero,
-    Note,
-    Params,
     Size,
-    Tally,
-    Text,
 )
 from nogpu.errors import ConfigError
+from tools.recorder import sanitizer
+from tools.recorder.sanitizer import Task, Verdict
+from tools.recorder.sections.sanitized import START_SECONDS, last_line
+from tools.recorder.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
 
 LIMIT = 180.0
 """Seconds from its first launch after which one process counts as endless; CuPy compiles what
 compares the shapes when it is first used."""
+
+
 COUNT = 120
+
+
 SEED = 2026
 
-
-@dataclass(frozen=True)
-class Shaped(Entry):
-    """A kernel over many shapes, with operands aligned, and beginning one element into their
-    memory.
-
-    worst: the largest error over its bound, null where an element was never written. wrong:
-    elements; wrong_at: shapes. largest: of the shapes. shifted: which operands are, then.
-    """
-
-    kernel: Key[Text]
-    params: Params
-    state: Text
-    seed: Tally
-    shapes: Tally
-    largest: Listed
-    worst: MaybeZero
-    wrong: Tally
-    wrong_at: Listed
-    shifted: Text
-    shifted_shapes: Tally
-    shifted_worst: MaybeZero
-    shifted_wrong: Tally
-    source: MaybeText
-    recorded: Note
-
-
-KINDS["shapes"] = {"controls": Controlled, "rows": Shaped}
 
 # -- in a process of its own -----------------------------------------------------------------------
 

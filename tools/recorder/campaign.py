@@ -8,24 +8,20 @@ stopped.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import catalog
-from helpers.record import sections, store
-from helpers.record.gpu import BASELINES, Session
+from helpers.record import store
+from helpers.record.gpu import BASELINES
 from helpers.record.protocol import PROTOCOL
-from helpers.record.steps import Budget, Done, Job, Outcome, Request, Section, Step
+from helpers.record.provenance import commit, gpu_facts, slug, stamp
 from helpers.record.store import Record
-from helpers.record.telemetry import number, query
 from nogpu import device, toolchain
 from nogpu.errors import (
     ConfigError,
@@ -35,41 +31,9 @@ from nogpu.errors import (
     UnknownKernelError,
     near_matches,
 )
-
-# -- where a number comes from ---------------------------------------------------------------------
-
-
-def commit(given: str | None = None) -> str:
-    """The commit that is measured: as given, TILE_COMMIT, or git's; "unknown" where none says."""
-    told = given or os.environ.get("TILE_COMMIT")
-    if told:
-        return told
-
-    def git(*line: str) -> str:
-        command = ["git", "-C", str(ROOT), *line]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    try:
-        head = git("rev-parse", "--short=12", "HEAD")
-        dirty = git("status", "--porcelain", "--untracked-files=no")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return head + ("-dirty" if dirty else "")
-
-
-def stamp(versions: Mapping[str, str | None], commit_id: str) -> dict[str, str | None]:
-    """Where a number comes from: date (UTC), commit and versions."""
-    return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit_id, **versions}
-
-
-# -- the GPU and its file --------------------------------------------------------------------------
-
-
-def slug(name: str) -> str:
-    """A file name for a GPU that is not in the table: "NVIDIA RTX A6000" -> "rtx_a6000"."""
-    words = re.findall(r"[a-z0-9]+", name.lower().replace("nvidia", "").replace("geforce", ""))
-    return "_".join(words) or "gpu"
+from tools.recorder import sections
+from tools.recorder.session import RecordingSession
+from tools.recorder.steps import Budget, Done, Job, Outcome, Request, Section, Step
 
 
 def gpu_key(live: device.LiveGpu, given: str | None) -> str:
@@ -92,23 +56,6 @@ def check_names(wanted: Sequence[str]) -> None:
     for name in wanted:
         if name not in known:
             raise UnknownKernelError(f"no kernel is called {name!r}. {near_matches(name, known)}")
-
-
-def gpu_facts(session: Session) -> dict[str, Any]:
-    """What the file says about its GPU."""
-    live = session.gpu
-    limit = query("power.limit", session.bus_id)
-    return {
-        "name": live.name,
-        "arch": live.arch,
-        "sms": live.sms,
-        "max_clock_mhz": session.boost_mhz(),
-        "memory_bytes": live.memory_bytes,
-        "l2_bytes": live.l2_bytes,
-        "power_limit_w": number(limit[0]) if limit else None,
-        "bandwidth_gbs": live.bandwidth_gbs,
-        "fp32_peak_gflops": session.peak_gflops("fp32"),
-    }
 
 
 def require_gpu() -> device.LiveGpu:
@@ -150,7 +97,7 @@ def run(
     check_names([*request.kernels, *request.skip_above])
     budget = Budget(time.monotonic() if started is None else started, request.seconds)
     path, found = _measurements(request, key)  # a damaged file is told before the GPU is opened
-    session = Session()
+    session = RecordingSession()
     measured = _of_this_gpu(found, path, session) if path else None
     chosen = _chosen(request, measured)
     note: dict[str, Any] = stamp(session.versions(), commit(request.commit))
@@ -194,7 +141,7 @@ def _chosen(request: Request, measured: Record | None) -> list[Section]:
     return [section for name, section in sections.ALL.items() if name in wanted]
 
 
-def _of_this_gpu(found: Record | None, path: Path, session: Session) -> Record:
+def _of_this_gpu(found: Record | None, path: Path, session: RecordingSession) -> Record:
     """The record with the facts of the GPU at hand, or an empty one.
 
     Raises ConfigError for another's.

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from helpers.ladder.kernel import ROOT, geometry
 from helpers.ladder.rungs import find
+from helpers.record.entries import WAITS
 from nogpu.errors import DataError, ToolchainError
 
 METRICS: Mapping[str, str] = MappingProxyType(
@@ -43,6 +44,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
 Instructions are warp instructions; occupancy is the achieved one.
 """
 
+
 OPTIONAL: Mapping[str, str] = MappingProxyType(
     {
         "ffma_thread_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
@@ -57,6 +59,7 @@ OPTIONAL: Mapping[str, str] = MappingProxyType(
 """Counters that some GPUs or versions of ncu lack: the run is repeated without them if ncu refuses.
 """
 
+
 ISSUE: Mapping[str, str] = MappingProxyType(
     {
         "issue_percent": "smsp__issue_active.avg.pct_of_peak_sustained_active",
@@ -64,13 +67,8 @@ ISSUE: Mapping[str, str] = MappingProxyType(
     }
 )
 """Clocks in which a scheduler issues (percent), and the warps that it holds, while its SM works."""
-WAITS = (
-    "long_scoreboard", "short_scoreboard", "barrier", "mio_throttle", "lg_throttle",
-    "math_pipe_throttle", "wait", "not_selected", "dispatch_stall", "no_instruction", "membar",
-    "branch_resolving", "imc_miss", "drain", "gmma",
-)  # fmt: skip
-"""What a warp that does not issue waits for, by ncu's names (Nsight Compute, Profiling Guide, "Warp
-Stall Reasons"); gmma is Hopper's."""
+
+
 STALLS: Mapping[str, str] = MappingProxyType(
     {name: f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio" for name in WAITS}
     | {
@@ -94,6 +92,8 @@ class Counters:
 
 
 TRAFFIC = Counters(METRICS, OPTIONAL)
+
+
 WAITING = Counters(ISSUE, STALLS)
 
 
@@ -129,7 +129,7 @@ def command(jobs: Sequence[Job], job_file: Path, metrics: Sequence[str], tool: s
         "base",
         sys.executable,
         "-m",
-        "helpers.record.one",
+        "tools.recorder.launcher",
         str(job_file),
     ]
 

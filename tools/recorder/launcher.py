@@ -1,12 +1,12 @@
 """Launch what a file asks for on the GPU: the program that ncu and compute-sanitizer watch.
 
-python -m helpers.record.one JOBS.json
+python -m tools.recorder.launcher JOBS.json
 
 The file holds a list of launches {kernel, M, N, K, params}, or an object: {"jobs": the same list,
 "limit": seconds from the first launch after which this process says {"late"} and ends}. A launch
 may name its compiled kernel ("cubin", a file), and ask with "check" that C is compared with
 float64; one line "@ {...}" says how it went. A job {kernel, shapes, ...} instead is a test of many
-shapes (helpers.record.sections.shaping.check_shapes).
+shapes (tools.recorder.sections.shapes.check_shapes).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from helpers.ladder.kernel import Geometry, geometry
 from helpers.ladder.launch import cuda_launch
 from helpers.ladder.numbers import STORAGE, operands, poison, wrong_elements
 from helpers.ladder.rungs import find
-from helpers.record.sections.shaping import check_shapes
+from tools.recorder.sections.shapes import check_shapes
 
 
 def matrix(values: np.ndarray, padded: bool, dtype: str) -> tuple[Any, Any]:

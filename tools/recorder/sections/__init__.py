@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 
-from helpers.record.steps import Section
+from tools.recorder.steps import Section
 
 _FOUND = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
 ALL: Mapping[str, Section] = {

@@ -7,31 +7,41 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from helpers.ladder import hopper, launch
 from helpers.ladder.kernel import KERNELS
+from helpers.record.entries import Supplied
+from helpers.record.gpu import Session
 from helpers.record.protocol import ImplausibleError
-from helpers.record.steps import Job, Section, Step
-from helpers.record.store import Count, Entry, Key, Note, Positive, Tally, Text
 from nogpu import disk, toolchain
 from nogpu.text import read_source
-
-if TYPE_CHECKING:
-    from helpers.record.gpu import Session
+from tools.recorder.steps import Job, Section, Step
 
 SOURCE = KERNELS / "probes" / "l2.cu"
+
+
 CHUNK, PART = 32 * 1024, 128 * 1024
 """Bytes that a block asks for at a time, and of the buffer for each block: as in the source."""
+
+
 COLUMNS = 1024
 """Of the matrix of 2-byte elements that the boxes lie in: 64 rows of it are a PART."""
+
+
 RING = 6 * CHUNK + 1024
 """Bytes of shared memory for the copies under way, and to begin at a multiple of 1024."""
+
+
 CHUNKS = 1536
 """Of a block in a launch: 48 MB, about half a millisecond and more."""
+
+
 LAUNCHES = 7
+
+
 SKEWS = (1, 4, 16)
 """Chunks by which neighbours are apart, besides none."""
 
@@ -53,28 +63,6 @@ WAYS = (
     Way("TMA boxes", "l2_boxes"),
     Way("multicast", "l2_boxes", cluster=2),
 )
-
-
-@dataclass(frozen=True)
-class Supplied(Entry, section="l2"):
-    """One launch of a block an SM, in which `sharing` neighbours take in the same bytes.
-
-    way: "loads" past L1, "bulk copies", "TMA boxes" or "multicast" (boxes for two SMs at once).
-    skew: bytes by which neighbours are apart on their way through them. bytes: of the whole buffer,
-    which lies in L2. gbs: what arrives at all SMs in GB/s, by events. per_clock: bytes that arrive
-    at an SM in a clock of its own, the median of the blocks. Of so many `runs`, the fastest.
-    """
-
-    way: Key[Text]
-    sharing: Key[Count]
-    skew: Key[Tally]
-    bytes: Count
-    gbs: Positive
-    per_clock: Positive
-    ms: Positive
-    runs: Count
-    source: Text
-    recorded: Note
 
 
 def fingerprint() -> str:

@@ -7,9 +7,7 @@ a few that are long or thin, the same in every record.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -18,73 +16,18 @@ from helpers.ladder.kernel import Geometry
 from helpers.ladder.launch import facts
 from helpers.ladder.rungs import find
 from helpers.record import protocol
-from helpers.record.sections.confirming import ragged_shapes
-from helpers.record.steps import Done, Job, Section, Step
+from helpers.record.entries import Picked
+from helpers.record.shape_sets import NAMED_SHAPES, drawn_shapes
 from helpers.record.store import (
-    Count,
-    Entry,
-    Key,
-    Maybe,
-    MaybeText,
-    Note,
-    NotNegative,
-    Params,
-    Positive,
     Record,
-    Size,
-    Tally,
-    Text,
     named,
     shape,
 )
 from helpers.record.trials import enter, of_plan, yardstick
 from nogpu.errors import ConfigError, DtypeError
+from tools.recorder.steps import Done, Job, Section, Step
 
-SEED, COUNT, EDGES = 1511, 40, (1, 8192)
-"""The published set: log-uniform edges. Nothing was fitted to it."""
-NAMED: Mapping[str, tuple[Size, ...]] = {
-    "float32": ((1024, 1024, 16384), (1, 4096, 4096), (16, 4096, 4096), (4096, 1, 4096)),
-    "bfloat16": ((1024, 1024, 16384), (128, 8192, 4096), (512, 4096, 4096), (16, 4096, 4096)),
-}
-"""Long and thin shapes for each type, with the seed 0."""
 EFFORT = protocol.RECORD
-
-
-@dataclass(frozen=True)
-class Picked(Entry, section="auto"):
-    """A launch that was picked for a shape, beside cuBLAS. seed: of the shape; 0: a named one.
-
-    predicted: microseconds by the formula that picked it. ratio: cuBLAS's time over its own, pair
-    by pair.
-    """
-
-    dtype: Key[Text]
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
-    seed: Tally
-    kernel: Text
-    params: Params
-    predicted: Positive
-    ms: Positive
-    q1: Positive
-    q3: Positive
-    gflops: Positive
-    pairs: Count
-    cublas_ratio: Maybe
-    ratio_q1: Maybe
-    ratio_q3: Maybe
-    max_error: NotNegative
-    error_over_tolerance: NotNegative
-    checked: Text
-    source: MaybeText
-    recorded: Note
-
-
-def drawn(dtype: str) -> list[tuple[int, Size]]:
-    """The shapes of a type, each with its seed: the named ones first."""
-    ragged = ragged_shapes(SEED, COUNT, EDGES)
-    return [(0, size) for size in NAMED[dtype]] + [(SEED, size) for size in ragged]
 
 
 def picked(job: Job, p: Geometry, seed: int, rng: np.random.Generator) -> Picked:
@@ -120,7 +63,7 @@ def current(record: Record, p: Geometry) -> Picked | None:
 def _types(job: Job) -> list[str]:
     """Types that some kernel of the catalog takes on this GPU."""
     able = []
-    for dtype in NAMED:
+    for dtype in NAMED_SHAPES:
         try:
             choosing.contenders(dtype, facts())
         except (ConfigError, DtypeError):
@@ -131,7 +74,7 @@ def _types(job: Job) -> list[str]:
 
 def _lacking(job: Job) -> Iterator[Step]:
     rng = np.random.default_rng()
-    todo = [(dtype, seed, size) for dtype in _types(job) for seed, size in drawn(dtype)]
+    todo = [(dtype, seed, size) for dtype in _types(job) for seed, size in drawn_shapes(dtype)]
     for number, (dtype, seed, size) in enumerate(todo):
         p = choosing.best(dtype, *size, facts())
         what = f"{dtype} at {shape(size)}"
@@ -163,45 +106,3 @@ SECTIONS = (
         Picked, _lacking, option="the best kernel by shape, FP32 and BF16, beside cuBLAS", rank=63
     ),
 )
-
-
-@dataclass(frozen=True)
-class Everywhere:
-    """The picks over the drawn set of a type. share: geometric mean of the ratios to cuBLAS; worst:
-    the lowest.
-
-    named: the entries of the long and thin shapes. off: the root of the mean square of ln(measured
-    / predicted).
-    """
-
-    dtype: str
-    entries: tuple[Picked, ...]
-    named: tuple[Picked, ...]
-    share: float
-    worst: Picked
-    off: float
-
-
-def everywhere(record: Record, dtype: str) -> Everywhere | None:
-    """What a record says of a type; None unless every shape is there, measured with today's
-    kernels.
-    """
-    held = {(e.m, e.n, e.k): e for e in record.of(Picked) if e.dtype == dtype}
-    entries = []
-    for seed, size in drawn(dtype):
-        e = held.get(size)
-        if e is None or e.cublas_ratio is None or e.source != rungs.fingerprint(e.kernel):
-            return None
-        entries.append((seed, e))
-    ragged = [e for seed, e in entries if seed]
-    logs = [math.log(e.cublas_ratio or math.nan) for e in ragged]
-    off = np.sqrt(np.mean([math.log(1e3 * e.ms / e.predicted) ** 2 for e in ragged]))
-    worst = min(ragged, key=lambda e: e.cublas_ratio or math.inf)
-    return Everywhere(
-        dtype,
-        tuple(ragged),
-        tuple(e for seed, e in entries if not seed),
-        math.exp(sum(logs) / len(logs)),
-        worst,
-        float(off),
-    )

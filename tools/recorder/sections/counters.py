@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog
-from helpers.record import ncu
-from helpers.record.steps import Job, Section, Step, names, takes
-from helpers.record.store import Launch, MaybeText, Note, Size, Values, named
+from helpers.record.entries import Counted, Stalled
+from helpers.record.selection import names
+from helpers.record.store import Size, named
+from tools.recorder import ncu
+from tools.recorder.steps import Job, Section, Step, takes
 
 SHAPES: tuple[Size, ...] = (
     (64, 64, 64), (128, 128, 64), (96, 160, 64), (160, 96, 32),
@@ -22,33 +23,27 @@ SHAPES: tuple[Size, ...] = (
 )  # fmt: skip
 """Small shapes to hold against the emulator, whose counts are exact: whole tiles of 32, then ragged
 ones; and one that fills the GPU."""
+
+
 ENGINE_SHAPES: tuple[Size, ...] = (
     (256, 512, 128), (512, 512, 256), (200, 312, 136), (300, 520, 450), (1024, 1024, 1024),
 )  # fmt: skip
 """The same for kernels with tensor maps, whose tiles are larger: whole tiles, ragged ones, a GPU's
 worth.
 """
+
+
 STALL_SHAPE: Size = (4096, 4096, 4096)
 """Where warps are asked what they wait for: the size that the ladder compares."""
+
+
 BATCH = 24
 """Launches that one process of ncu counts: what it has counted is on disk before the next begins.
 """
+
+
 HEADLINE = ("occupancy_percent", "issue_percent")
 """The counter of a set that a line on the screen tells."""
-
-
-@dataclass(frozen=True)
-class Counted(Launch, section="counters", required=True):
-    """One launch, and what ncu read of it: values by the names in `ncu.METRICS`."""
-
-    values: Values
-    source: MaybeText
-    recorded: Note
-
-
-@dataclass(frozen=True)
-class Stalled(Counted, section="stalls"):
-    """The same of what its warps wait for: values by the names in `ncu.ISSUE` and `ncu.STALLS`."""
 
 
 def _plain_first(job: Job) -> list[Kernel]:

@@ -35,14 +35,17 @@ from helpers.ladder.kernel import ROOT
 from nogpu import toolchain
 from nogpu.errors import DataError, TileError, ToolchainError
 
-CHECKS = ("memcheck", "racecheck", "synccheck", "initcheck")
-"""The tools of compute-sanitizer, by the names that it gives them."""
-PROGRAM: tuple[str, ...] = (sys.executable, "-m", "helpers.record.one")
+PROGRAM: tuple[str, ...] = (sys.executable, "-m", "tools.recorder.launcher")
 """What launches the kernels of a job file."""
+
+
 PORTS = 64
 """Ports that one run may try for the talk between the tool and the program."""
+
+
 STARTUP = 60.0
 """Seconds that a program may take to reach its first launch, and to end after its last."""
+
 
 _OPTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "": (
@@ -112,10 +115,14 @@ def command(tool: str, check: str, job_file: Path, slot: int = 0) -> list[str]:
 # -- reading a log ---------------------------------------------------------------------------------
 
 _ERRORS = re.compile(r"^=+ ERROR SUMMARY: (\d+) errors?\s*$", re.MULTILINE)
+
+
 _RACES = re.compile(
     r"^=+ RACECHECK SUMMARY: (\d+) hazards? displayed \((\d+) errors?, (\d+) warnings?\)",
     re.MULTILINE,
 )
+
+
 _MESSAGE = re.compile(
     r"^=+ ((?:Invalid|Misaligned|Uninitialized|Barrier error|Deadlock detected|Host API (?:uninit|memory)"
     r"|(?:Error: |Warning: )?(?:Race reported|(?:\(Warp Level Programming\) )?Potential)"
@@ -123,11 +130,15 @@ _MESSAGE = re.compile(
     r"(?:\n=+ +(at [^\n]*))?",
     re.MULTILINE,
 )
+
+
 _BROKEN = re.compile(
     r"^=+ [^\n]*(Internal Sanitizer Error|[Dd]evice not supported|first instrumented API call"
     r"|No attachable process|[Uu]nable to find injection|Failed to (?:initialize|connect)|timed-out)",
     re.MULTILINE,
 )
+
+
 _FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")
 
 
@@ -219,7 +230,7 @@ def compile_all(
 class Task:
     """One process to run: launches, with a check of compute-sanitizer watching, or with none ("").
 
-    jobs: what helpers.record.one is told. what: for messages. row: the caller's note of what it is.
+    jobs: what tools.recorder.launcher is told. what: for messages. row: the caller's note of what it is.
     """
 
     what: str
@@ -248,7 +259,7 @@ class Verdict:
 
 
 def reported(text: str) -> list[dict[str, Any]]:
-    """The lines "@ {...}" that helpers.record.one prints, one a launch, among all other output."""
+    """The lines "@ {...}" that tools.recorder.launcher prints, one a launch, among all other output."""
     return [json.loads(line[2:]) for line in text.splitlines() if line.startswith("@ {")]
 
 

@@ -15,100 +15,38 @@ from typing import Any
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel, cdiv, defines
 from helpers.ladder.rungs import catalog
-from helpers.record import sanitizer
-from helpers.record.sanitizer import CHECKS, Source, Task, Verdict
-from helpers.record.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
+from helpers.record.entries import CHECKS, Controlled, Watched
+from helpers.record.evidence import believed
 from helpers.record.store import (
-    KINDS,
-    Count,
-    Entry,
-    Key,
-    MaybeTally,
-    MaybeText,
-    Note,
-    NotNegative,
-    Params,
     Record,
     Size,
-    Tally,
-    Text,
-    Words,
     named,
 )
 from nogpu.errors import ConfigError, DataError, ToolchainError
+from tools.recorder import sanitizer
+from tools.recorder.sanitizer import Source, Task, Verdict
+from tools.recorder.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
 
 WATCHED: Mapping[str, Size] = {"aligned": (256, 768, 384), "ragged": (197, 523, 397)}
 """Launches under compute-sanitizer: whole tiles of every kernel, several blocks and steps of k;
 neither.
 """
+
+
 FEW_SMS = {"SMS": 4}
 """For kernels that fill a number of SMs: so few that blocks take several tiles, and share some."""
+
+
 LIMIT = 60.0
 """Seconds from its first launch after which one process counts as endless."""
+
+
 WRITE_EVERY = 3.0
+
+
 START_SECONDS = 4.0
 """What starting Python, CuPy and the GPU under a tool takes, for estimates."""
 
-
-@dataclass(frozen=True)
-class Watched(Entry):
-    """A kernel at one shape of WATCHED under one check. first: its first report; wrong: elements of
-    C.
-    """
-
-    kernel: Key[Text]
-    params: Params
-    shape: Key[Text]
-    m: Count
-    n: Count
-    k: Count
-    check: Key[Text]
-    state: Text
-    errors: Tally
-    summary: Words
-    first: Words
-    wrong: MaybeTally
-    seconds: NotNegative
-    source: MaybeText
-    recorded: Note
-
-
-@dataclass(frozen=True)
-class Controlled(Entry):
-    """What a check said of a kernel with a known fault."""
-
-    check: Key[Text]
-    kernel: Text
-    why: Key[Text]
-    state: Text
-    errors: Tally
-    first: Words
-
-
-KINDS["sanitizer"] = {"controls": Controlled, "rows": Watched}
-
-
-@dataclass(frozen=True)
-class Mutated(Entry):
-    """A mutant of tools/mutants.py, or (fault "") its kernel without a fault, under one check, or
-    none (""), all its launches together.
-    """
-
-    name: Key[Text]
-    kernel: Text
-    fault: Words
-    check: Key[Words]
-    state: Text
-    errors: Tally
-    summary: Words
-    first: Words
-    wrong: Tally
-    seconds: NotNegative
-    source: MaybeText
-    recorded: Note
-
-
-KINDS["mutants_sanitizer"] = {"controls": Controlled, "rows": Mutated}
 
 # -- kernels with a known fault --------------------------------------------------------------------
 
@@ -133,6 +71,8 @@ class Control:
 
 
 _LEAVE = "if (row >= M || col >= N) return;\n    T sum = 0;"
+
+
 CONTROLS = (
     Control("memcheck", "naive", "row >= M || ", "", "rows of C not tested"),
     Control(
@@ -194,11 +134,6 @@ def watch_controls(
         first = v.first or ("" if v.errors else sanitizer.without_folders(v.log)[-1000:])
         rows.append(Controlled(**t.row, state=v.state, errors=v.errors, first=first))
     return sorted(rows, key=lambda r: (CHECKS.index(r.check), r.why))
-
-
-def believed(controls: Sequence[Controlled]) -> tuple[str, ...]:
-    """The checks that reported a kernel with a known fault, by the controls in a file."""
-    return tuple(c for c in CHECKS if any(r.check == c and r.errors for r in controls))
 
 
 def not_believed(controls: Sequence[Controlled]) -> dict[str, str]:

@@ -5,7 +5,6 @@ asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,8 +13,9 @@ from helpers.ladder import rungs
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import protocol
-from helpers.record.steps import Job, Section, Step
-from helpers.record.store import Count, Key, Launch, MaybeText, Note, Positive, Size, Text, shape
+from helpers.record.entries import Asked
+from helpers.record.store import Size, shape
+from tools.recorder.steps import Job, Section, Step
 
 CASES: tuple[tuple[str, Size], ...] = (
     ("vectorised", (512, 512, 512)),
@@ -25,28 +25,14 @@ CASES: tuple[tuple[str, Size], ...] = (
 """Small products, for which a launch weighs: plain, by tensor maps, and with rows that must be
 copied.
 """
+
+
 IN_FLIGHT = 100
 """Products queued before the host waits: with copies fewer than a stream's queue takes at once."""
+
+
 BATCHES = 20
 """So many times, after one that warms up."""
-
-
-@dataclass(frozen=True)
-class Asked(Launch, section="launches"):
-    """One product asked for in one way ("matmul", "run", "cupy", "bound", "graph"): microseconds of
-    the host.
-
-    us: the median of batches of launches that nobody waits for, but that matmul waits for its
-    result; launches: all of them. A graph holds several products, and its time is divided by them.
-    """
-
-    way: Key[Text]
-    us: Positive
-    q1: Positive
-    q3: Positive
-    launches: Count
-    source: MaybeText
-    recorded: Note
 
 
 def _ask(job: Job, what: str, name: str, size: Size) -> str:

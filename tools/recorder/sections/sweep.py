@@ -10,9 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,43 +19,28 @@ from helpers.ladder.kernel import geometry
 from helpers.ladder.model import merit
 from helpers.ladder.rungs import catalog
 from helpers.record import protocol, tiles
-from helpers.record.steps import MATRIX, Done, Job, Section, Step
-from helpers.record.store import Launch, Maybe, MaybeText, Note, Size, Tally, named
-from helpers.record.tiles import Built, chosen_kernels, legal_tiles, words
+from helpers.record.entries import Swept
+from helpers.record.gpu import Session
+from helpers.record.store import Size, named
+from helpers.record.tiles import legal_tiles, words
 from helpers.record.trials import Trial, of_plan, trial, yardstick
 from nogpu import device
 from nogpu.errors import TileError
-
-if TYPE_CHECKING:
-    from helpers.record.gpu import Session
+from tools.recorder.steps import MATRIX, Done, Job, Section, Step
+from tools.recorder.tile_builds import Built, chosen_kernels
 
 EFFORT = protocol.Effort(
     pairs=5, max_pairs=15, seconds=0.04, warm_ms=12.0, slow_ms=40.0, slow_pairs=3
 )
 """What one tile may take: there are hundreds. The best are told apart by more than its spread."""
+
+
 REPEAT = 0.05
 """What a tile falls back in the order for each tile before it that has the same merit."""
+
+
 compilers: Callable[[int], Executor] = tiles.pool
 """What compiles the tiles, so many at a time."""
-
-
-@dataclass(frozen=True)
-class Swept(Launch, section="sweep"):
-    """One tile of a kernel: its time, or the reason why it has none, and what it takes of an SM."""
-
-    ms: Maybe
-    q1: Maybe
-    q3: Maybe
-    gflops: Maybe
-    pairs: Maybe
-    cublas_ratio: Maybe
-    registers: Tally
-    spill_bytes: Tally
-    shared_bytes: Tally
-    blocks_per_sm: Tally
-    reason: MaybeText
-    source: MaybeText
-    recorded: Note
 
 
 def order(
@@ -209,6 +192,7 @@ def _measure(
 
 
 SECTIONS = (Section(Swept, lacking, rank=60, write_every=5.0),)
+
 
 # -- the best of them ------------------------------------------------------------------------------
 
