@@ -23,6 +23,7 @@ from helpers.record.store import (
     NotNegative,
     Params,
     Positive,
+    Size,
     Tally,
     Text,
     Timeline,
@@ -148,6 +149,16 @@ class LeftOut(Entry, section="left_out"):
     share_q3: Positive
     source: MaybeText
     recorded: Note
+
+
+LAUNCH_CASES: tuple[tuple[str, Size], ...] = (
+    ("vectorised", (512, 512, 512)),
+    ("hopper_5", (512, 512, 512)),
+    ("hopper_5", (509, 509, 509)),
+)
+"""Small products, for which a launch weighs: plain, by tensor maps, and with rows that must be
+copied.
+"""
 
 
 @dataclass(frozen=True)

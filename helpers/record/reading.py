@@ -117,7 +117,7 @@ def counters(
     """Recorded hardware counters (ncu) of kernels with their default tiles: one dict a launch.
 
     size: one recorded shape; None: the largest that is recorded of each kernel. Keys kernel, m, n,
-    k, those of `helpers.record.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
+    k, those of `tools.recorder.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
     wavefronts a request. Raises UnknownNameError for gpu, DataError listing what was counted.
     """
     record, rows = store.load(gpu), []
@@ -144,7 +144,7 @@ def stalls(
     or recorded of other code, left out.
 
     Keys kernel, m, n, k; issue_percent, the clocks in which a scheduler issues, and warps, how many
-    it holds; and waits, the percent of a warp's time by `helpers.record.ncu.WAITS`, and "issues".
+    it holds; and waits, the percent of a warp's time by `entries.WAITS`, and "issues".
     ncu counts waiting warps in the clocks that issue; all of them together hold warps / issue
     clocks. eligible, tensor_percent, fma_percent and shared_percent stand there where the GPU
     counts them. Raises UnknownNameError for gpu.

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog, find
-from helpers.record import protocol, store
+from helpers.record import overlapping, protocol, store
 from helpers.record.entries import Overlapped, Point, Skipped
 from helpers.record.gpu import BASELINES, Session
 from helpers.record.measurement import Measurement, gap, row_of
@@ -28,7 +28,6 @@ from helpers.record.telemetry import Telemetry
 from nogpu import device
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownNameError
 from nogpu.toolchain import runs
-from tools.recorder.sections import overlaps as overlapping
 
 E = TypeVar("E", Point, Overlapped)
 Cell = tuple[str, tuple[tuple[str, int], ...], Size]

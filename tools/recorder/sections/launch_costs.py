@@ -13,19 +13,9 @@ from helpers.ladder import rungs
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import protocol
-from helpers.record.entries import Asked
+from helpers.record.entries import LAUNCH_CASES, Asked
 from helpers.record.store import Size, shape
 from tools.recorder.steps import Job, Section, Step
-
-CASES: tuple[tuple[str, Size], ...] = (
-    ("vectorised", (512, 512, 512)),
-    ("hopper_5", (512, 512, 512)),
-    ("hopper_5", (509, 509, 509)),
-)
-"""Small products, for which a launch weighs: plain, by tensor maps, and with rows that must be
-copied.
-"""
-
 
 IN_FLIGHT = 100
 """Products queued before the host waits: with copies fewer than a stream's queue takes at once."""
@@ -59,7 +49,7 @@ def _ask(job: Job, what: str, name: str, size: Size) -> str:
 def lacking(job: Job) -> Iterator[Step]:
     """A step for each case that this GPU can run and that is not there, or of other code."""
     wanted = job.request.kernels
-    for name, size in CASES:
+    for name, size in LAUNCH_CASES:
         k = catalog[name]
         if not job.runs(k) or (wanted and name not in wanted):
             continue

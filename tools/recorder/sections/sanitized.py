@@ -171,7 +171,7 @@ def watched_shapes(k: Kernel) -> dict[str, Size]:
 def launched(
     kernel: str, size: Size, params: Mapping[str, int], cubin: Path, check: str
 ) -> dict[str, Any]:
-    """One launch for helpers.record.one.
+    """One launch for tools.recorder.launcher.
 
     Under initcheck C stays unwritten, and nobody reads it back.
     """

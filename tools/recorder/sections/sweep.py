@@ -18,7 +18,7 @@ from helpers.ladder import rungs
 from helpers.ladder.kernel import geometry
 from helpers.ladder.model import merit
 from helpers.ladder.rungs import catalog
-from helpers.record import protocol, tiles
+from helpers.record import protocol
 from helpers.record.entries import Swept
 from helpers.record.gpu import Session
 from helpers.record.store import Size, named
@@ -26,6 +26,7 @@ from helpers.record.tiles import legal_tiles, words
 from helpers.record.trials import Trial, of_plan, trial, yardstick
 from nogpu import device
 from nogpu.errors import TileError
+from tools.recorder import tile_builds
 from tools.recorder.steps import MATRIX, Done, Job, Section, Step
 from tools.recorder.tile_builds import Built, chosen_kernels
 
@@ -39,7 +40,7 @@ REPEAT = 0.05
 """What a tile falls back in the order for each tile before it that has the same merit."""
 
 
-compilers: Callable[[int], Executor] = tiles.pool
+compilers: Callable[[int], Executor] = tile_builds.pool
 """What compiles the tiles, so many at a time."""
 
 
@@ -114,7 +115,7 @@ def _todo(job: Job, chosen: Sequence[str], size: Size) -> list[tuple[str, dict[s
 def lacking(job: Job) -> Iterator[Step]:
     """A step for each tile; when there is no time for one, none follows."""
     chosen, (size, *_) = chosen_kernels(job.request.kernels), job.wanted((MATRIX,))
-    jobs, count = _todo(job, chosen, size), tiles.workers(job.request.workers)
+    jobs, count = _todo(job, chosen, size), tile_builds.workers(job.request.workers)
     job.say(
         f"{len(jobs)} tiles of {', '.join(chosen)} to compile and time, {job.outcome.present} there "
         f"already; {count} compiling processes"
@@ -122,7 +123,7 @@ def lacking(job: Job) -> Iterator[Step]:
     rng, began = np.random.default_rng(), time.monotonic()
     with compilers(count) as executor:
         job.session.warm_up()
-        ahead = tiles.ahead(jobs, job.session.gpu.arch, size, executor, 6 * count)
+        ahead = tile_builds.ahead(jobs, job.session.gpu.arch, size, executor, 6 * count)
         try:
             for done, (name, tile, built) in enumerate(ahead):
                 each = (time.monotonic() - began) / max(1, done)

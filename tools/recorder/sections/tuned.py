@@ -42,6 +42,7 @@ from helpers.record.store import (
 )
 from helpers.record.trials import enter, of_plan, yardstick
 from nogpu.errors import ConfigError
+from tools.recorder import tile_builds
 from tools.recorder.sections.sweep import timed
 from tools.recorder.steps import MATRIX, Done, Job, Section, Step
 
@@ -81,7 +82,7 @@ def confirm(
     with session.faults(f"{k.name} at {shape(size)}"):
         for i, p in enumerate(plans):
             what = f"{k.name} with {tiles.words(p.params)} at {shape(size)}"
-            cubin = tiles.build(k.name, dict(p.params), session.gpu.arch, size).cubin
+            cubin = tile_builds.build(k.name, dict(p.params), session.gpu.arch, size).cubin
             contenders[str(i)] = of_plan(p, what, cubin=cubin)
         others = [name for name in contenders if name != "0"]
         beside = yardstick(session, plans[0], f"{k.name} at {shape(size)}")
