@@ -21,7 +21,16 @@ from helpers import draw as plots
 from helpers.ladder.rungs import catalog
 from helpers.page import explorers, format_glued, provenance
 from helpers.page.explorers import points as explored
-from helpers.record import Measurement, known_gpus, load, measure, protocol, sources, store
+from helpers.record import (
+    Measurement,
+    known_gpus,
+    load,
+    measure,
+    protocol,
+    sources,
+    stamps,
+    store,
+)
 from helpers.record.adding import add_record
 from helpers.record.telemetry import Reading
 from nogpu import device, disk
@@ -31,7 +40,6 @@ from tests.common import ROOT
 from tests.test_measure import H200, QUICK, FakeBench, FakeSession
 from tests.test_measure import gpu as pretend_gpu
 from tools import reading
-from tools.recorder import campaign as recording
 
 gpu = pretend_gpu
 BOOK = store.FOLDER
@@ -112,7 +120,7 @@ def at_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Card]]:
         monkeypatch.setattr(sources, "_session", lambda: session)
         monkeypatch.setattr(sources, "Telemetry", Clock)
         monkeypatch.setattr(sources, "device", SimpleNamespace(current=lambda: session.gpu))
-        monkeypatch.setattr(recording, "query", lambda *_: None)
+        monkeypatch.setattr(stamps, "query", lambda *_: None)
         monkeypatch.setattr(protocol, "LIVE", QUICK)
         return session
 

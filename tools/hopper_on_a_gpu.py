@@ -28,6 +28,7 @@ import numpy as np
 from helpers.ladder import launch, numbers
 from helpers.ladder.kernel import Geometry
 from helpers.ladder.rungs import catalog, fingerprint
+from helpers.record import stamps
 from nogpu.disk import replace_file
 from nogpu.errors import EmulationError, TileError
 from tools.recorder import campaign
@@ -131,7 +132,7 @@ def run(
     """Compare and write the record; its rows. Raises NoGPUError where there is none."""
     campaign.require_gpu()
     session = campaign.RecordingSession()
-    stamp = campaign.stamp(session.versions(), campaign.commit(commit))
+    stamp = stamps.stamp(session.versions(), stamps.commit(commit))
     todo = [(name, shape) for name in kernels for shape in shapes]
     started = time.monotonic()
     pool = ProcessPoolExecutor(

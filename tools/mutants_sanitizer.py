@@ -24,7 +24,7 @@ from typing import Any
 from helpers.ladder.kernel import cdiv, geometry
 from helpers.ladder.rungs import catalog as kernels
 from helpers.ladder.rungs import fingerprint
-from helpers.record import evidence, store
+from helpers.record import evidence, stamps, store
 from helpers.record.entries import CHECKS, Mutated
 from helpers.record.store import Record, Size
 from nogpu.errors import TileError
@@ -158,7 +158,7 @@ def run(
     data = store.start_validation(out, KIND)
     known = {s.name: s.source for s in of}
     data.data["rows"] = [r for r in data.rows if known.get(r.name) == r.source]
-    stamp = campaign.stamp(session.versions(), campaign.commit(commit))
+    stamp = stamps.stamp(session.versions(), stamps.commit(commit))
     stamp |= {"gpu": session.gpu.name, "sanitizer": sanitizer.version(sanitizer.tool_path())}
     count, arch = sanitizer.workers(workers), session.gpu.arch
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from helpers.ladder import launch
+from helpers.record import stamps
 from nogpu import bfloat16, emulator, toolchain
 from nogpu.disk import replace_file
 from nogpu.emulator.machine.tensor import a_layout, c_layout
@@ -258,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         campaign.require_gpu()
         session = campaign.RecordingSession()
-        stamp = campaign.stamp(session.versions(), campaign.commit(options.commit))
+        stamp = stamps.stamp(session.versions(), stamps.commit(options.commit))
         told = {i.name: results(i, on_a_gpu) for i in INSTRUCTIONS}
     except TileError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -21,9 +21,9 @@ from helpers.record import protocol, store
 from helpers.record.entries import Point
 from helpers.record.gpu import BASELINES
 from helpers.record.protocol import PROTOCOL
-from helpers.record.provenance import slug
 from helpers.record.reading import outdated
 from helpers.record.selection import DEFAULT_GPU
+from helpers.record.stamps import slug
 from helpers.record.store import Entry, Record, shape
 from helpers.record.trials import PRECISION
 from nogpu import device

@@ -20,9 +20,9 @@ from helpers.record.entries import Overlapped, Point, Skipped
 from helpers.record.gpu import BASELINES, Session
 from helpers.record.measurement import Measurement, gap, row_of
 from helpers.record.points import point
-from helpers.record.provenance import commit, gpu_facts, stamp
 from helpers.record.reading import outdated, rung
 from helpers.record.selection import DEFAULT_GPU, Rows, Wanted, listing, names, size_of, wanted_of
+from helpers.record.stamps import commit, gpu_facts, stamp
 from helpers.record.store import Record, Size, shape
 from helpers.record.telemetry import Telemetry
 from nogpu import device

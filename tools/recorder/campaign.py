@@ -20,7 +20,7 @@ from helpers.ladder.rungs import catalog
 from helpers.record import store
 from helpers.record.gpu import BASELINES
 from helpers.record.protocol import PROTOCOL
-from helpers.record.provenance import commit, gpu_facts, slug, stamp
+from helpers.record.stamps import commit, gpu_facts, slug, stamp
 from helpers.record.store import Record
 from nogpu import device, toolchain
 from nogpu.errors import (

@@ -21,7 +21,7 @@ from helpers.record.host import (
     cpu_loops,
     cpu_name,
 )
-from helpers.record.provenance import stamp
+from helpers.record.stamps import stamp
 from nogpu.errors import (
     ConfigError,
     DataError,

@@ -14,8 +14,8 @@ from helpers.ladder.streams import (
     variant,
     variants,
 )
+from helpers.record import overlapping
 from helpers.record.entries import Overlapped
-from helpers.record.overlapping import EFFORT, KERNELS, entries
 from helpers.record.protocol import Effort
 from helpers.record.store import (
     Size,
@@ -26,7 +26,7 @@ from tools.recorder.steps import Step as Piece
 EDGES = (1024, 2048, 4096, 8192)
 
 
-def seconds(size: Size, count: int, effort: Effort = EFFORT) -> float:
+def seconds(size: Size, count: int, effort: Effort = overlapping.EFFORT) -> float:
     """Seconds that measuring `count` variants may take, at 10 GB/s of copies and 8 TFLOP/s."""
     M, N, K = size
     copies = 4 * (M * K + K * N + M * N) / 1e10
@@ -44,7 +44,7 @@ def _here(job: Job, name: str, n: int) -> list[Overlapped]:
 def _measure(job: Job, name: str, n: int) -> str:
     """All variants at one size; they take the place of what was there."""
     job.session.warm_up()
-    found = entries(job.session, catalog[name], (n, n, n), recorded=job.stamp)
+    found = overlapping.entries(job.session, catalog[name], (n, n, n), recorded=job.stamp)
     older = _here(job, name, n)
     kept = [e for e in job.record.of(Overlapped) if e not in older]
     job.record.data[Overlapped.section] = kept
@@ -60,7 +60,7 @@ def _measure(job: Job, name: str, n: int) -> str:
 
 def lacking(job: Job) -> Iterator[Piece]:
     """A step for each kernel and size of which a variant is not there, or of other code."""
-    for n, name in itertools.product(EDGES, KERNELS):
+    for n, name in itertools.product(EDGES, overlapping.KERNELS):
         chosen = variants(n, geometry(catalog[name], n, n, n).tile[0])
         held = _here(job, name, n)
         today = all(e.source == rungs.fingerprint(name) for e in held)

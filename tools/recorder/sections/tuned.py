@@ -24,17 +24,10 @@ from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel, geometry
 from helpers.ladder.launch import choose, facts
 from helpers.ladder.rungs import find
-from helpers.record import protocol, tiles
+from helpers.record import protocol, shape_sets, tiles
 from helpers.record.entries import Chosen, Swept, Tuned
 from helpers.record.gpu import Session
-from helpers.record.shape_sets import (
-    RAGGED_SEED,
-    C,
-    current_entry,
-    describe_tile,
-    ragged_result,
-    ragged_shapes,
-)
+from helpers.record.shape_sets import RAGGED_SEED, C, current_entry, describe_tile, ragged_result
 from helpers.record.store import (
     Size,
     named,
@@ -185,7 +178,7 @@ def _tuned(job: Job) -> Iterator[Step]:
 
 def _ragged(job: Job) -> Iterator[Step]:
     """Confirm the tile that `launch.choose` picks, shape by shape."""
-    k, rng, shapes = _kernel(job), np.random.default_rng(), ragged_shapes()
+    k, rng, shapes = _kernel(job), np.random.default_rng(), shape_sets.ragged_shapes()
     choose(k, *MATRIX)  # raises ConfigError for a kernel with one tile
     job.session.warm_up()
     started, more = time.monotonic(), {"seed": RAGGED_SEED}
