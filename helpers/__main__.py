@@ -135,15 +135,15 @@ def run_ladder(args: argparse.Namespace) -> int:
 # -- trace ---------------------------------------------------------------------------------------
 
 
-def parse_params(given: Sequence[str]) -> dict[str, int]:
+def parse_params(texts: Sequence[str]) -> dict[str, int]:
     """{"BM": 64} of ["BM=64"]."""
-    found = {}
-    for text in given:
+    params = {}
+    for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name or not value.isdigit():
             raise ConfigError(f"--param {text!r}: give a tile size as NAME=NUMBER, such as TILE=16")
-        found[name] = int(value)
-    return found
+        params[name] = int(value)
+    return params
 
 
 LINE_FIELDS = (
@@ -285,15 +285,15 @@ def run_cache(args: argparse.Namespace) -> int:
     if args.clear:
         print(f"{disk.clear()} entries thrown away from {disk.place()}")
         return 0
-    held = disk.contents()
+    contents = disk.contents()
     if args.json:
-        print_json({**vars(held), "folder": str(held.folder)})
+        print_json({**vars(contents), "folder": str(contents.folder)})
         return 0
-    programs = ", ".join(f"{count} {kind}" for kind, count in held.kinds.items()) or "none"
-    print(f"folder:    {held.folder}")
+    programs = ", ".join(f"{count} {kind}" for kind, count in contents.kinds.items()) or "none"
+    print(f"folder:    {contents.folder}")
     print(f"programs:  {programs}")
-    print(f"size:      {held.bytes / 1e6:.1f} of {held.most / 1e6:g} MB ({disk.LIMIT})")
-    if not held.used:
+    print(f"size:      {contents.bytes / 1e6:.1f} of {contents.most / 1e6:g} MB ({disk.LIMIT})")
+    if not contents.used:
         print(f"not used:  {disk.SWITCH}=0 is set, or the folder is not this user's alone")
     return 0
 

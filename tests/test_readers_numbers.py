@@ -263,11 +263,11 @@ def test_a_table_of_two_gpus_says_whose_each_row_is(at_hand: Any) -> None:
     at_hand()
     m = measure(MIXED, 1024)
     assert m.gpus == "Tesla T4 and NVIDIA H200"
-    assert m.whose("mma_turing", 1024) == {"taken on": "Tesla T4"}
-    assert m.whose("mma_pipelined", 1024) == {"taken on": "NVIDIA H200, recorded"}
+    assert m.taken_on("mma_turing", 1024) == {"taken on": "Tesla T4"}
+    assert m.taken_on("mma_pipelined", 1024) == {"taken on": "NVIDIA H200, recorded"}
     alone = measure("mma_turing", 1024)
-    assert alone.gpus == "Tesla T4" and alone.whose("mma_turing", 1024) == {}
-    assert measure(MIXED, 1024, gpu="h200").whose("mma_turing", 1024) == {}
+    assert alone.gpus == "Tesla T4" and alone.taken_on("mma_turing", 1024) == {}
+    assert measure(MIXED, 1024, gpu="h200").taken_on("mma_turing", 1024) == {}
 
 
 # -- a clock that nobody tells -----------------------------------------------------------------

@@ -24,7 +24,7 @@ from helpers.ladder import kernel as kernel_room
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import evidence, protocol, store
-from helpers.record.entries import CHECKS, Shaped, Watched
+from helpers.record.entries import CHECKS, SanitizerRun, ShapesRun
 from nogpu import bfloat16, device
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
 from tests import pretend_tools
@@ -186,7 +186,7 @@ def test_only_options_that_the_tool_offers_are_given(calls: Any) -> None:
 def test_a_help_that_lists_nothing_hides_no_option(
     calls: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sanitizer, "_said", lambda *_: "usage: see the manual")
+    monkeypatch.setattr(sanitizer, "_output_of", lambda *_: "usage: see the manual")
     sanitizer._offered.cache_clear()
     line = sanitizer.command(sanitizer.tool_path(), "memcheck", Path("jobs.json"))
     sanitizer._offered.cache_clear()
@@ -345,8 +345,8 @@ def held() -> store.Record:
     return store.read_validation(store.VALIDATION / "sanitizer.json", "sanitizer")
 
 
-def rows() -> list[Watched]:
-    found: list[Watched] = held().rows
+def rows() -> list[SanitizerRun]:
+    found: list[SanitizerRun] = held().rows
     return found
 
 
@@ -747,16 +747,16 @@ NOTE = dict.fromkeys(store.RECORDED) | {"gpu": "x"}
 
 
 def test_what_did_not_run_to_its_end_is_said() -> None:
-    def row(state: str, errors: int) -> Watched:
-        return Watched(
+    def row(state: str, errors: int) -> SanitizerRun:
+        return SanitizerRun(
             "naive", {}, "ragged", 1, 1, 1, "memcheck", state, errors, "", "", None, 0.0, "x", NOTE
         )
 
     ran = row("ran", 0)
-    assert evidence.said([ran, ran]) == 0
-    assert evidence.said([ran, row("ran", 4)]) == 4
-    assert evidence.said([ran, row("not finished", 0)]) == "0, not finished"
-    assert evidence.said([]) is None
+    assert evidence.error_count([ran, ran]) == 0
+    assert evidence.error_count([ran, row("ran", 4)]) == 4
+    assert evidence.error_count([ran, row("not finished", 0)]) == "0, not finished"
+    assert evidence.error_count([]) is None
 
 
 def test_damaged_records_are_refused(tmp_path: Path) -> None:
@@ -779,9 +779,9 @@ def test_damaged_records_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=why):
             store.read_validation(path, "sanitizer")
     with pytest.raises(TypeError, match="missing"):
-        Watched(kernel="naive")  # type: ignore[call-arg]
+        SanitizerRun(kernel="naive")  # type: ignore[call-arg]
     with pytest.raises(DataError, match="shapes=-1"):
-        Shaped("naive", {}, "ran", 1, -1, [], None, 0, [], "A", 0, None, 0, "x", NOTE)
+        ShapesRun("naive", {}, "ran", 1, -1, [], None, 0, [], "A", 0, None, 0, "x", NOTE)
 
 
 # -- the command -----------------------------------------------------------------------------------

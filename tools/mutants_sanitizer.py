@@ -25,7 +25,7 @@ from helpers.ladder.kernel import cdiv, geometry
 from helpers.ladder.rungs import catalog as kernels
 from helpers.ladder.rungs import fingerprint
 from helpers.record import evidence, stamps, store
-from helpers.record.entries import CHECKS, Mutated
+from helpers.record.entries import CHECKS, MutantRun
 from helpers.record.store import Record, Size
 from nogpu.errors import TileError
 from tools import mutants, mutants_hopper
@@ -96,9 +96,9 @@ def task(subject: Subject, check: str, cubin: Path) -> Task:
     return Task(f"{subject.name} under {check or 'no tool'}", check, tuple(jobs), {"of": subject})
 
 
-def row(of: Subject, check: str, found: Verdict, stamp: Mapping[str, Any]) -> Mutated:
+def row(of: Subject, check: str, found: Verdict, stamp: Mapping[str, Any]) -> MutantRun:
     """The record's row of one process. wrong: elements of C, all launches together."""
-    return Mutated(
+    return MutantRun(
         name=of.name,
         kernel=of.kernel,
         fault=of.fault,

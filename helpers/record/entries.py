@@ -162,7 +162,7 @@ copied.
 
 
 @dataclass(frozen=True)
-class Asked(Launch, section="launches"):
+class LaunchCost(Launch, section="launches"):
     """One product asked for in one way ("matmul", "run", "cupy", "bound", "graph"): microseconds of
     the host.
 
@@ -194,7 +194,7 @@ class Transfer(Entry, section="transfers", required=True):
 
 
 @dataclass(frozen=True)
-class Supplied(Entry, section="l2"):
+class L2Rate(Entry, section="l2"):
     """One launch of a block an SM, in which `sharing` neighbours take in the same bytes.
 
     way: "loads" past L1, "bulk copies", "TMA boxes" or "multicast" (boxes for two SMs at once).
@@ -312,7 +312,7 @@ class Chosen(Confirmed, section="ragged"):
 
 
 @dataclass(frozen=True)
-class Picked(Entry, section="auto"):
+class Pick(Entry, section="auto"):
     """A launch that was picked for a shape, beside cuBLAS. seed: of the shape; 0: a named one.
 
     predicted: microseconds by the formula that picked it. ratio: cuBLAS's time over its own, pair
@@ -370,7 +370,7 @@ CHECKS = ("memcheck", "racecheck", "synccheck", "initcheck")
 
 
 @dataclass(frozen=True)
-class Controlled(Entry):
+class ControlRun(Entry):
     """What a check said of a kernel with a known fault."""
 
     check: Key[Text]
@@ -382,7 +382,7 @@ class Controlled(Entry):
 
 
 @dataclass(frozen=True)
-class Watched(Entry):
+class SanitizerRun(Entry):
     """A kernel at one shape of WATCHED under one check. first: its first report; wrong: elements of
     C.
     """
@@ -405,7 +405,7 @@ class Watched(Entry):
 
 
 @dataclass(frozen=True)
-class Mutated(Entry):
+class MutantRun(Entry):
     """A mutant of tools/mutants.py, or (fault "") its kernel without a fault, under one check, or
     none (""), all its launches together.
     """
@@ -425,7 +425,7 @@ class Mutated(Entry):
 
 
 @dataclass(frozen=True)
-class Shaped(Entry):
+class ShapesRun(Entry):
     """A kernel over many shapes, with operands aligned, and beginning one element into their
     memory.
 
@@ -450,10 +450,10 @@ class Shaped(Entry):
     recorded: Note
 
 
-KINDS["sanitizer"] = {"controls": Controlled, "rows": Watched}
+KINDS["sanitizer"] = {"controls": ControlRun, "rows": SanitizerRun}
 
 
-KINDS["mutants_sanitizer"] = {"controls": Controlled, "rows": Mutated}
+KINDS["mutants_sanitizer"] = {"controls": ControlRun, "rows": MutantRun}
 
 
-KINDS["shapes"] = {"controls": Controlled, "rows": Shaped}
+KINDS["shapes"] = {"controls": ControlRun, "rows": ShapesRun}

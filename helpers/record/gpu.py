@@ -152,8 +152,8 @@ class Session:
     """
 
     def __init__(self) -> None:
-        found = device.current()
-        if found is None:
+        live = device.current()
+        if live is None:
             raise NoGPUError(
                 "measuring needs an NVIDIA GPU, its driver and CuPy, and none answers on this "
                 "machine. Run the command on one (in Colab: Runtime, Change runtime type, T4 GPU), "
@@ -164,7 +164,7 @@ class Session:
         fitting.refuse_unfit_compiler()
         self._cublas = fitting.cublas()
         self.cupy = cupy
-        self.gpu = found
+        self.gpu = live
         self.stream = cupy.cuda.Stream(non_blocking=True)
         bus_id: str = cupy.cuda.Device().pci_bus_id
         self.bus_id = bus_id if telemetry.query("name", bus_id) else None
@@ -321,11 +321,11 @@ class Session:
             result = C if problem.rows is None else C[problem.rows]
             for r0 in range(0, result.shape[0], 1024):  # in bands, so that temporaries stay small
                 band = slice(r0, r0 + 1024)
-                found = self._float64(result[band], out_dtype)
+                values = self._float64(result[band], out_dtype)
                 wanted = problem.reference[band]
-                if bool(cp.isnan(found).any()):
+                if bool(cp.isnan(values).any()):
                     return math.nan, math.nan
-                error = cp.abs(found - wanted)
+                error = cp.abs(values - wanted)
                 allowed = protocol.tolerance(
                     dtype,
                     problem.row_norms[band],

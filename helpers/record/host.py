@@ -66,9 +66,9 @@ def compiler() -> str | None:
     On a Mac without the command line tools /usr/bin/g++ is there and says only how to install them.
     """
     for name in (os.environ.get("CXX", ""), *COMPILERS):
-        found = shutil.which(name) if name else None
-        if found and _version_of(found):
-            return found
+        path = shutil.which(name) if name else None
+        if path and _version_of(path):
+            return path
     return None
 
 
@@ -97,8 +97,8 @@ def cpu_name() -> str:
     except OSError:
         pass
     if sys.platform == "darwin":
-        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        query = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        done = subprocess.run(query, capture_output=True, text=True, check=False)
         if not done.returncode and done.stdout.strip():
             return done.stdout.strip()
     return platform.processor() or platform.machine() or "unknown CPU"
@@ -224,7 +224,7 @@ def _sample(run: Callable[[], Any]) -> protocol.Spread:
     return protocol.spread(np.array(samples))
 
 
-def _row(kernel: str, size: store.Size, found: protocol.Spread) -> dict[str, Any]:
+def _row(kernel: str, size: store.Size, spread: protocol.Spread) -> dict[str, Any]:
     m, n, k = size
     return {
         "kernel": kernel,
@@ -232,11 +232,11 @@ def _row(kernel: str, size: store.Size, found: protocol.Spread) -> dict[str, Any
         "m": m,
         "n": n,
         "k": k,
-        "ms": found.median,
-        "q1": found.q1,
-        "q3": found.q3,
-        "runs": found.count,
-        "gflops": protocol.gflops(m, n, k, found.median),
+        "ms": spread.median,
+        "q1": spread.q1,
+        "q3": spread.q3,
+        "runs": spread.count,
+        "gflops": protocol.gflops(m, n, k, spread.median),
     }
 
 
@@ -258,13 +258,13 @@ def _time_loops(size: store.Size, unoptimised: bool) -> list[dict[str, Any]]:
     for name, order, flag in runs:
         C = np.full_like(wanted, np.nan, dtype=np.float32)
         run = _function(order, (flag,))
-        found = _sample(partial(run, A, B, C, *size))
+        spread = _sample(partial(run, A, B, C, *size))
         if not np.all(np.abs(C - wanted) <= allowed):
             raise protocol.ImplausibleError(
                 f"the loop {order} compiled with {flag} gives a wrong product at {size}: its time "
                 "is not used. Try another compiler with the variable CXX"
             )
-        rows.append(_row(name, size, found))
+        rows.append(_row(name, size, spread))
     return rows
 
 
@@ -318,22 +318,22 @@ def cpu_loops(
 def _replay(shape: store.Size, unoptimised: bool, gpu: str) -> CpuTimes:
     record = store.load(gpu)
     m, n, k = shape
-    found = record.of(HostTime, m=m, n=n, k=k)
+    entries = record.of(HostTime, m=m, n=n, k=k)
     if not unoptimised:
-        found = [entry for entry in found if entry.kernel != "ijk_unoptimised"]
-    if not found:
+        entries = [entry for entry in entries if entry.kernel != "ijk_unoptimised"]
+    if not entries:
         sizes = dict.fromkeys(store.shape((e.m, e.n, e.k)) for e in record.of(HostTime))
         raise DataError(
             f"{record.path.name} has no CPU times at {m}x{n}x{k}. It has: "
             f"{', '.join(sizes) or 'none'}. Choose one of these, or install a C++ compiler to "
             "measure here"
         )
-    first = found[0]
+    first = entries[0]
     label = (
         f"recorded on {first.cpu}, one core, {first.recorded['date']}, {first.compiler}, "
         f"NumPy {first.recorded.get('numpy')}, commit {first.recorded['commit']}"
     )
-    rows = [_row(e.kernel, shape, protocol.Spread(e.ms, e.q1, e.q3, e.runs)) for e in found]
+    rows = [_row(e.kernel, shape, protocol.Spread(e.ms, e.q1, e.q3, e.runs)) for e in entries]
     return CpuTimes(False, label, tuple(rows))
 
 
@@ -342,10 +342,10 @@ def _main() -> None:
     m, n, k = (int(text) for text in sys.argv[1:4])
     A, B = _data((m, n, k))
     C = np.empty((m, n), np.float32)
-    found = _sample(lambda: np.matmul(A, B, out=C))
+    spread = _sample(lambda: np.matmul(A, B, out=C))
     if not math.isfinite(float(C.sum())):
         raise SystemExit("NumPy's product is not finite")
-    print(json.dumps(found.__dict__))
+    print(json.dumps(spread.__dict__))
 
 
 if __name__ == "__main__":

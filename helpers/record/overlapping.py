@@ -254,8 +254,8 @@ class Runner:
 
     def copy_engines(self) -> int | None:
         """Copies that this GPU can have under way beside a kernel."""
-        found = self.session.cupy.cuda.Device().attributes.get("AsyncEngineCount")
-        return int(found) if found else None
+        engines = self.session.cupy.cuda.Device().attributes.get("AsyncEngineCount")
+        return int(engines) if engines else None
 
 
 def entries(
@@ -282,7 +282,7 @@ def entries(
         times, errors = compare(runner, chosen, effort=effort, rng=rng)
         lines = {v: runner.timeline(v) for v in chosen}
         engines = runner.copy_engines()
-    found = []
+    made = []
     for v in chosen:
         ms = protocol.spread(np.array(times[v]))
         gain = protocol.spread(np.array(times[BASELINE]) / np.array(times[v]))
@@ -305,5 +305,5 @@ def entries(
             source=rungs.fingerprint(k),
             recorded=dict(recorded),
         )
-        found.append(entry)
-    return found
+        made.append(entry)
+    return made

@@ -16,7 +16,7 @@ DEFAULT_GPU = "h200"
 """The record that is replayed when a chapter does not name one."""
 
 
-Wanted = tuple[str | Kernel, str, dict[str, int]]
+Selected = tuple[str | Kernel, str, dict[str, int]]
 """A kernel or the name of a baseline, its name, and the tile sizes to run it with."""
 
 
@@ -26,10 +26,10 @@ def name_of(kernel: str | Kernel) -> str:
 
 def size_of(size: int | Sequence[int]) -> Size:
     """(M, N, K) of an edge or of three numbers."""
-    given = (size,) * 3 if isinstance(size, int) else tuple(size)
-    if len(given) != 3 or any(isinstance(n, bool) or int(n) != n or n < 1 for n in given):
+    edges = (size,) * 3 if isinstance(size, int) else tuple(size)
+    if len(edges) != 3 or any(isinstance(n, bool) or int(n) != n or n < 1 for n in edges):
         raise ConfigError(f"{size=}: give an edge such as 1024, or M, N, K as (1024, 1024, 768)")
-    return (int(given[0]), int(given[1]), int(given[2]))
+    return (int(edges[0]), int(edges[1]), int(edges[2]))
 
 
 def parse_size(text: str) -> tuple[int, int, int]:
@@ -49,21 +49,21 @@ def listing(rows: Iterable[Any], names: Sequence[str] = ()) -> str:
     """
     rows = list(rows)
     rows = [row for row in rows if row["kernel"] in names] or rows
-    found: dict[str, list[str]] = {}
+    sizes: dict[str, list[str]] = {}
     for row in rows:
         m, n, k = row["m"], row["n"], row["k"]
-        found.setdefault(row["kernel"], []).append(str(m) if m == n == k else f"{m}x{n}x{k}")
-    texts = (f"{name} at {', '.join(dict.fromkeys(at))}" for name, at in found.items())
+        sizes.setdefault(row["kernel"], []).append(str(m) if m == n == k else f"{m}x{n}x{k}")
+    texts = (f"{name} at {', '.join(dict.fromkeys(at))}" for name, at in sizes.items())
     return "; ".join(texts) or "nothing yet"
 
 
-def wanted_of(
+def select(
     kernels: str | Kernel | Sequence[str | Kernel], params: dict[str, int]
-) -> list[Wanted]:
+) -> list[Selected]:
     """Each kernel or baseline asked for, with its name and the tile sizes that it will run with."""
-    given = [kernels] if isinstance(kernels, str | Kernel) else list(kernels)
-    result: list[Wanted] = []
-    for item in given:
+    items = [kernels] if isinstance(kernels, str | Kernel) else list(kernels)
+    result: list[Selected] = []
+    for item in items:
         if isinstance(item, str) and item in BASELINES:
             result.append((item, item, {}))
             continue
@@ -75,7 +75,7 @@ def wanted_of(
     return result
 
 
-def names(supports: Callable[[str], bool], wanted: tuple[str, ...] = ()) -> list[str]:
+def runnable_names(supports: Callable[[str], bool], wanted: tuple[str, ...] = ()) -> list[str]:
     """Kernels and baselines to measure, cuBLAS first, so that an early stop leaves the yardstick.
 
     wanted: names; empty: all that this GPU can run.

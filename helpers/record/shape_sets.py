@@ -18,7 +18,7 @@ from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog
 from helpers.record import tiles
-from helpers.record.entries import Chosen, Confirmed, Picked
+from helpers.record.entries import Chosen, Confirmed, Pick
 from helpers.record.store import (
     Record,
     Size,
@@ -49,8 +49,8 @@ C = TypeVar("C", bound=Confirmed)
 
 def current_entry(record: Record, kind: type[C], k: Kernel, size: Size) -> C | None:
     """The entry of a kernel and shape, if it was measured with the code as it is now."""
-    found = record.index(kind).get(kind.key_of(kernel=k.name, **named(size)))
-    return found if found and found.source == rungs.fingerprint(k) else None
+    entry = record.index(kind).get(kind.key_of(kernel=k.name, **named(size)))
+    return entry if entry and entry.source == rungs.fingerprint(k) else None
 
 
 def describe_tile(entry: Confirmed) -> str:
@@ -93,9 +93,9 @@ class Ragged:
 
 def ragged_result(record: Record, kernel: str = "fp32_best") -> Ragged | None:
     """What a measurement file says about a kernel on the ragged set; None unless it is complete."""
-    found = [current_entry(record, Chosen, catalog[kernel], size) for size in ragged_shapes()]
-    entries = [e for e in found if e is not None and e.cublas_ratio is not None]
-    if len(entries) < len(found):
+    tiles_now = [current_entry(record, Chosen, catalog[kernel], size) for size in ragged_shapes()]
+    entries = [e for e in tiles_now if e is not None and e.cublas_ratio is not None]
+    if len(entries) < len(tiles_now):
         return None
 
     def mean(ratios: Iterable[float]) -> float:
@@ -140,10 +140,10 @@ class Everywhere:
     """
 
     dtype: str
-    entries: tuple[Picked, ...]
-    named: tuple[Picked, ...]
+    entries: tuple[Pick, ...]
+    named: tuple[Pick, ...]
     share: float
-    worst: Picked
+    worst: Pick
     off: float
 
 
@@ -151,10 +151,10 @@ def everywhere(record: Record, dtype: str) -> Everywhere | None:
     """What a record says of a type; None unless every shape is there, measured with today's
     kernels.
     """
-    held = {(e.m, e.n, e.k): e for e in record.of(Picked) if e.dtype == dtype}
+    picks = {(e.m, e.n, e.k): e for e in record.of(Pick) if e.dtype == dtype}
     entries = []
     for seed, size in drawn_shapes(dtype):
-        e = held.get(size)
+        e = picks.get(size)
         if e is None or e.cublas_ratio is None or e.source != rungs.fingerprint(e.kernel):
             return None
         entries.append((seed, e))

@@ -16,11 +16,11 @@ from helpers.record.telemetry import number, query
 # -- where a number comes from ---------------------------------------------------------------------
 
 
-def commit(given: str | None = None) -> str:
+def commit(name: str | None = None) -> str:
     """The commit that is measured: as given, TILE_COMMIT, or git's; "unknown" where none says."""
-    told = given or os.environ.get("TILE_COMMIT")
-    if told:
-        return told
+    named = name or os.environ.get("TILE_COMMIT")
+    if named:
+        return named
 
     def git(*line: str) -> str:
         command = ["git", "-C", str(ROOT), *line]

@@ -36,18 +36,18 @@ from tools.recorder.session import RecordingSession
 from tools.recorder.steps import Budget, Done, Job, Outcome, Request, Section, Step
 
 
-def gpu_key(live: device.LiveGpu, given: str | None) -> str:
+def gpu_key(live: device.LiveGpu, name: str | None) -> str:
     """The record's name for the GPU at hand. Raises ConfigError if another GPU's name is given."""
     known = live.known
     own = known.key if known else slug(live.name)
-    if given is not None and given in device.TABLED and given != own:
+    if name is not None and name in device.TABLED and name != own:
         raise ConfigError(
-            f"--gpu {given} was asked for, and this machine has a {live.name}: its times would "
+            f"--gpu {name} was asked for, and this machine has a {live.name}: its times would "
             f"stand under the wrong name. Use --gpu {own}, or leave --gpu out"
         )
-    if given is not None and not re.fullmatch(r"[a-z0-9_]+", given):
-        raise ConfigError(f"--gpu {given!r}: use lower-case letters, digits and _ (a file name)")
-    return given or own
+    if name is not None and not re.fullmatch(r"[a-z0-9_]+", name):
+        raise ConfigError(f"--gpu {name!r}: use lower-case letters, digits and _ (a file name)")
+    return name or own
 
 
 def check_names(wanted: Sequence[str]) -> None:
@@ -60,23 +60,23 @@ def check_names(wanted: Sequence[str]) -> None:
 
 def require_gpu() -> device.LiveGpu:
     """The GPU at hand. Raises NoGPUError, saying what to do, before anything is read or written."""
-    found = device.current()
-    if found is None:
+    live = device.current()
+    if live is None:
         raise NoGPUError(
             "recording needs an NVIDIA GPU, its driver and CuPy, and none answers on this machine. "
             "Nothing was written. Run the same command on one (in Colab: Runtime, Change runtime "
             "type, T4 GPU), or see what is recorded with: python -m helpers ladder --gpu h200"
         )
-    return found
+    return live
 
 
 def begun(path: Path, key: str) -> Record | None:
     """The record to go on with: the file at path, else the book's own of this GPU, else None."""
     for there in (path, store.FOLDER / f"{key}.json"):
         if there.exists():
-            found = store.read(there)
-            found.path, found.changed = path, there != path
-            return found
+            record = store.read(there)
+            record.path, record.changed = path, there != path
+            return record
     return None
 
 
@@ -96,9 +96,11 @@ def run(
     key = gpu_key(require_gpu(), request.gpu)
     check_names([*request.kernels, *request.skip_above])
     budget = Budget(time.monotonic() if started is None else started, request.seconds)
-    path, found = _measurements(request, key)  # a damaged file is told before the GPU is opened
+    path, begun_record = _measurements(
+        request, key
+    )  # a damaged file is told before the GPU is opened
     session = RecordingSession()
-    measured = _of_this_gpu(found, path, session) if path else None
+    measured = _of_this_gpu(begun_record, path, session) if path else None
     chosen = _chosen(request, measured)
     note: dict[str, Any] = stamp(session.versions(), commit(request.commit))
     outcome = Outcome(path or request.out or store.VALIDATION)
@@ -141,20 +143,20 @@ def _chosen(request: Request, measured: Record | None) -> list[Section]:
     return [section for name, section in sections.ALL.items() if name in wanted]
 
 
-def _of_this_gpu(found: Record | None, path: Path, session: RecordingSession) -> Record:
+def _of_this_gpu(record: Record | None, path: Path, session: RecordingSession) -> Record:
     """The record with the facts of the GPU at hand, or an empty one.
 
     Raises ConfigError for another's.
     """
-    if found is None:
+    if record is None:
         return store.empty(path, gpu_facts(session), PROTOCOL)
-    if found.gpu["name"] != session.gpu.name:
+    if record.gpu["name"] != session.gpu.name:
         raise ConfigError(
-            f"{path} holds times of a {found.gpu['name']}, and this machine has a "
+            f"{path} holds times of a {record.gpu['name']}, and this machine has a "
             f"{session.gpu.name}: give another file with --out"
         )
-    found.set_head(gpu=gpu_facts(session), protocol=PROTOCOL)
-    return found
+    record.set_head(gpu=gpu_facts(session), protocol=PROTOCOL)
+    return record
 
 
 def _record_of(section: Section, request: Request, key: str, measured: Record | None) -> Record:
@@ -192,8 +194,8 @@ def _try(step: Step, job: Job) -> None:
         done = step.run()
     except TileError as fault:
         text = " ".join(str(fault).split())
-        told = text if text.startswith(step.what) else f"{step.what}: {text}"
-        job.outcome.refused.append(told)
+        line = text if text.startswith(step.what) else f"{step.what}: {text}"
+        job.outcome.refused.append(line)
         job.say(f"{head} REFUSED: {fault}")
         if isinstance(fault, GpuFaultError):
             raise

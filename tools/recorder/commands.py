@@ -33,17 +33,17 @@ def parse_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def parse_skip(given: Sequence[str]) -> dict[str, int]:
+def parse_skip(texts: Sequence[str]) -> dict[str, int]:
     """{"naive": 4096} of ["naive:4096"]."""
-    found = {}
-    for text in given:
+    edges = {}
+    for text in texts:
         name, sign, edge = text.partition(":")
         if not sign or not edge.isdigit() or int(edge) < 1:
             raise ConfigError(f"--skip-above {text!r}: give KERNEL:EDGE, such as naive:4096")
         if name not in catalog:
             catalog[name]  # raises UnknownKernelError with near matches
-        found[name] = int(edge)
-    return found
+        edges[name] = int(edge)
+    return edges
 
 
 def print_plan(steps: Sequence[tuple[str, float]]) -> int:
@@ -77,9 +77,9 @@ def add_fields(command: argparse.ArgumentParser, *names: str, **instead: Mapping
     """Arguments for fields of a request, each called as the field. instead: what differs in this
     command, "flag" among it; "" makes it a positional one.
     """
-    for name, (kind, said) in fields_of_request().items():
+    for name, (kind, options) in fields_of_request().items():
         if name in names:
-            how = {**said, **READ_AS[kind], **instead.get(name, {})}
+            how = {**options, **READ_AS[kind], **instead.get(name, {})}
             flag = how.pop("flag", "--" + name.replace("_", "-"))
             command.add_argument(*([flag] if flag else []), dest=name, **how)
 
@@ -87,7 +87,7 @@ def add_fields(command: argparse.ArgumentParser, *names: str, **instead: Mapping
 def requested(args: argparse.Namespace, **more: Any) -> Request:
     """The request that arguments make. more: fields that are no arguments, or come from several."""
     parsers = {"sizes": parse_sizes, "skip_above": parse_skip}
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in fields_of_request():
         value = getattr(args, name, None)
         if name == "kernels" and value is not None:
@@ -95,8 +95,8 @@ def requested(args: argparse.Namespace, **more: Any) -> Request:
         elif name in parsers and value is not None:
             value = parsers[name](value)
         if value is not None:
-            given[name] = value
-    return Request(**given, **more)
+            values[name] = value
+    return Request(**values, **more)
 
 
 def say(line: str) -> None:
@@ -116,11 +116,11 @@ def conclude(outcome: Outcome, counts: str, again: str = "", kind: str = "refuse
 
 def run_record(args: argparse.Namespace) -> int:
     """Measure on this machine's GPU and merge the points into a measurement file."""
-    asked = [name for name in OPTIONS if getattr(args, name) or args.all]
+    sections = [name for name in OPTIONS if getattr(args, name) or args.all]
     request = requested(
         args,
-        sections=(*([] if args.no_points else ["points"]), *asked),
-        finish=not (args.kernels or args.sizes or args.host or asked),
+        sections=(*([] if args.no_points else ["points"]), *sections),
+        finish=not (args.kernels or args.sizes or args.host or sections),
     )
     if args.plan:
         return print_plan(campaign.planned(request))

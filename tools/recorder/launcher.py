@@ -70,11 +70,11 @@ def launch_once(job: Mapping[str, Any]) -> dict[str, Any]:
     cubin = Path(job["cubin"]).read_bytes() if job.get("cubin") else b""
     cuda_launch(p, A, B, C, cubin)
     cupy.cuda.get_current_stream().synchronize()
-    said: dict[str, Any] = {"kernel": k.name, "m": p.M, "n": p.N, "k": p.K}
+    report: dict[str, Any] = {"kernel": k.name, "m": p.M, "n": p.N, "k": p.K}
     if check:
-        found = owner.get()[:, : p.N]
-        said["wrong"] = wrong_elements(k, host_A, host_B, found)
-    return said
+        result = owner.get()[:, : p.N]
+        report["wrong"] = wrong_elements(k, host_A, host_B, result)
+    return report
 
 
 def give_up(limit: float) -> None:
@@ -101,10 +101,10 @@ def main(path: str) -> None:
         watch.start()
     for job in data["jobs"]:
         if "shapes" in job:
-            said = check_shapes(job)
+            report = check_shapes(job)
         else:
-            said = launch_once(job)
-        print("@ " + json.dumps(said), flush=True)
+            report = launch_once(job)
+        print("@ " + json.dumps(report), flush=True)
     print("@ " + json.dumps({"done": len(data["jobs"])}), flush=True)
 
 

@@ -62,8 +62,8 @@ class RecordingSession(Session):
             bound = binding.bind(plan, A, B, C)
             if plan.kernel.host == "plain":
                 function = launch.cuda_function(plan)
-                given = plan.grid, plan.block, launch.cuda_arguments(plan, A, B, C)
-                ways["cupy"] = (partial(function, *given, shared_mem=plan.shared_bytes), 1)
+                arguments = plan.grid, plan.block, launch.cuda_arguments(plan, A, B, C)
+                ways["cupy"] = (partial(function, *arguments, shared_mem=plan.shared_bytes), 1)
             captured = bound.graph(in_a_graph)
         return {**ways, "bound": (bound, 1), "graph": (captured.launch, in_a_graph)}
 
@@ -120,14 +120,16 @@ class RecordingSession(Session):
         with self.on_stream():
             full = [cp.asarray(x) for x in (A32, B32)]
             if b.dtype == "bfloat16":
-                given = [cp.asarray(bfloat16.to_bfloat16(x)) for x in (A32, B32)]
+                rounded = [cp.asarray(bfloat16.to_bfloat16(x)) for x in (A32, B32)]
             else:
-                given = [x.astype(numbers.STORAGE[b.dtype]) for x in full]
+                rounded = [x.astype(numbers.STORAGE[b.dtype]) for x in full]
             C = cp.full((n, n), np.nan, np.float32)
-            self.baseline_operation(name, given[0], given[1], C)()
-            found = C.astype(np.float64)
+            self.baseline_operation(name, rounded[0], rounded[1], C)()
+            product = C.astype(np.float64)
             wanted = cp.empty((n, n), np.float64)
-            taken = [cp.asarray(to_tf32(x)) for x in (A32, B32)] if b.precision == "tf32" else given
+            taken = (
+                [cp.asarray(to_tf32(x)) for x in (A32, B32)] if b.precision == "tf32" else rounded
+            )
             for suffix, inputs, dtype in (
                 ("", full, "float32"),
                 ("_rounded_inputs", taken, b.dtype),
@@ -137,7 +139,7 @@ class RecordingSession(Session):
                     continue
                 A64, B64 = (self._float64(x, dtype) for x in inputs)
                 self._gemm64(A64, B64, wanted)
-                difference = found - wanted
+                difference = product - wanted
                 errors[f"max_error{suffix}"] = float(cp.abs(difference).max())
                 norms = cp.sqrt(cp.square(difference).sum()), cp.sqrt(cp.square(wanted).sum())
                 errors[f"frobenius{suffix}"] = float(norms[0] / norms[1])

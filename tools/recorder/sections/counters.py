@@ -11,7 +11,7 @@ from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog
 from helpers.record.entries import Counted, Stalled
-from helpers.record.selection import names
+from helpers.record.selection import runnable_names
 from helpers.record.store import Size, named
 from tools.recorder import ncu
 from tools.recorder.steps import Job, Section, Step, takes
@@ -47,7 +47,11 @@ HEADLINE = ("occupancy_percent", "issue_percent")
 
 
 def _plain_first(job: Job) -> list[Kernel]:
-    chosen = [catalog[name] for name in names(job.supports, job.request.kernels) if name in catalog]
+    chosen = [
+        catalog[name]
+        for name in runnable_names(job.supports, job.request.kernels)
+        if name in catalog
+    ]
     return sorted(chosen, key=lambda k: k.host != "plain")
 
 
@@ -56,11 +60,11 @@ def counter_jobs(job: Job) -> list[ncu.Job]:
 
     Those with tensor maps come last. Sizes that are asked for count here where no points are.
     """
-    given = () if "points" in job.request.sections else job.request.sizes
+    sizes = () if "points" in job.request.sections else job.request.sizes
     launches = [
         (k, size)
         for k in _plain_first(job)
-        for size in given or (SHAPES if k.host == "plain" else ENGINE_SHAPES)
+        for size in sizes or (SHAPES if k.host == "plain" else ENGINE_SHAPES)
     ]
     return _uncounted(Counted, launches, job)
 
@@ -75,14 +79,14 @@ def _uncounted(
     kind: type[Counted], launches: Iterable[tuple[Kernel, Size]], job: Job
 ) -> list[ncu.Job]:
     """Those legal launches that a section lacks, or holds of other code."""
-    here, found = job.record.index(kind), []
+    here, jobs = job.record.index(kind), []
     for k, size in launches:
         params = dict(k.params)
-        held = here.get(kind.key_of(kernel=k.name, params=params, **named(size)))
-        current = held is not None and held.source == rungs.fingerprint(k)
+        entry = here.get(kind.key_of(kernel=k.name, params=params, **named(size)))
+        current = entry is not None and entry.source == rungs.fingerprint(k)
         if takes(k, size) and (job.request.again or not current):
-            found.append(ncu.Job(k.name, *size, params))
-    return found
+            jobs.append(ncu.Job(k.name, *size, params))
+    return jobs
 
 
 def _steps(

@@ -13,7 +13,7 @@ from helpers.ladder import rungs
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import protocol
-from helpers.record.entries import LAUNCH_CASES, Asked
+from helpers.record.entries import LAUNCH_CASES, LaunchCost
 from helpers.record.store import Size, shape
 from tools.recorder.steps import Job, Section, Step
 
@@ -27,7 +27,7 @@ BATCHES = 20
 
 def _ask(job: Job, what: str, name: str, size: Size) -> str:
     """Every way of one case, judged by what it left in C."""
-    k, session, said = catalog[name], job.session, []
+    k, session, costs = catalog[name], job.session, []
     p = geometry(k, *size)
     with session.faults(what):
         problem, C = session.problem(k.dtype, *size), session.output(k.out_dtype, *size[:2])
@@ -41,9 +41,9 @@ def _ask(job: Job, what: str, name: str, size: Size) -> str:
             s = protocol.spread(1e6 * np.array(times) / (calls * products))
             spread, count = (s.median, s.q1, s.q3), BATCHES * calls * products
             note = rungs.fingerprint(k), dict(job.stamp)
-            job.record.merge(Asked(name, dict(p.params), *size, way, *spread, count, *note))
-            said.append(f"{way} {s.median:.1f} us")
-    return ", ".join(said)
+            job.record.merge(LaunchCost(name, dict(p.params), *size, way, *spread, count, *note))
+            costs.append(f"{way} {s.median:.1f} us")
+    return ", ".join(costs)
 
 
 def lacking(job: Job) -> Iterator[Step]:
@@ -53,7 +53,7 @@ def lacking(job: Job) -> Iterator[Step]:
         k = catalog[name]
         if not job.runs(k) or (wanted and name not in wanted):
             continue
-        here = [e for e in job.record.of(Asked, kernel=name) if e.size == size]
+        here = [e for e in job.record.of(LaunchCost, kernel=name) if e.size == size]
         today = [e for e in here if e.source == rungs.fingerprint(k)]
         if job.request.again or not today:
             what = f"launches of {name} at {shape(size)}"
@@ -61,5 +61,5 @@ def lacking(job: Job) -> Iterator[Step]:
 
 
 SECTIONS = (
-    Section(Asked, lacking, option="what one launch costs the host, in several ways", rank=35),
+    Section(LaunchCost, lacking, option="what one launch costs the host, in several ways", rank=35),
 )

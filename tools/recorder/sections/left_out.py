@@ -53,7 +53,7 @@ def _compare(job: Job, what: str, name: str) -> str:
         contenders = {b: of_plan(p, f"{name} without {b}") for b, p in built.items()}
         beside = yardstick(job.session, built[WHOLE], what)
         timed = trial(job.session, MATRIX, contenders | beside)
-    told = []
+    shares = []
     for build, plan in built.items():
         ms, share = timed.ms[build], timed.rounds.ratio(build, WHOLE)
         entry = LeftOut(
@@ -64,8 +64,8 @@ def _compare(job: Job, what: str, name: str) -> str:
             dict(job.stamp),
         )
         job.record.merge(entry)
-        told.append(f"{build} {100 * share.median:.1f} %")
-    return f"without {', '.join(told)}"
+        shares.append(f"{build} {100 * share.median:.1f} %")
+    return f"without {', '.join(shares)}"
 
 
 def lacking(job: Job) -> Iterator[Step]:

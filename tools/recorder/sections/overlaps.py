@@ -44,14 +44,14 @@ def _here(job: Job, name: str, n: int) -> list[Overlapped]:
 def _measure(job: Job, name: str, n: int) -> str:
     """All variants at one size; they take the place of what was there."""
     job.session.warm_up()
-    found = overlapping.entries(job.session, catalog[name], (n, n, n), recorded=job.stamp)
+    runs = overlapping.entries(job.session, catalog[name], (n, n, n), recorded=job.stamp)
     older = _here(job, name, n)
-    kept = [e for e in job.record.of(Overlapped) if e not in older]
-    job.record.data[Overlapped.section] = kept
-    for entry in found:
+    others = [e for e in job.record.of(Overlapped) if e not in older]
+    job.record.data[Overlapped.section] = others
+    for entry in runs:
         job.record.merge(entry)
-    serial = next(e for e in found if variant(e) == BASELINE)
-    best = min(found, key=lambda e: e.ms)
+    serial = next(e for e in runs if variant(e) == BASELINE)
+    best = min(runs, key=lambda e: e.ms)
     return (
         f"serial {serial.ms:.4g} ms, {variant(best).title} {best.ms:.4g} ms, a factor of "
         f"{best.speedup:.2f}"
@@ -62,9 +62,9 @@ def lacking(job: Job) -> Iterator[Piece]:
     """A step for each kernel and size of which a variant is not there, or of other code."""
     for n, name in itertools.product(EDGES, overlapping.KERNELS):
         chosen = variants(n, geometry(catalog[name], n, n, n).tile[0])
-        held = _here(job, name, n)
-        today = all(e.source == rungs.fingerprint(name) for e in held)
-        if job.request.again or not today or not {variant(e) for e in held} >= set(chosen):
+        recorded = _here(job, name, n)
+        today = all(e.source == rungs.fingerprint(name) for e in recorded)
+        if job.request.again or not today or not {variant(e) for e in recorded} >= set(chosen):
             cost = seconds((n, n, n), len(chosen))
             yield Piece(f"overlap of {name} at {n}", cost, partial(_measure, job, name, n))
 

@@ -16,7 +16,7 @@ from helpers.ladder.kernel import Geometry
 from helpers.ladder.launch import facts
 from helpers.ladder.rungs import find
 from helpers.record import protocol
-from helpers.record.entries import Picked
+from helpers.record.entries import Pick
 from helpers.record.shape_sets import NAMED_SHAPES, drawn_shapes
 from helpers.record.store import (
     Record,
@@ -30,7 +30,7 @@ from tools.recorder.steps import Done, Job, Section, Step
 EFFORT = protocol.RECORD
 
 
-def picked(job: Job, p: Geometry, seed: int, rng: np.random.Generator) -> Picked:
+def picked(job: Job, p: Geometry, seed: int, rng: np.random.Generator) -> Pick:
     """Time a launch in turn with cuBLAS, and judge its result. Raises ImplausibleError."""
     size, k, session = (p.M, p.N, p.K), p.kernel, job.session
     what = f"{choosing.words(p)} at {shape(size)}"
@@ -41,7 +41,7 @@ def picked(job: Job, p: Geometry, seed: int, rng: np.random.Generator) -> Picked
     ms, share = done.ms["own"], done.ratio("own", "baseline")
     worst, over = done.errors["own"]
     clock = facts().boost_mhz
-    return Picked(
+    return Pick(
         dtype=k.dtype, **named(size), seed=seed, kernel=k.name, params=dict(p.params),
         predicted=choosing.predicted(p, facts()) / clock, ms=ms.median, q1=ms.q1, q3=ms.q3,
         gflops=done.rates["own"], pairs=ms.count,
@@ -52,12 +52,12 @@ def picked(job: Job, p: Geometry, seed: int, rng: np.random.Generator) -> Picked
     )  # fmt: skip
 
 
-def current(record: Record, p: Geometry) -> Picked | None:
+def current(record: Record, p: Geometry) -> Pick | None:
     """The entry of a launch, if the same one was measured, with the code as it is now."""
-    key = Picked.key_of(dtype=p.kernel.dtype, **named((p.M, p.N, p.K)))
-    found = record.index(Picked).get(key)
-    same = found and found.kernel == p.kernel.name and found.params == dict(p.params)
-    return found if same and found and found.source == rungs.fingerprint(p.kernel) else None
+    key = Pick.key_of(dtype=p.kernel.dtype, **named((p.M, p.N, p.K)))
+    pick = record.index(Pick).get(key)
+    same = pick and pick.kernel == p.kernel.name and pick.params == dict(p.params)
+    return pick if same and pick and pick.source == rungs.fingerprint(p.kernel) else None
 
 
 def _types(job: Job) -> list[str]:
@@ -93,16 +93,16 @@ def _lacking(job: Job) -> Iterator[Step]:
         yield Step(what, job.budget.guess("fp32_best", size), run, rest=rest)
 
 
-def describe(entry: Picked) -> str:
+def describe(entry: Pick) -> str:
     """An entry in a line."""
     p = find(entry.kernel)
-    said = choosing.words(rungs.lay_out(p, entry.m, entry.n, entry.k, **entry.params))
+    text = choosing.words(rungs.lay_out(p, entry.m, entry.n, entry.k, **entry.params))
     share = "" if entry.cublas_ratio is None else f", {100 * entry.cublas_ratio:.1f} % of cuBLAS"
-    return f"{said}: {1e3 * entry.ms:.1f} us, predicted {entry.predicted:.1f}{share}"
+    return f"{text}: {1e3 * entry.ms:.1f} us, predicted {entry.predicted:.1f}{share}"
 
 
 SECTIONS = (
     Section(
-        Picked, _lacking, option="the best kernel by shape, FP32 and BF16, beside cuBLAS", rank=63
+        Pick, _lacking, option="the best kernel by shape, FP32 and BF16, beside cuBLAS", rank=63
     ),
 )

@@ -16,7 +16,7 @@ from helpers.ladder.rungs import catalog
 from helpers.record.entries import Point, Skipped
 from helpers.record.gpu import BASELINES
 from helpers.record.points import point
-from helpers.record.selection import names
+from helpers.record.selection import runnable_names
 from helpers.record.store import (
     Size,
     named,
@@ -52,7 +52,7 @@ def todo(job: Job) -> Iterator[Wanted]:
     """Points still to measure, small sizes first, grouped by operand type so that operands are
     shared.
     """
-    chosen, here = names(job.supports, job.request.kernels), job.record.index(Point)
+    chosen, here = runnable_names(job.supports, job.request.kernels), job.record.index(Point)
     order = {"float32": 0, "int32": 1, "float16": 2, "bfloat16": 3}
 
     def dtype(name: str) -> str:
@@ -63,8 +63,8 @@ def todo(job: Job) -> Iterator[Wanted]:
             k = catalog[name] if name in catalog else None
             if k and is_thin(k) and name not in job.request.kernels:
                 continue  # they are for shapes of few rows or columns: section "auto"
-            held = here.get(Point.key_of(**_fields(name, k, size)))
-            present = held is not None and held.source == (rungs.fingerprint(k) if k else None)
+            entry = here.get(Point.key_of(**_fields(name, k, size)))
+            present = entry is not None and entry.source == (rungs.fingerprint(k) if k else None)
             if not job.request.again and (present or _left_out(job, name, size)):
                 job.outcome.present += 1
                 continue

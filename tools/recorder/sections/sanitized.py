@@ -15,7 +15,7 @@ from typing import Any
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel, cdiv, defines
 from helpers.ladder.rungs import catalog
-from helpers.record.entries import CHECKS, Controlled, Watched
+from helpers.record.entries import CHECKS, ControlRun, SanitizerRun
 from helpers.record.evidence import believed
 from helpers.record.store import (
     Record,
@@ -106,7 +106,7 @@ None can wait for ever.
 
 def watch_controls(
     cubins: Mapping[str, Path], workers: int, limit: float, left: Callable[[], float]
-) -> list[Controlled]:
+) -> list[ControlRun]:
     """Run the controls: a row of each. Raises ToolchainError, with the logs, if none is caught."""
     tasks = [
         Task(
@@ -121,22 +121,22 @@ def watch_controls(
         )
         for c in CONTROLS
     ]
-    found = list(sanitizer.side_by_side(tasks, workers=workers, limit=limit, left=left))
-    if len(found) < len(tasks):
+    verdicts = list(sanitizer.side_by_side(tasks, workers=workers, limit=limit, left=left))
+    if len(verdicts) < len(tasks):
         raise ToolchainError(
             "there was not enough time for the kernels with a known fault; give more --seconds"
         )
-    if not any(v.errors for _, v in found):
-        logs = "\n\n".join(v.log.strip()[-1000:] for _, v in found)
+    if not any(v.errors for _, v in verdicts):
+        logs = "\n\n".join(v.log.strip()[-1000:] for _, v in verdicts)
         raise ToolchainError(f"no kernel with a known fault is reported. The logs say:\n{logs}")
     rows = []
-    for t, v in found:
+    for t, v in verdicts:
         first = v.first or ("" if v.errors else sanitizer.without_folders(v.log)[-1000:])
-        rows.append(Controlled(**t.row, state=v.state, errors=v.errors, first=first))
+        rows.append(ControlRun(**t.row, state=v.state, errors=v.errors, first=first))
     return sorted(rows, key=lambda r: (CHECKS.index(r.check), r.why))
 
 
-def not_believed(controls: Sequence[Controlled]) -> dict[str, str]:
+def not_believed(controls: Sequence[ControlRun]) -> dict[str, str]:
     """Checks that report none of their controls, and what to say of each."""
     trusted = believed(controls)
     return {
@@ -198,7 +198,7 @@ Missing = tuple[Kernel, str, dict[str, Size]]
 
 def missing_checks(chosen: Sequence[Kernel], record: Record, again: bool) -> list[Missing]:
     """What is to be run, check by check."""
-    held = {e.about: e.source for e in record.data["rows"]}
+    sources = {e.about: e.source for e in record.data["rows"]}
     out = []
     for check in CHECKS:
         for k in chosen:
@@ -206,7 +206,8 @@ def missing_checks(chosen: Sequence[Kernel], record: Record, again: bool) -> lis
             lacks = {
                 name: size
                 for name, size in watched_shapes(k).items()
-                if again or held.get(Watched.key_of(kernel=k.name, shape=name, check=check)) != now
+                if again
+                or sources.get(SanitizerRun.key_of(kernel=k.name, shape=name, check=check)) != now
             }
             if lacks:
                 out.append((k, check, lacks))
@@ -263,59 +264,59 @@ def lacking(job: Job) -> Iterator[Step]:
         waiting = [task(*t) for t in lacks]
         while waiting:
             alone: list[Task] = []
-            for t, found in sanitizer.side_by_side(
+            for t, verdict in sanitizer.side_by_side(
                 waiting, workers=workers, limit=limit, left=job.budget.left
             ):
                 shapes = t.row["shapes"]
-                if len(shapes) > 1 and not fine(found):  # which of them was it?
+                if len(shapes) > 1 and not fine(verdict):  # which of them was it?
                     k = catalog[t.row["kernel"]]
                     alone += [task(k, t.check, {n: s}) for n, s in shapes.items()]
                     continue
                 for shape in shapes:
                     open_.pop(f"{t.what} at {shape}", None)
-                yield Step(t.what, TAKEN, partial(_keep, job, t, found, stamp))
+                yield Step(t.what, TAKEN, partial(_keep, job, t, verdict, stamp))
             waiting = alone
         job.outcome.left += open_
 
 
-def fine(found: Verdict) -> bool:
+def fine(verdict: Verdict) -> bool:
     """Whether a run ended as it should, with nothing reported and no wrong element."""
-    wrong = any(said.get("wrong") for said in found.launches)
-    return found.state == "ran" and not found.errors and not wrong
+    wrong = any(report.get("wrong") for report in verdict.launches)
+    return verdict.state == "ran" and not verdict.errors and not wrong
 
 
-def _keep(job: Job, task: Task, found: Verdict, stamp: Mapping[str, Any]) -> Done:
+def _keep(job: Job, task: Task, verdict: Verdict, stamp: Mapping[str, Any]) -> Done:
     """Put what a run said into the record, a row for each shape.
 
     Raises DataError for an unknown log.
     """
-    if found.state == "unknown":
-        raise DataError(found.log)
+    if verdict.state == "unknown":
+        raise DataError(verdict.log)
     shapes: Mapping[str, Size] = task.row["shapes"]
     for at, (shape, size) in enumerate(shapes.items()):
-        said = found.launches[at] if at < len(found.launches) else {}
-        row = Watched(
+        report = verdict.launches[at] if at < len(verdict.launches) else {}
+        row = SanitizerRun(
             kernel=task.row["kernel"],
             params=dict(task.row["params"]),
             shape=shape,
             **named(size),
             check=task.check,
-            state=found.state,
-            errors=found.errors,
-            summary=found.summary,
-            first=found.first,
-            wrong=said.get("wrong"),
-            seconds=found.seconds,
+            state=verdict.state,
+            errors=verdict.errors,
+            summary=verdict.summary,
+            first=verdict.first,
+            wrong=report.get("wrong"),
+            seconds=verdict.seconds,
             source=rungs.fingerprint(task.row["kernel"]),
             recorded=dict(stamp),
         )
         job.record.merge(row, "rows")
-    ran = found.state == "ran"
-    text = f"{found.errors} errors" if ran else f"{found.state}, {found.errors} errors"
-    if not fine(found):
-        why = found.first or last_line(found.log)
+    ran = verdict.state == "ran"
+    text = f"{verdict.errors} errors" if ran else f"{verdict.state}, {verdict.errors} errors"
+    if not fine(verdict):
+        why = verdict.first or last_line(verdict.log)
         job.outcome.faults.append(f"{task.what} at {', '.join(shapes)}: {text}. {why}")
-    return Done(f"at {', '.join(shapes)}: {text} ({found.seconds:.1f} s)", count=len(shapes))
+    return Done(f"at {', '.join(shapes)}: {text} ({verdict.seconds:.1f} s)", count=len(shapes))
 
 
 def last_line(log: str) -> str:
@@ -335,7 +336,7 @@ def planned(job: Job) -> Iterator[tuple[str, float]]:
 
 SECTIONS = (
     Section(
-        Watched,
+        SanitizerRun,
         lacking,
         "sanitizer",
         rank=91,

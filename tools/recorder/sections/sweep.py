@@ -102,14 +102,14 @@ def _todo(job: Job, chosen: Sequence[str], size: Size) -> list[tuple[str, dict[s
     have = {e.about: e.source for e in job.record.of(Swept)}
     sources = {name: rungs.fingerprint(name) for name in chosen}
     limit = None if job.request.limit is None else int(job.request.limit)
-    found = []
+    todo = []
     for name, tile in order(chosen, size, job.session.gpu.known or device.gpu("h200"), limit):
         about = Swept.key_of(kernel=name, params=tile, **named(size))
         if not job.request.again and have.get(about) == sources[name]:
             job.outcome.present += 1
         else:
-            found.append((name, tile))
-    return found
+            todo.append((name, tile))
+    return todo
 
 
 def lacking(job: Job) -> Iterator[Step]:
@@ -213,14 +213,14 @@ def summary(entries: Sequence[Swept], kernels: Sequence[str], size: Size) -> lis
 
 def timed(entries: Sequence[Swept], name: str, size: Size) -> list[Swept]:
     """The entries of a kernel at a size that have a time, the fastest first."""
-    found = [e for e in entries if e.kernel == name and e.size == tuple(size) and e.ms]
-    return sorted(found, key=lambda e: e.ms or 0.0)
+    with_time = [e for e in entries if e.kernel == name and e.size == tuple(size) and e.ms]
+    return sorted(with_time, key=lambda e: e.ms or 0.0)
 
 
 def default_and_best(
     entries: Sequence[Swept], name: str, size: Size
 ) -> tuple[Swept | None, Swept | None]:
     """The timed entries of a kernel's default tile and of its fastest; None where not timed."""
-    found = timed(entries, name, size)
-    default = next((e for e in found if e.params == dict(catalog[name].params)), None)
-    return default, found[0] if found else None
+    entries_timed = timed(entries, name, size)
+    default = next((e for e in entries_timed if e.params == dict(catalog[name].params)), None)
+    return default, entries_timed[0] if entries_timed else None

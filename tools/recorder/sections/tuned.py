@@ -83,23 +83,23 @@ def confirm(
         if knockout and len(others) > 1:
             first = entered.trial([*contenders, *beside], EFFORT, rng)
             others = [min(others, key=lambda name: first.ms[name].median)]
-        kept = others[0] if others else "0"
-        last = entered.trial([*dict.fromkeys(["0", kept]), *beside], EFFORT, rng)
-    gain = last.rounds.ratio(kept, "0")
+        best = others[0] if others else "0"
+        last = entered.trial([*dict.fromkeys(["0", best]), *beside], EFFORT, rng)
+    gain = last.rounds.ratio(best, "0")
     if knockout and gain.q1 <= 1:
-        kept = "0"
-    ms, share = last.ms[kept], last.ratio(kept, "baseline")
-    worst, over = last.errors[kept]
-    other = kept != "0"
+        best = "0"
+    ms, share = last.ms[best], last.ratio(best, "baseline")
+    worst, over = last.errors[best]
+    other = best != "0"
     return {
         "kernel": k.name,
-        "params": dict(plans[int(kept)].params),
+        "params": dict(plans[int(best)].params),
         "default": default,
         **named(size),
         "ms": ms.median,
         "q1": ms.q1,
         "q3": ms.q3,
-        "gflops": last.rates[kept],
+        "gflops": last.rates[best],
         "pairs": ms.count,
         "gain": gain.median if other else None,
         "gain_q1": gain.q1 if other else None,
@@ -145,17 +145,17 @@ def _step(
     the same tile chosen.
     """
     k = _kernel(job)
-    what, held = f"{k.name} at {shape(size)}", current_entry(job.record, kind, k, size)
-    same = held is not None and all(held[name] == value for name, value in more.items())
-    if same and not job.request.again and held is not None:
-        if kind is Tuned or held.params == tried[0]:
+    what, entry_now = f"{k.name} at {shape(size)}", current_entry(job.record, kind, k, size)
+    same = entry_now is not None and all(entry_now[name] == value for name, value in more.items())
+    if same and not job.request.again and entry_now is not None:
+        if kind is Tuned or entry_now.params == tried[0]:
             job.outcome.present += 1
             job.say(f"{what}: confirmed in {job.record.path} already")
             return None
 
     def run() -> Done:
-        found = confirm(job.session, k, size, tried, rng, knockout=kind is Tuned)
-        entry = kind(**{**found, **more, "recorded": dict(job.stamp)})
+        fields = confirm(job.session, k, size, tried, rng, knockout=kind is Tuned)
+        entry = kind(**{**fields, **more, "recorded": dict(job.stamp)})
         job.record.merge(entry)
         return Done(describe_tile(entry))
 
@@ -167,10 +167,10 @@ def _tuned(job: Job) -> Iterator[Step]:
     """Confirm the best few tiles that the sweep of a size has timed."""
     job.session.warm_up()
     (size, *_), k = job.wanted((MATRIX,)), _kernel(job)
-    found = finalists(job.record.of(Swept), k, size)
-    if not found:
+    fastest = finalists(job.record.of(Swept), k, size)
+    if not fastest:
         raise ConfigError(f"no tile of {k.name} is timed at {shape(size)}: give more --seconds")
-    tried, more = found[: job.request.finalists or FINALISTS], {"tiles": len(found)}
+    tried, more = fastest[: job.request.finalists or FINALISTS], {"tiles": len(fastest)}
     step = _step(job, Tuned, size, tried, more, 0.0, [size], np.random.default_rng())
     if step:
         yield step
@@ -188,8 +188,8 @@ def _ragged(job: Job) -> Iterator[Step]:
         step = _step(job, Chosen, size, tried, more, each if done else 0.0, shapes[done:], rng)
         if step:
             yield step
-    if found := ragged_result(job.record, k.name):
-        job.say(str(found))
+    if result := ragged_result(job.record, k.name):
+        job.say(str(result))
 
 
 SECTIONS = (
