@@ -56,6 +56,16 @@ def test_commands_that_print_figures_have_json() -> None:
     assert {"info", "ladder", "trace", "record", "notebooks"} <= {c[0] for c in cli.COMMANDS}
 
 
+def test_what_lies_in_tools_says_where_it_is_to_be_had(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An installed package has no tools/: its other commands work, and these say what to do."""
+    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    for command in ("record", "sweep", "tune", "verify", "notebooks"):
+        assert "Clone the repository and run it there" in fails(capsys, command, "--plan")
+    assert run(capsys, "cache", "--json")[0] == 0
+
+
 def test_it_runs_as_a_program() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "helpers", "info", "--json"],

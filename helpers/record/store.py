@@ -297,6 +297,9 @@ class Record:
         head = rounded(self.head) if "gpu" in self.head else self.head
         lines = [f"{json.dumps(n)}: {json.dumps(v, allow_nan=False)}" for n, v in head.items()]
         for name, entries in self.data.items():
+            kind = self.kinds[name]
+            if kind.section and not (kind.required or entries):
+                continue  # a section that nobody has begun
             rows = (json.dumps(rounded(dict(e)), allow_nan=False) for e in entries)
             text = ",\n".join(f"  {row}" for row in rows)
             lines.append(f"{json.dumps(name)}: [\n{text}\n]" if text else f"{json.dumps(name)}: []")

@@ -1,8 +1,8 @@
-"""The sections of a record, a module or two to a kind of measurement.
+"""The sections of a record, a module to a kind of measurement.
 
-A section is one file here: the class of its entries (`store.Entry`), what a file lacks of it (a
-generator of `steps.Step`), and the tuple SECTIONS, which makes it known to the store, the campaign
-and the command line. Nothing else lists them.
+A section is the class of its entries, in helpers.record.entries, and one file here: what a record
+lacks of it (a generator of `steps.Step`), and the tuple SECTIONS, which makes it known to the
+campaign and the command line. Nothing else lists them.
 """
 
 from __future__ import annotations
