@@ -121,7 +121,7 @@ def test_a_field_without_a_rule_is_a_mistake_in_the_class() -> None:
 
 def test_every_section_says_what_its_entries_are_about_and_who_recorded_them() -> None:
     for kind in store.SECTIONS.values():
-        assert "kernel" in store.form(kind).key or kind.section in ("auto", "transfers")
+        assert "kernel" in store.form(kind).key or kind.section in ("auto", "l2", "transfers")
         assert [f.name for f in fields(kind)][-1] == "recorded"  # type: ignore[arg-type]
 
 
