@@ -653,7 +653,7 @@ def test_a_wrong_and_an_unwritten_element_are_counted(monkeypatch: pytest.Monkey
     assert integers["wrong"] > 500 and integers["worst"] is None  # infinitely over a bound of 0
 
 
-def test_shifted_operands_begin_one_element_into_their_memory(
+def test_shifted_operands_begin_one_element_and_c_at_every_offset_into_their_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: dict[str, list[int]] = {}
@@ -666,10 +666,10 @@ def test_shifted_operands_begin_one_element_into_their_memory(
         multiply(p, A, B, C)
 
     checked("naive", True, monkeypatch, look)
-    assert seen == {"A": [4] * 3, "B": [4] * 3, "C": [4] * 3}
+    assert seen == {"A": [4] * 3, "B": [4] * 3, "C": [4, 8, 12]}
     seen.clear()
-    checked("hopper_1", True, monkeypatch, look)  # it stores pairs to C itself
-    assert seen["A"] == [2] * 3 and seen["C"] == [0] * 3
+    checked("hopper_1", True, monkeypatch, look)
+    assert seen["A"] == [2] * 3 and seen["C"] == [2, 4, 6]
     seen.clear()
     checked("naive", False, monkeypatch, look)
     assert seen["A"] == [0] * 3
@@ -686,7 +686,7 @@ def test_shapes_are_recorded_once(calls: Callable[[], list[str]]) -> None:
     by_kernel = {r.kernel: r for r in store.read_validation(path, "shapes").rows}
     r = by_kernel["naive"]
     assert (r["shapes"], r["shifted_shapes"], r["wrong"], r["state"]) == (120, 120, 0, "ran")
-    assert (r["shifted"], by_kernel["hopper_1"]["shifted"]) == ("A, B and C", "A and B")
+    assert (r["shifted"], by_kernel["hopper_1"]["shifted"]) == ("A, B and C", "A, B and C")
     assert len(calls()) == 2
     assert go().present == 2 and calls() == []
     assert go(count=130).measured == 2  # more shapes than before

@@ -37,6 +37,8 @@ COUNT = 120
 
 
 SEED = 2026
+VECTOR = 16
+"""Bytes of the widest store of a thread."""
 
 
 # -- in a process of its own -----------------------------------------------------------------------
@@ -77,9 +79,11 @@ def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
     """Launch a kernel on every shape of a task and compare with float64: runs in a process of its
     own.
 
-    task: {kernel, shapes, seed, shifted}. shifted: A, B and C begin one element into their memory,
-    so that nothing is aligned to more than an element. Returns the largest error over its bound
-    (null where an element was never written), how many elements are wrong, and at which shapes.
+    task: {kernel, shapes, seed, shifted}. shifted: A and B begin one element into their memory, so
+    that nothing is aligned to more than an element, and C so at one shape, two elements in at the
+    next, and on through every offset of its type in 16 bytes. Returns the largest error over its
+    bound (null where an element was never written), how many elements are wrong, and at which
+    shapes.
     """
     k, session = find(task["kernel"]), Session()
     worst, wrong, wrong_at, done = 0.0, 0, [], 0
@@ -90,7 +94,7 @@ def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
             A, B, C = problem.A, problem.B, session.output(k.out_dtype, M, N)
             if task["shifted"]:
                 A, B = (_shifted(session, x) for x in (A, B))
-                C = _shifted(session, C)
+                C = _shifted(session, C, 1 + done % (VECTOR // C.itemsize - 1))
             with session.on_stream():
                 launch.cuda_launch(p, A, B, C)
             _, ratio = session.error(problem, C, k.out_dtype)
@@ -108,10 +112,10 @@ def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _shifted(session: Session, x: Any) -> Any:
-    """The same matrix, beginning one element into its memory."""
+def _shifted(session: Session, x: Any, by: int = 1) -> Any:
+    """The same matrix, beginning `by` elements into its memory."""
     with session.on_stream():
-        flat = session.cupy.empty(x.size + 1, x.dtype)[1:]
+        flat = session.cupy.empty(x.size + by, x.dtype)[by:]
         flat[...] = x.ravel()
         return flat.reshape(x.shape)
 
