@@ -553,7 +553,7 @@ def test_the_program_says_what_it_did(
 
 def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
     code = (
-        "import threading, time; from helpers.record import one;"
+        "import threading, time; from tools.recorder import launcher as one;"
         "threading.Timer(0.2, one.give_up, (0.2,)).start(); time.sleep(30)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25)
