@@ -61,3 +61,23 @@ def _plain(value: Any) -> Any:
 def print_json(data: Any) -> None:
     """Write data to stdout as JSON."""
     print(json.dumps(_plain(data), indent=2, allow_nan=False))
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], formats: Mapping[str, str]) -> None:
+    """Write rows to stdout as columns; formats names the columns and how each is formatted."""
+
+    def cell(row: Mapping[str, Any], name: str) -> str:
+        value = row.get(name)
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            return "-"
+        return format(value, formats[name])
+
+    lines = [list(formats)] + [[cell(row, name) for name in formats] for row in rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(formats))]
+    numeric = [bool(f) for f in formats.values()]
+    for line in lines:
+        cells = (
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        )
+        print("  ".join(cells).rstrip())

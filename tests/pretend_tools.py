@@ -94,7 +94,7 @@ def sanitizer(arguments: list[str]) -> int:
 
 def install(monkeypatch: Any, folder: Path) -> Path:
     """Put the pretend tools in place of the real ones; the file that lists what was run."""
-    from helpers.record import sanitizer as room
+    from tools.recorder import sanitizer as room
 
     tool = folder / "bin" / "compute-sanitizer"
     tool.parent.mkdir()

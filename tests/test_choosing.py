@@ -14,7 +14,7 @@ from helpers.ladder.kernel import Geometry, geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import everywhere
 from helpers.record.plans import choose, plan
-from helpers.record.sections import picking
+from helpers.record.shape_sets import NAMED_SHAPES, drawn_shapes
 from nogpu import bfloat16, device
 from nogpu.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
 
@@ -332,8 +332,8 @@ emulator: seconds each.
 """
 RECORDED = [
     (dtype, size)
-    for dtype in picking.NAMED
-    for _, size in picking.drawn(dtype)
+    for dtype in NAMED_SHAPES
+    for _, size in drawn_shapes(dtype)
     if math.prod(size) <= HERE and size[0] * size[1] <= OF_C
 ]
 
@@ -347,7 +347,7 @@ def test_what_is_recorded_is_clean_in_the_emulator(dtype: str, shape: tuple[int,
     assert found.ok, found.report
 
 
-@pytest.mark.parametrize("dtype", picking.NAMED)
+@pytest.mark.parametrize("dtype", NAMED_SHAPES)
 def test_the_record_holds_what_is_picked_today(dtype: str) -> None:
     """Whoever changes a formula records the shapes anew: python -m helpers record --no-points
     --auto.

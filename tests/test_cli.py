@@ -18,6 +18,7 @@ from nogpu import device
 from nogpu.errors import ConfigError, UnknownKernelError
 from tests.common import ROOT
 from tests.test_measure import FakeSession, gpu, record, recorded
+from tools.recorder import commands
 
 __all__ = ["gpu", "recorded"]  # fixtures
 
@@ -47,13 +48,22 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 
 
 def test_commands_that_print_figures_have_json() -> None:
-    parser = cli.make_parser()
     for name, *_, has_json in cli.COMMANDS:
         if has_json:
             given = {"trace": ["naive"], "check": ["2", "lab2.cu"]}.get(name, [])
             arguments = [name, *given, "--json"]
-            assert parser.parse_args(arguments).json
+            assert cli.make_parser(name).parse_args(arguments).json
     assert {"info", "ladder", "trace", "record", "notebooks"} <= {c[0] for c in cli.COMMANDS}
+
+
+def test_what_lies_in_tools_says_where_it_is_to_be_had(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An installed package has no tools/: its other commands work, and these say what to do."""
+    monkeypatch.setattr(cli, "ROOT", tmp_path)
+    for command in ("record", "sweep", "tune", "verify", "notebooks"):
+        assert "Clone the repository and run it there" in fails(capsys, command, "--plan")
+    assert run(capsys, "cache", "--json")[0] == 0
 
 
 def test_it_runs_as_a_program() -> None:
@@ -204,14 +214,14 @@ def test_bad_record_arguments(gpu: type[FakeSession], capsys: pytest.CaptureFixt
 
 
 def test_arguments_are_parsed() -> None:
-    assert cli.parse_sizes("64,1024x1024x768, 64") == ((64, 64, 64), (1024, 1024, 768))
-    assert cli.parse_skip(["naive:4096"]) == {"naive": 4096}
+    assert commands.parse_sizes("64,1024x1024x768, 64") == ((64, 64, 64), (1024, 1024, 768))
+    assert commands.parse_skip(["naive:4096"]) == {"naive": 4096}
     assert cli.parse_params(["BM=64", "BK=8"]) == {"BM": 64, "BK": 8}
-    assert cli.parse_names("naive, tiled_8,") == ("naive", "tiled_8")
+    assert commands.parse_names("naive, tiled_8,") == ("naive", "tiled_8")
     with pytest.raises(ConfigError):
         cli.parse_size("1024x1024")
     with pytest.raises(UnknownKernelError):
-        cli.parse_skip(["nope:1"])
+        commands.parse_skip(["nope:1"])
 
 
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:

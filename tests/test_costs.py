@@ -21,9 +21,9 @@ from helpers.ladder.usage import resources_of
 from helpers.record import Measurement, costs
 from helpers.record.costs import Bounds, bounding, counting
 from helpers.record.costs.waiting import waits
+from helpers.record.entries import Counted
 from helpers.record.plans import plan
 from helpers.record.reading import outdated
-from helpers.record.sections.counting import Counted
 from nogpu import device, emulator
 from nogpu.errors import ConfigError, DataError, UnknownNameError
 from nogpu.toolchain import SassInstruction

@@ -26,8 +26,7 @@ from helpers.page.explorers import _stepper as step_room
 from helpers.page.explorers import _tile as tile_room
 from helpers.page.explorers.core import Control, Explorer, script, significant, text
 from helpers.record import load, store
-from helpers.record.sections.sweeping import Swept
-from helpers.record.sections.timing import Point
+from helpers.record.entries import Point, Swept
 from nogpu import device, emulator
 from nogpu.errors import ConfigError
 from tests.common import ROOT, serve

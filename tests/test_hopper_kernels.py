@@ -19,11 +19,11 @@ from helpers.ladder.kernel import Kernel, cdiv
 from helpers.ladder.launch import Trace, trace, trace_of
 from helpers.ladder.rungs import catalog, fingerprint
 from helpers.record import DEFAULT_GPU, agree, counters, load
-from helpers.record.sections import counting
 from nogpu.emulator.launching import grids
 from nogpu.errors import EmulationError
 from tests.common import ROOT
 from tools import hopper_on_a_gpu
+from tools.recorder.sections import counters as counters_section
 
 HOPPER = [name for name, kernel in catalog.items() if kernel.host == "tma"]
 STEPS = [name for name in HOPPER if not name.endswith("_fp16")]
@@ -229,7 +229,7 @@ def test_bytes_and_wavefronts_are_those_that_ncu_counts() -> None:
     assert {(r["kernel"], r["launch"]) for r in moved} >= {
         (name, "x".join(map(str, shape)))
         for name in HOPPER if "hopper_6" not in name
-        for shape in counting.ENGINE_SHAPES[:-1]
+        for shape in counters_section.ENGINE_SHAPES[:-1]
     }  # fmt: skip
     for r in moved:
         assert r["right"], r

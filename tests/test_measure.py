@@ -36,19 +36,15 @@ from helpers.record import (
     skipped,
     stale,
     stalls,
+    stamps,
     store,
     telemetry,
     transfers,
 )
-from helpers.record import campaign as recording
 from helpers.record import gpu as gpu_room
-from helpers.record import ncu as counter_tool
 from helpers.record import sources as replaying
+from helpers.record.entries import LAUNCH_CASES, HostTime, Point
 from helpers.record.measurement import COLUMNS
-from helpers.record.sections import asking, building, counting, leaving_out, timing
-from helpers.record.sections.processor import HostTime
-from helpers.record.sections.timing import Point
-from helpers.record.steps import Budget, Job, Outcome, Request
 from nogpu import device, disk
 from nogpu.errors import (
     ConfigError,
@@ -60,6 +56,14 @@ from nogpu.errors import (
     UnknownKernelError,
     UnknownNameError,
 )
+from tools.recorder import campaign as recording
+from tools.recorder import cpu_times
+from tools.recorder import ncu as counter_tool
+from tools.recorder.sections import builds as builds_section
+from tools.recorder.sections import counters as counters_section
+from tools.recorder.sections import left_out as left_out_section
+from tools.recorder.sections import points as points_section
+from tools.recorder.steps import Budget, Job, Outcome, Request
 
 QUICK = protocol.Effort(pairs=3, max_pairs=4, seconds=0.0, warm_ms=0.0)
 
@@ -363,9 +367,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[FakeSe
     folder = tmp_path / "measurements"
     monkeypatch.setattr(store, "FOLDER", folder)
     monkeypatch.setattr(protocol, "RECORD", QUICK)
-    monkeypatch.setattr(recording, "Session", Session)
+    monkeypatch.setattr(recording, "RecordingSession", Session)
     monkeypatch.setattr(recording, "require_gpu", lambda: H200)
-    monkeypatch.setattr(recording, "query", lambda *_: None)
+    monkeypatch.setattr(stamps, "query", lambda *_: None)
     monkeypatch.setattr(telemetry, "shutil", SimpleNamespace(which=lambda *_: None))
     yield Session
 
@@ -502,7 +506,7 @@ def test_copies_accuracy_and_builds(gpu: type[FakeSession]) -> None:
     assert {t["gbs"] for t in transfers()} == {10.0, 50.0}
     assert {e["kernel"] for e in accuracy()} == set(gpu_room.BASELINES)
     built = flags()
-    assert {row["build"] for row in built.rows} == set(building.BUILDS)
+    assert {row["build"] for row in built.rows} == set(builds_section.BUILDS)
     assert "NVIDIA H200" in built.label
 
 
@@ -532,7 +536,7 @@ def test_what_a_launch_costs_is_a_time_of_the_host_divided_by_its_products(
     assert record(sections=("launches",), kernels=()).refused == []
     assert set(asked) == {("matmul", 100, 21), ("bound", 100, 21), ("graph", 5, 21)}
     told = {(e["kernel"], e["m"], e["way"]): e for e in launches().rows}
-    assert len(told) == 3 * len(asking.CASES)
+    assert len(told) == 3 * len(LAUNCH_CASES)
     assert told["vectorised", 512, "bound"]["us"] == pytest.approx(4.0, rel=0.01)
     assert told["hopper_5", 509, "graph"]["us"] == pytest.approx(0.2, rel=0.1)
     assert told["hopper_5", 509, "graph"]["launches"] == 2000
@@ -559,7 +563,7 @@ def test_parts_are_left_out_one_at_a_time(gpu: type[FakeSession]) -> None:
     gpu.rates = {**RATES, "warp_tiled without ZEROS_ADDED": RATES.get("warp_tiled", 20_000.0) / 2}
     assert record(sections=("left_out",)).refused == []
     share = {row["without"]: row["share"] for row in left_out("warp_tiled").rows}
-    assert set(share) == set(leaving_out.BUILDS)
+    assert set(share) == set(left_out_section.BUILDS)
     assert share["added zeros"] == pytest.approx(0.5) and share["all"] == 1
     assert share["back and forth"] == pytest.approx(1)
     raw = json.loads((store.FOLDER / "h200.json").read_text())
@@ -573,9 +577,9 @@ def test_parts_are_left_out_one_at_a_time(gpu: type[FakeSession]) -> None:
 
 
 def test_what_is_left_out_changes_the_program() -> None:
-    builds = leaving_out.plans("warp_tiled")
+    builds = left_out_section.plans("warp_tiled")
     cubins = {usage.compile_launch(p, "sm_90").cubin for p in builds.values()}
-    assert len(cubins) == len(leaving_out.BUILDS)
+    assert len(cubins) == len(left_out_section.BUILDS)
     with pytest.raises(ConfigError, match="double_buffer has no macro 'ZEROS_ADDED'"):
         rungs.without("double_buffer", "ZEROS_ADDED")
     with pytest.raises(ConfigError, match="no macro 'BM'"):
@@ -584,14 +588,16 @@ def test_what_is_left_out_changes_the_program() -> None:
 
 def test_pragmas_go_before_the_loop() -> None:
     source = catalog["tiled_32"].source
-    assert "#pragma unroll 1\nfor (int k = 0;" in building.with_pragma(source, "#pragma unroll 1")
-    assert building.with_pragma(source, None) == source
+    assert "#pragma unroll 1\nfor (int k = 0;" in builds_section.with_pragma(
+        source, "#pragma unroll 1"
+    )
+    assert builds_section.with_pragma(source, None) == source
     own = catalog["coalesced"].source  # its loop has a pragma of its own, which is replaced
     assert own.count("#pragma unroll") == 1
-    told = building.with_pragma(own, "#pragma unroll 1")
+    told = builds_section.with_pragma(own, "#pragma unroll 1")
     assert told.count("#pragma unroll") == told.count("#pragma unroll 1\nfor (int k = 0;") == 1
     with pytest.raises(ConfigError, match="no loop"):
-        building.with_pragma("int x;", "#pragma unroll")
+        builds_section.with_pragma("int x;", "#pragma unroll")
 
 
 def test_records_are_not_mixed_up(gpu: type[FakeSession], tmp_path: Path) -> None:
@@ -604,7 +610,7 @@ def test_records_are_not_mixed_up(gpu: type[FakeSession], tmp_path: Path) -> Non
         record(out=tmp_path / "t4.json")
     with pytest.raises(UnknownKernelError, match="tiled_32"):
         record(kernels=("tiled_23",))
-    assert recording.slug("NVIDIA RTX A6000") == "rtx_a6000"
+    assert stamps.slug("NVIDIA RTX A6000") == "rtx_a6000"
 
 
 def test_a_damaged_file_is_not_written_over(gpu: type[FakeSession]) -> None:
@@ -631,10 +637,10 @@ def test_the_commit_comes_from_the_caller_the_environment_or_git(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TILE_COMMIT", "fromenv")
-    assert recording.commit("given") == "given"
-    assert recording.commit() == "fromenv"
+    assert stamps.commit("given") == "given"
+    assert stamps.commit() == "fromenv"
     monkeypatch.delenv("TILE_COMMIT")
-    assert recording.commit()
+    assert stamps.commit()
 
 
 def test_fingerprints_see_code_and_not_comments(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -935,7 +941,7 @@ def test_ncu_is_asked_for_our_kernels_only_and_leaves_the_clocks_alone() -> None
     assert line[line.index("--clock-control") + 1] == "none"
     assert line[line.index("--kernel-name") + 1] == "regex:^(naive|tiled)$"
     assert line[line.index("--metrics") + 1] == "a,b"
-    assert line[-2:] == ["helpers.record.one", "jobs.json"]
+    assert line[-2:] == ["tools.recorder.launcher", "jobs.json"]
 
 
 def test_counters_are_recorded_and_replayed(
@@ -996,7 +1002,7 @@ def test_counters_are_counted_in_batches_that_stand_alone(
     gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = pretend_ncu(monkeypatch)
-    monkeypatch.setattr(counting, "BATCH", 3)
+    monkeypatch.setattr(counters_section, "BATCH", 3)
     good = counter_tool.count
 
     def fail(jobs: list[counter_tool.Job], **_: Any) -> list[dict[str, float]]:
@@ -1022,7 +1028,7 @@ def job(request: Request, held: store.Record | None = None) -> Job:
 
 
 def test_every_kernel_is_counted_at_five_shapes_and_two_of_them_ragged() -> None:
-    jobs = counting.counter_jobs(job(Request(("counters",))))
+    jobs = counters_section.counter_jobs(job(Request(("counters",))))
     assert {job.kernel for job in jobs} == set(catalog)
     for name in catalog:
         shapes = [(j.M, j.N, j.K) for j in jobs if j.kernel == name]
@@ -1074,7 +1080,7 @@ def test_what_was_left_out_as_slow_stays_so_unless_it_is_named(gpu: type[FakeSes
 
     def left(**options: Any) -> set[str]:
         request = Request(("points",), sizes=sizes, **options)
-        return {name for name, *_ in timing.todo(job(request, load("h200")))}
+        return {name for name, *_ in points_section.todo(job(request, load("h200")))}
 
     assert "naive" not in left()
     assert "coalesced" in left()
@@ -1116,7 +1122,7 @@ def test_counters_are_counted_at_the_sizes_that_were_asked_for(
     assert main([*line, "--kernels", "naive,tiled_32", "--sizes", "1024,1025"]) == 0
     assert "counters of 4 launches (naive, tiled_32)" in capsys.readouterr().out
     assert main([*line, "--kernels", "naive"]) == 0
-    assert f"counters of {len(counting.SHAPES)} launches" in capsys.readouterr().out
+    assert f"counters of {len(counters_section.SHAPES)} launches" in capsys.readouterr().out
 
 
 # -- what warps wait for -----------------------------------------------------------------------
@@ -1292,7 +1298,7 @@ def test_cpu_times_are_replayed_where_there_is_no_compiler(
     row = {"ms": 1.0, "q1": 1.0, "q3": 1.0, "runs": 3, "gflops": 2.0}
     note = {**dict.fromkeys(store.RECORDED), "date": "2026-01-01", "commit": "abc", "numpy": "2.5"}
     held = store.read(path)
-    for name in host.KERNEL_NAMES:
+    for name in cpu_times.KERNEL_NAMES:
         entry = {"kernel": name, "m": 256, "n": 256, "k": 256, "cpu": "Some CPU", "threads": 1}
         held.merge(HostTime(**entry, **row, compiler="g++ 13", recorded=note))
     held.write()
@@ -1317,7 +1323,7 @@ def test_nothing_is_measured_where_replay_is_asked_for(monkeypatch: pytest.Monke
     monkeypatch.setenv("TILE_REPLAY", "1")
     assert not host.cpu_loops(512).live
     with pytest.raises(ConfigError, match="unset it"):
-        host.record_host(Path("any.json"), "abc", say=quiet)
+        cpu_times.record_host(Path("any.json"), "abc", say=quiet)
 
 
 @pytest.mark.parametrize(("answer", "found"), [("echo clang 17", True), ("exit 1", False)])
@@ -1337,12 +1343,12 @@ def test_a_compiler_that_does_not_answer_is_none(
 @needs_compiler
 def test_cpu_times_are_recorded(gpu: type[FakeSession]) -> None:
     path = record().path
-    assert host.record_host(path, "abc", sizes=[(20, 20, 20)], say=quiet) == 1
-    assert {e["kernel"] for e in load("h200").host} == set(host.KERNEL_NAMES)
-    assert host.record_host(path, "abc", sizes=[(20, 20, 20)], say=quiet) == 0
+    assert cpu_times.record_host(path, "abc", sizes=[(20, 20, 20)], say=quiet) == 1
+    assert {e["kernel"] for e in load("h200").host} == set(cpu_times.KERNEL_NAMES)
+    assert cpu_times.record_host(path, "abc", sizes=[(20, 20, 20)], say=quiet) == 0
     assert not host.cpu_loops(20, gpu="h200").live
     with pytest.raises(DataError, match="does not exist"):
-        host.record_host(path.with_name("none.json"), "abc", say=quiet)
+        cpu_times.record_host(path.with_name("none.json"), "abc", say=quiet)
 
 
 # -- the record that the book ships ------------------------------------------------------------
@@ -1378,7 +1384,7 @@ def test_the_shipped_ladder_stands_where_the_book_says() -> None:
 
 def test_measuring_is_imported_without_a_gpu_library_or_pandas() -> None:
     code = (
-        "import sys, helpers.record, helpers.record.host, helpers.record.campaign;"
+        "import sys, helpers.record, helpers.record.host, tools.recorder.commands;"
         "print([m for m in ('cupy', 'pandas', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

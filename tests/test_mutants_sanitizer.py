@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from helpers import page as pages
-from helpers.record import evidence, sanitizer, store
-from helpers.record.sanitizer import CHECKS, Task, Verdict
-from helpers.record.sections.watching import Controlled, Mutated
+from helpers.record import evidence, store
+from helpers.record.entries import CHECKS, ControlRun, MutantRun
 from nogpu.errors import ToolchainError
 from tests.common import ROOT
 from tests.test_verify import calls
 from tools import mutants
 from tools import mutants_sanitizer as ms
+from tools.recorder import sanitizer
+from tools.recorder.sanitizer import Task, Verdict
 
 __all__ = ["calls"]  # a fixture
 
@@ -55,7 +56,7 @@ def go(out: Path, **options: Any) -> list[str]:
     return ms.run(out, workers=4, limit=1.0, commit="abc", say=lambda _: None, **options)
 
 
-def rows(out: Path) -> dict[tuple[str, str], Mutated]:
+def rows(out: Path) -> dict[tuple[str, str], MutantRun]:
     held = store.read_validation(out, ms.KIND).rows
     return {(r.name, r.check): r for r in held}
 
@@ -179,7 +180,7 @@ def recorded(
         path, {"schema": 1, "kind": ms.KIND}, {"controls": [], "rows": []}, store.KINDS[ms.KIND]
     )
     for check in checks:
-        data.merge(Controlled(check, "naive", "a known fault", "ran", 1, ""), "controls")
+        data.merge(ControlRun(check, "naive", "a known fault", "ran", 1, ""), "controls")
     named = {s.name: s for s in ms.subjects()}
     stamp = NOTE | {"gpu": "NVIDIA H200", "date": "2026-11-20", "commit": "abc", "sanitizer": "1.0"}
     for (name, check), (state, errors, wrong) in results.items():

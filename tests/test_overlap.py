@@ -26,13 +26,15 @@ from helpers import draw as plots
 from helpers.ladder import binding, numbers, rungs, streams
 from helpers.ladder.streams import Operation, Step, Variant
 from helpers.page import exercises
-from helpers.record import ImplausibleError, campaign, load, overlap, protocol, sources, store
-from helpers.record.sections import overlapping
-from helpers.record.sections.overlapping import Overlapped, Runner
-from helpers.record.steps import Outcome, Request
+from helpers.record import ImplausibleError, load, overlap, overlapping, protocol, sources, store
+from helpers.record.entries import Overlapped
+from helpers.record.overlapping import Runner
 from nogpu import device
 from nogpu.errors import ConfigError, DataError
 from tests.test_measure import FakeSession, gpu, record
+from tools.recorder import campaign
+from tools.recorder.sections import overlaps as overlaps_section
+from tools.recorder.steps import Outcome, Request
 
 __all__ = ["gpu"]  # the pretend GPU of test_measure, a fixture here, too
 
@@ -636,7 +638,7 @@ def overlapped(gpu: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -> list[
         return made_up(session, kernel, size, **options)
 
     monkeypatch.setattr(overlapping, "entries", entries)
-    monkeypatch.setattr(overlapping, "EDGES", (256, 1024))
+    monkeypatch.setattr(overlaps_section, "EDGES", (256, 1024))
     return calls
 
 
@@ -669,7 +671,9 @@ def test_overlap_keeps_to_its_time(overlapped: list[str]) -> None:
     assert found.left == [
         f"overlap of {k} at {n}" for n in (256, 1024) for k in overlapping.KERNELS
     ]
-    assert overlapping.seconds((8192,) * 3, 12) > overlapping.seconds((1024,) * 3, 12) > 3.0
+    assert (
+        overlaps_section.seconds((8192,) * 3, 12) > overlaps_section.seconds((1024,) * 3, 12) > 3.0
+    )
 
 
 def test_what_cannot_be_overlapped_is_refused_and_the_rest_is_kept(

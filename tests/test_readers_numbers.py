@@ -21,8 +21,16 @@ from helpers import draw as plots
 from helpers.ladder.rungs import catalog
 from helpers.page import explorers, format_glued, provenance
 from helpers.page.explorers import points as explored
-from helpers.record import Measurement, known_gpus, load, measure, protocol, sources, store
-from helpers.record import campaign as recording
+from helpers.record import (
+    Measurement,
+    known_gpus,
+    load,
+    measure,
+    protocol,
+    sources,
+    stamps,
+    store,
+)
 from helpers.record.adding import add_record
 from helpers.record.telemetry import Reading
 from nogpu import device, disk
@@ -112,7 +120,7 @@ def at_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Card]]:
         monkeypatch.setattr(sources, "_session", lambda: session)
         monkeypatch.setattr(sources, "Telemetry", Clock)
         monkeypatch.setattr(sources, "device", SimpleNamespace(current=lambda: session.gpu))
-        monkeypatch.setattr(recording, "query", lambda *_: None)
+        monkeypatch.setattr(stamps, "query", lambda *_: None)
         monkeypatch.setattr(protocol, "LIVE", QUICK)
         return session
 
@@ -255,11 +263,11 @@ def test_a_table_of_two_gpus_says_whose_each_row_is(at_hand: Any) -> None:
     at_hand()
     m = measure(MIXED, 1024)
     assert m.gpus == "Tesla T4 and NVIDIA H200"
-    assert m.whose("mma_turing", 1024) == {"taken on": "Tesla T4"}
-    assert m.whose("mma_pipelined", 1024) == {"taken on": "NVIDIA H200, recorded"}
+    assert m.taken_on("mma_turing", 1024) == {"taken on": "Tesla T4"}
+    assert m.taken_on("mma_pipelined", 1024) == {"taken on": "NVIDIA H200, recorded"}
     alone = measure("mma_turing", 1024)
-    assert alone.gpus == "Tesla T4" and alone.whose("mma_turing", 1024) == {}
-    assert measure(MIXED, 1024, gpu="h200").whose("mma_turing", 1024) == {}
+    assert alone.gpus == "Tesla T4" and alone.taken_on("mma_turing", 1024) == {}
+    assert measure(MIXED, 1024, gpu="h200").taken_on("mma_turing", 1024) == {}
 
 
 # -- a clock that nobody tells -----------------------------------------------------------------

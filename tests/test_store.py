@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-from helpers.record import campaign, load, sections, store
-from helpers.record.sections.counting import Counted
-from helpers.record.sections.overlapping import Overlapped
-from helpers.record.sections.timing import Point, Skipped
-from helpers.record.steps import Job, Outcome, Request, Section, Step
+from helpers.record import load, store
+from helpers.record.entries import Counted, Overlapped, Point, Skipped
 from helpers.record.store import Count, Entry, Key, Maybe, Note, Positive, Text
 from nogpu.errors import ConfigError, DataError
 from tests.common import ROOT
 from tests.test_measure import FakeSession, gpu, record
+from tools.recorder import campaign, sections
+from tools.recorder.steps import Job, Outcome, Request, Section, Step
 
 __all__ = ["gpu"]  # a fixture
 
@@ -122,7 +121,7 @@ def test_a_field_without_a_rule_is_a_mistake_in_the_class() -> None:
 
 def test_every_section_says_what_its_entries_are_about_and_who_recorded_them() -> None:
     for kind in store.SECTIONS.values():
-        assert "kernel" in store.form(kind).key or kind.section in ("auto", "transfers")
+        assert "kernel" in store.form(kind).key or kind.section in ("auto", "l2", "transfers")
         assert [f.name for f in fields(kind)][-1] == "recorded"  # type: ignore[arg-type]
 
 
@@ -147,17 +146,9 @@ def test_overlapped_runs_differ_by_how_they_are_cut() -> None:
     assert entry.about == replace(entry, ms=1.0, source="other").about
 
 
-# -- a new section takes one file ------------------------------------------------------------------
+# -- a new section ---------------------------------------------------------------------------------
 
-POWER_CAP = '''
-"""Section "power_cap": the board power that a kernel draws at most."""
-
-from collections.abc import Iterator
-from dataclasses import dataclass
-
-from helpers.record.steps import Done, Job, Section, Step
-from helpers.record.store import Entry, Key, Note, Positive, Text
-
+ENTRY = '''
 
 @dataclass(frozen=True)
 class PowerCap(Entry, section="power_cap"):
@@ -166,6 +157,15 @@ class PowerCap(Entry, section="power_cap"):
     kernel: Key[Text]
     watts: Positive
     recorded: Note
+'''
+
+POWER_CAP = '''
+"""Section "power_cap": the board power that a kernel draws at most."""
+
+from collections.abc import Iterator
+
+from helpers.record.entries import PowerCap
+from tools.recorder.steps import Done, Job, Section, Step
 
 
 def lacking(job: Job) -> Iterator[Step]:
@@ -181,14 +181,12 @@ SECTIONS = (Section(PowerCap, lacking, option="the power that a kernel draws", r
 '''
 
 
-def test_a_new_section_takes_one_file(tmp_path: Path) -> None:
-    """A copy of the package with one file more plans it and offers it as an option, and reads
-    records.
-    """
-    shutil.copytree(
-        ROOT / "helpers", tmp_path / "helpers", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    for folder in ("data", "kernels", "packages", "tools"):
+def test_a_new_section_takes_a_class_and_a_file(tmp_path: Path) -> None:
+    """A copy with both plans it, offers it as an option, and reads records that lack it."""
+    for folder in ("helpers", "tools"):
+        left_out = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=left_out)
+    for folder in ("data", "kernels", "packages"):
         (tmp_path / folder).symlink_to(ROOT / folder)
 
     def helpers(*line: str) -> tuple[int, str]:
@@ -204,7 +202,9 @@ def test_a_new_section_takes_one_file(tmp_path: Path) -> None:
 
     asked = ("record", "--no-points", "--power-cap", "--plan")
     assert "unrecognized arguments: --power-cap" in helpers(*asked)[1]  # there is no such section
-    (tmp_path / "helpers/record/sections/capping.py").write_text(POWER_CAP, encoding="utf-8")
+    with (tmp_path / "helpers/record/entries.py").open("a", encoding="utf-8") as entries:
+        entries.write(ENTRY)
+    (tmp_path / "tools/recorder/sections/power_cap.py").write_text(POWER_CAP, encoding="utf-8")
     status, said = helpers(*asked)
     assert status == 0 and "1.0 s  power cap of naive" in said
     assert "the power that a kernel draws" in helpers("record", "--help")[1]

@@ -14,10 +14,8 @@ from helpers.ladder import usage
 from helpers.ladder.kernel import broken_rules, geometry
 from helpers.ladder.model import merit
 from helpers.ladder.rungs import catalog
-from helpers.record import campaign, protocol, store, tiles
-from helpers.record.sections import sweeping
-from helpers.record.sections.sweeping import Swept
-from helpers.record.steps import Outcome, Request
+from helpers.record import protocol, stamps, store, tiles
+from helpers.record.entries import Swept
 from nogpu import device
 from nogpu.errors import (
     ConfigError,
@@ -27,6 +25,9 @@ from nogpu.errors import (
     UnknownNameError,
 )
 from tests.test_measure import H200, QUICK, FakeSession
+from tools.recorder import campaign, tile_builds
+from tools.recorder.sections import sweep as sweep_section
+from tools.recorder.steps import Outcome, Request
 
 SIZE = (256, 256, 256)
 
@@ -61,11 +62,11 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Sessio
         pass
 
     monkeypatch.setattr(store, "FOLDER", tmp_path / "measurements")
-    monkeypatch.setattr(sweeping, "EFFORT", QUICK)
-    monkeypatch.setattr(sweeping, "compilers", threads)
-    monkeypatch.setattr(campaign, "Session", Own)
+    monkeypatch.setattr(sweep_section, "EFFORT", QUICK)
+    monkeypatch.setattr(sweep_section, "compilers", threads)
+    monkeypatch.setattr(campaign, "RecordingSession", Own)
     monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
-    monkeypatch.setattr(campaign, "query", lambda *_: None)
+    monkeypatch.setattr(stamps, "query", lambda *_: None)
     yield Own
 
 
@@ -91,7 +92,7 @@ def test_legal_tiles_are_those_that_can_be_planned() -> None:
 
 def test_the_order_begins_with_the_defaults_and_then_the_best_predicted() -> None:
     h200 = device.gpu("h200")
-    order = sweeping.order(["tiled_32", "vectorised"], (4096,) * 3, h200)
+    order = sweep_section.order(["tiled_32", "vectorised"], (4096,) * 3, h200)
     assert [name for name, _ in order[:2]] == ["tiled_32", "vectorised"]
     assert [tile for _, tile in order[:2]] == [
         dict(catalog[n].params) for n in ("tiled_32", "vectorised")
@@ -103,7 +104,7 @@ def test_the_order_begins_with_the_defaults_and_then_the_best_predicted() -> Non
     seen = [t for n, t in order if n == "vectorised"][:12]
     assert len({(t["BM"], t["BN"], t["TM"], t["TN"]) for t in seen}) >= 4  # no run of variants
     assert all(0 < m <= 1 for m in merits)
-    assert len(sweeping.order(["vectorised"], (4096,) * 3, h200, limit=7)) == 7
+    assert len(sweep_section.order(["vectorised"], (4096,) * 3, h200, limit=7)) == 7
 
 
 def test_every_tile_is_timed_and_the_best_is_found(gpu: type[Session]) -> None:
@@ -113,7 +114,7 @@ def test_every_tile_is_timed_and_the_best_is_found(gpu: type[Session]) -> None:
     assert (outcome.measured, outcome.present, outcome.pruned) == (len(legal), 0, 0)
     swept = store.read(outcome.path).of(Swept)
     assert len(swept) == len(legal)
-    default, best = sweeping.default_and_best(swept, "block_1d", SIZE)
+    default, best = sweep_section.default_and_best(swept, "block_1d", SIZE)
     assert default is not None and best is not None
     assert best["params"]["TM"] == 16 and best["gflops"] == pytest.approx(3200, rel=1e-4)
     assert best["ms"] < default["ms"]
@@ -161,15 +162,15 @@ def test_a_wrong_tile_is_refused_and_the_others_go_on(gpu: type[Session]) -> Non
 
 def test_a_tile_that_spills_is_pruned_and_it_is_said() -> None:
     large = {"BM": 256, "BN": 256, "BK": 8, "TM": 16, "TN": 16}
-    built = tiles.build("vectorised", large, "sm_90", (4096,) * 3)
+    built = tile_builds.build("vectorised", large, "sm_90", (4096,) * 3)
     assert built.reason and not built.cubin
     spills = next(
         b
         for tile in ({**large, "TM": 8}, {**large, "TN": 8}, large)
-        if (b := tiles.build("vectorised", tile, "sm_75", (4096,) * 3)).reason
+        if (b := tile_builds.build("vectorised", tile, "sm_75", (4096,) * 3)).reason
     )
     assert "spills" in spills.reason or "registers" in spills.reason
-    good = tiles.build("vectorised", dict(catalog["vectorised"].params), "sm_90", (4096,) * 3)
+    good = tile_builds.build("vectorised", dict(catalog["vectorised"].params), "sm_90", (4096,) * 3)
     assert not good.reason and good.blocks_per_sm >= 1
 
 
@@ -196,7 +197,7 @@ def test_tiles_are_compiled_without_a_gpu(tmp_path: Path) -> None:
     path = tmp_path / "tiles.json"
 
     def compile_tiles() -> int:
-        return tiles.compile_tiles(
+        return tile_builds.compile_tiles(
             ["tiled_32"], ["sm_90"], lambda _: None, path=path, compilers=threads
         )
 
@@ -214,7 +215,7 @@ def test_tiles_are_compiled_without_a_gpu(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="damaged"):
         tiles.read(path)
     with pytest.raises(UnknownNameError):
-        tiles.compile_tiles(["tiled_32"], ["sm_12"], path=path)
+        tile_builds.compile_tiles(["tiled_32"], ["sm_12"], path=path)
 
 
 def test_the_command_lists_the_order_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,6 @@ from helpers.record.trials import (
     PRECISION,
     Contender,
     enter,
-    of_build,
     of_library,
     of_plan,
     trial,
@@ -24,6 +23,7 @@ from helpers.record.trials import (
 )
 from nogpu.errors import ConfigError
 from tests.test_measure import QUICK, RATES, FakeSession
+from tools.recorder.sections.builds import of_build
 
 SIZE = (64, 64, 64)
 

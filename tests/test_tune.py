@@ -13,15 +13,16 @@ import pytest
 from helpers import page as pages
 from helpers.ladder.rungs import catalog, fingerprint
 from helpers.page.explorers import _tile
-from helpers.record import campaign, protocol, reading, store, tiles
-from helpers.record.sections import confirming, sweeping
-from helpers.record.sections.confirming import Tuned
-from helpers.record.sections.sweeping import Swept
-from helpers.record.steps import Outcome, Request
+from helpers.record import protocol, reading, shape_sets, stamps, store, tiles
+from helpers.record.entries import Swept, Tuned
 from nogpu import device
 from nogpu.errors import ConfigError, NoGPUError
 from tests.test_measure import H200, QUICK, FakeSession
 from tests.test_sweep import Session, threads
+from tools.recorder import campaign
+from tools.recorder.sections import sweep as sweep_section
+from tools.recorder.sections import tuned as tuned_section
+from tools.recorder.steps import Outcome, Request
 
 SIZE = (256, 256, 256)
 
@@ -57,12 +58,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[Sessio
             return bench
 
     monkeypatch.setattr(store, "FOLDER", tmp_path / "measurements")
-    monkeypatch.setattr(sweeping, "EFFORT", QUICK)
-    monkeypatch.setattr(sweeping, "compilers", threads)
-    monkeypatch.setattr(confirming, "EFFORT", QUICK)
-    monkeypatch.setattr(campaign, "Session", Own)
+    monkeypatch.setattr(sweep_section, "EFFORT", QUICK)
+    monkeypatch.setattr(sweep_section, "compilers", threads)
+    monkeypatch.setattr(tuned_section, "EFFORT", QUICK)
+    monkeypatch.setattr(campaign, "RecordingSession", Own)
     monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
-    monkeypatch.setattr(campaign, "query", lambda *_: None)
+    monkeypatch.setattr(stamps, "query", lambda *_: None)
     yield Own
 
 
@@ -107,7 +108,7 @@ def test_a_lucky_tile_is_not_recorded_with_its_luck(gpu: type[Session]) -> None:
     gpu.luck = 6  # type: ignore[attr-defined]
     k = catalog["block_1d"]
     run("block_1d", finalists=1)
-    swept = confirming.finalists(held().of(Swept), k, SIZE)
+    swept = tuned_section.finalists(held().of(Swept), k, SIZE)
     assert swept[0] == gpu.lucky  # type: ignore[attr-defined]
     (entry,) = held().of(Tuned)
     assert entry["params"] == dict(k.params) and entry["gain"] is None
@@ -132,9 +133,9 @@ def test_a_stopped_tuner_goes_on(gpu: type[Session]) -> None:
 
 
 def test_ragged_shapes_are_published_and_spread() -> None:
-    shapes = confirming.ragged_shapes()
+    shapes = shape_sets.ragged_shapes()
     assert shapes[:2] == [(952, 2745, 2737), (4126, 793, 887)]  # the set never changes
-    assert len(set(shapes)) == 20 and shapes != confirming.ragged_shapes(seed=20)
+    assert len(set(shapes)) == 20 and shapes != shape_sets.ragged_shapes(seed=20)
     edges = [edge for shape in shapes for edge in shape]
     assert 500 <= min(edges) < 800 and 4000 < max(edges) <= 6000
     middle = math.exp(sum(map(math.log, edges)) / 60)
@@ -143,7 +144,7 @@ def test_ragged_shapes_are_published_and_spread() -> None:
 
 def test_the_choice_on_ragged_shapes(gpu: type[Session], monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = [(256, 512, 64), (100, 70, 33), (70, 300, 40)]
-    monkeypatch.setattr(confirming, "ragged_shapes", lambda: shapes)
+    monkeypatch.setattr(shape_sets, "ragged_shapes", lambda: shapes)
     part = run("fp32_best", ragged=True, seconds=1e-9)
     assert len(part.left) == 3 and reading.ragged() is None
     lines: list[str] = []
@@ -155,7 +156,7 @@ def test_the_choice_on_ragged_shapes(gpu: type[Session], monkeypatch: pytest.Mon
     assert found.share == pytest.approx(math.prod(ratios) ** (1 / 3))
     assert found.worst == min(ratios) and found.error < 1
     assert run("fp32_best", ragged=True).present == 3
-    assert {e["seed"] for e in found.entries} == {confirming.RAGGED_SEED}
+    assert {e["seed"] for e in found.entries} == {shape_sets.RAGGED_SEED}
     path = store.FOLDER / "h200.json"
     data = json.loads(path.read_text(encoding="utf-8"))
     data["ragged"][0]["source"] = "older code"
@@ -211,7 +212,7 @@ def test_a_record_shows_its_tuned_tiles_in_the_ladder(
         """It counts its own openings, not those of the class that other tests look at."""
 
     with monkeypatch.context() as plain:
-        plain.setattr(campaign, "Session", Plain)
+        plain.setattr(campaign, "RecordingSession", Plain)
         campaign.run(request, lambda _: None)
     assert main(["ladder", "--size", "256"]) == 0
     assert "tuned:" not in capsys.readouterr().out
@@ -219,7 +220,7 @@ def test_a_record_shows_its_tuned_tiles_in_the_ladder(
     assert main(["ladder", "--size", "256"]) == 0
     out = capsys.readouterr().out
     assert "tuned: block_1d: BK=4 TM=16" in out and "chosen by shape" not in out
-    monkeypatch.setattr(confirming, "ragged_shapes", lambda: [(100, 70, 33)])
+    monkeypatch.setattr(shape_sets, "ragged_shapes", lambda: [(100, 70, 33)])
     run("fp32_best", ragged=True)
     assert main(["ladder", "--size", "256"]) == 0
     assert "tile chosen by shape: fp32_best over 1 ragged shapes" in capsys.readouterr().out

@@ -23,16 +23,18 @@ from helpers.ladder import hopper, launch, numbers
 from helpers.ladder import kernel as kernel_room
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
-from helpers.record import campaign, evidence, one, protocol, sanitizer, store
-from helpers.record.sanitizer import CHECKS, Task, Verdict
-from helpers.record.sections import shaping, watching
-from helpers.record.sections.shaping import Shaped
-from helpers.record.sections.watching import Watched
-from helpers.record.steps import Outcome, Request
+from helpers.record import evidence, protocol, store
+from helpers.record.entries import CHECKS, SanitizerRun, ShapesRun
 from nogpu import bfloat16, device
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownKernelError
 from tests import pretend_tools
 from tests.test_measure import H200, FakeSession
+from tools.recorder import campaign, sanitizer
+from tools.recorder import launcher as one
+from tools.recorder.sanitizer import Task, Verdict
+from tools.recorder.sections import sanitized as sanitized_section
+from tools.recorder.sections import shapes as shapes_section
+from tools.recorder.steps import Outcome, Request
 
 # -- logs ------------------------------------------------------------------------------------------
 
@@ -119,12 +121,12 @@ def test_a_verdict_needs_the_launches_to_have_run() -> None:
     def judged(text: str, status: int | None = 0, launches: int = 1) -> Verdict:
         return sanitizer.judge(text, "memcheck", status, launches)
 
-    assert watching.fine(judged(CLEAN))
+    assert sanitized_section.fine(judged(CLEAN))
     # the tool counts no error, and the program never came to its launches: that is not clean
     idle = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
     for bad in (judged(idle), judged(CLEAN, launches=2), judged(CLEAN, status=1)):
-        assert bad.state == "stopped" and not watching.fine(bad)
-    assert not watching.fine(judged(CLEAN.replace('"wrong": 0', '"wrong": 1')))
+        assert bad.state == "stopped" and not sanitized_section.fine(bad)
+    assert not sanitized_section.fine(judged(CLEAN.replace('"wrong": 0', '"wrong": 1')))
     assert judged(DIRTY, 1).errors == 160
     assert judged("mumble").state == "unknown"
     # killed: what it had reported counts, and it is no clean run
@@ -147,7 +149,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
     """A pretend GPU and tools, and an empty folder for records; what was run, so far."""
     log = pretend_tools.install(monkeypatch, tmp_path)
     monkeypatch.setattr(store, "VALIDATION", tmp_path / "validation")
-    monkeypatch.setattr(campaign, "Session", Session)
+    monkeypatch.setattr(campaign, "RecordingSession", Session)
     monkeypatch.setattr(campaign, "require_gpu", lambda: H200)
 
     def ran() -> list[str]:
@@ -162,7 +164,7 @@ def pretend(tmp_path: Path, *acts: str, faulty: bool = False) -> dict[str, Any]:
     """One launch of a pretend kernel."""
     file = tmp_path / f"{'-'.join(acts)}{faulty}.cubin"
     file.write_text(json.dumps({"faulty": faulty, "acts": acts}), encoding="utf-8")
-    return watching.launched("naive", (33, 33, 33), {}, file, "memcheck")
+    return sanitized_section.launched("naive", (33, 33, 33), {}, file, "memcheck")
 
 
 def test_only_options_that_the_tool_offers_are_given(calls: Any) -> None:
@@ -184,7 +186,7 @@ def test_only_options_that_the_tool_offers_are_given(calls: Any) -> None:
 def test_a_help_that_lists_nothing_hides_no_option(
     calls: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sanitizer, "_said", lambda *_: "usage: see the manual")
+    monkeypatch.setattr(sanitizer, "_output_of", lambda *_: "usage: see the manual")
     sanitizer._offered.cache_clear()
     line = sanitizer.command(sanitizer.tool_path(), "memcheck", Path("jobs.json"))
     sanitizer._offered.cache_clear()
@@ -203,12 +205,12 @@ def test_a_run_and_its_launches(calls: Any, tmp_path: Path) -> None:
         found = sanitizer.run(Task("two", check, jobs), 0, 30, math.inf)
         assert (found.state, found.errors) == ("ran", 0)
         assert [said["wrong"] for said in found.launches] == [0, 7]
-        assert not watching.fine(found)
+        assert not sanitized_section.fine(found)
     bad = sanitizer.run(Task("bad", "racecheck", (pretend(tmp_path, faulty=True),)), 0, 30, 99.0)
     assert (bad.state, bad.errors) == ("ran", 3)
     died = sanitizer.run(Task("died", "", (pretend(tmp_path, "stop"),)), 0, 30, 99.0)
-    assert died.state == "stopped" and "/some/folder" not in watching.last_line(died.log)
-    assert "illegal memory access" in watching.last_line(died.log)
+    assert died.state == "stopped" and "/some/folder" not in sanitized_section.last_line(died.log)
+    assert "illegal memory access" in sanitized_section.last_line(died.log)
 
 
 @pytest.mark.parametrize("check", ["", "synccheck"])
@@ -264,7 +266,7 @@ def test_runs_side_by_side_keep_to_their_number_and_time() -> None:
 
 
 def test_kernels_are_compiled_side_by_side(tmp_path: Path) -> None:
-    sources = watching.control_sources("sm_90")
+    sources = sanitized_section.control_sources("sm_90")
     paths = sanitizer.compile_all(sources, tmp_path, 2, pretend_tools.threads)
     assert set(paths) == set(sources)
     assert all(path.read_bytes().startswith(b"\x7fELF") for path in paths.values())
@@ -276,8 +278,10 @@ def test_kernels_are_compiled_side_by_side(tmp_path: Path) -> None:
 # -- controls --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("control", watching.CONTROLS, ids=lambda c: f"{c.check}-{c.why}")
-def test_each_control_has_the_fault_that_it_is_named_for(control: watching.Control) -> None:
+@pytest.mark.parametrize("control", sanitized_section.CONTROLS, ids=lambda c: f"{c.check}-{c.why}")
+def test_each_control_has_the_fault_that_it_is_named_for(
+    control: sanitized_section.Control,
+) -> None:
     """The emulator sees it too, on the same shape cut down; and nothing in the kernel without it."""
     kind = {
         "memcheck": "out-of-bounds",
@@ -292,9 +296,9 @@ def test_each_control_has_the_fault_that_it_is_named_for(control: watching.Contr
 
 
 def test_every_check_has_a_control() -> None:
-    assert {c.check for c in watching.CONTROLS} == set(CHECKS)
+    assert {c.check for c in sanitized_section.CONTROLS} == set(CHECKS)
     with pytest.raises(ConfigError, match="change this control"):
-        _ = replace(watching.CONTROLS[0], old="no such text").source
+        _ = replace(sanitized_section.CONTROLS[0], old="no such text").source
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -341,8 +345,8 @@ def held() -> store.Record:
     return store.read_validation(store.VALIDATION / "sanitizer.json", "sanitizer")
 
 
-def rows() -> list[Watched]:
-    found: list[Watched] = held().rows
+def rows() -> list[SanitizerRun]:
+    found: list[SanitizerRun] = held().rows
     return found
 
 
@@ -356,7 +360,7 @@ def test_every_kernel_shape_and_check_has_its_row(calls: Callable[[], list[str]]
     assert outcome.faults == [] and outcome.refused == []
     found = rows()
     assert {(r["kernel"], r["shape"], r["check"]) for r in found} == {
-        (k, s, c) for k in FEW for s in watching.watched_shapes(catalog[k]) for c in CHECKS
+        (k, s, c) for k in FEW for s in sanitized_section.watched_shapes(catalog[k]) for c in CHECKS
     }
     for r in found:
         assert (r["state"], r["errors"]) == ("ran", 0)
@@ -367,7 +371,7 @@ def test_every_kernel_shape_and_check_has_its_row(calls: Callable[[], list[str]]
     assert {c.check for c in held().controls} == set(CHECKS)
     assert all(c.errors for c in held().controls)
     # both shapes of a kernel share one process
-    assert len(calls()) == len(watching.CONTROLS) + len(FEW) * len(CHECKS)
+    assert len(calls()) == len(sanitized_section.CONTROLS) + len(FEW) * len(CHECKS)
 
 
 def test_what_is_there_is_not_run_again(calls: Callable[[], list[str]]) -> None:
@@ -381,7 +385,7 @@ def test_what_is_there_is_not_run_again(calls: Callable[[], list[str]]) -> None:
     data.write()
     calls()
     assert watch().measured == 1
-    assert len(calls()) == len(watching.CONTROLS) + 1
+    assert len(calls()) == len(sanitized_section.CONTROLS) + 1
     assert watch(kernels=("naive",), again=True).measured == 8
 
 
@@ -427,14 +431,16 @@ def test_the_watch_keeps_to_its_time(calls: Any) -> None:
 
 def test_watched_shapes_cover_several_tiles() -> None:
     for name, k in catalog.items():
-        shapes = watching.watched_shapes(k)
-        assert set(shapes) == (set(watching.WATCHED) if name != "tiled_padded" else {"aligned"})
-        p = geometry(k, *shapes["aligned"], **watching.watched_params(k))
+        shapes = sanitized_section.watched_shapes(k)
+        assert set(shapes) == (
+            set(sanitized_section.WATCHED) if name != "tiled_padded" else {"aligned"}
+        )
+        p = geometry(k, *shapes["aligned"], **sanitized_section.watched_params(k))
         assert math.prod(p.grid) > 1
         tiles = -(-p.M // p.tile[0]) * -(-p.N // p.tile[1])
         if "SMS" in k.params:  # persistent: some block takes a second tile, or shares one
             assert tiles > p.grid[0]
-        assert all(n % 32 for n in watching.WATCHED["ragged"])
+        assert all(n % 32 for n in sanitized_section.WATCHED["ragged"])
 
 
 # -- the program that is watched -------------------------------------------------------------------
@@ -493,7 +499,7 @@ def test_a_launch_is_compared_with_float64(
     monkeypatch.setattr(one, "cuda_launch", launched)
     file = tmp_path / "x.cubin"
     file.write_bytes(b"compiled")
-    job = watching.launched(name, size, catalog[name].params, file, "memcheck")
+    job = sanitized_section.launched(name, size, catalog[name].params, file, "memcheck")
     assert one.launch_once(job)["wrong"] == 0
     assert given["cubin"] == b"compiled"
     if catalog[name].host == "tma":  # as hopper.launch wants them, so that it copies nothing
@@ -517,7 +523,7 @@ def test_under_initcheck_nobody_writes_or_reads_c_but_the_kernel(
     monkeypatch.setattr(one, "cuda_launch", multiply)
     asked: list[str] = []
     monkeypatch.setattr(cupy, "empty", lambda *shape: asked.append("empty") or np.zeros(*shape))
-    said = one.launch_once(watching.launched("naive", (9, 9, 9), {}, file, "initcheck"))
+    said = one.launch_once(sanitized_section.launched("naive", (9, 9, 9), {}, file, "initcheck"))
     assert asked == ["empty"] and "wrong" not in said
 
 
@@ -547,7 +553,7 @@ def test_the_program_says_what_it_did(
 
 def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
     code = (
-        "import threading, time; from helpers.record import one;"
+        "import threading, time; from tools.recorder import launcher as one;"
         "threading.Timer(0.2, one.give_up, (0.2,)).start(); time.sleep(30)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=25)
@@ -561,9 +567,9 @@ def test_a_program_that_waits_too_long_says_so_and_ends() -> None:
 @pytest.mark.parametrize("name", list(catalog))
 def test_a_hundred_shapes_and_more_awkward_ones_first(name: str) -> None:
     k = catalog[name]
-    found = shaping.shapes(k)
+    found = shapes_section.shapes(k)
     assert len(found) >= 100 and len(set(found)) == len(found)
-    assert found == shaping.shapes(k) and found != shaping.shapes(k, seed=1)
+    assert found == shapes_section.shapes(k) and found != shapes_section.shapes(k, seed=1)
     for size in found:
         geometry(k, *size)
     assert max(max(s) for s in found) > 2000
@@ -615,10 +621,10 @@ SIZES = [(1, 1, 1), (9, 7, 5), (33, 17, 64)]
 
 
 def checked(name: str, shifted: bool, monkeypatch: pytest.MonkeyPatch, do: Any = multiply) -> Any:
-    monkeypatch.setattr(shaping, "Session", NumpySession)
+    monkeypatch.setattr(shapes_section, "Session", NumpySession)
     monkeypatch.setattr(launch, "cuda_launch", do)
     task = {"kernel": name, "shapes": SIZES, "seed": 1, "shifted": shifted}
-    return shaping.check_shapes(task)
+    return shapes_section.check_shapes(task)
 
 
 @pytest.mark.parametrize("name", ["naive", "naive_int", "mma_pipelined_bf16", "hopper_5"])
@@ -694,7 +700,7 @@ def test_shapes_are_recorded_once(calls: Callable[[], list[str]]) -> None:
 def test_a_kernel_that_stops_the_gpu_has_a_row_that_says_so() -> None:
     task = Task("x", "", (), {"kernel": "naive", "shapes": SIZES, "seed": 1})
     first = {"shapes": 3, "worst": 0.1, "wrong": 0, "wrong_at": []}
-    r = shaping.shapes_row(task, Verdict("stopped", launches=(first,)), NOTE)
+    r = shapes_section.shapes_row(task, Verdict("stopped", launches=(first,)), NOTE)
     assert (r["state"], r["shapes"], r["shifted_shapes"], r["shifted_worst"]) == (
         "stopped",
         3,
@@ -741,16 +747,16 @@ NOTE = dict.fromkeys(store.RECORDED) | {"gpu": "x"}
 
 
 def test_what_did_not_run_to_its_end_is_said() -> None:
-    def row(state: str, errors: int) -> Watched:
-        return Watched(
+    def row(state: str, errors: int) -> SanitizerRun:
+        return SanitizerRun(
             "naive", {}, "ragged", 1, 1, 1, "memcheck", state, errors, "", "", None, 0.0, "x", NOTE
         )
 
     ran = row("ran", 0)
-    assert evidence.said([ran, ran]) == 0
-    assert evidence.said([ran, row("ran", 4)]) == 4
-    assert evidence.said([ran, row("not finished", 0)]) == "0, not finished"
-    assert evidence.said([]) is None
+    assert evidence.error_count([ran, ran]) == 0
+    assert evidence.error_count([ran, row("ran", 4)]) == 4
+    assert evidence.error_count([ran, row("not finished", 0)]) == "0, not finished"
+    assert evidence.error_count([]) is None
 
 
 def test_damaged_records_are_refused(tmp_path: Path) -> None:
@@ -773,9 +779,9 @@ def test_damaged_records_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=why):
             store.read_validation(path, "sanitizer")
     with pytest.raises(TypeError, match="missing"):
-        Watched(kernel="naive")  # type: ignore[call-arg]
+        SanitizerRun(kernel="naive")  # type: ignore[call-arg]
     with pytest.raises(DataError, match="shapes=-1"):
-        Shaped("naive", {}, "ran", 1, -1, [], None, 0, [], "A", 0, None, 0, "x", NOTE)
+        ShapesRun("naive", {}, "ran", 1, -1, [], None, 0, [], "A", 0, None, 0, "x", NOTE)
 
 
 # -- the command -----------------------------------------------------------------------------------

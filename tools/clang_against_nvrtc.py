@@ -24,7 +24,7 @@ from helpers.ladder import launch
 from helpers.ladder.kernel import ROOT, geometry
 from helpers.ladder.rungs import catalog, fingerprint
 from helpers.page import exercises
-from helpers.record import campaign
+from helpers.record import stamps
 from nogpu import toolchain
 from nogpu.emulator.observe import oracle
 from tests import test_exercises
@@ -268,7 +268,7 @@ def main() -> None:
         record = json.loads(given.out.read_text(encoding="utf-8"))
     if record.get("versions") != versions():
         record = {}
-    record |= {**campaign.stamp({}, campaign.commit()), "versions": versions()}
+    record |= {**stamps.stamp({}, stamps.commit()), "versions": versions()}
     wanted = todo()
     for section in given.only or wanted:
         for number, (identity, make) in enumerate(wanted[section], 1):

@@ -28,9 +28,10 @@ import numpy as np
 from helpers.ladder import launch, numbers
 from helpers.ladder.kernel import Geometry
 from helpers.ladder.rungs import catalog, fingerprint
-from helpers.record import campaign
+from helpers.record import stamps
 from nogpu.disk import replace_file
 from nogpu.errors import EmulationError, TileError
+from tools.recorder import campaign
 
 Shape = tuple[int, int, int]
 SHAPES: tuple[Shape, ...] = (
@@ -130,8 +131,8 @@ def run(
 ) -> list[dict[str, Any]]:
     """Compare and write the record; its rows. Raises NoGPUError where there is none."""
     campaign.require_gpu()
-    session = campaign.Session()
-    stamp = campaign.stamp(session.versions(), campaign.commit(commit))
+    session = campaign.RecordingSession()
+    stamp = stamps.stamp(session.versions(), stamps.commit(commit))
     todo = [(name, shape) for name in kernels for shape in shapes]
     started = time.monotonic()
     pool = ProcessPoolExecutor(

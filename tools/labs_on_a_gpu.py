@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers import __main__ as cli
-from helpers.record.campaign import commit, stamp
+from helpers.record.stamps import commit, stamp
 from nogpu.disk import replace_file
 from tilelabs import apart, labs
 from tilelabs.grading.timings import times

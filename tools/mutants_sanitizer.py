@@ -24,13 +24,14 @@ from typing import Any
 from helpers.ladder.kernel import cdiv, geometry
 from helpers.ladder.rungs import catalog as kernels
 from helpers.ladder.rungs import fingerprint
-from helpers.record import campaign, evidence, sanitizer, store
-from helpers.record.sanitizer import CHECKS, Task, Verdict
-from helpers.record.sections import watching
-from helpers.record.sections.watching import Mutated
+from helpers.record import evidence, stamps, store
+from helpers.record.entries import CHECKS, MutantRun
 from helpers.record.store import Record, Size
 from nogpu.errors import TileError
 from tools import mutants, mutants_hopper
+from tools.recorder import campaign, sanitizer
+from tools.recorder.sanitizer import Task, Verdict
+from tools.recorder.sections import sanitized as watching
 
 KIND = "mutants_sanitizer"
 LIMIT = 10.0
@@ -95,9 +96,9 @@ def task(subject: Subject, check: str, cubin: Path) -> Task:
     return Task(f"{subject.name} under {check or 'no tool'}", check, tuple(jobs), {"of": subject})
 
 
-def row(of: Subject, check: str, found: Verdict, stamp: Mapping[str, Any]) -> Mutated:
+def row(of: Subject, check: str, found: Verdict, stamp: Mapping[str, Any]) -> MutantRun:
     """The record's row of one process. wrong: elements of C, all launches together."""
-    return Mutated(
+    return MutantRun(
         name=of.name,
         kernel=of.kernel,
         fault=of.fault,
@@ -151,13 +152,13 @@ def run(
     of: all that the record is about, `subjects()` if left out; chosen: those of them to run now.
     """
     campaign.require_gpu()
-    started, session = time.monotonic(), campaign.Session()
+    started, session = time.monotonic(), campaign.RecordingSession()
     of = subjects() if of is None else of
     chosen = list(of if chosen is None else chosen)
     data = store.start_validation(out, KIND)
     known = {s.name: s.source for s in of}
     data.data["rows"] = [r for r in data.rows if known.get(r.name) == r.source]
-    stamp = campaign.stamp(session.versions(), campaign.commit(commit))
+    stamp = stamps.stamp(session.versions(), stamps.commit(commit))
     stamp |= {"gpu": session.gpu.name, "sanitizer": sanitizer.version(sanitizer.tool_path())}
     count, arch = sanitizer.workers(workers), session.gpu.arch
 

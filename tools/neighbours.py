@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from helpers.ladder.kernel import ROOT
-from helpers.record import campaign, plans, protocol
+from helpers.record import plans, protocol, stamps
 from helpers.record.gpu import Session
 from nogpu.errors import ConfigError, NoGPUError
+from tools.recorder import campaign
 
 SIZES = (4096, 8192)
 ENTRY = 'extern "C" void product(int which, int m, int n, int k, void* A, void* B, void* C)'
@@ -206,13 +207,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except (ConfigError, protocol.ImplausibleError) as error:
                 failed = 1
                 print(f"{key}: {error}", file=sys.stderr)
-    versions: dict[str, Any] = campaign.stamp(session.versions(), campaign.commit())
+    versions: dict[str, Any] = stamps.stamp(session.versions(), stamps.commit())
     command = "python -m tools.neighbours --out FILE " + " ".join(
         f"{key}=FOLDER" for key in folders
     )
     gpu = campaign.gpu_key(session.gpu, None)
     out = options.out or ROOT / "data" / "validation" / f"neighbours_{gpu}.json"
-    text = {"command": command, "gpu": campaign.gpu_facts(session), "recorded": versions,
+    text = {"command": command, "gpu": stamps.gpu_facts(session), "recorded": versions,
             "rows": [asdict(row) for row in rows]}  # fmt: skip
     out.write_text(json.dumps(text, indent=1, default=np.ndarray.tolist) + "\n", encoding="utf-8")
     print(f"{len(rows)} rows -> {out}")

@@ -32,7 +32,7 @@ from typing import Any
 
 from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import catalog
-from helpers.record import campaign
+from helpers.record import stamps
 from helpers.record.host import cpu_name
 from nogpu import toolchain
 
@@ -278,7 +278,7 @@ def walk(page: Any, lab: str, folder: Path) -> list[Step]:
 def record(steps: list[Step]) -> dict[str, Any]:
     """What is written: the steps, and with what they were gone."""
     return {
-        **campaign.stamp({}, campaign.commit()),
+        **stamps.stamp({}, stamps.commit()),
         "notebook": NOTEBOOK.name,
         "cpu": cpu_name(),
         "cores": os.cpu_count(),

@@ -158,7 +158,7 @@ def notebook(path: Path, timeout: float) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """What this ran on."""
-    from helpers.record.campaign import commit
+    from helpers.record.stamps import commit
     from nogpu import device, toolchain
 
     gpu = device.current()

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from helpers.ladder import launch
-from helpers.record import campaign
+from helpers.record import stamps
 from nogpu import bfloat16, emulator, toolchain
 from nogpu.disk import replace_file
 from nogpu.emulator.machine.tensor import a_layout, c_layout
 from nogpu.errors import TileError
+from tools.recorder import campaign
 
 FILE = Path(__file__).parent.parent / "data" / "validation" / "sums_h200.json"
 CASES = 8
@@ -257,8 +258,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         campaign.require_gpu()
-        session = campaign.Session()
-        stamp = campaign.stamp(session.versions(), campaign.commit(options.commit))
+        session = campaign.RecordingSession()
+        stamp = stamps.stamp(session.versions(), stamps.commit(options.commit))
         told = {i.name: results(i, on_a_gpu) for i in INSTRUCTIONS}
     except TileError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import Any
 
 from helpers.colours import BLUE, GREEN, VERMILION
 from helpers.record.measurement import Measurement, provenance_of
-from helpers.record.wanted import Rows
+from helpers.record.selection import Rows
 from nogpu import device
 from nogpu.errors import DataError
 

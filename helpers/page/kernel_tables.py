@@ -14,7 +14,7 @@ from helpers.page.tables import table
 from helpers.record import DEFAULT_GPU, counters, load
 from helpers.record.agree import on_tensor_cores
 from helpers.record.measurement import Size
-from helpers.record.wanted import name_of
+from helpers.record.selection import name_of
 from helpers.wording import join, shape_text
 from nogpu.errors import ConfigError, DataError
 from nogpu.toolchain import arch_number

@@ -1,8 +1,7 @@
-"""Time kernels on a GPU, record the times, replay them elsewhere.
+"""Times of kernels: measured here where there is a GPU, replayed from the record where not.
 
-`measure(kernels, sizes)` measures where there is a GPU and replays data/measurements/<gpu>.json
-where there is none.
-`published` reads what the five documents print. README.md has the order of a recording.
+`measure(kernels, sizes)` gives either; `published` reads what the five documents print. What a
+record may hold is in entries.py; tools/recorder fills one.
 
 Comes in: kernels, a GPU or data/. Goes out: a `Measurement`, times with their spread and their
 origin.
@@ -30,10 +29,10 @@ from helpers.record.reading import (
     transfers,
     tuned,
 )
-from helpers.record.sections.confirming import ragged_shapes
+from helpers.record.selection import DEFAULT_GPU
+from helpers.record.shape_sets import ragged_shapes
 from helpers.record.sources import measure, overlap
 from helpers.record.store import Record, known_gpus, load
-from helpers.record.wanted import DEFAULT_GPU
 
 __all__ = [
     "DEFAULT_GPU",

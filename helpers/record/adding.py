@@ -18,14 +18,14 @@ from typing import Any
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import protocol, store
-from helpers.record.campaign import slug
+from helpers.record.entries import Point
 from helpers.record.gpu import BASELINES
 from helpers.record.protocol import PROTOCOL
 from helpers.record.reading import outdated
-from helpers.record.sections.timing import Point
+from helpers.record.selection import DEFAULT_GPU
+from helpers.record.stamps import slug
 from helpers.record.store import Entry, Record, shape
 from helpers.record.trials import PRECISION
-from helpers.record.wanted import DEFAULT_GPU
 from nogpu import device
 from nogpu.device import Gpu
 from nogpu.errors import ConfigError, DataError, TileError, UnknownNameError, near_matches
@@ -64,11 +64,11 @@ def add_record(path: Path, gpu: str | None = None, *, published: bool = False) -
     """
     if not path.is_file():
         raise DataError(f"there is no file {path}. Make one on the GPU: {_HOW}")
-    found = store.read(path, again=f"Make the file again on that GPU: {_HOW}")
-    card, key = _whose(found, gpu)
-    if not any(found.data.values()):
+    added = store.read(path, again=f"Make the file again on that GPU: {_HOW}")
+    card, key = _owner(added, gpu)
+    if not any(added.data.values()):
         raise DataError(f"{path} holds no measurement. Make it again on that GPU: {_HOW}")
-    for where, entry in _entries(found):
+    for where, entry in _entries(added):
         _check(f"{path}: {where}", entry, card)
     target = store.FOLDER / f"{key}.json"
     if path.resolve() == target.resolve():
@@ -76,32 +76,32 @@ def add_record(path: Path, gpu: str | None = None, *, published: bool = False) -
     if key == DEFAULT_GPU and not published:
         raise ConfigError(
             f"{target.name} is the book's own record, which its sentences are held to, and this file "
-            f"is of a {found.gpu['name']} too. Keep yours apart with --gpu my_{key}, or say "
+            f"is of a {added.gpu['name']} too. Keep yours apart with --gpu my_{key}, or say "
             "--published to add to the book's"
         )
-    books = _books_own(str(found.gpu["name"]))
-    theirs = [e for _, e in _entries(found) if books.get((e.section, e.about)) != e]
+    books = _books_own(str(added.gpu["name"]))
+    theirs = [e for _, e in _entries(added) if books.get((e.section, e.about)) != e]
     if not theirs:
         raise DataError(
-            f"{path} holds the book's own times of the {found.gpu['name']} and no other: `record` goes on "
+            f"{path} holds the book's own times of the {added.gpu['name']} and no other: `record` goes on "
             "from them. Measure again, with --again, and add the file then"
         )
-    kept = store.read(target) if target.exists() else store.empty(target, found.gpu, PROTOCOL)
-    if kept.gpu["name"] != found.gpu["name"]:
+    record = store.read(target) if target.exists() else store.empty(target, added.gpu, PROTOCOL)
+    if record.gpu["name"] != added.gpu["name"]:
         raise ConfigError(
-            f"{target} holds times of a {kept.gpu['name']}, and {path} of a {found.gpu['name']}: give "
+            f"{target} holds times of a {record.gpu['name']}, and {path} of a {added.gpu['name']}: give "
             "the record another name with --gpu"
         )
-    before, new, replaced = {(e.section, e.about) for _, e in _entries(kept)}, 0, 0
+    before, new, replaced = {(e.section, e.about) for _, e in _entries(record)}, 0, 0
     for entry in theirs:
         there = (entry.section, entry.about) in before
-        kept.merge(entry)
+        record.merge(entry)
         new, replaced = new + (not there), replaced + there
-    kept.set_head(gpu={**kept.gpu, **found.gpu})
-    kept.write()
+    record.set_head(gpu={**record.gpu, **added.gpu})
+    record.write()
     device.admit(card)
-    stale = dict.fromkeys(p.kernel for p in found.of(Point) if outdated(p))
-    return Added(target, key, str(found.gpu["name"]), new, replaced, tuple(stale))
+    stale = dict.fromkeys(p.kernel for p in added.of(Point) if outdated(p))
+    return Added(target, key, str(added.gpu["name"]), new, replaced, tuple(stale))
 
 
 def _books_own(name: str) -> dict[tuple[Any, ...], Entry]:
@@ -127,44 +127,44 @@ def _entries(record: Record) -> Iterator[tuple[str, Entry]]:
 # -- whose it is -----------------------------------------------------------------------------------
 
 
-def _whose(found: Record, given: str | None) -> tuple[Gpu, str]:
+def _owner(added: Record, gpu: str | None) -> tuple[Gpu, str]:
     """The GPU of a file, from the table or as the file describes it, and the name of its record."""
-    facts = found.gpu
+    facts = added.gpu
     name = str(facts["name"])
     lacking = [n for n in ("arch", "sms", "max_clock_mhz") if not facts.get(n)]
     if lacking:
         raise DataError(
-            f"{found.path} does not say the {', '.join(lacking)} of its {name}: no number in it can be "
+            f"{added.path} does not say the {', '.join(lacking)} of its {name}: no number in it can be "
             f"held against a peak. Make the file again on that GPU: {_HOW}"
         )
-    if given is not None and not re.fullmatch(r"[a-z0-9_]+", given):
-        raise ConfigError(f"--gpu {given!r}: use lower-case letters, digits and _ (a file name)")
+    if gpu is not None and not re.fullmatch(r"[a-z0-9_]+", gpu):
+        raise ConfigError(f"--gpu {gpu!r}: use lower-case letters, digits and _ (a file name)")
     known = device.named(name)
-    if known is not None and not _same(found, known):
+    if known is not None and not _same(added, known):
         known = None
     own = known.key if known else slug(name)
-    if given is not None and given != own and given in device.TABLED:
+    if gpu is not None and gpu != own and gpu in device.TABLED:
         raise ConfigError(
-            f"--gpu {given} was asked for, and {found.path} holds times of a {name}: they would stand "
+            f"--gpu {gpu} was asked for, and {added.path} holds times of a {name}: they would stand "
             f"under the wrong name. Use --gpu {own}, or leave --gpu out"
         )
-    key = given or own
+    key = gpu or own
     if known is not None and key == own:
         return known, key
     try:
         device.limits(str(facts["arch"]))
         return device.card_of(key, facts), key
     except (ConfigError, UnknownNameError) as fault:
-        raise DataError(f"{found.path}: {fault}") from fault
+        raise DataError(f"{added.path}: {fault}") from fault
 
 
-def _same(found: Record, known: Gpu) -> bool:
+def _same(added: Record, known: Gpu) -> bool:
     """Whether a file that bears the name of a card of the table is of that card.
 
     A longer name may be another card ("H100 PCIe"). The same name with other facts is somebody
     else's.
     """
-    facts, name = found.gpu, str(found.gpu["name"])
+    facts, name = added.gpu, str(added.gpu["name"])
     differ = [
         f"{what} {facts[field]} and not {value}"
         for field, what, value in (("arch", "architecture", known.arch), ("sms", "SMs", known.sms))
@@ -178,7 +178,7 @@ def _same(found: Record, known: Gpu) -> bool:
     if words - {*re.findall(r"[a-z0-9]+", known.name.lower()), "nvidia", "geforce", "tesla"}:
         return False
     raise DataError(
-        f"{found.path} says that it is of a {name}, but with {', '.join(differ)}: it is not of that "
+        f"{added.path} says that it is of a {name}, but with {', '.join(differ)}: it is not of that "
         f"card, and its times would stand under the wrong name. Make it again on that GPU: {_HOW}"
     )
 
@@ -200,12 +200,12 @@ def _check(where: str, entry: Entry, card: Gpu) -> None:
         return
     size = (entry["m"], entry["n"], entry["k"])
     precision = _precision(name)
-    told = f"{where}, {name} at {shape(size)},"
-    protocol.refuse_above_peak(told, protocol.gflops(*size, ms), card.peak_gflops(precision))
+    subject = f"{where}, {name} at {shape(size)},"
+    protocol.refuse_above_peak(subject, protocol.gflops(*size, ms), card.peak_gflops(precision))
     beside = entry.get("baseline_ms")
     if isinstance(entry, Point) and beside and entry.baseline in BASELINES:
         rate, peak = protocol.gflops(*size, beside), card.peak_gflops(_precision(entry.baseline))
-        protocol.refuse_above_peak(f"{told} {entry.baseline} beside it,", rate, peak)
+        protocol.refuse_above_peak(f"{subject} {entry.baseline} beside it,", rate, peak)
 
 
 def _is_past(day: str) -> bool:

@@ -11,7 +11,7 @@ from helpers.ladder.hopper import BOX_BYTES
 from helpers.ladder.kernel import geometry
 from helpers.ladder.launch import trace
 from helpers.ladder.rungs import catalog
-from helpers.record.sections.counting import Counted
+from helpers.record.entries import Counted
 
 SMALL = 3 << 19
 """Multiply-adds up to which a counted launch is run again in the emulator, to hold its counts
@@ -124,8 +124,12 @@ def compare(entries: Iterable[Counted], *, tensor: bool = False, arch: str = "")
         agree += same_loads(entry.kernel, machine, hardware)
         if not same_loads(entry.kernel, ours["shared_load_wavefronts"], hardware):
             other = shared.setdefault(entry.kernel, {"kernel": entry.kernel, "launches": 0})
-            found = {"ours": ours["shared_load_wavefronts"], "machine": machine, "theirs": hardware}
-            for name, value in {"launches": 1, **found}.items():
+            wavefronts = {
+                "ours": ours["shared_load_wavefronts"],
+                "machine": machine,
+                "theirs": hardware,
+            }
+            for name, value in {"launches": 1, **wavefronts}.items():
                 if value is not None:
                     other[name] = other.get(name, 0) + value
     return Comparison(

@@ -16,11 +16,9 @@ from typing import Any, TypeVar
 from helpers.ladder import rungs
 from helpers.ladder.rungs import catalog
 from helpers.record import store
-from helpers.record.sanitizer import CHECKS
-from helpers.record.sections.shaping import Shaped
-from helpers.record.sections.watching import Mutated, Watched, believed
+from helpers.record.entries import CHECKS, ControlRun, MutantRun, SanitizerRun, ShapesRun
+from helpers.record.selection import DEFAULT_GPU
 from helpers.record.store import Record
-from helpers.record.wanted import DEFAULT_GPU
 
 Row = dict[str, Any]
 
@@ -36,12 +34,17 @@ class Table:
     note: str = ""
 
 
-def _held(path: Path | None, kind: str, name: str = "") -> Record | None:
+def believed(controls: Sequence[ControlRun]) -> tuple[str, ...]:
+    """The checks that reported a kernel with a known fault, by the controls in a file."""
+    return tuple(c for c in CHECKS if any(r.check == c and r.errors for r in controls))
+
+
+def _record_of(path: Path | None, kind: str, name: str = "") -> Record | None:
     path = path or store.VALIDATION / f"{name or kind}.json"
     return store.read_validation(path, kind) if path.exists() else None
 
 
-W = TypeVar("W", Watched, Shaped)
+W = TypeVar("W", SanitizerRun, ShapesRun)
 
 
 def _current(rows: Iterable[W]) -> list[W]:
@@ -51,14 +54,14 @@ def _current(rows: Iterable[W]) -> list[W]:
     return [r for r in rows if now.get(r.kernel) == r.source]
 
 
-def _label(rows: Sequence[Watched | Shaped | Mutated]) -> str:
+def _label(rows: Sequence[SanitizerRun | ShapesRun | MutantRun]) -> str:
     notes = [r.recorded for r in rows]
     tools = sorted({n["sanitizer"] for n in notes if n.get("sanitizer")})
     text = store.label(" and ".join(sorted({n["gpu"] for n in notes})), rows)
     return text + (f", compute-sanitizer {', '.join(tools)}" if tools else "")
 
 
-def said(rows: Sequence[Watched]) -> int | str | None:
+def error_count(rows: Sequence[SanitizerRun]) -> int | str | None:
     """Errors of one check over several launches; in words if one did not run to its end, or None."""
     if not rows:
         return None
@@ -71,21 +74,21 @@ def said(rows: Sequence[Watched]) -> int | str | None:
 
 def sanitizer_table(path: Path | None = None) -> Table | None:
     """Every kernel under every check of compute-sanitizer; None where there is no record."""
-    held = _held(path, "sanitizer")
-    checks = believed(held.data["controls"]) if held else ()
-    rows = [r for r in _current(held.data["rows"]) if r.check in checks] if held else []
-    if not held or not rows:
+    record = _record_of(path, "sanitizer")
+    checks = believed(record.data["controls"]) if record else ()
+    rows = [r for r in _current(record.data["rows"]) if r.check in checks] if record else []
+    if not record or not rows:
         return None
     out = []
     for name in catalog:
         own = [r for r in rows if r.kernel == name]
         if own:
             sizes = dict.fromkeys(f"{r.m}x{r.n}x{r.k}" for r in own)
-            found = {c: said([r for r in own if r.check == c]) for c in checks}
-            out.append({"kernel": name, "shapes": ", ".join(sizes), **found})
+            errors = {c: error_count([r for r in own if r.check == c]) for c in checks}
+            out.append({"kernel": name, "shapes": ", ".join(sizes), **errors})
     controls = "; ".join(
         f"{c.check}: {c.kernel}, {c.why}: {c.errors}"
-        for c in held.data["controls"]
+        for c in record.data["controls"]
         if c.check in checks
     )
     return Table(
@@ -97,8 +100,8 @@ def sanitizer_table(path: Path | None = None) -> Table | None:
 
 def shapes_table(path: Path | None = None) -> Table | None:
     """Every kernel over many shapes on a GPU; None where there is no record. path: default, H200's."""
-    held = _held(path, "shapes", f"shapes_{DEFAULT_GPU}")
-    rows: list[Shaped] = _current(held.data["rows"]) if held else []
+    record = _record_of(path, "shapes", f"shapes_{DEFAULT_GPU}")
+    rows: list[ShapesRun] = _current(record.data["rows"]) if record else []
     if not rows:
         return None
     columns = (
@@ -131,25 +134,25 @@ def shapes_table(path: Path | None = None) -> Table | None:
     )
 
 
-def caught_by(rows: Sequence[Mutated]) -> dict[str, set[str]]:
+def caught_by(rows: Sequence[MutantRun]) -> dict[str, set[str]]:
     """Names of mutants that each check reports and whose kernel without the fault it does not.
 
     Key "result": those whose launch gives a wrong product on the GPU, or fails; "endless": those
     that do not end there.
     """
     clean = {(r.kernel, r.check) for r in rows if not r.fault and r.errors == 0}
-    found: dict[str, set[str]] = {check: set() for check in (*CHECKS, "result", "endless")}
+    caught: dict[str, set[str]] = {check: set() for check in (*CHECKS, "result", "endless")}
     for r in rows:
         if not r.fault:
             continue
         if r.check:
             if r.errors and (r.kernel, r.check) in clean:
-                found[r.check].add(r.name)
+                caught[r.check].add(r.name)
         elif r.state == "stopped" or r.wrong:
-            found["result"].add(r.name)
+            caught["result"].add(r.name)
         elif r.state == "not finished":
-            found["endless"].add(r.name)
-    return found
+            caught["endless"].add(r.name)
+    return caught
 
 
 def shown(path: Path | None = None, *, hopper: bool = False) -> frozenset[str]:
@@ -158,12 +161,12 @@ def shown(path: Path | None = None, *, hopper: bool = False) -> frozenset[str]:
 
     path, hopper: as for `mutants_table`. Nothing where there is no record.
     """
-    held = _held(path, "mutants_sanitizer", "mutants_hopper_gpu" if hopper else "")
-    if not held:
+    record = _record_of(path, "mutants_sanitizer", "mutants_hopper_gpu" if hopper else "")
+    if not record:
         return frozenset()
-    found = caught_by(held.data["rows"])
+    caught = caught_by(record.data["rows"])
     return frozenset().union(
-        *(found[c] for c in (*believed(held.data["controls"]), "result", "endless"))
+        *(caught[c] for c in (*believed(record.data["controls"]), "result", "endless"))
     )
 
 
@@ -176,18 +179,18 @@ def mutants_table(
     hopper: of the TMA kernels. None where there is no record of the GPU. A mutant counts when its
     result is there, and either a tool reports it or all that are believed have run.
     """
-    held = _held(path, "mutants_sanitizer", "mutants_hopper_gpu" if hopper else "")
-    if not held:
+    record = _record_of(path, "mutants_sanitizer", "mutants_hopper_gpu" if hopper else "")
+    if not record:
         return None
-    rows: list[Mutated] = held.data["rows"]
+    rows: list[MutantRun] = record.data["rows"]
     emulated = emulated or store.VALIDATION / f"mutants{'_hopper' * hopper}.json"
     ours = {m["name"]: m for m in json.loads(emulated.read_text(encoding="utf-8"))["mutants"]}
     runs: dict[str, set[str]] = {}
     for r in rows:
         if r.fault and r.name in ours and ours[r.name]["state"] == "ran":
             runs.setdefault(r.name, set()).add(r.check)
-    checks, found = believed(held.data["controls"]), caught_by(rows)
-    tool = set().union(*(found[c] for c in checks))
+    checks, caught = believed(record.data["controls"]), caught_by(rows)
+    tool = set().union(*(caught[c] for c in checks))
 
     def known(name: str) -> bool:
         have = runs.get(name, set())
@@ -205,10 +208,10 @@ def mutants_table(
                 "mutants": len(names),
                 "emulator": sum(ours[name]["found"] for name in names),
                 "sanitizer": len(names & tool),
-                **{check: len(names & found[check]) for check in checks},
-                "result": len(names & found["result"]),
-                "endless": len(names & found["endless"]),
-                "either": len(names & (tool | found["result"] | found["endless"])),
+                **{check: len(names & caught[check]) for check in checks},
+                "result": len(names & caught["result"]),
+                "endless": len(names & caught["endless"]),
+                "either": len(names & (tool | caught["result"] | caught["endless"])),
             }
         )
     total: Row = {"fault": "all"}

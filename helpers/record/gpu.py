@@ -20,7 +20,7 @@ import numpy as np
 from helpers.ladder import binding, fitting, launch, numbers
 from helpers.ladder.kernel import Geometry, Kernel
 from helpers.record import protocol, telemetry
-from nogpu import bfloat16, device, disk, toolchain
+from nogpu import device, disk, toolchain
 from nogpu.errors import ConfigError, GpuFaultError, NoGPUError
 
 # cudaDataType and cublasComputeType_t, as in library_types.h and cublas_api.h.
@@ -152,8 +152,8 @@ class Session:
     """
 
     def __init__(self) -> None:
-        found = device.current()
-        if found is None:
+        live = device.current()
+        if live is None:
             raise NoGPUError(
                 "measuring needs an NVIDIA GPU, its driver and CuPy, and none answers on this "
                 "machine. Run the command on one (in Colab: Runtime, Change runtime type, T4 GPU), "
@@ -164,7 +164,7 @@ class Session:
         fitting.refuse_unfit_compiler()
         self._cublas = fitting.cublas()
         self.cupy = cupy
-        self.gpu = found
+        self.gpu = live
         self.stream = cupy.cuda.Stream(non_blocking=True)
         bus_id: str = cupy.cuda.Device().pci_bus_id
         self.bus_id = bus_id if telemetry.query("name", bus_id) else None
@@ -321,11 +321,11 @@ class Session:
             result = C if problem.rows is None else C[problem.rows]
             for r0 in range(0, result.shape[0], 1024):  # in bands, so that temporaries stay small
                 band = slice(r0, r0 + 1024)
-                found = self._float64(result[band], out_dtype)
+                values = self._float64(result[band], out_dtype)
                 wanted = problem.reference[band]
-                if bool(cp.isnan(found).any()):
+                if bool(cp.isnan(values).any()):
                     return math.nan, math.nan
-                error = cp.abs(found - wanted)
+                error = cp.abs(values - wanted)
                 allowed = protocol.tolerance(
                     dtype,
                     problem.row_norms[band],
@@ -356,29 +356,6 @@ class Session:
         with self.stream:
             start = binding.on_gpu(plan, A, B, C, cubin)
         return partial(start, self.stream)
-
-    def build_operation(
-        self, plan: Geometry, source: str, options: tuple[str, ...], A: Any, B: Any, C: Any
-    ) -> Callable[[], None]:
-        """A function that launches a plan's kernel compiled from other source or with other
-        options.
-
-        The kernel's shared memory is static.
-        """
-        k = plan.kernel
-        compiled = toolchain.compile(
-            source, name=k.file, arch=self.gpu.arch, defines=plan.defines, options=options
-        )
-        module = self.cupy.cuda.function.Module()
-        module.load(compiled.cubin)
-        function = module.get_function(k.entry)
-        arguments = (A, B, C, np.int32(plan.M), np.int32(plan.N), np.int32(plan.K))
-
-        def launch_build(_keep: Any = module) -> None:  # the function dies with its module
-            with self.stream:
-                function(plan.grid, plan.block, arguments)
-
-        return launch_build
 
     def baseline_operation(
         self, name: str, A: Any, B: Any, C: Any, out_dtype: str = "float32"
@@ -478,44 +455,6 @@ class Session:
             self.stream.synchronize()
             return (time.perf_counter() - started) * 1e3
 
-    def ways_to_launch(
-        self, plan: Geometry, A: Any, B: Any, C: Any, in_a_graph: int = 20
-    ) -> dict[str, tuple[Callable[[], None], int]]:
-        """Calls that launch a plan on CuPy arrays in the current stream, and the products of one
-        call.
-
-        "matmul" and "run" look everything up; "cupy" has function and arguments at hand (plain
-        kernels only); "bound" is `binding.bind`; "graph" is that, so many times in one CUDA graph.
-        All but matmul, which makes its own result and waits for it, write C.
-        """
-        ways: dict[str, tuple[Callable[[], None], int]] = {
-            "matmul": (lambda: launch.product(plan, A, B), 1),
-            "run": (partial(launch.run, plan, A, B, C), 1),
-        }
-        with self.on_stream():
-            bound = binding.bind(plan, A, B, C)
-            if plan.kernel.host == "plain":
-                function = launch.cuda_function(plan)
-                given = plan.grid, plan.block, launch.cuda_arguments(plan, A, B, C)
-                ways["cupy"] = (partial(function, *given, shared_mem=plan.shared_bytes), 1)
-            captured = bound.graph(in_a_graph)
-        return {**ways, "bound": (bound, 1), "graph": (captured.launch, in_a_graph)}
-
-    def host_times(self, ask: Callable[[], None], calls: int, batches: int) -> list[float]:
-        """Seconds by the host's clock of each batch of calls; it waits between batches, not within
-        one.
-        """
-        times = []
-        with self.on_stream():
-            for _ in range(batches):
-                self.stream.synchronize()
-                started = time.perf_counter()
-                for _ in range(calls):
-                    ask()
-                times.append(time.perf_counter() - started)
-            self.stream.synchronize()
-        return times
-
     def serial_run(self, problem: Problem, run: Callable[[], None], C: Any) -> dict[str, float]:
         """One product as a program does it: A and B to the device, the kernel, C back, in turn.
 
@@ -540,67 +479,6 @@ class Session:
         t3 = time.perf_counter()
         parts = {"h2d_ms": t1 - t0, "warm_ms": t2 - t1, "d2h_ms": t3 - t2, "total_ms": t3 - t0}
         return {name: value * 1e3 for name, value in parts.items()}
-
-    def copies(self, nbytes: int, direction: str, pinned: bool, count: int) -> list[float]:
-        """Milliseconds of each of `count` copies of nbytes: direction "h2d" or "d2h", by CUDA
-        events.
-        """
-        cp = self.cupy
-        memory = cp.cuda.alloc_pinned_memory(nbytes) if pinned else np.empty(nbytes, np.uint8)
-        host = np.frombuffer(memory, np.uint8, nbytes)
-        host[:] = 1  # touch every page
-        with self.on_stream():
-            there = cp.ones(nbytes, np.uint8)
-        here, device_side, runtime = host.ctypes.data, there.data.ptr, cp.cuda.runtime
-        if direction == "h2d":
-            arguments = (device_side, here, nbytes, runtime.memcpyHostToDevice)
-        else:
-            arguments = (here, device_side, nbytes, runtime.memcpyDeviceToHost)
-        start, end, times = cp.cuda.Event(), cp.cuda.Event(), []
-        for _ in range(count):
-            self.stream.synchronize()
-            start.record(self.stream)
-            runtime.memcpyAsync(*arguments, self.stream.ptr)
-            end.record(self.stream)
-            end.synchronize()
-            times.append(float(cp.cuda.get_elapsed_time(start, end)))
-        return times
-
-    def accuracy(self, name: str, n: int, seed: int = 1) -> dict[str, float | None]:
-        """Errors of a baseline on N(0, 1) float32 matrices of edge n, against the float64 product.
-
-        max_error is absolute, frobenius is relative in the Frobenius norm: of the float32 inputs,
-        and (..._rounded_inputs) of those inputs rounded to the type that the Tensor Cores take;
-        None where the library chooses that type itself.
-        """
-        b, cp = BASELINES[name], self.cupy
-        A32, B32 = host_operands("float32", n, n, n, seed)
-        errors: dict[str, float | None] = {}
-        with self.on_stream():
-            full = [cp.asarray(x) for x in (A32, B32)]
-            if b.dtype == "bfloat16":
-                given = [cp.asarray(bfloat16.to_bfloat16(x)) for x in (A32, B32)]
-            else:
-                given = [x.astype(numbers.STORAGE[b.dtype]) for x in full]
-            C = cp.full((n, n), np.nan, np.float32)
-            self.baseline_operation(name, given[0], given[1], C)()
-            found = C.astype(np.float64)
-            wanted = cp.empty((n, n), np.float64)
-            taken = [cp.asarray(to_tf32(x)) for x in (A32, B32)] if b.precision == "tf32" else given
-            for suffix, inputs, dtype in (
-                ("", full, "float32"),
-                ("_rounded_inputs", taken, b.dtype),
-            ):
-                if suffix and b.compute == _FAST_16BF:
-                    errors |= {f"max_error{suffix}": None, f"frobenius{suffix}": None}
-                    continue
-                A64, B64 = (self._float64(x, dtype) for x in inputs)
-                self._gemm64(A64, B64, wanted)
-                difference = found - wanted
-                errors[f"max_error{suffix}"] = float(cp.abs(difference).max())
-                norms = cp.sqrt(cp.square(difference).sum()), cp.sqrt(cp.square(wanted).sum())
-                errors[f"frobenius{suffix}"] = float(norms[0] / norms[1])
-        return errors
 
 
 def to_tf32(x: np.ndarray) -> np.ndarray:

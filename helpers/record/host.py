@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,8 +23,7 @@ import numpy as np
 
 from helpers.ladder.kernel import KERNELS, ROOT
 from helpers.record import protocol, store
-from helpers.record.campaign import stamp
-from helpers.record.sections.processor import HostTime
+from helpers.record.entries import HostTime
 from nogpu import disk
 from nogpu.errors import (
     CompileError,
@@ -41,13 +40,7 @@ SOURCE = KERNELS / "03_cpu_loops.cpp"
 ORDERS = ("ijk", "ikj", "jki")
 """Loop orders of 03_cpu_loops.cpp, outermost loop first."""
 OPTIMISED, UNOPTIMISED = "-O3", "-O0"
-KERNEL_NAMES = (*ORDERS, "numpy", "ijk_unoptimised")
-"""Names of the CPU times: the orders compiled with -O3, NumPy, and ijk compiled with -O0."""
 COMPILERS = ("g++", "c++", "clang++")
-RECORD_SIZES: tuple[store.Size, ...] = tuple((n, n, n) for n in (256, 512, 1024, 1025)) + (
-    (1024, 1024, 768),
-)
-"""Sizes that are recorded for machines with no compiler; the last one is document B's."""
 EFFORT = protocol.Effort(pairs=3, max_pairs=20, seconds=0.3, warm_ms=0.0, slow_ms=300.0)
 
 SLOW_SECONDS = 3.0
@@ -73,9 +66,9 @@ def compiler() -> str | None:
     On a Mac without the command line tools /usr/bin/g++ is there and says only how to install them.
     """
     for name in (os.environ.get("CXX", ""), *COMPILERS):
-        found = shutil.which(name) if name else None
-        if found and _version_of(found):
-            return found
+        path = shutil.which(name) if name else None
+        if path and _version_of(path):
+            return path
     return None
 
 
@@ -104,8 +97,8 @@ def cpu_name() -> str:
     except OSError:
         pass
     if sys.platform == "darwin":
-        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        query = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        done = subprocess.run(query, capture_output=True, text=True, check=False)
         if not done.returncode and done.stdout.strip():
             return done.stdout.strip()
     return platform.processor() or platform.machine() or "unknown CPU"
@@ -231,7 +224,7 @@ def _sample(run: Callable[[], Any]) -> protocol.Spread:
     return protocol.spread(np.array(samples))
 
 
-def _row(kernel: str, size: store.Size, found: protocol.Spread) -> dict[str, Any]:
+def _row(kernel: str, size: store.Size, spread: protocol.Spread) -> dict[str, Any]:
     m, n, k = size
     return {
         "kernel": kernel,
@@ -239,11 +232,11 @@ def _row(kernel: str, size: store.Size, found: protocol.Spread) -> dict[str, Any
         "m": m,
         "n": n,
         "k": k,
-        "ms": found.median,
-        "q1": found.q1,
-        "q3": found.q3,
-        "runs": found.count,
-        "gflops": protocol.gflops(m, n, k, found.median),
+        "ms": spread.median,
+        "q1": spread.q1,
+        "q3": spread.q3,
+        "runs": spread.count,
+        "gflops": protocol.gflops(m, n, k, spread.median),
     }
 
 
@@ -265,13 +258,13 @@ def _time_loops(size: store.Size, unoptimised: bool) -> list[dict[str, Any]]:
     for name, order, flag in runs:
         C = np.full_like(wanted, np.nan, dtype=np.float32)
         run = _function(order, (flag,))
-        found = _sample(partial(run, A, B, C, *size))
+        spread = _sample(partial(run, A, B, C, *size))
         if not np.all(np.abs(C - wanted) <= allowed):
             raise protocol.ImplausibleError(
                 f"the loop {order} compiled with {flag} gives a wrong product at {size}: its time "
                 "is not used. Try another compiler with the variable CXX"
             )
-        rows.append(_row(name, size, found))
+        rows.append(_row(name, size, spread))
     return rows
 
 
@@ -325,66 +318,23 @@ def cpu_loops(
 def _replay(shape: store.Size, unoptimised: bool, gpu: str) -> CpuTimes:
     record = store.load(gpu)
     m, n, k = shape
-    found = record.of(HostTime, m=m, n=n, k=k)
+    entries = record.of(HostTime, m=m, n=n, k=k)
     if not unoptimised:
-        found = [entry for entry in found if entry.kernel != "ijk_unoptimised"]
-    if not found:
+        entries = [entry for entry in entries if entry.kernel != "ijk_unoptimised"]
+    if not entries:
         sizes = dict.fromkeys(store.shape((e.m, e.n, e.k)) for e in record.of(HostTime))
         raise DataError(
             f"{record.path.name} has no CPU times at {m}x{n}x{k}. It has: "
             f"{', '.join(sizes) or 'none'}. Choose one of these, or install a C++ compiler to "
             "measure here"
         )
-    first = found[0]
+    first = entries[0]
     label = (
         f"recorded on {first.cpu}, one core, {first.recorded['date']}, {first.compiler}, "
         f"NumPy {first.recorded.get('numpy')}, commit {first.recorded['commit']}"
     )
-    rows = [_row(e.kernel, shape, protocol.Spread(e.ms, e.q1, e.q3, e.runs)) for e in found]
+    rows = [_row(e.kernel, shape, protocol.Spread(e.ms, e.q1, e.q3, e.runs)) for e in entries]
     return CpuTimes(False, label, tuple(rows))
-
-
-def record_host(
-    path: Path,
-    commit_id: str,
-    *,
-    sizes: Iterable[store.Size] = RECORD_SIZES,
-    again: bool = False,
-    say: Callable[[str], None] = print,
-) -> int:
-    """Merge this machine's CPU times into a measurement file; the number of sizes measured.
-
-    Raises DataError if the file does not exist or is damaged, ToolchainError with no compiler,
-    ConfigError where TILE_REPLAY is set.
-    """
-    if os.environ.get("TILE_REPLAY"):
-        raise ConfigError("TILE_REPLAY is set, under which nothing is measured: unset it to record")
-    if not path.is_file():
-        raise DataError(f"{path} does not exist: record the GPU's times into it first")
-    record = store.read(path)
-    build()  # fail before measuring if there is no compiler
-    tool = compiler() or ""
-    measured = 0
-    nothing = dict.fromkeys(("driver", "cuda", "cublas", "nvrtc", "cupy"))
-    recorded = stamp(
-        {**nothing, "numpy": np.__version__, "python": platform.python_version()}, commit_id
-    )
-    for size in sizes:
-        here = {e.kernel for e in record.of(HostTime, **store.named(size))}
-        if here >= set(KERNEL_NAMES) and not again:
-            continue
-        times = cpu_loops(size, unoptimised=True)
-        for row in times.rows:
-            entry = {name: value for name, value in row.items() if name != "size"}
-            flag = UNOPTIMISED if row["kernel"] == "ijk_unoptimised" else OPTIMISED
-            built = "none" if row["kernel"] == "numpy" else f"{compiler_version(tool)} {flag}"
-            entry |= {"cpu": cpu_name(), "threads": 1, "compiler": built, "recorded": recorded}
-            record.merge(HostTime(**entry))
-        measured += 1
-        record.write()
-        rates = ", ".join(f"{row['kernel']} {row['gflops']:.2f}" for row in times.rows)
-        say(f"CPU at {store.shape(size)}: {rates} GFLOP/s")
-    return measured
 
 
 def _main() -> None:
@@ -392,10 +342,10 @@ def _main() -> None:
     m, n, k = (int(text) for text in sys.argv[1:4])
     A, B = _data((m, n, k))
     C = np.empty((m, n), np.float32)
-    found = _sample(lambda: np.matmul(A, B, out=C))
+    spread = _sample(lambda: np.matmul(A, B, out=C))
     if not math.isfinite(float(C.sum())):
         raise SystemExit("NumPy's product is not finite")
-    print(json.dumps(found.__dict__))
+    print(json.dumps(spread.__dict__))
 
 
 if __name__ == "__main__":

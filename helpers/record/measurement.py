@@ -14,15 +14,15 @@ from helpers.ladder.rungs import catalog
 from helpers.record import reading, store
 from helpers.record.gpu import BASELINES
 from helpers.record.protocol import PROTOCOL
+from helpers.record.selection import DEFAULT_GPU, listing, name_of, size_of
 from helpers.record.store import Size, shape
-from helpers.record.wanted import DEFAULT_GPU, listing, name_of, size_of
 from helpers.wording import join
 from nogpu.errors import ConfigError, DataError, near_matches
 
 if TYPE_CHECKING:
     import pandas
 
-    from helpers.record.sections.timing import Point
+    from helpers.record.entries import Point
 
 COLUMNS = (
     "kernel",
@@ -122,7 +122,7 @@ class Measurement:
             list(dict.fromkeys(row["gpu"] for row in self.rows if row["gpu"])) or [self.gpu]
         )
 
-    def whose(self, kernel: str | Kernel, size: int | Size) -> dict[str, str]:
+    def taken_on(self, kernel: str | Kernel, size: int | Size) -> dict[str, str]:
         """A cell for a table: {"taken on": "NVIDIA H200, recorded"} where rows are of two GPUs,
         else {}.
         """
@@ -227,16 +227,16 @@ def provenance_of(*measurements: Any) -> str:
     A live one says which of its rows are replayed, and why, and brings the sentence of the recorded
     points that charts draw beside it.
     """
-    said = []
+    sentences = []
     beside = [m.recorded for m in measurements if getattr(m, "recorded", None) is not None]
     for m in (*measurements, *beside):
         how = "Measured here, now" if m.live else "Replayed from a record, not measured here"
-        said.append(f"{how}: {str(m.label).strip().rstrip('.')}.")
+        sentences.append(f"{how}: {str(m.label).strip().rstrip('.')}.")
         missing = tuple(getattr(m, "missing", ()))
         if missing:
             where = "Neither measured here nor in the record" if m.live else "Not in the record"
-            said.append(f"{where}: {'; '.join(missing)}.")
-    return " ".join(dict.fromkeys(said))
+            sentences.append(f"{where}: {'; '.join(missing)}.")
+    return " ".join(dict.fromkeys(sentences))
 
 
 def _baseline(name: str) -> str:
@@ -251,8 +251,8 @@ def row_of(point: Point, gpu: str, record: str = "") -> dict[str, Any]:
     """A row of a point. gpu: the name of its GPU; record: where it is replayed from, "" if it is
     not.
     """
-    whose = {"gpu": gpu, "live": not record, "record": record}
-    return {c: whose[c] if c in whose else _number(point[c]) for c in COLUMNS}
+    source = {"gpu": gpu, "live": not record, "record": record}
+    return {c: source[c] if c in source else _number(point[c]) for c in COLUMNS}
 
 
 def gap(name: str, size: Size) -> dict[str, Any]:

@@ -79,9 +79,15 @@ class Plan(Geometry):
 
         arch, sass, samples, engines: as for `launch.trace`.
         """
-        asked = {"seed": seed, "schedule": schedule, "arch": arch, "sass": sass, "samples": samples}
-        asked["engines"] = engines
-        return launch.trace_of(self, **asked)  # type: ignore[arg-type]
+        options = {
+            "seed": seed,
+            "schedule": schedule,
+            "arch": arch,
+            "sass": sass,
+            "samples": samples,
+        }
+        options["engines"] = engines
+        return launch.trace_of(self, **options)  # type: ignore[arg-type]
 
     def resources(self, arch: str = "") -> usage.Resources:
         """Registers, spills, shared memory and occupancy, from the compiler."""
@@ -209,15 +215,15 @@ def _swept(p: Geometry, gpu: str) -> Measurement | None:
 
     record = measuring.load(gpu)
     wanted = {"kernel": p.kernel.name, "params": dict(p.params), "m": p.M, "n": p.N, "k": p.K}
-    found = [e for e in record.find("sweep", **wanted) if e.ms is not None]
-    if not found:
+    timed = [e for e in record.find("sweep", **wanted) if e.ms is not None]
+    if not timed:
         return None
-    entry = found[0]
+    entry = timed[0]
     row: dict[str, Any] = dict.fromkeys(COLUMNS, float("nan"))
     row |= {c: getattr(entry, c) for c in row if getattr(entry, c, None) is not None}
     row["baseline"] = p.kernel.baseline
     row |= {"gpu": record.gpu["name"], "live": False, "record": record.key}
-    label = f"{record.label(found[:1])}; from a sweep of tiles, {entry.pairs} samples"
+    label = f"{record.label(timed[:1])}; from a sweep of tiles, {entry.pairs} samples"
     if entry.source != measuring.fingerprint(p.kernel):
         label += f"; the code of {p.kernel.name} has changed since"
     return measuring.Measurement(False, record.gpu["name"], record.key, label, (row,))

@@ -11,42 +11,51 @@ from typing import Any
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog, find
-from helpers.record import store
+from helpers.record import shape_sets, store
+from helpers.record.entries import (
+    WAITS,
+    Accuracy,
+    Build,
+    Counted,
+    L2Rate,
+    LaunchCost,
+    LeftOut,
+    Overlapped,
+    Point,
+    Skipped,
+    Stalled,
+    Transfer,
+    Tuned,
+)
 from helpers.record.gpu import BASELINES
-from helpers.record.ncu import WAITS
-from helpers.record.sections import picking
-from helpers.record.sections.asking import Asked
-from helpers.record.sections.building import Build
-from helpers.record.sections.confirming import Ragged, Tuned, current, describe, ragged_result
-from helpers.record.sections.copying import Transfer
-from helpers.record.sections.counting import Counted, Stalled
-from helpers.record.sections.leaving_out import LeftOut
-from helpers.record.sections.library import Accuracy
-from helpers.record.sections.overlapping import Overlapped
-from helpers.record.sections.picking import Everywhere
-from helpers.record.sections.supplying import Supplied
-from helpers.record.sections.timing import Point, Skipped
+from helpers.record.selection import DEFAULT_GPU, Rows, listing, select, size_of
+from helpers.record.shape_sets import (
+    Everywhere,
+    Ragged,
+    current_entry,
+    describe_tile,
+    ragged_result,
+)
 from helpers.record.store import Size, shape
-from helpers.record.wanted import DEFAULT_GPU, Rows, listing, size_of, wanted_of
 from nogpu.errors import DataError, UnknownNameError
 
 
-def outdated(entry: Point | Counted | Overlapped | Asked) -> bool:
+def outdated(entry: Point | Counted | Overlapped | LaunchCost) -> bool:
     """Whether a kernel's code is another now than when this entry was measured."""
     return entry.kernel in catalog and entry.source != rungs.fingerprint(entry.kernel)
 
 
-def rung(gpu_name: str, found: Point) -> dict[str, Any]:
+def rung(gpu_name: str, point: Point) -> dict[str, Any]:
     """A row of the ladder."""
-    m, n, k = found.m, found.n, found.k
+    m, n, k = point.m, point.n, point.k
     return {
-        "kernel": found.kernel,
+        "kernel": point.kernel,
         "size": m if m == n == k else [m, n, k],
-        "ms": found.ms,
-        "gflops": found.gflops,
-        "cublas_ratio": found.cublas_ratio,
-        "baseline": found.baseline,
-        "recorded": {"gpu": gpu_name, **found.recorded},
+        "ms": point.ms,
+        "gflops": point.gflops,
+        "cublas_ratio": point.cublas_ratio,
+        "baseline": point.baseline,
+        "recorded": {"gpu": gpu_name, **point.recorded},
     }
 
 
@@ -63,9 +72,9 @@ def ladder(gpu: str = DEFAULT_GPU, size: int | Size = 4096) -> list[dict[str, An
     tiles = {name: dict(kernel.params) for name, kernel in catalog.items()}
     tiles |= {name: {} for name in BASELINES}
     rows = [
-        rung(record.gpu["name"], found)
+        rung(record.gpu["name"], point)
         for name, params in tiles.items()
-        for found in record.of(Point, kernel=name, params=params, m=m, n=n, k=k)
+        for point in record.of(Point, kernel=name, params=params, m=m, n=n, k=k)
     ]
     if not rows:
         sizes = dict.fromkeys(shape(p.size) for p in record.of(Point))
@@ -79,8 +88,8 @@ def ladder(gpu: str = DEFAULT_GPU, size: int | Size = 4096) -> list[dict[str, An
 def skipped(gpu: str, size: int | Size) -> list[str]:
     """Kernels that were left out of a GPU's record at a size, each with the reason."""
     m, n, k = size_of(size)
-    found = store.load(gpu).of(Skipped, m=m, n=n, k=k)
-    return [f"{entry.kernel}: {entry.reason}" for entry in found]
+    entries = store.load(gpu).of(Skipped, m=m, n=n, k=k)
+    return [f"{entry.kernel}: {entry.reason}" for entry in entries]
 
 
 def stale(gpu: str) -> list[str]:
@@ -90,14 +99,14 @@ def stale(gpu: str) -> list[str]:
     """
     points = [e for e in store.load(gpu).of(Point) if e.kernel not in BASELINES]
     renewed = {(e.kernel, e.size) for e in points if e.kernel in catalog and not outdated(e)}
-    found = []
+    lines = []
     for entry in points:
         name = entry.kernel
         if name not in catalog:
-            found.append(f"{name}: not in the catalog any more")
+            lines.append(f"{name}: not in the catalog any more")
         elif outdated(entry) and (name, entry.size) not in renewed:
-            found.append(f"{name} at {shape(entry.size)}: code has changed")
-    return found
+            lines.append(f"{name} at {shape(entry.size)}: code has changed")
+    return lines
 
 
 def counters(
@@ -109,22 +118,22 @@ def counters(
     """Recorded hardware counters (ncu) of kernels with their default tiles: one dict a launch.
 
     size: one recorded shape; None: the largest that is recorded of each kernel. Keys kernel, m, n,
-    k, those of `helpers.record.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
+    k, those of `tools.recorder.ncu.METRICS` (warp-level counts, bytes, percent), and sectors or
     wavefronts a request. Raises UnknownNameError for gpu, DataError listing what was counted.
     """
     record, rows = store.load(gpu), []
-    for _, name, tiles in wanted_of(kernels, {}):
-        found = record.of(Counted, kernel=name, params=tiles)
+    for _, name, tiles in select(kernels, {}):
+        counted = record.of(Counted, kernel=name, params=tiles)
         if size is not None:
-            found = [e for e in found if e.size == size_of(size)]
-        if not found:
+            counted = [e for e in counted if e.size == size_of(size)]
+        if not counted:
             raise DataError(
                 f"{record.path.name} has no counters of {name}"
                 + (f" at {shape(size_of(size))}" if size is not None else "")
                 + f". It has: {listing(record.of(Counted))}. Record them on that GPU with: python -m "
                 f"helpers record --counters --kernels {name}"
             )
-        entry = max(found, key=lambda e: e.m * e.n * e.k)
+        entry = max(counted, key=lambda e: e.m * e.n * e.k)
         rows.append({n: entry[n] for n in ("kernel", "m", "n", "k")} | _ratios(entry.values))
     return rows
 
@@ -136,13 +145,13 @@ def stalls(
     or recorded of other code, left out.
 
     Keys kernel, m, n, k; issue_percent, the clocks in which a scheduler issues, and warps, how many
-    it holds; and waits, the percent of a warp's time by `helpers.record.ncu.WAITS`, and "issues".
+    it holds; and waits, the percent of a warp's time by `entries.WAITS`, and "issues".
     ncu counts waiting warps in the clocks that issue; all of them together hold warps / issue
     clocks. eligible, tensor_percent, fma_percent and shared_percent stand there where the GPU
     counts them. Raises UnknownNameError for gpu.
     """
     record, rows = store.load(gpu), []
-    for _, name, tiles in wanted_of(kernels, {}):
+    for _, name, tiles in select(kernels, {}):
         for entry in record.of(Stalled, kernel=name, params=tiles):
             values = dict(entry.values)
             if outdated(entry) or not values["warps"]:
@@ -182,13 +191,13 @@ def flags(gpu: str = DEFAULT_GPU) -> Rows:
     Raises UnknownNameError for gpu, DataError if none was recorded.
     """
     record = store.load(gpu)
-    found = record.of(Build)
-    if not found:
+    builds = record.of(Build)
+    if not builds:
         raise DataError(
             f"{record.path.name} has no builds with other compiler flags. Record them on that GPU "
             "with: python -m helpers record --no-points --flags"
         )
-    return Rows(record.gpu["name"], record.label(found), tuple(found))
+    return Rows(record.gpu["name"], record.label(builds), tuple(builds))
 
 
 def left_out(kernel: Kernel | str, gpu: str = DEFAULT_GPU) -> Rows:
@@ -200,15 +209,15 @@ def left_out(kernel: Kernel | str, gpu: str = DEFAULT_GPU) -> Rows:
     if none was recorded of the code as it is now.
     """
     record, k = store.load(gpu), find(kernel)
-    found = [
+    builds = [
         e for e in record.of(LeftOut) if e.kernel == k.name and e.source == rungs.fingerprint(k)
     ]
-    if not found:
+    if not builds:
         raise DataError(
             f"{record.path.name} has no {k.name} without its parts, of today's code. Record them on that "
             "GPU with: python -m helpers record --no-points --left-out"
         )
-    return Rows(record.gpu["name"], record.label(found), tuple(found))
+    return Rows(record.gpu["name"], record.label(builds), tuple(builds))
 
 
 def launches(gpu: str = DEFAULT_GPU) -> Rows:
@@ -218,8 +227,8 @@ def launches(gpu: str = DEFAULT_GPU) -> Rows:
     Those of older code are left out; there may be none. Raises UnknownNameError for gpu.
     """
     record = store.load(gpu)
-    found = [e for e in record.of(Asked) if not outdated(e)]
-    return Rows(record.gpu["name"], record.label(found), tuple(found))
+    costs = [e for e in record.of(LaunchCost) if not outdated(e)]
+    return Rows(record.gpu["name"], record.label(costs), tuple(costs))
 
 
 def transfers(gpu: str = DEFAULT_GPU) -> list[Transfer]:
@@ -229,12 +238,12 @@ def transfers(gpu: str = DEFAULT_GPU) -> list[Transfer]:
     return store.load(gpu).of(Transfer)
 
 
-def supplies(gpu: str = DEFAULT_GPU) -> list[Supplied]:
+def supplies(gpu: str = DEFAULT_GPU) -> list[L2Rate]:
     """What L2 delivered to the SMs, by way, by how many share and how far apart they are.
 
     bytes a clock and SM (per_clock), GB/s in all (gbs). None for a GPU without a record.
     """
-    return store.load(gpu).of(Supplied) if gpu in store.known_gpus() else []
+    return store.load(gpu).of(L2Rate) if gpu in store.known_gpus() else []
 
 
 def accuracy(gpu: str = DEFAULT_GPU) -> list[Accuracy]:
@@ -257,8 +266,8 @@ def tuned(kernel: Kernel | str, size: int | Size = 4096, gpu: str = DEFAULT_GPU)
         record = store.load(gpu)
     except UnknownNameError:
         return None
-    found = current(record, Tuned, k, (size, size, size) if isinstance(size, int) else size)
-    return found if found and found.default == dict(k.params) else None
+    entry = current_entry(record, Tuned, k, (size, size, size) if isinstance(size, int) else size)
+    return entry if entry and entry.default == dict(k.params) else None
 
 
 def ragged(kernel: str = "fp32_best", gpu: str = DEFAULT_GPU) -> Ragged | None:
@@ -274,7 +283,7 @@ def everywhere(dtype: str = "float32", gpu: str = DEFAULT_GPU) -> Everywhere | N
     complete.
     """
     try:
-        return picking.everywhere(store.load(gpu), dtype)
+        return shape_sets.everywhere(store.load(gpu), dtype)
     except UnknownNameError:
         return None
 
@@ -301,7 +310,7 @@ def ladder_notes(rows: Sequence[Mapping[str, Any]], size: Size, gpu: str) -> lis
     for row in rows:
         best = tuned(row["kernel"], size, gpu) if row["kernel"] in catalog else None
         if best:
-            lines.append(f"tuned: {row['kernel']}: {describe(best)}")
+            lines.append(f"tuned: {row['kernel']}: {describe_tile(best)}")
     overall = (ragged(name, gpu) for name, k in catalog.items() if k.candidates)
-    lines += [f"tile chosen by shape: {found}" for found in overall if found]
+    lines += [f"tile chosen by shape: {result}" for result in overall if result]
     return [*lines, f"recorded GPUs: {', '.join(store.known_gpus())}"]

@@ -15,18 +15,24 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog, find
-from helpers.record import protocol, store
-from helpers.record.campaign import commit, gpu_facts, stamp
+from helpers.record import overlapping, protocol, store
+from helpers.record.entries import Overlapped, Point, Skipped
 from helpers.record.gpu import BASELINES, Session
 from helpers.record.measurement import Measurement, gap, row_of
+from helpers.record.points import point
 from helpers.record.reading import outdated, rung
-from helpers.record.sections import overlapping
-from helpers.record.sections.overlapping import Overlapped
-from helpers.record.sections.timing import Point, Skipped, point
-from helpers.record.steps import names
+from helpers.record.selection import (
+    DEFAULT_GPU,
+    Rows,
+    Selected,
+    listing,
+    runnable_names,
+    select,
+    size_of,
+)
+from helpers.record.stamps import commit, gpu_facts, stamp
 from helpers.record.store import Record, Size, shape
 from helpers.record.telemetry import Telemetry
-from helpers.record.wanted import DEFAULT_GPU, Rows, Wanted, listing, size_of, wanted_of
 from nogpu import device
 from nogpu.errors import ConfigError, DataError, ToolchainError, UnknownNameError
 from nogpu.toolchain import runs
@@ -61,7 +67,7 @@ class Taken(Generic[E]):
 class Source(Protocol):
     """Something that has entries."""
 
-    def take(self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Taken[E]:
+    def take(self, kind: type[E], wanted: Sequence[Selected], sizes: Sequence[Size]) -> Taken[E]:
         """The entries of a class for these kernels, each at every size.
 
         Raises where there is none.
@@ -85,25 +91,25 @@ class Recorded:
     record: Record
     why: str = ""
 
-    def take(self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Taken[E]:
+    def take(self, kind: type[E], wanted: Sequence[Selected], sizes: Sequence[Size]) -> Taken[E]:
         """The recorded entries. Raises DataError, with what there is, if there is none of them."""
         used: list[E] = []
         missing = []
         for _, name, tiles in wanted:
             for size in sizes:
                 about = {"kernel": name, "params": tiles, **store.named(size)}
-                found = self.record.of(kind, **about)
-                used += found
-                if not found:
+                entries = self.record.of(kind, **about)
+                used += entries
+                if not entries:
                     missing.append(self._lacking(name, tiles, size))
         if not used:
             raise DataError(self._nothing(kind, wanted, sizes, missing))
-        said = self.record.label(used)
+        label = self.record.label(used)
         changed = dict.fromkeys(e.kernel for e in used if outdated(e))
         if changed:
-            said += f"; the code of {', '.join(changed)} has changed since"
+            label += f"; the code of {', '.join(changed)} has changed since"
         gpu = self.record.gpu["name"]
-        return Taken(False, gpu, self.record.key, said, tuple(used), tuple(missing))
+        return Taken(False, gpu, self.record.key, label, tuple(used), tuple(missing))
 
     def _lacking(self, name: str, tiles: Mapping[str, int], size: Size) -> str:
         skipped = self.record.of(Skipped, kernel=name, params=tiles, **store.named(size))
@@ -112,15 +118,15 @@ class Recorded:
         return f"{name} at {shape(size)}" + (f" with {with_tiles}" if with_tiles else "") + why
 
     def _nothing(
-        self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size], missing: list[str]
+        self, kind: type[E], wanted: Sequence[Selected], sizes: Sequence[Size], missing: list[str]
     ) -> str:
         what, options = _HOW[kind]
-        asked = ",".join(dict.fromkeys(name for _, name, _ in wanted))
+        names = ",".join(dict.fromkeys(name for _, name, _ in wanted))
         edges = ",".join(dict.fromkeys(str(size[0]) for size in sizes))
         return (
             f"{self.record.path.name} has no {what} of {'; '.join(missing) or 'any kernel'}. It has: "
-            f"{listing(self.record.of(kind), asked.split(','))}. Record it on that GPU with: python -m helpers record "
-            f"--gpu {self.record.key} {options.format(names=asked, sizes=edges)}"
+            f"{listing(self.record.of(kind), names.split(','))}. Record it on that GPU with: python -m helpers record "
+            f"--gpu {self.record.key} {options.format(names=names, sizes=edges)}"
             + (f". {self.why}" if self.why else "")
         )
 
@@ -167,13 +173,13 @@ class Measured:
 
     session: Session
 
-    def take(self, kind: type[E], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Taken[E]:
+    def take(self, kind: type[E], wanted: Sequence[Selected], sizes: Sequence[Size]) -> Taken[E]:
         """Entries measured now.
 
         Raises ConfigError if this GPU can run none of it, ImplausibleError if a result is wrong.
         """
         note = stamp(self.session.versions(), commit())
-        found: dict[Cell, list[E]] = {}
+        measured: dict[Cell, list[E]] = {}
         refused: dict[Cell, str] = {}
         missing, fault = [], None
         with Telemetry(self.session.bus_id) as telemetry:
@@ -181,28 +187,28 @@ class Measured:
             # Sizes outside: the operands of a size serve every kernel.
             for size, (kernel, name, tiles) in itertools.product(sizes, wanted):
                 try:
-                    found[_cell(name, tiles, size)] = _MEASURE[kind](now, kernel, size, tiles)
+                    measured[_cell(name, tiles, size)] = _MEASURE[kind](now, kernel, size, tiles)
                 except (
                     ConfigError
                 ) as refusal:  # a newer GPU's instruction, or too large for this one
                     fault = refusal
                     refused[_cell(name, tiles, size)] = str(refusal)
                     missing.append(f"{name} at {shape(size)} ({refusal})")
-        if fault is not None and not found:
+        if fault is not None and not measured:
             raise fault
         keys = [_cell(name, tiles, size) for _, name, tiles in wanted for size in sizes]
-        entries = tuple(entry for key in keys for entry in found.get(key, ()))
+        entries = tuple(entry for key in keys for entry in measured.get(key, ()))
         gpu = self.session.gpu
-        said = store.label(gpu.name, entries, verb="measured now on")
+        label = store.label(gpu.name, entries, verb="measured now on")
         key = gpu.known.key if gpu.known else gpu.name
         facts = gpu_facts(self.session)
-        return Taken(True, gpu.name, key, said, entries, tuple(missing), refused, facts)
+        return Taken(True, gpu.name, key, label, entries, tuple(missing), refused, facts)
 
 
 # -- which of them ---------------------------------------------------------------------------------
 
 
-def source(gpu: str | None, wanted: Sequence[Wanted] = ()) -> tuple[Source, str]:
+def source(gpu: str | None, wanted: Sequence[Selected] = ()) -> tuple[Source, str]:
     """This machine's GPU, or a record: where there is no GPU, where gpu names a record, and, with
     the reason in words, where the GPU can run none of the kernels or lacks what measuring needs.
     Raises UnknownNameError, DataError.
@@ -248,14 +254,14 @@ def measure(
     UnknownKernelError, ConfigError, UnknownNameError (gpu), DataError if the record has none of
     what was asked for.
     """
-    wanted = wanted_of(kernels, params)
+    wanted = select(kernels, params)
     shapes = [size_of(s) for s in sizes] if isinstance(sizes, list) else [size_of(sizes)]
     if not wanted or not shapes:
         raise ConfigError("measure needs at least one kernel and one size")
     chosen, why = source(gpu, wanted)
     if isinstance(chosen, Recorded):
-        found = _replayed(chosen.take(Point, wanted, shapes), wanted, shapes)
-        return replace(found, label=f"{found.label}; {why}") if why else found
+        replayed = _replayed(chosen.take(Point, wanted, shapes), wanted, shapes)
+        return replace(replayed, label=f"{replayed.label}; {why}") if why else replayed
     beside = _beside(wanted, shapes)
     try:
         return _measured(chosen.take(Point, wanted, shapes), beside, wanted, shapes)
@@ -269,7 +275,9 @@ def _index(taken: Taken[Point]) -> dict[Cell, Point]:
     return {_cell(p.kernel, p.params, p.size): p for p in taken.entries}
 
 
-def _replayed(taken: Taken[Point], wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Measurement:
+def _replayed(
+    taken: Taken[Point], wanted: Sequence[Selected], sizes: Sequence[Size]
+) -> Measurement:
     by, rows = _index(taken), []
     for _, name, tiles in wanted:
         for size in sizes:
@@ -281,7 +289,7 @@ def _replayed(taken: Taken[Point], wanted: Sequence[Wanted], sizes: Sequence[Siz
 def _measured(
     taken: Taken[Point],
     beside: Measurement | None,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[Selected],
     sizes: Sequence[Size],
 ) -> Measurement:
     """What was measured now, with the record's rows where this GPU could not measure."""
@@ -290,13 +298,13 @@ def _measured(
     old = iter(beside.rows if beside else ())
     for kernel, name, tiles in wanted:
         for size in sizes:
-            kept = next(old, None)
+            recorded = next(old, None)
             entry = by.get(_cell(name, tiles, size))
             why = taken.refused.get(_cell(name, tiles, size), "")
             if entry is not None:
                 rows.append(row_of(entry, taken.gpu))
-            elif kept is not None and math.isfinite(kept["ms"]):
-                rows.append(kept)
+            elif recorded is not None and math.isfinite(recorded["ms"]):
+                rows.append(recorded)
                 needed, arch = _needs(kernel, name), taken.facts.get("arch", "")
                 if arch and not runs(arch, needed):
                     here = f"{needed} is needed and this {taken.gpu} is {arch}"
@@ -307,9 +315,9 @@ def _measured(
             else:
                 rows.append(gap(name, size))
                 missing.append(f"{name} at {shape(size)}" + (f" ({why})" if why else ""))
-    whose = f"the record of the {beside.gpu}" if beside else ""
+    origin = f"the record of the {beside.gpu}" if beside else ""
     replayed = tuple(
-        f"{', '.join(names)} replayed from {whose}, since {why}" for why, names in instead.items()
+        f"{', '.join(names)} replayed from {origin}, since {why}" for why, names in instead.items()
     )
     untold = dict.fromkeys(e.clock_note for e in taken.entries if e.clock_mhz is None)
     unread = [f"no SM clock was read: {'; '.join(filter(None, untold))}"] if any(untold) else []
@@ -319,7 +327,7 @@ def _measured(
     )  # fmt: skip
 
 
-def _beside(wanted: Sequence[Wanted], sizes: Sequence[Size]) -> Measurement | None:
+def _beside(wanted: Sequence[Selected], sizes: Sequence[Size]) -> Measurement | None:
     """What the record holds of the same; None where it holds nothing of it."""
     try:
         taken = Recorded(store.load(DEFAULT_GPU)).take(Point, wanted, sizes)
@@ -343,22 +351,23 @@ def overlap(
     timeline (see streams.operations). Raises UnknownNameError for gpu, DataError if none was
     recorded.
     """
-    wanted = wanted_of(kernels or overlapping.KERNELS, {})
+    wanted = select(kernels or overlapping.KERNELS, {})
     chosen, _ = source(gpu, wanted)
     edges = list(sizes or (2048,))
     if isinstance(chosen, Recorded):
-        held = chosen.record.of(Overlapped)
-        wanted = wanted_of(kernels or list(dict.fromkeys(e.kernel for e in held)), {})
-        edges = list(sizes or dict.fromkeys(e.m for e in held))
-    found = chosen.take(Overlapped, wanted, [(n, n, n) for n in edges])
-    return Rows(found.gpu, found.label, found.entries, found.live)
+        recorded = chosen.record.of(Overlapped)
+        wanted = select(kernels or list(dict.fromkeys(e.kernel for e in recorded)), {})
+        edges = list(sizes or dict.fromkeys(e.m for e in recorded))
+    taken = chosen.take(Overlapped, wanted, [(n, n, n) for n in edges])
+    return Rows(taken.gpu, taken.label, taken.entries, taken.live)
 
 
 def live_ladder(size: int | Size) -> list[dict[str, Any]]:
     """The ladder measured now on this machine's GPU; the rows of `ladder`. Raises NoGPUError."""
     session = _session()
-    wanted: list[Wanted] = [
-        (catalog[name] if name in catalog else name, name, {}) for name in names(session.supports)
+    wanted: list[Selected] = [
+        (catalog[name] if name in catalog else name, name, {})
+        for name in runnable_names(session.supports)
     ]
     wanted.sort(key=lambda w: isinstance(w[0], str))  # the catalog first, then cuBLAS
     measured = Measured(session).take(Point, wanted, [size_of(size)])

@@ -183,26 +183,28 @@ def form(kind: type[Entry]) -> Form:
     if kind not in _FORMS:
         hints = get_type_hints(kind, include_extras=True)
         carried = {f.name: getattr(hints[f.name], "__metadata__", ()) for f in fields(kind)}  # type: ignore[arg-type]
-        found = {name: [m for m in all_ if isinstance(m, Rule)] for name, all_ in carried.items()}
-        assert all(found.values()), f"{kind.__name__} has a field without a rule: {found}"
+        rules_of = {
+            name: [m for m in all_ if isinstance(m, Rule)] for name, all_ in carried.items()
+        }
+        assert all(rules_of.values()), f"{kind.__name__} has a field without a rule: {rules_of}"
         key = tuple(sorted(name for name, all_ in carried.items() if KEY in all_))
-        _FORMS[kind] = Form({name: rules[0] for name, rules in found.items()}, key)
+        _FORMS[kind] = Form({name: rules[0] for name, rules in rules_of.items()}, key)
     return _FORMS[kind]
 
 
-def unfit(kind: type[Entry], given: Mapping[str, Any]) -> str:
+def unfit(kind: type[Entry], values: Mapping[str, Any]) -> str:
     """What is wrong with the fields given for an entry, or ""."""
     rules = form(kind).rules
     for name, rule in rules.items():
-        if name not in given:
+        if name not in values:
             return f"has no {name!r}"
-        if not rule.fits(given[name]):
-            return f"has {name}={given[name]!r}, which is not {rule.words}"
-    unknown = [name for name in given if name not in rules]
+        if not rule.fits(values[name]):
+            return f"has {name}={values[name]!r}, which is not {rule.words}"
+    unknown = [name for name in values if name not in rules]
     if unknown:
         return f"has {unknown[0]!r}, which this version of the book does not know"
-    if "recorded" in given:
-        lacking = [name for name in RECORDED if name not in given["recorded"]]
+    if "recorded" in values:
+        lacking = [name for name in RECORDED if name not in values["recorded"]]
         if lacking:
             return f"does not say its {', '.join(lacking)}"
     return ""
@@ -248,13 +250,13 @@ class Record:
 
     def find(self, section: str, **wanted: Any) -> list[Any]:
         """The same by the section's name."""
-        found, rules = list(self.data[section]), form(self.kinds[section]).rules
+        entries, rules = list(self.data[section]), form(self.kinds[section]).rules
         for name, value in wanted.items():
             if name in rules:
-                found = [e for e in found if getattr(e, name) == value]
+                entries = [e for e in entries if getattr(e, name) == value]
             elif value is not None:
                 return []
-        return found
+        return entries
 
     def label(self, entries: Iterable[Any] | None = None) -> str:
         """Where, when and with what these entries (default: all points) were recorded, in words."""
@@ -295,6 +297,9 @@ class Record:
         head = rounded(self.head) if "gpu" in self.head else self.head
         lines = [f"{json.dumps(n)}: {json.dumps(v, allow_nan=False)}" for n, v in head.items()]
         for name, entries in self.data.items():
+            kind = self.kinds[name]
+            if kind.section and not (kind.required or entries):
+                continue  # a section that nobody has begun
             rows = (json.dumps(rounded(dict(e)), allow_nan=False) for e in entries)
             text = ",\n".join(f"  {row}" for row in rows)
             lines.append(f"{json.dumps(name)}: [\n{text}\n]" if text else f"{json.dumps(name)}: []")
@@ -326,12 +331,12 @@ def _entries(
     raw: Mapping[str, Any], kinds: Mapping[str, type[Entry]], path: Path, again: str
 ) -> dict[str, list[Any]]:
     """The typed entries of each section. Raises DataError, naming the entry and the field."""
-    found: dict[str, list[Any]] = {name: [] for name in raw if name in kinds}
+    sections: dict[str, list[Any]] = {name: [] for name in raw if name in kinds}
     for section, kind in kinds.items():
         listed = raw.get(section, [] if kind.section and not kind.required else None)
         if not isinstance(listed, list):
             raise DataError(f"{path} has no list {section!r}. {again}")
-        entries = found.setdefault(section, [])
+        entries = sections.setdefault(section, [])
         for number, entry in enumerate(listed):
             where = f"{path}: entry {number} of {section!r}"
             if not isinstance(entry, dict):
@@ -341,7 +346,7 @@ def _entries(
             made = object.__new__(kind)
             made.__dict__.update(entry)  # checked above: its own check would be the second
             entries.append(made)
-    return found
+    return sections
 
 
 def read(path: Path, again: str = "") -> Record:
@@ -388,9 +393,9 @@ def start_validation(path: Path, kind: str) -> Record:
     """The file to go on with: the one at path, else the book's own of that name, else an empty one."""
     for there in (path, VALIDATION / path.name):
         if there.exists():
-            found = read_validation(there, kind)
-            found.path = path
-            return found
+            record = read_validation(there, kind)
+            record.path = path
+            return record
     head = {"schema": SCHEMA, "kind": kind}
     return Record(path, head, {name: [] for name in KINDS[kind]}, KINDS[kind])
 

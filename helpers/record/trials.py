@@ -57,22 +57,12 @@ def of_plan(p: Geometry, what: str, *, cubin: bytes = b"", cold: bool = False) -
     """A kernel of the catalog as it stands. cubin: compiled already."""
 
     def prepare(session: Session, problem: Problem, C: Any) -> Operation:
-        given = {"cubin": cubin} if cubin else {}
-        return session.kernel_operation(p, problem.A, problem.B, C, **given)
+        options = {"cubin": cubin} if cubin else {}
+        return session.kernel_operation(p, problem.A, problem.B, C, **options)
 
     k = p.kernel
     precision = PRECISION[k.dtype]
     return Contender(what, k.dtype, k.out_dtype, precision, prepare, cold=p if cold else None)
-
-
-def of_build(p: Geometry, source: str, options: tuple[str, ...], what: str) -> Contender:
-    """A kernel compiled from other source or with other options. Its shared memory is static."""
-
-    def prepare(session: Session, problem: Problem, C: Any) -> Operation:
-        return session.build_operation(p, source, options, problem.A, problem.B, C)
-
-    k = p.kernel
-    return Contender(what, k.dtype, k.out_dtype, PRECISION[k.dtype], prepare)
 
 
 def of_library(
@@ -171,8 +161,8 @@ class Entered:
 def _judge(
     session: Session, problem: Problem, c: Contender, C: Any, when: str
 ) -> tuple[float, float]:
-    given = (c.input_roundoff,) if c.input_roundoff else ()
-    worst, ratio = session.error(problem, C, c.out_dtype, *given)
+    options = (c.input_roundoff,) if c.input_roundoff else ()
+    worst, ratio = session.error(problem, C, c.out_dtype, *options)
     protocol.refuse_wrong(ratio, c.what + when, worst, problem.checked)
     return worst, ratio
 

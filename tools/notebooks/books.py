@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from helpers.ladder.kernel import ROOT
@@ -89,8 +89,19 @@ def term_anchor(term: str) -> str:
 
 
 def read_book(root: Path = ROOT) -> Book:
-    """All pages of book/ with their labels. Raises ExportError on a label given twice."""
-    paths = sorted((root / "book").glob("*.md"))
+    """All pages of book/ with their labels: read once, and anew when one of its files changes.
+
+    The book is shared by all who ask: change nothing in it. Raises ExportError on a label that
+    stands twice.
+    """
+    settings = (root / name for name in ("_config.yml", "_toc.yml", "book/references.bib"))
+    paths = (*sorted((root / "book").glob("*.md")), *(p for p in settings if p.exists()))
+    return _shared(root, tuple((p, p.stat().st_mtime_ns, p.stat().st_size) for p in paths))
+
+
+@lru_cache(maxsize=8)
+def _shared(root: Path, files: tuple[tuple[Path, int, int], ...]) -> Book:
+    paths = [path for path, *_ in files if path.suffix == ".md"]
     pages = {path.stem: Page(path.relative_to(root), path.read_text("utf-8")) for path in paths}
     book = Book(root, repository(root), pages)
     numbers = chapter_numbers(root)

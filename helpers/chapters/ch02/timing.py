@@ -12,7 +12,7 @@ from helpers.ladder import hopper
 from helpers.ladder.kernel import ITEM_BYTES
 from helpers.ladder.rungs import catalog
 from helpers.record import Measurement, launches, load, measure, published
-from helpers.record.sections.asking import CASES
+from helpers.record.entries import LAUNCH_CASES
 from nogpu import device
 from nogpu.errors import DataError
 
@@ -185,7 +185,7 @@ def asked_of_the_copy_engine() -> Facts:
     then.
     """
     facts = Facts()
-    name, size = next((name, size) for name, size in CASES if size[0] % 2)
+    name, size = next((name, size) for name, size in LAUNCH_CASES if size[0] % 2)
     k = catalog[name]
     facts.say(odd=size[0])
     facts.check("not aligned", size[0] * ITEM_BYTES[k.dtype] % hopper.ROW_BYTES != 0)

@@ -13,7 +13,7 @@ from helpers.ladder.launch import Trace, trace_of
 from helpers.ladder.rungs import catalog, lay_out
 from helpers.ladder.usage import instruction_mix
 from helpers.record import DEFAULT_GPU, load
-from helpers.record.sections.picking import Everywhere
+from helpers.record.shape_sets import Everywhere
 from nogpu.device import Gpu
 
 SMALL = {"BM": 32, "BN": 32, "BK": 16, "WM": 16, "WN": 32, "TM": 4, "TN": 4}

@@ -9,7 +9,7 @@ from helpers.colours import BLUE, VERMILION
 from helpers.draw.columns import Column
 from helpers.draw.figures import Figure, both
 from helpers.draw.surface import Canvas
-from helpers.record.sections.picking import Everywhere
+from helpers.record.shape_sets import Everywhere
 
 EDGE = 8192
 """The largest edge of the drawn shapes."""

@@ -9,8 +9,8 @@ from itertools import combinations
 from helpers import record as measuring
 from helpers.ladder.rungs import catalog, lay_out
 from helpers.record.costs.bounding import Bounds, of_plan
+from helpers.record.entries import Point
 from helpers.record.reading import outdated
-from helpers.record.sections.timing import Point
 from nogpu.errors import DataError
 
 TIE = 0.05

@@ -251,7 +251,7 @@ def submit(number: str | int, *, variant: str = "", folder: Path | None = None) 
     What lacks is said, and it is written all the same. On Colab its download is offered. Raises
     ConfigError where there is no kernel, SourceError for one that is no text.
     """
-    from helpers.record.campaign import commit
+    from helpers.record.stamps import commit
 
     of, here = lab(number), folder or Path()
     raw = _kernel(of, here)

@@ -14,109 +14,37 @@ only these last samples are recorded.
 
 from __future__ import annotations
 
-import math
-import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel, geometry
 from helpers.ladder.launch import choose, facts
-from helpers.ladder.rungs import catalog, find
-from helpers.record import protocol, tiles
+from helpers.ladder.rungs import find
+from helpers.record import protocol, shape_sets, tiles
+from helpers.record.entries import Chosen, Swept, Tuned
 from helpers.record.gpu import Session
-from helpers.record.sections.sweeping import Swept, timed
-from helpers.record.steps import MATRIX, Done, Job, Section, Step
+from helpers.record.shape_sets import RAGGED_SEED, C, current_entry, describe_tile, ragged_result
 from helpers.record.store import (
-    Count,
-    Entry,
-    Key,
-    Maybe,
-    MaybeText,
-    Note,
-    NotNegative,
-    Params,
-    Positive,
-    Record,
     Size,
-    Text,
     named,
     shape,
 )
 from helpers.record.trials import enter, of_plan, yardstick
 from nogpu.errors import ConfigError
+from tools.recorder import tile_builds
+from tools.recorder.sections.sweep import timed
+from tools.recorder.steps import MATRIX, Done, Job, Section, Step
 
 EFFORT = protocol.RECORD
 """What a confirmation spends on one set of rounds: as much as `record` on a point."""
+
+
 FINALISTS = 4
 """How many of a sweep's best tiles are timed again."""
-RAGGED_SEED, RAGGED_COUNT, RAGGED_EDGES = 13, 20, (500, 6000)
-"""The published set of ragged shapes; nothing was fitted to it."""
-
-
-@dataclass(frozen=True)
-class Confirmed(Entry):
-    """A tile against the default tile (gain: null where it is the default) and against cuBLAS."""
-
-    kernel: Key[Text]
-    params: Params
-    default: Params
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
-    ms: Positive
-    q1: Positive
-    q3: Positive
-    gflops: Positive
-    pairs: Count
-    gain: Maybe
-    gain_q1: Maybe
-    gain_q3: Maybe
-    cublas_ratio: Maybe
-    ratio_q1: Maybe
-    ratio_q3: Maybe
-    max_error: NotNegative
-    error_over_tolerance: NotNegative
-    checked: Text
-    source: MaybeText
-
-
-@dataclass(frozen=True)
-class Tuned(Confirmed, section="tuned"):
-    """The best of `tiles` timed tiles of a kernel at a size."""
-
-    tiles: Count
-    recorded: Note
-
-
-@dataclass(frozen=True)
-class Chosen(Confirmed, section="ragged"):
-    """The tile that `launch.choose` picks for one of the ragged shapes of a seed."""
-
-    seed: Count
-    recorded: Note
-
-
-C = TypeVar("C", bound=Confirmed)
-
-
-def ragged_shapes(
-    seed: int = RAGGED_SEED, count: int = RAGGED_COUNT, edges: tuple[int, int] = RAGGED_EDGES
-) -> list[Size]:
-    """`count` shapes (M, N, K), each edge log-uniform between two edges; the same for the same
-    seed.
-    """
-    low, high = edges
-    draw = random.Random(seed)
-
-    def edge() -> int:
-        return round(low * (high / low) ** draw.random())
-
-    return [(edge(), edge(), edge()) for _ in range(count)]
 
 
 # -- confirming ------------------------------------------------------------------------------------
@@ -147,7 +75,7 @@ def confirm(
     with session.faults(f"{k.name} at {shape(size)}"):
         for i, p in enumerate(plans):
             what = f"{k.name} with {tiles.words(p.params)} at {shape(size)}"
-            cubin = tiles.build(k.name, dict(p.params), session.gpu.arch, size).cubin
+            cubin = tile_builds.build(k.name, dict(p.params), session.gpu.arch, size).cubin
             contenders[str(i)] = of_plan(p, what, cubin=cubin)
         others = [name for name in contenders if name != "0"]
         beside = yardstick(session, plans[0], f"{k.name} at {shape(size)}")
@@ -155,23 +83,23 @@ def confirm(
         if knockout and len(others) > 1:
             first = entered.trial([*contenders, *beside], EFFORT, rng)
             others = [min(others, key=lambda name: first.ms[name].median)]
-        kept = others[0] if others else "0"
-        last = entered.trial([*dict.fromkeys(["0", kept]), *beside], EFFORT, rng)
-    gain = last.rounds.ratio(kept, "0")
+        best = others[0] if others else "0"
+        last = entered.trial([*dict.fromkeys(["0", best]), *beside], EFFORT, rng)
+    gain = last.rounds.ratio(best, "0")
     if knockout and gain.q1 <= 1:
-        kept = "0"
-    ms, share = last.ms[kept], last.ratio(kept, "baseline")
-    worst, over = last.errors[kept]
-    other = kept != "0"
+        best = "0"
+    ms, share = last.ms[best], last.ratio(best, "baseline")
+    worst, over = last.errors[best]
+    other = best != "0"
     return {
         "kernel": k.name,
-        "params": dict(plans[int(kept)].params),
+        "params": dict(plans[int(best)].params),
         "default": default,
         **named(size),
         "ms": ms.median,
         "q1": ms.q1,
         "q3": ms.q3,
-        "gflops": last.rates[kept],
+        "gflops": last.rates[best],
         "pairs": ms.count,
         "gain": gain.median if other else None,
         "gain_q1": gain.q1 if other else None,
@@ -184,23 +112,6 @@ def confirm(
         "checked": entered.problem.checked,
         "source": rungs.fingerprint(k),
     }
-
-
-def describe(entry: Confirmed) -> str:
-    """A confirmed tile in a line: sizes, time, gain over the default tile, share of cuBLAS."""
-    changed = {n: v for n, v in entry.params.items() if entry.default.get(n) != v}
-    text = f"{tiles.words(changed) or 'the default tile'}, {entry.ms:.4g} ms"
-    if entry.gain is not None:
-        text += f", {entry.gain:.3f} times as fast as the default tile"
-    if entry.cublas_ratio is not None:
-        text += f", {100 * entry.cublas_ratio:.1f} % of cuBLAS"
-    return text
-
-
-def current(record: Record, kind: type[C], k: Kernel, size: Size) -> C | None:
-    """The entry of a kernel and shape, if it was measured with the code as it is now."""
-    found = record.index(kind).get(kind.key_of(kernel=k.name, **named(size)))
-    return found if found and found.source == rungs.fingerprint(k) else None
 
 
 def finalists(entries: Iterable[Swept], k: Kernel, size: Size) -> list[dict[str, int]]:
@@ -234,19 +145,19 @@ def _step(
     the same tile chosen.
     """
     k = _kernel(job)
-    what, held = f"{k.name} at {shape(size)}", current(job.record, kind, k, size)
-    same = held is not None and all(held[name] == value for name, value in more.items())
-    if same and not job.request.again and held is not None:
-        if kind is Tuned or held.params == tried[0]:
+    what, entry_now = f"{k.name} at {shape(size)}", current_entry(job.record, kind, k, size)
+    same = entry_now is not None and all(entry_now[name] == value for name, value in more.items())
+    if same and not job.request.again and entry_now is not None:
+        if kind is Tuned or entry_now.params == tried[0]:
             job.outcome.present += 1
             job.say(f"{what}: confirmed in {job.record.path} already")
             return None
 
     def run() -> Done:
-        found = confirm(job.session, k, size, tried, rng, knockout=kind is Tuned)
-        entry = kind(**{**found, **more, "recorded": dict(job.stamp)})
+        fields = confirm(job.session, k, size, tried, rng, knockout=kind is Tuned)
+        entry = kind(**{**fields, **more, "recorded": dict(job.stamp)})
         job.record.merge(entry)
-        return Done(describe(entry))
+        return Done(describe_tile(entry))
 
     left = [f"{k.name} at {shape(s)}" for s in rest]
     return Step(what, seconds, run, rest=lambda: left)
@@ -256,10 +167,10 @@ def _tuned(job: Job) -> Iterator[Step]:
     """Confirm the best few tiles that the sweep of a size has timed."""
     job.session.warm_up()
     (size, *_), k = job.wanted((MATRIX,)), _kernel(job)
-    found = finalists(job.record.of(Swept), k, size)
-    if not found:
+    fastest = finalists(job.record.of(Swept), k, size)
+    if not fastest:
         raise ConfigError(f"no tile of {k.name} is timed at {shape(size)}: give more --seconds")
-    tried, more = found[: job.request.finalists or FINALISTS], {"tiles": len(found)}
+    tried, more = fastest[: job.request.finalists or FINALISTS], {"tiles": len(fastest)}
     step = _step(job, Tuned, size, tried, more, 0.0, [size], np.random.default_rng())
     if step:
         yield step
@@ -267,7 +178,7 @@ def _tuned(job: Job) -> Iterator[Step]:
 
 def _ragged(job: Job) -> Iterator[Step]:
     """Confirm the tile that `launch.choose` picks, shape by shape."""
-    k, rng, shapes = _kernel(job), np.random.default_rng(), ragged_shapes()
+    k, rng, shapes = _kernel(job), np.random.default_rng(), shape_sets.ragged_shapes()
     choose(k, *MATRIX)  # raises ConfigError for a kernel with one tile
     job.session.warm_up()
     started, more = time.monotonic(), {"seed": RAGGED_SEED}
@@ -277,59 +188,11 @@ def _ragged(job: Job) -> Iterator[Step]:
         step = _step(job, Chosen, size, tried, more, each if done else 0.0, shapes[done:], rng)
         if step:
             yield step
-    if found := ragged_result(job.record, k.name):
-        job.say(str(found))
+    if result := ragged_result(job.record, k.name):
+        job.say(str(result))
 
 
 SECTIONS = (
     Section(Tuned, _tuned, rank=61),
     Section(Chosen, _ragged, rank=62),
 )
-
-# -- the choice over the whole set -----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """The choice of tile over the ragged set. share: geometric mean of the paired ratios to cuBLAS.
-
-    default: that of the default tile, from the same rounds. worst: the lowest ratio. error: the
-    largest error over its tolerance: a shape with a wrong element is refused, so it is below 1.
-    """
-
-    kernel: str
-    entries: tuple[Chosen, ...]
-    share: float
-    default: float
-    worst: float
-    error: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.kernel} over {len(self.entries)} ragged shapes: {100 * self.share:.1f} % of cuBLAS "
-            f"(geometric mean; {100 * self.default:.1f} % with the default tile alone), the worst "
-            f"{100 * self.worst:.1f} %; every element right, the largest error {self.error:.2f} of its "
-            "tolerance"
-        )
-
-
-def ragged_result(record: Record, kernel: str = "fp32_best") -> Ragged | None:
-    """What a measurement file says about a kernel on the ragged set; None unless it is complete."""
-    found = [current(record, Chosen, catalog[kernel], size) for size in ragged_shapes()]
-    entries = [e for e in found if e is not None and e.cublas_ratio is not None]
-    if len(entries) < len(found):
-        return None
-
-    def mean(ratios: Iterable[float]) -> float:
-        logs = [math.log(r) for r in ratios]
-        return math.exp(sum(logs) / len(logs))
-
-    shares = [e.cublas_ratio or math.nan for e in entries]
-    return Ragged(
-        kernel,
-        tuple(entries),
-        mean(shares),
-        mean(share / (e.gain or 1.0) for share, e in zip(shares, entries, strict=True)),
-        min(shares),
-        max(e.error_over_tolerance for e in entries),
-    )

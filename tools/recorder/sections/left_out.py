@@ -8,20 +8,25 @@ clock cancels.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Geometry, geometry
 from helpers.ladder.rungs import LEFT_OUT, catalog
-from helpers.record.steps import MATRIX, Job, Section, Step
-from helpers.record.store import Count, Entry, Key, MaybeText, Note, Params, Positive, Text
+from helpers.record.entries import LeftOut
 from helpers.record.trials import of_plan, trial, yardstick
+from tools.recorder.steps import MATRIX, Job, Section, Step
 
 KERNELS = ("warp_tiled", "fp32_best")
+
+
 WHOLE = "all"
+
+
 SMALL = {"BM": 128, "BN": 128, "BK": 8, "WM": 32, "WN": 64, "TM": 8, "TN": 8, "MIN_BLOCKS": 2}
 """The block and the patches of lane_map, in the terms of the kernels that follow it."""
+
+
 BUILDS: Mapping[str, tuple[tuple[str, ...], Mapping[str, int]]] = {
     WHOLE: ((), {}),
     "fragments ahead": (("FRAGMENTS_AHEAD",), {}),
@@ -31,27 +36,6 @@ BUILDS: Mapping[str, tuple[tuple[str, ...], Mapping[str, int]]] = {
     "all of them": (LEFT_OUT, SMALL),
 }
 """What is left out: macros that are 0, and other tile sizes."""
-
-
-@dataclass(frozen=True)
-class LeftOut(Entry, section="left_out"):
-    """A kernel without a part. share: its rate over that of the whole kernel, paired."""
-
-    kernel: Key[Text]
-    without: Key[Text]
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
-    params: Params
-    ms: Positive
-    q1: Positive
-    q3: Positive
-    gflops: Positive
-    share: Positive
-    share_q1: Positive
-    share_q3: Positive
-    source: MaybeText
-    recorded: Note
 
 
 def plans(name: str, size: tuple[int, int, int] = MATRIX) -> dict[str, Geometry]:
@@ -69,7 +53,7 @@ def _compare(job: Job, what: str, name: str) -> str:
         contenders = {b: of_plan(p, f"{name} without {b}") for b, p in built.items()}
         beside = yardstick(job.session, built[WHOLE], what)
         timed = trial(job.session, MATRIX, contenders | beside)
-    told = []
+    shares = []
     for build, plan in built.items():
         ms, share = timed.ms[build], timed.rounds.ratio(build, WHOLE)
         entry = LeftOut(
@@ -80,8 +64,8 @@ def _compare(job: Job, what: str, name: str) -> str:
             dict(job.stamp),
         )
         job.record.merge(entry)
-        told.append(f"{build} {100 * share.median:.1f} %")
-    return f"without {', '.join(told)}"
+        shares.append(f"{build} {100 * share.median:.1f} %")
+    return f"without {', '.join(shares)}"
 
 
 def lacking(job: Job) -> Iterator[Step]:

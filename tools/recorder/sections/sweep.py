@@ -10,9 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,44 +18,30 @@ from helpers.ladder import rungs
 from helpers.ladder.kernel import geometry
 from helpers.ladder.model import merit
 from helpers.ladder.rungs import catalog
-from helpers.record import protocol, tiles
-from helpers.record.steps import MATRIX, Done, Job, Section, Step
-from helpers.record.store import Launch, Maybe, MaybeText, Note, Size, Tally, named
-from helpers.record.tiles import Built, chosen_kernels, legal_tiles, words
+from helpers.record import protocol
+from helpers.record.entries import Swept
+from helpers.record.gpu import Session
+from helpers.record.store import Size, named
+from helpers.record.tiles import legal_tiles, words
 from helpers.record.trials import Trial, of_plan, trial, yardstick
 from nogpu import device
 from nogpu.errors import TileError
-
-if TYPE_CHECKING:
-    from helpers.record.gpu import Session
+from tools.recorder import tile_builds
+from tools.recorder.steps import MATRIX, Done, Job, Section, Step
+from tools.recorder.tile_builds import Built, chosen_kernels
 
 EFFORT = protocol.Effort(
     pairs=5, max_pairs=15, seconds=0.04, warm_ms=12.0, slow_ms=40.0, slow_pairs=3
 )
 """What one tile may take: there are hundreds. The best are told apart by more than its spread."""
+
+
 REPEAT = 0.05
 """What a tile falls back in the order for each tile before it that has the same merit."""
-compilers: Callable[[int], Executor] = tiles.pool
+
+
+compilers: Callable[[int], Executor] = tile_builds.pool
 """What compiles the tiles, so many at a time."""
-
-
-@dataclass(frozen=True)
-class Swept(Launch, section="sweep"):
-    """One tile of a kernel: its time, or the reason why it has none, and what it takes of an SM."""
-
-    ms: Maybe
-    q1: Maybe
-    q3: Maybe
-    gflops: Maybe
-    pairs: Maybe
-    cublas_ratio: Maybe
-    registers: Tally
-    spill_bytes: Tally
-    shared_bytes: Tally
-    blocks_per_sm: Tally
-    reason: MaybeText
-    source: MaybeText
-    recorded: Note
 
 
 def order(
@@ -118,20 +102,20 @@ def _todo(job: Job, chosen: Sequence[str], size: Size) -> list[tuple[str, dict[s
     have = {e.about: e.source for e in job.record.of(Swept)}
     sources = {name: rungs.fingerprint(name) for name in chosen}
     limit = None if job.request.limit is None else int(job.request.limit)
-    found = []
+    todo = []
     for name, tile in order(chosen, size, job.session.gpu.known or device.gpu("h200"), limit):
         about = Swept.key_of(kernel=name, params=tile, **named(size))
         if not job.request.again and have.get(about) == sources[name]:
             job.outcome.present += 1
         else:
-            found.append((name, tile))
-    return found
+            todo.append((name, tile))
+    return todo
 
 
 def lacking(job: Job) -> Iterator[Step]:
     """A step for each tile; when there is no time for one, none follows."""
     chosen, (size, *_) = chosen_kernels(job.request.kernels), job.wanted((MATRIX,))
-    jobs, count = _todo(job, chosen, size), tiles.workers(job.request.workers)
+    jobs, count = _todo(job, chosen, size), tile_builds.workers(job.request.workers)
     job.say(
         f"{len(jobs)} tiles of {', '.join(chosen)} to compile and time, {job.outcome.present} there "
         f"already; {count} compiling processes"
@@ -139,7 +123,7 @@ def lacking(job: Job) -> Iterator[Step]:
     rng, began = np.random.default_rng(), time.monotonic()
     with compilers(count) as executor:
         job.session.warm_up()
-        ahead = tiles.ahead(jobs, job.session.gpu.arch, size, executor, 6 * count)
+        ahead = tile_builds.ahead(jobs, job.session.gpu.arch, size, executor, 6 * count)
         try:
             for done, (name, tile, built) in enumerate(ahead):
                 each = (time.monotonic() - began) / max(1, done)
@@ -210,6 +194,7 @@ def _measure(
 
 SECTIONS = (Section(Swept, lacking, rank=60, write_every=5.0),)
 
+
 # -- the best of them ------------------------------------------------------------------------------
 
 
@@ -228,14 +213,14 @@ def summary(entries: Sequence[Swept], kernels: Sequence[str], size: Size) -> lis
 
 def timed(entries: Sequence[Swept], name: str, size: Size) -> list[Swept]:
     """The entries of a kernel at a size that have a time, the fastest first."""
-    found = [e for e in entries if e.kernel == name and e.size == tuple(size) and e.ms]
-    return sorted(found, key=lambda e: e.ms or 0.0)
+    with_time = [e for e in entries if e.kernel == name and e.size == tuple(size) and e.ms]
+    return sorted(with_time, key=lambda e: e.ms or 0.0)
 
 
 def default_and_best(
     entries: Sequence[Swept], name: str, size: Size
 ) -> tuple[Swept | None, Swept | None]:
     """The timed entries of a kernel's default tile and of its fastest; None where not timed."""
-    found = timed(entries, name, size)
-    default = next((e for e in found if e.params == dict(catalog[name].params)), None)
-    return default, found[0] if found else None
+    entries_timed = timed(entries, name, size)
+    default = next((e for e in entries_timed if e.params == dict(catalog[name].params)), None)
+    return default, entries_timed[0] if entries_timed else None

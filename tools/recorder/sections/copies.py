@@ -6,29 +6,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from helpers.record import protocol
-from helpers.record.steps import Job, Section, Step
-from helpers.record.store import Count, Entry, Key, Note, Positive, Text
+from helpers.record.entries import Transfer
+from tools.recorder.steps import Job, Section, Step
 
 BYTES = tuple(1 << power for power in (16, 18, 20, 22, 24, 26, 28, 29))
-
-
-@dataclass(frozen=True)
-class Transfer(Entry, section="transfers", required=True):
-    """Copies of so many bytes, "h2d" or "d2h", from or to "pageable" or "pinned" memory; gbs: GB/s."""
-
-    direction: Key[Text]
-    memory: Key[Text]
-    bytes: Key[Count]
-    ms: Positive
-    q1: Positive
-    q3: Positive
-    gbs: Positive
-    recorded: Note
 
 
 def lacking(job: Job) -> Iterator[Step]:

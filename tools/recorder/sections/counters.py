@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel
 from helpers.ladder.rungs import catalog
-from helpers.record import ncu
-from helpers.record.steps import Job, Section, Step, names, takes
-from helpers.record.store import Launch, MaybeText, Note, Size, Values, named
+from helpers.record.entries import Counted, Stalled
+from helpers.record.selection import runnable_names
+from helpers.record.store import Size, named
+from tools.recorder import ncu
+from tools.recorder.steps import Job, Section, Step, takes
 
 SHAPES: tuple[Size, ...] = (
     (64, 64, 64), (128, 128, 64), (96, 160, 64), (160, 96, 32),
@@ -22,37 +23,35 @@ SHAPES: tuple[Size, ...] = (
 )  # fmt: skip
 """Small shapes to hold against the emulator, whose counts are exact: whole tiles of 32, then ragged
 ones; and one that fills the GPU."""
+
+
 ENGINE_SHAPES: tuple[Size, ...] = (
     (256, 512, 128), (512, 512, 256), (200, 312, 136), (300, 520, 450), (1024, 1024, 1024),
 )  # fmt: skip
 """The same for kernels with tensor maps, whose tiles are larger: whole tiles, ragged ones, a GPU's
 worth.
 """
+
+
 STALL_SHAPE: Size = (4096, 4096, 4096)
 """Where warps are asked what they wait for: the size that the ladder compares."""
+
+
 BATCH = 24
 """Launches that one process of ncu counts: what it has counted is on disk before the next begins.
 """
+
+
 HEADLINE = ("occupancy_percent", "issue_percent")
 """The counter of a set that a line on the screen tells."""
 
 
-@dataclass(frozen=True)
-class Counted(Launch, section="counters", required=True):
-    """One launch, and what ncu read of it: values by the names in `ncu.METRICS`."""
-
-    values: Values
-    source: MaybeText
-    recorded: Note
-
-
-@dataclass(frozen=True)
-class Stalled(Counted, section="stalls"):
-    """The same of what its warps wait for: values by the names in `ncu.ISSUE` and `ncu.STALLS`."""
-
-
 def _plain_first(job: Job) -> list[Kernel]:
-    chosen = [catalog[name] for name in names(job.supports, job.request.kernels) if name in catalog]
+    chosen = [
+        catalog[name]
+        for name in runnable_names(job.supports, job.request.kernels)
+        if name in catalog
+    ]
     return sorted(chosen, key=lambda k: k.host != "plain")
 
 
@@ -61,11 +60,11 @@ def counter_jobs(job: Job) -> list[ncu.Job]:
 
     Those with tensor maps come last. Sizes that are asked for count here where no points are.
     """
-    given = () if "points" in job.request.sections else job.request.sizes
+    sizes = () if "points" in job.request.sections else job.request.sizes
     launches = [
         (k, size)
         for k in _plain_first(job)
-        for size in given or (SHAPES if k.host == "plain" else ENGINE_SHAPES)
+        for size in sizes or (SHAPES if k.host == "plain" else ENGINE_SHAPES)
     ]
     return _uncounted(Counted, launches, job)
 
@@ -80,14 +79,14 @@ def _uncounted(
     kind: type[Counted], launches: Iterable[tuple[Kernel, Size]], job: Job
 ) -> list[ncu.Job]:
     """Those legal launches that a section lacks, or holds of other code."""
-    here, found = job.record.index(kind), []
+    here, jobs = job.record.index(kind), []
     for k, size in launches:
         params = dict(k.params)
-        held = here.get(kind.key_of(kernel=k.name, params=params, **named(size)))
-        current = held is not None and held.source == rungs.fingerprint(k)
+        entry = here.get(kind.key_of(kernel=k.name, params=params, **named(size)))
+        current = entry is not None and entry.source == rungs.fingerprint(k)
         if takes(k, size) and (job.request.again or not current):
-            found.append(ncu.Job(k.name, *size, params))
-    return found
+            jobs.append(ncu.Job(k.name, *size, params))
+    return jobs
 
 
 def _steps(

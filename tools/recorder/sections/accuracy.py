@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
+from helpers.record.entries import Accuracy
 from helpers.record.gpu import BASELINES
-from helpers.record.steps import Job, Section, Step
-from helpers.record.store import Count, Entry, Key, Maybe, Note, NotNegative, Text
+from tools.recorder.steps import Job, Section, Step
 
 SIZES = (1024, 4096)
-
-
-@dataclass(frozen=True)
-class Accuracy(Entry, section="accuracy", required=True):
-    """Errors of one precision on N(0, 1) matrices; see Session.accuracy."""
-
-    kernel: Key[Text]
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
-    max_error: NotNegative
-    frobenius: NotNegative
-    max_error_rounded_inputs: Maybe
-    frobenius_rounded_inputs: Maybe
-    recorded: Note
 
 
 def lacking(job: Job) -> Iterator[Step]:

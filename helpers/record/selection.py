@@ -1,8 +1,8 @@
-"""What is asked of a record: kernels, sizes, whose GPU; and what it holds, in words."""
+"""Which kernels, sizes and GPU a call is about; and what a record holds, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from nogpu.errors import ConfigError, UnknownKernelError, near_matches
 DEFAULT_GPU = "h200"
 """The record that is replayed when a chapter does not name one."""
 
-Wanted = tuple[str | Kernel, str, dict[str, int]]
+
+Selected = tuple[str | Kernel, str, dict[str, int]]
 """A kernel or the name of a baseline, its name, and the tile sizes to run it with."""
 
 
@@ -25,10 +26,20 @@ def name_of(kernel: str | Kernel) -> str:
 
 def size_of(size: int | Sequence[int]) -> Size:
     """(M, N, K) of an edge or of three numbers."""
-    given = (size,) * 3 if isinstance(size, int) else tuple(size)
-    if len(given) != 3 or any(isinstance(n, bool) or int(n) != n or n < 1 for n in given):
+    edges = (size,) * 3 if isinstance(size, int) else tuple(size)
+    if len(edges) != 3 or any(isinstance(n, bool) or int(n) != n or n < 1 for n in edges):
         raise ConfigError(f"{size=}: give an edge such as 1024, or M, N, K as (1024, 1024, 768)")
-    return (int(given[0]), int(given[1]), int(given[2]))
+    return (int(edges[0]), int(edges[1]), int(edges[2]))
+
+
+def parse_size(text: str) -> tuple[int, int, int]:
+    """(M, N, K) of "1024" or "1024x1024x768"."""
+    parts = text.strip().lower().split("x")
+    if len(parts) not in (1, 3) or not all(p.isdigit() and int(p) > 0 for p in parts):
+        raise ConfigError(f"size {text!r}: give an edge such as 1024, or MxNxK as 1024x1024x768")
+    numbers = [int(p) for p in parts]
+    m, n, k = numbers * 3 if len(numbers) == 1 else numbers
+    return m, n, k
 
 
 def listing(rows: Iterable[Any], names: Sequence[str] = ()) -> str:
@@ -38,21 +49,21 @@ def listing(rows: Iterable[Any], names: Sequence[str] = ()) -> str:
     """
     rows = list(rows)
     rows = [row for row in rows if row["kernel"] in names] or rows
-    found: dict[str, list[str]] = {}
+    sizes: dict[str, list[str]] = {}
     for row in rows:
         m, n, k = row["m"], row["n"], row["k"]
-        found.setdefault(row["kernel"], []).append(str(m) if m == n == k else f"{m}x{n}x{k}")
-    texts = (f"{name} at {', '.join(dict.fromkeys(at))}" for name, at in found.items())
+        sizes.setdefault(row["kernel"], []).append(str(m) if m == n == k else f"{m}x{n}x{k}")
+    texts = (f"{name} at {', '.join(dict.fromkeys(at))}" for name, at in sizes.items())
     return "; ".join(texts) or "nothing yet"
 
 
-def wanted_of(
+def select(
     kernels: str | Kernel | Sequence[str | Kernel], params: dict[str, int]
-) -> list[Wanted]:
+) -> list[Selected]:
     """Each kernel or baseline asked for, with its name and the tile sizes that it will run with."""
-    given = [kernels] if isinstance(kernels, str | Kernel) else list(kernels)
-    result: list[Wanted] = []
-    for item in given:
+    items = [kernels] if isinstance(kernels, str | Kernel) else list(kernels)
+    result: list[Selected] = []
+    for item in items:
         if isinstance(item, str) and item in BASELINES:
             result.append((item, item, {}))
             continue
@@ -62,6 +73,19 @@ def wanted_of(
         k = item if isinstance(item, Kernel) else catalog[item]
         result.append((k, k.name, dict(geometry(k, 4096, 4096, 4096, **params).params)))
     return result
+
+
+def runnable_names(supports: Callable[[str], bool], wanted: tuple[str, ...] = ()) -> list[str]:
+    """Kernels and baselines to measure, cuBLAS first, so that an early stop leaves the yardstick.
+
+    wanted: names; empty: all that this GPU can run.
+    """
+    known = [*BASELINES, *catalog]
+    return [name for name in known if (name in wanted if wanted else supports(_arch(name)))]
+
+
+def _arch(name: str) -> str:
+    return BASELINES[name].min_arch if name in BASELINES else catalog[name].min_arch
 
 
 @dataclass(frozen=True)

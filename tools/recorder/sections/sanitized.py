@@ -15,100 +15,38 @@ from typing import Any
 from helpers.ladder import rungs
 from helpers.ladder.kernel import Kernel, cdiv, defines
 from helpers.ladder.rungs import catalog
-from helpers.record import sanitizer
-from helpers.record.sanitizer import CHECKS, Source, Task, Verdict
-from helpers.record.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
+from helpers.record.entries import CHECKS, ControlRun, SanitizerRun
+from helpers.record.evidence import believed
 from helpers.record.store import (
-    KINDS,
-    Count,
-    Entry,
-    Key,
-    MaybeTally,
-    MaybeText,
-    Note,
-    NotNegative,
-    Params,
     Record,
     Size,
-    Tally,
-    Text,
-    Words,
     named,
 )
 from nogpu.errors import ConfigError, DataError, ToolchainError
+from tools.recorder import sanitizer
+from tools.recorder.sanitizer import Source, Task, Verdict
+from tools.recorder.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
 
 WATCHED: Mapping[str, Size] = {"aligned": (256, 768, 384), "ragged": (197, 523, 397)}
 """Launches under compute-sanitizer: whole tiles of every kernel, several blocks and steps of k;
 neither.
 """
+
+
 FEW_SMS = {"SMS": 4}
 """For kernels that fill a number of SMs: so few that blocks take several tiles, and share some."""
+
+
 LIMIT = 60.0
 """Seconds from its first launch after which one process counts as endless."""
+
+
 WRITE_EVERY = 3.0
+
+
 START_SECONDS = 4.0
 """What starting Python, CuPy and the GPU under a tool takes, for estimates."""
 
-
-@dataclass(frozen=True)
-class Watched(Entry):
-    """A kernel at one shape of WATCHED under one check. first: its first report; wrong: elements of
-    C.
-    """
-
-    kernel: Key[Text]
-    params: Params
-    shape: Key[Text]
-    m: Count
-    n: Count
-    k: Count
-    check: Key[Text]
-    state: Text
-    errors: Tally
-    summary: Words
-    first: Words
-    wrong: MaybeTally
-    seconds: NotNegative
-    source: MaybeText
-    recorded: Note
-
-
-@dataclass(frozen=True)
-class Controlled(Entry):
-    """What a check said of a kernel with a known fault."""
-
-    check: Key[Text]
-    kernel: Text
-    why: Key[Text]
-    state: Text
-    errors: Tally
-    first: Words
-
-
-KINDS["sanitizer"] = {"controls": Controlled, "rows": Watched}
-
-
-@dataclass(frozen=True)
-class Mutated(Entry):
-    """A mutant of tools/mutants.py, or (fault "") its kernel without a fault, under one check, or
-    none (""), all its launches together.
-    """
-
-    name: Key[Text]
-    kernel: Text
-    fault: Words
-    check: Key[Words]
-    state: Text
-    errors: Tally
-    summary: Words
-    first: Words
-    wrong: Tally
-    seconds: NotNegative
-    source: MaybeText
-    recorded: Note
-
-
-KINDS["mutants_sanitizer"] = {"controls": Controlled, "rows": Mutated}
 
 # -- kernels with a known fault --------------------------------------------------------------------
 
@@ -133,6 +71,8 @@ class Control:
 
 
 _LEAVE = "if (row >= M || col >= N) return;\n    T sum = 0;"
+
+
 CONTROLS = (
     Control("memcheck", "naive", "row >= M || ", "", "rows of C not tested"),
     Control(
@@ -166,7 +106,7 @@ None can wait for ever.
 
 def watch_controls(
     cubins: Mapping[str, Path], workers: int, limit: float, left: Callable[[], float]
-) -> list[Controlled]:
+) -> list[ControlRun]:
     """Run the controls: a row of each. Raises ToolchainError, with the logs, if none is caught."""
     tasks = [
         Task(
@@ -181,27 +121,22 @@ def watch_controls(
         )
         for c in CONTROLS
     ]
-    found = list(sanitizer.side_by_side(tasks, workers=workers, limit=limit, left=left))
-    if len(found) < len(tasks):
+    verdicts = list(sanitizer.side_by_side(tasks, workers=workers, limit=limit, left=left))
+    if len(verdicts) < len(tasks):
         raise ToolchainError(
             "there was not enough time for the kernels with a known fault; give more --seconds"
         )
-    if not any(v.errors for _, v in found):
-        logs = "\n\n".join(v.log.strip()[-1000:] for _, v in found)
+    if not any(v.errors for _, v in verdicts):
+        logs = "\n\n".join(v.log.strip()[-1000:] for _, v in verdicts)
         raise ToolchainError(f"no kernel with a known fault is reported. The logs say:\n{logs}")
     rows = []
-    for t, v in found:
+    for t, v in verdicts:
         first = v.first or ("" if v.errors else sanitizer.without_folders(v.log)[-1000:])
-        rows.append(Controlled(**t.row, state=v.state, errors=v.errors, first=first))
+        rows.append(ControlRun(**t.row, state=v.state, errors=v.errors, first=first))
     return sorted(rows, key=lambda r: (CHECKS.index(r.check), r.why))
 
 
-def believed(controls: Sequence[Controlled]) -> tuple[str, ...]:
-    """The checks that reported a kernel with a known fault, by the controls in a file."""
-    return tuple(c for c in CHECKS if any(r.check == c and r.errors for r in controls))
-
-
-def not_believed(controls: Sequence[Controlled]) -> dict[str, str]:
+def not_believed(controls: Sequence[ControlRun]) -> dict[str, str]:
     """Checks that report none of their controls, and what to say of each."""
     trusted = believed(controls)
     return {
@@ -236,7 +171,7 @@ def watched_shapes(k: Kernel) -> dict[str, Size]:
 def launched(
     kernel: str, size: Size, params: Mapping[str, int], cubin: Path, check: str
 ) -> dict[str, Any]:
-    """One launch for helpers.record.one.
+    """One launch for tools.recorder.launcher.
 
     Under initcheck C stays unwritten, and nobody reads it back.
     """
@@ -263,7 +198,7 @@ Missing = tuple[Kernel, str, dict[str, Size]]
 
 def missing_checks(chosen: Sequence[Kernel], record: Record, again: bool) -> list[Missing]:
     """What is to be run, check by check."""
-    held = {e.about: e.source for e in record.data["rows"]}
+    sources = {e.about: e.source for e in record.data["rows"]}
     out = []
     for check in CHECKS:
         for k in chosen:
@@ -271,7 +206,8 @@ def missing_checks(chosen: Sequence[Kernel], record: Record, again: bool) -> lis
             lacks = {
                 name: size
                 for name, size in watched_shapes(k).items()
-                if again or held.get(Watched.key_of(kernel=k.name, shape=name, check=check)) != now
+                if again
+                or sources.get(SanitizerRun.key_of(kernel=k.name, shape=name, check=check)) != now
             }
             if lacks:
                 out.append((k, check, lacks))
@@ -328,59 +264,59 @@ def lacking(job: Job) -> Iterator[Step]:
         waiting = [task(*t) for t in lacks]
         while waiting:
             alone: list[Task] = []
-            for t, found in sanitizer.side_by_side(
+            for t, verdict in sanitizer.side_by_side(
                 waiting, workers=workers, limit=limit, left=job.budget.left
             ):
                 shapes = t.row["shapes"]
-                if len(shapes) > 1 and not fine(found):  # which of them was it?
+                if len(shapes) > 1 and not fine(verdict):  # which of them was it?
                     k = catalog[t.row["kernel"]]
                     alone += [task(k, t.check, {n: s}) for n, s in shapes.items()]
                     continue
                 for shape in shapes:
                     open_.pop(f"{t.what} at {shape}", None)
-                yield Step(t.what, TAKEN, partial(_keep, job, t, found, stamp))
+                yield Step(t.what, TAKEN, partial(_keep, job, t, verdict, stamp))
             waiting = alone
         job.outcome.left += open_
 
 
-def fine(found: Verdict) -> bool:
+def fine(verdict: Verdict) -> bool:
     """Whether a run ended as it should, with nothing reported and no wrong element."""
-    wrong = any(said.get("wrong") for said in found.launches)
-    return found.state == "ran" and not found.errors and not wrong
+    wrong = any(report.get("wrong") for report in verdict.launches)
+    return verdict.state == "ran" and not verdict.errors and not wrong
 
 
-def _keep(job: Job, task: Task, found: Verdict, stamp: Mapping[str, Any]) -> Done:
+def _keep(job: Job, task: Task, verdict: Verdict, stamp: Mapping[str, Any]) -> Done:
     """Put what a run said into the record, a row for each shape.
 
     Raises DataError for an unknown log.
     """
-    if found.state == "unknown":
-        raise DataError(found.log)
+    if verdict.state == "unknown":
+        raise DataError(verdict.log)
     shapes: Mapping[str, Size] = task.row["shapes"]
     for at, (shape, size) in enumerate(shapes.items()):
-        said = found.launches[at] if at < len(found.launches) else {}
-        row = Watched(
+        report = verdict.launches[at] if at < len(verdict.launches) else {}
+        row = SanitizerRun(
             kernel=task.row["kernel"],
             params=dict(task.row["params"]),
             shape=shape,
             **named(size),
             check=task.check,
-            state=found.state,
-            errors=found.errors,
-            summary=found.summary,
-            first=found.first,
-            wrong=said.get("wrong"),
-            seconds=found.seconds,
+            state=verdict.state,
+            errors=verdict.errors,
+            summary=verdict.summary,
+            first=verdict.first,
+            wrong=report.get("wrong"),
+            seconds=verdict.seconds,
             source=rungs.fingerprint(task.row["kernel"]),
             recorded=dict(stamp),
         )
         job.record.merge(row, "rows")
-    ran = found.state == "ran"
-    text = f"{found.errors} errors" if ran else f"{found.state}, {found.errors} errors"
-    if not fine(found):
-        why = found.first or last_line(found.log)
+    ran = verdict.state == "ran"
+    text = f"{verdict.errors} errors" if ran else f"{verdict.state}, {verdict.errors} errors"
+    if not fine(verdict):
+        why = verdict.first or last_line(verdict.log)
         job.outcome.faults.append(f"{task.what} at {', '.join(shapes)}: {text}. {why}")
-    return Done(f"at {', '.join(shapes)}: {text} ({found.seconds:.1f} s)", count=len(shapes))
+    return Done(f"at {', '.join(shapes)}: {text} ({verdict.seconds:.1f} s)", count=len(shapes))
 
 
 def last_line(log: str) -> str:
@@ -400,7 +336,7 @@ def planned(job: Job) -> Iterator[tuple[str, float]]:
 
 SECTIONS = (
     Section(
-        Watched,
+        SanitizerRun,
         lacking,
         "sanitizer",
         rank=91,

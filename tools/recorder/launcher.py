@@ -1,12 +1,12 @@
 """Launch what a file asks for on the GPU: the program that ncu and compute-sanitizer watch.
 
-python -m helpers.record.one JOBS.json
+python -m tools.recorder.launcher JOBS.json
 
 The file holds a list of launches {kernel, M, N, K, params}, or an object: {"jobs": the same list,
 "limit": seconds from the first launch after which this process says {"late"} and ends}. A launch
 may name its compiled kernel ("cubin", a file), and ask with "check" that C is compared with
 float64; one line "@ {...}" says how it went. A job {kernel, shapes, ...} instead is a test of many
-shapes (helpers.record.sections.shaping.check_shapes).
+shapes (tools.recorder.sections.shapes.check_shapes).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from helpers.ladder.kernel import Geometry, geometry
 from helpers.ladder.launch import cuda_launch
 from helpers.ladder.numbers import STORAGE, operands, poison, wrong_elements
 from helpers.ladder.rungs import find
-from helpers.record.sections.shaping import check_shapes
+from tools.recorder.sections.shapes import check_shapes
 
 
 def matrix(values: np.ndarray, padded: bool, dtype: str) -> tuple[Any, Any]:
@@ -70,11 +70,11 @@ def launch_once(job: Mapping[str, Any]) -> dict[str, Any]:
     cubin = Path(job["cubin"]).read_bytes() if job.get("cubin") else b""
     cuda_launch(p, A, B, C, cubin)
     cupy.cuda.get_current_stream().synchronize()
-    said: dict[str, Any] = {"kernel": k.name, "m": p.M, "n": p.N, "k": p.K}
+    report: dict[str, Any] = {"kernel": k.name, "m": p.M, "n": p.N, "k": p.K}
     if check:
-        found = owner.get()[:, : p.N]
-        said["wrong"] = wrong_elements(k, host_A, host_B, found)
-    return said
+        result = owner.get()[:, : p.N]
+        report["wrong"] = wrong_elements(k, host_A, host_B, result)
+    return report
 
 
 def give_up(limit: float) -> None:
@@ -101,10 +101,10 @@ def main(path: str) -> None:
         watch.start()
     for job in data["jobs"]:
         if "shapes" in job:
-            said = check_shapes(job)
+            report = check_shapes(job)
         else:
-            said = launch_once(job)
-        print("@ " + json.dumps(said), flush=True)
+            report = launch_once(job)
+        print("@ " + json.dumps(report), flush=True)
     print("@ " + json.dumps({"done": len(data["jobs"])}), flush=True)
 
 

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 from helpers.ladder.kernel import Kernel, geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import protocol
-from helpers.record.gpu import BASELINES, Session
 from helpers.record.store import Entry, Record, Size
 from nogpu.errors import NoGPUError, TileError, UnknownKernelError, near_matches
+from tools.recorder.session import RecordingSession
 
 MATRIX: Size = (4096, 4096, 4096)
 """The size that tiles are searched for, unless another is asked for."""
@@ -166,7 +166,7 @@ class Job:
     budget: Budget
     outcome: Outcome
     stamp: Mapping[str, Any] = field(default_factory=dict)
-    opened: Session | None = None
+    opened: RecordingSession | None = None
     say: Callable[[str], None] = lambda _: None
 
     @property
@@ -175,7 +175,7 @@ class Job:
         return self.opened is not None
 
     @property
-    def session(self) -> Session:
+    def session(self) -> RecordingSession:
         """The GPU. Raises NoGPUError in a plan."""
         return self.opened if self.opened is not None else _planning()
 
@@ -219,19 +219,6 @@ class Section:
         own.
         """
         return self.name or self.entry.section
-
-
-def names(supports: Callable[[str], bool], wanted: tuple[str, ...] = ()) -> list[str]:
-    """Kernels and baselines to measure, cuBLAS first, so that an early stop leaves the yardstick.
-
-    wanted: names; empty: all that this GPU can run.
-    """
-    known = [*BASELINES, *catalog]
-    return [name for name in known if (name in wanted if wanted else supports(_arch(name)))]
-
-
-def _arch(name: str) -> str:
-    return BASELINES[name].min_arch if name in BASELINES else catalog[name].min_arch
 
 
 def takes(k: Kernel, size: Size, params: Mapping[str, int] | None = None) -> bool:

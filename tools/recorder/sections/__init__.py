@@ -1,8 +1,8 @@
-"""The sections of a record, a module or two to a kind of measurement.
+"""The sections of a record, a module to a kind of measurement.
 
-A section is one file here: the class of its entries (`store.Entry`), what a file lacks of it (a
-generator of `steps.Step`), and the tuple SECTIONS, which makes it known to the store, the campaign
-and the command line. Nothing else lists them.
+A section is the class of its entries, in helpers.record.entries, and one file here: what a record
+lacks of it (a generator of `steps.Step`), and the tuple SECTIONS, which makes it known to the
+campaign and the command line. Nothing else lists them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 
-from helpers.record.steps import Section
+from tools.recorder.steps import Section
 
 _FOUND = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
 ALL: Mapping[str, Section] = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -17,62 +16,30 @@ import numpy as np
 from helpers.ladder import launch, numbers, rungs
 from helpers.ladder.kernel import Kernel, cdiv, geometry
 from helpers.ladder.rungs import catalog, find
-from helpers.record import protocol, sanitizer
+from helpers.record import protocol
+from helpers.record.entries import ShapesRun
 from helpers.record.gpu import Problem, Session
-from helpers.record.sanitizer import Task, Verdict
-from helpers.record.sections.watching import START_SECONDS, Controlled, last_line
-from helpers.record.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
 from helpers.record.store import (
-    KINDS,
-    Entry,
-    Key,
-    Listed,
-    MaybeText,
-    MaybeZero,
-    Note,
-    Params,
     Size,
-    Tally,
-    Text,
 )
 from nogpu.errors import ConfigError
+from tools.recorder import sanitizer
+from tools.recorder.sanitizer import Task, Verdict
+from tools.recorder.sections.sanitized import START_SECONDS, last_line
+from tools.recorder.steps import TAKEN, Done, Job, Section, Step, checked_kernels, takes
 
 LIMIT = 180.0
 """Seconds from its first launch after which one process counts as endless; CuPy compiles what
 compares the shapes when it is first used."""
+
+
 COUNT = 120
+
+
 SEED = 2026
 VECTOR = 16
 """Bytes of the widest store of a thread."""
 
-
-@dataclass(frozen=True)
-class Shaped(Entry):
-    """A kernel over many shapes, with operands aligned, and beginning one element into their
-    memory.
-
-    worst: the largest error over its bound, null where an element was never written. wrong:
-    elements; wrong_at: shapes. largest: of the shapes. shifted: which operands are, then.
-    """
-
-    kernel: Key[Text]
-    params: Params
-    state: Text
-    seed: Tally
-    shapes: Tally
-    largest: Listed
-    worst: MaybeZero
-    wrong: Tally
-    wrong_at: Listed
-    shifted: Text
-    shifted_shapes: Tally
-    shifted_worst: MaybeZero
-    shifted_wrong: Tally
-    source: MaybeText
-    recorded: Note
-
-
-KINDS["shapes"] = {"controls": Controlled, "rows": Shaped}
 
 # -- in a process of its own -----------------------------------------------------------------------
 
@@ -95,17 +62,17 @@ def shapes(k: Kernel, count: int = COUNT, seed: int = SEED) -> list[Size]:
     def drawn() -> Size:
         return tuple(int(math.exp(rng.uniform(0.0, math.log(600.0)))) for _ in range(3))  # type: ignore[return-value]
 
-    found: dict[Size, None] = {}
+    sizes: dict[Size, None] = {}
     for tried in range(50 * count):
         size = first[tried] if tried < len(first) else drawn()
         size = tuple(max(1, n) for n in size)  # type: ignore[assignment]
         if not takes(k, size):
             size = tuple(cdiv(n, step) * step for n in size)  # type: ignore[assignment]
         if takes(k, size):
-            found[size] = None
-        if len(found) == count:
-            return list(found)
-    raise ConfigError(f"{k.name} takes only {len(found)} of the shapes drawn; ask for fewer")
+            sizes[size] = None
+        if len(sizes) == count:
+            return list(sizes)
+    raise ConfigError(f"{k.name} takes only {len(sizes)} of the shapes drawn; ask for fewer")
 
 
 def check_shapes(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,16 +126,16 @@ def _host(x: Any) -> np.ndarray:
 
 def count_wrong(problem: Problem, C: Any, out_dtype: str) -> int:
     """Elements of C outside the bound of `protocol.tolerance`; one that is not a number always is."""
-    found = numbers.values(out_dtype, _host(C))
+    result = numbers.values(out_dtype, _host(C))
     if problem.rows is not None:
-        found = found[_host(problem.rows)]
+        result = result[_host(problem.rows)]
     wanted = _host(problem.reference)
     norms = _host(problem.row_norms), _host(problem.column_norms)
     allowed = protocol.tolerance(problem.dtype, *norms)
     if out_dtype in ("float16", "bfloat16"):
         allowed = allowed + numbers.UNIT_ROUNDOFF[out_dtype] * np.abs(wanted)
         allowed = allowed + numbers.UNDERFLOW.get(out_dtype, 0.0)
-    return int(np.count_nonzero(~(np.abs(found - wanted) <= allowed)))
+    return int(np.count_nonzero(~(np.abs(result - wanted) <= allowed)))
 
 
 # -- what a file lacks -----------------------------------------------------------------------------
@@ -176,11 +143,11 @@ def count_wrong(problem: Problem, C: Any, out_dtype: str) -> int:
 
 def missing_shapes(job: Job) -> list[Kernel]:
     """Kernels whose row is missing, of other code, of fewer shapes, or not right."""
-    held: Mapping[str, Shaped] = {r.kernel: r for r in job.record.data["rows"]}
+    rows: Mapping[str, ShapesRun] = {r.kernel: r for r in job.record.data["rows"]}
     count = job.request.count or COUNT
 
     def lacks(k: Kernel) -> bool:
-        r = held.get(k.name)
+        r = rows.get(k.name)
         if r is None or job.request.again or r.source != rungs.fingerprint(k):
             return True
         whole = min(r.shapes, r.shifted_shapes) >= count and r.state == "ran"
@@ -204,37 +171,37 @@ def lacking(job: Job) -> Iterator[Step]:
     )
     tasks = {}
     for k in lacks:
-        given = {"kernel": k.name, "shapes": shapes(k, count), "seed": SEED}
-        jobs = tuple({**given, "shifted": shifted} for shifted in (False, True))
-        tasks[k.name] = Task(f"shapes of {k.name}", "", jobs, given)
+        row = {"kernel": k.name, "shapes": shapes(k, count), "seed": SEED}
+        jobs = tuple({**row, "shifted": shifted} for shifted in (False, True))
+        tasks[k.name] = Task(f"shapes of {k.name}", "", jobs, row)
     limit = max(job.request.limit or 0.0, LIMIT)
-    for t, found in sanitizer.side_by_side(
+    for t, verdict in sanitizer.side_by_side(
         list(tasks.values()), workers=workers, limit=limit, left=job.budget.left
     ):
         del tasks[t.row["kernel"]]
-        yield Step(t.what, TAKEN, partial(_keep, job, t, found))
+        yield Step(t.what, TAKEN, partial(_keep, job, t, verdict))
     job.outcome.left += [t.what for t in tasks.values()]
 
 
-def _keep(job: Job, task: Task, found: Verdict) -> Done:
-    row = shapes_row(task, found, job.stamp)
+def _keep(job: Job, task: Task, verdict: Verdict) -> Done:
+    row = shapes_row(task, verdict, job.stamp)
     job.record.merge(row, "rows")
     text = f"{row.wrong} + {row.shifted_wrong} wrong, worst {row.worst} of the bound"
     if row.state != "ran" or row.wrong or row.shifted_wrong:
-        fault = f"{task.what}: {row.state}, {text}. {last_line(found.log)}"
+        fault = f"{task.what}: {row.state}, {text}. {last_line(verdict.log)}"
         job.outcome.faults.append(fault)
     return Done(f"{row.state}, {row.shapes} + {row.shifted_shapes} shapes, {text}")
 
 
-def shapes_row(task: Task, found: Verdict, stamp: Mapping[str, Any]) -> Shaped:
+def shapes_row(task: Task, verdict: Verdict, stamp: Mapping[str, Any]) -> ShapesRun:
     """The row of a kernel's shapes; what a process that stopped did not come to is 0 shapes."""
     k = catalog[task.row["kernel"]]
     nothing: dict[str, Any] = {"shapes": 0, "worst": None, "wrong": 0, "wrong_at": []}
-    plain, shifted = (*found.launches, nothing, nothing)[:2]
-    return Shaped(
+    plain, shifted = (*verdict.launches, nothing, nothing)[:2]
+    return ShapesRun(
         kernel=k.name,
         params=dict(k.params),
-        state=found.state,
+        state=verdict.state,
         seed=task.row["seed"],
         shapes=plain["shapes"],
         largest=list(max(task.row["shapes"], key=math.prod)),
@@ -262,5 +229,7 @@ def planned(job: Job) -> Iterator[tuple[str, float]]:
 
 
 SECTIONS = (
-    Section(Shaped, lacking, "shapes", rank=90, kind="shapes", file="shapes_{}.json", plan=planned),
+    Section(
+        ShapesRun, lacking, "shapes", rank=90, kind="shapes", file="shapes_{}.json", plan=planned
+    ),
 )

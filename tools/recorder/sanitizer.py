@@ -35,14 +35,17 @@ from helpers.ladder.kernel import ROOT
 from nogpu import toolchain
 from nogpu.errors import DataError, TileError, ToolchainError
 
-CHECKS = ("memcheck", "racecheck", "synccheck", "initcheck")
-"""The tools of compute-sanitizer, by the names that it gives them."""
-PROGRAM: tuple[str, ...] = (sys.executable, "-m", "helpers.record.one")
+PROGRAM: tuple[str, ...] = (sys.executable, "-m", "tools.recorder.launcher")
 """What launches the kernels of a job file."""
+
+
 PORTS = 64
 """Ports that one run may try for the talk between the tool and the program."""
+
+
 STARTUP = 60.0
 """Seconds that a program may take to reach its first launch, and to end after its last."""
+
 
 _OPTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "": (
@@ -66,16 +69,16 @@ Where a version's --help lists options, only those are given.
 def tool_path() -> str:
     """The path of compute-sanitizer. Raises ToolchainError where there is none."""
     name = "compute-sanitizer"
-    found = shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
-    if not found:
+    path = shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
+    if not path:
         raise ToolchainError(
             "checking kernels on a GPU needs compute-sanitizer, and it is not on the PATH. Install "
             "it with the CUDA toolkit"
         )
-    return found
+    return path
 
 
-def _said(*line: str) -> str:
+def _output_of(*line: str) -> str:
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
@@ -83,18 +86,18 @@ def _said(*line: str) -> str:
 @cache
 def version(tool: str) -> str:
     """The tool's version, such as "2025.3.1.0". Raises ToolchainError if it does not say."""
-    said = _said(tool, "--version")
-    match = re.search(r"Version:?\s+(\S+)", said, re.IGNORECASE)
+    output = _output_of(tool, "--version")
+    match = re.search(r"Version:?\s+(\S+)", output, re.IGNORECASE)
     if not match:
-        raise ToolchainError(f"{tool} does not say its version. It said:\n{said.strip()[-1000:]}")
+        raise ToolchainError(f"{tool} does not say its version. It said:\n{output.strip()[-1000:]}")
     return match[1]
 
 
 @cache
 def _offered(tool: str) -> frozenset[str]:
     """The options that a tool's help lists; none where it lists nothing that we know."""
-    found = frozenset(re.findall(r"--[a-z][a-z-]+", _said(tool, "--help")))
-    return found if "--tool" in found else frozenset()
+    options = frozenset(re.findall(r"--[a-z][a-z-]+", _output_of(tool, "--help")))
+    return options if "--tool" in options else frozenset()
 
 
 def command(tool: str, check: str, job_file: Path, slot: int = 0) -> list[str]:
@@ -112,10 +115,14 @@ def command(tool: str, check: str, job_file: Path, slot: int = 0) -> list[str]:
 # -- reading a log ---------------------------------------------------------------------------------
 
 _ERRORS = re.compile(r"^=+ ERROR SUMMARY: (\d+) errors?\s*$", re.MULTILINE)
+
+
 _RACES = re.compile(
     r"^=+ RACECHECK SUMMARY: (\d+) hazards? displayed \((\d+) errors?, (\d+) warnings?\)",
     re.MULTILINE,
 )
+
+
 _MESSAGE = re.compile(
     r"^=+ ((?:Invalid|Misaligned|Uninitialized|Barrier error|Deadlock detected|Host API (?:uninit|memory)"
     r"|(?:Error: |Warning: )?(?:Race reported|(?:\(Warp Level Programming\) )?Potential)"
@@ -123,11 +130,15 @@ _MESSAGE = re.compile(
     r"(?:\n=+ +(at [^\n]*))?",
     re.MULTILINE,
 )
+
+
 _BROKEN = re.compile(
     r"^=+ [^\n]*(Internal Sanitizer Error|[Dd]evice not supported|first instrumented API call"
     r"|No attachable process|[Uu]nable to find injection|Failed to (?:initialize|connect)|timed-out)",
     re.MULTILINE,
 )
+
+
 _FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")
 
 
@@ -141,24 +152,24 @@ def read_log(text: str, check: str) -> tuple[int, str]:
         raise DataError(
             f"{check} did not watch the program ({broken[1]!r}). It said:\n{_end(text)}"
         )
-    found = list((_RACES if check == "racecheck" else _ERRORS).finditer(text))
-    if len(found) != 1:
+    summaries = list((_RACES if check == "racecheck" else _ERRORS).finditer(text))
+    if len(summaries) != 1:
         raise DataError(
-            f"the log of {check} has {len(found)} summaries of the known form. It says:\n{_end(text)}"
+            f"the log of {check} has {len(summaries)} summaries of the known form. It says:\n{_end(text)}"
         )
-    summary = found[0][0].lstrip("= ").strip()
+    summary = summaries[0][0].lstrip("= ").strip()
     if check == "racecheck":
-        hazards = max(int(found[0][1]), int(found[0][2]) + int(found[0][3]))
+        hazards = max(int(summaries[0][1]), int(summaries[0][2]) + int(summaries[0][3]))
         return hazards, summary
-    return int(found[0][1]), summary
+    return int(summaries[0][1]), summary
 
 
 def first_message(text: str) -> str:
     """What the log's first report says and where, with no folder of this machine in it; or ""."""
-    found = _MESSAGE.search(text)
-    if not found:
+    match = _MESSAGE.search(text)
+    if not match:
         return ""
-    words = " ".join(part.strip() for part in found.groups() if part)
+    words = " ".join(part.strip() for part in match.groups() if part)
     return without_folders(words)[:300]
 
 
@@ -219,7 +230,7 @@ def compile_all(
 class Task:
     """One process to run: launches, with a check of compute-sanitizer watching, or with none ("").
 
-    jobs: what helpers.record.one is told. what: for messages. row: the caller's note of what it is.
+    jobs: what tools.recorder.launcher is told. what: for messages. row: the caller's note of what it is.
     """
 
     what: str
@@ -248,27 +259,27 @@ class Verdict:
 
 
 def reported(text: str) -> list[dict[str, Any]]:
-    """The lines "@ {...}" that helpers.record.one prints, one a launch, among all other output."""
+    """The lines "@ {...}" that tools.recorder.launcher prints, one a launch, among all other output."""
     return [json.loads(line[2:]) for line in text.splitlines() if line.startswith("@ {")]
 
 
 def judge(text: str, check: str, status: int | None, launches: int) -> Verdict:
     """The verdict on a run by its output. status: of its end; None if it had to be killed."""
-    said = tuple(row for row in reported(text) if not {"done", "late"} & set(row))
+    launched = tuple(row for row in reported(text) if not {"done", "late"} & set(row))
     whole = any(row.get("done") == launches for row in reported(text))
     first = first_message(text) if check else ""
     if status is None or any("late" in row for row in reported(text)):
         # Killed: no summary, but what was reported until then was reported.
         count = len(_MESSAGE.findall(text)) if check else 0
-        return Verdict("not finished", count, "", first, said, log=text)
+        return Verdict("not finished", count, "", first, launched, log=text)
     errors, summary = 0, ""
     if check:
         try:
             errors, summary = read_log(text, check)
         except DataError as fault:
-            return Verdict("unknown", 0, "", first, said, log=str(fault))
+            return Verdict("unknown", 0, "", first, launched, log=str(fault))
     state = "ran" if whole and (status == 0 or errors) else "stopped"
-    return Verdict(state, errors, summary, first, said, log=text)
+    return Verdict(state, errors, summary, first, launched, log=text)
 
 
 def run(task: Task, slot: int, limit: float, seconds: float) -> Verdict:
@@ -355,11 +366,11 @@ def side_by_side(
             if not waiting:
                 return
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                task, found = waiting.pop(future), future.result()
-                if found.state != "cut":
+                task, verdict = waiting.pop(future), future.result()
+                if verdict.state != "cut":
                     done += 1
-                    typical += (found.seconds - typical) / min(done, 50)
-                    yield task, found
+                    typical += (verdict.seconds - typical) / min(done, 50)
+                    yield task, verdict
 
 
 def workers(wanted: int | None) -> int:

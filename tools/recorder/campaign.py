@@ -8,24 +8,20 @@ stopped.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from helpers.ladder.kernel import ROOT
 from helpers.ladder.rungs import catalog
-from helpers.record import sections, store
-from helpers.record.gpu import BASELINES, Session
+from helpers.record import store
+from helpers.record.gpu import BASELINES
 from helpers.record.protocol import PROTOCOL
-from helpers.record.steps import Budget, Done, Job, Outcome, Request, Section, Step
+from helpers.record.stamps import commit, gpu_facts, slug, stamp
 from helpers.record.store import Record
-from helpers.record.telemetry import number, query
 from nogpu import device, toolchain
 from nogpu.errors import (
     ConfigError,
@@ -35,55 +31,23 @@ from nogpu.errors import (
     UnknownKernelError,
     near_matches,
 )
-
-# -- where a number comes from ---------------------------------------------------------------------
-
-
-def commit(given: str | None = None) -> str:
-    """The commit that is measured: as given, TILE_COMMIT, or git's; "unknown" where none says."""
-    told = given or os.environ.get("TILE_COMMIT")
-    if told:
-        return told
-
-    def git(*line: str) -> str:
-        command = ["git", "-C", str(ROOT), *line]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    try:
-        head = git("rev-parse", "--short=12", "HEAD")
-        dirty = git("status", "--porcelain", "--untracked-files=no")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return head + ("-dirty" if dirty else "")
+from tools.recorder import sections
+from tools.recorder.session import RecordingSession
+from tools.recorder.steps import Budget, Done, Job, Outcome, Request, Section, Step
 
 
-def stamp(versions: Mapping[str, str | None], commit_id: str) -> dict[str, str | None]:
-    """Where a number comes from: date (UTC), commit and versions."""
-    return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit_id, **versions}
-
-
-# -- the GPU and its file --------------------------------------------------------------------------
-
-
-def slug(name: str) -> str:
-    """A file name for a GPU that is not in the table: "NVIDIA RTX A6000" -> "rtx_a6000"."""
-    words = re.findall(r"[a-z0-9]+", name.lower().replace("nvidia", "").replace("geforce", ""))
-    return "_".join(words) or "gpu"
-
-
-def gpu_key(live: device.LiveGpu, given: str | None) -> str:
+def gpu_key(live: device.LiveGpu, name: str | None) -> str:
     """The record's name for the GPU at hand. Raises ConfigError if another GPU's name is given."""
     known = live.known
     own = known.key if known else slug(live.name)
-    if given is not None and given in device.TABLED and given != own:
+    if name is not None and name in device.TABLED and name != own:
         raise ConfigError(
-            f"--gpu {given} was asked for, and this machine has a {live.name}: its times would "
+            f"--gpu {name} was asked for, and this machine has a {live.name}: its times would "
             f"stand under the wrong name. Use --gpu {own}, or leave --gpu out"
         )
-    if given is not None and not re.fullmatch(r"[a-z0-9_]+", given):
-        raise ConfigError(f"--gpu {given!r}: use lower-case letters, digits and _ (a file name)")
-    return given or own
+    if name is not None and not re.fullmatch(r"[a-z0-9_]+", name):
+        raise ConfigError(f"--gpu {name!r}: use lower-case letters, digits and _ (a file name)")
+    return name or own
 
 
 def check_names(wanted: Sequence[str]) -> None:
@@ -94,42 +58,25 @@ def check_names(wanted: Sequence[str]) -> None:
             raise UnknownKernelError(f"no kernel is called {name!r}. {near_matches(name, known)}")
 
 
-def gpu_facts(session: Session) -> dict[str, Any]:
-    """What the file says about its GPU."""
-    live = session.gpu
-    limit = query("power.limit", session.bus_id)
-    return {
-        "name": live.name,
-        "arch": live.arch,
-        "sms": live.sms,
-        "max_clock_mhz": session.boost_mhz(),
-        "memory_bytes": live.memory_bytes,
-        "l2_bytes": live.l2_bytes,
-        "power_limit_w": number(limit[0]) if limit else None,
-        "bandwidth_gbs": live.bandwidth_gbs,
-        "fp32_peak_gflops": session.peak_gflops("fp32"),
-    }
-
-
 def require_gpu() -> device.LiveGpu:
     """The GPU at hand. Raises NoGPUError, saying what to do, before anything is read or written."""
-    found = device.current()
-    if found is None:
+    live = device.current()
+    if live is None:
         raise NoGPUError(
             "recording needs an NVIDIA GPU, its driver and CuPy, and none answers on this machine. "
             "Nothing was written. Run the same command on one (in Colab: Runtime, Change runtime "
             "type, T4 GPU), or see what is recorded with: python -m helpers ladder --gpu h200"
         )
-    return found
+    return live
 
 
 def begun(path: Path, key: str) -> Record | None:
     """The record to go on with: the file at path, else the book's own of this GPU, else None."""
     for there in (path, store.FOLDER / f"{key}.json"):
         if there.exists():
-            found = store.read(there)
-            found.path, found.changed = path, there != path
-            return found
+            record = store.read(there)
+            record.path, record.changed = path, there != path
+            return record
     return None
 
 
@@ -149,9 +96,11 @@ def run(
     key = gpu_key(require_gpu(), request.gpu)
     check_names([*request.kernels, *request.skip_above])
     budget = Budget(time.monotonic() if started is None else started, request.seconds)
-    path, found = _measurements(request, key)  # a damaged file is told before the GPU is opened
-    session = Session()
-    measured = _of_this_gpu(found, path, session) if path else None
+    path, begun_record = _measurements(
+        request, key
+    )  # a damaged file is told before the GPU is opened
+    session = RecordingSession()
+    measured = _of_this_gpu(begun_record, path, session) if path else None
     chosen = _chosen(request, measured)
     note: dict[str, Any] = stamp(session.versions(), commit(request.commit))
     outcome = Outcome(path or request.out or store.VALIDATION)
@@ -194,20 +143,20 @@ def _chosen(request: Request, measured: Record | None) -> list[Section]:
     return [section for name, section in sections.ALL.items() if name in wanted]
 
 
-def _of_this_gpu(found: Record | None, path: Path, session: Session) -> Record:
+def _of_this_gpu(record: Record | None, path: Path, session: RecordingSession) -> Record:
     """The record with the facts of the GPU at hand, or an empty one.
 
     Raises ConfigError for another's.
     """
-    if found is None:
+    if record is None:
         return store.empty(path, gpu_facts(session), PROTOCOL)
-    if found.gpu["name"] != session.gpu.name:
+    if record.gpu["name"] != session.gpu.name:
         raise ConfigError(
-            f"{path} holds times of a {found.gpu['name']}, and this machine has a "
+            f"{path} holds times of a {record.gpu['name']}, and this machine has a "
             f"{session.gpu.name}: give another file with --out"
         )
-    found.set_head(gpu=gpu_facts(session), protocol=PROTOCOL)
-    return found
+    record.set_head(gpu=gpu_facts(session), protocol=PROTOCOL)
+    return record
 
 
 def _record_of(section: Section, request: Request, key: str, measured: Record | None) -> Record:
@@ -245,8 +194,8 @@ def _try(step: Step, job: Job) -> None:
         done = step.run()
     except TileError as fault:
         text = " ".join(str(fault).split())
-        told = text if text.startswith(step.what) else f"{step.what}: {text}"
-        job.outcome.refused.append(told)
+        line = text if text.startswith(step.what) else f"{step.what}: {text}"
+        job.outcome.refused.append(line)
         job.say(f"{head} REFUSED: {fault}")
         if isinstance(fault, GpuFaultError):
             raise

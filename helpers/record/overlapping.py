@@ -7,18 +7,15 @@ run is planned in helpers.ladder.streams.
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from helpers.ladder import binding, numbers, rungs, streams
 from helpers.ladder.kernel import Geometry, Kernel, geometry
-from helpers.ladder.rungs import catalog, find
+from helpers.ladder.rungs import find
 from helpers.ladder.streams import (
     BASELINE,
     STREAMS,
@@ -26,73 +23,27 @@ from helpers.ladder.streams import (
     Step,
     Variant,
     makespan,
-    variant,
     variants,
 )
 from helpers.record import protocol
+from helpers.record.entries import Overlapped
+from helpers.record.gpu import Session
 from helpers.record.protocol import Effort
-from helpers.record.steps import Job, Section
-from helpers.record.steps import Step as Piece
 from helpers.record.store import (
-    Count,
-    Entry,
-    Key,
-    Maybe,
-    MaybeText,
-    Note,
-    NotNegative,
-    Params,
-    Positive,
     Size,
-    Text,
-    Timeline,
     shape,
 )
 from helpers.record.trials import PRECISION
 from nogpu.errors import ConfigError
 
-if TYPE_CHECKING:
-    from helpers.record.gpu import Session
-
 KERNELS = ("tiled_32", "vectorised")
 """What is recorded: a slow and a fast kernel, both of which every GPU since sm_75 runs."""
-EDGES = (1024, 2048, 4096, 8192)
+
+
 EFFORT = Effort(pairs=7, max_pairs=25, seconds=1.5)
+
+
 LIVE = Effort(pairs=5, max_pairs=15, seconds=0.5)
-
-
-@dataclass(frozen=True)
-class Overlapped(Entry, section="overlap"):
-    """One variant of one product (see streams.Variant), in ms from host arrays to host result.
-
-    speedup: over the serial run from pageable memory, the median of ratios within a round. pin_ms:
-    what pinning the memory took. timeline: the operations of one run, see streams.operations.
-    """
-
-    kernel: Key[Text]
-    params: Key[Params]
-    how: Key[Text]
-    memory: Key[Text]
-    panels: Key[Count]
-    streams: Key[Count]
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
-    ms: Positive
-    q1: Positive
-    q3: Positive
-    runs: Count
-    speedup: Positive
-    speedup_q1: Positive
-    speedup_q3: Positive
-    pin_ms: Maybe
-    copy_engines: Maybe
-    timeline: Timeline
-    max_error: NotNegative
-    error_over_tolerance: NotNegative
-    checked: Text
-    source: MaybeText
-    recorded: Note
 
 
 class Bench(Protocol):
@@ -303,8 +254,8 @@ class Runner:
 
     def copy_engines(self) -> int | None:
         """Copies that this GPU can have under way beside a kernel."""
-        found = self.session.cupy.cuda.Device().attributes.get("AsyncEngineCount")
-        return int(found) if found else None
+        engines = self.session.cupy.cuda.Device().attributes.get("AsyncEngineCount")
+        return int(engines) if engines else None
 
 
 def entries(
@@ -331,7 +282,7 @@ def entries(
         times, errors = compare(runner, chosen, effort=effort, rng=rng)
         lines = {v: runner.timeline(v) for v in chosen}
         engines = runner.copy_engines()
-    found = []
+    made = []
     for v in chosen:
         ms = protocol.spread(np.array(times[v]))
         gain = protocol.spread(np.array(times[BASELINE]) / np.array(times[v]))
@@ -354,53 +305,5 @@ def entries(
             source=rungs.fingerprint(k),
             recorded=dict(recorded),
         )
-        found.append(entry)
-    return found
-
-
-def seconds(size: Size, count: int, effort: Effort = EFFORT) -> float:
-    """Seconds that measuring `count` variants may take, at 10 GB/s of copies and 8 TFLOP/s."""
-    M, N, K = size
-    copies = 4 * (M * K + K * N + M * N) / 1e10
-    runs = effort.pairs + 5  # two are checked and three make the time line
-    return 3.0 + effort.seconds + count * runs * (copies + 2 * M * N * K / 8e12)
-
-
-# -- what a file lacks -----------------------------------------------------------------------------
-
-
-def _here(job: Job, name: str, n: int) -> list[Overlapped]:
-    return [e for e in job.record.of(Overlapped) if (e.kernel, e.m) == (name, n)]
-
-
-def _measure(job: Job, name: str, n: int) -> str:
-    """All variants at one size; they take the place of what was there."""
-    job.session.warm_up()
-    found = entries(job.session, catalog[name], (n, n, n), recorded=job.stamp)
-    older = _here(job, name, n)
-    kept = [e for e in job.record.of(Overlapped) if e not in older]
-    job.record.data[Overlapped.section] = kept
-    for entry in found:
-        job.record.merge(entry)
-    serial = next(e for e in found if variant(e) == BASELINE)
-    best = min(found, key=lambda e: e.ms)
-    return (
-        f"serial {serial.ms:.4g} ms, {variant(best).title} {best.ms:.4g} ms, a factor of "
-        f"{best.speedup:.2f}"
-    )
-
-
-def lacking(job: Job) -> Iterator[Piece]:
-    """A step for each kernel and size of which a variant is not there, or of other code."""
-    for n, name in itertools.product(EDGES, KERNELS):
-        chosen = variants(n, geometry(catalog[name], n, n, n).tile[0])
-        held = _here(job, name, n)
-        today = all(e.source == rungs.fingerprint(name) for e in held)
-        if job.request.again or not today or not {variant(e) for e in held} >= set(chosen):
-            cost = seconds((n, n, n), len(chosen))
-            yield Piece(f"overlap of {name} at {n}", cost, partial(_measure, job, name, n))
-
-
-SECTIONS = (
-    Section(Overlapped, lacking, option="copies overlapped with compute, over streams", rank=50),
-)
+        made.append(entry)
+    return made

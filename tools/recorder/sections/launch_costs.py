@@ -5,7 +5,6 @@ asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,44 +13,21 @@ from helpers.ladder import rungs
 from helpers.ladder.kernel import geometry
 from helpers.ladder.rungs import catalog
 from helpers.record import protocol
-from helpers.record.steps import Job, Section, Step
-from helpers.record.store import Count, Key, Launch, MaybeText, Note, Positive, Size, Text, shape
+from helpers.record.entries import LAUNCH_CASES, LaunchCost
+from helpers.record.store import Size, shape
+from tools.recorder.steps import Job, Section, Step
 
-CASES: tuple[tuple[str, Size], ...] = (
-    ("vectorised", (512, 512, 512)),
-    ("hopper_5", (512, 512, 512)),
-    ("hopper_5", (509, 509, 509)),
-)
-"""Small products, for which a launch weighs: plain, by tensor maps, and with rows that must be
-copied.
-"""
 IN_FLIGHT = 100
 """Products queued before the host waits: with copies fewer than a stream's queue takes at once."""
+
+
 BATCHES = 20
 """So many times, after one that warms up."""
 
 
-@dataclass(frozen=True)
-class Asked(Launch, section="launches"):
-    """One product asked for in one way ("matmul", "run", "cupy", "bound", "graph"): microseconds of
-    the host.
-
-    us: the median of batches of launches that nobody waits for, but that matmul waits for its
-    result; launches: all of them. A graph holds several products, and its time is divided by them.
-    """
-
-    way: Key[Text]
-    us: Positive
-    q1: Positive
-    q3: Positive
-    launches: Count
-    source: MaybeText
-    recorded: Note
-
-
 def _ask(job: Job, what: str, name: str, size: Size) -> str:
     """Every way of one case, judged by what it left in C."""
-    k, session, said = catalog[name], job.session, []
+    k, session, costs = catalog[name], job.session, []
     p = geometry(k, *size)
     with session.faults(what):
         problem, C = session.problem(k.dtype, *size), session.output(k.out_dtype, *size[:2])
@@ -65,19 +41,19 @@ def _ask(job: Job, what: str, name: str, size: Size) -> str:
             s = protocol.spread(1e6 * np.array(times) / (calls * products))
             spread, count = (s.median, s.q1, s.q3), BATCHES * calls * products
             note = rungs.fingerprint(k), dict(job.stamp)
-            job.record.merge(Asked(name, dict(p.params), *size, way, *spread, count, *note))
-            said.append(f"{way} {s.median:.1f} us")
-    return ", ".join(said)
+            job.record.merge(LaunchCost(name, dict(p.params), *size, way, *spread, count, *note))
+            costs.append(f"{way} {s.median:.1f} us")
+    return ", ".join(costs)
 
 
 def lacking(job: Job) -> Iterator[Step]:
     """A step for each case that this GPU can run and that is not there, or of other code."""
     wanted = job.request.kernels
-    for name, size in CASES:
+    for name, size in LAUNCH_CASES:
         k = catalog[name]
         if not job.runs(k) or (wanted and name not in wanted):
             continue
-        here = [e for e in job.record.of(Asked, kernel=name) if e.size == size]
+        here = [e for e in job.record.of(LaunchCost, kernel=name) if e.size == size]
         today = [e for e in here if e.source == rungs.fingerprint(k)]
         if job.request.again or not today:
             what = f"launches of {name} at {shape(size)}"
@@ -85,5 +61,5 @@ def lacking(job: Job) -> Iterator[Step]:
 
 
 SECTIONS = (
-    Section(Asked, lacking, option="what one launch costs the host, in several ways", rank=35),
+    Section(LaunchCost, lacking, option="what one launch costs the host, in several ways", rank=35),
 )

@@ -7,31 +7,41 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from helpers.ladder import hopper, launch
 from helpers.ladder.kernel import KERNELS
+from helpers.record.entries import L2Rate
+from helpers.record.gpu import Session
 from helpers.record.protocol import ImplausibleError
-from helpers.record.steps import Job, Section, Step
-from helpers.record.store import Count, Entry, Key, Note, Positive, Tally, Text
 from nogpu import disk, toolchain
 from nogpu.text import read_source
-
-if TYPE_CHECKING:
-    from helpers.record.gpu import Session
+from tools.recorder.steps import Job, Section, Step
 
 SOURCE = KERNELS / "probes" / "l2.cu"
+
+
 CHUNK, PART = 32 * 1024, 128 * 1024
 """Bytes that a block asks for at a time, and of the buffer for each block: as in the source."""
+
+
 COLUMNS = 1024
 """Of the matrix of 2-byte elements that the boxes lie in: 64 rows of it are a PART."""
+
+
 RING = 6 * CHUNK + 1024
 """Bytes of shared memory for the copies under way, and to begin at a multiple of 1024."""
+
+
 CHUNKS = 1536
 """Of a block in a launch: 48 MB, about half a millisecond and more."""
+
+
 LAUNCHES = 7
+
+
 SKEWS = (1, 4, 16)
 """Chunks by which neighbours are apart, besides none."""
 
@@ -55,28 +65,6 @@ WAYS = (
 )
 
 
-@dataclass(frozen=True)
-class Supplied(Entry, section="l2"):
-    """One launch of a block an SM, in which `sharing` neighbours take in the same bytes.
-
-    way: "loads" past L1, "bulk copies", "TMA boxes" or "multicast" (boxes for two SMs at once).
-    skew: bytes by which neighbours are apart on their way through them. bytes: of the whole buffer,
-    which lies in L2. gbs: what arrives at all SMs in GB/s, by events. per_clock: bytes that arrive
-    at an SM in a clock of its own, the median of the blocks. Of so many `runs`, the fastest.
-    """
-
-    way: Key[Text]
-    sharing: Key[Count]
-    skew: Key[Tally]
-    bytes: Count
-    gbs: Positive
-    per_clock: Positive
-    ms: Positive
-    runs: Count
-    source: Text
-    recorded: Note
-
-
 def fingerprint() -> str:
     """A name for the code that these entries are of."""
     return disk.digest([read_source(SOURCE)])[:16]
@@ -87,7 +75,7 @@ def groups(sms: int, cluster: int = 1) -> list[int]:
     return [n for n in range(cluster, sms + 1) if sms % n == 0 and n % cluster == 0]
 
 
-def asked(sms: int, way: Way) -> list[tuple[int, int]]:
+def cases(sms: int, way: Way) -> list[tuple[int, int]]:
     """What is measured of a way: (sharing, skew in chunks)."""
     sizes = groups(sms, way.cluster)
     skewed = [n for n in sizes if n in (sizes[-1], sizes[len(sizes) // 2])]
@@ -105,16 +93,16 @@ def expected(words: Any, way: Way, sharing: int, skew: int, chunks: int) -> Any:
         each = np.bitwise_xor.reduce(rows, axis=(1, 3)).ravel()
     else:
         each = np.bitwise_xor.reduce(words.reshape(-1, CHUNK // 4), axis=1)
-    found = np.zeros(blocks, np.uint32)
+    seen = np.zeros(blocks, np.uint32)
     for block in range(blocks):
         first, length = block // sharing * sharing * (PART // CHUNK), sharing * PART // CHUNK
         start = block % sharing // way.cluster * skew
         taken = [first + (start + i) % length for i in range(chunks)]
         if way.entry == "l2_loads":
-            found[block] = np.bitwise_xor.reduce(each[taken])
+            seen[block] = np.bitwise_xor.reduce(each[taken])
         else:
-            found[block] = each[taken[-1]]
-    return found
+            seen[block] = each[taken[-1]]
+    return seen
 
 
 class Runner:
@@ -146,12 +134,12 @@ class Runner:
             matrix = self.data.view(np.uint16).reshape(-1, COLUMNS)
             source = hopper.build_descriptor(matrix, hopper.BOX_ROWS["A_map"])
         numbers = (np.int32(n) for n in (sharing, skew, chunks))
-        given = (source, *numbers, self.clocks, self.seen)
+        arguments = (source, *numbers, self.clocks, self.seen)
         with self.session.on_stream():
             self.seen[...] = 0
             began, ended = self.cupy.cuda.Event(), self.cupy.cuda.Event()
             began.record(self.session.stream)
-            function((self.sms,), (way.threads,), given, shared_mem=shared)
+            function((self.sms,), (way.threads,), arguments, shared_mem=shared)
             ended.record(self.session.stream)
             ended.synchronize()
             ms = float(self.cupy.cuda.get_elapsed_time(began, ended))
@@ -178,20 +166,20 @@ def _ways(job: Job) -> Sequence[Way]:
 
 def lacking(job: Job) -> Iterator[Step]:
     """A way at a time: seconds each."""
-    held = {e.way for e in job.record.of(Supplied) if e.source == fingerprint()}
+    recorded = {e.way for e in job.record.of(L2Rate) if e.source == fingerprint()}
 
     def run(way: Way) -> str:
         rates = []
         with job.session.faults(f"l2: {way.name}"):
             runner = Runner(job.session)
-            for sharing, skew in asked(runner.sms, way):
+            for sharing, skew in cases(runner.sms, way):
                 ms, clocks = runner.fastest(way, sharing, skew)
                 each = CHUNKS * CHUNK
                 gbs, per_clock = each * runner.sms / ms / 1e6, each / clocks
                 buffer = runner.words.nbytes
                 stamp = dict(job.stamp)
                 job.record.merge(
-                    Supplied(
+                    L2Rate(
                         way.name, sharing, skew * CHUNK, buffer, gbs, per_clock, ms, LAUNCHES, fingerprint(), stamp,
                     )
                 )  # fmt: skip
@@ -200,8 +188,8 @@ def lacking(job: Job) -> Iterator[Step]:
         return f"bytes a clock and SM by how many share, {', '.join(rates)}"
 
     for way in _ways(job):
-        if job.request.again or way.name not in held:
+        if job.request.again or way.name not in recorded:
             yield Step(f"l2: {way.name}", 5.0, lambda way=way: run(way))  # type: ignore[misc]
 
 
-SECTIONS = (Section(Supplied, lacking, option="what L2 delivers, by how many SMs share", rank=42),)
+SECTIONS = (Section(L2Rate, lacking, option="what L2 delivers, by how many SMs share", rank=42),)

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from helpers.ladder.kernel import ROOT, geometry
 from helpers.ladder.rungs import find
+from helpers.record.entries import WAITS
 from nogpu.errors import DataError, ToolchainError
 
 METRICS: Mapping[str, str] = MappingProxyType(
@@ -43,6 +44,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
 Instructions are warp instructions; occupancy is the achieved one.
 """
 
+
 OPTIONAL: Mapping[str, str] = MappingProxyType(
     {
         "ffma_thread_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
@@ -57,6 +59,7 @@ OPTIONAL: Mapping[str, str] = MappingProxyType(
 """Counters that some GPUs or versions of ncu lack: the run is repeated without them if ncu refuses.
 """
 
+
 ISSUE: Mapping[str, str] = MappingProxyType(
     {
         "issue_percent": "smsp__issue_active.avg.pct_of_peak_sustained_active",
@@ -64,13 +67,8 @@ ISSUE: Mapping[str, str] = MappingProxyType(
     }
 )
 """Clocks in which a scheduler issues (percent), and the warps that it holds, while its SM works."""
-WAITS = (
-    "long_scoreboard", "short_scoreboard", "barrier", "mio_throttle", "lg_throttle",
-    "math_pipe_throttle", "wait", "not_selected", "dispatch_stall", "no_instruction", "membar",
-    "branch_resolving", "imc_miss", "drain", "gmma",
-)  # fmt: skip
-"""What a warp that does not issue waits for, by ncu's names (Nsight Compute, Profiling Guide, "Warp
-Stall Reasons"); gmma is Hopper's."""
+
+
 STALLS: Mapping[str, str] = MappingProxyType(
     {name: f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio" for name in WAITS}
     | {
@@ -94,6 +92,8 @@ class Counters:
 
 
 TRAFFIC = Counters(METRICS, OPTIONAL)
+
+
 WAITING = Counters(ISSUE, STALLS)
 
 
@@ -129,7 +129,7 @@ def command(jobs: Sequence[Job], job_file: Path, metrics: Sequence[str], tool: s
         "base",
         sys.executable,
         "-m",
-        "helpers.record.one",
+        "tools.recorder.launcher",
         str(job_file),
     ]
 
@@ -163,10 +163,10 @@ def assign(
 ) -> list[dict[str, float]]:
     """Counters of each job under our names. Raises DataError unless the launches are the jobs'."""
     wanted = [find(job.kernel).entry for job in jobs]
-    found = [name for name, _ in launches]
-    if found != wanted:
+    profiled = [name for name, _ in launches]
+    if profiled != wanted:
         raise DataError(
-            f"ncu profiled {len(found)} launches ({', '.join(found[:5])} ...), and the jobs are "
+            f"ncu profiled {len(profiled)} launches ({', '.join(profiled[:5])} ...), and the jobs are "
             f"{len(wanted)} ({', '.join(wanted[:5])} ...): they cannot be told apart"
         )
     names = {metric: name for name, metric in {**what.required, **what.optional}.items()}
@@ -186,13 +186,13 @@ def assign(
 
 def tool_path() -> str:
     """The path of ncu. Raises ToolchainError where there is none."""
-    found = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
-    if not found:
+    path = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
+    if not path:
         raise ToolchainError(
             "hardware counters need Nsight Compute, and ncu is not on the PATH. Install it with the "
             "CUDA toolkit, or record without --counters"
         )
-    return found
+    return path
 
 
 def version(tool: str) -> str | None:
@@ -202,9 +202,11 @@ def version(tool: str) -> str | None:
     return match[1] if match else None
 
 
-def _refused(what: Counters, said: str) -> dict[str, str]:
+def _refused(what: Counters, output: str) -> dict[str, str]:
     """The optional counters that are left after a refusal: without those it names, or none."""
-    named = {n for n, metric in what.optional.items() if re.search(rf"{re.escape(metric)}\b", said)}
+    named = {
+        n for n, metric in what.optional.items() if re.search(rf"{re.escape(metric)}\b", output)
+    }
     return {n: m for n, m in what.optional.items() if n not in named} if named else {}
 
 
@@ -242,9 +244,9 @@ def count(
                 ) from late
             if done.returncode == 0 and '"ID"' in done.stdout:
                 return assign(jobs, parse(done.stdout), what)
-            said = done.stdout + done.stderr
-            optional = _refused(Counters(what.required, optional), said) if optional else None
-    raise ToolchainError(f"ncu failed (exit {done.returncode}). It said:\n{said.strip()[-3000:]}")
+            output = done.stdout + done.stderr
+            optional = _refused(Counters(what.required, optional), output) if optional else None
+    raise ToolchainError(f"ncu failed (exit {done.returncode}). It said:\n{output.strip()[-3000:]}")
 
 
 def _python_path() -> str:

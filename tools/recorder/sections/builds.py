@@ -5,19 +5,24 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from helpers.ladder import rungs
-from helpers.ladder.kernel import geometry
+from helpers.ladder.kernel import Geometry, geometry
 from helpers.ladder.rungs import catalog
-from helpers.record.steps import Job, Section, Step
-from helpers.record.store import Count, Entry, Key, MaybeText, Note, Params, Positive, Text
-from helpers.record.trials import of_build, of_plan, trial
+from helpers.record.entries import Build
+from helpers.record.gpu import Problem
+from helpers.record.trials import PRECISION, Contender, Operation, of_plan, trial
 from nogpu.errors import ConfigError
+from tools.recorder.steps import Job, Section, Step
 
 KERNELS = ("naive", "coalesced", "tiled_32", "tiled_rect")
+
+
 SIZES = (1024, 4096)
+
+
 BUILDS: Mapping[str, tuple[tuple[str, ...], str | None]] = {
     "default": ((), None),
     "fast math": (("--use_fast_math",), None),
@@ -26,27 +31,6 @@ BUILDS: Mapping[str, tuple[tuple[str, ...], str | None]] = {
 }
 """Builds of one kernel: options of the compiler, and a pragma before its loop over k in the tile.
 """
-
-
-@dataclass(frozen=True)
-class Build(Entry, section="flags", required=True):
-    """One build; speedup: paired, over the default build."""
-
-    kernel: Key[Text]
-    params: Key[Params]
-    build: Key[Text]
-    m: Key[Count]
-    n: Key[Count]
-    k: Key[Count]
-    ms: Positive
-    q1: Positive
-    q3: Positive
-    gflops: Positive
-    speedup: Positive
-    speedup_q1: Positive
-    speedup_q3: Positive
-    source: MaybeText
-    recorded: Note
 
 
 def with_pragma(source: str, pragma: str | None) -> str:
@@ -62,6 +46,16 @@ def with_pragma(source: str, pragma: str | None) -> str:
         raise ConfigError(f"there is no loop {loop!r} to put {pragma!r} before")
     bare = re.sub(rf"(?m)^[ \t]*#pragma unroll\b[^\n]*\n(?=[ \t]*{re.escape(loop)})", "", source)
     return bare.replace(loop, f"\n{pragma}\n{loop}")
+
+
+def of_build(p: Geometry, source: str, options: tuple[str, ...], what: str) -> Contender:
+    """A kernel compiled from other source or with other options. Its shared memory is static."""
+
+    def prepare(session: Any, problem: Problem, C: Any) -> Operation:
+        return session.build_operation(p, source, options, problem.A, problem.B, C)
+
+    k = p.kernel
+    return Contender(what, k.dtype, k.out_dtype, PRECISION[k.dtype], prepare)
 
 
 def _compare(job: Job, what: str, name: str, n: int) -> str:

@@ -1,0 +1,111 @@
+"""One point: a kernel of the catalog, or cuBLAS itself, timed and judged at one size."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from helpers.ladder import rungs
+from helpers.ladder.kernel import Kernel, geometry
+from helpers.ladder.rungs import find
+from helpers.record import protocol
+from helpers.record.entries import Point
+from helpers.record.gpu import BASELINES, Session
+from helpers.record.protocol import Effort
+from helpers.record.store import (
+    Size,
+)
+from helpers.record.telemetry import Telemetry
+from helpers.record.trials import Contender, enter, of_library, of_plan, yardstick
+from nogpu.errors import ConfigError
+
+# -- one point -------------------------------------------------------------------------------------
+
+
+def point(
+    session: Session,
+    telemetry: Telemetry,
+    kernel: Kernel | str,
+    size: Size,
+    *,
+    effort: Effort | None = None,
+    recorded: Mapping[str, Any],
+    rng: np.random.Generator | None = None,
+    params: Mapping[str, int] | None = None,
+) -> Point:
+    """Measure one kernel (with tile sizes `params`) or baseline ("cublas_fp32") at one size.
+
+    Raises a TileError, and nothing is recorded, if the result is wrong, the rate impossible or the
+    launch illegal; GpuFaultError if the GPU will not answer this process again.
+    """
+    name = kernel if isinstance(kernel, str) else kernel.name
+    what = "{} at {}x{}x{}".format(name, *size)
+    effort = effort or protocol.RECORD
+    with session.faults(what):
+        k = None if name in BASELINES else find(kernel)
+        if k is None:
+            contenders, tiles, dtype, baseline = _itself(name, what)
+        else:
+            p = geometry(k, *size, **(params or {}))
+            if not session.supports(k.min_arch):
+                raise ConfigError(
+                    f"{k.name} needs {k.min_arch} or later; this GPU is {session.gpu.arch}"
+                )
+            contenders = {"kernel": of_plan(p, what, cold=True), **yardstick(session, p, what)}
+            tiles, dtype = dict(p.params), k.dtype
+            baseline = k.baseline if k.baseline in BASELINES else "none"
+        entered = enter(session, size, contenders)
+        timed = entered.trial(tuple(contenders), effort, rng)
+        runs = 1 if timed.ms["kernel"].median >= effort.slow_ms else 3
+        run, C = entered.operations["kernel"], entered.outputs["kernel"]
+        serial = [session.serial_run(entered.problem, run, C) for _ in range(runs)]
+    parts = {part: statistics.median(run[part] for run in serial) for part in serial[0]}
+    reading = telemetry.between(timed.rounds.started, timed.rounds.ended)
+    ms, ratio, beside = (
+        timed.ms["kernel"],
+        timed.ratio("kernel", "baseline"),
+        "baseline" in timed.ms,
+    )
+    worst, over = timed.errors["kernel"]
+    return Point(
+        name,
+        tiles,
+        *size,
+        ms=ms.median,
+        q1=ms.q1,
+        q3=ms.q3,
+        gflops=timed.rates["kernel"],
+        pairs=ms.count,
+        repeat=timed.rounds.repeat["kernel"],
+        baseline_ms=timed.ms["baseline"].median if beside else None,
+        cublas_ratio=ratio.median if ratio else None,
+        ratio_q1=ratio.q1 if ratio else None,
+        ratio_q3=ratio.q3 if ratio else None,
+        h2d_ms=parts["h2d_ms"],
+        warm_ms=parts["warm_ms"],
+        d2h_ms=parts["d2h_ms"],
+        total_ms=parts["total_ms"],
+        clock_mhz=reading.clock_mhz,
+        power_w=reading.power_w,
+        clock_note=reading.reason,
+        dtype=dtype,
+        baseline=baseline,
+        first_ms=entered.first_ms.get("kernel"),
+        source=rungs.fingerprint(k) if k else None,
+        max_error=worst,
+        error_over_tolerance=over,
+        checked=entered.problem.checked,
+        recorded=dict(recorded),
+    )
+
+
+def _itself(name: str, what: str) -> tuple[dict[str, Contender], dict[str, int], str, str]:
+    """cuBLAS timed against itself: the ratio should be 1, and its spread is the protocol's noise."""
+    both = {
+        "kernel": of_library(name, what, judged=True),
+        "baseline": of_library(name, f"{name} beside {what}"),
+    }
+    return both, {}, BASELINES[name].dtype, name
