@@ -205,25 +205,40 @@ def _text(made: dict[str, Any]) -> str | None:
     return text.rstrip() if text and made["bare"] else text
 
 
+def keys_now(held: dict[str, Stored]) -> dict[str, dict[str, str]]:
+    """By file and key the key that what is stored has by its recipe and the text of its file now;
+    "" where that file is gone. Pages' own texts, which have no recipe, are left out.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for name, stored in held.items():
+        for key, made in recipes(stored).items():
+            if made is None:
+                continue
+            text, macros = _text(made), [tuple(pair) for pair in made["defines"]]
+            now = ""
+            if text is not None and key in stored.rows:
+                now = compiled.key(text, made["arch"], macros, ())
+            elif text is not None:
+                now = compiled.program_key(text, made["name"], made["arch"], macros, (), ())
+            found.setdefault(name, {})[key] = now
+    return found
+
+
+def recipes(stored: Stored) -> dict[str, Recipe]:
+    """How to compile each row and each program again, by key."""
+    of = {key: row["of"] for key, row in stored.rows.items()}
+    return of | {key: made for key, (_, made) in stored.programs.items()}
+
+
 def stale(held: dict[str, Stored]) -> dict[str, dict[str, Recipe]]:
     """Of each file the keys, with their recipes, of what was made of a text that its file has no
     more.
     """
-    found: dict[str, dict[str, Recipe]] = {}
-    for name, stored in held.items():
-        recipes = {key: row["of"] for key, row in stored.rows.items()}
-        recipes |= {key: made for key, (_, made) in stored.programs.items()}
-        for key, made in recipes.items():
-            if made is None:
-                continue
-            text, macros = _text(made), [tuple(pair) for pair in made["defines"]]
-            now = text is not None and (
-                compiled.key(text, made["arch"], macros, ())
-                if key in stored.rows
-                else compiled.program_key(text, made["name"], made["arch"], macros, (), ())
-            )
-            if now != key:
-                found.setdefault(name, {})[key] = made
+    found = {}
+    for name, keys in keys_now(held).items():
+        made = recipes(held[name])
+        if old := {key: made[key] for key, now in keys.items() if now != key}:
+            found[name] = old
     return found
 
 

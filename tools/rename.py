@@ -1,0 +1,263 @@
+"""Rename a rung: python -m tools.rename OLD NEW [--plan].
+
+Its name, its kernel's entry and file, its core, and its name in pages, tests, labs and data. Records
+and compiled programs move to the keys of the renamed source; no number changes. All of it is tried
+in a copy first, and nothing is written unless the catalog there is the old one but for the names.
+A name that is also a word of the pages' prose changes only where it stands alone in quotes or code.
+What a person must look at is listed. Generated files stay: `make notebooks figures` is next.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import keyword
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from helpers.ladder.kernel import ROOT
+from nogpu.errors import ConfigError, TileError, UnknownKernelError, near_matches
+
+KINDS = (".py", ".md", ".cu", ".cuh", ".cpp", ".toml", ".json", ".csv", ".yml", ".js", ".cl")
+LEFT_OUT = ("_build", "mine", "node_modules", "__pycache__", "*.egg-info", "*.ipynb", ".*")
+GENERATED = ("book/runs.json",)
+COMPILED = "data/compiled/"
+CPP = (
+    "auto bool case char class const default delete double else enum extern float for goto inline "
+    "int long namespace new operator private public register short signed sizeof static struct "
+    "switch template this typedef typename union unsigned using virtual void volatile"
+).split()
+CODE = re.compile(r"(?ms)^(```|:::).*?^\1|\A---\n.*?^---$|`[^`\n]*`|\$[^$\n]*\$")
+"""What is no prose in a page."""
+
+
+@dataclass
+class Changes:
+    """files: contents by path below the root (None: the file goes). counts: of places, by path.
+    remarks: what a person must look at.
+    """
+
+    files: dict[str, bytes | None] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+def texts(root: Path) -> Iterator[tuple[str, str]]:
+    """Paths and texts of what people and recorders write below a root."""
+    left_out = shutil.ignore_patterns(*LEFT_OUT)
+    for folder, below, names in os.walk(root):
+        below[:] = sorted(set(below) - left_out(folder, below))
+        for name in sorted(names):
+            path = Path(folder, name).relative_to(root).as_posix()
+            if path.endswith(KINDS) and path not in GENERATED:
+                yield path, (root / path).read_bytes().decode()
+
+
+def describe(stale: Mapping[str, Iterable[str]] | None = None) -> dict[str, Any]:
+    """File, entry and fingerprint of this tree's kernels, and keys of programs that no source has.
+
+    stale: where given, all other programs move to the keys that their sources have now.
+    """
+    from helpers.ladder.rungs import catalog, cores, fingerprint
+    from tools import compiled as store
+
+    folder = ROOT / COMPILED
+    stored = store.read(folder)
+    if stale is not None:
+        for name, keys in store.keys_now(stored).items():
+            keys = {k: now for k, now in keys.items() if now and k not in stale.get(name, ())}
+            one = stored[name]
+            one.rows = {keys.get(k, k): row for k, row in one.rows.items()}
+            one.programs = {keys.get(k, k): program for k, program in one.programs.items()}
+        store.save(stored, folder, store.compiled.compiler())
+    kernels = (*catalog.values(), *cores.values())
+    return {
+        "kernels": {k.name: (k.file, k.entry, fingerprint(k)) for k in kernels},
+        "stale": {name: sorted(keys) for name, keys in store.stale(stored).items()},
+    }
+
+
+def described(root: Path, argument: str = "") -> dict[str, Any]:
+    """`describe` of another tree, in a process of its own. Raises ConfigError if it does not load."""
+    call = f"import json; from tools.rename import *; print(json.dumps(describe({argument})))"
+    paths = os.pathsep.join(str(root / p) for p in (".", "packages/nogpu", "packages/labs"))
+    done = subprocess.run(
+        [sys.executable, "-c", call], cwd=root, env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise ConfigError(f"nothing was changed, since the book did not load: {done.stderr[-600:]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def patterns(old: str, kernels: Mapping[str, Any], word: bool) -> tuple[re.Pattern[str], ...]:
+    """What the name is found by: in texts, and in PTX and machine code.
+
+    word: it is a word of the prose, too, and in texts changes only alone in quotes or in code.
+    """
+    text = [rf"(?<!\w){old}(?!\w)"]
+    if word:
+        text = [rf"(?<=[\"'`]){old}(?=[\"'`]|[:.+(][^\s\"'`]*[\"'`])", rf"(?<=,){old}(?=,)"]
+        text += [rf"(?<={before}){old}(?!\w)" for before in ("%%cuda ", r"\{kernel\} ", ":since: ")]
+        text += [rf"(?<=\bat ){old}(?=\+0x)", rf"(?m:^){old}(?=\(const )", rf"(?m:^)\({old}(?=\)=)"]
+    longer = "|".join(name for name in kernels if old in name and name not in (old, f"{old}_core"))
+    others = rf"(?!\w*?(?:{longer}))" if longer else ""
+    text += [rf"(?<=glue:text\}}`){others}(?:[a-z]+[._])?{old}(?![a-z])", rf"(?<!\w){old}_core(?!\w)"]
+    file = [rf"(?<=\d_){old}(?=\.cu\b)"] if kernels[old][1] == old else []
+    code = [rf"(?<!\w){old}(?=(?:_core)?(?:_param_\d|\W))", rf"(?<!\d)(\d+){old}(?=(?:_core)?E)"]
+    return re.compile("|".join(text + file)), re.compile("|".join(code + file))
+
+
+def exchange(pattern: re.Pattern[str], text: str, old: str, new: str) -> tuple[str, int]:
+    """The text with the name exchanged, also in mangled names ("4nameE"), and how often."""
+
+    def exchanged(found: re.Match[str]) -> str:
+        if not (found.re.groups and found[1]):
+            return found[0].replace(old, new)
+        return f"{int(found[1]) + len(new) - len(old)}{found[0].removeprefix(found[1])}".replace(old, new)
+
+    return pattern.subn(exchanged, text)
+
+
+def check(root: Path, old: str, new: str, kernels: Mapping[str, Any]) -> None:
+    """Raises UnknownKernelError for a name that no rung has, ConfigError for one that is not free."""
+    if old not in kernels or old.endswith("_core"):
+        raise UnknownKernelError(f"no rung is called {old!r}. {near_matches(old, kernels)}")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", new) or keyword.iskeyword(new) or new in CPP:
+        raise ConfigError(f"{new!r} names no kernel: small letters, digits and _, and no keyword")
+    taken = re.compile(rf"(?<!\w)(?:{new}(?:_core)?(?!\w)|\d\d_{new}\.cu\b)")
+    for path, text in texts(root):
+        if found := taken.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            raise ConfigError(f"{new!r} is taken: {path}, line {line}. Choose a name that is free")
+
+
+def rename(root: Path, old: str, new: str) -> Changes:
+    """What renaming a rung changes below a root, tried in a copy; here nothing is written.
+
+    Raises
+    ------
+    UnknownKernelError : no rung has the old name.
+    ConfigError : the new one is taken or no name, or the renamed book is not the same.
+    """
+    before = described(root)
+    kernels = before["kernels"]
+    check(root, old, new, kernels)
+    every, whole = dict(texts(root)), rf"(?<!\w){old}(?!\w)"
+    prose = (CODE.sub(" ", text) for path, text in every.items() if path.startswith("book/"))
+    in_text, in_code = patterns(old, kernels, any(re.search(whole, text) for text in prose))
+    own = kernels[old][1] == old  # its entry and its file are called so, too
+    stems = rf"(?<={COMPILED}){old}(?=(_core)?\.)|(?<=/\d\d_){old}(?=\.cu$)|^{old}(?=(_core)?$)"
+    changes = Changes(remarks=remarks(every, in_text, old, kernels))
+    with tempfile.TemporaryDirectory() as temporary:
+        copy = Path(temporary) / "copy"
+        shutil.copytree(root, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
+
+        def moved(name: str) -> str:
+            return re.sub(stems, new, name) if own or "/" not in name else name
+
+        def put(path: str, content: bytes, count: int) -> None:
+            (copy / path).unlink()
+            (copy / moved(path)).write_bytes(content)
+            changes.counts[moved(path)] = count
+            changes.files |= {path: None, moved(path): None}
+
+        for path, text in every.items():
+            made, count = exchange(in_text, text, old, new) if old in text else (text, 0)
+            if count or path != moved(path):
+                put(path, made.encode(), count)
+        for archive in sorted((copy / COMPILED).glob("*.xz")) if own else ():
+            text = lzma.decompress(archive.read_bytes()).decode()
+            made, count = exchange(in_code, text, old, new)
+            if count:
+                put(COMPILED + archive.name, lzma.compress(made.encode(), preset=9), count)
+        after = described(copy, repr(before["stale"]))
+        same = {moved(name): (moved(entry), name) for name, (_, entry, _) in kernels.items()}
+        if {name: entry for name, (_, entry, _) in after["kernels"].items()} != {
+            name: entry for name, (entry, _) in same.items()
+        } or after["stale"] != {moved(name): keys for name, keys in before["stale"].items()}:
+            raise ConfigError("nothing was changed: kernels or programs would not be the same")
+        prints = {kernels[name][2]: after["kernels"][now][2] for now, (_, name) in same.items()}
+        for path, text in texts(copy):
+            if path.startswith(("data/", "tools/")) and path.endswith(".json"):
+                made = re.sub(r"\b[0-9a-f]{12}\b", lambda m: prints.get(m[0], m[0]), text)
+                if made != text:
+                    (copy / path).write_bytes(made.encode())
+                    changes.files.setdefault(path)
+        stored = {path.relative_to(copy).as_posix(): path for path in (copy / COMPILED).iterdir()}
+        changes.files |= {
+            path: None for path, made in stored.items()
+            if not (root / path).is_file() or (root / path).read_bytes() != made.read_bytes()
+        }  # fmt: skip
+        for path in changes.files:
+            changes.files[path] = (copy / path).read_bytes() if (copy / path).is_file() else None
+    return changes
+
+
+def remarks(
+    every: Mapping[str, str], pattern: re.Pattern[str], old: str, kernels: Mapping[str, Any]
+) -> list[str]:
+    """Places that keep the name: as a word, and within a longer name that is no other rung's."""
+    found: dict[str, list[str]] = {}
+    for path, text in every.items():
+        if path.startswith("data/") or old not in text.lower():
+            continue
+        for number, line in enumerate(pattern.sub("", text).split("\n"), 1):
+            for name in re.findall(rf"(?i)\w*{old}\w*", line):
+                if name == old or name not in kernels:
+                    found.setdefault(name, []).append(f"{path}:{number}")
+    return [f"{name}: {', '.join(dict.fromkeys(places))}" for name, places in sorted(found.items())]
+
+
+def apply(root: Path, changes: Changes) -> None:
+    """Write the changes below a root; where one cannot be written, all is as it was before."""
+    before = {p: (root / p).read_bytes() for p in changes.files if (root / p).is_file()}
+
+    def put(contents: Mapping[str, bytes | None]) -> None:
+        for path, content in contents.items():
+            if content is None:
+                (root / path).unlink(missing_ok=True)
+            else:
+                (root / path).write_bytes(content)
+
+    try:
+        put(changes.files)
+    except OSError:
+        put(dict.fromkeys(changes.files) | before)
+        raise
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tools.rename", description=__doc__)
+    parser.add_argument("old", help="a rung of the catalog")
+    parser.add_argument("new", help="a name that stands nowhere yet")
+    parser.add_argument("--plan", action="store_true", help="say what would change, write nothing")
+    given = parser.parse_args()
+    try:
+        changes = rename(ROOT, given.old, given.new)
+        if not given.plan:
+            apply(ROOT, changes)
+    except (TileError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    for path in sorted(changes.files):
+        state = "gone" if changes.files[path] is None else f"{changes.counts.get(path, 0)} places"
+        print(f"{path}: {state}")
+    print("\nTo be looked at:", *changes.remarks, sep="\n  ")
+    print("Next: make notebooks figures")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
