@@ -56,7 +56,7 @@ def graded(lab: Lab, variant: Variant, folder: Path) -> list[dict[str, Any]]:
     return [
         {
             "lab": lab.number, "variant": variant.name, "kind": s.kind, "source": s.name,
-            "points": float(marks[student]["raw"]),
+            "points": float(marks[student]["total"]),
             "timed": None if (t := timed.get(student)) is None else _plain(t),
         }
         for student, s in sources.items()

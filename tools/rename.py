@@ -31,11 +31,48 @@ KINDS = (".py", ".md", ".cu", ".cuh", ".cpp", ".toml", ".json", ".csv", ".yml", 
 LEFT_OUT = ("_build", "mine", "node_modules", "__pycache__", "*.egg-info", "*.ipynb", ".*")
 GENERATED = ("book/runs.json",)
 COMPILED = "data/compiled/"
-CPP = (
-    "auto bool case char class const default delete double else enum extern float for goto inline "
-    "int long namespace new operator private public register short signed sizeof static struct "
-    "switch template this typedef typename union unsigned using virtual void volatile"
-).split()
+CPP = [
+    "auto",
+    "bool",
+    "case",
+    "char",
+    "class",
+    "const",
+    "default",
+    "delete",
+    "double",
+    "else",
+    "enum",
+    "extern",
+    "float",
+    "for",
+    "goto",
+    "inline",
+    "int",
+    "long",
+    "namespace",
+    "new",
+    "operator",
+    "private",
+    "public",
+    "register",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "typedef",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+]
 CODE = re.compile(r"(?ms)^(```|:::).*?^\1|\A---\n.*?^---$|`[^`\n]*`|\$[^$\n]*\$")
 """What is no prose in a page."""
 
@@ -112,7 +149,10 @@ def patterns(old: str, kernels: Mapping[str, Any], word: bool) -> tuple[re.Patte
         text += [rf"(?<=\bat ){old}(?=\+0x)", rf"(?m:^){old}(?=\(const )", rf"(?m:^)\({old}(?=\)=)"]
     longer = "|".join(name for name in kernels if old in name and name not in (old, f"{old}_core"))
     others = rf"(?!\w*?(?:{longer}))" if longer else ""
-    text += [rf"(?<=glue:text\}}`){others}(?:[a-z]+[._])?{old}(?![a-z])", rf"(?<!\w){old}_core(?!\w)"]
+    text += [
+        rf"(?<=glue:text\}}`){others}(?:[a-z]+[._])?{old}(?![a-z])",
+        rf"(?<!\w){old}_core(?!\w)",
+    ]
     file = [rf"(?<=\d_){old}(?=\.cu\b)"] if kernels[old][1] == old else []
     code = [rf"(?<!\w){old}(?=(?:_core)?(?:_param_\d|\W))", rf"(?<!\d)(\d+){old}(?=(?:_core)?E)"]
     return re.compile("|".join(text + file)), re.compile("|".join(code + file))
@@ -124,7 +164,9 @@ def exchange(pattern: re.Pattern[str], text: str, old: str, new: str) -> tuple[s
     def exchanged(found: re.Match[str]) -> str:
         if not (found.re.groups and found[1]):
             return found[0].replace(old, new)
-        return f"{int(found[1]) + len(new) - len(old)}{found[0].removeprefix(found[1])}".replace(old, new)
+        return f"{int(found[1]) + len(new) - len(old)}{found[0].removeprefix(found[1])}".replace(
+            old, new
+        )
 
     return pattern.subn(exchanged, text)
 

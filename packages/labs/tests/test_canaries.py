@@ -129,8 +129,8 @@ def test_no_word_comes_out(defences: tuple[str, ...], graded) -> None:
     assert found.leaks == set()
     rows = marks(found)
     assert len(rows) == 1 + len(PLACES) * len(FORMS) + len(FIXED)
-    assert rows.pop(OWNER)["raw"] == "90"
-    assert {row["raw"] for row in rows.values()} == {"0"}
+    assert rows.pop(OWNER)["total"] == "90"
+    assert {row["total"] for row in rows.values()} == {"0"}
     assert all("it did not run" in row["notes"] for row in rows.values())
     locked = [
         json.loads(p.read_text())["marked"]["locked"] for p in found.folder.glob("out/lab-2/*.json")
@@ -147,4 +147,4 @@ def test_with_no_defence_every_word_comes_out_and_every_kind_tells_one(graded) -
     found = graded()
     assert {place for place, _ in found.leaks} == set(PLACES)
     assert {kind for _, kind in found.leaks} >= set(KINDS) - {"gradebook"}
-    assert {row["raw"] for id, row in marks(found).items() if id != OWNER} == {"0", "90"}
+    assert {row["total"] for id, row in marks(found).items() if id != OWNER} == {"0", "90"}

@@ -20,7 +20,6 @@ from tilelabs.grading.judging import grade, results, retire
 from tilelabs.grading.preparing import only, prepared
 from tilelabs.grading.reporting import report
 from tilelabs.grading.similarity import export
-from tilelabs.grading.stamps import keep, timestamps
 from tilelabs.grading.timings import time_class
 from tilelabs.labs import Lab, all_labs, check, courses, handout, lab, rehearse, submit
 
@@ -277,8 +276,6 @@ def run_report(args: argparse.Namespace) -> int:
     """
     one = lab(args.lab)
     course = courses.read(args.course)
-    if args.timestamps:
-        keep(one, timestamps(args.timestamps, course.policy.zone), args.out)
     rows = report(one, course, args.out)
     files = {s: file for r in results(args.out, one) for s, file in r.files.items()}
     print(f"{args.out / f'lab-{one.number}-marks.csv'}: {counted(len(rows), 'student')}")
@@ -288,8 +285,6 @@ def run_report(args: argparse.Namespace) -> int:
         "into overrides.csv"
     )
     print(f"{args.out / f'lab-{one.number}-feedback'}: a text and a page for each")
-    if one.number in course.policy.due and not any(row.lateness for row in rows):
-        print("  nothing comes off for late days: give the platform's times by --timestamps")
     print(f"{feedback_zip(one, rows, files, args.out)}: the same in the download's folders")
     into = folders(rows, files)
     if lacks := [row.student for row in rows if row.file and row.student not in into]:
@@ -312,11 +307,6 @@ def configure_report(command: argparse.ArgumentParser) -> None:
     """Arguments of `report`."""
     add = command.add_argument
     add("lab", help="its number, such as 2")
-    add(
-        "--timestamps",
-        type=Path,
-        help="when students handed in, as the platform exports it: student,time, or Moodle's worksheet",
-    )
     add("--gradebook", type=Path, help="the platform's export (Canvas, Moodle), to be filled in")
     add("--column", default="", help="the column of points, by how it begins")
     add("--course", type=Path, required=True, help="the course's folder")

@@ -58,16 +58,12 @@ class Told:
         return f"Lab version {self.lab.version}, attempt {self.attempt}"
 
 
-def closing(lab: Lab, points: Mapping[str, float | None], late: str, final: float) -> list[str]:
-    """The total in words, what is not marked yet, and what being late costs."""
+def closing(lab: Lab, points: Mapping[str, float | None]) -> list[str]:
+    """The total in words, and what is not marked yet."""
     total = sum(p for p in points.values() if p is not None)
     open_ = [n for n, p in points.items() if p is None]
     still = f"; {', '.join(open_)} not marked yet" if open_ else ""
-    lines = [f"Total: {total:g} of {lab.points} points{still}"]
-    if late:
-        lines.append(late)
-        lines += [f"Final: {final:g} of {lab.points} points"] * (final != total)
-    return lines
+    return [f"Total: {total:g} of {lab.points} points{still}"]
 
 
 # -- text

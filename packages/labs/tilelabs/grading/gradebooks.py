@@ -49,7 +49,7 @@ class Filled:
 
 
 def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str = "") -> Filled:
-    """Write out/lab-N-gradebook.csv: the export with each student's final points in one column, all
+    """Write out/lab-N-gradebook.csv: the export with each student's points in one column, all
     else as it was.
 
     column: its name, or how it begins; default the platform's, or the only one that names the lab
@@ -78,7 +78,7 @@ def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str 
             continue
         seen[student] = _open(lab, row)
         if not seen[student]:
-            cells[at] = f"{row.final:g}"
+            cells[at] = f"{row.total:g}"
     text = io.StringIO()
     ends = "\r\n" if "\r\n" in raw else "\n"
     csv.writer(text, lineterminator=ends).writerows(table)

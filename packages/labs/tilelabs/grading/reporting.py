@@ -1,9 +1,7 @@
-"""Marks out of facts: points by part, what a person gave, days late, and words for each student.
+"""Marks out of facts: points by part, what a person gave, and words for each student.
 
-Instant, and again.
-
-Nothing is judged here. Overrides are applied last, so that what a person decided outlives a
-regrade; what is late comes off at the very end, and a changed due date changes `final` alone.
+Instant, and again: nothing is judged here. Overrides are applied last, so that what a person
+decided outlives a regrade.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 
 from nogpu.disk import replace_file
@@ -21,8 +18,6 @@ from tilelabs.grading.answers import tidied
 from tilelabs.grading.feedback import Given, Told, closing, page, text
 from tilelabs.grading.grouping import Handed, groups, handed
 from tilelabs.grading.judging import Result, results
-from tilelabs.grading.late_days import Lateness, extensions, lateness
-from tilelabs.grading.stamps import kept
 from tilelabs.grading.tables import (
     LOOK,
     PRIVATE,
@@ -36,15 +31,15 @@ from tilelabs.grading.timings import times
 from tilelabs.judging.timing import YOURS, Timed, words
 from tilelabs.labs.checking import Checked, judged
 from tilelabs.labs.courses import Course
-from tilelabs.labs.rubrics import Lab, lab
+from tilelabs.labs.rubrics import Lab
 
 
 @dataclass(frozen=True)
 class Row:
     """One student's marks: points by part (None: nobody has given them yet), and the words, as text
-    and as a page. late: the platform says so. lateness: what the due date says. version: of the
-    lab, 0 where nothing was handed in. given: what persons gave. answers: by part that a person
-    marks. file: where what counts lay in the download.
+    and as a page. late: the platform says so. version: of the lab, 0 where nothing was handed in.
+    given: what persons gave. answers: by part that a person marks. file: where what counts lay in
+    the download.
     """
 
     student: str
@@ -55,7 +50,6 @@ class Row:
     feedback: str
     timed: Timed | None = None
     page: str = ""
-    lateness: Lateness | None = None
     version: int = 0
     attempt: int = 0
     given: Mapping[str, Given] = field(default_factory=dict)
@@ -64,13 +58,8 @@ class Row:
 
     @property
     def total(self) -> float:
-        """All points that were given so far, before anything comes off."""
+        """All points that were given so far."""
         return sum(points for points in self.parts.values() if points is not None)
-
-    @property
-    def final(self) -> float:
-        """What is left of them after late days."""
-        return max(0.0, self.total - (self.lateness.off if self.lateness else 0.0))
 
     @property
     def empty(self) -> bool:
@@ -96,11 +85,10 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
     of = groups(course, lab)
     given = _shared(lab, overrides(course, lab, named), came, of)
     answers = _answers(lab, results(out, lab), came, of)
-    late = _lateness(lab, course, out, students)
     timed = times(out, lab, [c.result for c in came.values()])
     rows = tuple(
         replace(
-            _row(lab, course, came.get(s), s, roster.get(s, ""), given.get(s, {}), late[s], timed),
+            _row(lab, course, came.get(s), s, roster.get(s, ""), given.get(s, {}), timed),
             answers=answers.get(s, {}),
         )
         for s in students
@@ -193,27 +181,9 @@ def overrides(course: Course, lab: Lab, students: Mapping[str, str]) -> dict[str
     return found
 
 
-def counting(
-    lab: Lab, course: Course, out: Path, times: Mapping[str, datetime] | None = None
-) -> dict[str, Handed]:
-    """What counts for each student, members of groups among them. times: default those that were
-    kept.
-    """
-    at = kept(lab.number, out) if times is None else times
-    return handed(results(out, lab), groups(course, lab), at, lambda r: checked(lab, r).points)
-
-
-def _lateness(
-    one: Lab, course: Course, out: Path, students: Sequence[str]
-) -> dict[str, Lateness | None]:
-    """How late each student was; earlier labs of the same folder have spent free days."""
-    times: dict[str, dict[str, datetime]] = {}
-    for number in {one.number, *course.policy.due}:
-        if at := kept(number, out):
-            came = counting(lab(number), course, out, at)
-            times[number] = {s: h.at for s, h in came.items() if h.at}
-    extended = extensions(course)
-    return {s: lateness(course, one.number, s, times, extended) for s in students}
+def counting(lab: Lab, course: Course, out: Path) -> dict[str, Handed]:
+    """What counts for each student, members of groups among them."""
+    return handed(results(out, lab), groups(course, lab), lambda r: checked(lab, r).points)
 
 
 def checked(lab: Lab, result: Result) -> Checked:
@@ -242,14 +212,13 @@ def _row(
     student: str,
     name: str,
     given: Mapping[str, Given],
-    late: Lateness | None,
     timed: Mapping[str, Timed],
 ) -> Row:
     found, fast = None, None
     if came:
         fast = timed.get(came.result.student)
         found = replace(checked(lab, came.result), timed=fast)
-    nothing = 0.0 if course.policy.missing == "zero" else None
+    nothing = 0.0 if course.missing == "zero" else None
     points: dict[str, float | None] = {part.id: nothing for part in lab.parts}
     if found:
         points = {p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts}
@@ -259,14 +228,14 @@ def _row(
         notes = (*came.result.notes, *came.notes, *_for_the_teacher(came.result))
     refused = came.result.marked.refused if came else ""
     said = (f"it did not run: {refused}", *notes) if refused else notes
-    row = Row(student, name, points, False, said, "", fast, lateness=late, given=given)
+    row = Row(student, name, points, False, said, "", fast, given=given)
     if came:
         r = came.result
         own = name or (r.name if r.student == student else "")
         row = replace(row, name=own, late=r.late, version=r.version, attempt=r.attempt, file=r.file)
     told = Told(
         lab, student, row.name, found, points, given, notes if came else (),
-        closing(lab, points, late.words if late else "", row.final), row.attempt,
+        closing(lab, points), row.attempt,
     )  # fmt: skip
     return replace(row, feedback=text(told), page=page(told))
 
@@ -279,20 +248,17 @@ def _csv(lab: Lab, rows: Sequence[Row]) -> str:
     made = io.StringIO()
     out = csv.writer(made, lineterminator="\n")
     ids = [part.id for part in lab.parts]
-    heads = ["raw", "days late", "final", "late", "version", "attempt", "notes"]
+    heads = ["total", "late", "version", "attempt", "notes"]
     out.writerow(["id", "name", *ids, *heads, *TIMES])
     for row in rows:
         cells = [row.parts.get(part.id) for part in lab.parts]
         points = ["" if p is None else f"{p:g}" for p in cells]
-        raw, final = ("", "") if row.empty else (f"{row.total:g}", f"{row.final:g}")
         out.writerow(
             [
                 inert(row.student),
                 inert(row.name),
                 *points,
-                raw,
-                row.lateness.days if row.lateness else "",
-                final,
+                "" if row.empty else f"{row.total:g}",
                 "late" if row.late else "",
                 row.version or "",
                 row.attempt or "",
