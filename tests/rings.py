@@ -16,9 +16,7 @@ from zlib import crc32
 RINGS = ("push", "day", "week")
 
 LATER = {
-    "packages/labs/tests/test_canaries.py": "day",
     "packages/labs/tests/test_classroom.py::test_a_class_of_twenty_beside_hostile_neighbours": "day",
-    "packages/labs/tests/test_classroom.py::test_runs_that_are_killed_at_every_result_end_with_the_same_bytes": "day",
     "packages/labs/tests/test_clusters.py": "day",
     "packages/labs/tests/test_grade_extra.py": "day",
     "packages/labs/tests/test_labs.py::test_every_variant_has_a_starter_that_compiles_and_the_tag_of_its_course": "day",

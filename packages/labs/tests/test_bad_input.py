@@ -111,12 +111,10 @@ def test_what_cannot_be_judged_is_one_clear_line(name: str, handed: Any) -> None
     words = base.with_suffix(".txt").read_text(encoding="utf-8")
     [line] = [line for line in words.splitlines() if told in line]
     assert line.startswith("[ ] it did not run: ") and len(line) < 340
-    assert "It did not run:" in base.with_suffix(".html").read_text(encoding="utf-8")
     assert not any(odd in words + row["notes"] for odd in ("Traceback", "Error", "Exception"))
 
 
-# -- anything at all
-# ---------------------------------------------------------------------------------
+# -- anything at all -------------------------------------------------------------------------------
 
 
 def through(name: str, raw: bytes) -> None:
@@ -134,7 +132,7 @@ def through(name: str, raw: bytes) -> None:
         [one] = grade(TWO, found, course, place / "out", lock=False)
         assert one.marked.refused and one.marked.refused == tidy(one.marked.refused)
         [row] = report(TWO, course, place / "out")
-        for words in (row.feedback, row.page, *row.notes):
+        for words in (row.feedback, *row.notes):
             assert not any(ord(c) < 32 and c != "\n" for c in words)
             assert len(words.encode()) <= 20_000
         assert len((place / "out" / "lab-2-marks.csv").read_text("utf-8").splitlines()) == 2

@@ -208,8 +208,7 @@ def test_a_cluster_that_cannot_work_is_said_in_one_line(
     assert "pip install -e '.[cluster]'" in said(address)
 
 
-# -- what is sent, and what a worker refuses
-# -----------------------------------------------------------
+# -- what is sent, and what a worker refuses -------------------------------------------------------
 
 
 def test_a_task_holds_neither_the_secret_nor_a_name(course: courses.Course) -> None:

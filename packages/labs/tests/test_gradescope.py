@@ -164,8 +164,7 @@ def test_what_is_not_as_documented_is_seen() -> None:
     assert faults(good | {"tests": [good["tests"][0] | {"visibility": "later"}]}) == ["visibility"]
 
 
-# -- times
-# -------------------------------------------------------------------------------------------
+# -- times -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -59,8 +59,7 @@ def marks(place: Path) -> dict[str, dict[str, str]]:
         return {row["id"]: row for row in csv.DictReader(file)}
 
 
-# -- groups
-# ------------------------------------------------------------------------------------------
+# -- groups ----------------------------------------------------------------------------------------
 
 G = "student,group,lab\n"
 
@@ -123,8 +122,7 @@ def test_a_course_that_does_not_fit_is_refused_in_one_line(
     assert told in str(refused.value) and "\n" not in str(refused.value)
 
 
-# -- nothing handed in
-# -------------------------------------------------------------------------------
+# -- nothing handed in -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("choice", "shown"), [("empty", ""), ("zero", "0")])

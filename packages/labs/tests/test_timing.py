@@ -201,8 +201,7 @@ def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         time_on_gpu(HONEST, ASKED, "tiled_16", (64, 64, 64))
 
 
-# -- a class
-# -----------------------------------------------------------------------------------------
+# -- a class ---------------------------------------------------------------------------------------
 
 FOUND = Timed(
     "", "NVIDIA Pretended", (2048,) * 3, "tiled_16", 0, 30, {"yours": Spread(3.0, 2.9, 3.1, 9)},

@@ -203,8 +203,7 @@ def _done(answer: bytes, ended: str, status: int | None, limits: Limits, took: f
         )
 
 
-# -- in the child
-# ------------------------------------------------------------------------------------
+# -- in the child ----------------------------------------------------------------------------------
 
 
 def serve(head: Mapping[str, Any]) -> None:
@@ -268,8 +267,7 @@ def _die_with_the_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-# -- Landlock: three system calls, by number the same on every architecture
-# ----------------------------
+# -- Landlock: three system calls, by number the same on every architecture ------------------------
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE, _READ_FILE, _READ_DIR = 1, 2, 4, 8

@@ -284,7 +284,7 @@ def run_report(args: argparse.Namespace) -> int:
         f"{args.out / f'lab-{one.number}-written.csv'}: {counted(len(answers), 'written answer')}; their points go "
         "into overrides.csv"
     )
-    print(f"{args.out / f'lab-{one.number}-feedback'}: a text and a page for each")
+    print(f"{args.out / f'lab-{one.number}-feedback'}: a text for each")
     print(f"{feedback_zip(one, rows, files, args.out)}: the same in the download's folders")
     into = folders(rows, files)
     if lacks := [row.student for row in rows if row.file and row.student not in into]:

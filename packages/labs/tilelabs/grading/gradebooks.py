@@ -127,7 +127,7 @@ def _column(export: Path, heads: Sequence[str], name: str, lab: Lab) -> int:
 
 
 def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: Path) -> Path:
-    """out/lab-N-feedback.zip: each student's text and page in the folder that the platform handed
+    """out/lab-N-feedback.zip: each student's text in the folder that the platform handed
     out.
 
     files: where each student's submission lay in the download. The same bytes for the same words.
@@ -140,8 +140,6 @@ def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: P
             if folder := into.get(row.student):
                 info = zipfile.ZipInfo(f"{folder}/lab-{lab.number}-feedback.txt")
                 held.writestr(info, row.feedback)
-                page = zipfile.ZipInfo(f"{folder}/lab-{lab.number}-feedback.html")
-                held.writestr(page, row.page)
     replace_file(path, made.getvalue(), PRIVATE)
     return path
 

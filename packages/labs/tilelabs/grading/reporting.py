@@ -15,7 +15,7 @@ from pathlib import Path
 from nogpu.disk import replace_file
 from nogpu.errors import DataError
 from tilelabs.grading.answers import tidied
-from tilelabs.grading.feedback import Given, Told, closing, page, text
+from tilelabs.grading.feedback import Given, Told, closing, text
 from tilelabs.grading.grouping import Handed, groups, handed
 from tilelabs.grading.judging import Result, results
 from tilelabs.grading.tables import (
@@ -36,8 +36,7 @@ from tilelabs.labs.rubrics import Lab
 
 @dataclass(frozen=True)
 class Row:
-    """One student's marks: points by part (None: nobody has given them yet), and the words, as text
-    and as a page. late: the platform says so. version: of the lab, 0 where nothing was handed in.
+    """One student's marks: points by part (None: nobody has given them yet), and the words. late: the platform says so. version: of the lab, 0 where nothing was handed in.
     given: what persons gave. answers: by part that a person marks. file: where what counts lay in
     the download.
     """
@@ -49,7 +48,6 @@ class Row:
     notes: tuple[str, ...]
     feedback: str
     timed: Timed | None = None
-    page: str = ""
     version: int = 0
     attempt: int = 0
     given: Mapping[str, Given] = field(default_factory=dict)
@@ -97,7 +95,6 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     for row in rows:
         replace_file(folder / f"{safe_name(row.student)}.txt", row.feedback, PRIVATE)
-        replace_file(folder / f"{safe_name(row.student)}.html", row.page, PRIVATE)
     replace_file(out / f"lab-{lab.number}-marks.csv", _csv(lab, rows), PRIVATE)
     replace_file(out / f"lab-{lab.number}-written.csv", _written(lab, rows), PRIVATE)
     return rows
@@ -237,11 +234,10 @@ def _row(
         lab, student, row.name, found, points, given, notes if came else (),
         closing(lab, points), row.attempt,
     )  # fmt: skip
-    return replace(row, feedback=text(told), page=page(told))
+    return replace(row, feedback=text(told))
 
 
-# -- tables
-# ------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def _csv(lab: Lab, rows: Sequence[Row]) -> str:

@@ -126,8 +126,7 @@ def words(timed: Timed) -> str:
     return told
 
 
-# -- in the process that has the GPU
-# -----------------------------------------------------------------
+# -- in the process that has the GPU ---------------------------------------------------------------
 
 
 def timed(job: dict[str, Any]) -> dict[str, Any]:
