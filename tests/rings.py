@@ -30,6 +30,8 @@ LATER = {
     "tests/test_mutants_sanitizer.py": "week",
     "tests/test_newcomer.py": "day",
     "tests/test_pretended.py": "day",
+    "tests/test_rename.py::test_a_renamed_rung_is_the_same_and_can_be_named_back": "day",
+    "tests/test_rename.py::test_where_the_renamed_book_does_not_load_nothing_changes": "day",
 }
 """The smallest ring that runs a whole file, or one of its tests (file::test), if not the push ring.
 """

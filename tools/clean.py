@@ -133,11 +133,7 @@ def row(kernel: str) -> dict[str, Any]:
     k = catalog[kernel]
     started = time.process_time()
     found = run(k, shapes(kernel), tiles(kernel))
-    return {
-        **identity(kernel),
-        **found,
-        "seconds": round(time.process_time() - started, 1),
-    }
+    return {**identity(kernel), **found, "seconds": round(time.process_time() - started, 1)}
 
 
 def stale(record: Mapping[str, Any]) -> list[str]:

@@ -443,9 +443,7 @@ TOLD = {
 
 
 def lowered(
-    essays: Sequence[Essay],
-    ceilings: Mapping[str, Mapping[str, float]],
-    begin: Sequence[str] = (),
+    essays: Sequence[Essay], ceilings: Mapping[str, Mapping[str, float]], begin: Sequence[str] = ()
 ) -> Ceilings:
     """Ceilings as the measures allow: each the lower of old and now, gone where the limit is kept.
 

@@ -19,84 +19,36 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from helpers.ladder.kernel import ROOT
 from nogpu.errors import ConfigError, TileError, UnknownKernelError, near_matches
 
-KINDS = (".py", ".md", ".cu", ".cuh", ".cpp", ".toml", ".json", ".csv", ".yml", ".js", ".cl")
+KINDS = (".py", ".md", ".cu", ".cuh", ".cpp", ".toml", ".json", ".csv", ".yml", ".js", ".cl", ".xz")
 LEFT_OUT = ("_build", "mine", "node_modules", "__pycache__", "*.egg-info", "*.ipynb", ".*")
 GENERATED = ("book/runs.json",)
 COMPILED = "data/compiled/"
-CPP = [
-    "auto",
-    "bool",
-    "case",
-    "char",
-    "class",
-    "const",
-    "default",
-    "delete",
-    "double",
-    "else",
-    "enum",
-    "extern",
-    "float",
-    "for",
-    "goto",
-    "inline",
-    "int",
-    "long",
-    "namespace",
-    "new",
-    "operator",
-    "private",
-    "public",
-    "register",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "typedef",
-    "typename",
-    "union",
-    "unsigned",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-]
+CPP = re.compile(
+    "auto|bool|case|char|class|const|default|delete|do|double|enum|extern|float|goto|inline|int|long|new|"
+    "private|public|short|signed|sizeof|static|struct|switch|template|this|typedef|union|unsigned|void"
+)
 CODE = re.compile(r"(?ms)^(```|:::).*?^\1|\A---\n.*?^---$|`[^`\n]*`|\$[^$\n]*\$")
 """What is no prose in a page."""
+Files = dict[str, bytes]
 
 
-@dataclass
-class Changes:
-    """files: contents by path below the root (None: the file goes). counts: of places, by path.
-    remarks: what a person must look at.
-    """
-
-    files: dict[str, bytes | None] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-
-
-def texts(root: Path) -> Iterator[tuple[str, str]]:
-    """Paths and texts of what people and recorders write below a root."""
-    left_out = shutil.ignore_patterns(*LEFT_OUT)
+def contents(root: Path) -> Files:
+    """What people and recorders write below a root, by path."""
+    left_out, found = shutil.ignore_patterns(*LEFT_OUT), {}
     for folder, below, names in os.walk(root):
         below[:] = sorted(set(below) - left_out(folder, below))
         for name in sorted(names):
             path = Path(folder, name).relative_to(root).as_posix()
             if path.endswith(KINDS) and path not in GENERATED:
-                yield path, (root / path).read_bytes().decode()
+                found[path] = (root / path).read_bytes()
+    return found
 
 
 def describe(stale: Mapping[str, Iterable[str]] | None = None) -> dict[str, Any]:
@@ -158,100 +110,87 @@ def patterns(old: str, kernels: Mapping[str, Any], word: bool) -> tuple[re.Patte
     return re.compile("|".join(text + file)), re.compile("|".join(code + file))
 
 
-def exchange(pattern: re.Pattern[str], text: str, old: str, new: str) -> tuple[str, int]:
-    """The text with the name exchanged, also in mangled names ("4nameE"), and how often."""
+def exchange(pattern: re.Pattern[str], text: str, old: str, new: str) -> str:
+    """The text with the name exchanged, also in mangled names, as in "4nameE"."""
 
     def exchanged(found: re.Match[str]) -> str:
-        if not (found.re.groups and found[1]):
-            return found[0].replace(old, new)
-        return f"{int(found[1]) + len(new) - len(old)}{found[0].removeprefix(found[1])}".replace(
-            old, new
-        )
+        size = found[1] if found.re.groups and found[1] else ""
+        longer = str(int(size) + len(new) - len(old)) if size else ""
+        return longer + found[0].removeprefix(size).replace(old, new)
 
-    return pattern.subn(exchanged, text)
+    return pattern.sub(exchanged, text) if old in text else text
 
 
-def check(root: Path, old: str, new: str, kernels: Mapping[str, Any]) -> None:
+def check(files: Files, old: str, new: str, kernels: Mapping[str, Any]) -> None:
     """Raises UnknownKernelError for a name that no rung has, ConfigError for one that is not free."""
     if old not in kernels or old.endswith("_core"):
         raise UnknownKernelError(f"no rung is called {old!r}. {near_matches(old, kernels)}")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", new) or keyword.iskeyword(new) or new in CPP:
+    if not re.fullmatch("[a-z][a-z0-9_]*", new) or keyword.iskeyword(new) or CPP.fullmatch(new):
         raise ConfigError(f"{new!r} names no kernel: small letters, digits and _, and no keyword")
-    taken = re.compile(rf"(?<!\w)(?:{new}(?:_core)?(?!\w)|\d\d_{new}\.cu\b)")
-    for path, text in texts(root):
-        if found := taken.search(text):
-            line = text.count("\n", 0, found.start()) + 1
+    taken = re.compile(rf"(?<!\w)(?:{new}(?:_core)?(?!\w)|\d\d_{new}\.cu\b)".encode())
+    for path, raw in files.items():
+        if not path.endswith(".xz") and (found := taken.search(raw)):
+            line = raw.count(b"\n", 0, found.start()) + 1
             raise ConfigError(f"{new!r} is taken: {path}, line {line}. Choose a name that is free")
 
 
-def rename(root: Path, old: str, new: str) -> Changes:
-    """What renaming a rung changes below a root, tried in a copy; here nothing is written.
+def rename(root: Path, old: str, new: str) -> tuple[dict[str, bytes | None], list[str]]:
+    """What renaming a rung changes, tried in a copy: contents by path (None: the file goes), and
+    what a person must look at. Nothing is written below the root.
 
     Raises
     ------
     UnknownKernelError : no rung has the old name.
     ConfigError : the new one is taken or no name, or the renamed book is not the same.
     """
-    before = described(root)
+    before, files = described(root), contents(root)
     kernels = before["kernels"]
-    check(root, old, new, kernels)
-    every, whole = dict(texts(root)), rf"(?<!\w){old}(?!\w)"
-    prose = (CODE.sub(" ", text) for path, text in every.items() if path.startswith("book/"))
-    in_text, in_code = patterns(old, kernels, any(re.search(whole, text) for text in prose))
-    own = kernels[old][1] == old  # its entry and its file are called so, too
+    check(files, old, new, kernels)
+    texts = {path: raw.decode() for path, raw in files.items() if not path.endswith(".xz")}
+    prose = (CODE.sub(" ", text) for path, text in texts.items() if path.startswith("book/"))
+    word = any(re.search(rf"(?<!\w){old}(?!\w)", text) for text in prose)
+    in_text, in_code = patterns(old, kernels, word)
+    own = kernels[old][1] == old  # its entry and its files are called so, too
     stems = rf"(?<={COMPILED}){old}(?=(_core)?\.)|(?<=/\d\d_){old}(?=\.cu$)|^{old}(?=(_core)?$)"
-    changes = Changes(remarks=remarks(every, in_text, old, kernels))
+
+    def moved(name: str) -> str:
+        return re.sub(stems, new, name) if own or "/" not in name else name
+
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary) / "copy"
         shutil.copytree(root, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
-
-        def moved(name: str) -> str:
-            return re.sub(stems, new, name) if own or "/" not in name else name
-
-        def put(path: str, content: bytes, count: int) -> None:
+        for path, raw in files.items():
+            if path in texts:
+                made = exchange(in_text, texts[path], old, new).encode()
+            else:
+                text = lzma.decompress(raw).decode() if own else ""
+                other = exchange(in_code, text, old, new)
+                made = raw if other == text else lzma.compress(other.encode(), preset=9)
             (copy / path).unlink()
-            (copy / moved(path)).write_bytes(content)
-            changes.counts[moved(path)] = count
-            changes.files |= {path: None, moved(path): None}
-
-        for path, text in every.items():
-            made, count = exchange(in_text, text, old, new) if old in text else (text, 0)
-            if count or path != moved(path):
-                put(path, made.encode(), count)
-        for archive in sorted((copy / COMPILED).glob("*.xz")) if own else ():
-            text = lzma.decompress(archive.read_bytes()).decode()
-            made, count = exchange(in_code, text, old, new)
-            if count:
-                put(COMPILED + archive.name, lzma.compress(made.encode(), preset=9), count)
+            (copy / moved(path)).write_bytes(made)
         after = described(copy, repr(before["stale"]))
-        same = {moved(name): (moved(entry), name) for name, (_, entry, _) in kernels.items()}
-        if {name: entry for name, (_, entry, _) in after["kernels"].items()} != {
-            name: entry for name, (entry, _) in same.items()
-        } or after["stale"] != {moved(name): keys for name, keys in before["stale"].items()}:
+        now = {moved(name): (moved(entry), sum_) for name, (_, entry, sum_) in kernels.items()}
+        if after["stale"] != {moved(name): keys for name, keys in before["stale"].items()} or {
+            name: entry for name, (_, entry, _) in after["kernels"].items()
+        } != {name: entry for name, (entry, _) in now.items()}:
             raise ConfigError("nothing was changed: kernels or programs would not be the same")
-        prints = {kernels[name][2]: after["kernels"][now][2] for now, (_, name) in same.items()}
-        for path, text in texts(copy):
-            if path.startswith(("data/", "tools/")) and path.endswith(".json"):
-                made = re.sub(r"\b[0-9a-f]{12}\b", lambda m: prints.get(m[0], m[0]), text)
-                if made != text:
-                    (copy / path).write_bytes(made.encode())
-                    changes.files.setdefault(path)
-        stored = {path.relative_to(copy).as_posix(): path for path in (copy / COMPILED).iterdir()}
-        changes.files |= {
-            path: None for path, made in stored.items()
-            if not (root / path).is_file() or (root / path).read_bytes() != made.read_bytes()
-        }  # fmt: skip
-        for path in changes.files:
-            changes.files[path] = (copy / path).read_bytes() if (copy / path).is_file() else None
-    return changes
+        sums = {was: after["kernels"][name][2] for name, (_, was) in now.items()}
+        renamed = contents(copy)
+    for path, raw in renamed.items():
+        if path.startswith(("data/", "tools/")) and path.endswith(".json"):
+            made = re.sub(r"\b[0-9a-f]{12}\b", lambda m: sums.get(m[0], m[0]), raw.decode())
+            renamed[path] = made.encode()
+    paths = sorted(files.keys() | renamed.keys())
+    changed = {p: renamed.get(p) for p in paths if files.get(p) != renamed.get(p)}
+    return changed, remarks(texts, in_text, old, kernels)
 
 
 def remarks(
-    every: Mapping[str, str], pattern: re.Pattern[str], old: str, kernels: Mapping[str, Any]
+    texts: Mapping[str, str], pattern: re.Pattern[str], old: str, kernels: Mapping[str, Any]
 ) -> list[str]:
     """Places that keep the name: as a word, and within a longer name that is no other rung's."""
     found: dict[str, list[str]] = {}
-    for path, text in every.items():
+    for path, text in texts.items():
         if path.startswith("data/") or old not in text.lower():
             continue
         for number, line in enumerate(pattern.sub("", text).split("\n"), 1):
@@ -261,21 +200,18 @@ def remarks(
     return [f"{name}: {', '.join(dict.fromkeys(places))}" for name, places in sorted(found.items())]
 
 
-def apply(root: Path, changes: Changes) -> None:
-    """Write the changes below a root; where one cannot be written, all is as it was before."""
-    before = {p: (root / p).read_bytes() for p in changes.files if (root / p).is_file()}
-
-    def put(contents: Mapping[str, bytes | None]) -> None:
-        for path, content in contents.items():
+def write(root: Path, files: Mapping[str, bytes | None]) -> None:
+    """Write files below a root, or delete them; where one fails, all is as it was before."""
+    before = {p: (root / p).read_bytes() if (root / p).is_file() else None for p in files}
+    try:
+        for path, content in files.items():
             if content is None:
                 (root / path).unlink(missing_ok=True)
             else:
                 (root / path).write_bytes(content)
-
-    try:
-        put(changes.files)
     except OSError:
-        put(dict.fromkeys(changes.files) | before)
+        if before != files:
+            write(root, before)
         raise
 
 
@@ -287,16 +223,17 @@ def main() -> int:
     parser.add_argument("--plan", action="store_true", help="say what would change, write nothing")
     given = parser.parse_args()
     try:
-        changes = rename(ROOT, given.old, given.new)
+        files, places = rename(ROOT, given.old, given.new)
         if not given.plan:
-            apply(ROOT, changes)
+            write(ROOT, files)
     except (TileError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    for path in sorted(changes.files):
-        state = "gone" if changes.files[path] is None else f"{changes.counts.get(path, 0)} places"
-        print(f"{path}: {state}")
-    print("\nTo be looked at:", *changes.remarks, sep="\n  ")
+    print(
+        *(f"{path}: {'gone' if raw is None else 'written'}" for path, raw in files.items()),
+        sep="\n",
+    )
+    print("To be looked at:", *places, sep="\n  ")
     print("Next: make notebooks figures")
     return 0
 

@@ -219,10 +219,7 @@ def test_a_folder_that_leads_elsewhere_is_not_written_to(tmp_path: Path) -> None
             assert held.namelist()[0] == "s1/lab-2-feedback.txt"
 
 
-TABLES = {
-    "groups": lambda c: groups(c, TWO),
-    "overrides": lambda c: overrides(c, TWO, {"s1"}),
-}
+TABLES = {"groups": lambda c: groups(c, TWO), "overrides": lambda c: overrides(c, TWO, {"s1"})}
 
 
 @settings(max_examples=60, deadline=None)

@@ -294,10 +294,7 @@ def run_report(args: argparse.Namespace) -> int:
         print(
             f"{filled.path}: {counted(filled.students, 'student')} in the column {filled.column!r}"
         )
-        for what, who in (
-            *filled.left.items(),
-            ("not in the table", filled.unknown),
-        ):
+        for what, who in (*filled.left.items(), ("not in the table", filled.unknown)):
             if who:
                 print(f"  {what}: {', '.join(who)}")
     return 0

@@ -60,9 +60,7 @@ def once(
         held = first.get(what)
         first[what] = (
             replace(
-                held,
-                also=(*held.also, (s.student, s.file)),
-                answers=(*held.answers, *s.answers),
+                held, also=(*held.also, (s.student, s.file)), answers=(*held.answers, *s.answers)
             )
             if held
             else s
@@ -72,9 +70,7 @@ def once(
 
 
 def handed(
-    every: Iterable[Result],
-    of: Mapping[str, Sequence[str]],
-    points: Callable[[Result], float],
+    every: Iterable[Result], of: Mapping[str, Sequence[str]], points: Callable[[Result], float]
 ) -> dict[str, Handed]:
     """What counts for each student, by student; for members of a group the same."""
     found = {r.student: Handed(r) for r in every}

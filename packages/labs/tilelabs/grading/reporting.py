@@ -126,10 +126,7 @@ def _shared(
 
 
 def _answers(
-    lab: Lab,
-    every: Sequence[Result],
-    came: Mapping[str, Handed],
-    of: Mapping[str, Sequence[str]],
+    lab: Lab, every: Sequence[Result], came: Mapping[str, Handed], of: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, str]]:
     """Answers by student and part that a person marks: the student's own, or else that of the
     member of the group whose submission counts, or else any member's.

@@ -392,11 +392,7 @@ def _python() -> list[Path]:
         sys.exec_prefix,
         *(p for p in sys.path if "python" in p),
     ]
-    return [
-        *map(Path, dict.fromkeys(folders)),
-        Path(numpy.__file__).parent.parent,
-        *CODE,
-    ]
+    return [*map(Path, dict.fromkeys(folders)), Path(numpy.__file__).parent.parent, *CODE]
 
 
 def _told(known: Marked, done: Done) -> Marked:

@@ -24,13 +24,7 @@ from helpers.notebook.cells import cell, code_cell
 from helpers.notebook.remarks import TAKERS
 from helpers.notebook.starting import on_colab
 from nogpu.disk import replace_file
-from nogpu.errors import (
-    ConfigError,
-    SourceError,
-    ToolchainError,
-    UnknownNameError,
-    near_matches,
-)
+from nogpu.errors import ConfigError, SourceError, ToolchainError, UnknownNameError, near_matches
 from nogpu.text import decode, without_comments
 from tilelabs.labs import checking, declaring
 from tilelabs.labs.checking import Checked
@@ -278,12 +272,7 @@ def submit(number: str | int, *, variant: str = "", folder: Path | None = None) 
             )
         ),
     ]  # fmt: skip
-    notebook = {
-        "cells": cells,
-        "metadata": made.metadata(),
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    notebook = {"cells": cells, "metadata": made.metadata(), "nbformat": 4, "nbformat_minor": 5}
     path = here / f"{of.entry}_submission.ipynb"
     _keep(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
     told = [
