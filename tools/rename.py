@@ -178,8 +178,8 @@ def rename(root: Path, old: str, new: str) -> tuple[dict[str, bytes | None], lis
         renamed = contents(copy)
     for path, raw in renamed.items():
         if path.startswith(("data/", "tools/")) and path.endswith(".json"):
-            made = re.sub(r"\b[0-9a-f]{12}\b", lambda m: sums.get(m[0], m[0]), raw.decode())
-            renamed[path] = made.encode()
+            text = re.sub(r"\b[0-9a-f]{12}\b", lambda m: sums.get(m[0], m[0]), raw.decode())
+            renamed[path] = text.encode()
     paths = sorted(files.keys() | renamed.keys())
     changed = {p: renamed.get(p) for p in paths if files.get(p) != renamed.get(p)}
     return changed, remarks(texts, in_text, old, kernels)

@@ -255,7 +255,6 @@ def test_a_class_is_judged_reported_and_judged_again_only_where_it_changed(
         judging.file_name("s3").join(("lab-2/", "")),
         "lab-2-marks.csv",
         "lab-2-feedback/s3.txt",
-        "lab-2-feedback/s3.html",
     }
 
 
