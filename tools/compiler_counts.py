@@ -42,7 +42,7 @@ ASKS = """extern "C" __global__ void asks(const float* A, float* C) {
 def of_lab(lab: Lab, source: Source) -> dict[str, Any]:
     """Resources, counts and points of a source, on the first case in which work counts."""
     variant = next(v for v in lab.variants if v.name == source.variant)
-    asked = lab.asked(variant)
+    asked = lab.specification(variant)
     counted = [c for c in cases(asked, SECRET, lab.number, lab.version) if c.counted][:1]
     found = mark(source.text, asked, counted, lock=False)
     parts = judged(lab, variant, found).parts

@@ -8,26 +8,26 @@ from typing import Any
 
 from test_policy import BANKS, RIGHT, TWO
 
-from tilelabs.grading.feedback import MOST_FEEDBACK, Given, Told, text
+from tilelabs.grading.feedback import MOST_FEEDBACK, Feedback, Override, text
 from tilelabs.judging.marking import Marked
 from tilelabs.labs.checking import judged
 
 VILE = "total\x1b[2J\u202eevil <b> http://x"
 
 
-def told(marked: Marked = BANKS, **more: Any) -> Told:
+def told(marked: Marked = BANKS, **more: Any) -> Feedback:
     found = judged(TWO, TWO.variants[0], marked)
     points: dict[str, float | None] = {
         p.rubric.id: None if p.rubric.by_hand else p.points for p in found.parts
     }
     facts = {"name": "Ada", "checked": found, "points": points, "given": {}, "notes": ()}
-    return Told(TWO, "s1", **(facts | {"closing": ("Total: 75 of 100 points",)} | more))
+    return Feedback(TWO, "s1", **(facts | {"closing": ("Total: 75 of 100 points",)} | more))
 
 
 def test_whatever_is_written_stays_words() -> None:
     plain = text(
         told(Marked(VILE, "compile", VILE), name=VILE, notes=(VILE, "look: for the teacher"),
-             given={"written": Given(7.5, VILE)})
+             given={"written": Override(7.5, VILE)})
     )  # fmt: skip
     unseen = r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]"
     assert re.search(unseen, VILE) and not re.search(unseen, plain)
@@ -35,7 +35,7 @@ def test_whatever_is_written_stays_words() -> None:
 
 
 def test_it_tells_every_part_and_what_a_person_gave() -> None:
-    facts = told(given={"wavefronts": Given(7.5, "explained the banks")}, notes=("2 files",))
+    facts = told(given={"wavefronts": Override(7.5, "explained the banks")}, notes=("2 files",))
     plain = text(facts)
     for part in facts.checked.parts if facts.checked else ():
         assert part.words in plain and part.rubric.id in plain
@@ -47,6 +47,6 @@ def test_it_tells_every_part_and_what_a_person_gave() -> None:
 def test_long_words_are_cut() -> None:
     runs = tuple(replace(RIGHT.runs[0], findings=(("race", 1, "&" * 5000),)) for _ in range(3))
     long = told(replace(RIGHT, runs=runs), notes=tuple("&" * 5000 for _ in range(2000)))
-    many = told(given={p.id: Given(1, "ä" * 10_000) for p in TWO.parts}, notes=("\ud800",) * 30)
+    many = told(given={p.id: Override(1, "ä" * 10_000) for p in TWO.parts}, notes=("\ud800",) * 30)
     for one in (long, many):
         assert 1000 < len(text(one).encode()) <= MOST_FEEDBACK

@@ -23,7 +23,7 @@ from nogpu.errors import ConfigError, DataError, SourceError
 from tests.common import ROOT
 from tilelabs import apart, labs
 from tilelabs.grading import Row, collect, collecting, feedback_zip, fill, grade, judging, report
-from tilelabs.grading.collecting import kernel_of, whose
+from tilelabs.grading.collecting import kernel_of, owner
 from tilelabs.grading.tables import inert
 from tilelabs.labs import courses
 from tools import hostile
@@ -69,7 +69,7 @@ def notebook(*cells: str, outputs: str = "") -> bytes:
     ],
 )
 def test_whose_a_file_is_the_platform_says(file: str, found: tuple[str, str, bool]) -> None:
-    assert whose(file) == found
+    assert owner(file) == found
 
 
 def test_a_folder_and_its_zip_hold_the_same(tmp_path: Path) -> None:

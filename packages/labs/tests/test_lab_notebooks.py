@@ -203,9 +203,9 @@ def test_html_says_what_the_text_says(here: Path) -> None:
     found = labs.check("2", HONEST.replace("C[row", "C[0 * row", 1))
     markup = found._repr_html_()
     assert repr(found) == str(found) and 'role="group"' in markup and "aria-label=" in markup
-    for _, words in found.told:
+    for _, words in found.lines:
         assert words.split(":")[-1].strip()[:20] in markup
-    assert markup.count("not yet: ") == sum(good is False for good, _ in found.told) > 0
+    assert markup.count("not yet: ") == sum(good is False for good, _ in found.lines) > 0
     odd = replace(found, marked=replace(found.marked, refused="<b>no</b>"))
     assert "<b>" not in odd._repr_html_() and "<b>" in str(odd)
 

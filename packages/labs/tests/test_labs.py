@@ -143,7 +143,7 @@ def test_limits_are_fair_whatever_shapes_are_drawn(lab: labs.Lab, student: int) 
     """
     counted = {p.id: p.points for p in lab.parts if p.counts in rubrics.COUNTED}
     variant = lab.variants[student % len(lab.variants)]
-    asked = lab.asked(variant)
+    asked = lab.specification(variant)
     drawn = [c for c in cases(asked, b"a secret of a course", lab.number, student) if c.counted]
 
     def kept(text: str) -> dict[str, bool]:
@@ -223,7 +223,7 @@ def test_clang_compiles_a_students_kernel(monkeypatch: pytest.MonkeyPatch) -> No
         and chosen.most == 65
         and [p.rubric.id for p in chosen.parts if p.unknown] == ["local", "registers"]
     )
-    asked = found.lab.asked(found.variant)
+    asked = found.lab.specification(found.variant)
     assert not mark(HONEST, asked, cases(asked, b"a secret of a course")[-1:]).locked
     with pytest.raises(ConfigError, match="install NVRTC"):
         mark(HONEST, asked, (), lock=True)

@@ -11,14 +11,14 @@ import pytest
 from nogpu.errors import ConfigError
 from tilelabs import apart
 from tilelabs.judging import marking, running
-from tilelabs.judging.marking import Asked, cases, mark
+from tilelabs.judging.marking import Specification, cases, mark
 from tools import hostile
 from tools.hostile import HONEST
 
 pytestmark = pytest.mark.nvrtc
 
 SECRET = b"a secret of a course"
-ASKED = Asked("lab2", transposed="A")
+ASKED = Specification("lab2", transposed="A")
 DRAWN = cases(ASKED, SECRET, "lab 2", "student 7", 1)
 FEW = (DRAWN[0], DRAWN[1], DRAWN[-1])
 

@@ -123,8 +123,8 @@ def run(
 
 def _environment(home: str) -> dict[str, str]:
     """All that the child knows of this machine by name. Its cache of programs is off."""
-    kept = {n: os.environ[n] for n in ("TILE_COMPILER", "SYSTEMROOT") if n in os.environ}
-    return kept | {
+    own = {n: os.environ[n] for n in ("TILE_COMPILER", "SYSTEMROOT") if n in os.environ}
+    return own | {
         "PATH": os.defpath,
         "HOME": home,
         "TMPDIR": home,
@@ -195,8 +195,8 @@ def _done(answer: bytes, ended: str, status: int | None, limits: Limits, took: f
             seconds=took,
         )
     try:
-        said = json.loads(answer)
-        return Done(said.get("value"), said["fault"], said["ended"], said["kind"], took)
+        reply = json.loads(answer)
+        return Done(reply.get("value"), reply["fault"], reply["ended"], reply["kind"], took)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Done(
             None, f"its process ended (status {status}) and said nothing", "silence", seconds=took
@@ -234,8 +234,8 @@ def serve(head: Mapping[str, Any]) -> None:
         fault, kind = str(error), type(error).__name__
     except Exception as error:
         fault, kind, value = f"{type(error).__name__}: {error}", type(error).__name__, None
-    said = {"value": value, "fault": fault, "ended": ended, "kind": kind}
-    text = memoryview(json.dumps(said).encode())
+    reply = {"value": value, "fault": fault, "ended": ended, "kind": kind}
+    text = memoryview(json.dumps(reply).encode())
     while text:
         text = text[os.write(out, text) :]
     os._exit(0)

@@ -15,7 +15,7 @@ from tilelabs import apart
 from tilelabs.grading.clusters import dask
 from tilelabs.grading.collecting import collect
 from tilelabs.grading.gradebooks import feedback_zip, fill, folders
-from tilelabs.grading.gradescope import METADATA, Whose, judge_one, whose_is
+from tilelabs.grading.gradescope import METADATA, Submitter, judge_one, read_submitter
 from tilelabs.grading.judging import grade, results, retire
 from tilelabs.grading.preparing import only, prepared
 from tilelabs.grading.reporting import report
@@ -177,13 +177,20 @@ def run_grade(args: argparse.Namespace) -> int:
     if args.forget_course:
         (args.course / courses.FILE).unlink()
     if args.gradescope:
-        whose = (
-            Whose(args.student, "", args.attempt or 1)
+        submitter = (
+            Submitter(args.student, "", args.attempt or 1)
             if args.student
-            else whose_is(args.submissions.absolute().parent / METADATA)
+            else read_submitter(args.submissions.absolute().parent / METADATA)
         )
         judge_one(
-            args.submissions, one, course, args.out, args.gradescope, whose, lock=lock, tell=tell
+            args.submissions,
+            one,
+            course,
+            args.out,
+            args.gradescope,
+            submitter,
+            lock=lock,
+            tell=tell,
         )
         return 0
     ready = only(prepared(args.submissions, one, course), args.only or ())
@@ -204,9 +211,9 @@ def _rehearse(one: Lab) -> int:
     odd = 0
     for tried in rehearse(one):
         sign, found = "[ ]" if tried.odd else "[x]", tried.checked
-        told = f": {tried.odd}" if tried.odd else ""
+        remark = f": {tried.odd}" if tried.odd else ""
         print(
-            f"{sign} {found.points:3} of {found.most}  {tried.source.kind} {tried.source.name}{told}",
+            f"{sign} {found.points:3} of {found.most}  {tried.source.kind} {tried.source.name}{remark}",
             flush=True,
         )
         odd += bool(tried.odd)

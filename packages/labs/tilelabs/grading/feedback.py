@@ -18,7 +18,7 @@ MOST_FEEDBACK = 20_000
 
 
 @dataclass(frozen=True)
-class Given:
+class Override:
     """What a person gives for a part in place of what was counted, or for one that is marked by
     hand.
     """
@@ -28,7 +28,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Told:
+class Feedback:
     """What a student is told. checked: None where nothing was handed in. points: by part (None:
     nobody has given them yet). closing: lines below, such as the total.
     """
@@ -38,7 +38,7 @@ class Told:
     name: str
     checked: Checked | None
     points: Mapping[str, float | None]
-    given: Mapping[str, Given]
+    given: Mapping[str, Override]
     notes: Sequence[str]
     closing: Sequence[str]
     attempt: int = 1
@@ -62,29 +62,29 @@ def closing(lab: Lab, points: Mapping[str, float | None]) -> list[str]:
     return [f"Total: {total:g} of {lab.points} points{still}"]
 
 
-def text(told: Told) -> str:
+def text(facts: Feedback) -> str:
     """The feedback as plain text."""
-    if told.checked is None:
-        lines = [f"Lab {told.lab.number}, {told.lab.title}: no submission."]
+    if facts.checked is None:
+        lines = [f"Lab {facts.lab.number}, {facts.lab.title}: no submission."]
     else:
-        listed = [_with_points(told, line) for line in str(told.checked).split("\n")[:-1]]
-        lines = [*map(_line, listed), told.judged_by, ""]
-        was = {p.rubric.id: p.points for p in told.checked.parts}
-    for part in told.lab.parts:
-        if part.id in told.given:
-            counted = "" if part.by_hand or not told.checked else f" (counted: {was[part.id]})"
-            given = told.given[part.id]
+        listed = [_with_points(facts, line) for line in str(facts.checked).split("\n")[:-1]]
+        lines = [*map(_line, listed), facts.judged_by, ""]
+        was = {p.rubric.id: p.points for p in facts.checked.parts}
+    for part in facts.lab.parts:
+        if part.id in facts.given:
+            counted = "" if part.by_hand or not facts.checked else f" (counted: {was[part.id]})"
+            given = facts.given[part.id]
             lines.append(
                 f"By a person: {part.id} {given.points:g}/{part.points}{counted}{_reason(given)}"
             )
-    lines += [f"Note: {note}" for note in told.seen]
-    return _cut("\n".join([*lines, *told.closing]) + "\n")
+    lines += [f"Note: {note}" for note in facts.seen]
+    return _cut("\n".join([*lines, *facts.closing]) + "\n")
 
 
-def _with_points(told: Told, line: str) -> str:
+def _with_points(facts: Feedback, line: str) -> str:
     """A line of the list, with what a person gave in place of "by hand"."""
-    for part in told.lab.parts:
-        if part.by_hand and (given := told.given.get(part.id)):
+    for part in facts.lab.parts:
+        if part.by_hand and (given := facts.given.get(part.id)):
             before, found, words = line.partition(f"by hand  {part.id}: ")
             if found and not before.strip():
                 return f"{before}{f'{given.points:g}/{part.points}':>7}  {part.id}: {words}"
@@ -96,15 +96,15 @@ def _line(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" "))] + tidy(line, 600)
 
 
-def _reason(given: Given) -> str:
+def _reason(given: Override) -> str:
     return f": {tidy(given.reason)}" if given.reason.strip() else ""
 
 
-def _cut(told: str) -> str:
-    raw = told.encode("utf-8", "replace")
+def _cut(facts: str) -> str:
+    raw = facts.encode("utf-8", "replace")
     if len(raw) <= MOST_FEEDBACK:
         return raw.decode()
     return raw[: MOST_FEEDBACK - 5].decode("utf-8", "ignore") + " ...\n"
 
 
-__all__ = ["MOST_FEEDBACK", "Given", "Told", "closing", "text"]
+__all__ = ["MOST_FEEDBACK", "Feedback", "Override", "closing", "text"]

@@ -135,11 +135,11 @@ def feedback_zip(lab: Lab, rows: Sequence[Row], files: Mapping[str, str], out: P
     into = folders(rows, files)
     path = out / f"lab-{lab.number}-feedback.zip"
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as held:
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for row in rows:
             if folder := into.get(row.student):
                 info = zipfile.ZipInfo(f"{folder}/lab-{lab.number}-feedback.txt")
-                held.writestr(info, row.feedback)
+                archive.writestr(info, row.feedback)
     replace_file(path, made.getvalue(), PRIVATE)
     return path
 

@@ -19,7 +19,7 @@ from tilelabs.labs.rubrics import Lab
 
 
 @dataclass(frozen=True)
-class Handed:
+class Entry:
     """What counts for a student: a result, and what to note."""
 
     result: Result
@@ -57,23 +57,25 @@ def once(
         what: object = s.student  # who is in no group stands for nobody else
         if s.student in group and s.raw is not None:
             what = (group[s.student], s.raw)
-        held = first.get(what)
+        earlier = first.get(what)
         first[what] = (
             replace(
-                held, also=(*held.also, (s.student, s.file)), answers=(*held.answers, *s.answers)
+                earlier,
+                also=(*earlier.also, (s.student, s.file)),
+                answers=(*earlier.answers, *s.answers),
             )
-            if held
+            if earlier
             else s
         )
     same = frozenset(student for s in first.values() for student, _ in s.also)
     return tuple(sorted(first.values(), key=lambda s: s.student)), same
 
 
-def handed(
+def entries(
     every: Iterable[Result], of: Mapping[str, Sequence[str]], points: Callable[[Result], float]
-) -> dict[str, Handed]:
+) -> dict[str, Entry]:
     """What counts for each student, by student; for members of a group the same."""
-    found = {r.student: Handed(r) for r in every}
+    found = {r.student: Entry(r) for r in every}
     for group, members in of.items():
         own = [found[m] for m in members if m in found]
         if not own:
@@ -85,8 +87,8 @@ def handed(
             notes = (
                 f"{notes[0]}, whose submission counts, with the most points; others: {others}",
             )
-        found |= {member: Handed(best.result, notes) for member in members}
+        found |= {member: Entry(best.result, notes) for member in members}
     return found
 
 
-__all__ = ["Handed", "groups", "handed", "once"]
+__all__ = ["Entry", "entries", "groups", "once"]

@@ -15,8 +15,8 @@ from pathlib import Path
 from nogpu.disk import replace_file
 from nogpu.errors import DataError
 from tilelabs.grading.answers import tidied
-from tilelabs.grading.feedback import Given, Told, closing, text
-from tilelabs.grading.grouping import Handed, groups, handed
+from tilelabs.grading.feedback import Feedback, Override, closing, text
+from tilelabs.grading.grouping import Entry, entries, groups
 from tilelabs.grading.judging import Result, results
 from tilelabs.grading.tables import (
     LOOK,
@@ -50,7 +50,7 @@ class Row:
     timed: Timed | None = None
     version: int = 0
     attempt: int = 0
-    given: Mapping[str, Given] = field(default_factory=dict)
+    given: Mapping[str, Override] = field(default_factory=dict)
     answers: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
 
@@ -102,10 +102,10 @@ def report(lab: Lab, course: Course, out: Path) -> tuple[Row, ...]:
 
 def _shared(
     lab: Lab,
-    given: Mapping[str, Mapping[str, Given]],
-    came: Mapping[str, Handed],
+    given: Mapping[str, Mapping[str, Override]],
+    came: Mapping[str, Entry],
     of: Mapping[str, Sequence[str]],
-) -> dict[str, dict[str, Given]]:
+) -> dict[str, dict[str, Override]]:
     """What persons gave, and for parts marked by hand what they gave another member of the group.
 
     Of several members with points of their own it is what the one has whose submission counts;
@@ -126,7 +126,7 @@ def _shared(
 
 
 def _answers(
-    lab: Lab, every: Sequence[Result], came: Mapping[str, Handed], of: Mapping[str, Sequence[str]]
+    lab: Lab, every: Sequence[Result], came: Mapping[str, Entry], of: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, str]]:
     """Answers by student and part that a person marks: the student's own, or else that of the
     member of the group whose submission counts, or else any member's.
@@ -136,25 +136,27 @@ def _answers(
     found: dict[str, dict[str, str]] = {}
     for student, handed_in in came.items():
         for part in (p.id for p in lab.parts if p.by_hand):
-            whose = (student, handed_in.result.student, *members.get(student, ()))
-            told = next((own[who, part] for who in whose if (who, part) in own), "")
+            candidates = (student, handed_in.result.student, *members.get(student, ()))
+            told = next((own[who, part] for who in candidates if (who, part) in own), "")
             found.setdefault(student, {})[part] = told
     return found
 
 
-def _name(came: Handed | None, student: str) -> str:
+def _name(came: Entry | None, student: str) -> str:
     """What the platform calls a student; "" for a member of a group who handed nothing in."""
     return came.result.name if came and came.result.student == student else ""
 
 
-def overrides(course: Course, lab: Lab, students: Mapping[str, str]) -> dict[str, dict[str, Given]]:
+def overrides(
+    course: Course, lab: Lab, students: Mapping[str, str]
+) -> dict[str, dict[str, Override]]:
     """What persons gave, by student and part. students: names by id.
 
     Raises DataError naming the row that does not fit.
     """
     path = course.folder / "overrides.csv"
     parts = {part.id: part for part in lab.parts}
-    found: dict[str, dict[str, Given]] = {}
+    found: dict[str, dict[str, Override]] = {}
     for where, row in table(path, ("student", "lab", "part", "points", "reason")):
         if row["lab"] != lab.number:
             continue
@@ -171,13 +173,13 @@ def overrides(course: Course, lab: Lab, students: Mapping[str, str]) -> dict[str
             points = -1.0
         if not 0 <= points <= part.points:
             raise DataError(f"{where}: {row['points']!r} points; {part.id} has 0 to {part.points}")
-        found.setdefault(row["student"], {})[part.id] = Given(points, row["reason"])
+        found.setdefault(row["student"], {})[part.id] = Override(points, row["reason"])
     return found
 
 
-def counting(lab: Lab, course: Course, out: Path) -> dict[str, Handed]:
+def counting(lab: Lab, course: Course, out: Path) -> dict[str, Entry]:
     """What counts for each student, members of groups among them."""
-    return handed(results(out, lab), groups(course, lab), lambda r: checked(lab, r).points)
+    return entries(results(out, lab), groups(course, lab), lambda r: checked(lab, r).points)
 
 
 def checked(lab: Lab, result: Result) -> Checked:
@@ -195,17 +197,17 @@ def _for_the_teacher(result: Result) -> tuple[str, ...]:
     """What a person should look at, and no mark depends on."""
     if not result.marked.asks:
         return ()
-    asked = ", ".join(result.marked.asks)
-    return (f"{LOOK}it asks where it runs, by {asked}; no point depends on it",)
+    questions = ", ".join(result.marked.asks)
+    return (f"{LOOK}it asks where it runs, by {questions}; no point depends on it",)
 
 
 def _row(
     lab: Lab,
     course: Course,
-    came: Handed | None,
+    came: Entry | None,
     student: str,
     name: str,
-    given: Mapping[str, Given],
+    given: Mapping[str, Override],
     timed: Mapping[str, Timed],
 ) -> Row:
     found, fast = None, None
@@ -221,13 +223,13 @@ def _row(
     if came:
         notes = (*came.result.notes, *came.notes, *_for_the_teacher(came.result))
     refused = came.result.marked.refused if came else ""
-    said = (f"it did not run: {refused}", *notes) if refused else notes
-    row = Row(student, name, points, False, said, "", fast, given=given)
+    remarks = (f"it did not run: {refused}", *notes) if refused else notes
+    row = Row(student, name, points, False, remarks, "", fast, given=given)
     if came:
         r = came.result
         own = name or (r.name if r.student == student else "")
         row = replace(row, name=own, late=r.late, version=r.version, attempt=r.attempt, file=r.file)
-    told = Told(
+    told = Feedback(
         lab, student, row.name, found, points, given, notes if came else (),
         closing(lab, points), row.attempt,
     )  # fmt: skip
@@ -290,4 +292,4 @@ def _times(timed: Timed | None) -> list[str]:
     return [f"{timed.ms[YOURS].median:.4g}", *faster, timed.gpu]
 
 
-__all__ = ["Given", "Row", "checked", "counting", "overrides", "report"]
+__all__ = ["Override", "Row", "checked", "counting", "overrides", "report"]

@@ -32,7 +32,7 @@ MOST_FINDINGS = 20
 Array = np.ndarray[Any, Any]
 
 
-def ran(job: dict[str, Any]) -> dict[str, Any]:
+def run_cases(job: dict[str, Any]) -> dict[str, Any]:
     """Runs of job["cases"] under both schedules, up to one that does not end.
 
     job: source, ptx, compiler, arch, entry, types (of the parameters, as C), block, grid, shared

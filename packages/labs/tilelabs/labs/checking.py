@@ -72,22 +72,22 @@ class Checked:
         return f"Lab {self.lab.number}, {self.lab.title} ({self.variant.name})"
 
     @property
-    def told(self) -> tuple[tuple[bool | None, str], ...]:
+    def lines(self) -> tuple[tuple[bool | None, str], ...]:
         """What is said in order, and whether it is good: None where it is neither."""
         m = self.marked
         if m.refused:
-            said: list[tuple[bool | None, str]] = [(False, f"it did not run: {m.refused}")]
+            rows: list[tuple[bool | None, str]] = [(False, f"it did not run: {m.refused}")]
         else:
             local = f", {m.stack} bytes of local memory" if m.stack else ""
             used = f": {m.registers} registers a thread{local}" if m.registers else ""
-            said = [(None, f"compiled by {m.compiler}{used}")]
+            rows = [(None, f"compiled by {m.compiler}{used}")]
         for part in self.parts:
             mark_ = "by hand" if part.rubric.by_hand else f"{part.points}/{part.rubric.points}"
             good = None if part.rubric.by_hand or part.unknown else part.full
-            said.append((good, f"{mark_:>7}  {part.rubric.id}: {part.words}"))
+            rows.append((good, f"{mark_:>7}  {part.rubric.id}: {part.words}"))
         if self.timed is not None:
-            said.append((None, f"   time  {words(self.timed)}; not in the points"))
-        return tuple(said)
+            rows.append((None, f"   time  {words(self.timed)}; not in the points"))
+        return tuple(rows)
 
     @property
     def foot(self) -> str:
@@ -97,15 +97,15 @@ class Checked:
 
     def __str__(self) -> str:
         sign = {True: "[x]", False: "[ ]", None: "   "}
-        return "\n".join([self.head, *(f"{sign[g]} {text}" for g, text in self.told), self.foot])
+        return "\n".join([self.head, *(f"{sign[g]} {text}" for g, text in self.lines), self.foot])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from helpers.notebook.remarks import Remark, as_html
 
-        said = [Remark(text.strip(), good) for good, text in self.told]
-        return as_html(said, self.ok, "How your kernel comes out", self.head, self.foot)
+        rows = [Remark(text.strip(), good) for good, text in self.lines]
+        return as_html(rows, self.ok, "How your kernel comes out", self.head, self.foot)
 
 
 def check(
@@ -121,14 +121,14 @@ def check(
     """
     of = lab(number)
     chosen = variant_of(of, variant)
-    asked = of.asked(chosen)
-    facts = mark(source, asked, cases(asked, PRACTICE, of.number, of.version), lock=False)
+    spec = of.specification(chosen)
+    facts = mark(source, spec, cases(spec, PRACTICE, of.number, of.version), lock=False)
     found = judged(of, chosen, facts)
     everything = facts.clean and len(facts.right) == len({r.case for r in facts.runs})
     if not everything or not (device.current() is not None if gpu is None else gpu):
         return found
     size = (of.size, of.size, of.size)
-    timed = time_on_gpu(source, asked, of.reference, size, lock=False, effort=protocol.LIVE)
+    timed = time_on_gpu(source, spec, of.reference, size, lock=False, effort=protocol.LIVE)
     return replace(found, timed=timed)
 
 
@@ -245,17 +245,17 @@ def _wrong(m: Marked) -> str:
         return f"At {where} the kernel does not come to an end: {run.ended}"
     if run.changed:
         return f"At {where} it writes to {' and '.join(run.changed)}, which are inputs"
-    told = f"At {where} {run.wrong} of {run.of} elements are wrong"
+    lines = f"At {where} {run.wrong} of {run.of} elements are wrong"
     if run.first:
         f = run.first
-        told += f", the first in row {f['row']}, column {f['column']} of C: {number(f['expected'], 7)} expected, {_got(f['got'])}"
+        lines += f", the first in row {f['row']}, column {f['column']} of C: {number(f['expected'], 7)} expected, {_got(f['got'])}"
     if _other_order(m, run):
-        return f"{told}. In another order of the warps it is right: look at what a warp reads before it was written, or writes before all have read"
+        return f"{lines}. In another order of the warps it is right: look at what a warp reads before it was written, or writes before all have read"
     firsts = [r.first for r in m.runs if not r.right and r.first]
     near = sum(_close(f["expected"], float(f["got"])) for f in firsts)
     if m.clean and firsts and near >= 0.75 * len(firsts):
-        return f"{told}. That is close: look at how precisely each product and each sum is kept"
-    return f"{told}. Look at who computes this element, over which k it sums, and what it loads at the edge"
+        return f"{lines}. That is close: look at how precisely each product and each sum is kept"
+    return f"{lines}. Look at who computes this element, over which k it sums, and what it loads at the edge"
 
 
 def _close(expected: float, got: float) -> bool:

@@ -98,17 +98,17 @@ def read(folder: Path) -> Course:
             f"{folder} has no {FILE}: make one by python -m helpers course new {folder}"
         )
     try:
-        held = tomllib.loads(path.read_text(encoding="utf-8"))
-        secret = bytes.fromhex(held["secret"])
-        variants = {str(n): str(v) for n, v in held.get("variants", {}).items()}
-        if {"due", "late"} & held.keys():
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        secret = bytes.fromhex(data["secret"])
+        variants = {str(n): str(v) for n, v in data.get("variants", {}).items()}
+        if {"due", "late"} & data.keys():
             raise ValueError(
                 "the platform takes points off for late days, not this: leave them out"
             )
-        tag, missing = (str(held.get(n, other)) for n, other in (("tag", ""), ("missing", "empty")))
+        tag, missing = (str(data.get(n, other)) for n, other in (("tag", ""), ("missing", "empty")))
         if missing not in MISSING:
             raise ValueError(f"missing is {missing!r}, and may be {' or '.join(MISSING)}")
-        made = Course(str(held["name"]), secret, folder, variants, tag, missing)
+        made = Course(str(data["name"]), secret, folder, variants, tag, missing)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is damaged: {error}") from None
     if len(secret) < 16:

@@ -76,14 +76,14 @@ def _listed(words: Sequence[str]) -> str:
 
 def _launch(lab: Lab, variant: Variant) -> str:
     """How the kernel is launched, and which constants of the student's decide it."""
-    asked = lab.asked(variant)
-    sizes = ", ".join(f"`{name}` ({low} to {most})" for name, low, most in asked.constants)
+    spec = lab.specification(variant)
+    sizes = ", ".join(f"`{name}` ({low} to {most})" for name, low, most in spec.constants)
     yours = (
-        f" You choose {sizes}: your source sets each to a plain number, as in `const int {asked.constants[0][0]} = {asked.constants[0][1]};`."
+        f" You choose {sizes}: your source sets each to a plain number, as in `const int {spec.constants[0][0]} = {spec.constants[0][1]};`."
         if sizes
         else ""
     )
-    return f"A block has `{' x '.join(asked.block).replace('//', '/')}` threads; the grid is `({', '.join(asked.grid)})`.{yours}"
+    return f"A block has `{' x '.join(spec.block).replace('//', '/')}` threads; the grid is `({', '.join(spec.grid)})`.{yours}"
 
 
 def _for(part: Rubric) -> str:

@@ -49,8 +49,8 @@ def begin(number: str | int, *, version: int = 0, variant: str = "", tag: str = 
     chosen = checking.variant_of(of, variant)
     declaring.write(Path(), Declaration(of.number, version or of.version, chosen.name, tag))
     print(f"Lab {of.number}, {of.title}: {chosen.name}. Run the cell of your kernel to check it.")
-    if told := _another(of, version or of.version):
-        print(told)
+    if lines := _another(of, version or of.version):
+        print(lines)
     _register(of)
 
 
@@ -177,14 +177,14 @@ def answer(number: str | int, part: str, text: str) -> Answer:
     marks, ConfigError for a folder that cannot be written.
     """
     of = lab(number)
-    asked = {p.id: p for p in of.parts if p.by_hand}
-    if part not in asked:
+    by_hand = {p.id: p for p in of.parts if p.by_hand}
+    if part not in by_hand:
         raise UnknownNameError(
-            f"lab {of.number} asks for no answer {part!r}. {near_matches(part, asked)}"
+            f"lab {of.number} asks for no answer {part!r}. {near_matches(part, by_hand)}"
         )
-    if given := text.strip().removeprefix(UNANSWERED).strip():
-        _keep(_answer_file(of, asked[part], Path()), given + "\n")
-    return Answer(part, given or _answered(of, asked[part], Path()))
+    if written := text.strip().removeprefix(UNANSWERED).strip():
+        _keep(_answer_file(of, by_hand[part], Path()), written + "\n")
+    return Answer(part, written or _answered(of, by_hand[part], Path()))
 
 
 def _answer_file(of: Lab, part: Rubric, folder: Path) -> Path:
@@ -209,12 +209,12 @@ class HandedIn:
     """
 
     path: Path
-    told: tuple[tuple[bool | None, str], ...]
+    lines: tuple[tuple[bool | None, str], ...]
 
     @property
     def ok(self) -> bool:
         """Every point that needs no person, and every answer."""
-        return not any(good is False for good, _ in self.told)
+        return not any(good is False for good, _ in self.lines)
 
     @property
     def foot(self) -> str:
@@ -223,15 +223,15 @@ class HandedIn:
 
     def __str__(self) -> str:
         sign = {True: "[x]", False: "[ ]", None: "   "}
-        return "\n".join([*(f"{sign[good]} {words}" for good, words in self.told), self.foot])
+        return "\n".join([*(f"{sign[good]} {words}" for good, words in self.lines), self.foot])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from helpers.notebook.remarks import Remark, as_html
 
-        said = [Remark(words, good) for good, words in self.told]
-        return as_html(said, self.ok, "What you hand in", "", self.foot)
+        remarks = [Remark(words, good) for good, words in self.lines]
+        return as_html(remarks, self.ok, "What you hand in", "", self.foot)
 
 
 def submit(number: str | int, *, variant: str = "", folder: Path | None = None) -> HandedIn:
@@ -275,14 +275,14 @@ def submit(number: str | int, *, variant: str = "", folder: Path | None = None) 
     notebook = {"cells": cells, "metadata": made.metadata(), "nbformat": 4, "nbformat_minor": 5}
     path = here / f"{of.entry}_submission.ipynb"
     _keep(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
-    told = [
+    lines = [
         (None, f"{made.variant}, version {made.version}"),
         _checked(of, raw, made.variant),
         *((bool(answers[p.id]), f"{p.id}: {_words(answers[p.id])}") for p in by_hand),
         *([(False, odd)] if (odd := _another(of, made.version)) else []),
         *([(None, _offered(path))] if on_colab() else []),
     ]
-    return HandedIn(path, tuple(told))
+    return HandedIn(path, tuple(lines))
 
 
 def _checked(of: Lab, raw: bytes, variant: str) -> tuple[bool | None, str]:
