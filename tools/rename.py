@@ -1,7 +1,7 @@
 """Rename a rung: python -m tools.rename OLD NEW [--plan].
 
-Its name, its kernel's entry and file, its core, and its name in pages, tests, labs and data. Records
-and compiled programs move to the keys of the renamed source; no number changes. All of it is tried
+Its name, its kernel's entry and file, its core, and its name in pages, tests, labs and data.
+Records and compiled programs move to the keys of the renamed source; no number changes. All of it is tried
 in a copy first, and nothing is written unless the catalog there is the old one but for the names.
 A name that is also a word of the pages' prose changes only where it stands alone in quotes or code.
 What a person must look at is listed. Generated files stay: `make notebooks figures` is next.
@@ -30,10 +30,9 @@ KINDS = (".py", ".md", ".cu", ".cuh", ".cpp", ".toml", ".json", ".csv", ".yml", 
 LEFT_OUT = ("_build", "mine", "node_modules", "__pycache__", "*.egg-info", "*.ipynb", ".*")
 GENERATED = ("book/runs.json",)
 COMPILED = "data/compiled/"
-CPP = re.compile(
-    "auto|bool|case|char|class|const|default|delete|do|double|enum|extern|float|goto|inline|int|long|new|"
-    "private|public|short|signed|sizeof|static|struct|switch|template|this|typedef|union|unsigned|void"
-)
+CPP = """auto bool case char class const default delete do double else enum extern float for goto if
+inline int long new private public return short signed sizeof static struct switch template this
+typedef union unsigned void volatile while""".split()  # noqa: SIM905
 CODE = re.compile(r"(?ms)^(```|:::).*?^\1|\A---\n.*?^---$|`[^`\n]*`|\$[^$\n]*\$")
 """What is no prose in a page."""
 Files = dict[str, bytes]
@@ -76,7 +75,7 @@ def describe(stale: Mapping[str, Iterable[str]] | None = None) -> dict[str, Any]
 
 
 def described(root: Path, argument: str = "") -> dict[str, Any]:
-    """`describe` of another tree, in a process of its own. Raises ConfigError if it does not load."""
+    """`describe` of another tree, by another process. Raises ConfigError if it does not load."""
     call = f"import json; from tools.rename import *; print(json.dumps(describe({argument})))"
     paths = os.pathsep.join(str(root / p) for p in (".", "packages/nogpu", "packages/labs"))
     done = subprocess.run(
@@ -122,10 +121,10 @@ def exchange(pattern: re.Pattern[str], text: str, old: str, new: str) -> str:
 
 
 def check(files: Files, old: str, new: str, kernels: Mapping[str, Any]) -> None:
-    """Raises UnknownKernelError for a name that no rung has, ConfigError for one that is not free."""
+    """Raises UnknownKernelError for a name of no rung, ConfigError for one that is not free."""
     if old not in kernels or old.endswith("_core"):
         raise UnknownKernelError(f"no rung is called {old!r}. {near_matches(old, kernels)}")
-    if not re.fullmatch("[a-z][a-z0-9_]*", new) or keyword.iskeyword(new) or CPP.fullmatch(new):
+    if not re.fullmatch("[a-z][a-z0-9_]*", new) or keyword.iskeyword(new) or new in CPP:
         raise ConfigError(f"{new!r} names no kernel: small letters, digits and _, and no keyword")
     taken = re.compile(rf"(?<!\w)(?:{new}(?:_core)?(?!\w)|\d\d_{new}\.cu\b)".encode())
     for path, raw in files.items():

@@ -1,6 +1,6 @@
 """A job in a process of its own: what it wastes, it wastes of that process.
 
-    done = run("helpers.page.judging.hidden:compiled", {"source": text}, Limits(seconds=20),
+    done = run("tilelabs.judging.compiling:compiled", {"source": text}, Limits(seconds=20),
     readable=folders) done.value if not done.fault else done.fault
 
 The child starts from nothing: its own session, an empty folder as its working directory, a few
@@ -66,8 +66,8 @@ class Done:
 
 
 _BOOT = (
-    "import json, sys; head = json.loads(sys.stdin.buffer.readline()); sys.path[:] = head['path']; "
-    "from tilelabs.apart import serve; serve(head)"
+    "import json, sys; head = json.loads(sys.stdin.buffer.readline()); sys.path[:] = "
+    "head['path']; from tilelabs.apart import serve; serve(head)"
 )
 
 
@@ -81,19 +81,26 @@ def run(
 ) -> Done:
     """Call a function ("module:function") with a job in a process of its own, and wait for it.
 
-    job and what the function returns are what JSON can say. readable: files and folders that it may
-    read, all else is locked; None: no lock. environment: words more than the five. Its module's
-    `ready()`, where it has one, is called before the lock. An exception here, such as
-    KeyboardInterrupt, ends the child. Raises ConfigError for a call that is not "module:function",
-    and where a lock is asked for and this machine has none.
+    Its module's `ready()`, where it has one, is called before the lock. An exception here, such as
+    KeyboardInterrupt, ends the child.
+
+    Parameters
+    ----------
+    job : what JSON can say, and so is what the function returns.
+    readable : files and folders that it may read, all else is locked; None: no lock.
+    environment : variables beside those of `_environment`.
+
+    Raises
+    ------
+    ConfigError : no "module:function", or a lock where this machine has none.
     """
     limits = limits or Limits()
     if call.count(":") != 1:
         raise ConfigError(f"{call!r} names no function to call apart: write module:function")
     if readable is not None and not landlock():
         raise ConfigError(
-            "this machine cannot lock a process into folders (Landlock, Linux 5.13 or newer): run without the "
-            "lock, on a machine where nothing else is worth reading"
+            "this machine cannot lock a process into folders (Landlock, Linux 5.13 or newer): "
+            "run without the lock, on a machine where nothing else is worth reading"
         )
     head = {
         "path": [os.path.abspath(p) if p else os.getcwd() for p in sys.path],

@@ -66,10 +66,13 @@ def collect(
     student: tuple[str, str] = ("", ""),
 ) -> tuple[Submission, ...]:
     """The submissions below a folder, or in a zip, sorted by student; of several files the last one
-    counts.
+    counts. Raises ConfigError where there are none.
 
-    entry: what the kernel is called, "lab2". fixes: a teacher's repairs, by student. student: id
-    and name, where all files are one student's. Raises ConfigError where there are none.
+    Parameters
+    ----------
+    entry : what the kernel is called, "lab2".
+    fixes : a teacher's repairs, by student.
+    student : id and name, where all files are one student's.
     """
     found: dict[str, list[Submission]] = {}
     for file, raw in _files(path):
@@ -79,8 +82,8 @@ def collect(
         found.setdefault(made.student, []).append(made)
     if not found:
         raise ConfigError(
-            f"{path} holds no submissions: a folder or a zip with {' or '.join(KINDS)} files, as the platform "
-            "hands it out"
+            f"{path} holds no submissions: a folder or a zip with {' or '.join(KINDS)} files, as "
+            "the platform hands it out"
         )
     return tuple(_last(files) for _, files in sorted(found.items()))
 
@@ -181,7 +184,8 @@ def read_notebook(
         texts = ["".join(c["source"]) for c in cells]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise SourceError(
-            "it is no notebook that can be read: save it anew in Jupyter or Colab, and hand in that file"
+            "it is no notebook that can be read: save it anew in Jupyter or Colab, and hand in "
+            "that file"
         ) from None
     texts, notes = fixed(texts, todo)
     first = re.compile(rf"\s*%%(?:(cuda)[ \t]+{entry}\b|writefile\s+{entry}\.cu\b)[^\n]*\n?")

@@ -28,9 +28,20 @@ def run_labs(args: argparse.Namespace) -> int:
     """Show the labs: what each builds on, how long it takes, and what its parts are worth."""
     found = all_labs()
     if args.json:
-        print_json([{"number": one.number, "title": one.title, "hours": one.hours, "points": one.points,
-                     "builds_on": one.builds_on, "variants": [v.name for v in one.variants],
-                     "parts": [vars(p) for p in one.parts]} for one in found])  # fmt: skip
+        print_json(
+            [
+                {
+                    "number": one.number,
+                    "title": one.title,
+                    "hours": one.hours,
+                    "points": one.points,
+                    "builds_on": one.builds_on,
+                    "variants": [v.name for v in one.variants],
+                    "parts": [vars(p) for p in one.parts],
+                }
+                for one in found
+            ]
+        )
         return 0
     for one in found:
         print(f"Lab {one.number}: {one.title}")
@@ -57,8 +68,16 @@ def run_check(args: argparse.Namespace) -> int:
             p.rubric.id: {"points": p.points, "of": p.rubric.points, "words": p.words}
             for p in found.parts
         }
-        print_json({"lab": found.lab.number, "variant": found.variant.name, "points": found.points,
-                    "of": found.most, "refused": found.marked.refused, "parts": parts})  # fmt: skip
+        print_json(
+            {
+                "lab": found.lab.number,
+                "variant": found.variant.name,
+                "points": found.points,
+                "of": found.most,
+                "refused": found.marked.refused,
+                "parts": parts,
+            }
+        )
     else:
         print(found)
     return 0 if found.ok else 1
@@ -75,7 +94,7 @@ VARIANT = "by name (default: that of lab2.json beside the kernel, which the lab'
 
 
 def run_submit(args: argparse.Namespace) -> int:
-    """Write the one file to hand in, from lab2.cu and lab2_written.md; 0 if nothing lacks, else 1."""
+    """Write the one file to hand in, from lab2.cu and lab2_written.md; 0 if nothing lacks."""
     made = submit(args.lab, variant=args.variant, folder=args.folder)
     print(made)
     return 0 if made.ok else 1
@@ -159,15 +178,17 @@ def run_grade(args: argparse.Namespace) -> int:
         )
     if args.forget_course and not args.gradescope:
         raise ConfigError(
-            "--forget-course deletes the course's secret: it is for --gradescope, in a container of its own"
+            "--forget-course deletes the course's secret: it is for --gradescope, in a container "
+            "of its own"
         )
     one, course = lab(args.lab), courses.read(args.course)
     if not (
         args.dask or apart.landlock() or args.without_landlock
     ):  # Dask's workers see to themselves
         raise ConfigError(
-            "this machine cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): grade in a Linux "
-            "container, or add --without-landlock where there is nothing worth reading"
+            "this machine cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): "
+            "grade in a Linux container, or add --without-landlock where there is nothing worth "
+            "reading"
         )
     lock = not args.without_landlock
 
@@ -197,8 +218,18 @@ def run_grade(args: argparse.Namespace) -> int:
     handed_in = ready.submissions
     retire(args.out, one, ready.same)
     with dask(args.dask) if args.dask else nullcontext() as executor:
-        found = grade(one, handed_in, course, args.out, attempt=args.attempt, again=args.again, workers=args.workers,
-                      executor=executor, lock=lock, tell=tell)  # fmt: skip
+        found = grade(
+            one,
+            handed_in,
+            course,
+            args.out,
+            attempt=args.attempt,
+            again=args.again,
+            workers=args.workers,
+            executor=executor,
+            lock=lock,
+            tell=tell,
+        )
     for words in (*ready.unused, *(f"{r.student}: {n}" for r in found for n in r.notes)):
         tell(f"  {words}")
     if args.gpu:
@@ -213,7 +244,8 @@ def _rehearse(one: Lab) -> int:
         sign, found = "[ ]" if tried.odd else "[x]", tried.checked
         remark = f": {tried.odd}" if tried.odd else ""
         print(
-            f"{sign} {found.points:3} of {found.most}  {tried.source.kind} {tried.source.name}{remark}",
+            f"{sign} {found.points:3} of {found.most}  {tried.source.kind} "
+            f"{tried.source.name}{remark}",
             flush=True,
         )
         odd += bool(tried.odd)
@@ -272,7 +304,8 @@ def configure_grade(command: argparse.ArgumentParser) -> None:
     add(
         "--forget-course",
         action="store_true",
-        help="delete course.toml once it is read: in a container that is made anew for each submission",
+        help="delete course.toml once it is read: in a container that is made anew for each "
+        "submission",
     )
 
 
@@ -288,8 +321,8 @@ def run_report(args: argparse.Namespace) -> int:
     print(f"{args.out / f'lab-{one.number}-marks.csv'}: {counted(len(rows), 'student')}")
     answers = [text for row in rows for text in row.answers.values() if text]
     print(
-        f"{args.out / f'lab-{one.number}-written.csv'}: {counted(len(answers), 'written answer')}; their points go "
-        "into overrides.csv"
+        f"{args.out / f'lab-{one.number}-written.csv'}: "
+        f"{counted(len(answers), 'written answer')}; their points go into overrides.csv"
     )
     print(f"{args.out / f'lab-{one.number}-feedback'}: a text for each")
     print(f"{feedback_zip(one, rows, files, args.out)}: the same in the download's folders")
@@ -318,7 +351,7 @@ def configure_report(command: argparse.ArgumentParser) -> None:
 
 
 def run_similar(args: argparse.Namespace) -> int:
-    """Write folders in which JPlag and Dolos compare the kernels of a class; no part of any mark."""
+    """Write folders in which JPlag and Dolos compare the kernels of a class."""
     one = lab(args.lab)
     before = collect(args.before, one.entry) if args.before else ()
     folder, without = export(one, collect(args.submissions, one.entry), before, args.out)

@@ -52,9 +52,16 @@ def fill(lab: Lab, rows: Sequence[Row], export: Path, out: Path, *, column: str 
     """Write out/lab-N-gradebook.csv: the export with each student's points in one column, all
     else as it was.
 
-    column: its name, or how it begins; default the platform's, or the only one that names the lab
-    ("Lab 2"). A cell is left alone where a part is still to be marked by hand. Raises DataError for
-    a table of no known platform, or where the column is not there or not the only one.
+    A cell is left alone where a part is still to be marked by hand.
+
+    Parameters
+    ----------
+    export : the platform's own table.
+    column : its name, or how it begins; default the platform's, or the only one that names the lab.
+
+    Raises
+    ------
+    DataError : a table of no known platform, or a column that is not there or not the only one.
     """
     raw = _read(export)
     table = list(csv.reader(io.StringIO(raw.removeprefix("\ufeff"))))

@@ -50,7 +50,8 @@ def read_submitter(metadata: Path) -> Submitter:
         return Submitter(str(int(first["id"])), tidy(str(first.get("name", ""))), before + 1)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{metadata} does not say whose the submission is ({type(error).__name__}): name the student by --student"
+            f"{metadata} does not say whose the submission is ({type(error).__name__}): name the "
+            "student by --student"
         ) from None
 
 
@@ -81,8 +82,15 @@ def judge_one(
         )
     else:
         [one] = grade(
-            lab, outcome.submissions, course, out, attempt=submitter.attempt, workers=1, lock=lock, tell=tell
-        )  # fmt: skip
+            lab,
+            outcome.submissions,
+            course,
+            out,
+            attempt=submitter.attempt,
+            workers=1,
+            lock=lock,
+            tell=tell,
+        )
         answer = results_json(lab, one)
     replace_file(to, json.dumps(answer, indent=1) + "\n")
 
@@ -96,36 +104,54 @@ def results_json(lab: Lab, result: Result) -> dict[str, Any]:
     outcome = checked(lab, result)
     refused = tidy(result.marked.refused)
     compiles = {
-        "name": "It can be judged", "score": 0, "max_score": 0,
-        "status": "failed" if refused else "passed", "output_format": "text", "visibility": "visible",
+        "name": "It can be judged",
+        "score": 0,
+        "max_score": 0,
+        "status": "failed" if refused else "passed",
+        "output_format": "text",
+        "visibility": "visible",
         "output": refused or "it compiles, and its head is what is asked",
-    }  # fmt: skip
+    }
     parts = [
         {
-            "name": f"{p.rubric.id}: {p.rubric.words}", "score": p.points, "max_score": p.rubric.points,
-            "status": "passed" if p.full else "failed", "output": tidy(p.words, 600),
-            "output_format": "text", "visibility": HIDDEN,
+            "name": f"{p.rubric.id}: {p.rubric.words}",
+            "score": p.points,
+            "max_score": p.rubric.points,
+            "status": "passed" if p.full else "failed",
+            "output": tidy(p.words, 600),
+            "output_format": "text",
+            "visibility": HIDDEN,
         }
         for p in outcome.parts
         if not p.rubric.by_hand
-    ]  # fmt: skip
+    ]
     by_hand = [f"{p.id} ({p.points} points) is marked by hand" for p in lab.parts if p.by_hand]
     notes = [tidy(note) for note in result.notes if not note.startswith(LOOK)]
     head = f"Lab {lab.number}, version {result.version}, {result.variant}, attempt {result.attempt}"
     return {
-        "output": "\n".join([head, *notes, *by_hand]), "output_format": "text",
-        "stdout_visibility": "hidden", "tests": [compiles, *parts],
+        "output": "\n".join([head, *notes, *by_hand]),
+        "output_format": "text",
+        "stdout_visibility": "hidden",
+        "tests": [compiles, *parts],
         "extra_data": {
-            "lab": lab.number, "version": result.version, "variant": result.variant,
-            "attempt": result.attempt, "key": result.key, "look": [n for n in result.notes if n not in notes],
+            "lab": lab.number,
+            "version": result.version,
+            "variant": result.variant,
+            "attempt": result.attempt,
+            "key": result.key,
+            "look": [n for n in result.notes if n not in notes],
         },
-    }  # fmt: skip
+    }
 
 
 def _without(words: str) -> dict[str, Any]:
     return {
-        "score": 0, "output": words, "output_format": "text", "stdout_visibility": "hidden", "tests": [],
-    }  # fmt: skip
+        "score": 0,
+        "output": words,
+        "output_format": "text",
+        "stdout_visibility": "hidden",
+        "tests": [],
+    }
 
 
 __all__ = ["METADATA", "Submitter", "judge_one", "read_submitter", "results_json"]

@@ -36,8 +36,8 @@ def groups(course: Course, lab: Lab) -> dict[str, tuple[str, ...]]:
             continue
         if member.setdefault(student, group) != group:
             raise DataError(
-                f"{where}: {student!r} is in the groups {member[student]!r} and {group!r}; one of them counts: "
-                "delete the other, or name the lab of each"
+                f"{where}: {student!r} is in the groups {member[student]!r} and {group!r}; one of "
+                "them counts: delete the other, or name the lab of each"
             )
         if student not in found.setdefault(group, []):
             found[group].append(student)

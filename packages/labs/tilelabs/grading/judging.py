@@ -76,13 +76,21 @@ def grade(
     """Judge what has not been judged yet, into out/lab-N/; all results, in the order of the
     submissions.
 
-    attempt: another one draws other cases; default the one that a student's earlier result has, or
-    1. again: judge what has been judged, too. A result that takes another's place leaves it in
-    out/lab-N/history/, and what became of the points is told, and why. workers: submissions at a
-    time (default: cores). executor: any of concurrent.futures in place of threads, also one whose
-    workers are elsewhere (what they get is `Task`); each submission has two processes of its own in
-    any case. lock: as in `judging.marking.mark`. Raises DataError where out cannot be written,
-    ConfigError where a worker must not judge.
+    A result that takes another's place leaves it in out/lab-N/history/, and `tell` is given what
+    became of the points, and why. Each submission has two processes of its own.
+
+    Parameters
+    ----------
+    attempt : another one draws other cases; default that of a student's earlier result, or 1.
+    again : judge what has been judged, too.
+    workers : submissions at a time; default the number of cores.
+    executor : of concurrent.futures, in place of threads, also with workers elsewhere (see `Task`).
+    lock : as in `judging.marking.mark`.
+
+    Raises
+    ------
+    DataError : out cannot be written.
+    ConfigError : a worker must not judge.
     """
     folder = out / f"lab-{lab.number}"
     try:
@@ -111,7 +119,8 @@ def grade(
             _write(folder / file_name(result.student), result)
             outcome[result.student] = result
             tell(
-                f"{n}/{len(todo)} {result.student}: {result.marked.refused or _short(result.marked)}"
+                f"{n}/{len(todo)} {result.student}: "
+                f"{result.marked.refused or _short(result.marked)}"
             )
             if old and new:
                 tell(f"  {compared(lab, old, result)}")
@@ -160,12 +169,14 @@ def facts(of: Task) -> dict[str, Any]:
     """
     if of.book != book():
         raise ConfigError(
-            f"the worker on {platform.node()} has another state of the book: install there what is installed here"
+            f"the worker on {platform.node()} has another state of the book: install there what "
+            "is installed here"
         )
     if of.lock and not apart.landlock():
         raise ConfigError(
-            f"the worker on {platform.node()} cannot lock the compiler into folders (Landlock, Linux 5.13 or newer): "
-            "leave it out, or add --without-landlock where there is nothing worth reading"
+            f"the worker on {platform.node()} cannot lock the compiler into folders (Landlock, "
+            "Linux 5.13 or newer): leave it out, or add --without-landlock where there is "
+            "nothing worth reading"
         )
     if of.raw is None:
         return asdict(Marked(marking.tidy(of.problem), "bytes"))

@@ -80,7 +80,8 @@ def differences(s: Submission, lab: Lab, course: Course) -> tuple[str, ...]:
         "tag": course.tag,
     }  # fmt: skip
     remarks = [
-        f"the notebook is of {what} {tidy(s.declared[what], 60)!r}, and the course's is {expected!r}"
+        f"the notebook is of {what} {tidy(s.declared[what], 60)!r}, and the course's is "
+        f"{expected!r}"
         for what, expected in wanted.items()
         if expected and s.declared.get(what, expected) != expected
     ]

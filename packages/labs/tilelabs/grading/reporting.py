@@ -187,8 +187,8 @@ def checked(lab: Lab, result: Result) -> Checked:
     variant = next((v for v in lab.variants if v.name == result.variant), None)
     if variant is None or result.version != lab.version:
         raise DataError(
-            f"{result.student} was judged by version {result.version} ({result.variant}), and lab {lab.number} is "
-            f"of version {lab.version}: run grade again"
+            f"{result.student} was judged by version {result.version} ({result.variant}), and lab "
+            f"{lab.number} is of version {lab.version}: run grade again"
         )
     return judged(lab, variant, result.marked)
 

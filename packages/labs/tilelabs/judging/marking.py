@@ -268,8 +268,8 @@ def mark(
     by_clang = toolchain.uses_clang()
     if lock and by_clang:
         raise ConfigError(
-            "clang compiles here, and it cannot be locked into folders: install NVRTC to mark what nobody "
-            "trusts, or mark without the lock"
+            "clang compiles here, and it cannot be locked into folders: install NVRTC to mark "
+            "what nobody trusts, or mark without the lock"
         )
     lock = bool(apart.landlock()) and not by_clang if lock is None else lock
     if by_clang:  # it writes files on its way, and has itself to load
@@ -359,7 +359,8 @@ def _constants(text: str, spec: Specification) -> tuple[dict[str, int], str]:
         if name not in found:
             return (
                 {},
-                f"no plain number for {name} is found: write it out, as const int {name} = {least}; the grid is made from it",
+                f"no plain number for {name} is found: write it out, as const int {name} = "
+                f"{least}; the grid is made from it",
             )
         if not least <= found[name] <= most:
             return {}, f"{name} is {found[name]}, and may be {least} to {most}"

@@ -71,8 +71,18 @@ def time_on_gpu(
     """Times of a source beside a rung of the book and cuBLAS, at one size, on operands drawn here.
 
     Time only what is right and clean in the emulator: a fault on a GPU costs at most this call, and
-    says less. lock: of the compiler, as in `marking.mark`; what runs on the GPU is no native code
-    of the host. Raises NoGPUError, and ToolchainError where nothing compiles; never for a source.
+    says less.
+
+    Parameters
+    ----------
+    rung : of the catalog, which runs in turn with the source.
+    size : M, N, K.
+    lock : of the compiler, as in `marking.mark`; no native code of a source runs on the host.
+
+    Raises
+    ------
+    NoGPUError : no GPU answers.
+    ToolchainError : nothing compiles here; never for a source.
     """
     gpu = device.current()
     if gpu is None:
@@ -159,7 +169,7 @@ def timed(job: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Bench:
-    """One launch a sample (a `protocol.Bench`), each on operands and an output that it cannot know."""
+    """One launch a sample (a `protocol.Bench`), on operands and an output that it cannot know."""
 
     def __init__(self, session: Any, job: dict[str, Any]) -> None:
         from helpers.ladder.kernel import geometry

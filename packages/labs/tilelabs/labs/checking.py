@@ -113,11 +113,18 @@ def check(
 ) -> Checked:
     """How a kernel comes out on the cases for practice, in seconds and without a GPU.
 
-    number: of the lab. source: text, or the bytes of a file. variant: by name; default the first.
-    gpu: whether a kernel that is right and clean is timed, too; default where a GPU answers. The
-    compiler, the emulator and the GPU's driver run in processes of their own, so what the kernel
-    does it does to them. Raises UnknownNameError for a lab or a variant that does not exist; never
-    for a source.
+    The compiler, the emulator and the GPU's driver run in processes of their own, so what the
+    kernel does it does to them.
+
+    Parameters
+    ----------
+    source : text, or the bytes of a file.
+    variant : by name; default the first.
+    gpu : whether a kernel that is right and clean is timed, too; default where a GPU answers.
+
+    Raises
+    ------
+    UnknownNameError : a lab or a variant that does not exist; never for a source.
     """
     of = lab(number)
     chosen = variant_of(of, variant)
@@ -166,7 +173,7 @@ def _part(rubric: Rubric, m: Marked, tile: tuple[int, int, int]) -> Part:
     right = m.right
     if not right:
         if rubric.id == "right":
-            return Part(rubric, 0, "it did not run" if m.refused else _wrong(m))
+            return Part(rubric, 0, "it did not run" if m.refused else _first_fault(m))
         seen = f"; {_findings(m)}" if rubric.id == "clean" and m.runs and not m.clean else ""
         return Part(rubric, 0, f"counts once a shape is right{seen}")
     if rubric.id == "right":
@@ -175,7 +182,7 @@ def _part(rubric: Rubric, m: Marked, tile: tuple[int, int, int]) -> Part:
             return Part(
                 rubric, rubric.points, f"{len(right)} of {len(tried)} shapes, both orders of warps"
             )
-        return Part(rubric, int(share), f"{len(right)} of {len(tried)} shapes. {_wrong(m)}")
+        return Part(rubric, int(share), f"{len(right)} of {len(tried)} shapes. {_first_fault(m)}")
     if rubric.id == "clean":
         return Part(rubric, rubric.points if m.clean else 0, _findings(m))
     if len(right) < len(tried):
@@ -215,20 +222,26 @@ def _look(m: Marked, what: str) -> str:
     large.
     """
     if what == "wavefronts" and not m.heaviest(what).get("meets", True):
-        return "Lanes hardly meet in a bank there: look at how many multiply-adds a value serves once it is read, and at how many values a read brings"
+        return (
+            "Lanes hardly meet in a bank there: look at how many multiply-adds a value serves once it "
+            "is read, and at how many values a read brings"
+        )
     return LOOK[what]
 
 
 LOOK = {
-    "sectors": "Look at the addresses of neighbouring lanes in each load and store, and at how often an element is loaded",
+    "sectors": "Look at the addresses of neighbouring lanes in each load and store, and at how "
+    "often an element is loaded",
     "wavefronts": "Look at the banks that the lanes of a warp meet in, at each access to a tile",
     "requests": "Look at how many bytes each load and each store of a warp moves",
     "instructions": "Look at what the innermost loop does besides multiplying",
     "scalar": "Look at which products are still made by threads, one at a time",
     "tensor": "Look at which products go to the Tensor Cores, and which do not",
     "registers": "Look at how many values a thread holds from one step to the next",
-    "stack": "Look at arrays whose indices the compiler cannot know, and at how many values a thread holds",
-    "spills": "Look at arrays whose indices the compiler cannot know, and at how many values a thread holds",
+    "stack": "Look at arrays whose indices the compiler cannot know, and at how many values a "
+    "thread holds",
+    "spills": "Look at arrays whose indices the compiler cannot know, and at how many values a "
+    "thread holds",
 }
 """Where to look when a total is beyond its limit."""
 
@@ -237,7 +250,7 @@ def _shape(c: Case) -> str:
     return f"M={c.M} N={c.N} K={c.K}"
 
 
-def _wrong(m: Marked) -> str:
+def _first_fault(m: Marked) -> str:
     """The first case that came out wrong, in words; what to look at, and not what to write."""
     run = next(r for r in m.runs if not r.right)
     where = _shape(run.case)
@@ -245,17 +258,20 @@ def _wrong(m: Marked) -> str:
         return f"At {where} the kernel does not come to an end: {run.ended}"
     if run.changed:
         return f"At {where} it writes to {' and '.join(run.changed)}, which are inputs"
-    lines = f"At {where} {run.wrong} of {run.of} elements are wrong"
+    fault = f"At {where} {run.wrong} of {run.of} elements are wrong"
     if run.first:
         f = run.first
-        lines += f", the first in row {f['row']}, column {f['column']} of C: {number(f['expected'], 7)} expected, {_got(f['got'])}"
-    if _other_order(m, run):
-        return f"{lines}. In another order of the warps it is right: look at what a warp reads before it was written, or writes before all have read"
+        fault += f", the first in row {f['row']}, column {f['column']} of C: "
+        fault += f"{number(f['expected'], 7)} expected, {_got(f['got'])}"
     firsts = [r.first for r in m.runs if not r.right and r.first]
     near = sum(_close(f["expected"], float(f["got"])) for f in firsts)
-    if m.clean and firsts and near >= 0.75 * len(firsts):
-        return f"{lines}. That is close: look at how precisely each product and each sum is kept"
-    return f"{lines}. Look at who computes this element, over which k it sums, and what it loads at the edge"
+    hint = "Look at who computes this element, over which k it sums, and what it loads at the edge"
+    if _other_order(m, run):
+        hint = "In another order of the warps it is right: look at what a warp reads before it was "
+        hint += "written, or writes before all have read"
+    elif m.clean and firsts and near >= 0.75 * len(firsts):
+        hint = "That is close: look at how precisely each product and each sum is kept"
+    return f"{fault}. {hint}"
 
 
 def _close(expected: float, got: float) -> bool:
@@ -288,15 +304,16 @@ def _findings(m: Marked) -> str:
     kind, line, words, case = next(iter(found))
     more = f"; {len(found) - 1} more" if len(found) > 1 else ""
     fact = words.split(". ")[0]  # what follows says what to write
-    return f"line {line}, {kind}: {fact}, at {_shape(case)}{more}. {LOOK_AT.get(kind, LOOK_AT['race'])}"
+    hint = LOOK_AT.get(kind, LOOK_AT["race"])
+    return f"line {line}, {kind}: {fact}, at {_shape(case)}{more}. {hint}"
 
 
 LOOK_AT = {
     "divergent-barrier": "Look at which threads reach this barrier, and which have left before it",
     "race": "Look at what orders, or bounds, these accesses",
     "out-of-bounds": "Look at what bounds this access at the edge of a matrix, or of a tile",
-    "misaligned": "Look at which sizes, of a matrix and of a tile's rows, make its address such a multiple, and "
-    "at what the kernel does where they do not",
+    "misaligned": "Look at which sizes, of a matrix and of a tile's rows, make its address such a "
+    "multiple, and at what the kernel does where they do not",
     "uninitialised": "Look at who writes this before it is read",
     "step-budget": "Look at what ends this loop",
     "deadlock": "Look at which threads reach this, and which never do",

@@ -76,7 +76,8 @@ def new(folder: Path, name: str = "") -> Course:
         "# Keep this file to yourself: who has the secret knows what submissions are tried on.\n"
         f"name = {json.dumps(name or folder.resolve().name)}\n"
         f'secret = "{secret}"\n'
-        '# tag = "v1"  # of the book that students fetch, so that it stays as it is during the course\n'
+        '# tag = "v1"  # of the book that students fetch, so that it stays as it is during the '
+        "course\n"
         '# missing = "zero"  # of who handed nothing in, in place of "empty"\n\n'
         "[variants]\n"
         '# 2 = "B transposed"  # in place of the variant that is drawn\n'

@@ -46,8 +46,8 @@ def write(folder: Path, what: Declaration) -> None:
         replace_file(folder / f"lab{what.lab}.json", json.dumps(data) + "\n")
     except OSError as error:
         raise ConfigError(
-            f"this folder cannot be written ({error.strerror}), and your kernel is kept in it: open the notebook "
-            "in another one"
+            f"this folder cannot be written ({error.strerror}), and your kernel is kept in it: "
+            "open the notebook in another one"
         ) from None
 
 
@@ -67,7 +67,8 @@ def read(folder: Path, number: str | int) -> Declaration | None:
         return None
     except (OSError, ValueError, TypeError) as error:
         raise DataError(
-            f"{path.name} is damaged ({error}): run the first cell of the lab's notebook again, or delete it"
+            f"{path.name} is damaged ({error}): run the first cell of the lab's notebook again, "
+            "or delete it"
         ) from None
 
 

@@ -113,10 +113,18 @@ class Lab:
     def specification(self, variant: Variant) -> Specification:
         """What a kernel is judged by."""
         return Specification(
-            self.entry, variant.transposed, variant.scaled, variant.block or self.block,
-            variant.grid or self.grid, self.shared, self.dtype, self.constants, self.tile, self.aligned,
+            self.entry,
+            variant.transposed,
+            variant.scaled,
+            variant.block or self.block,
+            variant.grid or self.grid,
+            self.shared,
+            self.dtype,
+            self.constants,
+            self.tile,
+            self.aligned,
             headers=frozenset(self.headers),
-        )  # fmt: skip
+        )
 
     def starter(self, variant: Variant) -> str:
         """The text that a student begins with, with the parameters that the variant has."""

@@ -41,9 +41,16 @@ def begin(number: str | int, *, version: int = 0, variant: str = "", tag: str = 
     """Say which lab is worked on in this folder, and bring `%%cuda labN` and `%%answer` to a
     notebook.
 
-    version: which the notebook was made for; default the book's. variant: by name; default the
-    first. tag: of the book, as the course has it. Raises UnknownNameError for a lab or variant that
-    does not exist, ConfigError for a folder that cannot be written.
+    Parameters
+    ----------
+    version : which the notebook was made for; default the book's.
+    variant : by name; default the first.
+    tag : of the book, as the course has it.
+
+    Raises
+    ------
+    UnknownNameError : a lab or a variant that does not exist.
+    ConfigError : a folder that cannot be written.
     """
     of = lab(number)
     chosen = checking.variant_of(of, variant)
@@ -61,8 +68,9 @@ def _another(of: Lab, version: int) -> str:
     if version == of.version:
         return ""
     return (
-        f"This notebook is for version {version} of lab {of.number}, and the book here has version {of.version}: "
-        "points may come out otherwise. Take the book's tag that your course names, or ask for a new notebook."
+        f"This notebook is for version {version} of lab {of.number}, and the book here has "
+        f"version {of.version}: points may come out otherwise. Take the book's tag that your "
+        "course names, or ask for a new notebook."
     )
 
 
@@ -97,12 +105,13 @@ def _keep(path: Path, text: str) -> None:
         replace_file(path, text, 0o600)
     except OSError as error:
         raise ConfigError(
-            f"{path.name} cannot be written here ({error.strerror}), and nothing was kept: free some space, or "
-            "work in another folder"
+            f"{path.name} cannot be written here ({error.strerror}), and nothing was kept: free "
+            "some space, or work in another folder"
         ) from None
     except UnicodeEncodeError:
         raise SourceError(
-            f"the text for {path.name} holds characters that are no text (lone surrogates): delete them"
+            f"the text for {path.name} holds characters that are no text (lone surrogates): "
+            "delete them"
         ) from None
 
 
@@ -120,11 +129,17 @@ def check(
     """How a kernel comes out on cases for practice, in seconds and without a GPU; with one, its
     time too.
 
-    number: of the lab. source: text or the bytes of a file; default what the cell `%%cuda labN`
-    wrote last, labN.cu of this folder. variant: by name; default the one that was begun in `folder`
-    (default: this one), or else the lab's first. gpu: as in `checking.check`. Raises
-    UnknownNameError for a lab or a variant that does not exist, ConfigError where there is no
-    kernel; never for a source.
+    Parameters
+    ----------
+    source : text or the bytes of a file; default what the cell `%%cuda labN` wrote last, labN.cu.
+    variant : by name; default the one that was begun in `folder`, or else the lab's first.
+    folder : with the lab's files; default this one.
+    gpu : as in `checking.check`.
+
+    Raises
+    ------
+    UnknownNameError : a lab or a variant that does not exist.
+    ConfigError : there is no kernel; never for a source.
     """
     of = lab(number)
     begun = declaring.read(folder or Path(), of.number)
@@ -139,8 +154,8 @@ def _kernel(of: Lab, folder: Path) -> bytes:
         return (folder / _source(of)).read_bytes()
     except OSError:
         raise ConfigError(
-            f"there is no kernel of lab {of.number} yet: run the cell that begins with %%cuda {of.entry}, or write "
-            f"{_source(of)} into this folder"
+            f"there is no kernel of lab {of.number} yet: run the cell that begins with %%cuda "
+            f"{of.entry}, or write {_source(of)} into this folder"
         ) from None
 
 
@@ -249,29 +264,41 @@ def submit(number: str | int, *, variant: str = "", folder: Path | None = None) 
     text = decode(raw, _source(of))
     if "__global__" not in without_comments(text):
         raise ConfigError(
-            f"{_source(of)} holds no kernel, and nothing was written: run the cell of your kernel, which begins "
-            f"with %%cuda {of.entry}, and then this one"
+            f"{_source(of)} holds no kernel, and nothing was written: run the cell of your "
+            f"kernel, which begins with %%cuda {of.entry}, and then this one"
         )
     begun = declaring.read(here, of.number)
     chosen = checking.variant_of(of, variant or (begun.variant if begun else ""))
     made = Declaration(
-        of.number, begun.version if begun else of.version, chosen.name, begun.tag if begun else "", commit()
-    )  # fmt: skip
+        of.number,
+        begun.version if begun else of.version,
+        chosen.name,
+        begun.tag if begun else "",
+        commit(),
+    )
     by_hand = [part for part in of.parts if part.by_hand]
     answers = {part.id: _answered(of, part, here) for part in by_hand}
     first = f"// %%cuda {of.entry}\n"
     cells = [
-        cell("markdown", f"# Lab {of.number}: {of.title}\n\n{made.variant}, version {made.version}", "lab"),
+        cell(
+            "markdown",
+            f"# Lab {of.number}: {of.title}\n\n{made.variant}, version {made.version}",
+            "lab",
+        ),
         code_cell(f"%%cuda {of.entry}\n{text.removeprefix(first)}", "kernel", []),
         *(
             one
             for part in by_hand
             for one in (
-                cell("markdown", f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}", part.id),
+                cell(
+                    "markdown",
+                    f"## {part.id.capitalize()}: {part.points} points\n\n{part.words}",
+                    part.id,
+                ),
                 cell("markdown", answers[part.id] or NO_ANSWER, f"{part.id}-answer"),
             )
         ),
-    ]  # fmt: skip
+    ]
     notebook = {"cells": cells, "metadata": made.metadata(), "nbformat": 4, "nbformat_minor": 5}
     path = here / f"{of.entry}_submission.ipynb"
     _keep(path, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
