@@ -108,9 +108,9 @@ def students(count: int, secret: Path) -> list[Student]:
 
 def download(of: Sequence[Student], path: Path) -> Path:
     """The zip that Canvas would hand out."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as held:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for student in of:
-            held.writestr(student.file, student.raw)
+            archive.writestr(student.file, student.raw)
     return path
 
 
@@ -187,8 +187,8 @@ def changed(of: Sequence[Student], course: Path, one: Path, other: Path) -> list
     """
     results, lines = (facts(one), facts(other)), (marks(course, one), marks(course, other))
 
-    def same(held: tuple[dict[str, Any], dict[str, Any]], name: str) -> bool:
-        return name in held[0] and held[0][name] == held[1].get(name)
+    def same(pair: tuple[dict[str, Any], dict[str, Any]], name: str) -> bool:
+        return name in pair[0] and pair[0][name] == pair[1].get(name)
 
     return [s.id for s in of if not (same(results, judging.file_name(s.id)) and same(lines, s.id))]
 

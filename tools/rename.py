@@ -220,10 +220,10 @@ def main() -> int:
     parser.add_argument("old", help="a rung of the catalog")
     parser.add_argument("new", help="a name that stands nowhere yet")
     parser.add_argument("--plan", action="store_true", help="say what would change, write nothing")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        files, places = rename(ROOT, given.old, given.new)
-        if not given.plan:
+        files, places = rename(ROOT, options.old, options.new)
+        if not options.plan:
             write(ROOT, files)
     except (TileError, OSError) as error:
         print(error, file=sys.stderr)

@@ -1,7 +1,7 @@
 """A job in a process of its own: what it wastes, it wastes of that process.
 
-    done = run("tilelabs.judging.compiling:compiled", {"source": text}, Limits(seconds=20),
-    readable=folders) done.value if not done.fault else done.fault
+    done = run("tilelabs.judging.compiling:compiled", {"source": text}, readable=folders)
+    done.value if not done.fault else done.fault
 
 The child starts from nothing: its own session, an empty folder as its working directory, a few
 words of environment, limits on memory, processor time and files. What it is told comes in by a pipe
