@@ -109,7 +109,7 @@ def test_who_is_in_two_groups_is_named(place: Path) -> None:
     ("text", "told"),
     [
         ('missing = "none"', "missing is 'none', and may be empty or zero"),
-        ("[late]\npoints_per_day = 10", "the platform takes points off for late days, not this"),
+        ("[late]\npoints_per_day = 10", "late days are left to the platform"),
         ("variants = 3", "course.toml is damaged"),
     ],
 )

@@ -103,9 +103,7 @@ def read(folder: Path) -> Course:
         secret = bytes.fromhex(data["secret"])
         variants = {str(n): str(v) for n, v in data.get("variants", {}).items()}
         if {"due", "late"} & data.keys():
-            raise ValueError(
-                "the platform takes points off for late days, not this: leave them out"
-            )
+            raise ValueError("late days are left to the platform: drop [due] and [late]")
         tag, missing = (str(data.get(n, other)) for n, other in (("tag", ""), ("missing", "empty")))
         if missing not in MISSING:
             raise ValueError(f"missing is {missing!r}, and may be {' or '.join(MISSING)}")
